@@ -1,0 +1,232 @@
+package domain
+
+import "time"
+
+// Event is something that happened, in the shape in which it is recorded.
+// Events are values; once one has been recorded its wire name and its meaning
+// never change. A changed shape is a new version in Events and an upcaster
+// from the old one.
+type Event interface {
+	// Type is the wire name, for instance "payment.paid".
+	Type() string
+}
+
+// PaymentEvent is an event of a payment's stream.
+type PaymentEvent interface {
+	Event
+	evolvePayment(Payment) Payment
+}
+
+// ProjectEvent is an event of a project's stream.
+type ProjectEvent interface {
+	Event
+	evolveProject(Project) Project
+}
+
+// Idempotency remembers, as digests, under which idempotency key a command
+// came and what it asked for.
+type Idempotency struct {
+	Key         Digest `json:"key"`
+	Fingerprint Digest `json:"fingerprint"`
+}
+
+// Link is everything the payment link and the creation answer depend on, so
+// that both stay the same when the program's settings change.
+type Link struct {
+	Base       string `json:"base"`        // public URL without a trailing slash
+	KeyVersion int    `json:"key_version"` // master key the token is made with
+	Render     int    `json:"render"`      // version of the creation answer's form
+}
+
+// PaymentCreated opens a payment's stream.
+type PaymentCreated struct {
+	CreatedAt   Instant      `json:"created_at"`
+	ExpiresAt   Instant      `json:"expires_at"`
+	Amount      Amount       `json:"amount"`
+	Currency    Currency     `json:"currency"`
+	Description *string      `json:"description"`
+	Payload     JSON         `json:"payload"`
+	Link        Link         `json:"link"`
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+}
+
+// PaymentRouteAssigned names the provider channel that will collect the
+// money; the payment now awaits it.
+type PaymentRouteAssigned struct {
+	Route string `json:"route"`
+}
+
+// PaymentPaid records that the money came.
+type PaymentPaid struct {
+	Signal Signal `json:"signal"`
+}
+
+// PaymentExpired records that the payment's time ran out.
+type PaymentExpired struct {
+	Reason string  `json:"reason"` // ReasonDeadline or ReasonProvider
+	Signal *Signal `json:"signal,omitempty"`
+}
+
+// PaymentFailed records that the payment cannot succeed any more.
+type PaymentFailed struct {
+	Reason string  `json:"reason"` // ReasonNoRoute or ReasonProvider
+	Signal *Signal `json:"signal,omitempty"`
+}
+
+// PaymentSignalRefused records a provider's signal that changed nothing.
+type PaymentSignalRefused struct {
+	Reason string `json:"reason"`
+	Signal Signal `json:"signal"`
+}
+
+// PaymentLateFunds records money that came and could not count as the
+// payment: it is owed to somebody and awaits the operator.
+type PaymentLateFunds struct {
+	Reason string `json:"reason"`
+	Signal Signal `json:"signal"`
+}
+
+// RefundCreated records that the whole payment is to be returned.
+type RefundCreated struct {
+	RefundID    ID           `json:"refund_id"`
+	CreatedAt   Instant      `json:"created_at"`
+	Amount      Amount       `json:"amount"`
+	Currency    Currency     `json:"currency"`
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+}
+
+// RefundSucceededEvent records that the money was returned.
+type RefundSucceededEvent struct {
+	RefundID ID     `json:"refund_id"`
+	Signal   Signal `json:"signal"`
+}
+
+// RefundFailedEvent records that the money could not be returned.
+type RefundFailedEvent struct {
+	RefundID ID     `json:"refund_id"`
+	Signal   Signal `json:"signal"`
+}
+
+// ProjectRegistered opens a project's stream.
+type ProjectRegistered struct {
+	Name     string   `json:"name"` // shown to customers as the merchant
+	Settings Settings `json:"settings"`
+}
+
+// ProjectChanged replaces a project's name and settings.
+type ProjectChanged struct {
+	Name     string   `json:"name"`
+	Settings Settings `json:"settings"`
+}
+
+// ProjectDisabled closes a project's API. Its payments live on.
+type ProjectDisabled struct{}
+
+// KeyIssued adds an API key. Only the key's SHA-256 is ever recorded.
+type KeyIssued struct {
+	KeyID  string  `json:"key_id"`
+	Hash   Digest  `json:"hash"`
+	Scopes []Scope `json:"scopes"`
+}
+
+// KeyRevoked takes an API key out of use.
+type KeyRevoked struct {
+	KeyID string `json:"key_id"`
+}
+
+// Wire names. They are part of the interface to auditors and subscribers.
+const (
+	TypePaymentCreated       = "payment.created"
+	TypePaymentRouteAssigned = "payment.route_assigned"
+	TypePaymentPaid          = "payment.paid"
+	TypePaymentExpired       = "payment.expired"
+	TypePaymentFailed        = "payment.failed"
+	TypePaymentSignalRefused = "payment.signal_refused"
+	TypePaymentLateFunds     = "payment.late_funds"
+	TypeRefundCreated        = "refund.created"
+	TypeRefundSucceeded      = "refund.succeeded"
+	TypeRefundFailed         = "refund.failed"
+	TypeProjectRegistered    = "project.registered"
+	TypeProjectChanged       = "project.changed"
+	TypeProjectDisabled      = "project.disabled"
+	TypeKeyIssued            = "key.issued"
+	TypeKeyRevoked           = "key.revoked"
+)
+
+// The wire name of each event.
+func (PaymentCreated) Type() string       { return TypePaymentCreated }
+func (PaymentRouteAssigned) Type() string { return TypePaymentRouteAssigned }
+func (PaymentPaid) Type() string          { return TypePaymentPaid }
+func (PaymentExpired) Type() string       { return TypePaymentExpired }
+func (PaymentFailed) Type() string        { return TypePaymentFailed }
+func (PaymentSignalRefused) Type() string { return TypePaymentSignalRefused }
+func (PaymentLateFunds) Type() string     { return TypePaymentLateFunds }
+func (RefundCreated) Type() string        { return TypeRefundCreated }
+func (RefundSucceededEvent) Type() string { return TypeRefundSucceeded }
+func (RefundFailedEvent) Type() string    { return TypeRefundFailed }
+func (ProjectRegistered) Type() string    { return TypeProjectRegistered }
+func (ProjectChanged) Type() string       { return TypeProjectChanged }
+func (ProjectDisabled) Type() string      { return TypeProjectDisabled }
+func (KeyIssued) Type() string            { return TypeKeyIssued }
+func (KeyRevoked) Type() string           { return TypeKeyRevoked }
+
+// EventType is one row of the registry of events.
+type EventType struct {
+	Name    string
+	Version int   // of the shape that is written now
+	Sample  Event // every member set; the golden encoding is made from it
+
+	// New returns a pointer to decode into, Value the event behind it.
+	New   func() any
+	Value func(any) Event
+}
+
+// Events is the registry: every event there is, with the version of its
+// present shape.
+func Events() []EventType {
+	at := Instant(1795169730123)
+	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
+	order := "order-1042"
+	paid := Signal{
+		Route: "sandbox", Outcome: OutcomePaid, Reference: "prv-77", Amount: 150000,
+		Currency: DefaultCurrency, StartedAt: at,
+	}
+	refunded := paid
+	refunded.Outcome, refunded.RefundID = OutcomeSucceeded, &id
+	settings := DefaultSettings()
+	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
+	return []EventType{
+		eventType(1, PaymentCreated{
+			CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 150000, Currency: DefaultCurrency,
+			Description: &order, Payload: JSON(`{"cart":7}`),
+			Link:        Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
+			Idempotency: claim,
+		}),
+		eventType(1, PaymentRouteAssigned{Route: "sandbox"}),
+		eventType(1, PaymentPaid{Signal: paid}),
+		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &paid}),
+		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &paid}),
+		eventType(1, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid}),
+		eventType(1, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
+		eventType(1, RefundCreated{
+			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
+		}),
+		eventType(1, RefundSucceededEvent{RefundID: id, Signal: refunded}),
+		eventType(1, RefundFailedEvent{RefundID: id, Signal: refunded}),
+		eventType(1, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
+		eventType(1, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
+		eventType(1, ProjectDisabled{}),
+		eventType(1, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes()}),
+		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
+	}
+}
+
+func eventType[E Event](version int, sample E) EventType {
+	return EventType{
+		Name:    sample.Type(),
+		Version: version,
+		Sample:  sample,
+		New:     func() any { return new(E) },
+		Value:   func(p any) Event { return *p.(*E) },
+	}
+}

@@ -1,0 +1,347 @@
+package domain
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Grace is how long a routed payment outlives its deadline, so that an
+// attempt begun in time may finish.
+const Grace = 5 * time.Minute
+
+// The limits of a payment's own fields (seed section 8).
+const (
+	MaxDescription = 128 // Unicode code points
+	MaxPayload     = 512 // bytes, insignificant white space removed
+)
+
+// Payment is the state of one payment with its refunds: the fold of its
+// stream. The zero status means that it does not exist. It is a value;
+// methods never change the receiver.
+type Payment struct {
+	Project       string        `json:"project"`
+	ID            ID            `json:"id"`
+	Status        PaymentStatus `json:"status"`
+	Amount        Amount        `json:"amount"`
+	Currency      Currency      `json:"currency"`
+	Description   *string       `json:"description"`
+	Payload       JSON          `json:"payload"`
+	CreatedAt     Instant       `json:"created_at"`
+	ExpiresAt     Instant       `json:"expires_at"`
+	Link          Link          `json:"link"`
+	Route         string        `json:"route,omitempty"`
+	FailureReason string        `json:"failure_reason,omitempty"`
+	Refunds       []Refund      `json:"refunds,omitempty"` // oldest first
+	Signals       []Signal      `json:"signals,omitempty"` // every signal recorded, applied or not
+}
+
+// Refund is the state of one refund of a payment.
+type Refund struct {
+	ID        ID           `json:"id"`
+	Status    RefundStatus `json:"status"`
+	Amount    Amount       `json:"amount"`
+	Currency  Currency     `json:"currency"`
+	CreatedAt Instant      `json:"created_at"`
+}
+
+// PaymentCommand is a wish to change a payment.
+type PaymentCommand interface{ decidePayment(Payment) (Event, error) }
+
+// CreatePayment opens a payment. The fields that the merchant sent have
+// passed Validate.
+type CreatePayment struct {
+	At          Instant
+	Amount      Amount
+	Currency    Currency
+	Description *string
+	Payload     JSON // compact object
+	Settings    Settings
+	Link        Link
+	Idempotency *Idempotency
+}
+
+// AssignRoute chooses the route by the table and moves the payment on. Draw
+// picks among routes of equal standing by their weight.
+type AssignRoute struct {
+	Table RoutingTable
+	Draw  uint64
+}
+
+// ExpirePayment closes a payment whose time is over at At.
+type ExpirePayment struct{ At Instant }
+
+// ApplySignal carries a provider's signal, which has passed Validate.
+type ApplySignal struct{ Signal Signal }
+
+// CreateRefund asks for the whole amount back.
+type CreateRefund struct {
+	At          Instant
+	RefundID    ID
+	Idempotency *Idempotency
+}
+
+// Decide answers the one event the command leads to, nil when there is
+// nothing to do, or why it is refused: a FieldErrors, a *Refusal or a
+// *TooEarlyError.
+func (p Payment) Decide(c PaymentCommand) (Event, error) { return c.decidePayment(p) }
+
+// Evolve answers the payment after the event. An event that would move a
+// status backward leaves the status alone, and events of other aggregates are
+// ignored.
+func (p Payment) Evolve(e Event) Payment {
+	if pe, ok := e.(PaymentEvent); ok {
+		return pe.evolvePayment(p)
+	}
+	return p
+}
+
+// Validate checks the fields a merchant sends against the fixed limits; those
+// a project can set are checked by Decide. It names fields as the API does.
+func (c CreatePayment) Validate() FieldErrors {
+	var errs FieldErrors
+	if !c.Currency.TwoMinorDigits() {
+		errs = append(errs, c.Settings.currencyNotSupported())
+	}
+	if c.Description != nil {
+		if n := utf8.RuneCountInString(*c.Description); n > MaxDescription {
+			errs = append(errs, &FieldError{Field: "description", Code: TooLong, Limit: MaxDescription, Got: n})
+		}
+		if hasControl(*c.Description) {
+			errs = append(errs, &FieldError{Field: "description", Code: ControlCharacter})
+		}
+	}
+	if n := len(c.Payload); n > MaxPayload {
+		errs = append(errs, &FieldError{Field: "payload", Code: PayloadTooLarge, Limit: MaxPayload, Got: n})
+	}
+	return errs
+}
+
+// CheckSettings checks the fields against what the project allows.
+func (c CreatePayment) CheckSettings() FieldErrors {
+	var errs FieldErrors
+	if c.Amount > c.Settings.MaxAmount {
+		errs = append(errs, &FieldError{Field: "amount", Code: AmountTooLarge, Max: c.Settings.MaxAmount})
+	}
+	if c.Currency.TwoMinorDigits() && !slices.Contains(c.Settings.Currencies, c.Currency) {
+		errs = append(errs, c.Settings.currencyNotSupported())
+	}
+	return errs
+}
+
+func (c CreatePayment) decidePayment(p Payment) (Event, error) {
+	if p.Status != "" {
+		// The id is taken; commands that create carry a fresh one.
+		return nil, &Refusal{Code: InternalError}
+	}
+	if errs := slices.Concat(c.Validate(), c.CheckSettings()); len(errs) > 0 {
+		return nil, errs
+	}
+	payload := c.Payload
+	if len(payload) == 0 {
+		payload = EmptyObject()
+	}
+	return PaymentCreated{
+		CreatedAt: c.At, ExpiresAt: c.At.Add(c.Settings.Lifetime()), Amount: c.Amount, Currency: c.Currency,
+		Description: c.Description, Payload: payload, Link: c.Link, Idempotency: c.Idempotency,
+	}, nil
+}
+
+func (e PaymentCreated) evolvePayment(p Payment) Payment {
+	if !p.Status.CanBecome(Created) {
+		return p
+	}
+	p.Status = Created
+	p.Amount, p.Currency = e.Amount, e.Currency
+	p.Description, p.Payload = e.Description, e.Payload
+	p.CreatedAt, p.ExpiresAt, p.Link = e.CreatedAt, e.ExpiresAt, e.Link
+	return p
+}
+
+func (c AssignRoute) decidePayment(p Payment) (Event, error) {
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case p.Status != Created:
+		return nil, nil
+	}
+	route, ok := c.Table.Choose(p.Amount, p.Currency, c.Draw)
+	if !ok {
+		return PaymentFailed{Reason: ReasonNoRoute}, nil
+	}
+	return PaymentRouteAssigned{Route: route}, nil
+}
+
+func (e PaymentRouteAssigned) evolvePayment(p Payment) Payment {
+	if p.Status.CanBecome(AwaitingPayment) {
+		p.Status, p.Route = AwaitingPayment, e.Route
+	}
+	return p
+}
+
+// ExpiryDue is the instant from which ExpirePayment succeeds: the deadline,
+// and for a routed payment the grace after it.
+func (p Payment) ExpiryDue() Instant {
+	if p.Status == Created {
+		return p.ExpiresAt
+	}
+	return p.ExpiresAt.Add(Grace)
+}
+
+func (c ExpirePayment) decidePayment(p Payment) (Event, error) {
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case !p.Status.CanBecome(Expired):
+		return nil, nil
+	case c.At < p.ExpiryDue():
+		return nil, &TooEarlyError{Until: p.ExpiryDue()}
+	}
+	return PaymentExpired{Reason: ReasonDeadline}, nil
+}
+
+func (e PaymentExpired) evolvePayment(p Payment) Payment {
+	p.Status = p.Status.advance(Expired)
+	return p.remember(e.Signal)
+}
+
+func (e PaymentFailed) evolvePayment(p Payment) Payment {
+	if p.Status.CanBecome(Failed) {
+		p.Status, p.FailureReason = Failed, e.Reason
+	}
+	return p.remember(e.Signal)
+}
+
+func (c ApplySignal) decidePayment(p Payment) (Event, error) {
+	s := c.Signal
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case p.Status == Created:
+		return nil, &TooEarlyError{}
+	case slices.ContainsFunc(p.Signals, s.same):
+		return nil, nil
+	case s.Route != p.Route:
+		return refused(s, ReasonWrongRoute), nil
+	case slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
+		return refused(s, ReasonReferenceConflict), nil
+	case s.RefundID != nil:
+		return p.decideRefundSignal(s), nil
+	case s.Outcome == OutcomePaid:
+		return p.decidePaidSignal(s), nil
+	case s.Outcome == OutcomeFailed && p.Status.CanBecome(Failed):
+		return PaymentFailed{Reason: ReasonProvider, Signal: &s}, nil
+	case s.Outcome == OutcomeExpired && p.Status.CanBecome(Expired):
+		return PaymentExpired{Reason: ReasonProvider, Signal: &s}, nil
+	}
+	return refused(s, ReasonFinalStatus), nil
+}
+
+// decidePaidSignal never refuses a signal outright: it brings money, which is
+// either the payment's or late funds.
+func (p Payment) decidePaidSignal(s Signal) Event {
+	late := func(reason string) Event { return PaymentLateFunds{Reason: reason, Signal: s} }
+	switch {
+	case s.Amount != p.Amount || s.Currency != p.Currency:
+		return late(ReasonWrongAmount)
+	case p.Status == Paid:
+		return late(ReasonPaidTwice)
+	case p.Status == Expired:
+		return late(ReasonAfterExpired)
+	case p.Status == Failed:
+		return late(ReasonAfterFailed)
+	case s.StartedAt > p.ExpiresAt:
+		return late(ReasonStartedLate)
+	}
+	return PaymentPaid{Signal: s}
+}
+
+func (p Payment) decideRefundSignal(s Signal) Event {
+	r, ok := p.Refund(*s.RefundID)
+	switch {
+	case !ok:
+		return refused(s, ReasonUnknownRefund)
+	case s.Amount != r.Amount || s.Currency != r.Currency:
+		return refused(s, ReasonWrongAmount)
+	case s.Outcome == OutcomeSucceeded && r.Status.CanBecome(RefundSucceeded):
+		return RefundSucceededEvent{RefundID: r.ID, Signal: s}
+	case s.Outcome == OutcomeFailed && r.Status.CanBecome(RefundFailed):
+		return RefundFailedEvent{RefundID: r.ID, Signal: s}
+	}
+	return refused(s, ReasonFinalStatus)
+}
+
+func refused(s Signal, reason string) Event { return PaymentSignalRefused{Reason: reason, Signal: s} }
+
+func (e PaymentPaid) evolvePayment(p Payment) Payment {
+	p.Status = p.Status.advance(Paid)
+	return p.remember(&e.Signal)
+}
+
+func (e PaymentSignalRefused) evolvePayment(p Payment) Payment { return p.remember(&e.Signal) }
+
+func (e PaymentLateFunds) evolvePayment(p Payment) Payment { return p.remember(&e.Signal) }
+
+func (p Payment) remember(s *Signal) Payment {
+	if s != nil {
+		p.Signals = append(slices.Clip(p.Signals), *s)
+	}
+	return p
+}
+
+func (c CreateRefund) decidePayment(p Payment) (Event, error) {
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case p.Status != Paid:
+		return nil, &Refusal{Code: PaymentNotPaid, PaymentStatus: p.Status}
+	}
+	for _, r := range p.Refunds {
+		if r.Status != RefundFailed {
+			return nil, &Refusal{Code: RefundExists, RefundID: r.ID, RefundStatus: r.Status}
+		}
+	}
+	return RefundCreated{
+		RefundID: c.RefundID, CreatedAt: c.At, Amount: p.Amount, Currency: p.Currency, Idempotency: c.Idempotency,
+	}, nil
+}
+
+func (e RefundCreated) evolvePayment(p Payment) Payment {
+	if _, ok := p.Refund(e.RefundID); !ok {
+		p.Refunds = append(slices.Clip(p.Refunds), e.Refund())
+	}
+	return p
+}
+
+// Refund is the refund as it was created.
+func (e RefundCreated) Refund() Refund {
+	return Refund{ID: e.RefundID, Status: RefundPending, Amount: e.Amount, Currency: e.Currency, CreatedAt: e.CreatedAt}
+}
+
+func (e RefundSucceededEvent) evolvePayment(p Payment) Payment {
+	return p.settle(e.RefundID, RefundSucceeded).remember(&e.Signal)
+}
+
+func (e RefundFailedEvent) evolvePayment(p Payment) Payment {
+	return p.settle(e.RefundID, RefundFailed).remember(&e.Signal)
+}
+
+func (p Payment) settle(id ID, to RefundStatus) Payment {
+	p.Refunds = slices.Clone(p.Refunds)
+	for i, r := range p.Refunds {
+		if r.ID == id {
+			p.Refunds[i].Status = r.Status.advance(to)
+		}
+	}
+	return p
+}
+
+// Refund finds one of the payment's refunds.
+func (p Payment) Refund(id ID) (Refund, bool) {
+	for _, r := range p.Refunds {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Refund{}, false
+}

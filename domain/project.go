@@ -1,0 +1,271 @@
+package domain
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Scope is one permission of an API key.
+type Scope string
+
+// The scopes a key can have.
+const (
+	PaymentsWrite Scope = "payments:write"
+	RefundsWrite  Scope = "refunds:write"
+	Read          Scope = "read"
+	Audit         Scope = "audit"
+)
+
+// AllScopes lists every scope; a key issued without a choice gets them all.
+func AllScopes() []Scope { return []Scope{PaymentsWrite, RefundsWrite, Read, Audit} }
+
+// Settings are what a project's operator can set.
+type Settings struct {
+	Currencies            []Currency `json:"currencies"`
+	MaxAmount             Amount     `json:"max_amount"`
+	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
+	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
+}
+
+// The bounds of a payment's lifetime and its default.
+const (
+	MinLifetime     = 5 * time.Minute
+	MaxLifetime     = 90 * 24 * time.Hour
+	DefaultLifetime = time.Hour
+)
+
+// MaxProjectName is the longest project name, in code points.
+const MaxProjectName = 128
+
+// DefaultSettings are those of a project that was registered without any.
+func DefaultSettings() Settings {
+	return Settings{
+		Currencies:      []Currency{DefaultCurrency},
+		MaxAmount:       MaxAmount,
+		LifetimeSeconds: int(DefaultLifetime.Seconds()),
+	}
+}
+
+// Lifetime is how long a new payment can be paid.
+func (s Settings) Lifetime() time.Duration { return time.Duration(s.LifetimeSeconds) * time.Second }
+
+func (s Settings) currencyNotSupported() *FieldError {
+	allowed := make([]string, len(s.Currencies))
+	for i, c := range s.Currencies {
+		allowed[i] = string(c)
+	}
+	return &FieldError{Field: "currency", Code: CurrencyNotSupported, Allowed: allowed}
+}
+
+func (s Settings) validate() FieldErrors {
+	var errs FieldErrors
+	if len(s.Currencies) == 0 {
+		errs = append(errs, &FieldError{Field: "currencies", Code: Required})
+	}
+	for _, c := range s.Currencies {
+		if !c.TwoMinorDigits() {
+			errs = append(errs, &FieldError{Field: "currencies", Code: CurrencyNotSupported})
+			break
+		}
+	}
+	if s.MaxAmount < MinAmount || s.MaxAmount > MaxAmount {
+		errs = append(errs, &FieldError{Field: "max_amount", Code: InvalidValue, Min: MinAmount, Max: MaxAmount})
+	}
+	if l := s.Lifetime(); l < MinLifetime || l > MaxLifetime {
+		errs = append(errs, &FieldError{Field: "lifetime_seconds", Code: InvalidValue})
+	}
+	return errs
+}
+
+// Key is an API key as it is known after it was issued: by its hash.
+type Key struct {
+	ID      string  `json:"id"`
+	Hash    Digest  `json:"hash"`
+	Scopes  []Scope `json:"scopes"`
+	Revoked bool    `json:"revoked,omitempty"`
+}
+
+// HashKey is the form in which an API key's secret is kept. Keys carry at
+// least 160 random bits, so a plain SHA-256 cannot be searched.
+func HashKey(secret string) Digest { return sha256.Sum256([]byte(secret)) }
+
+// Project is the state of one merchant project: the fold of its stream. The
+// zero Name means that it does not exist.
+type Project struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Settings Settings `json:"settings"`
+	Disabled bool     `json:"disabled,omitempty"`
+	Keys     []Key    `json:"keys,omitempty"` // oldest first, revoked ones included
+}
+
+// Authenticate finds the live key with this hash. Every key is compared, in
+// constant time, so neither the number of the right key nor how much of the
+// hash agrees can be timed.
+func (p Project) Authenticate(hash Digest) (Key, bool) {
+	var found Key
+	ok := false
+	for _, k := range p.Keys {
+		if subtle.ConstantTimeCompare(k.Hash[:], hash[:]) == 1 && !k.Revoked {
+			found, ok = k, true
+		}
+	}
+	return found, ok
+}
+
+// Has reports whether the key carries the scope.
+func (k Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
+
+// ProjectCommand is a wish to change a project.
+type ProjectCommand interface{ decideProject(Project) (Event, error) }
+
+// RegisterProject opens a project.
+type RegisterProject struct {
+	Name     string
+	Settings Settings
+}
+
+// ChangeProject replaces a project's name and settings.
+type ChangeProject struct {
+	Name     string
+	Settings Settings
+}
+
+// DisableProject closes a project's API.
+type DisableProject struct{}
+
+// IssueKey adds an API key, of which only the hash is told here.
+type IssueKey struct {
+	KeyID  string
+	Hash   Digest
+	Scopes []Scope // at least one
+}
+
+// RevokeKey takes a key out of use.
+type RevokeKey struct{ KeyID string }
+
+// Decide answers the one event the command leads to, nil when there is
+// nothing to do, or why it is refused: a FieldErrors or a *Refusal.
+func (p Project) Decide(c ProjectCommand) (Event, error) { return c.decideProject(p) }
+
+// Evolve answers the project after the event. Events of other aggregates are
+// ignored.
+func (p Project) Evolve(e Event) Project {
+	if pe, ok := e.(ProjectEvent); ok {
+		return pe.evolveProject(p)
+	}
+	return p
+}
+
+func validateProject(name string, s Settings) error {
+	errs := s.validate()
+	switch n := utf8.RuneCountInString(name); {
+	case name == "":
+		errs = append(errs, &FieldError{Field: "name", Code: Required})
+	case n > MaxProjectName:
+		errs = append(errs, &FieldError{Field: "name", Code: TooLong, Limit: MaxProjectName, Got: n})
+	case !utf8.ValidString(name):
+		errs = append(errs, &FieldError{Field: "name", Code: InvalidValue})
+	case hasControl(name):
+		errs = append(errs, &FieldError{Field: "name", Code: ControlCharacter})
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+func (c RegisterProject) decideProject(p Project) (Event, error) {
+	if p.Name != "" {
+		// The id is taken; commands that create carry a fresh one.
+		return nil, &Refusal{Code: InternalError}
+	}
+	if err := validateProject(c.Name, c.Settings); err != nil {
+		return nil, err
+	}
+	return ProjectRegistered(c), nil
+}
+
+func (e ProjectRegistered) evolveProject(p Project) Project {
+	p.Name, p.Settings = e.Name, e.Settings
+	return p
+}
+
+func (c ChangeProject) decideProject(p Project) (Event, error) {
+	if p.Name == "" {
+		return nil, &Refusal{Code: ProjectNotFound}
+	}
+	if err := validateProject(c.Name, c.Settings); err != nil {
+		return nil, err
+	}
+	return ProjectChanged(c), nil
+}
+
+func (e ProjectChanged) evolveProject(p Project) Project {
+	p.Name, p.Settings = e.Name, e.Settings
+	return p
+}
+
+func (c DisableProject) decideProject(p Project) (Event, error) {
+	switch {
+	case p.Name == "":
+		return nil, &Refusal{Code: ProjectNotFound}
+	case p.Disabled:
+		return nil, nil
+	}
+	return ProjectDisabled{}, nil
+}
+
+func (e ProjectDisabled) evolveProject(p Project) Project {
+	p.Disabled = true
+	return p
+}
+
+func (c IssueKey) decideProject(p Project) (Event, error) {
+	if p.Name == "" {
+		return nil, &Refusal{Code: ProjectNotFound}
+	}
+	if len(c.Scopes) == 0 {
+		return nil, FieldErrors{{Field: "scopes", Code: Required}}
+	}
+	for _, s := range c.Scopes {
+		if !slices.Contains(AllScopes(), s) {
+			return nil, FieldErrors{{Field: "scopes", Code: InvalidValue}}
+		}
+	}
+	return KeyIssued(c), nil
+}
+
+func (e KeyIssued) evolveProject(p Project) Project {
+	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes})
+	return p
+}
+
+func (c RevokeKey) decideProject(p Project) (Event, error) {
+	if p.Name == "" {
+		return nil, &Refusal{Code: ProjectNotFound}
+	}
+	for _, k := range p.Keys {
+		if k.ID != c.KeyID {
+			continue
+		}
+		if k.Revoked {
+			return nil, nil
+		}
+		return KeyRevoked(c), nil
+	}
+	return nil, &Refusal{Code: KeyNotFound}
+}
+
+func (e KeyRevoked) evolveProject(p Project) Project {
+	p.Keys = slices.Clone(p.Keys)
+	for i := range p.Keys {
+		if p.Keys[i].ID == e.KeyID {
+			p.Keys[i].Revoked = true
+		}
+	}
+	return p
+}

@@ -1,0 +1,78 @@
+package domain
+
+import "fmt"
+
+// Rule offers one route for payments of a currency and an amount range.
+type Rule struct {
+	Route    string   `json:"route"`
+	Currency Currency `json:"currency"`
+	Min      Amount   `json:"min"` // inclusive
+	Max      Amount   `json:"max"` // inclusive
+	Weight   uint32   `json:"weight"`
+}
+
+// RoutingTable is the set of rules by which a payment's route is chosen:
+// first by currency, then by amount range, then by weight among what is left.
+type RoutingTable []Rule
+
+// SandboxRoute is the route whose provider is simulated.
+const SandboxRoute = "sandbox"
+
+// Choose picks a route. draw is spread over the weights of all rules that
+// match, so an even draw gives each its share; a rule of weight 0 is never
+// chosen. ok is false when no rule can take the payment.
+func (t RoutingTable) Choose(a Amount, c Currency, draw uint64) (route string, ok bool) {
+	var total uint64
+	for _, r := range t {
+		if r.takes(a, c) {
+			total += uint64(r.Weight)
+		}
+	}
+	if total == 0 {
+		return "", false
+	}
+	left := draw % total
+	for _, r := range t {
+		if !r.takes(a, c) {
+			continue
+		}
+		if left < uint64(r.Weight) {
+			return r.Route, true
+		}
+		left -= uint64(r.Weight)
+	}
+	return "", false
+}
+
+func (r Rule) takes(a Amount, c Currency) bool {
+	return r.Currency == c && r.Min <= a && a <= r.Max
+}
+
+// Validate checks the table's form and says which rule, counted from 1, is
+// wrong.
+func (t RoutingTable) Validate() error {
+	for i, r := range t {
+		switch {
+		case !validRoute(r.Route):
+			return fmt.Errorf("rule %d: route %q: want 1 to 32 of a-z, 0-9, - and _", i+1, r.Route)
+		case !r.Currency.TwoMinorDigits():
+			return fmt.Errorf("rule %d: currency %q: want an ISO 4217 code with two minor digits", i+1, r.Currency)
+		case r.Min < MinAmount || r.Max > MaxAmount || r.Min > r.Max:
+			return fmt.Errorf("rule %d: want %s ≤ min ≤ max ≤ %s", i+1, MinAmount, MaxAmount)
+		}
+	}
+	return nil
+}
+
+// validRoute keeps route names usable as one token of a NATS subject.
+func validRoute(s string) bool {
+	if s == "" || len(s) > 32 {
+		return false
+	}
+	for _, b := range []byte(s) {
+		if (b < 'a' || b > 'z') && !isDigit(b) && b != '-' && b != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,126 @@
+package domain
+
+import "unicode"
+
+// Outcome is what a provider says became of a payment, or of a refund when
+// the signal names one.
+type Outcome string
+
+// The outcomes of a payment, and those of a refund.
+const (
+	OutcomePaid      Outcome = "paid"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeExpired   Outcome = "expired"
+	OutcomeSucceeded Outcome = "succeeded"
+)
+
+// Signal is a provider's word about a payment or one of its refunds. The
+// reference is the provider's own name for the attempt: the same signal with
+// the same reference counts once.
+type Signal struct {
+	Route     string   `json:"route"` // channel the signal came through
+	Outcome   Outcome  `json:"outcome"`
+	Reference string   `json:"reference"`
+	RefundID  *ID      `json:"refund_id,omitempty"`
+	Amount    Amount   `json:"amount"`
+	Currency  Currency `json:"currency"`
+	StartedAt Instant  `json:"started_at"` // when the customer began the attempt
+}
+
+// Reasons recorded with events.
+const (
+	ReasonDeadline = "deadline" // the payment's own time ran out
+	ReasonProvider = "provider" // the provider said so
+	ReasonNoRoute  = "no_route" // no routing rule takes this payment
+
+	ReasonWrongRoute        = "wrong_route"        // not the route that was assigned
+	ReasonFinalStatus       = "final_status"       // would leave a final status
+	ReasonUnknownRefund     = "unknown_refund"     // the payment has no such refund
+	ReasonReferenceConflict = "reference_conflict" // known reference, other content
+	ReasonWrongAmount       = "wrong_amount"       // other amount or currency
+	ReasonStartedLate       = "started_late"       // begun after the deadline
+	ReasonPaidTwice         = "paid_twice"         // paid before, other reference
+	ReasonAfterExpired      = "after_expired"      // money for an expired payment
+	ReasonAfterFailed       = "after_failed"       // money for a failed payment
+)
+
+// MaxReference is the longest provider reference, in bytes.
+const MaxReference = 128
+
+// Validate checks the signal's form. The error is a FieldErrors.
+func (s Signal) Validate() error {
+	var errs FieldErrors
+	refuse := func(field string, code Code) { errs = append(errs, &FieldError{Field: field, Code: code}) }
+	switch {
+	case s.Outcome == "":
+		refuse("outcome", Required)
+	case s.RefundID == nil && s.Outcome != OutcomePaid && s.Outcome != OutcomeFailed && s.Outcome != OutcomeExpired,
+		s.RefundID != nil && s.Outcome != OutcomeSucceeded && s.Outcome != OutcomeFailed:
+		refuse("outcome", InvalidValue)
+	}
+	switch {
+	case s.Reference == "":
+		refuse("reference", Required)
+	case len(s.Reference) > MaxReference:
+		errs = append(errs, &FieldError{Field: "reference", Code: TooLong, Limit: MaxReference, Got: len(s.Reference)})
+	case hasControl(s.Reference):
+		refuse("reference", ControlCharacter)
+	}
+	if s.Amount < MinAmount || s.Amount > MaxAmount {
+		refuse("amount", Required)
+	}
+	if s.Currency == "" {
+		refuse("currency", Required)
+	}
+	if s.Outcome == OutcomePaid && s.StartedAt == 0 {
+		refuse("started_at", Required)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// same reports whether two signals say the same thing of the same attempt.
+func (s Signal) same(o Signal) bool {
+	return s.sameAttempt(o) && s.Route == o.Route && s.Amount == o.Amount && s.Currency == o.Currency
+}
+
+// sameAttempt reports whether two signals tell one outcome under one
+// reference, whatever else they say.
+func (s Signal) sameAttempt(o Signal) bool {
+	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
+}
+
+func sameID(a, b *ID) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func hasControl(s string) bool {
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// The results of a signal.
+const (
+	SignalApplied   = "applied"    // an event changed the payment or the refund
+	SignalUnchanged = "unchanged"  // the same signal was recorded before
+	SignalRefused   = "refused"    // recorded; it changed nothing
+	SignalLateFunds = "late_funds" // recorded as money that cannot count as the payment
+	SignalParked    = "parked"     // not a signal, or of no payment: kept aside for the operator
+)
+
+// SignalReply answers a signal once what it led to is durable.
+type SignalReply struct {
+	Result   string `json:"result"`
+	Reason   string `json:"reason,omitempty"`   // of a refusal, late funds or parking
+	EventID  *ID    `json:"event_id,omitempty"` // absent when nothing was recorded
+	Position uint64 `json:"position,omitempty"` // of that event in the log
+}

@@ -1,0 +1,117 @@
+package eventstore
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+)
+
+// Codec turns events into stored bytes and back. The bytes are one line of
+// JSON that stands alone when exported:
+//
+//	{"id":…,"type":"payment.paid","version":1,"project":"prj_…","kind":"payment",
+//	 "stream":…,"sequence":3,"at":"2026-11-20T10:19:02.400Z","data":{…}}
+//
+// The line is written once, when the event is recorded, and never encoded
+// again. Older versions of data are lifted by the upcasters before they are
+// decoded. A Codec is immutable and safe for concurrent use.
+type Codec struct {
+	byName map[string]domain.EventType
+	upcast map[version]Upcaster
+}
+
+// envelope is the stored line. Members are in the order in which they are
+// written; unknown ones are an error, so that nothing in a record is ignored.
+type envelope struct {
+	ID       domain.ID      `json:"id"`
+	Type     string         `json:"type"`
+	Version  int            `json:"version"`
+	Project  string         `json:"project"`
+	Kind     string         `json:"kind"`
+	Stream   string         `json:"stream"`
+	Sequence uint64         `json:"sequence"`
+	At       domain.Instant `json:"at"`
+	Data     jsontext.Value `json:"data"`
+}
+
+// outgoing is envelope with the event still to be encoded, so that a record
+// takes one pass.
+type outgoing struct {
+	ID       domain.ID      `json:"id"`
+	Type     string         `json:"type"`
+	Version  int            `json:"version"`
+	Project  string         `json:"project"`
+	Kind     string         `json:"kind"`
+	Stream   string         `json:"stream"`
+	Sequence uint64         `json:"sequence"`
+	At       domain.Instant `json:"at"`
+	Data     domain.Event   `json:"data"`
+}
+
+// NewCodec returns the codec of every event in domain.Events.
+func NewCodec() *Codec {
+	c := &Codec{byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster)}
+	for _, t := range domain.Events() {
+		c.byName[t.Name] = t
+	}
+	for _, u := range upcasters() {
+		c.upcast[version{u.Type, u.From}] = u
+	}
+	return c
+}
+
+// Encode writes the event that becomes the sequence-th record of the stream.
+// The event's time is the id's.
+func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) ([]byte, error) {
+	t, ok := c.byName[e.Type()]
+	if !ok {
+		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
+	}
+	// PreserveRawStrings keeps a merchant's payload byte for byte.
+	b, err := json.Marshal(outgoing{
+		ID: id, Type: t.Name, Version: t.Version, Project: s.Project, Kind: s.Kind, Stream: s.ID,
+		Sequence: sequence, At: domain.IDTime(id), Data: e,
+	}, jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
+	}
+	return b, nil
+}
+
+// Decode reads a record's event. The error is a *CorruptError: the body is
+// not an event this program knows, or does not belong where it stands.
+func (c *Codec) Decode(r Stored) (domain.Event, error) {
+	e, err := c.decode(r)
+	if err != nil {
+		return nil, &CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	return e, nil
+}
+
+func (c *Codec) decode(r Stored) (domain.Event, error) {
+	var env envelope
+	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	if env.ID != r.Commit || env.Sequence != r.Sequence || env.At != domain.IDTime(r.Commit) ||
+		(Stream{Project: env.Project, Kind: env.Kind, ID: env.Stream}) != r.Stream {
+		return nil, fmt.Errorf("the body is that of another record: %s/%s/%s, sequence %d",
+			env.Project, env.Kind, env.Stream, env.Sequence)
+	}
+	t, ok := c.byName[env.Type]
+	if !ok {
+		return nil, fmt.Errorf("unknown event type %q: written by a newer program?", env.Type)
+	}
+	data, err := c.lift(env.Type, env.Version, t.Version, env.Data)
+	if err != nil {
+		return nil, err
+	}
+	p := t.New()
+	if err := json.Unmarshal(data, p, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("event %s: %w", env.Type, err)
+	}
+	return t.Value(p), nil
+}

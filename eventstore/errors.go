@@ -1,0 +1,55 @@
+package eventstore
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that pass.
+var (
+	// ErrBusy: the store could not take the commit up now; try again.
+	ErrBusy = errors.New("the event store is busy, try again")
+	// ErrFull: the disk is so full that commits are refused; reads go on, and
+	// commits too once there is room.
+	ErrFull = errors.New("the disk with the event log is nearly full: free some space, commits resume by themselves")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("the event store is closed")
+)
+
+// ConflictError: the stream's last record is not the one the commit expected.
+type ConflictError struct {
+	Stream Stream
+	Actual Position // of the stream's last record, 0 if it does not exist
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("stream %s/%s/%s has moved on to position %d", e.Stream.Project, e.Stream.Kind, e.Stream.ID, e.Actual)
+}
+
+// ClaimedError: the idempotency key was given away before, with Value.
+type ClaimedError struct{ Value Stored }
+
+func (e *ClaimedError) Error() string {
+	return fmt.Sprintf("the idempotency key was used at position %d", e.Value.Position)
+}
+
+// CorruptError: the record at Position is not what was written. Nothing after
+// it can be trusted before the file is verified.
+type CorruptError struct {
+	Position Position
+	Reason   string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("the record at position %d is damaged: %s", e.Position, e.Reason)
+}
+
+// FatalError: a commit failed in a way that leaves open what is on disk. The
+// process must end; the next start decides from the file.
+type FatalError struct{ Err error }
+
+func (e *FatalError) Error() string {
+	return fmt.Sprintf("the event log failed and must be opened anew: %v", e.Err)
+}
+
+func (e *FatalError) Unwrap() error { return e.Err }

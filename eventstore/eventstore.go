@@ -1,0 +1,133 @@
+// Package eventstore keeps the event log, the only truth of the ledger.
+//
+// A Store appends records to streams under optimistic concurrency and numbers
+// all of them with one position, from 1 and without gaps. What Append has
+// answered is on disk. Two stores exist: bolt, a file, and memory, for tests
+// and fault injection; both pass storetest.
+//
+// The Codec turns domain events into the bytes that are stored and back;
+// Execute runs a command against a stream.
+package eventstore
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"payledger/domain"
+)
+
+// Position is a record's place in the log's total order, from 1. It equals
+// the record's sequence in the JetStream stream EVENTS.
+type Position uint64
+
+// Stream names one aggregate's records.
+type Stream struct {
+	Project string
+	Kind    string // KindPayment or KindProject
+	ID      string
+}
+
+// The kinds of streams.
+const (
+	KindPayment = "payment"
+	KindProject = "project"
+)
+
+// PaymentStream names the stream of a payment and its refunds.
+func PaymentStream(project string, id domain.ID) Stream {
+	return Stream{Project: project, Kind: KindPayment, ID: id.String()}
+}
+
+// ProjectStream names the stream of a project.
+func ProjectStream(project string) Stream {
+	return Stream{Project: project, Kind: KindProject, ID: project}
+}
+
+// Record is what a command adds to a stream. Expect is the position of the
+// stream's last record as the command saw it; 0 means the stream must not
+// exist yet. Body is stored, hashed, published and exported unchanged.
+type Record struct {
+	Stream Stream
+	Expect Position
+	Body   []byte
+}
+
+// Claim ties an idempotency key to a record. Within a project a key is given
+// away once, and is remembered for at least 30 days.
+type Claim struct {
+	Key         domain.Digest
+	Fingerprint domain.Digest
+}
+
+// Commit is one command's outcome: one event. ID is the event's id and lets a
+// commit that is sent twice be recognised.
+type Commit struct {
+	ID     domain.ID
+	Record Record
+	Claim  *Claim
+}
+
+// Stored is a record as the log holds it. Body must not be modified.
+type Stored struct {
+	Position Position
+	Stream   Stream
+	Sequence uint64    // within the stream, from 1
+	Prev     Position  // of the stream's record before this one; 0 for the first
+	Commit   domain.ID // event id
+	At       time.Time // the time part of Commit
+	Claim    *Claim
+	Body     []byte
+}
+
+// Filter narrows Scan and Follow. Empty members match everything.
+type Filter struct {
+	Project string
+	Kind    string
+}
+
+// Matches reports whether a record of the stream passes the filter.
+func (f Filter) Matches(s Stream) bool {
+	return (f.Project == "" || f.Project == s.Project) && (f.Kind == "" || f.Kind == s.Kind)
+}
+
+// Store is the event log. It is safe for concurrent use. Nothing a method
+// shows can be lost by a crash: records become visible only once they are
+// durable.
+type Store interface {
+	// Append writes the commit, all or nothing, and returns once it is
+	// durable. Errors: *ClaimedError when the claim's key is taken, else
+	// *ConflictError when Expect is not the stream's last position, ErrBusy
+	// when the commit was not taken up and can be tried again, ErrFull while
+	// the disk has no room, ErrClosed, the context's error, and *FatalError,
+	// after which the store takes no more commits and whether this one is
+	// durable is decided at the next open. A commit whose ID is that of the
+	// stream's last record is that record: it is answered again.
+	//
+	// When ctx ends while the commit is under way, Append answers the
+	// context's error and the commit may still become durable.
+	Append(ctx context.Context, c Commit) (Stored, error)
+
+	// Load yields a stream's records, oldest first, including every one whose
+	// Append has returned. A stream that does not exist yields nothing.
+	Load(ctx context.Context, s Stream) iter.Seq2[Stored, error]
+
+	// Claimed finds the record that a project's idempotency key was claimed
+	// with.
+	Claimed(ctx context.Context, project string, key domain.Digest) (Stored, bool, error)
+
+	// Scan yields the records after a position, in order, up to the last one
+	// that is durable when it gets there.
+	Scan(ctx context.Context, after Position, f Filter) iter.Seq2[Stored, error]
+
+	// Follow calls fn for every record after a position, in order, first those
+	// there are, then new ones as they become durable. It returns fn's error,
+	// the context's, ErrClosed, or what stopped the log.
+	Follow(ctx context.Context, after Position, f Filter, fn func(Stored) error) error
+
+	// Last is the position of the newest durable record, 0 for an empty log.
+	Last(ctx context.Context) (Position, error)
+
+	// Close ends Follow, waits for commits under way and frees the log.
+	Close() error
+}

@@ -1,0 +1,147 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+
+	"payledger/domain"
+)
+
+// Aggregate is a state that decides on commands and evolves with events:
+// domain.Payment and domain.Project.
+type Aggregate[S, C any] interface {
+	Decide(C) (domain.Event, error)
+	Evolve(domain.Event) S
+}
+
+// Ledger is a store with the codec its records are written in.
+type Ledger struct {
+	Store Store
+	Codec *Codec
+}
+
+// Order says under which id a command's event is recorded, and for which
+// idempotency key, if any. New promises that the stream does not exist yet
+// because its id was just issued: it is not loaded.
+type Order struct {
+	EventID domain.ID
+	Claim   *Claim
+	New     bool
+}
+
+// Result is what a command led to.
+type Result[S any] struct {
+	State    S            // after Event; zero when Replayed
+	Event    domain.Event // nil when there was nothing to do
+	Stored   Stored       // the event's record; zero when Event is nil
+	Replayed bool         // Event was recorded by an earlier command with the same claim
+}
+
+// maxTries bounds how often a command is decided anew because another one
+// changed the stream first.
+const maxTries = 16
+
+// Execute loads a stream, lets the aggregate decide, and appends the one
+// event. start is the aggregate before its first event. When another command
+// was faster it loads and decides again; after maxTries it answers ErrBusy.
+//
+// With a claim, every refusal first looks whether the same command has
+// succeeded before under the claim's key; if so that earlier event is the
+// result, marked Replayed. A key that was claimed with another fingerprint is
+// a *ClaimedError.
+func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
+	for range maxTries {
+		r, err := try(ctx, l, s, start, cmd, o)
+		var conflict *ConflictError
+		var claimed *ClaimedError
+		switch {
+		case err == nil:
+			return r, nil
+		case errors.As(err, &claimed):
+			return replay[S](l, claimed.Value, o.Claim)
+		case ctx.Err() != nil:
+			return Result[S]{}, err
+		case o.Claim != nil && refused(err, &conflict):
+			earlier, ok, lookupErr := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
+			if lookupErr != nil {
+				return Result[S]{}, lookupErr
+			}
+			if ok {
+				return replay[S](l, earlier, o.Claim)
+			}
+		}
+		if conflict == nil && !errors.As(err, &conflict) {
+			return Result[S]{}, err
+		}
+		if o.New {
+			return Result[S]{}, err
+		}
+	}
+	return Result[S]{}, ErrBusy
+}
+
+// refused reports whether err is an answer of Decide or a conflict, not a
+// failure of the store.
+func refused(err error, conflict **ConflictError) bool {
+	var fields domain.FieldErrors
+	var refusal *domain.Refusal
+	return errors.As(err, &fields) || errors.As(err, &refusal) || errors.As(err, conflict)
+}
+
+func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, cmd C, o Order) (Result[S], error) {
+	var last Stored
+	if !o.New {
+		var err error
+		if state, last, err = Fold(ctx, l, s, state); err != nil {
+			return Result[S]{}, err
+		}
+	}
+	e, err := state.Decide(cmd)
+	if err != nil || e == nil {
+		return Result[S]{State: state}, err
+	}
+	body, err := l.Codec.Encode(s, last.Sequence+1, o.EventID, e)
+	if err != nil {
+		return Result[S]{}, err
+	}
+	stored, err := l.Store.Append(ctx, Commit{
+		ID:     o.EventID,
+		Record: Record{Stream: s, Expect: last.Position, Body: body},
+		Claim:  o.Claim,
+	})
+	if err != nil {
+		return Result[S]{}, err
+	}
+	return Result[S]{State: state.Evolve(e), Event: e, Stored: stored}, nil
+}
+
+// Evolver is the half of an aggregate that folds events.
+type Evolver[S any] interface{ Evolve(domain.Event) S }
+
+// Fold answers the state after all of a stream's records, and the last of
+// them.
+func Fold[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S) (S, Stored, error) {
+	var last Stored
+	for r, err := range l.Store.Load(ctx, s) {
+		if err != nil {
+			return state, last, err
+		}
+		e, err := l.Codec.Decode(r)
+		if err != nil {
+			return state, last, err
+		}
+		state, last = state.Evolve(e), r
+	}
+	return state, last, nil
+}
+
+func replay[S any](l Ledger, earlier Stored, claim *Claim) (Result[S], error) {
+	if earlier.Claim == nil || earlier.Claim.Fingerprint != claim.Fingerprint {
+		return Result[S]{}, &ClaimedError{Value: earlier}
+	}
+	e, err := l.Codec.Decode(earlier)
+	if err != nil {
+		return Result[S]{}, err
+	}
+	return Result[S]{Event: e, Stored: earlier, Replayed: true}, nil
+}
