@@ -5,7 +5,7 @@ import "fmt"
 // Rule offers one route for payments of a currency and an amount range.
 type Rule struct {
 	Route    string   `json:"route"`
-	Currency Currency `json:"currency"`
+	Currency Currency `json:"currency"` // empty: every currency
 	Min      Amount   `json:"min"` // inclusive
 	Max      Amount   `json:"max"` // inclusive
 	Weight   uint32   `json:"weight"`
@@ -17,6 +17,11 @@ type RoutingTable []Rule
 
 // SandboxRoute is the route whose provider is simulated.
 const SandboxRoute = "sandbox"
+
+// SandboxTable sends every payment to the sandbox.
+func SandboxTable() RoutingTable {
+	return RoutingTable{{Route: SandboxRoute, Min: MinAmount, Max: MaxAmount, Weight: 1}}
+}
 
 // Choose picks a route. draw is spread over the weights of all rules that
 // match, so an even draw gives each its share; a rule of weight 0 is never
@@ -45,7 +50,7 @@ func (t RoutingTable) Choose(a Amount, c Currency, draw uint64) (route string, o
 }
 
 func (r Rule) takes(a Amount, c Currency) bool {
-	return r.Currency == c && r.Min <= a && a <= r.Max
+	return (r.Currency == "" || r.Currency == c) && r.Min <= a && a <= r.Max
 }
 
 // Validate checks the table's form and says which rule, counted from 1, is
@@ -55,8 +60,8 @@ func (t RoutingTable) Validate() error {
 		switch {
 		case !validRoute(r.Route):
 			return fmt.Errorf("rule %d: route %q: want 1 to 32 of a-z, 0-9, - and _", i+1, r.Route)
-		case !r.Currency.TwoMinorDigits():
-			return fmt.Errorf("rule %d: currency %q: want an ISO 4217 code with two minor digits", i+1, r.Currency)
+		case r.Currency != "" && !r.Currency.TwoMinorDigits():
+			return fmt.Errorf("rule %d: currency %q: want none or an ISO 4217 code with two minor digits", i+1, r.Currency)
 		case r.Min < MinAmount || r.Max > MaxAmount || r.Min > r.Max:
 			return fmt.Errorf("rule %d: want %s ≤ min ≤ max ≤ %s", i+1, MinAmount, MaxAmount)
 		}
