@@ -45,7 +45,23 @@ func NewIDs(now func() time.Time, entropy io.Reader, last ID) *IDs {
 func (s *IDs) Next() ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = max(s.last, ulid.Timestamp(s.now()))
+	s.advance()
+	return s.issue()
+}
+
+// Pair issues two ids of one instant: one for a new object and one for the
+// event that creates it, so that the object's id, the event and created_at
+// name the same time.
+func (s *IDs) Pair() (object, event ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	return s.issue(), s.issue()
+}
+
+func (s *IDs) advance() { s.last = max(s.last, ulid.Timestamp(s.now())) }
+
+func (s *IDs) issue() ID {
 	id, err := ulid.New(s.last, s.entropy)
 	if err != nil {
 		// Only a failing random source or the year 10889 leads here, and no
