@@ -11,7 +11,10 @@ package eventstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"payledger/domain"
@@ -68,6 +71,31 @@ type Commit struct {
 	Claim  *Claim
 }
 
+// The bounds of what a store takes.
+const (
+	MaxBody = 64 << 10 // bytes of a record's body
+	MaxName = 255      // bytes of each member of a Stream
+)
+
+// Validate checks the commit against the bounds every store has. A commit
+// that fails can never be appended: the caller made a mistake.
+func (c Commit) Validate() error {
+	for _, n := range [...]struct{ member, name string }{
+		{"project", c.Record.Stream.Project}, {"kind", c.Record.Stream.Kind}, {"id", c.Record.Stream.ID},
+	} {
+		if n.name == "" || len(n.name) > MaxName || strings.IndexByte(n.name, 0) >= 0 {
+			return fmt.Errorf("commit %s: the stream's %s %q must have 1 to %d bytes, none of them 0", c.ID, n.member, n.name, MaxName)
+		}
+	}
+	if n := len(c.Record.Body); n == 0 || n > MaxBody {
+		return fmt.Errorf("commit %s: the body has %d bytes, want 1 to %d", c.ID, n, MaxBody)
+	}
+	if c.ID.IsZero() {
+		return errors.New("commit: the id is zero")
+	}
+	return nil
+}
+
 // Stored is a record as the log holds it. Body must not be modified.
 type Stored struct {
 	Position Position
@@ -99,10 +127,11 @@ type Store interface {
 	// durable. Errors: *ClaimedError when the claim's key is taken, else
 	// *ConflictError when Expect is not the stream's last position, ErrBusy
 	// when the commit was not taken up and can be tried again, ErrFull while
-	// the disk has no room, ErrClosed, the context's error, and *FatalError,
-	// after which the store takes no more commits and whether this one is
-	// durable is decided at the next open. A commit whose ID is that of the
-	// stream's last record is that record: it is answered again.
+	// the disk has no room, ErrClosed, the context's error, Validate's, and
+	// *FatalError, after which the store takes no more commits and whether
+	// this one is durable is decided at the next open. A commit whose ID is
+	// that of the stream's last record, or of the record that holds its
+	// claim, is that record: it is answered again.
 	//
 	// When ctx ends while the commit is under way, Append answers the
 	// context's error and the commit may still become durable.

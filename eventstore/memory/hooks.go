@@ -1,0 +1,81 @@
+package memory
+
+import (
+	"errors"
+	"sync"
+
+	"payledger/eventstore"
+)
+
+// Fault makes a commit fail fatally.
+type Fault struct {
+	// Persisted: the group is on disk all the same, which only Reopen shows.
+	Persisted bool
+	// Err is the reason within the FatalError.
+	Err error
+}
+
+type hooks struct {
+	fault  *Fault
+	stall  *stall
+	refuse error
+}
+
+// flaws break the store, so that its tests can be shown to notice.
+type flaws struct {
+	ignoreStaged  bool // checks forget what is staged in the same group
+	earlyRefusals bool // refusals are answered before their group is durable
+	earlyRecords  bool // records are shown before they are durable
+}
+
+// FailNext makes the next group that writes something fail.
+func (s *Store) FailNext(f Fault) {
+	if f.Err == nil {
+		f.Err = errors.New("the write failed on purpose")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks.fault = &f
+}
+
+// Refuse makes every Append answer err, for instance eventstore.ErrFull or
+// ErrBusy, until it is called with nil.
+func (s *Store) Refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks.refuse = err
+}
+
+// Damage makes every read of the record at the position answer a
+// *eventstore.CorruptError, or repairs it when it is damaged already.
+func (s *Store) Damage(p eventstore.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.damaged[p] = !s.log.damaged[p]
+}
+
+// Stall holds back the next group that writes something, in its last step:
+// all is written, nothing is durable. held is closed when the group stands
+// there; release lets it go on and may be called more than once. Commits that
+// come meanwhile wait for the next group.
+func (s *Store) Stall() (held <-chan struct{}, release func()) {
+	st := &stall{held: make(chan struct{}), released: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks.stall = st
+	return st.held, sync.OnceFunc(func() { close(st.released) })
+}
+
+// Waiting is how many commits have not been taken into a group yet.
+func (s *Store) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+type stall struct{ held, released chan struct{} }
+
+func (st *stall) hold() {
+	close(st.held)
+	<-st.released
+}

@@ -1,0 +1,110 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// log is what a disk would hold.
+type log struct {
+	records []eventstore.Stored // the one at position p has index p-1
+	heads   map[eventstore.Stream]eventstore.Position
+	claims  map[claimKey]eventstore.Position
+	damaged map[eventstore.Position]bool
+}
+
+type claimKey struct {
+	project string
+	key     domain.Digest
+}
+
+func newLog() *log {
+	return &log{
+		heads:   make(map[eventstore.Stream]eventstore.Position),
+		claims:  make(map[claimKey]eventstore.Position),
+		damaged: make(map[eventstore.Position]bool),
+	}
+}
+
+func (l *log) last() eventstore.Position { return eventstore.Position(len(l.records)) }
+
+func (l *log) add(c eventstore.Commit) eventstore.Stored {
+	r := eventstore.Stored{
+		Position: l.last() + 1, Stream: c.Record.Stream, Sequence: 1, Prev: l.heads[c.Record.Stream],
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: bytes.Clone(c.Record.Body),
+	}
+	if c.Claim != nil {
+		claim := *c.Claim
+		r.Claim = &claim
+	}
+	if r.Prev != 0 {
+		r.Sequence = l.records[r.Prev-1].Sequence + 1
+	}
+	l.index(r)
+	l.records = append(l.records, r)
+	return r
+}
+
+func (l *log) index(r eventstore.Stored) {
+	l.heads[r.Stream] = r.Position
+	if r.Claim != nil {
+		l.claims[claimKey{r.Stream.Project, r.Claim.Key}] = r.Position
+	}
+}
+
+// truncate drops the records after the position.
+func (l *log) truncate(after eventstore.Position) {
+	l.records = l.records[:after]
+	clear(l.heads)
+	clear(l.claims)
+	for _, r := range l.records {
+		l.index(r)
+	}
+}
+
+func (l *log) read(p eventstore.Position) (eventstore.Stored, error) {
+	if l.damaged[p] {
+		return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: "damaged on purpose"}
+	}
+	return l.records[p-1], nil
+}
+
+// Verify checks positions, sequences and links of all records, and the
+// indexes against them.
+func (s *Store) Verify(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return eventstore.ErrClosed
+	}
+	fresh := newLog()
+	for i := range s.log.records {
+		p := eventstore.Position(i + 1)
+		r, err := s.log.read(p)
+		if err != nil {
+			return err
+		}
+		var sequence uint64
+		if head := fresh.heads[r.Stream]; head != 0 {
+			sequence = fresh.records[head-1].Sequence
+		}
+		if r.Position != p || r.Prev != fresh.heads[r.Stream] || r.Sequence != sequence+1 {
+			return &eventstore.CorruptError{Position: p, Reason: fmt.Sprintf(
+				"position %d, previous %d, sequence %d do not follow from the records before", r.Position, r.Prev, r.Sequence)}
+		}
+		if r.Claim != nil && fresh.claims[claimKey{r.Stream.Project, r.Claim.Key}] != 0 {
+			return &eventstore.CorruptError{Position: p, Reason: "its idempotency key was claimed before"}
+		}
+		fresh.index(r)
+		fresh.records = append(fresh.records, r)
+	}
+	if !maps.Equal(fresh.heads, s.log.heads) || !maps.Equal(fresh.claims, s.log.claims) {
+		return &eventstore.CorruptError{Position: s.log.last(), Reason: "the indexes do not match the records"}
+	}
+	return nil
+}
