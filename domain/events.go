@@ -191,9 +191,14 @@ func Events() []EventType {
 		Route: "sandbox", Outcome: OutcomePaid, Reference: "prv-77", Amount: 150000,
 		Currency: DefaultCurrency, StartedAt: at,
 	}
-	refunded := paid
-	refunded.Outcome, refunded.RefundID = OutcomeSucceeded, &id
+	signal := func(o Outcome, refund *ID) Signal {
+		s := paid
+		s.Outcome, s.RefundID = o, refund
+		return s
+	}
+	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
 	settings := DefaultSettings()
+	settings.RequireIdempotencyKey = true
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
 		eventType(1, PaymentCreated{
@@ -204,15 +209,15 @@ func Events() []EventType {
 		}),
 		eventType(1, PaymentRouteAssigned{Route: "sandbox"}),
 		eventType(1, PaymentPaid{Signal: paid}),
-		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &paid}),
-		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &paid}),
+		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
+		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
 		eventType(1, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid}),
 		eventType(1, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
 		eventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
 		}),
-		eventType(1, RefundSucceededEvent{RefundID: id, Signal: refunded}),
-		eventType(1, RefundFailedEvent{RefundID: id, Signal: refunded}),
+		eventType(1, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		eventType(1, RefundFailedEvent{RefundID: id, Signal: signal(OutcomeFailed, &id)}),
 		eventType(1, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectDisabled{}),
