@@ -97,10 +97,11 @@ func (i Instant) MarshalText() ([]byte, error) {
 	return i.Time().AppendFormat(make([]byte, 0, len(instantLayout)), instantLayout), nil
 }
 
-// UnmarshalText reads an RFC 3339 time of any precision and zone.
+// UnmarshalText reads an RFC 3339 time of any precision and zone. It takes
+// neither the comma nor the one-digit hour that time.Parse lets pass.
 func (i *Instant) UnmarshalText(text []byte) error {
-	t, err := time.Parse(time.RFC3339Nano, string(text))
-	if err != nil {
+	var t time.Time
+	if err := t.UnmarshalText(text); err != nil {
 		return fmt.Errorf("instant: %w", err)
 	}
 	*i = InstantOf(t)

@@ -134,7 +134,11 @@ func (c CreatePayment) decidePayment(p Payment) (Event, error) {
 		// The id is taken; commands that create carry a fresh one.
 		return nil, &Refusal{Code: InternalError}
 	}
-	if errs := slices.Concat(c.Validate(), c.CheckSettings()); len(errs) > 0 {
+	errs := slices.Concat(c.Validate(), c.CheckSettings())
+	if c.Amount < MinAmount {
+		errs = append(errs, &FieldError{Field: "amount", Code: AmountTooSmall, Min: MinAmount})
+	}
+	if len(errs) > 0 {
 		return nil, errs
 	}
 	payload := c.Payload
@@ -229,6 +233,8 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 		return p.decideRefundSignal(s), nil
 	case s.Outcome == OutcomePaid:
 		return p.decidePaidSignal(s), nil
+	case s.Amount != p.Amount || s.Currency != p.Currency:
+		return refused(s, ReasonWrongAmount), nil
 	case s.Outcome == OutcomeFailed && p.Status.CanBecome(Failed):
 		return PaymentFailed{Reason: ReasonProvider, Signal: &s}, nil
 	case s.Outcome == OutcomeExpired && p.Status.CanBecome(Expired):
@@ -297,8 +303,12 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 		return nil, &Refusal{Code: PaymentNotPaid, PaymentStatus: p.Status}
 	}
 	for _, r := range p.Refunds {
-		if r.Status != RefundFailed {
+		switch {
+		case r.Status != RefundFailed:
 			return nil, &Refusal{Code: RefundExists, RefundID: r.ID, RefundStatus: r.Status}
+		case r.ID == c.RefundID:
+			// The id is taken; commands that create carry a fresh one.
+			return nil, &Refusal{Code: InternalError}
 		}
 	}
 	return RefundCreated{

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -74,7 +75,8 @@ func (s Settings) validate() FieldErrors {
 	if s.MaxAmount < MinAmount || s.MaxAmount > MaxAmount {
 		errs = append(errs, &FieldError{Field: "max_amount", Code: InvalidValue, Min: MinAmount, Max: MaxAmount})
 	}
-	if l := s.Lifetime(); l < MinLifetime || l > MaxLifetime {
+	// Compared in seconds: a huge number of them would overflow a Duration.
+	if l := s.LifetimeSeconds; l < int(MinLifetime/time.Second) || l > int(MaxLifetime/time.Second) {
 		errs = append(errs, &FieldError{Field: "lifetime_seconds", Code: InvalidValue})
 	}
 	return errs
@@ -163,7 +165,7 @@ func (p Project) Evolve(e Event) Project {
 func validateProject(name string, s Settings) error {
 	errs := s.validate()
 	switch n := utf8.RuneCountInString(name); {
-	case name == "":
+	case strings.TrimSpace(name) == "":
 		errs = append(errs, &FieldError{Field: "name", Code: Required})
 	case n > MaxProjectName:
 		errs = append(errs, &FieldError{Field: "name", Code: TooLong, Limit: MaxProjectName, Got: n})
@@ -235,6 +237,10 @@ func (c IssueKey) decideProject(p Project) (Event, error) {
 		if !slices.Contains(AllScopes(), s) {
 			return nil, FieldErrors{{Field: "scopes", Code: InvalidValue}}
 		}
+	}
+	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.ID == c.KeyID }) {
+		// The id is taken; commands that create carry a fresh one.
+		return nil, &Refusal{Code: InternalError}
 	}
 	return KeyIssued(c), nil
 }

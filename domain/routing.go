@@ -6,8 +6,8 @@ import "fmt"
 type Rule struct {
 	Route    string   `json:"route"`
 	Currency Currency `json:"currency"` // empty: every currency
-	Min      Amount   `json:"min"` // inclusive
-	Max      Amount   `json:"max"` // inclusive
+	Min      Amount   `json:"min"`      // inclusive
+	Max      Amount   `json:"max"`      // inclusive
 	Weight   uint32   `json:"weight"`
 }
 

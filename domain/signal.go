@@ -51,6 +51,9 @@ const MaxReference = 128
 func (s Signal) Validate() error {
 	var errs FieldErrors
 	refuse := func(field string, code Code) { errs = append(errs, &FieldError{Field: field, Code: code}) }
+	if !validRoute(s.Route) {
+		refuse("route", InvalidValue)
+	}
 	switch {
 	case s.Outcome == "":
 		refuse("outcome", Required)
