@@ -33,14 +33,18 @@ func (e *ClaimedError) Error() string {
 	return fmt.Sprintf("the idempotency key was used at position %d", e.Value.Position)
 }
 
-// CorruptError: the record at Position is not what was written. Nothing after
-// it can be trusted before the file is verified.
+// CorruptError: the record at Position is not what was written; 0 when the
+// damage is not in a record. Nothing after it can be trusted before the file is
+// verified.
 type CorruptError struct {
 	Position Position
 	Reason   string
 }
 
 func (e *CorruptError) Error() string {
+	if e.Position == 0 {
+		return "the event log is damaged: " + e.Reason
+	}
 	return fmt.Sprintf("the record at position %d is damaged: %s", e.Position, e.Reason)
 }
 

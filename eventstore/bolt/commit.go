@@ -1,0 +1,251 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"runtime/debug"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// errNothing ends a transaction in which every commit was refused.
+var errNothing = errors.New("nothing to write")
+
+// commitAll is the committer: it commits group after group until the queue is
+// closed and empty.
+func (s *Store) commitAll() {
+	for {
+		group := s.queue.take()
+		if group == nil {
+			return
+		}
+		s.commitGroup(group)
+		for _, p := range group {
+			close(p.done)
+		}
+	}
+}
+
+// commitGroup sets the result of every commit in the group.
+func (s *Store) commitGroup(group []*pending) {
+	if err := s.Err(); err != nil {
+		refuse(group, err)
+		return
+	}
+	if s.space.low() {
+		refuse(group, eventstore.ErrFull)
+		return
+	}
+	g := &staging{durable: s.tail.durable}
+	err := s.update(func(tx *bbolt.Tx) error {
+		if err := g.begin(tx); err != nil {
+			return err
+		}
+		for _, p := range group {
+			if err := g.stage(p); err != nil {
+				return err
+			}
+		}
+		if len(g.records) == 0 {
+			return errNothing
+		}
+		return g.end()
+	})
+	switch {
+	case errors.Is(err, errNothing):
+	case err != nil:
+		s.fail(err)
+		refuse(group, s.Err())
+	default:
+		s.tail.publish(g.records)
+	}
+}
+
+func refuse(group []*pending, err error) {
+	for _, p := range group {
+		p.stored, p.err = eventstore.Stored{}, err
+	}
+}
+
+// update runs fn in a write transaction. A panic of bbolt, or a fault in its
+// mapped file, is an error.
+func (s *Store) update(fn func(*bbolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			s.broken = true
+			err = fmt.Errorf("the commit panicked: %v", p)
+		}
+	}()
+	return s.db.Update(fn)
+}
+
+// staging is one group on its way into the file. Each commit is written into
+// the transaction as soon as it has passed the checks, so the next one is
+// checked against it.
+type staging struct {
+	durable eventstore.Position
+	records []eventstore.Stored // staged, at the positions after durable
+
+	tx               *bbolt.Tx
+	meta, log, heads *bbolt.Bucket
+	claims           *claims
+	newest           domain.ID
+}
+
+func (g *staging) begin(tx *bbolt.Tx) error {
+	g.tx = tx
+	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
+	g.newest = newestID(tx)
+	g.claims = claimsOf(tx, g.newest)
+	return nil
+}
+
+// stage sets the commit's result. An error is fatal for the whole group.
+func (g *staging) stage(p *pending) error {
+	if err := p.ctx.Err(); err != nil {
+		p.err = err
+		return nil
+	}
+	c := p.commit
+	if c.Claim != nil {
+		if at := g.claims.find(c.Record.Stream.Project, c.Claim.Key); at != 0 {
+			r, err := g.readClaim(at, c)
+			switch {
+			case err != nil:
+				p.err = err
+			case r.Commit == c.ID:
+				p.stored = r
+			default:
+				p.err = &eventstore.ClaimedError{Value: r}
+			}
+			return nil
+		}
+	}
+	key := headKey(c.Record.Stream)
+	head, err := headOf(g.heads, key)
+	switch {
+	case err != nil:
+		p.err = err
+		return nil
+	case head.position != 0 && head.commit == c.ID:
+		p.stored, p.err = g.read(head.position)
+		return nil
+	case head.position != c.Record.Expect:
+		p.err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
+		return nil
+	}
+	p.stored, err = g.add(c, key, head)
+	return err
+}
+
+func (g *staging) add(c eventstore.Commit, key []byte, head head) (eventstore.Stored, error) {
+	r := eventstore.Stored{
+		Position: g.durable + eventstore.Position(len(g.records)) + 1,
+		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: c.Record.Body,
+	}
+	if c.Claim != nil {
+		claim := *c.Claim
+		r.Claim = &claim
+	}
+	if c.ID.Compare(g.newest) > 0 {
+		g.newest = c.ID
+		if err := g.claims.advance(g.newest); err != nil {
+			return r, err
+		}
+	}
+	if err := g.log.Put(positionKey(r.Position), encodeRecord(&r)); err != nil {
+		return r, err
+	}
+	if err := g.heads.Put(key, headValue(key, r)); err != nil {
+		return r, err
+	}
+	if r.Claim != nil {
+		if err := g.claims.add(r.Stream.Project, r.Claim.Key, r.Position); err != nil {
+			return r, err
+		}
+	}
+	g.records = append(g.records, r)
+	return r, nil
+}
+
+// read answers a record that a check met: staged in this group or durable.
+func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
+	if at > g.durable {
+		return g.records[at-g.durable-1], nil
+	}
+	return readRecord(g.log, at)
+}
+
+func (g *staging) readClaim(at eventstore.Position, c eventstore.Commit) (eventstore.Stored, error) {
+	r, err := g.read(at)
+	if err == nil {
+		err = holdsClaim(r, c.Record.Stream.Project, c.Claim.Key)
+	}
+	return r, err
+}
+
+func (g *staging) end() error { return g.meta.Put(keyNewest, g.newest[:]) }
+
+// head is what the heads bucket tells of a stream's last record; zero when the
+// stream does not exist.
+type head struct {
+	position eventstore.Position
+	sequence uint64
+	commit   domain.ID
+}
+
+const headSize = 36
+
+func headKey(s eventstore.Stream) []byte {
+	k := make([]byte, 0, len(s.Kind)+len(s.ID)+len(s.Project)+2)
+	k = append(k, s.Kind...)
+	k = append(k, 0)
+	k = append(k, s.ID...)
+	k = append(k, 0)
+	return append(k, s.Project...)
+}
+
+func headValue(key []byte, r eventstore.Stored) []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, headSize), uint64(r.Position))
+	v = binary.BigEndian.AppendUint64(v, r.Sequence)
+	v = append(v, r.Commit[:]...)
+	return binary.BigEndian.AppendUint32(v, headSum(key, v))
+}
+
+func headOf(heads *bbolt.Bucket, key []byte) (head, error) {
+	v := heads.Get(key)
+	if v == nil {
+		return head{}, nil
+	}
+	return parseHead(key, v)
+}
+
+// headSum keeps a damaged head from giving a stream a wrong position or
+// sequence.
+func headSum(key, v []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(key, table), table, v)
+}
+
+func parseHead(key, v []byte) (head, error) {
+	if len(v) != headSize || headSum(key, v[:headSize-4]) != binary.BigEndian.Uint32(v[headSize-4:]) {
+		return head{}, &eventstore.CorruptError{Reason: fmt.Sprintf("the entry of stream %q among the heads does not match its checksum", key)}
+	}
+	return head{
+		position: eventstore.Position(binary.BigEndian.Uint64(v)),
+		sequence: binary.BigEndian.Uint64(v[8:]),
+		commit:   domain.ID(v[16:]),
+	}, nil
+}
+
+func positionKey(p eventstore.Position) []byte {
+	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(p))
+}

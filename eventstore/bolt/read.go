@@ -1,0 +1,275 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+
+	bbolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// The bounds of what one read transaction reads for Scan and Follow.
+const (
+	chunkRecords  = 256     // matching records
+	chunkExamined = 4096    // records looked at
+	chunkBytes    = 1 << 20 // of matching bodies
+)
+
+// view runs fn in a read transaction. A panic of bbolt, or a fault in its
+// mapped file, means that the file is damaged near the position.
+func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = &eventstore.CorruptError{Position: near, Reason: fmt.Sprintf("the file cannot be read there: %v", p)}
+		}
+	}()
+	err = s.db.View(fn)
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return eventstore.ErrClosed
+	}
+	return err
+}
+
+// readRecord answers a copy of the record at the position.
+func readRecord(log *bbolt.Bucket, at eventstore.Position) (eventstore.Stored, error) {
+	v := log.Get(positionKey(at))
+	if v == nil {
+		return eventstore.Stored{}, missing(at)
+	}
+	return copyRecord(at, v)
+}
+
+func copyRecord(at eventstore.Position, v []byte) (eventstore.Stored, error) {
+	r, err := decodeRecord(at, v)
+	r.Body = bytes.Clone(r.Body)
+	return r, err
+}
+
+func missing(at eventstore.Position) error {
+	return &eventstore.CorruptError{Position: at, Reason: "it is not where it was written"}
+}
+
+// Load implements eventstore.Store. It holds the stream's records in memory.
+func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	return func(yield func(eventstore.Stored, error) bool) {
+		records, err := s.stream(ctx, st)
+		if err != nil {
+			yield(eventstore.Stored{}, err)
+			return
+		}
+		for _, r := range slices.Backward(records) {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// stream reads a stream's durable records, newest first.
+func (s *Store) stream(ctx context.Context, st eventstore.Stream) ([]eventstore.Stored, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	records, next, durable, known, err := s.tail.stream(st)
+	if err != nil || (known && next == 0) {
+		return records, err
+	}
+	err = s.view(next, func(tx *bbolt.Tx) error {
+		log := tx.Bucket(bucketRecords)
+		if !known {
+			h, err := headOf(tx.Bucket(bucketHeads), headKey(st))
+			if err != nil {
+				return err
+			}
+			next = h.position
+		}
+		for next != 0 {
+			r, err := readRecord(log, next)
+			if err != nil {
+				return err
+			}
+			if n := len(records); n > 0 {
+				err = follows(r, records[n-1])
+			} else {
+				err = begins(r, st)
+			}
+			if err != nil {
+				return err
+			}
+			next = r.Prev
+			// The transaction may show a group that is not durable yet.
+			if r.Position <= durable {
+				records = append(records, r)
+			}
+		}
+		return nil
+	})
+	return records, err
+}
+
+// begins reports an error unless r belongs to the stream.
+func begins(r eventstore.Stored, st eventstore.Stream) error {
+	if r.Stream != st || r.Prev >= r.Position || (r.Prev == 0) != (r.Sequence == 1) {
+		return &eventstore.CorruptError{Position: r.Position, Reason: "it does not belong to the stream that leads to it"}
+	}
+	return nil
+}
+
+// follows reports an error unless r is the record before next in its stream.
+func follows(r, next eventstore.Stored) error {
+	if r.Sequence+1 != next.Sequence {
+		return &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf(
+			"its sequence is %d, the record after it has %d", r.Sequence, next.Sequence)}
+	}
+	return begins(r, next.Stream)
+}
+
+// Claimed implements eventstore.Store.
+func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) (r eventstore.Stored, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, false, err
+	}
+	durable, err := s.tail.last()
+	if err != nil {
+		return r, false, err
+	}
+	err = s.view(durable, func(tx *bbolt.Tx) error {
+		at := claimsOf(tx, newestID(tx)).find(project, key)
+		if at == 0 || at > durable {
+			return nil
+		}
+		if r, err = readRecord(tx.Bucket(bucketRecords), at); err == nil {
+			err = holdsClaim(r, project, key)
+		}
+		ok = err == nil
+		return err
+	})
+	return r, ok, err
+}
+
+// Last implements eventstore.Store.
+func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.tail.last()
+}
+
+// LastID is the greatest event id in the log, zero for an empty log. Ids that
+// are issued from it on are greater than every id in use.
+func (s *Store) LastID(ctx context.Context) (id domain.ID, err error) {
+	if err := ctx.Err(); err != nil {
+		return id, err
+	}
+	last, err := s.tail.last()
+	if err != nil {
+		return id, err
+	}
+	err = s.view(last, func(tx *bbolt.Tx) error {
+		id = newestID(tx)
+		return nil
+	})
+	return id, err
+}
+
+func newestID(tx *bbolt.Tx) domain.ID {
+	var id domain.ID
+	copy(id[:], tx.Bucket(bucketMeta).Get(keyNewest))
+	return id
+}
+
+// Scan implements eventstore.Store.
+func (s *Store) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
+	return func(yield func(eventstore.Stored, error) bool) {
+		var records []eventstore.Stored
+		for {
+			var reached eventstore.Position
+			var err error
+			records, reached, err = s.chunk(ctx, records[:0], after, f)
+			for _, r := range records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(eventstore.Stored{}, err)
+				return
+			}
+			if reached == after {
+				return
+			}
+			after = reached
+		}
+	}
+}
+
+// Follow implements eventstore.Store.
+func (s *Store) Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error {
+	var records []eventstore.Stored
+	for {
+		var reached eventstore.Position
+		var err error
+		records, reached, err = s.chunk(ctx, records[:0], after, f)
+		for _, r := range records {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if reached == after {
+			if err := s.wait(ctx, after); err != nil {
+				return err
+			}
+		}
+		after = reached
+	}
+}
+
+// chunk appends matching records after the position to dst. reached is how far
+// it got, which is after itself only at the end of the log. An error comes
+// with the records before it.
+func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
+	if err := ctx.Err(); err != nil {
+		return dst, after, err
+	}
+	dst, reached, durable, ok, err := s.tail.after(dst, after, f, chunkRecords)
+	if ok || err != nil {
+		return dst, reached, err
+	}
+	err = s.view(after+1, func(tx *bbolt.Tx) error {
+		size := 0
+		c := tx.Bucket(bucketRecords).Cursor()
+		k, v := c.Seek(positionKey(after + 1))
+		for n := 0; reached < durable && n < chunkExamined && len(dst) < chunkRecords && size < chunkBytes; n++ {
+			at := reached + 1
+			if len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != at {
+				return missing(at)
+			}
+			r, err := decodeRecord(at, v)
+			if err != nil {
+				return err
+			}
+			if f.Matches(r.Stream) {
+				r.Body = bytes.Clone(r.Body)
+				size += len(r.Body)
+				dst = append(dst, r)
+			}
+			reached = at
+			k, v = c.Next()
+		}
+		return nil
+	})
+	return dst, reached, err
+}

@@ -1,0 +1,182 @@
+package bolt
+
+import (
+	"context"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+const (
+	maxGroup   = 1024 // commits in one transaction
+	maxWaiting = 4096 // commits waiting for their group
+)
+
+// DefaultMinFree is the free space below which commits are refused.
+const DefaultMinFree = 256 << 20
+
+// Options are the settings of Open. The zero value is the default.
+type Options struct {
+	// Now is the clock that paces the look at the free space; nil is
+	// time.Now.
+	Now func() time.Time
+	// MinFree is the free space, in bytes, on the log's file system below
+	// which commits answer eventstore.ErrFull; 0 is DefaultMinFree. It must
+	// leave room for what is written in a second.
+	MinFree uint64
+}
+
+// Store is an event log in a file. It is safe for concurrent use and holds
+// the file's lock until Close.
+type Store struct {
+	path     string
+	file     *os.File // db's
+	db       *bbolt.DB
+	readOnly bool
+	logID    domain.ID
+	space    *space
+	tail     *tail
+	queue    *queue
+
+	committer sync.WaitGroup
+	fatal     chan struct{}
+	failure   atomic.Pointer[eventstore.FatalError]
+	broken    bool // set by the committer: bbolt panicked, its locks may be held
+
+	closing   chan struct{}
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Append implements eventstore.Store.
+func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
+	if s.readOnly {
+		return eventstore.Stored{}, ErrReadOnly
+	}
+	if err := ctx.Err(); err != nil {
+		return eventstore.Stored{}, err
+	}
+	if err := c.Validate(); err != nil {
+		return eventstore.Stored{}, err
+	}
+	p := &pending{ctx: ctx, commit: c, done: make(chan struct{})}
+	if err := s.queue.add(p); err != nil {
+		return eventstore.Stored{}, err
+	}
+	select {
+	case <-p.done:
+		return p.stored, p.err
+	case <-ctx.Done():
+		return eventstore.Stored{}, ctx.Err()
+	}
+}
+
+// LogID is the id that Init gave this log. A copy of the file keeps it.
+func (s *Store) LogID() domain.ID { return s.logID }
+
+// Fatal is closed when a commit failed fatally: the process must end. Reads
+// go on until Close.
+func (s *Store) Fatal() <-chan struct{} { return s.fatal }
+
+// Err is the *eventstore.FatalError behind Fatal, or nil.
+func (s *Store) Err() error {
+	if f := s.failure.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (s *Store) fail(err error) {
+	s.failure.Store(&eventstore.FatalError{Err: err})
+	close(s.fatal)
+}
+
+// Close implements eventstore.Store. Closing again answers the same.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		s.queue.close()
+		s.committer.Wait()
+		s.tail.close()
+		if s.broken {
+			s.closeErr = s.file.Close()
+			return
+		}
+		s.closeErr = s.db.Close()
+	})
+	return s.closeErr
+}
+
+func (t *tail) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+// pending is a commit between Append and its result. The committer alone sets
+// stored and err, then closes done.
+type pending struct {
+	ctx    context.Context
+	commit eventstore.Commit
+	done   chan struct{}
+	stored eventstore.Stored
+	err    error
+}
+
+// queue holds the commits that wait for the committer.
+type queue struct {
+	mu      sync.Mutex
+	filled  *sync.Cond
+	waiting []*pending
+	closed  bool
+}
+
+func newQueue() *queue {
+	q := new(queue)
+	q.filled = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) add(p *pending) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return eventstore.ErrClosed
+	case len(q.waiting) >= maxWaiting:
+		return eventstore.ErrBusy
+	}
+	q.waiting = append(q.waiting, p)
+	q.filled.Signal()
+	return nil
+}
+
+// take waits for commits and answers a group of them, or nil when the queue
+// is closed and empty.
+func (q *queue) take() []*pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 && !q.closed {
+		q.filled.Wait()
+	}
+	if len(q.waiting) == 0 {
+		return nil
+	}
+	n := min(len(q.waiting), maxGroup)
+	group := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	return group
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.filled.Broadcast()
+}
