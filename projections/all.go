@@ -1,0 +1,71 @@
+package projections
+
+import (
+	"fmt"
+	"strings"
+)
+
+// view is one fold of the log. To add one, write its file and give it a field
+// and a row below.
+type view interface {
+	tableLayers
+	// version is raised whenever the same events lead to other keys or values;
+	// the file is then rebuilt.
+	version() int
+	// fold follows one event. It may only change the view's own table, and
+	// depends on nothing but what it is told and what it folded before.
+	fold(change)
+}
+
+// views are all there are.
+type views struct {
+	payments     *paymentsView
+	byProject    *byProjectView
+	byStatus     *byStatusView
+	description  *descriptionView
+	refunds      *refundsView
+	refundList   *refundListView
+	refundStatus *refundStatusView
+	due          *dueView
+	unrouted     *unroutedView
+	projects     *projectsView
+}
+
+func newViews() views {
+	return views{
+		payments:     newPaymentsView(),
+		byProject:    newByProjectView(),
+		byStatus:     newByStatusView(),
+		description:  newDescriptionView(),
+		refunds:      newRefundsView(),
+		refundList:   newRefundListView(),
+		refundStatus: newRefundStatusView(),
+		due:          newDueView(),
+		unrouted:     newUnroutedView(),
+		projects:     newProjectsView(),
+	}
+}
+
+func (v views) all() []view {
+	return []view{
+		v.payments,
+		v.byProject,
+		v.byStatus,
+		v.description,
+		v.refunds,
+		v.refundList,
+		v.refundStatus,
+		v.due,
+		v.unrouted,
+		v.projects,
+	}
+}
+
+// shapes names every view with its version, as the file's checkpoint does.
+func shapes(all []view) string {
+	names := make([]string, len(all))
+	for i, v := range all {
+		names[i] = fmt.Sprintf("%s:%d", v.bucket(), v.version())
+	}
+	return strings.Join(names, " ")
+}

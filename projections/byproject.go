@@ -1,0 +1,23 @@
+package projections
+
+import "payledger/domain"
+
+// byProjectView lists a project's payments: project, 0, id.
+type byProjectView struct{ table[facts] }
+
+func newByProjectView() *byProjectView {
+	return &byProjectView{newTable("payments_by_project", appendFacts, parseFacts)}
+}
+
+func (*byProjectView) version() int { return 1 }
+
+func (v *byProjectView) fold(c change) {
+	if c.before == nil && c.after != nil {
+		p := c.after.Payment
+		v.insert(byProjectKey(p.Project)+idKey(p.ID), factsOf(p))
+	}
+}
+
+func byProjectKey(project string) string { return listKey(project) }
+
+func idKey(id domain.ID) string { return string(id[:]) }

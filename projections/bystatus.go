@@ -1,0 +1,30 @@
+package projections
+
+import "payledger/domain"
+
+// byStatusView lists a project's payments of each status: project, 0, status,
+// 0, id.
+type byStatusView struct{ table[facts] }
+
+func newByStatusView() *byStatusView {
+	return &byStatusView{newTable("payments_by_status", appendFacts, parseFacts)}
+}
+
+func (*byStatusView) version() int { return 1 }
+
+func (v *byStatusView) fold(c change) {
+	if c.after == nil {
+		return
+	}
+	p := c.after.Payment
+	if c.before != nil {
+		was := c.before.Payment.Status
+		if was == p.Status {
+			return
+		}
+		v.remove(byStatusKey(p.Project, was) + idKey(p.ID))
+	}
+	v.insert(byStatusKey(p.Project, p.Status)+idKey(p.ID), factsOf(p))
+}
+
+func byStatusKey(project string, s domain.PaymentStatus) string { return listKey(project, string(s)) }

@@ -1,0 +1,30 @@
+package projections
+
+// descriptionView finds a project's payments by description: project, 0,
+// description, 0, id. Payments without a description are not in it.
+type descriptionView struct{ table[facts] }
+
+func newDescriptionView() *descriptionView {
+	return &descriptionView{newTable("payments_by_description", appendFacts, parseFacts)}
+}
+
+func (*descriptionView) version() int { return 1 }
+
+func (v *descriptionView) fold(c change) {
+	if c.before != nil || c.after == nil || c.after.Payment.Description == nil {
+		return
+	}
+	p := c.after.Payment
+	v.insert(descriptionKey(p.Project, *p.Description)+idKey(p.ID), factsOf(p))
+}
+
+// descriptionKey begins the keys of one description, descriptionStart those of
+// every description that begins like this one. Other keys may begin the same
+// way, so what is found is checked against the payment itself.
+func descriptionKey(project, d string) string { return listKey(project, cutDescription(d)) }
+
+func descriptionStart(project, d string) string { return listKey(project) + cutDescription(d) }
+
+// cutDescription bounds the key: 128 code points are at most 512 bytes, and
+// what an event may say beyond that is not needed to find it.
+func cutDescription(d string) string { return d[:min(len(d), 512)] }

@@ -1,0 +1,30 @@
+// Package projections keeps the views that reads are answered from: folds of
+// the event log, disposable and rebuilt whenever they cannot be trusted.
+//
+// One goroutine, Engine.Run, follows the store and folds each event into every
+// view of all.go. A view is one table of ordered keys. What was folded lately
+// stays in memory, decoded; about once a second it is written, together with
+// the position it stands for, in one synced bolt transaction. A crash loses at
+// most that tail of the file, and the next Open folds it again from the log.
+//
+// Reads first wait until the views are at the store's last position as it was
+// when they arrived, so they are never stale. A read holds the lock only while
+// it looks into memory, never while it touches the disk, and sees each event
+// whole or not at all.
+//
+// # The file
+//
+// A bolt file with one bucket per view, named after it, and the bucket "meta".
+// Every value ends with four bytes, the CRC-32C (Castagnoli) of the bucket's
+// name, the key and the value before it, because bolt checksums only its own
+// two meta pages. meta/"checkpoint" holds JSON:
+//
+//	{"log":…,"views":"payments:1 …","position":88417,"event":…}
+//
+// log is the id that the event log got when it was made, views the name and
+// version of each view, position the last event folded and event its id. A
+// file that differs in log or views, is ahead of the log, has another event at
+// its position, or is damaged is deleted and rebuilt. A rebuild is written to
+// another name and renamed when it is complete, so a part of one is never
+// taken for the whole.
+package projections

@@ -1,0 +1,313 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+func TestEveryViewIsListed(t *testing.T) {
+	t.Parallel()
+	v := newViews()
+	listed := make(map[any]bool)
+	names := make(map[string]bool)
+	for _, one := range v.all() {
+		listed[one] = true
+		if names[one.bucket()] || one.bucket() == metaBucket {
+			t.Errorf("bucket %q is used twice", one.bucket())
+		}
+		names[one.bucket()] = true
+		if one.version() < 1 {
+			t.Errorf("view %s: version %d", one.bucket(), one.version())
+		}
+	}
+	fields := reflect.ValueOf(v)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		if fields.Field(i).IsNil() {
+			t.Errorf("view %s is not made", name)
+			continue
+		}
+		found := false
+		for one := range listed {
+			found = found || reflect.ValueOf(one).Pointer() == fields.Field(i).Pointer()
+		}
+		if !found {
+			t.Errorf("view %s has no row in all", name)
+		}
+	}
+}
+
+// linesOf is what a dump says of one view.
+func linesOf(dump, view string) string {
+	var b strings.Builder
+	for line := range strings.Lines(dump) {
+		if strings.HasPrefix(line, view+"\t") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// TestReplayEqualsLive checks each view on its own: fed as the events come,
+// flushed at arbitrary points, closed and opened again at arbitrary points
+// with or without a flush before, it equals the one that is rebuilt.
+func TestReplayEqualsLive(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]int)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
+		c := w.config(t.TempDir())
+		e := open(t, c)
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			for range rapid.IntRange(1, 5).Draw(rt, "events") {
+				w.step()
+			}
+			feed(t, e)
+			switch rapid.IntRange(0, 5).Draw(rt, "then") {
+			case 0, 1:
+				must(t, e.flush())
+			case 2:
+				must(t, e.flush())
+				must(t, e.Close())
+				e = open(t, c)
+			case 3: // as after a crash
+				must(t, e.Close())
+				e = open(t, c)
+			}
+		}
+		feed(t, e)
+		live, replayed := dump(t, e), w.rebuilt()
+		for _, v := range e.all {
+			seen[v.bucket()] += len(linesOf(live, v.bucket()))
+			diff(t, linesOf(live, v.bucket()), linesOf(replayed, v.bucket()))
+		}
+		checkAll(t, w, e)
+		must(t, e.Close())
+	})
+	for _, v := range newViews().all() {
+		if seen[v.bucket()] == 0 {
+			t.Errorf("view %s was never tried", v.bucket())
+		}
+	}
+}
+
+// feed folds what the log holds beyond the engine, one event at a time.
+func feed(tb testing.TB, e *Engine) {
+	tb.Helper()
+	must(tb, e.catchUp(tb.Context(), nil, false))
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// checkAll compares every read by id, and the indexes, with the world's own
+// states.
+func checkAll(t *testing.T, w *world, e *Engine) {
+	t.Helper()
+	ctx := t.Context()
+	var oldest eventstore.Position
+	var next domain.Instant
+	due := make(map[domain.ID]bool)
+	for id, want := range w.payments {
+		got, ok, err := e.Payment(ctx, id)
+		must(t, err)
+		if !ok || !reflect.DeepEqual(canonical(got), canonical(want)) {
+			t.Fatalf("payment %s:\n got %+v\nwant %+v", id, got, want)
+		}
+		for _, r := range want.Refunds {
+			p, got, ok, err := e.Refund(ctx, r.ID)
+			must(t, err)
+			if !ok || got != r || p.ID != id {
+				t.Fatalf("refund %s: got %+v of %s, want %+v of %s", r.ID, got, p.ID, r, id)
+			}
+		}
+		if at := w.created[id]; want.Status == domain.Created && (oldest == 0 || at < oldest) {
+			oldest = at
+		}
+		if !want.Status.Final() {
+			due[id] = true
+			if next == 0 || want.ExpiryDue() < next {
+				next = want.ExpiryDue()
+			}
+		}
+	}
+	got, ok, err := e.OldestUnrouted(ctx)
+	must(t, err)
+	if got != oldest || ok != (oldest != 0) {
+		t.Fatalf("oldest unrouted: got %d, want %d", got, oldest)
+	}
+	at, ok, err := e.NextDue(ctx)
+	must(t, err)
+	if at != next || ok != (next != 0) {
+		t.Fatalf("next due: got %v, want %v", at, next)
+	}
+	var last domain.Instant
+	must(t, e.EachDue(ctx, 1<<46, 1<<20, func(project string, id domain.ID) error {
+		p := w.payments[id]
+		if !due[id] || p.Project != project || p.ExpiryDue() < last {
+			t.Fatalf("due: %s of %s at %v after %v", id, project, p.ExpiryDue(), last)
+		}
+		last = p.ExpiryDue()
+		delete(due, id)
+		return nil
+	}))
+	if len(due) > 0 {
+		t.Fatalf("never due: %v", due)
+	}
+	projects, err := e.Projects(ctx)
+	must(t, err)
+	if len(projects) != len(w.settled) {
+		t.Fatalf("%d projects, want %d", len(projects), len(w.settled))
+	}
+	for _, p := range projects {
+		one, ok, err := e.Project(ctx, p.ID)
+		must(t, err)
+		if !ok || !reflect.DeepEqual(one, p) || !reflect.DeepEqual(p, w.settled[p.ID]) {
+			t.Fatalf("project %s: got %+v and %+v, want %+v", p.ID, p, one, w.settled[p.ID])
+		}
+	}
+}
+
+// canonical makes empty lists equal.
+func canonical(p domain.Payment) domain.Payment {
+	if len(p.Refunds) == 0 {
+		p.Refunds = nil
+	}
+	if len(p.Signals) == 0 {
+		p.Signals = nil
+	}
+	return p
+}
+
+func TestUnknownIDs(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 1).steps(20)
+	e := open(t, w.config(t.TempDir()))
+	if _, ok, err := e.Payment(t.Context(), w.ids.Next()); ok || err != nil {
+		t.Errorf("payment: %v, %v", ok, err)
+	}
+	if _, _, ok, err := e.Refund(t.Context(), w.ids.Next()); ok || err != nil {
+		t.Errorf("refund: %v, %v", ok, err)
+	}
+	if _, ok, err := e.Project(t.Context(), "prj_x"); ok || err != nil {
+		t.Errorf("project: %v, %v", ok, err)
+	}
+}
+
+func TestDueUpToAnInstant(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 2).steps(200)
+	e := open(t, w.config(t.TempDir()))
+	first, ok, err := e.NextDue(t.Context())
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	count := func(before domain.Instant, limit int) (n int) {
+		must(t, e.EachDue(t.Context(), before, limit, func(string, domain.ID) error { n++; return nil }))
+		return n
+	}
+	if n := count(first-1, 100); n != 0 {
+		t.Errorf("%d are due before the first", n)
+	}
+	if count(first, 100) == 0 {
+		t.Error("the first is not due at its instant")
+	}
+	if n := count(1<<46, 3); n != 3 {
+		t.Errorf("limit 3: got %d", n)
+	}
+	stop := errors.New("stop")
+	if err := e.EachDue(t.Context(), 1<<46, 9, func(string, domain.ID) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("fn's error: got %v", err)
+	}
+}
+
+func TestRunFollowsAndFlushesAtItsEnd(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 3)
+	c := w.config(t.TempDir())
+	e := open(t, c)
+	stop := run(t, e)
+	w.steps(100)
+	checkAll(t, w, e)
+	if err := stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if e.saved.position != w.last() {
+		t.Errorf("saved up to %d, want %d", e.saved.position, w.last())
+	}
+	if _, _, err := e.Payment(t.Context(), w.order[0]); err != nil {
+		t.Errorf("read after Run: %v", err)
+	}
+	w.step()
+	if _, _, err := e.Payment(t.Context(), w.order[0]); w.last() > e.Position() && !errors.Is(err, ErrStopped) {
+		t.Errorf("stale read after Run: got %v, want ErrStopped", err)
+	}
+	must(t, e.Close())
+	if _, _, err := e.Payment(t.Context(), w.order[0]); err == nil {
+		t.Error("read after Close: no error")
+	}
+}
+
+func TestWaitHonoursItsContext(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 4).steps(10)
+	e := open(t, w.config(t.TempDir()))
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { waiting <- e.Wait(ctx, w.last()+1) }()
+	cancel()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if len(e.waiting.all) != 0 || e.waiting.lowest.Load() != 0 {
+		t.Error("who left is still waited for")
+	}
+}
+
+func TestDamagedRecordStopsTheEngine(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 5).steps(30)
+	c := w.config(t.TempDir())
+	e := open(t, c)
+	good := w.last()
+	_, err := w.store.Append(t.Context(), eventstore.Commit{ID: w.ids.Next(), Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_0", w.ids.Next()), Body: []byte(`{"type":"payment.created"}`),
+	}})
+	must(t, err)
+	ended := make(chan error)
+	go func() { ended <- e.Run(t.Context()) }()
+	var corrupt *eventstore.CorruptError
+	if err := <-ended; !errors.As(err, &corrupt) || corrupt.Position != good+1 {
+		t.Fatalf("Run: got %v, want a *CorruptError at %d", err, good+1)
+	}
+	if err := e.Wait(t.Context(), good+1); !errors.As(err, &corrupt) {
+		t.Errorf("Wait: got %v", err)
+	}
+	if _, _, err := e.Payment(t.Context(), w.order[0]); !errors.As(err, &corrupt) {
+		t.Errorf("Payment: got %v", err)
+	}
+	must(t, e.Close())
+	if _, err := Open(t.Context(), c); !errors.As(err, &corrupt) {
+		t.Errorf("Open: got %v", err)
+	}
+	must(t, os.Remove(c.Path))
+	if _, err := Open(t.Context(), c); !errors.As(err, &corrupt) {
+		t.Errorf("rebuilding: got %v", err)
+	}
+	if _, err := os.Stat(c.Path + ".rebuild"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an unfinished rebuild was left: %v", err)
+	}
+}

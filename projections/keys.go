@@ -1,0 +1,124 @@
+package projections
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"payledger/domain"
+)
+
+const idSize = len(domain.ID{})
+
+// listKey joins the parts of a list's key, each ended by a zero byte, which
+// streams' names and statuses cannot hold. The id that follows orders the list
+// by time.
+func listKey(parts ...string) string {
+	n := idSize
+	for _, p := range parts {
+		n += len(p) + 1
+	}
+	b := make([]byte, 0, n)
+	for _, p := range parts {
+		b = append(append(b, p...), 0)
+	}
+	return string(b)
+}
+
+// idOf is the id at a list key's end.
+func idOf(key string) (id domain.ID) {
+	copy(id[:], key[len(key)-idSize:])
+	return id
+}
+
+// idRange is the ids from lo up to, and without, hi.
+type idRange struct{ lo, hi domain.ID }
+
+// under is the part of a list, the one with this prefix, that holds the ids.
+func (r idRange) under(prefix string) keyRange {
+	return keyRange{prefix + string(r.lo[:]), prefix + string(r.hi[:])}
+}
+
+func (r idRange) has(id domain.ID) bool { return r.lo.Compare(id) <= 0 && id.Compare(r.hi) < 0 }
+
+// prefixRange is every key that begins with the prefix.
+func prefixRange(prefix string) keyRange {
+	hi := []byte(prefix)
+	for len(hi) > 0 && hi[len(hi)-1] == 0xff {
+		hi = hi[:len(hi)-1]
+	}
+	if len(hi) > 0 {
+		hi[len(hi)-1]++
+	}
+	return keyRange{prefix, string(hi)}
+}
+
+// idsBetween bounds ids by their time and by a cursor. An object's id and its
+// created_at name the same instant, so a range of one is a range of the other.
+func idsBetween(from, to domain.Instant, before domain.ID) idRange {
+	r := idRange{hi: before}
+	if before.IsZero() {
+		for i := range r.hi {
+			r.hi[i] = 0xff
+		}
+	}
+	if from > 0 {
+		r.lo = firstID(from)
+	}
+	if to > 0 {
+		if first := firstID(to); first.Compare(r.hi) < 0 {
+			r.hi = first
+		}
+	}
+	return r
+}
+
+// firstID is the lowest id of an instant.
+func firstID(at domain.Instant) (id domain.ID) {
+	const maxTime = 1<<48 - 1
+	ms := min(uint64(max(at, 0)), maxTime)
+	binary.BigEndian.PutUint64(id[:8], ms<<16)
+	return id
+}
+
+func uint64Key(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+
+var errLength = errors.New("wrong length")
+
+func appendID(b []byte, id domain.ID) ([]byte, error) { return append(b, id[:]...), nil }
+
+func parseID(b []byte) (id domain.ID, err error) {
+	if len(b) != idSize {
+		return id, errLength
+	}
+	copy(id[:], b)
+	return id, nil
+}
+
+// facts are what of a payment never changes and lists are filtered by, kept
+// in the lists themselves so that a row need not be read to pass it over.
+type facts struct {
+	amount   domain.Amount
+	currency domain.Currency
+}
+
+func factsOf(p domain.Payment) facts { return facts{p.Amount, p.Currency} }
+
+func appendFacts(b []byte, f facts) ([]byte, error) {
+	b = binary.BigEndian.AppendUint64(b, uint64(f.amount)) //nolint:gosec // never negative
+	return append(b, f.currency...), nil
+}
+
+func parseFacts(b []byte) (facts, error) {
+	if len(b) < 8 {
+		return facts{}, errLength
+	}
+	n := binary.BigEndian.Uint64(b)
+	return facts{domain.Amount(n), currencyOf(b[8:])}, nil //nolint:gosec // as written
+}
+
+func currencyOf(b []byte) domain.Currency {
+	if string(b) == string(domain.DefaultCurrency) {
+		return domain.DefaultCurrency
+	}
+	return domain.Currency(b)
+}

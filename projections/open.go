@@ -1,0 +1,192 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+)
+
+// Open opens the views' file, or rebuilds it when it is missing, damaged,
+// another log's, ahead of this log or of other views, and folds what the log
+// holds beyond it. The views stand for everything the store held when Open
+// began or more. A current file costs nothing that grows with the log.
+//
+// An event that cannot be decoded is a *eventstore.CorruptError. When ctx ends
+// a rebuild, the next Open begins it anew.
+func Open(ctx context.Context, c Config) (*Engine, error) {
+	e := newEngine(c)
+	err := e.openCurrent(ctx)
+	var d *damage
+	switch {
+	case err == nil:
+		if err := e.catchUp(ctx, c.Progress, false); err != nil {
+			_ = e.Close()
+			return nil, err
+		}
+		return e, nil
+	case !errors.As(err, &d):
+		return nil, fmt.Errorf("opening the views: %w", err)
+	}
+	if err := os.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("deleting an unusable file of views: %w", err)
+	}
+	e = newEngine(c)
+	if err := e.rebuild(ctx, c.Progress); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// openCurrent opens the file if it belongs to this log and these views. The
+// error is a *damage when it has to be rebuilt.
+func (e *Engine) openCurrent(ctx context.Context) error {
+	if _, err := os.Stat(e.path); errors.Is(err, os.ErrNotExist) {
+		return &damage{"missing"}
+	}
+	var err error
+	if e.db, err = openFile(e.path); err != nil {
+		return err
+	}
+	var c checkpoint
+	err = guard(func() error {
+		return e.db.View(func(tx *bolt.Tx) error {
+			if c, err = readCheckpoint(tx); err != nil {
+				return err
+			}
+			if c.Log != e.log || c.Views != shapes(e.all) {
+				return &damage{"of another log or other views"}
+			}
+			for _, v := range e.all {
+				if tx.Bucket([]byte(v.bucket())) == nil {
+					return &damage{"view " + v.bucket() + " is missing"}
+				}
+			}
+			return e.projects.load(tx)
+		})
+	})
+	if err == nil {
+		err = e.checkEvent(ctx, c)
+	}
+	if err != nil {
+		_ = guard(e.db.Close)
+		return err
+	}
+	e.saved = checkpointAt{c.Position, c.Event}
+	e.last = e.saved
+	e.position.Store(uint64(c.Position))
+	return nil
+}
+
+// checkEvent makes sure that the log holds the event the file ends with: a log
+// restored from a backup may be shorter, or have gone on differently.
+func (e *Engine) checkEvent(ctx context.Context, c checkpoint) error {
+	if c.Position == 0 {
+		return nil
+	}
+	last, err := e.store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Position > last {
+		return &damage{"ahead of the log"}
+	}
+	for r, err := range e.store.Scan(ctx, c.Position-1, eventstore.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if r.Commit != c.Event {
+			return &damage{"of another course of the log"}
+		}
+		break
+	}
+	return nil
+}
+
+// rebuild folds the whole log into a new file, which takes its name only when
+// it is complete.
+func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventstore.Position)) (err error) {
+	part := e.path + ".rebuild"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("deleting an unfinished rebuild of the views: %w", err)
+	}
+	if e.db, err = openFile(part); err != nil {
+		return fmt.Errorf("rebuilding the views: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = e.Close()
+			_ = os.Remove(part)
+		}
+	}()
+	err = e.db.Update(func(tx *bolt.Tx) error {
+		if _, err := tx.CreateBucket([]byte(metaBucket)); err != nil {
+			return err
+		}
+		for _, v := range e.all {
+			if _, err := tx.CreateBucket([]byte(v.bucket())); err != nil {
+				return err
+			}
+		}
+		e.frozen = &checkpointAt{}
+		defer func() { e.frozen = nil }()
+		return e.write(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("rebuilding the views: %w", err)
+	}
+	if err := e.catchUp(ctx, progress, true); err != nil {
+		return err
+	}
+	if err := e.flush(); err != nil {
+		return err
+	}
+	if err := os.Rename(part, e.path); err != nil {
+		return fmt.Errorf("rebuilding the views: %w", err)
+	}
+	return syncDir(e.path)
+}
+
+// Progress is told every reportEach events, and of a mere catching up only
+// when it takes that many.
+const reportEach = 8192
+
+// catchUp folds the log from where the views stand up to its end.
+func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventstore.Position), always bool) error {
+	total, err := e.store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if progress == nil {
+		progress = func(_, _ eventstore.Position) {}
+	}
+	reported := e.Position()
+	for r, err := range e.store.Scan(ctx, e.Position(), eventstore.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if err := e.apply(r); err != nil {
+			return err
+		}
+		if e.pendingNow() >= e.limit {
+			if err := e.flush(); err != nil {
+				return err
+			}
+		}
+		if r.Position >= reported+reportEach {
+			reported, always = r.Position, true
+			progress(r.Position, max(total, r.Position))
+		}
+	}
+	if e.Position() < total {
+		return &eventstore.CorruptError{Position: e.Position() + 1, Reason: "missing: the log ends before its last position"}
+	}
+	if always {
+		progress(e.Position(), e.Position())
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package projections
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// paymentRow is a payment with the position of its payment.created.
+type paymentRow struct {
+	Payment  domain.Payment      `json:"payment"`
+	Position eventstore.Position `json:"position"`
+}
+
+// paymentsView holds every payment under its id's 16 bytes.
+type paymentsView struct{ table[*paymentRow] }
+
+func newPaymentsView() *paymentsView {
+	return &paymentsView{newTable("payments", appendJSON[paymentRow], parseJSON[paymentRow])}
+}
+
+func (*paymentsView) version() int { return 1 }
+
+func (v *paymentsView) fold(c change) {
+	if c.after == nil {
+		return
+	}
+	id := c.after.Payment.ID
+	if c.before == nil {
+		v.insert(string(id[:]), c.after)
+	} else {
+		v.put(string(id[:]), c.after)
+	}
+}
+
+// Payment finds a payment of any project: callers compare its Project. Its
+// slices must not be modified.
+func (e *Engine) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
+	if err := e.fresh(ctx); err != nil {
+		return domain.Payment{}, false, err
+	}
+	row, ok, err := lookup(e, &e.payments.table, string(id[:]))
+	if err != nil || !ok {
+		return domain.Payment{}, false, err
+	}
+	return row.Payment, true, nil
+}
+
+func appendJSON[T any](b []byte, v *T) ([]byte, error) {
+	// PreserveRawStrings keeps a merchant's payload byte for byte.
+	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
+	return append(b, body...), err
+}
+
+func parseJSON[T any](b []byte) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	return v, nil
+}

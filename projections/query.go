@@ -1,0 +1,165 @@
+package projections
+
+import (
+	"context"
+	"strings"
+
+	"payledger/domain"
+)
+
+// PaymentQuery asks for a project's payments, newest first. Empty members
+// match everything.
+type PaymentQuery struct {
+	Status            domain.PaymentStatus
+	Currency          domain.Currency
+	From, To          domain.Instant // created at From or later, and before To
+	Min, Max          domain.Amount  // inclusive; equal ones ask for one amount
+	Description       *string        // exactly this
+	DescriptionPrefix string
+	Before            domain.ID // cursor: ids lower than this, the last one of the page before
+	Limit             int       // 1 to MaxLimit; cut to these bounds
+}
+
+// MaxLimit is the most rows a page can have.
+const MaxLimit = 1000
+
+// PaymentPage is a page of payments, newest first. Their slices must not be
+// modified.
+type PaymentPage struct {
+	Payments []domain.Payment
+	More     bool // others follow
+}
+
+func (q PaymentQuery) matches(p domain.Payment) bool {
+	switch {
+	case q.Status != "" && p.Status != q.Status,
+		q.From != 0 && p.CreatedAt < q.From,
+		q.To != 0 && p.CreatedAt >= q.To,
+		q.Description != nil && (p.Description == nil || *p.Description != *q.Description),
+		q.DescriptionPrefix != "" && (p.Description == nil || !strings.HasPrefix(*p.Description, q.DescriptionPrefix)):
+		return false
+	}
+	return q.allows(factsOf(p))
+}
+
+func (q PaymentQuery) allows(f facts) bool {
+	return (q.Currency == "" || f.currency == q.Currency) &&
+		f.amount >= q.Min && (q.Max == 0 || f.amount <= q.Max)
+}
+
+// Payments answers the page of a project's payments that the query asks for.
+//
+// An exact description leads to its payments at once; else those of the status
+// asked for, or all of the project's, are walked, newest first. Payments whose
+// amount or currency does not match are passed over without being read. For a
+// description's prefix only the newest are walked, then its index is used.
+func (e *Engine) Payments(ctx context.Context, project string, q PaymentQuery) (PaymentPage, error) {
+	if err := e.fresh(ctx); err != nil {
+		return PaymentPage{}, err
+	}
+	s := paymentSearch{
+		e: e, project: project, q: q,
+		ids:  idsBetween(q.From, q.To, q.Before),
+		want: pageLimit(q.Limit) + 1,
+	}
+	if err := s.run(ctx); err != nil {
+		return PaymentPage{}, err
+	}
+	if len(s.found) == s.want {
+		return PaymentPage{Payments: s.found[:s.want-1], More: true}, nil
+	}
+	return PaymentPage{Payments: s.found}, nil
+}
+
+func pageLimit(n int) int { return min(max(n, 1), MaxLimit) }
+
+// paymentSearch gathers one page and one payment more.
+type paymentSearch struct {
+	e       *Engine
+	project string
+	q       PaymentQuery
+	ids     idRange // those still to be looked at
+	want    int
+	found   []domain.Payment
+}
+
+func (s *paymentSearch) full() bool { return len(s.found) == s.want }
+
+// walkFirst is how many of the newest payments are read in search of a
+// description's prefix before its index is asked.
+const walkFirst = 1000
+
+func (s *paymentSearch) run(ctx context.Context) error {
+	t, prefix := &s.e.byProject.table, byProjectKey(s.project)
+	if s.q.Status != "" {
+		t, prefix = &s.e.byStatus.table, byStatusKey(s.project, s.q.Status)
+	}
+	budget := 0
+	switch {
+	case s.q.Description != nil:
+		t, prefix = &s.e.description.table, descriptionKey(s.project, *s.q.Description)
+	case s.q.DescriptionPrefix != "":
+		budget = walkFirst
+	}
+	done, err := s.walk(ctx, t, prefix, budget)
+	for err == nil && !done && !s.full() {
+		done, err = s.begin(ctx)
+	}
+	return err
+}
+
+// walk follows a list of payments downwards; done reports that it came to the
+// end. A budget bounds how many it looks at.
+func (s *paymentSearch) walk(ctx context.Context, t *table[facts], prefix string, budget int) (done bool, err error) {
+	rest := s.ids.under(prefix)
+	for n, looked := s.want, 0; !s.full(); n = min(2*n, maxWindow) {
+		if budget > 0 && looked >= budget {
+			return false, nil
+		}
+		found, next, err := window(ctx, s.e, t, rest, true, n)
+		if err != nil {
+			return false, err
+		}
+		looked += n
+		if len(found) > 0 {
+			s.ids.hi = idOf(found[len(found)-1].key)
+		}
+		keys := make([]string, 0, len(found))
+		for _, f := range found {
+			// Another description's key can begin like this one's.
+			if len(f.key) == len(prefix)+idSize && s.q.allows(f.value) {
+				keys = append(keys, f.key[len(f.key)-idSize:])
+			}
+		}
+		if err := s.read(ctx, keys); err != nil {
+			return false, err
+		}
+		if next == nil {
+			return true, nil
+		}
+		rest = *next
+	}
+	return true, nil
+}
+
+// read takes those of the payments, keys newest first, that match, until the
+// page is full.
+func (s *paymentSearch) read(ctx context.Context, keys []string) error {
+	for len(keys) > 0 && !s.full() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(keys), max(s.want-len(s.found), 32))
+		rows, err := lookupAll(s.e, &s.e.payments.table, keys[:n])
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if s.q.matches(row.Payment) && !s.full() {
+				s.found = append(s.found, row.Payment)
+			}
+		}
+		keys = keys[n:]
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package projections
+
+import "context"
+
+// lookup finds a key: in memory, else in a snapshot of the file that was taken
+// while memory was looked at.
+func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
+	e.mu.RLock()
+	v, ok, known := t.recall(key)
+	if known {
+		e.mu.RUnlock()
+		return v, ok, nil
+	}
+	tx, err := e.db.Begin(false)
+	e.mu.RUnlock()
+	if err != nil {
+		return v, false, closed(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // only reads
+	err = guard(func() error {
+		v, ok, err = t.fetch(tx, key)
+		return err
+	})
+	return v, ok, e.damaged(err)
+}
+
+// lookupAll finds several keys at one moment. A missing one is a damage: the
+// keys come from other views.
+func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
+	out := make([]V, len(keys))
+	var absent []int
+	e.mu.RLock()
+	for i, key := range keys {
+		v, ok, known := t.recall(key)
+		if !known || !ok {
+			absent = append(absent, i)
+			continue
+		}
+		out[i] = v
+	}
+	if len(absent) == 0 {
+		e.mu.RUnlock()
+		return out, nil
+	}
+	tx, err := e.db.Begin(false)
+	e.mu.RUnlock()
+	if err != nil {
+		return nil, closed(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // only reads
+	return out, e.damaged(guard(func() error {
+		for _, i := range absent {
+			v, ok, err := t.fetch(tx, keys[i])
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return &damage{"view " + t.name + " misses what other views list"}
+			}
+			out[i] = v
+		}
+		return nil
+	}))
+}
+
+// maxWindow is how many keys are looked at in one snapshot: long scans neither
+// keep the file from being tidied nor miss that their context ended.
+const maxWindow = 1024
+
+// window reads the first n keys of a range at one moment, in rising or falling
+// order. rest is what of the range was not looked at, nil when that is
+// nothing. Fewer than n entries do not mean that the range is exhausted.
+func window[V any](
+	ctx context.Context, e *Engine, t *table[V], r keyRange, falling bool, n int,
+) (found []entry[V], rest *keyRange, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	e.mu.RLock()
+	dirty, cutDirty := t.dirty.copyRange(r, falling, n)
+	flushing, cutFlushing := t.flushing.copyRange(r, falling, n)
+	tx, err := e.db.Begin(false)
+	e.mu.RUnlock()
+	if err != nil {
+		return nil, nil, closed(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // only reads
+
+	// A layer that was cut says nothing about what lies beyond its end.
+	seen := r
+	for _, layer := range []struct {
+		copied []entry[V]
+		cut    bool
+	}{{dirty, cutDirty}, {flushing, cutFlushing}} {
+		if layer.cut {
+			seen = seen.endAfter(layer.copied[len(layer.copied)-1].key, falling)
+		}
+	}
+	err = guard(func() error {
+		m := merge[V]{t: t, falling: falling, layers: [2][]entry[V]{dirty, flushing}}
+		m.start(tx, seen)
+		for i := 0; ; i++ {
+			next, ok, err := m.next()
+			if err != nil || !ok {
+				return err
+			}
+			if i == n {
+				seen = seen.endBefore(next.key, falling)
+				return nil
+			}
+			if !next.gone {
+				found = append(found, next)
+			}
+		}
+	})
+	if err != nil {
+		return nil, nil, e.damaged(err)
+	}
+	return found, seen.restOf(r, falling), nil
+}

@@ -1,0 +1,129 @@
+package projections
+
+import (
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// table is one view's ordered keys in three layers: what was folded since the
+// last flush, what a flush is writing, and the bucket of the file. Engine.mu
+// guards the two layers in memory; a value, once set, is never changed.
+//
+// Folds change a table through insert, put and remove, which say what is
+// there before: that way a key that comes and goes between two flushes never
+// reaches the file.
+type table[V any] struct {
+	name   string
+	append func([]byte, V) ([]byte, error) // appends the value's bytes
+	parse  func([]byte) (V, error)         // keeps nothing of its argument
+
+	dirty    *sorted[V]
+	flushing *sorted[V]
+}
+
+func newTable[V any](name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) table[V] {
+	return table[V]{name: name, append: appendTo, parse: parse, dirty: new(sorted[V])}
+}
+
+// insert sets a key that the table does not hold.
+func (t *table[V]) insert(key string, v V) {
+	if e := t.dirty.at(key); e != nil {
+		e.value, e.gone = v, false
+		return
+	}
+	t.dirty.add(entry[V]{key: key, value: v, fresh: true})
+}
+
+// put replaces the value of a key that the table holds.
+func (t *table[V]) put(key string, v V) {
+	if e := t.dirty.at(key); e != nil {
+		e.value = v
+		return
+	}
+	t.dirty.add(entry[V]{key: key, value: v})
+}
+
+// remove takes out a key that the table holds.
+func (t *table[V]) remove(key string) {
+	e := t.dirty.at(key)
+	if e == nil {
+		t.dirty.add(entry[V]{key: key, gone: true})
+		return
+	}
+	if e.fresh {
+		t.dirty.drop(key)
+		return
+	}
+	var none V
+	e.value, e.gone = none, true
+}
+
+// recall looks a key up in memory; known reports that the file need not be
+// asked.
+func (t *table[V]) recall(key string) (v V, ok, known bool) {
+	for _, layer := range [...]*sorted[V]{t.dirty, t.flushing} {
+		if e := layer.at(key); e != nil {
+			return e.value, !e.gone, true
+		}
+	}
+	return v, false, false
+}
+
+// fetch looks a key up in the file.
+func (t *table[V]) fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
+	raw := tx.Bucket([]byte(t.name)).Get([]byte(key))
+	if raw == nil {
+		return v, false, nil
+	}
+	v, err = t.open([]byte(key), raw)
+	return v, err == nil, err
+}
+
+// open checks and parses a stored value.
+func (t *table[V]) open(key, raw []byte) (v V, err error) {
+	body, err := unseal(t.name, key, raw)
+	if err != nil {
+		return v, err
+	}
+	if v, err = t.parse(body); err != nil {
+		return v, &damage{fmt.Sprintf("view %s, key %x: %v", t.name, key, err)}
+	}
+	return v, nil
+}
+
+// tableLayers is what the engine does with every table, whatever its values.
+type tableLayers interface {
+	bucket() string
+	pending() int // entries not yet handed to a flush
+	freeze()
+	thaw()
+	write(*bolt.Tx) error
+}
+
+func (t *table[V]) bucket() string { return t.name }
+
+func (t *table[V]) pending() int { return t.dirty.size }
+
+// freeze hands what was folded to a flush; thaw forgets it once it is in the
+// file.
+func (t *table[V]) freeze() { t.flushing, t.dirty = t.dirty, new(sorted[V]) }
+
+func (t *table[V]) thaw() { t.flushing = nil }
+
+// write stores the frozen layer. It may be repeated.
+func (t *table[V]) write(tx *bolt.Tx) error {
+	b := tx.Bucket([]byte(t.name))
+	b.FillPercent = 0.9 // most keys rise with time
+	return t.flushing.each(func(e *entry[V]) error {
+		if e.gone {
+			return b.Delete([]byte(e.key))
+		}
+		// bolt keeps the slice until the transaction ends.
+		body, err := t.append(nil, e.value)
+		if err != nil {
+			return fmt.Errorf("view %s, key %x: %w", t.name, e.key, err)
+		}
+		return b.Put([]byte(e.key), seal(t.name, []byte(e.key), body))
+	})
+}

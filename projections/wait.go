@@ -1,0 +1,116 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"payledger/eventstore"
+)
+
+// waiting holds those who wait for a position.
+type waiting struct {
+	lowest atomic.Uint64 // position waited for, 0 if nobody waits
+
+	mu  sync.Mutex
+	all []waiter
+}
+
+type waiter struct {
+	position uint64
+	ready    chan struct{}
+}
+
+// Position is that of the last event the views stand for.
+func (e *Engine) Position() eventstore.Position { return eventstore.Position(e.position.Load()) }
+
+// Wait returns once the views stand for the event at the position or a later
+// one, or with the context's error, or with what stopped the engine before it
+// came that far.
+func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
+	if e.position.Load() >= uint64(p) {
+		return nil
+	}
+	w := &e.waiting
+	ready := make(chan struct{})
+	w.mu.Lock()
+	w.all = append(w.all, waiter{uint64(p), ready})
+	if low := w.lowest.Load(); low == 0 || uint64(p) < low {
+		w.lowest.Store(uint64(p))
+	}
+	w.mu.Unlock()
+	// advance may have passed just before it could see this waiter.
+	e.wake(e.position.Load())
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		w.leave(ready)
+		return ctx.Err()
+	case <-e.failed:
+		w.leave(ready)
+		if e.position.Load() >= uint64(p) {
+			return nil
+		}
+		return e.err
+	}
+}
+
+// fresh waits until the views stand for everything the store holds now.
+// After a clean end of Run, reads go on as long as nothing was appended since.
+func (e *Engine) fresh(ctx context.Context) error {
+	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
+		return err
+	}
+	last, err := e.store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx, last)
+}
+
+func (e *Engine) advance(p eventstore.Position) {
+	e.position.Store(uint64(p))
+	e.wake(uint64(p))
+}
+
+// wake lets those go on who wait for a position up to p.
+func (e *Engine) wake(p uint64) {
+	w := &e.waiting
+	if low := w.lowest.Load(); low == 0 || p < low {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keep(func(o waiter) bool {
+		if o.position > p {
+			return true
+		}
+		close(o.ready)
+		return false
+	})
+}
+
+func (w *waiting) leave(ready chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keep(func(o waiter) bool { return o.ready != ready })
+}
+
+func (w *waiting) keep(stays func(waiter) bool) {
+	kept := w.all[:0]
+	var lowest uint64
+	for _, o := range w.all {
+		if !stays(o) {
+			continue
+		}
+		kept = append(kept, o)
+		if lowest == 0 || o.position < lowest {
+			lowest = o.position
+		}
+	}
+	clear(w.all[len(kept):])
+	w.all = kept
+	w.lowest.Store(lowest)
+}
