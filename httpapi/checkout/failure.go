@@ -1,0 +1,104 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// reason names what a page of failure says.
+type reason string
+
+const (
+	noPayment   reason = "no_payment"
+	badMethod   reason = "bad_method"
+	foreignForm reason = "foreign_form"
+	unknownForm reason = "unknown_form"
+	badForm     reason = "bad_form"
+	notReady    reason = "not_ready"
+	undecided   reason = "undecided"
+	unavailable reason = "unavailable"
+	broken      reason = "broken"
+)
+
+// failure is a request that is answered with a page of its own.
+type failure struct {
+	status     int
+	why        reason
+	cause      error  // for the log; may be nil
+	allow      string // 405: the methods that work
+	retryAfter int    // 503: seconds
+
+	// form and outcome, when set, are offered to be sent again unchanged.
+	form, outcome string
+}
+
+func (f *failure) Error() string {
+	if f.cause != nil {
+		return string(f.why) + ": " + f.cause.Error()
+	}
+	return string(f.why)
+}
+
+func (f *failure) Unwrap() error { return f.cause }
+
+// failureOf sorts an error into what the customer is told.
+func failureOf(err error) *failure {
+	var f *failure
+	var fatal *eventstore.FatalError
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, eventstore.ErrBusy), errors.Is(err, eventstore.ErrFull), errors.Is(err, eventstore.ErrClosed),
+		errors.As(err, &fatal), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: 5, cause: err}
+	}
+	return &failure{status: http.StatusInternalServerError, why: broken, cause: err}
+}
+
+// announce logs what is the program's fault and sets the headers of the answer.
+func (h *handler) announce(w http.ResponseWriter, r *http.Request, err error) *failure {
+	f := failureOf(err)
+	if f.status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		h.log(r).Error().Err(err).Int("status", f.status).Msg("the payment page failed")
+	}
+	if f.allow != "" {
+		w.Header().Set("Allow", f.allow)
+	}
+	if f.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
+	}
+	return f
+}
+
+// fail answers a page in the look of the others that says what to do.
+func (h *handler) fail(w http.ResponseWriter, v *visit, err error) {
+	f := h.announce(w, v.request, err)
+	page := view{
+		locale: v.locale, Root: root(v.request), Switch: readOnly(v.request), Others: h.others(v.locale),
+		Text: v.locale.Failures[f.why],
+	}
+	page.Form, page.Outcome = f.form, f.outcome
+	if v.id != (domain.ID{}) && f.status != http.StatusNotFound {
+		page.Here = v.here()
+	}
+	if err := h.render(w, f.status, "failure.html", page); err != nil {
+		h.log(v.request).Error().Err(err).Msg("the payment page failed")
+		http.Error(w, page.Text.Heading, f.status)
+	}
+}
+
+// log is the request's logger where it has one. Tokens are never logged: they
+// are the links.
+func (h *handler) log(r *http.Request) *zerolog.Logger {
+	if l := zerolog.Ctx(r.Context()); l.GetLevel() != zerolog.Disabled {
+		return l
+	}
+	return &h.Log
+}

@@ -1,0 +1,328 @@
+package checkout
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// situations are all a customer can find behind a link.
+func situations() map[state]func(w *world) domain.ID {
+	in := func(s domain.PaymentStatus) func(*world) domain.ID {
+		return func(w *world) domain.ID { return w.create(s) }
+	}
+	return map[state]func(w *world) domain.ID{
+		preparing: in(domain.Created),
+		open:      in(domain.AwaitingPayment),
+		closed: func(w *world) domain.ID {
+			id := w.create(domain.AwaitingPayment)
+			w.pass(time.Hour)
+			return id
+		},
+		paid:    in(domain.Paid),
+		expired: in(domain.Expired),
+		failed:  in(domain.Failed),
+	}
+}
+
+// The page says in both languages what it has to say, and no more.
+func TestPageInEveryState(t *testing.T) {
+	t.Parallel()
+	headings := map[string]map[state]string{
+		"en": {
+			preparing: "<h1>Preparing your payment</h1>", open: `<span class="label">Payment to</span> <bdi>Чайная лавка</bdi>`,
+			closed: "<h1>The time to pay is over</h1>", paid: "<h1>Paid</h1>", expired: "<h1>Payment expired</h1>",
+			failed: "<h1>The payment did not go through</h1>",
+		},
+		"ru": {
+			preparing: "<h1>Готовим платёж</h1>", open: `<span class="label">Получатель</span> <bdi>Чайная лавка</bdi>`,
+			closed: "<h1>Время на оплату вышло</h1>", paid: "<h1>Оплачено</h1>", expired: "<h1>Срок оплаты истёк</h1>",
+			failed: "<h1>Платёж не прошёл</h1>",
+		},
+	}
+	amounts := map[string]string{"en": "₽1,500.00", "ru": "1\u00a0500,00\u00a0₽"}
+	for s, arrange := range situations() {
+		for lang, heading := range headings {
+			for _, sandbox := range []bool{true, false} {
+				name := string(s) + " " + lang
+				if sandbox {
+					name += " sandbox"
+				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						id := arrange(w)
+						h := w.handler(sandbox)
+						rec := get(h, w.path(id), "Accept-Language", lang)
+						body := rec.Body.String()
+						if rec.Code != http.StatusOK || rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+							t.Fatal(page(rec))
+						}
+						want := []string{
+							`<html lang="` + lang + `">`, heading[s], `<p class="amount">` + amounts[lang] + `</p>`,
+							"<bdi>Чайная лавка</bdi>", `data-state="` + string(s) + `"`,
+						}
+						never := []string{
+							secretText, "order-1042", "+7999", "bank-77", id.String(), projectID, "style=", "<script>", "onclick",
+							"http://", "https://",
+						}
+						has := func(yes bool, parts ...string) {
+							if yes {
+								want = append(want, parts...)
+							} else {
+								never = append(never, parts...)
+							}
+						}
+						has(sandbox && s == open, "<form ", "<button ", `value="pay"`, `value="decline"`)
+						has(!sandbox && s == open, headingsOf(lang).Awaiting)
+						has(sandbox, headingsOf(lang).Test)
+						has(s == open || s == preparing, `datetime="2026-11-20T11:15:00.000Z"`, "data-closes-in=")
+						has(!s.final(), `<noscript><meta http-equiv="refresh"`)
+						for _, part := range want {
+							if !strings.Contains(body, part) {
+								t.Errorf("no %q in\n%s", part, body)
+							}
+						}
+						for _, part := range never {
+							if strings.Contains(body, part) {
+								t.Errorf("%q in\n%s", part, body)
+							}
+						}
+						wellFormed(t, body)
+					})
+				})
+			}
+		}
+	}
+}
+
+func headingsOf(lang string) texts {
+	if lang == "ru" {
+		return russian()
+	}
+	return english()
+}
+
+// A payment that gets its route within a moment is shown open at once.
+func TestPageAwaitsTheRoute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(domain.Created)
+		h := w.handler(true)
+		done := make(chan string)
+		go func() { done <- get(h, w.path(id)).Body.String() }()
+		time.Sleep(300 * time.Millisecond)
+		w.route(id)
+		if body := <-done; !strings.Contains(body, `data-state="open"`) {
+			t.Error(body)
+		}
+	})
+}
+
+func TestUnroutedPaymentClosesAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create(domain.Created)
+	h := w.handler(true)
+	w.pass(time.Hour)
+	if body := get(h, w.path(id)).Body.String(); !strings.Contains(body, `data-state="closed"`) {
+		t.Error(body)
+	}
+}
+
+// The deadline itself is outside: what begins then would be late.
+func TestDeadlineToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	p := domain.Payment{Status: domain.AwaitingPayment, ExpiresAt: 1000}
+	for now, want := range map[domain.Instant]state{999: open, 1000: closed, 1001: closed} {
+		if got := stateOf(p, now); got != want {
+			t.Errorf("at %d of 1000: %s, want %s", now, got, want)
+		}
+	}
+}
+
+func TestHeadIsGetWithoutBody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := newServer(t, w.handler(true))
+	for _, path := range []string{w.path(w.create(domain.Paid)), w.path(domain.ID{1}), "/p/" + assetFolder + "none.css"} {
+		var got [2]*http.Response
+		for i, method := range []string{http.MethodGet, http.MethodHead} {
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[i], err = server.Client().Do(r); err != nil {
+				t.Fatal(err)
+			}
+			_ = got[i].Body.Close()
+		}
+		if got[0].StatusCode != got[1].StatusCode || got[0].ContentLength != got[1].ContentLength {
+			t.Errorf("%s: GET %d with %d bytes, HEAD %d with %d", path,
+				got[0].StatusCode, got[0].ContentLength, got[1].StatusCode, got[1].ContentLength)
+		}
+	}
+}
+
+// Every address that is not a payment's gets one and the same answer.
+func TestUnknownLinksAreAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.handler(true)
+	good := w.path(w.create(domain.AwaitingPayment))
+	last := strings.IndexByte(base64url, good[len(good)-1])
+	want := get(h, w.path(domain.ID{1, 2, 3})).Body.String()
+	if !strings.Contains(want, "There is no such payment") {
+		t.Fatal(want)
+	}
+	for _, path := range []string{
+		good + "x", good[:len(good)-1], good[:len(good)-1] + string(base64url[last^1]), strings.Replace(good, "/p/2", "/p/1", 1),
+		strings.Replace(good, "/p/2", "/p/3", 1), strings.Replace(good, "/p/2", "/p/02", 1),
+		strings.Replace(good, "/p/2", "/p/%32", 1), good + "%2Fstatus", good + "=", "/p/", "/p/assets", "/p/x",
+	} {
+		if rec := get(h, path); rec.Code != http.StatusNotFound || rec.Body.String() != want {
+			t.Errorf("%s: %s", path, page(rec))
+		}
+	}
+	for _, path := range []string{good + "/", good + "/other", "/p//x", "/p/assets/page.css", "/p/assets/../" + good[3:]} {
+		if rec := get(h, path); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "There is no such payment") {
+			t.Errorf("%s: %s", path, page(rec))
+		}
+	}
+	for _, path := range []string{w.path(domain.ID{1}) + "/status", "/p/x/status"} {
+		if rec := get(h, path); rec.Code != http.StatusNotFound || rec.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s", path, page(rec))
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	want := map[state]string{
+		preparing: `{"state":"preparing","final":false,"closes_in":3600,"left":"1 h 0 min"}`,
+		open:      `{"state":"open","final":false,"closes_in":3600,"left":"1 h 0 min"}`,
+		closed:    `{"state":"closed","final":false,"closes_in":0,"left":"less than a minute"}`,
+		paid:      `{"state":"paid","final":true,"closes_in":3600,"left":"1 h 0 min"}`,
+		expired:   `{"state":"expired","final":true,"closes_in":3600,"left":"1 h 0 min"}`,
+		failed:    `{"state":"failed","final":true,"closes_in":3600,"left":"1 h 0 min"}`,
+	}
+	for s, arrange := range situations() {
+		w := newWorld(t)
+		path := w.path(arrange(w)) + "/status"
+		rec := get(w.handler(true), path)
+		if got := strings.TrimSpace(rec.Body.String()); rec.Code != http.StatusOK || got != want[s] {
+			t.Errorf("%s: %d %s", s, rec.Code, got)
+		}
+		if c := rec.Header().Get("Cache-Control"); c != "no-store" {
+			t.Errorf("%s: Cache-Control %q", s, c)
+		}
+	}
+}
+
+func TestMerchantNamesStayText(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</title><script>alert(1)</script>`,
+		`{{.Form}}`, `' onmouseover='alert(1)`, "\u202eevil", `javascript:alert(1)`, `</bdi></h1><form action=//evil>`,
+	} {
+		w := newWorld(t)
+		w.project(domain.ChangeProject{Name: name, Settings: domain.DefaultSettings()})
+		for _, s := range []domain.PaymentStatus{domain.AwaitingPayment, domain.Paid} {
+			body := get(w.handler(true), w.path(w.create(s))).Body.String()
+			wellFormed(t, body)
+			if n := strings.Count(body, "<script"); n != 1 {
+				t.Errorf("%q: %d scripts", name, n)
+			}
+			for _, part := range []string{"<img", "<form action=", " onmouseover='"} {
+				if strings.Contains(body, part) {
+					t.Errorf("%q: %s in\n%s", name, part, body)
+				}
+			}
+		}
+	}
+}
+
+func TestOtherMethods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path(w.create(domain.AwaitingPayment))
+	for _, sandbox := range []bool{true, false} {
+		h := w.handler(sandbox)
+		allow := "GET, HEAD"
+		methods := []string{http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch, "TRACE"}
+		if sandbox {
+			allow += ", POST"
+		} else {
+			methods = append(methods, http.MethodPost)
+		}
+		for _, m := range methods {
+			if rec := call(h, m, path, ""); rec.Code != http.StatusMethodNotAllowed || rec.Header().Get("Allow") != allow {
+				t.Errorf("%s, sandbox %v: %s", m, sandbox, page(rec))
+			}
+		}
+		rec := call(h, http.MethodPost, path+"/status", "")
+		if rec.Code != http.StatusMethodNotAllowed || rec.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST to the status, sandbox %v: %s", sandbox, page(rec))
+		}
+	}
+}
+
+func TestOwnFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		code  int
+		retry string
+		text  string
+	}{
+		"unknown": {errBroken, http.StatusInternalServerError, "", "Something went wrong on our side"},
+		"damaged": {&eventstore.CorruptError{Position: 7}, http.StatusInternalServerError, "", "Something went wrong"},
+		"closed":  {eventstore.ErrClosed, http.StatusServiceUnavailable, "5", "The service is not available"},
+		"fatal":   {&eventstore.FatalError{Err: errBroken}, http.StatusServiceUnavailable, "5", "not available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			h := w.handler(true)
+			path := w.path(w.create(domain.AwaitingPayment))
+			form := formToken(t, h, path)
+			w.breakViews(c.err)
+			for what, rec := range map[string]interface {
+				Header() http.Header
+			}{"GET": get(h, path), "POST": send(h, path, form, "pay"), "status": get(h, path+"/status")} {
+				if got := rec.Header().Get("Retry-After"); got != c.retry {
+					t.Errorf("%s: Retry-After %q", what, got)
+				}
+			}
+			rec := get(h, path)
+			if body := rec.Body.String(); rec.Code != c.code || !strings.Contains(body, c.text) || strings.Contains(body, "purpose") {
+				t.Error(page(rec))
+			}
+			if l := w.log(); !strings.Contains(l, `"level":"error"`) || strings.Contains(l, path[3:]) {
+				t.Errorf("log: %s", l)
+			}
+		})
+	}
+}
+
+func TestNewRefusesHalfAConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]Config{
+		"views":      {Links: w.links, Now: w.now},
+		"links":      {Views: w, Now: w.now},
+		"clock":      {Views: w, Links: w.links},
+		"public URL": {Views: w, Links: w.links, Now: w.now, PublicURL: "pay.example.com"},
+	} {
+		if _, err := New(c); err == nil {
+			t.Errorf("without a good %s there is no error", name)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"payledger/domain"
+)
+
+// maxForm is the longest body of a form, in bytes; a real one has about 90.
+const maxForm = 4 << 10
+
+// pay takes a form: it has the sandbox signal the chosen outcome, waits until
+// that is recorded, and sends the customer back to the page, which shows what
+// the log says now. A form for a payment that is not open any more changes
+// nothing and leads to the page as well.
+func (h *handler) pay(w http.ResponseWriter, v *visit) error {
+	r := v.request
+	if err := h.sameOrigin(r); err != nil {
+		return &failure{status: http.StatusForbidden, why: foreignForm, cause: err}
+	}
+	ctx := r.Context()
+	p, err := h.paymentBehind(ctx, v)
+	if err != nil {
+		return err
+	}
+	form, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	reference, ok := h.Links.openForm(v, one(form["form"]))
+	if !ok {
+		return &failure{status: http.StatusForbidden, why: unknownForm}
+	}
+	choice := one(form["outcome"])
+	outcome, ok := outcomes(choice)
+	if !ok {
+		return &failure{status: http.StatusBadRequest, why: badForm}
+	}
+	err = h.decide(ctx, v, p, outcome, reference)
+	var f *failure
+	if errors.As(err, &f) && f.status == http.StatusServiceUnavailable {
+		f.form, f.outcome = one(form["form"]), choice
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", v.here())
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// sameOrigin refuses forms that another site sent. With the page's referrer
+// policy a browser names the origin of its form "null"; where it does not tell
+// Sec-Fetch-Site either, as on plain http, the form's token has to do.
+func (h *handler) sameOrigin(r *http.Request) error {
+	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return nil
+	}
+	return h.origins.Check(r)
+}
+
+func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset, has := params["charset"]
+	if err != nil || mediaType != "application/x-www-form-urlencoded" ||
+		has && !strings.EqualFold(charset, "utf-8") || r.Header.Get("Content-Encoding") != "" {
+		return nil, &failure{status: http.StatusUnsupportedMediaType, why: badForm}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &failure{status: http.StatusRequestEntityTooLarge, why: badForm}
+	case err != nil:
+		return nil, &failure{status: http.StatusBadRequest, why: badForm, cause: err}
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, &failure{status: http.StatusBadRequest, why: badForm}
+	}
+	return form, nil
+}
+
+// one answers a field that was sent exactly once, else nothing.
+func one(values []string) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+// decide returns nil when the payment is not open any more or once the outcome
+// is recorded, whatever became of it: the page tells. A failure with status
+// 503 leaves open whether the outcome counted; the same form may be sent again.
+func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcome domain.Outcome, reference string) error {
+	p, err := h.awaitRoute(ctx, v, p, routeWait)
+	if err != nil {
+		return err
+	}
+	switch stateOf(p, h.now()) {
+	case preparing:
+		return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
+	case open:
+	default:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	reply, err := h.Sandbox.SignalPayment(ctx, p, outcome, reference)
+	switch {
+	case err != nil:
+		cause := fmt.Errorf("signalling payment %v: %w", p.ID, err)
+		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 5, cause: cause}
+	case reply.Result == domain.SignalParked:
+		return fmt.Errorf("the signal of payment %v was parked: %s", p.ID, reply.Reason)
+	case reply.Result != domain.SignalApplied && reply.Result != domain.SignalUnchanged:
+		h.log(v.request).Warn().Stringer("payment", p.ID).Str("result", reply.Result).Str("reason", reply.Reason).
+			Msg("an outcome chosen on the payment page did not count")
+	}
+	return nil
+}
