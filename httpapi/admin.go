@@ -1,0 +1,345 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gorilla/mux"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// admin is the handler of the program's own administration.
+type admin struct {
+	cfg     Config
+	settler settler
+}
+
+func (a *admin) routes() []route {
+	const projects, project = "/admin/projects", "/admin/projects/{id}"
+	table := []route{
+		{method: "POST", path: projects, operation: "adminCreateProject", body: true, handle: a.createProject},
+		{method: "GET", path: projects, operation: "adminListProjects", handle: a.listProjects},
+		{method: "GET", path: project, operation: "adminGetProject", handle: a.getProject},
+		{method: "POST", path: project, operation: "adminChangeProject", body: true, handle: a.changeProject},
+		{method: "POST", path: project + "/disable", operation: "adminDisableProject", handle: a.disableProject},
+		{method: "POST", path: project + "/keys", operation: "adminIssueKey", body: true, handle: a.issueKey},
+		{method: "GET", path: project + "/keys", operation: "adminListKeys", handle: a.listKeys},
+		{method: "DELETE", path: project + "/keys/{key}", operation: "adminRevokeKey", handle: a.revokeKey},
+		{method: "GET", path: "/admin/events", operation: "adminEvents", endless: true, handle: a.events},
+	}
+	if a.cfg.Sandbox != nil {
+		table = append(
+			table,
+			route{method: "POST", path: "/admin/sandbox/payments/{id}", operation: "adminSettlePayment", body: true, handle: a.settlePayment},
+			route{method: "POST", path: "/admin/sandbox/refunds/{id}", operation: "adminSettleRefund", body: true, handle: a.settleRefund},
+		)
+	}
+	return table
+}
+
+// NewAdmin returns the handler that is served on the unix socket in the data
+// directory. It asks for no credentials: who can open the socket may do
+// everything. It speaks JSON with the same problem documents as the API.
+//
+//	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
+//	GET    /admin/projects              → {"data":[project…]}
+//	GET    /admin/projects/{id}         → project
+//	POST   /admin/projects/{id}         {"name"?,"settings"?: only members to change} → project
+//	POST   /admin/projects/{id}/disable → project
+//	POST   /admin/projects/{id}/keys    {"scopes"?} → 201 {"key_id","api_key","scopes"}
+//	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
+//	DELETE /admin/projects/{id}/keys/{key_id} → 204
+//	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
+//	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
+//	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
+//
+// An api_key is told once, in the answer that issues it; only its hash is
+// kept. A stream of followed events ends with the request's context or when
+// the store is closed.
+func NewAdmin(cfg Config) (http.Handler, error) {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	e, err := newEdge(cfg, "admin")
+	if err != nil {
+		return nil, err
+	}
+	a := &admin{cfg: cfg, settler: settler{cfg: cfg}}
+	router := newRouter(a.routes(), run)
+	return e.wrap(func(x *exchange) { router.ServeHTTP(x, x.r) }), nil
+}
+
+// projectView is a project as its operator sees it.
+type projectView struct {
+	ProjectID string          `json:"project_id"`
+	Name      string          `json:"name"`
+	Disabled  bool            `json:"disabled"`
+	Settings  domain.Settings `json:"settings"`
+	Keys      []keyView       `json:"keys"`
+	KeyID     string          `json:"key_id,omitempty"`  // of the first key, when the project was just made
+	APIKey    string          `json:"api_key,omitempty"` // its secret, likewise
+}
+
+type keyView struct {
+	KeyID   string         `json:"key_id"`
+	Scopes  []domain.Scope `json:"scopes"`
+	Revoked bool           `json:"revoked"`
+	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued
+}
+
+func viewOf(p domain.Project) projectView {
+	return projectView{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: keysOf(p)}
+}
+
+func keysOf(p domain.Project) []keyView {
+	keys := make([]keyView, 0, len(p.Keys))
+	for _, k := range p.Keys {
+		keys = append(keys, keyView{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked})
+	}
+	return keys
+}
+
+func (a *admin) createProject(x *exchange) error {
+	wish, err := projectWishOf(x.body, domain.DefaultSettings(), "name", "settings", "scopes")
+	if err != nil {
+		return err
+	}
+	id := "prj_" + a.cfg.IDs.Next().String()
+	p, err := a.execute(x.ctx(), id, domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	if err != nil {
+		return err
+	}
+	p, key, err := a.issue(x.ctx(), p.ID, wish.scopes)
+	if err != nil {
+		return err
+	}
+	v := viewOf(p)
+	v.KeyID, v.APIKey = key.KeyID, key.APIKey
+	x.Header().Set("Location", "/admin/projects/"+id)
+	return x.reply(http.StatusCreated, v)
+}
+
+func (a *admin) listProjects(x *exchange) error {
+	all, err := a.cfg.Views.Projects(x.ctx())
+	if err != nil {
+		return err
+	}
+	views := make([]projectView, 0, len(all))
+	for _, p := range all {
+		views = append(views, viewOf(p))
+	}
+	return x.reply(http.StatusOK, map[string]any{"data": views})
+}
+
+func (a *admin) getProject(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) changeProject(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	wish, err := projectWishOf(x.body, p.Settings, "name", "settings")
+	if err != nil {
+		return err
+	}
+	if !wish.named {
+		wish.name = p.Name
+	}
+	p, err = a.execute(x.ctx(), p.ID, domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	if err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) disableProject(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	if p, err = a.execute(x.ctx(), p.ID, domain.DisableProject{}, false); err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) issueKey(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	wish, err := projectWishOf(x.body, p.Settings, "scopes")
+	if err != nil {
+		return err
+	}
+	_, key, err := a.issue(x.ctx(), p.ID, wish.scopes)
+	if err != nil {
+		return err
+	}
+	return x.reply(http.StatusCreated, key)
+}
+
+func (a *admin) listKeys(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, map[string]any{"data": keysOf(p)})
+}
+
+func (a *admin) revokeKey(x *exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	if _, err := a.execute(x.ctx(), p.ID, domain.RevokeKey{KeyID: mux.Vars(x.r)["key"]}, false); err != nil {
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// project finds the project a path names.
+func (a *admin) project(x *exchange) (domain.Project, error) {
+	p, ok, err := a.cfg.Views.Project(x.ctx(), mux.Vars(x.r)["id"])
+	if err == nil && !ok {
+		err = &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return p, err
+}
+
+func (a *admin) execute(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
+		eventstore.Order{EventID: a.cfg.IDs.Next(), New: isNew})
+	return res.State, err
+}
+
+// issue makes a key of 256 random bits. The secret leaves the program here
+// and nowhere else.
+func (a *admin) issue(ctx context.Context, project string, scopes []domain.Scope) (domain.Project, keyView, error) {
+	var random [32]byte
+	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
+		return domain.Project{}, keyView{}, fmt.Errorf("making an API key: %w", err)
+	}
+	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
+	id := "key_" + a.cfg.IDs.Next().String()
+	p, err := a.execute(ctx, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
+	return p, keyView{KeyID: id, Scopes: scopes, APIKey: secret}, err
+}
+
+// settlePayment and settleRefund do what the sandbox endpoints of the API do,
+// for a payment or refund of any project.
+func (a *admin) settlePayment(x *exchange) error {
+	outcome, err := outcomeOf(x.body, domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired)
+	if err != nil {
+		return err
+	}
+	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
+	p, ok, err := a.cfg.Views.Payment(x.ctx(), id)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return &domain.Refusal{Code: domain.PaymentNotFound}
+	}
+	if p, err = a.settler.signalPayment(x.ctx(), p, outcome); err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, p.Object())
+}
+
+func (a *admin) settleRefund(x *exchange) error {
+	outcome, err := outcomeOf(x.body, domain.OutcomeSucceeded, domain.OutcomeFailed)
+	if err != nil {
+		return err
+	}
+	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
+	p, r, ok, err := a.cfg.Views.Refund(x.ctx(), id)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return &domain.Refusal{Code: domain.RefundNotFound}
+	}
+	if r, err = a.settler.signalRefund(x.ctx(), p, r.ID, outcome); err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, r.Object(p.ID))
+}
+
+// eventLine is a record as it is listed: the stored bytes, unchanged, and
+// where they stand.
+type eventLine struct {
+	Position eventstore.Position `json:"position"`
+	Event    rawValue            `json:"event"`
+}
+
+// events answers GET /admin/events: the records after a position, of one
+// project or of all, and with follow=true those that are still to come.
+func (a *admin) events(x *exchange) error {
+	q, err := parseQuery(x.r.URL.RawQuery, "after", "project", "follow")
+	if err != nil {
+		return err
+	}
+	var after uint64
+	if q.has("after") {
+		if after, err = strconv.ParseUint(q.value("after"), 10, 63); err != nil {
+			return badParameter("after", "Send the position after which to begin, 0 for all.")
+		}
+	}
+	follow := q.value("follow") == "true"
+	if q.has("follow") && !follow && q.value("follow") != "false" {
+		return badParameter("follow", "Send true or false.")
+	}
+	x.Header().Set("Content-Type", "application/jsonl")
+	x.Header().Set("Cache-Control", "no-store")
+	x.WriteHeader(http.StatusOK)
+	x.Flush()
+	line := func(r eventstore.Stored) error {
+		b, err := json.Marshal(eventLine{r.Position, r.Body}, asWritten())
+		if err != nil {
+			return err
+		}
+		_, err = x.Write(append(b, '\n'))
+		return err
+	}
+	filter := eventstore.Filter{Project: q.value("project")}
+	if follow {
+		err = a.cfg.Ledger.Store.Follow(x.ctx(), eventstore.Position(after), filter, func(r eventstore.Stored) error {
+			if err := line(r); err != nil {
+				return err
+			}
+			x.Flush()
+			return nil
+		})
+		if x.ctx().Err() != nil || errors.Is(err, eventstore.ErrClosed) {
+			return nil
+		}
+		return err
+	}
+	for r, err := range a.cfg.Ledger.Store.Scan(x.ctx(), eventstore.Position(after), filter) {
+		if err != nil {
+			return err
+		}
+		if err := line(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"payledger/domain"
+)
+
+// challenge is sent with every 401.
+const challenge = `Bearer realm="payments"`
+
+// caller is who a request acts for.
+type caller struct {
+	project domain.Project
+	key     domain.Key
+}
+
+// authenticate finds the project and the key that a request carries. Every
+// failure is the same answer after the same work: a header that cannot be
+// read is checked as empty credentials, and an unknown project against a key
+// that nobody has. Only failures count against the client's address, so valid
+// credentials are never refused for those of others.
+func (a *api) authenticate(x *exchange) error {
+	id, secret := credentials(x.r.Header)
+	project, known, err := a.cfg.Views.Project(x.ctx(), id)
+	if err != nil {
+		return err
+	}
+	if !known {
+		project = a.nobody
+	}
+	key, live := project.Authenticate(domain.HashKey(secret))
+	if !known || !live {
+		if err := x.throttle(a.failures, clientNetwork(x.r)); err != nil {
+			return err
+		}
+		x.Header().Del("RateLimit")
+		x.Header().Del("RateLimit-Policy")
+		return problem{Code: domain.Unauthorized}.with("WWW-Authenticate", challenge)
+	}
+	x.caller = caller{project: project, key: key}
+	if project.Disabled {
+		return problem{Code: domain.ProjectDisabledCode}
+	}
+	return nil
+}
+
+// credentials reads `Authorization: Bearer <project_id>:<api_key>`, split at
+// the first colon. Whatever it cannot read is empty credentials.
+func credentials(h http.Header) (project, secret string) {
+	lines := h["Authorization"]
+	if len(lines) != 1 {
+		return "", ""
+	}
+	scheme, rest, ok := strings.Cut(lines[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", ""
+	}
+	rest = strings.TrimLeft(rest, " ")
+	if strings.ContainsAny(rest, " \t,") {
+		return "", ""
+	}
+	project, secret, ok = strings.Cut(rest, ":")
+	if !ok {
+		return "", ""
+	}
+	return project, secret
+}
+
+// nobody is the project that unknown ones are checked as. No secret has its
+// key's hash.
+func nobody() domain.Project {
+	return domain.Project{Keys: []domain.Key{{}}}
+}

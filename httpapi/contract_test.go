@@ -1,0 +1,248 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"payledger/domain"
+)
+
+// contract is the OpenAPI document, read once for the whole run of tests.
+var contract = sync.OnceValues(func() (*openapi3.T, routers.Router) {
+	for _, media := range []string{"text/html", "text/css", "text/javascript", "image/png"} {
+		openapi3filter.RegisterBodyDecoder(media, func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+			b, err := io.ReadAll(body)
+			return string(b), err
+		})
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(openAPIDocument)
+	if err != nil {
+		panic(err)
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		panic(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		panic(err)
+	}
+	return doc, router
+})
+
+// inexpressible are the faults of fields that a schema cannot find.
+var inexpressible = []domain.Code{domain.PayloadTooLarge, domain.CurrencyNotSupported, domain.AmountTooLarge, domain.AmountFormat, domain.AmountPrecision}
+
+// checkContract holds an exchange against the document, both ways: what the
+// server takes, the document allows; what it refuses for its fields or its
+// query, the document forbids, as far as a schema can; and every answer is one
+// that the document describes.
+func checkContract(t testing.TB, r *http.Request, body []byte, a *answer) {
+	t.Helper()
+	doc, router := contract()
+	problemSchema := doc.Components.Schemas["Problem"].Value
+	find := r.Clone(r.Context())
+	find.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	find.Body, find.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if find.Method == http.MethodHead {
+		find.Method = http.MethodGet
+	}
+	if a.Header.Get("X-Request-Id") == "" {
+		t.Fatalf("%s %s: no X-Request-Id", r.Method, r.URL.Path)
+	}
+	found, params, err := router.FindRoute(find)
+	if err != nil || strings.HasPrefix(r.URL.Path, "/p/") {
+		if r.Method != http.MethodHead && !strings.HasPrefix(r.URL.Path, "/p/") {
+			var v any
+			a.decode(&v)
+			if err := problemSchema.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
+				t.Fatalf("%s %s: %v\n%s", r.Method, r.URL.Path, err, a.Body)
+			}
+		}
+		return
+	}
+	options := &openapi3filter.Options{
+		IncludeResponseStatus: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		ExcludeResponseBody: r.Method == http.MethodHead,
+	}
+	in := &openapi3filter.RequestValidationInput{Request: find, PathParams: params, Route: found, Options: options}
+	invalid := openapi3filter.ValidateRequest(r.Context(), in)
+	where := fmt.Sprintf("%s (%s) answered %d %s", found.Operation.OperationID, body, a.Code, a.Body)
+	if a.Code < 300 && invalid != nil {
+		t.Fatalf("%s to a request the document forbids: %v", where, invalid)
+	}
+	if invalid == nil && forbidden(a) {
+		t.Fatalf("%s to a request the document allows", where)
+	}
+	err = openapi3filter.ValidateResponse(r.Context(), (&openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: a.Code, Header: a.Header, Options: options,
+	}).SetBodyBytes(a.Body))
+	if err != nil {
+		t.Fatalf("%s, which the document does not describe: %v", where, err)
+	}
+}
+
+// forbidden reports whether an answer says that the request's form was at
+// fault in a way a schema can tell.
+func forbidden(a *answer) bool {
+	if a.Code != 422 {
+		return false
+	}
+	p := a.problem()
+	return p.Code == domain.ValidationFailed && slices.ContainsFunc(p.Errors, func(f fieldProblem) bool {
+		return !slices.Contains(inexpressible, f.Code)
+	})
+}
+
+func TestEveryRouteHasAnOperationAndBack(t *testing.T) {
+	t.Parallel()
+	doc, _ := contract()
+	s := start(t)
+	inDocument := map[string]string{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			path = strings.NewReplacer("{payment_id}", "{id}", "{refund_id}", "{id}").Replace(path)
+			inDocument[method+" "+path] = op.OperationID
+			if len(op.Responses.Map()) == 0 || op.Summary == "" {
+				t.Errorf("%s: needs a summary and responses", op.OperationID)
+			}
+		}
+	}
+	a := &api{cfg: s.cfg, pages: &pages{}}
+	for _, rt := range a.routes() {
+		name := rt.method + " " + rt.path
+		if inDocument[name] != rt.operation {
+			t.Errorf("%s: operation %q in the document, %q in the table of routes", name, inDocument[name], rt.operation)
+		}
+		delete(inDocument, name)
+		if needs := strings.HasPrefix(rt.path, "/v1/"); needs != (rt.scope != "") {
+			t.Errorf("%s: scope %q", name, rt.scope)
+		}
+	}
+	if len(inDocument) > 0 {
+		t.Errorf("in the document only: %v", inDocument)
+	}
+}
+
+// declared reads the codes of domain/codes.go: those of requests, and those of
+// fields.
+func declared(t *testing.T) (requests, fields []domain.Code) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "../domain/codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := [][]domain.Code{}
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		var all []domain.Code
+		for _, spec := range g.Specs {
+			for _, v := range spec.(*ast.ValueSpec).Values {
+				all = append(all, domain.Code(strings.Trim(v.(*ast.BasicLit).Value, `"`)))
+			}
+		}
+		groups = append(groups, all)
+	}
+	if len(groups) != 2 {
+		t.Fatalf("%d groups of codes", len(groups))
+	}
+	return groups[0], groups[1]
+}
+
+// adminOnly are the codes that only the administration answers.
+var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound}
+
+func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	requests, fields := declared(t)
+	inTable := func(rows []problemRow) (all []domain.Code) {
+		for _, r := range rows {
+			all = append(all, r.code)
+			if r.title == "" || r.page == "" {
+				t.Errorf("%s: needs a title and an explanation", r.code)
+			}
+		}
+		return all
+	}
+	sorted := func(c []domain.Code) []domain.Code { slices.Sort(c); return c }
+	if rows := inTable(problemRows()); !slices.Equal(sorted(rows), sorted(requests)) {
+		t.Errorf("problems in the table %v, declared %v", rows, requests)
+	}
+	if rows := inTable(fieldRows()); !slices.Equal(sorted(rows), sorted(fields)) {
+		t.Errorf("field codes in the table %v, declared %v", rows, fields)
+	}
+	inDocument := documentedCodes(t)
+	for _, code := range slices.Concat(requests, fields) {
+		page := s.send("GET", "/problems/"+string(code), nil)
+		if page.Code != 200 || !bytes.Contains(page.Body, []byte("<code>"+string(code)+"</code>")) {
+			t.Errorf("/problems/%s: %d", code, page.Code)
+		}
+		if inDocument[code] == slices.Contains(adminOnly, code) {
+			t.Errorf("%s: in the document: %v", code, inDocument[code])
+		}
+		delete(inDocument, code)
+	}
+	if len(inDocument) > 0 {
+		t.Errorf("in the document only: %v", inDocument)
+	}
+}
+
+// documentedCodes are the codes in the document's responses and field errors.
+func documentedCodes(t *testing.T) map[domain.Code]bool {
+	t.Helper()
+	doc, _ := contract()
+	all := map[domain.Code]bool{}
+	collect := func(s *openapi3.Schema) {
+		for _, e := range s.Enum {
+			all[domain.Code(e.(string))] = true
+		}
+		if c, ok := s.Const.(string); ok {
+			all[domain.Code(c)] = true
+		}
+	}
+	for name, r := range doc.Components.Responses {
+		media := r.Value.Content.Get("application/problem+json")
+		if media == nil {
+			t.Fatalf("%s: no problem document", name)
+		}
+		collect(media.Schema.Value.Properties["code"].Value)
+	}
+	collect(doc.Components.Schemas["FieldProblem"].Value.Properties["code"].Value)
+	return all
+}
+
+func TestExamplesOfTheDocumentFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	doc, _ := contract()
+	n := 0
+	for name, s := range doc.Components.Schemas {
+		for _, example := range s.Value.Examples {
+			n++
+			if err := s.Value.VisitJSON(example, openapi3.EnableJSONSchema2020()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("only %d examples were found", n)
+	}
+}

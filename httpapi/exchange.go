@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+)
+
+// edge is what every request meets first, whichever handler it is for.
+type edge struct {
+	now        func() time.Time
+	requestIDs *domain.IDs
+	problems   problems
+	metrics    *metrics
+	log        zerolog.Logger
+}
+
+// exchange is one request with its answer under way, and what is known of
+// both. It is the http.ResponseWriter that the router hands on, so every
+// handler of this package can take it back.
+type exchange struct {
+	http.ResponseWriter
+	r      *http.Request
+	edge   *edge
+	id     string // of this request, in X-Request-Id
+	route  *route // nil until one matched
+	caller caller
+	body   []byte // nil unless the route takes one
+
+	status int   // of the answer; 0 while there is none
+	bytes  int64 // of the answer's body
+	code   domain.Code
+	err    error
+}
+
+// wrap makes an http.Handler that gives every request an id, survives panics,
+// and leaves one log record and one observation behind, whatever the request.
+// The record has no body, no header and no raw path: those may hold secrets.
+func (e *edge) wrap(serve func(*exchange)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{ResponseWriter: w, r: r, edge: e, id: e.requestIDs.Next().String()}
+		start := e.now()
+		w.Header().Set("X-Request-Id", x.id)
+		e.metrics.begin()
+		defer func() {
+			v := recover()
+			aborted := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
+			if v != nil && !aborted {
+				e.log.Error().Str("request_id", x.id).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("handler panicked")
+				x.fail(fmt.Errorf("panic: %v", v))
+			}
+			took := e.now().Sub(start)
+			e.metrics.end(x, took)
+			x.record(took)
+			if aborted || (v != nil && x.code == "") {
+				panic(http.ErrAbortHandler) // the answer is cut short: so must be the connection
+			}
+		}()
+		serve(x)
+	})
+}
+
+func (x *exchange) record(took time.Duration) {
+	level := zerolog.InfoLevel
+	if x.status >= http.StatusInternalServerError {
+		level = zerolog.ErrorLevel
+	}
+	rec := x.edge.log.WithLevel(level)
+	if rec == nil {
+		return
+	}
+	rec.Str("request_id", x.id).Str("method", methodLabel(x.r.Method)).Str("operation", x.operation()).
+		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.r))
+	if x.caller.project.ID != "" {
+		rec.Str("project", x.caller.project.ID).Str("key", x.caller.key.ID)
+	}
+	if x.code != "" {
+		rec.Str("code", string(x.code))
+	}
+	if x.err != nil && x.status >= http.StatusInternalServerError {
+		rec.AnErr("error", x.err)
+	}
+	rec.Msg("request")
+}
+
+func (x *exchange) operation() string {
+	if x.route == nil {
+		return "none"
+	}
+	return x.route.operation
+}
+
+// WriteHeader notes the status.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts the bytes.
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// Flush sends what was written so far.
+func (x *exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Flush() }
+
+func (x *exchange) ctx() context.Context { return x.r.Context() }
+
+// asWritten keeps a merchant's payload byte for byte.
+func asWritten() json.Options { return jsontext.PreserveRawStrings(true) }
+
+// reply answers with v as JSON.
+func (x *exchange) reply(status int, v any) error {
+	b, err := json.Marshal(v, asWritten())
+	if err != nil {
+		return fmt.Errorf("encoding an answer: %w", err)
+	}
+	x.replyBytes(status, "application/json", b)
+	return nil
+}
+
+// replyBytes answers with a body that nobody may keep.
+func (x *exchange) replyBytes(status int, contentType string, body []byte) {
+	h := x.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	x.WriteHeader(status)
+	_, _ = x.Write(body) // the client went away: nobody is left to tell
+}
+
+// fail answers with the problem that err amounts to. An answer that has begun
+// can only be cut short.
+func (x *exchange) fail(err error) {
+	x.err = err
+	if x.status != 0 {
+		return
+	}
+	p := x.edge.problems.of(err)
+	p.RequestID = x.id
+	x.code = p.Code
+	for name, values := range p.header {
+		x.Header()[name] = values
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // a problem holds nothing that cannot be encoded
+		x.err = errors.Join(x.err, err)
+		body = []byte("{}")
+	}
+	x.replyBytes(p.Status, "application/problem+json", body)
+}

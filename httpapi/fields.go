@@ -1,0 +1,34 @@
+package httpapi
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+)
+
+type rawValue = jsontext.Value
+
+// maxUnknown is how many unknown members one answer lists.
+const maxUnknown = 16
+
+// inOrder sorts what is wrong with a body's fields by the fields' order in
+// the documentation, unknown ones last, and tells each fault of a field once.
+func inOrder(errs domain.FieldErrors) domain.FieldErrors {
+	order := []string{"", "amount", "currency", "description", "payload", "payment_id", "outcome", "name", "settings", "scopes"}
+	rank := func(f *domain.FieldError) int {
+		if i := slices.Index(order, f.Field); i >= 0 && f.Code != domain.UnknownField {
+			return i
+		}
+		return len(order)
+	}
+	errs = slices.Clone(errs)
+	slices.SortStableFunc(errs, func(a, b *domain.FieldError) int { return cmp.Compare(rank(a), rank(b)) })
+	errs = slices.CompactFunc(errs, func(a, b *domain.FieldError) bool { return a.Field == b.Field && a.Code == b.Code })
+	if first := slices.IndexFunc(errs, func(f *domain.FieldError) bool { return f.Code == domain.UnknownField }); first >= 0 {
+		errs = errs[:min(len(errs), first+maxUnknown)]
+	}
+	return errs
+}

@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"container/list"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"payledger/domain"
+)
+
+// maxBuckets bounds the memory of a limiter. Beyond it the bucket that was
+// unused for longest is forgotten, which by then is most likely full again.
+const maxBuckets = 16_384
+
+// limiter keeps one token bucket per name. A nil *limiter lets everything
+// pass. Safe for concurrent use.
+type limiter struct {
+	policy string // its name in the RateLimit fields
+	rate   Rate
+
+	mu     sync.Mutex
+	byName map[string]*list.Element
+	recent *list.List // of *bucket, the one used last in front
+}
+
+type bucket struct {
+	name string
+	*rate.Limiter
+}
+
+// verdict is a limiter's answer.
+type verdict struct {
+	ok        bool
+	remaining int           // whole requests left
+	full      time.Duration // until the bucket is full again
+	wait      time.Duration // until the next request can pass; 0 when ok
+}
+
+func newLimiter(policy string, r Rate) *limiter {
+	if r.PerSecond == 0 {
+		return nil
+	}
+	return &limiter{policy: policy, rate: r, byName: make(map[string]*list.Element), recent: list.New()}
+}
+
+// take asks for one request in name's favour.
+func (l *limiter) take(name string, now time.Time) verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.bucket(name)
+	v := verdict{ok: b.AllowN(now, 1)}
+	tokens := b.TokensAt(now)
+	v.remaining = max(0, int(tokens))
+	v.full = l.after(float64(l.rate.Burst) - tokens)
+	if !v.ok {
+		v.remaining = 0
+		v.wait = l.after(1 - tokens)
+	}
+	return v
+}
+
+func (l *limiter) after(tokens float64) time.Duration {
+	return time.Duration(max(0, tokens) / l.rate.PerSecond * float64(time.Second))
+}
+
+func (l *limiter) bucket(name string) *bucket {
+	if e, ok := l.byName[name]; ok {
+		l.recent.MoveToFront(e)
+		return e.Value.(*bucket)
+	}
+	if l.recent.Len() >= maxBuckets {
+		oldest := l.recent.Back()
+		delete(l.byName, oldest.Value.(*bucket).name)
+		l.recent.Remove(oldest)
+	}
+	b := &bucket{name, rate.NewLimiter(rate.Limit(l.rate.PerSecond), l.rate.Burst)}
+	l.byName[name] = l.recent.PushFront(b)
+	return b
+}
+
+// announce writes the RateLimit and RateLimit-Policy fields of
+// draft-ietf-httpapi-ratelimit-headers: q is the quota, w the seconds in
+// which it is restored, r what is left and t the seconds until all is.
+func (l *limiter) announce(h http.Header, v verdict) {
+	window := l.after(float64(l.rate.Burst))
+	h.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, l.rate.Burst, seconds(window)))
+	h.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
+}
+
+// throttle takes from the limiter in name's favour, announces what is left,
+// and refuses with 429 when there is nothing.
+func (x *exchange) throttle(l *limiter, name string) error {
+	if l == nil {
+		return nil
+	}
+	v := l.take(name, x.edge.now())
+	l.announce(x.Header(), v)
+	if v.ok {
+		return nil
+	}
+	return problem{Code: domain.RateLimited}.with("Retry-After", strconv.Itoa(max(1, seconds(v.wait))))
+}
+
+func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+
+// clientHost is the address the request came from, without the port.
+func clientHost(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// clientNetwork is what failed authentication is counted by: an IPv4 address,
+// or the /64 an IPv6 client can pick its addresses from.
+func clientNetwork(r *http.Request) string {
+	host := clientHost(r)
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, err := addr.Prefix(64)
+	if err != nil {
+		return host
+	}
+	return network.String()
+}

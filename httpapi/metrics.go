@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics observes requests. Labels come from fixed lists, never from what a
+// client sent. A nil *metrics observes nothing.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+}
+
+// newMetrics registers the metrics of one listener, "public" or "admin".
+func newMetrics(to prometheus.Registerer, listener string) (*metrics, error) {
+	if to == nil {
+		return nil, nil
+	}
+	to = prometheus.WrapRegistererWith(prometheus.Labels{"listener": listener}, to)
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payledger_http_requests_total", Help: "Requests answered, by operation, method and status.",
+		}, []string{"operation", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payledger_http_request_seconds", Help: "Time from the request's header to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"operation"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "payledger_http_requests_in_flight", Help: "Requests being answered.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
+		if err := to.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) begin() {
+	if m != nil {
+		m.inFlight.Inc()
+	}
+}
+
+func (m *metrics) end(x *exchange, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.inFlight.Dec()
+	m.requests.WithLabelValues(x.operation(), methodLabel(x.r.Method), strconv.Itoa(x.status)).Inc()
+	m.seconds.WithLabelValues(x.operation()).Observe(took.Seconds())
+}
+
+// methodLabel keeps invented methods out of labels and logs.
+func methodLabel(method string) string {
+	known := []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace,
+	}
+	if slices.Contains(known, method) {
+		return method
+	}
+	return "other"
+}

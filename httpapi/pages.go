@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/swaggest/swgui/v5emb"
+
+	"payledger/domain"
+	"payledger/httpapi/checkout"
+)
+
+//go:embed openapi.yaml
+var openAPIDocument []byte
+
+//go:embed problem.html
+var problemPage string
+
+const docsPath = "/docs"
+
+// pages are the documents behind the API: what each problem means, the
+// OpenAPI document, and a page to read it on. They are made once.
+type pages struct {
+	problems map[string][]byte // by code
+	ui       http.Handler
+	assets   map[string]bool // files of the documentation page, without .gz
+}
+
+func newPages() (*pages, error) {
+	tmpl, err := template.New("problem").Parse(problemPage)
+	if err != nil {
+		return nil, fmt.Errorf("problem pages: %w", err)
+	}
+	p := &pages{
+		problems: make(map[string][]byte),
+		assets:   make(map[string]bool),
+		// Relative addresses hold wherever a proxy puts this program.
+		ui: v5emb.NewHandlerWithConfig(swgui.Config{
+			Title: "Payments and refunds", SwaggerJSON: "openapi.yaml", BasePath: "docs", InternalBasePath: docsPath,
+		}),
+	}
+	render := func(row problemRow, of domain.Code, fields []problemRow) error {
+		var b bytes.Buffer
+		var listed []map[string]string
+		for _, f := range fields {
+			listed = append(listed, map[string]string{"Code": string(f.code), "Title": f.title})
+		}
+		err := tmpl.Execute(&b, map[string]any{
+			"Code": row.code, "Status": row.status, "StatusText": http.StatusText(row.status),
+			"Title": row.title, "Page": template.HTML(row.page), "Field": of, "Fields": listed, //nolint:gosec // our own text
+		})
+		p.problems[string(row.code)] = b.Bytes()
+		return err
+	}
+	for _, row := range problemRows() {
+		var fields []problemRow
+		if row.code == domain.ValidationFailed {
+			fields = fieldRows()
+		}
+		if err := render(row, "", fields); err != nil {
+			return nil, fmt.Errorf("problem pages: %w", err)
+		}
+	}
+	for _, row := range fieldRows() {
+		if err := render(row, domain.ValidationFailed, nil); err != nil {
+			return nil, fmt.Errorf("problem pages: %w", err)
+		}
+	}
+	err = fs.WalkDir(static.FS, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			p.assets[strings.TrimSuffix(path, ".gz")] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	return p, nil
+}
+
+// problem answers GET /problems/{code}.
+func (p *pages) problem(x *exchange) error {
+	body, ok := p.problems[mux.Vars(x.r)["code"]]
+	if !ok {
+		return problem{Code: domain.PathNotFound}
+	}
+	secure(x.Header(), "default-src 'none'; style-src 'unsafe-inline'")
+	x.replyBytes(http.StatusOK, "text/html; charset=utf-8", body)
+	return nil
+}
+
+// openAPI answers GET /openapi.yaml.
+func (p *pages) openAPI(x *exchange) error {
+	x.replyBytes(http.StatusOK, "application/yaml", openAPIDocument)
+	return nil
+}
+
+// docs answers GET /docs and the files that page loads. Everything comes from
+// this program, so the page works offline.
+func (p *pages) docs(x *exchange) error {
+	r := x.r.Clone(x.ctx())
+	r.URL.Path = docsPath
+	r.Header.Del("If-Modified-Since")
+	x.Header().Set("Cache-Control", "no-store")
+	if name, ok := mux.Vars(x.r)["asset"]; ok {
+		if !p.assets[name] {
+			return problem{Code: domain.PathNotFound}
+		}
+		r.URL.Path += "/" + name
+		x.Header().Set("Cache-Control", "public, max-age=3600")
+	}
+	// The page's own script is written into it.
+	secure(x.Header(), "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+	p.ui.ServeHTTP(x, r)
+	return nil
+}
+
+// secure sets the headers of a page for people.
+func secure(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// livez answers GET /livez: the process is there.
+func (a *api) livez(x *exchange) error {
+	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+	return nil
+}
+
+// readyz answers GET /readyz: requests will be answered, or why they will
+// not.
+func (a *api) readyz(x *exchange) error {
+	if err := a.cfg.Ready(); err != nil {
+		return errors.Join(unavailable("1", "The service is not ready. The operator finds the reason in its log."), err)
+	}
+	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+	return nil
+}
+
+// checkoutConfig is what the payment page is made of.
+func checkoutConfig(cfg Config) checkout.Config {
+	c := checkout.Config{Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, PublicURL: cfg.PublicURL, Log: cfg.Log}
+	if cfg.Sandbox != nil {
+		c.Sandbox = cfg.Sandbox
+	}
+	return c
+}

@@ -1,0 +1,208 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+const (
+	paymentsPath = "/v1/payments"
+	refundsPath  = "/v1/refunds"
+)
+
+// renderVersion is the form of the answer to creation that new payments get.
+// It is kept with each payment, so that a repeated request gets the bytes of
+// the first answer even after the form has changed.
+const renderVersion = 1
+
+// createPayment answers POST /v1/payments.
+func (a *api) createPayment(x *exchange) error {
+	settings := x.caller.project.Settings
+	cmd, fields, err := paymentCommand(x.body, settings)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(x.r.Header, settings.RequireIdempotencyKey)
+	if err != nil {
+		return err
+	}
+	if len(fields) > 0 {
+		return inOrder(append(fields, cmd.CheckSettings()...))
+	}
+
+	id, event := a.cfg.IDs.Pair()
+	c := claim(key, http.MethodPost, paymentsPath,
+		cmd.Amount.String(), string(cmd.Currency), presence(cmd.Description), string(cmd.Payload))
+	cmd.At = domain.IDTime(event)
+	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
+	cmd.Idempotency = remembered(c)
+	project := x.caller.project.ID
+	res, err := eventstore.Execute(x.ctx(), a.cfg.Ledger, eventstore.PaymentStream(project, id),
+		domain.Payment{Project: project, ID: id}, domain.PaymentCommand(cmd),
+		eventstore.Order{EventID: event, Claim: c, New: true})
+	if err != nil {
+		return a.reused(err, func(earlier domain.Event, _ eventstore.Stored) []string {
+			if e, ok := earlier.(domain.PaymentCreated); ok {
+				return differences(e, cmd)
+			}
+			return nil
+		})
+	}
+	object, err := a.createdPayment(res.Event, res.Stored)
+	if err != nil {
+		return err
+	}
+	return x.created(paymentsPath, object.ID, object, res.Replayed)
+}
+
+// createdPayment is the answer to creation, told by the event alone.
+func (a *api) createdPayment(e domain.Event, s eventstore.Stored) (domain.PaymentObject, error) {
+	created, ok := e.(domain.PaymentCreated)
+	id, idOK := domain.ParseID(s.Stream.ID)
+	if !ok || !idOK || created.Link.Render != renderVersion {
+		return domain.PaymentObject{}, fmt.Errorf("the record at position %d cannot be shown as a created payment", s.Position)
+	}
+	object := domain.Payment{ID: id}.Evolve(created).Object()
+	object.Instructions = &domain.Instructions{
+		Type: "link", URL: a.cfg.Links.URL(created.Link.Base, created.Link.KeyVersion, id),
+	}
+	return object, nil
+}
+
+// created answers 201, the first time and every time the same request comes
+// again with its idempotency key.
+func (x *exchange) created(collection string, id domain.ID, object any, replayed bool) error {
+	x.Header().Set("Location", collection+"/"+id.String())
+	if replayed {
+		x.Header().Set("Idempotent-Replayed", "true")
+	}
+	return x.reply(http.StatusCreated, object)
+}
+
+// paymentCommand reads the fields of a payment. The error is about the body
+// as a whole (400); fields are all that is wrong with single fields, those
+// limits included that no project can change.
+func paymentCommand(body []byte, settings domain.Settings) (domain.CreatePayment, domain.FieldErrors, error) {
+	cmd := domain.CreatePayment{Currency: domain.DefaultCurrency, Payload: domain.EmptyObject(), Settings: settings}
+	members, err := decodeObject(body)
+	var fields domain.FieldErrors
+	if errors.As(err, &fields) {
+		return cmd, fields, nil
+	}
+	if err != nil {
+		return cmd, nil, err
+	}
+	sent := make(map[string]bool, 4)
+	refuse := func(f *domain.FieldError) { fields = append(fields, f) }
+	for _, m := range members {
+		if m.value.Kind() == 'n' && isPaymentField(m.name) {
+			continue
+		}
+		sent[m.name] = true
+		wrong := &domain.FieldError{Field: m.name, Code: domain.WrongType}
+		switch m.name {
+		case "amount":
+			if amount, err := amountOf(m); err != nil {
+				refuse(atMost(err, settings.MaxAmount))
+			} else {
+				cmd.Amount = amount
+			}
+		case "currency":
+			if s, ok := text(m.value); ok {
+				cmd.Currency = domain.Currency(s)
+			} else {
+				refuse(wrong)
+			}
+		case "description":
+			if s, ok := text(m.value); ok {
+				cmd.Description = &s
+			} else {
+				refuse(wrong)
+			}
+		case "payload":
+			if m.value.Kind() == '{' {
+				cmd.Payload = compact(m.value)
+			} else {
+				refuse(wrong)
+			}
+		default:
+			refuse(&domain.FieldError{Field: m.name, Code: domain.UnknownField})
+		}
+	}
+	if !sent["amount"] {
+		refuse(&domain.FieldError{Field: "amount", Code: domain.Required})
+	}
+	return cmd, append(fields, cmd.Validate()...), nil
+}
+
+func isPaymentField(name string) bool {
+	return name == "amount" || name == "currency" || name == "description" || name == "payload"
+}
+
+// amountOf reads an amount from its raw token.
+func amountOf(m member) (domain.Amount, *domain.FieldError) {
+	token, ok := text(m.value)
+	if m.value.Kind() == '0' {
+		token, ok = string(m.value), true
+	}
+	if !ok {
+		return 0, &domain.FieldError{Field: m.name, Code: domain.WrongType}
+	}
+	amount, err := domain.ParseAmount(token)
+	var field *domain.FieldError
+	if errors.As(err, &field) {
+		return 0, field.InField(m.name)
+	}
+	return amount, nil
+}
+
+// atMost tells the project's own maximum where an amount is above any.
+func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
+	if f.Max != 0 {
+		f.Max = min(f.Max, limit)
+	}
+	return f
+}
+
+// compact is the value without insignificant white space, in memory of its
+// own; escapes, digits and the order of members stay as they are.
+func compact(v []byte) domain.JSON {
+	raw := rawValue(v).Clone()
+	if err := raw.Compact(); err != nil {
+		return domain.JSON(v) // the decoder has found it valid before
+	}
+	return domain.JSON(raw)
+}
+
+// getPayment answers GET /v1/payments/{id}.
+func (a *api) getPayment(x *exchange) error {
+	p, err := a.payment(x, mux.Vars(x.r)["id"])
+	if err != nil {
+		return err
+	}
+	return x.reply(http.StatusOK, p.Object())
+}
+
+// payment finds one of the caller's payments. Ids are compared as text;
+// another project's payment does not exist here.
+func (a *api) payment(x *exchange, text string) (domain.Payment, error) {
+	missing := &domain.Refusal{Code: domain.PaymentNotFound}
+	id, ok := domain.ParseID(text)
+	if !ok {
+		return domain.Payment{}, missing
+	}
+	p, ok, err := a.cfg.Views.Payment(x.ctx(), id)
+	switch {
+	case err != nil:
+		return p, err
+	case !ok || !a.sees(x, p):
+		return domain.Payment{}, missing
+	}
+	return p, nil
+}

@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"payledger/domain"
+)
+
+// query is a parsed query string in which every parameter is known and there
+// at most once.
+type query map[string]string
+
+func (q query) has(name string) bool     { _, ok := q[name]; return ok }
+func (q query) value(name string) string { return q[name] }
+
+func badParameter(name, detail string) error {
+	return problem{Code: domain.InvalidParameter, Parameter: name, Detail: detail}
+}
+
+// parseQuery reads a query string strictly.
+func parseQuery(raw string, known ...string) (query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badParameter("", "The query string cannot be read. Percent-encode values and separate parameters with &.")
+	}
+	q := make(query, len(values))
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch all := values[name]; {
+		case !slices.Contains(known, name):
+			if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxNamed {
+				name = ""
+			}
+			return nil, badParameter(name, "There is no such query parameter here. Names are case-sensitive.")
+		case len(all) > 1:
+			return nil, badParameter(name, "This query parameter may be there only once.")
+		case !utf8.ValidString(all[0]):
+			return nil, badParameter(name, "This query parameter is not valid UTF-8.")
+		default:
+			q[name] = all[0]
+		}
+	}
+	return q, nil
+}
+
+// The bounds of a page, and its size when the request does not say.
+const (
+	maxLimit     = 100
+	defaultLimit = 20
+)
+
+func (q query) limit() (int, error) {
+	if !q.has("limit") {
+		return defaultLimit, nil
+	}
+	s := q["limit"]
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxLimit || strconv.Itoa(n) != s {
+		return 0, badParameter("limit", "Send a whole number from 1 to 100.")
+	}
+	return n, nil
+}
+
+// oneOf reads a parameter that takes one of a few values.
+func oneOf[S ~string](q query, name string, allowed []S) (S, error) {
+	s := S(q[name])
+	if q.has(name) && !slices.Contains(allowed, s) {
+		detail := "Send one of:"
+		for i, a := range allowed {
+			if i > 0 {
+				detail += ","
+			}
+			detail += " " + string(a)
+		}
+		return "", badParameter(name, detail+".")
+	}
+	return s, nil
+}
+
+// amount reads a parameter that takes an amount; 0 when it is not there.
+func (q query) amount(name string) (domain.Amount, error) {
+	if !q.has(name) {
+		return 0, nil
+	}
+	a, err := domain.ParseAmount(q[name])
+	if err != nil {
+		return 0, badParameter(name, "Send an amount such as 1500 or 1500.00, from 0.01 to 999999999.99.")
+	}
+	return a, nil
+}
+
+// instant reads a parameter that takes a time; 0 when it is not there.
+func (q query) instant(name string) (domain.Instant, error) {
+	if !q.has(name) {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, q[name])
+	if err != nil || t.UnixMilli() <= 0 {
+		return 0, badParameter(name, "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
+	}
+	i := domain.InstantOf(t)
+	if i.Time().Before(t) {
+		i++ // both bounds are those of whole milliseconds
+	}
+	return i, nil
+}
