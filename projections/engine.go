@@ -65,7 +65,8 @@ type Engine struct {
 	every time.Duration
 	limit int // entries in memory at which a flush is due
 
-	db *bolt.DB
+	db     *bolt.DB
+	update func(func(*bolt.Tx) error) error // db.Update, but where tests make writes fail
 
 	mu      sync.RWMutex // guards the tables in memory and what follows
 	last    checkpointAt // the last event folded

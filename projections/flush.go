@@ -29,7 +29,7 @@ func (e *Engine) flush() error {
 		e.frozen = &last
 		e.mu.Unlock()
 	}
-	err := closed(guard(func() error { return e.db.Update(e.write) }))
+	err := closed(guard(func() error { return e.update(e.write) }))
 	switch {
 	case errors.Is(err, ErrClosed), err != nil && diskFull(err):
 		return err

@@ -52,6 +52,7 @@ func (e *Engine) openCurrent(ctx context.Context) error {
 	if e.db, err = openFile(e.path); err != nil {
 		return err
 	}
+	e.update = e.db.Update
 	var c checkpoint
 	err = guard(func() error {
 		return e.db.View(func(tx *bolt.Tx) error {
@@ -117,6 +118,7 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 	if e.db, err = openFile(part); err != nil {
 		return fmt.Errorf("rebuilding the views: %w", err)
 	}
+	e.update = e.db.Update
 	defer func() {
 		if err != nil {
 			_ = e.Close()

@@ -16,7 +16,7 @@ const newestKept = 1 << 15
 // ones, again from the last of these while there are more; done reports that
 // there are not.
 func (s *paymentSearch) begin(ctx context.Context) (done bool, err error) {
-	newest := newestIDs{within: s.ids, keep: newestKept}
+	newest := newestIDs{within: s.ids, keep: s.keep}
 	rest := prefixRange(descriptionStart(s.project, s.q.DescriptionPrefix))
 	for {
 		found, next, err := window(ctx, s.e, &s.e.description.table, rest, false, maxWindow)

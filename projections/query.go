@@ -61,6 +61,7 @@ func (e *Engine) Payments(ctx context.Context, project string, q PaymentQuery) (
 		e: e, project: project, q: q,
 		ids:  idsBetween(q.From, q.To, q.Before),
 		want: pageLimit(q.Limit) + 1,
+		keep: newestKept,
 	}
 	if err := s.run(ctx); err != nil {
 		return PaymentPage{}, err
@@ -80,6 +81,7 @@ type paymentSearch struct {
 	q       PaymentQuery
 	ids     idRange // those still to be looked at
 	want    int
+	keep    int // ids a search by prefix keeps at once
 	found   []domain.Payment
 }
 

@@ -1,0 +1,85 @@
+package projections
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// TestReadsAreNeverStale appends and reads from many goroutines while flushes
+// go on all the time and memory is kept tiny: what Append has answered is
+// found, in every view.
+func TestReadsAreNeverStale(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 21)
+	w.project()
+	c := w.config(t.TempDir())
+	c.FlushEvery = time.Millisecond
+	e := open(t, c)
+	e.limit = 50
+	stop := run(t, e)
+
+	var writers sync.WaitGroup
+	for n := range 8 {
+		writers.Go(func() {
+			for i := range 40 {
+				if err := writeAndRead(t, w, e, fmt.Sprintf("%d-%d", n, i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, dump(t, e), w.rebuilt())
+}
+
+func writeAndRead(t *testing.T, w *world, e *Engine, description string) error {
+	t.Helper()
+	ctx := t.Context()
+	id, event := w.ids.Pair()
+	stream, start := eventstore.PaymentStream("prj_0", id), domain.Payment{Project: "prj_0", ID: id}
+	do := func(cmd domain.PaymentCommand, event domain.ID) error {
+		_, err := eventstore.Execute(ctx, w.ledger(), stream, start, cmd, eventstore.Order{EventID: event})
+		return err
+	}
+	if err := do(domain.CreatePayment{
+		At: domain.IDTime(event), Amount: 100, Currency: "RUB", Description: &description, Settings: domain.DefaultSettings(),
+	}, event); err != nil {
+		return err
+	}
+	for name, q := range map[string]PaymentQuery{
+		"list": {Limit: MaxLimit}, "status": {Status: domain.Created, Limit: MaxLimit},
+		"description": {Description: &description}, "prefix": {DescriptionPrefix: description, Limit: MaxLimit},
+	} {
+		page, err := e.Payments(ctx, "prj_0", q)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, p := range page.Payments {
+			found = found || p.ID == id
+		}
+		if !found {
+			return fmt.Errorf("%s: %s is not among %d", name, id, len(page.Payments))
+		}
+	}
+	if at, ok, err := e.OldestUnrouted(ctx); err != nil || !ok || at == 0 {
+		return fmt.Errorf("oldest unrouted: %d, %v, %w", at, ok, err)
+	}
+	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
+	if err := do(domain.AssignRoute{Table: table}, w.ids.Next()); err != nil {
+		return err
+	}
+	if p, ok, err := e.Payment(ctx, id); err != nil || !ok || p.Status != domain.AwaitingPayment {
+		return fmt.Errorf("payment: %+v, %v, %w", p, ok, err)
+	}
+	return nil
+}
