@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,12 +98,15 @@ func (i Instant) MarshalText() ([]byte, error) {
 	return i.Time().AppendFormat(make([]byte, 0, len(instantLayout)), instantLayout), nil
 }
 
-// UnmarshalText reads an RFC 3339 time of any precision and zone. It takes
-// neither the comma nor the one-digit hour that time.Parse lets pass.
+// UnmarshalText reads an RFC 3339 time of any precision and zone, but neither
+// the decimal comma nor the one-digit hour that time.Parse lets pass.
 func (i *Instant) UnmarshalText(text []byte) error {
-	var t time.Time
-	if err := t.UnmarshalText(text); err != nil {
+	t, err := time.Parse(time.RFC3339Nano, string(text))
+	if err != nil {
 		return fmt.Errorf("instant: %w", err)
+	}
+	if text[len("2006-01-02T15")] != ':' || slices.Contains(text, ',') {
+		return fmt.Errorf("instant: %q is not in RFC 3339 form", text)
 	}
 	*i = InstantOf(t)
 	return nil
