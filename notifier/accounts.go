@@ -1,0 +1,114 @@
+package notifier
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Accounts of the embedded server. Outsiders live in accounts of their own
+// and reach into that of the ledger only through the exports below.
+//
+// Permissions alone would not do. Who may publish a request also names the
+// subject its answer goes to, and JetStream answers with full rights: with
+// "MSG.NEXT" and the reply $JS.API.STREAM.DELETE.SIGNALS a subscriber could
+// delete a JetStream stream, with a signal and an events subject as the reply
+// a connector could write into EVENTS. Across accounts the server replaces
+// every such subject by one of its own, so an answer can only come back to
+// the account that asked.
+const (
+	accountLedger      = "LEDGER"
+	accountSubscribers = "SUBSCRIBERS"
+	accountConnectors  = "CONNECTORS"
+
+	userLedger = "ledger"
+)
+
+// What passes between the accounts. A subscriber may ask for its own
+// consumer's state and next messages and acknowledge them, by full name: with
+// a wildcard in the consumer's place it could read through any consumer.
+// Creating consumers stays ours, since a consumer's owner chooses what it
+// reads and where it delivers.
+const (
+	subscriberInfo = "$JS.API.CONSUMER.INFO." + EventsStream + "." + SubscriberConsumer
+	subscriberNext = "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + SubscriberConsumer
+	subscriberAck  = "$JS.ACK." + EventsStream + "." + SubscriberConsumer + ".>"
+)
+
+// accounts writes the accounts, users and permissions in the server's
+// configuration language. Without outsiders the ledger's account stands
+// alone.
+func accounts(ledgerPassword string, outsiders *Credentials) string {
+	ledger := account{name: accountLedger, jetStream: true, user: Credential{userLedger, ledgerPassword}}
+	if outsiders == nil {
+		return "accounts {\n" + ledger.String() + "}\n"
+	}
+	ledger.exports = []string{
+		export("stream", paymentSubjects, accountSubscribers, ""),
+		export("service", subscriberInfo, accountSubscribers, ""),
+		export("service", subscriberNext, accountSubscribers, ", response_type: Stream"),
+		export("service", subscriberAck, accountSubscribers, ""),
+		export("service", signalsSubjects, accountConnectors, ""),
+		export("stream", inboxConnector+".>", accountConnectors, ""),
+	}
+	subscribers := account{
+		name: accountSubscribers, user: outsiders.Subscriber,
+		imports: []string{
+			imported("stream", paymentSubjects),
+			imported("service", subscriberInfo),
+			imported("service", subscriberNext),
+			imported("service", subscriberAck),
+		},
+		publish:   []string{subscriberInfo, subscriberNext, subscriberAck},
+		subscribe: []string{paymentSubjects, inboxSubscriber + ".>"},
+	}
+	connectors := account{
+		name: accountConnectors, user: outsiders.Connector,
+		imports: []string{
+			imported("service", signalsSubjects),
+			imported("stream", inboxConnector+".>"),
+		},
+		publish:   []string{signalsSubjects},
+		subscribe: []string{inboxConnector + ".>"},
+	}
+	return "accounts {\n" + ledger.String() + subscribers.String() + connectors.String() + "}\n"
+}
+
+type account struct {
+	name               string
+	jetStream          bool
+	user               Credential
+	exports, imports   []string
+	publish, subscribe []string // permissions; none: everything
+}
+
+func (a account) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: {\n", a.name)
+	if a.jetStream {
+		b.WriteString("jetstream: enabled\n")
+	}
+	permissions := ""
+	if a.publish != nil {
+		permissions = fmt.Sprintf(", permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}}",
+			quoted(a.publish), quoted(a.subscribe))
+	}
+	fmt.Fprintf(&b, "users: [{user: %q, password: %q%s}]\n", a.user.User, a.user.Password, permissions)
+	fmt.Fprintf(&b, "exports: [%s]\nimports: [%s]\n}\n", strings.Join(a.exports, ", "), strings.Join(a.imports, ", "))
+	return b.String()
+}
+
+func export(kind, subject, to, more string) string {
+	return fmt.Sprintf("{%s: %q, accounts: [%s]%s}", kind, subject, to, more)
+}
+
+func imported(kind, subject string) string {
+	return fmt.Sprintf("{%s: {account: %s, subject: %q}}", kind, accountLedger, subject)
+}
+
+func quoted(subjects []string) string {
+	q := make([]string, len(subjects))
+	for i, s := range subjects {
+		q[i] = fmt.Sprintf("%q", s)
+	}
+	return strings.Join(q, ", ")
+}

@@ -1,0 +1,55 @@
+package acquirer
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"payledger/domain"
+)
+
+// Sandbox plays the provider of the sandbox route. It decides nothing by
+// itself: payments and refunds wait until SignalPayment or SignalRefund is
+// called. Its signals take the way of any provider's.
+type Sandbox struct {
+	nc  *nats.Conn
+	now func() time.Time
+}
+
+// NewSandbox makes the sandbox's acquirer.
+func NewSandbox(e Env) *Sandbox { return &Sandbox{nc: e.NATS, now: e.Now} }
+
+// Route is domain.SandboxRoute.
+func (*Sandbox) Route() string { return domain.SandboxRoute }
+
+// Assigned does nothing: somebody will say what becomes of the payment.
+func (*Sandbox) Assigned(ctx context.Context, _ domain.Payment) error { return ctx.Err() }
+
+// RefundRequested does nothing: somebody will say what becomes of the refund.
+func (*Sandbox) RefundRequested(ctx context.Context, _ domain.Payment, _ domain.Refund) error {
+	return ctx.Err()
+}
+
+// SignalPayment signals an outcome of the payment as the provider of its
+// route would, or as the sandbox's while it has none, and answers what the
+// enforcer replied. The attempt begins now. It resends until answered; the
+// error is the context's when ctx ends first.
+func (s *Sandbox) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
+	return s.send(ctx, p, domain.Signal{Outcome: o, Reference: reference})
+}
+
+// SignalRefund signals an outcome of one of the payment's refunds in the same
+// way.
+func (s *Sandbox) SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, o domain.Outcome, reference string) (domain.SignalReply, error) {
+	return s.send(ctx, p, domain.Signal{Outcome: o, Reference: reference, RefundID: &refund})
+}
+
+func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal) (domain.SignalReply, error) {
+	sig.Route, sig.Amount, sig.Currency = p.Route, p.Amount, p.Currency
+	sig.StartedAt = domain.InstantOf(s.now())
+	if sig.Route == "" {
+		sig.Route = domain.SandboxRoute
+	}
+	return Send(ctx, s.nc, p.Project, p.ID, sig)
+}

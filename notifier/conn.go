@@ -1,0 +1,125 @@
+package notifier
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+// Conn is the ledger's connection to NATS, embedded or external. It
+// reconnects for ever; while it is cut off, publishing fails at once instead
+// of filling a buffer. Safe for concurrent use.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	server *Server // the embedded one; nil: external
+	closed chan struct{}
+}
+
+// The times of a connection.
+const (
+	requestTimeout      = 5 * time.Second
+	ackTimeout          = 5 * time.Second
+	reconnectEmbedded   = 50 * time.Millisecond
+	reconnectExternal   = time.Second
+	connectTimeout      = 5 * time.Second
+	pingInterval        = 20 * time.Second // so that a silent loss is noticed within a minute
+	publishedUnanswered = 1024             // bounds what awaits JetStream's answer, all publishers together
+)
+
+// Connect connects the ledger to the embedded server.
+func (s *Server) Connect() (*Conn, error) {
+	return connect(nats.DefaultURL, s, s.config.Log,
+		nats.InProcessServer(s), nats.UserInfo(userLedger, s.password), nats.ReconnectWait(reconnectEmbedded))
+}
+
+// Connect connects the ledger to an external NATS server or cluster with
+// JetStream. rawURL may list several servers, separated by commas, and may
+// carry credentials, which need full rights on payledger.v1.>, _INBOX.>,
+// _INBOX_ledger.>, _INBOX_connector.> and JetStream. Connect does not wait for
+// the server: while it cannot be reached, the connection keeps trying. The
+// error is about the URL.
+func Connect(rawURL string, log zerolog.Logger) (*Conn, error) {
+	return connect(rawURL, nil, log, nats.ReconnectWait(reconnectExternal))
+}
+
+func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
+	c := &Conn{server: server, closed: make(chan struct{})}
+	options := append([]nats.Option{
+		nats.Name("payledger"),
+		nats.CustomInboxPrefix(inboxLedger),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(connectTimeout),
+		nats.PingInterval(pingInterval),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn().Err(err).Msg("NATS is away; payments go on, what follows from them waits")
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("NATS is back")
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		// Each operation reports its own errors.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Debug().Err(err).Msg("NATS")
+		}),
+	}, more...)
+	var err error
+	if c.nc, err = nats.Connect(rawURL, options...); err != nil {
+		return nil, fmt.Errorf("connecting to NATS: %w", redacted(err))
+	}
+	if c.js, err = jetstream.New(c.nc,
+		jetstream.WithDefaultTimeout(requestTimeout),
+		jetstream.WithPublishAsyncTimeout(ackTimeout),
+		jetstream.WithPublishAsyncMaxPending(publishedUnanswered)); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connecting to NATS: %w", err)
+	}
+	return c, nil
+}
+
+// redacted keeps a password in a malformed URL out of the message.
+func redacted(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// NATS is the connection itself, for acquirers.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
+
+// Embedded reports whether the server is the one in this process, whose
+// JetStream is the ledger's alone.
+func (c *Conn) Embedded() bool { return c.server != nil }
+
+// Err says why NATS cannot be used just now; nil when it can.
+func (c *Conn) Err() error {
+	if c.nc.IsConnected() {
+		return nil
+	}
+	if err := c.nc.LastError(); err != nil {
+		return fmt.Errorf("NATS is away: %w", err)
+	}
+	return errors.New("NATS is away")
+}
+
+// Close sends what is buffered and closes the connection. Whoever uses it has
+// stopped before.
+func (c *Conn) Close() {
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(time.Second) // nothing that is lost here is missed
+	}
+	c.nc.Close()
+	<-c.closed
+}

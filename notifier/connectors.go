@@ -1,0 +1,149 @@
+package notifier
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/acquirer"
+)
+
+// connectors tell acquirers what concerns their routes. Each acquirer has a
+// queue of its own, so that one whose provider is slow delays no other.
+type connectors struct {
+	ledger  eventstore.Ledger
+	log     zerolog.Logger
+	news    *queue[delivery]
+	byRoute map[string]*queue[telling]
+	all     []acquirer.Acquirer
+}
+
+// telling is one call of an acquirer.
+type telling struct {
+	payment domain.Payment
+	refund  *domain.Refund // nil: the payment was assigned
+}
+
+func newConnectors(c WorkersConfig) (*connectors, error) {
+	cs := &connectors{
+		ledger: c.Ledger, log: c.Log, news: newQueue[delivery](),
+		byRoute: make(map[string]*queue[telling]), all: c.Acquirers,
+	}
+	for _, a := range c.Acquirers {
+		if cs.byRoute[a.Route()] != nil {
+			return nil, fmt.Errorf("two acquirers serve the route %q", a.Route())
+		}
+		cs.byRoute[a.Route()] = newQueue[telling]()
+	}
+	return cs, nil
+}
+
+// take notes an event that an acquirer is to hear of.
+func (c *connectors) take(d delivery) {
+	if len(c.all) > 0 {
+		c.news.put(d)
+	}
+}
+
+func (c *connectors) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, a := range c.all {
+		g.Go(func() error { return c.tell(ctx, a, c.byRoute[a.Route()]) })
+	}
+	g.Go(func() error {
+		for {
+			d, ok := c.news.take(ctx)
+			if !ok {
+				return ctx.Err()
+			}
+			if err := c.sort(ctx, d); err != nil {
+				return err
+			}
+		}
+	})
+	return g.Wait()
+}
+
+// sort finds out whom the news concern. The message only says where to look:
+// what the acquirer is told comes from the log.
+func (c *connectors) sort(ctx context.Context, d delivery) error {
+	id, ok := domain.ParseID(d.stream.ID)
+	if !ok {
+		return nil
+	}
+	p, last, err := eventstore.Fold(ctx, c.ledger, d.stream, domain.Payment{Project: d.stream.Project, ID: id})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ends(err):
+		return err
+	case err != nil:
+		c.log.Error().Err(err).Stringer("payment", id).Msg("an acquirer is not told of a payment that cannot be read")
+		return nil
+	case last.Position == 0:
+		return nil // the message is of another log
+	}
+	q := c.byRoute[p.Route]
+	if q == nil {
+		return nil // the acquirer of this route is elsewhere and listens for itself
+	}
+	if d.typ == domain.TypePaymentRouteAssigned {
+		q.put(telling{payment: p})
+		return nil
+	}
+	if r, ok := p.Refund(refundID(d.data)); ok {
+		q.put(telling{payment: p, refund: &r})
+	}
+	return nil
+}
+
+// refundID reads which refund a refund.created is about, zero if it does not
+// say.
+func refundID(body []byte) domain.ID {
+	var e struct {
+		Data struct {
+			RefundID domain.ID `json:"refund_id"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &e) != nil {
+		return domain.ID{}
+	}
+	return e.Data.RefundID
+}
+
+// tell calls one acquirer, again after a pause while it answers errors.
+func (c *connectors) tell(ctx context.Context, a acquirer.Acquirer, q *queue[telling]) error {
+	pauses := backoff{first: 100 * time.Millisecond, most: 30 * time.Second}
+	for {
+		t, ok := q.take(ctx)
+		if !ok {
+			return ctx.Err()
+		}
+		for pauses.reset(); ; {
+			err := call(ctx, a, t)
+			if err == nil {
+				break
+			}
+			if ctx.Err() == nil && pauses.next == 0 {
+				c.log.Warn().Err(err).Str("route", a.Route()).Stringer("payment", t.payment.ID).
+					Msg("the acquirer does not take a payment; it is told again until it does")
+			}
+			if !pauses.wait(ctx) {
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+func call(ctx context.Context, a acquirer.Acquirer, t telling) error {
+	if t.refund != nil {
+		return a.RefundRequested(ctx, t.payment, *t.refund)
+	}
+	return a.Assigned(ctx, t.payment)
+}

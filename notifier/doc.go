@@ -1,0 +1,20 @@
+// Package notifier carries the event log to NATS JetStream and lets what
+// happens there act on payments.
+//
+// The relay copies the log into the JetStream stream EVENTS, where a
+// message's sequence is its event's position, and keeps no cursor: the copy
+// itself says how far it got. Everything in an embedded JetStream can
+// therefore be deleted at any time; it grows again from the log.
+//
+// The workers follow EVENTS with one consumer that keeps no state either.
+// They assign routes and tell acquirers; payments whose time is over expire
+// by the clock. The enforcer takes the provider's word from the JetStream
+// stream SIGNALS and answers once what it led to is durable.
+//
+// None of them holds the ledger up: while JetStream is away payments are
+// created as ever, and what was to follow from them follows when it is back.
+// State changes only through commands, so that the rules stand once, in
+// package domain.
+//
+// asyncapi.yaml describes the subjects, headers and messages.
+package notifier

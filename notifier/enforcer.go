@@ -1,0 +1,192 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// EnforcerConfig configures an Enforcer.
+type EnforcerConfig struct {
+	Conn    *Conn
+	Ledger  eventstore.Ledger
+	LogID   domain.ID
+	IDs     *domain.IDs
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Enforcer takes the providers' signals from the JetStream stream SIGNALS,
+// lets the ledger decide what each leads to, and answers on the subject the
+// sender named, once what it led to is durable. Refusals and repetitions are
+// answered too.
+//
+// Signals of one payment are taken in the order in which they came, those of
+// different payments side by side. A signal that comes before the payment has
+// its route waits, and only later ones of the same payment wait behind it.
+// What is no signal, or is of no payment, is parked in the JetStream stream
+// PARKED, counted, and answered. A message leaves SIGNALS only after all
+// that, so after a crash it comes again, and changes nothing the second time.
+type Enforcer struct {
+	config  EnforcerConfig
+	trouble trouble
+	judged  *prometheus.CounterVec
+	parked  *prometheus.CounterVec
+	mute    prometheus.Counter
+	waiting atomic.Int64 // too early just now
+	times   enforcerTimes
+}
+
+type enforcerTimes struct {
+	retry      backoff
+	watch      time.Duration // between looks at the consumer
+	heartbeat  time.Duration
+	ackWait    time.Duration // after which JetStream delivers again
+	earlyFirst time.Duration // before a too early signal is tried again
+	earlyMost  time.Duration
+}
+
+const (
+	// signalsInHand bounds the signals taken and not yet done with, those
+	// that wait for a route included.
+	signalsInHand = 4096
+	// signalsAtOnce bounds the commands under way.
+	signalsAtOnce = 128
+)
+
+// NewEnforcer makes an enforcer; Run lets it work.
+func NewEnforcer(c EnforcerConfig) *Enforcer {
+	e := &Enforcer{
+		config: c, trouble: trouble{log: c.Log, part: "enforcer"},
+		judged: counterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result"),
+		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason"),
+		mute:   counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
+		times: enforcerTimes{
+			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
+			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 30 * time.Second,
+			earlyFirst: 10 * time.Millisecond, earlyMost: 500 * time.Millisecond,
+		},
+	}
+	gaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
+		func() float64 { return float64(e.waiting.Load()) })
+	return e
+}
+
+// Err says why signals are not taken just now, nil when they are. A
+// *ForeignStreamError awaits the operator; anything else passes by itself.
+func (e *Enforcer) Err() error { return e.trouble.Err() }
+
+// Run takes signals until ctx ends; then the error is nil, and no command is
+// under way. Otherwise it is the store's: the log takes no more commands.
+func (e *Enforcer) Run(ctx context.Context) error {
+	for {
+		err := e.consume(ctx)
+		switch {
+		case ends(err):
+			return fmt.Errorf("enforcer: %w", err)
+		case ctx.Err() != nil:
+			return nil
+		}
+		e.trouble.set(err)
+		if !e.times.retry.wait(ctx) {
+			return nil
+		}
+	}
+}
+
+// consume takes signals until the consumer fails.
+func (e *Enforcer) consume(ctx context.Context) error {
+	stream, consumer, err := e.open(ctx)
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(512),
+		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(e.times.heartbeat))
+	if err != nil {
+		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+	}
+	defer messages.Stop()
+	e.times.retry.reset()
+	e.trouble.set(nil)
+
+	g, ctx := errgroup.WithContext(ctx)
+	lanes := newLanes(ctx, g, e.judge)
+	g.Go(func() error {
+		for {
+			msg, err := messages.Next(jetstream.NextContext(ctx))
+			if err != nil {
+				return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+			}
+			if err := lanes.take(msg); err != nil {
+				return err
+			}
+		}
+	})
+	g.Go(func() error {
+		for pause(ctx, e.times.ackWait/3) {
+			lanes.keep()
+		}
+		return ctx.Err()
+	})
+	g.Go(func() error { return e.watch(ctx, stream) })
+	return g.Wait()
+}
+
+// open finds or makes the JetStream streams and makes the consumer anew. A new
+// consumer begins with the oldest signal that was not acknowledged, so what
+// an earlier one had in hand comes again at once and in order.
+func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
+	js := e.config.Conn.js
+	stream, _, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())
+	if err != nil {
+		return nil, nil, err
+	}
+	// What was parked is kept whatever else happened to the JetStream stream.
+	if _, err := js.Stream(ctx, ParkedStream); errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, err := createStream(ctx, js, parkedConfig(e.config.LogID)); err != nil {
+			return nil, nil, err
+		}
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	if err := stream.DeleteConsumer(ctx, enforcerConsumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, nil, fmt.Errorf("making the consumer of %s anew: %w", SignalsStream, err)
+	}
+	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: enforcerConsumer, Description: "The enforcer of payledger.",
+		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: signalsInHand,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the consumer of %s: %w", SignalsStream, err)
+	}
+	return stream, consumer, nil
+}
+
+// watch fails when the JetStream stream is deleted or replaced.
+func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream) error {
+	created := stream.CachedInfo().Created
+	for pause(ctx, e.times.watch) {
+		now, err := stream.Info(ctx)
+		if err != nil {
+			return fmt.Errorf("looking at the JetStream stream %s: %w", SignalsStream, err)
+		}
+		if !now.Created.Equal(created) {
+			return fmt.Errorf("the JetStream stream %s was replaced", SignalsStream)
+		}
+		if _, err := stream.Consumer(ctx, enforcerConsumer); err != nil {
+			return fmt.Errorf("looking at the consumer of %s: %w", SignalsStream, err)
+		}
+	}
+	return ctx.Err()
+}

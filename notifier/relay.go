@@ -1,0 +1,225 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// RelayConfig configures a Relay.
+type RelayConfig struct {
+	Conn    *Conn
+	Store   eventstore.Store
+	LogID   domain.ID
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Relay copies the log into the JetStream stream EVENTS, in order, each event
+// exactly once, its sequence being its position.
+//
+// It remembers nothing. At the start and after any failure it asks the
+// JetStream stream for its last sequence and goes on from there, provided the
+// copy is one of this log: its log id is ours, it is no longer than the log,
+// it has no gaps and its last message is byte for byte the record at that
+// position. Every message carries the sequence it expects before it, so
+// however publishers, retries and restarts overlap, nothing can come twice or
+// out of order. A copy that is not ours is deleted and made anew on the
+// embedded server; on an external one the relay refuses to touch it, says so
+// through Err, and looks again now and then.
+type Relay struct {
+	config  RelayConfig
+	trouble trouble
+	copied  atomic.Uint64 // position of the last event known to be in EVENTS
+	rebuilt prometheus.Counter
+	times   relayTimes
+}
+
+// relayTimes are the relay's pauses.
+type relayTimes struct {
+	retry   backoff       // after a failure
+	foreign time.Duration // after a refusal, which only the operator can lift
+	watch   time.Duration // between looks at an idle JetStream stream
+}
+
+// inFlight is how many events are published ahead of JetStream's answers.
+const inFlight = 256
+
+// NewRelay makes a relay; Run lets it work.
+func NewRelay(c RelayConfig) *Relay {
+	r := &Relay{
+		config:  c,
+		trouble: trouble{log: c.Log, part: "relay"},
+		times: relayTimes{
+			retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
+			foreign: 15 * time.Second,
+			watch:   2 * time.Second,
+		},
+	}
+	r.rebuilt = counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
+	gaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
+		func() float64 { return float64(r.copied.Load()) })
+	gaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.", r.lag)
+	gaugeFunc(c.Metrics, "payledger_relay_troubled", "1 while the relay cannot publish, 2 while it refuses a JetStream stream that is not of this log.", r.state)
+	return r
+}
+
+// Err says why events do not reach JetStream just now, nil when they do. A
+// *ForeignStreamError awaits the operator; anything else passes by itself.
+func (r *Relay) Err() error { return r.trouble.Err() }
+
+// Position is that of the last event known to be in JetStream.
+func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }
+
+func (r *Relay) lag() float64 {
+	last, err := r.config.Store.Last(context.Background())
+	if err != nil {
+		return -1
+	}
+	return max(float64(last)-float64(r.copied.Load()), 0)
+}
+
+func (r *Relay) state() float64 {
+	err := r.Err()
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(*ForeignStreamError)):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// Run copies until ctx ends; then the error is nil. Otherwise it is the
+// store's: the log can no longer be read.
+func (r *Relay) Run(ctx context.Context) error {
+	for {
+		err := r.copyLog(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if ends(err) || errors.As(err, new(*eventstore.CorruptError)) {
+			return fmt.Errorf("relay: %w", err)
+		}
+		r.trouble.set(err)
+		if errors.As(err, new(*ForeignStreamError)) {
+			if !pause(ctx, r.times.foreign) {
+				return nil
+			}
+			continue
+		}
+		if !r.times.retry.wait(ctx) {
+			return nil
+		}
+	}
+}
+
+// Check looks once whether the JetStream stream EVENTS is one the relay would
+// copy to. On an external server it answers a *ForeignStreamError if it is
+// not; other errors mean that this cannot be told now.
+func (r *Relay) Check(ctx context.Context) error {
+	_, _, err := r.open(ctx)
+	return err
+}
+
+// copyLog publishes from where the copy ends until something fails.
+func (r *Relay) copyLog(ctx context.Context) error {
+	stream, from, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	r.copied.Store(uint64(from))
+	if last, err := r.config.Store.Last(ctx); err == nil && last == from {
+		r.working()
+	}
+	pending := make(chan published, inFlight)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.publish(ctx, from, pending) })
+	g.Go(func() error { return r.confirm(ctx, pending) })
+	g.Go(func() error { return r.watch(ctx, stream) })
+	return g.Wait()
+}
+
+// working notes that the copy goes well.
+func (r *Relay) working() {
+	r.times.retry.reset()
+	r.trouble.set(nil)
+}
+
+// published is an event that awaits JetStream's answer.
+type published struct {
+	position eventstore.Position
+	answer   jetstream.PubAckFuture
+}
+
+func (r *Relay) publish(ctx context.Context, from eventstore.Position, pending chan<- published) error {
+	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
+		msg, err := eventMessage(r.config.LogID, s)
+		if err != nil {
+			return err
+		}
+		answer, err := r.config.Conn.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
+		if err != nil {
+			return fmt.Errorf("publishing to JetStream: %w", err)
+		}
+		select {
+		case pending <- published{s.Position, answer}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+func (r *Relay) confirm(ctx context.Context, pending <-chan published) error {
+	for {
+		var p published
+		select {
+		case p = <-pending:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case ack := <-p.answer.Ok():
+			if ack.Sequence != uint64(p.position) {
+				return fmt.Errorf("JetStream took position %d as sequence %d", p.position, ack.Sequence)
+			}
+			r.copied.Store(ack.Sequence)
+			if len(pending) == 0 || ack.Sequence%inFlight == 0 {
+				r.working()
+			}
+		case err := <-p.answer.Err():
+			return fmt.Errorf("publishing to JetStream: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watch notices when the copy is deleted, rolled back or replaced while there
+// is nothing to publish.
+func (r *Relay) watch(ctx context.Context, stream jetstream.Stream) error {
+	created := stream.CachedInfo().Created
+	for pause(ctx, r.times.watch) {
+		copied := r.copied.Load()
+		info, err := stream.Info(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("looking at the JetStream stream %s: %w", EventsStream, err)
+		case !info.Created.Equal(created), info.State.LastSeq < copied:
+			return fmt.Errorf("the JetStream stream %s was replaced", EventsStream)
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,98 @@
+package notifier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/eventstore"
+)
+
+// open finds or makes the JetStream stream EVENTS and answers the position up
+// to which it holds the log.
+func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position, error) {
+	conn := r.config.Conn
+	stream, _, err := openStream(ctx, conn.js, eventsConfig(r.config.LogID), conn.Embedded())
+	if err != nil {
+		return nil, 0, err
+	}
+	from, reason, err := r.compare(ctx, stream)
+	if err != nil {
+		return nil, 0, err
+	}
+	if reason != "" {
+		if !conn.Embedded() {
+			return nil, 0, &ForeignStreamError{Stream: EventsStream, Reason: reason}
+		}
+		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is made anew")
+		r.rebuilt.Inc()
+		if stream, err = remakeStream(ctx, conn.js, eventsConfig(r.config.LogID)); err != nil {
+			return nil, 0, err
+		}
+		from = 0
+	}
+	if conn.Embedded() {
+		if err := ensureSubscriber(ctx, stream); err != nil {
+			return nil, 0, err
+		}
+	}
+	return stream, from, nil
+}
+
+// compare checks the copy against the log. reason says why it is not one;
+// err, that this cannot be told now.
+func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from eventstore.Position, reason string, err error) {
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return 0, "", fmt.Errorf("looking at the JetStream stream %s: %w", EventsStream, err)
+	}
+	last, err := r.config.Store.Last(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	s := info.State
+	from = eventstore.Position(s.LastSeq)
+	switch {
+	case from > last:
+		return 0, fmt.Sprintf("it holds %d events, the log has %d: was the log restored from a backup?", from, last), nil
+	case from == 0:
+		return 0, "", nil
+	case s.FirstSeq != 1 || s.Msgs != s.LastSeq:
+		return 0, fmt.Sprintf("it holds %d of the first %d events only", s.Msgs, s.LastSeq), nil
+	}
+	msg, err := stream.GetMsg(ctx, s.LastSeq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, fmt.Sprintf("its last event, %d, is missing", from), nil
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
+	}
+	for record, err := range r.config.Store.Scan(ctx, from-1, eventstore.Filter{}) {
+		if err != nil {
+			return 0, "", err
+		}
+		if msg.Subject != EventSubject(record.Stream) || !bytes.Equal(msg.Data, record.Body) {
+			return 0, fmt.Sprintf("its event %d is not the one in the log", from), nil
+		}
+		return from, "", nil
+	}
+	return 0, "", fmt.Errorf("the log has no record at position %d", from)
+}
+
+// ensureSubscriber makes the consumer with which the subscriber's credentials
+// read EVENTS from the beginning. It is made by us alone: who makes a
+// consumer chooses what it reads and where it delivers.
+func ensureSubscriber(ctx context.Context, stream jetstream.Stream) error {
+	_, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: SubscriberConsumer, Description: "Events of payments for the subscriber's credentials.",
+		FilterSubject: paymentSubjects, DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 4096, MaxWaiting: 128,
+	})
+	if err != nil {
+		return fmt.Errorf("making the consumer %s of %s: %w", SubscriberConsumer, EventsStream, err)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package notifier
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+)
+
+// ServerConfig configures the embedded NATS server.
+type ServerConfig struct {
+	Dir         string      // its own directory; made when missing
+	Listen      string      // HOST:PORT, port 0 for any; empty: nobody but this process can connect
+	Credentials Credentials // of those who connect to Listen
+	MaxStore    int64       // bytes JetStream may keep on disk; 0: as much as there is
+	Log         zerolog.Logger
+}
+
+// Server is the embedded NATS server with JetStream. What it keeps for the
+// ledger is derived from the log, so it does not sync to disk by itself, and
+// a directory it cannot read is put aside. Safe for concurrent use.
+type Server struct {
+	config   ServerConfig
+	password string // of the ledger's own connection
+
+	mu      sync.Mutex
+	current *natsserver.Server
+	addr    net.Addr
+	storage os.FileInfo // JetStream's directory as it was when the server started
+	closed  bool
+}
+
+// ErrServerClosed: the embedded NATS server was shut down.
+var ErrServerClosed = errors.New("the embedded NATS server was shut down")
+
+const (
+	startWait  = 30 * time.Second // for recovering a large directory
+	watchEvery = time.Second
+)
+
+// StartServer starts the server and returns when it takes connections. It
+// fails when Listen cannot be listened on or the directory cannot be written.
+func StartServer(c ServerConfig) (*Server, error) {
+	s := &Server{config: c}
+	var err error
+	if s.password, err = newPassword(rand.Reader); err != nil {
+		return nil, err
+	}
+	if c.Listen != "" {
+		if err := c.Credentials.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of NATS: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.start()
+	if errors.As(err, new(*storageError)) {
+		c.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is put aside and copied anew from the log")
+		if asideErr := s.putAside(); asideErr != nil {
+			return nil, errors.Join(err, asideErr)
+		}
+		err = s.start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// storageError: JetStream could not start from its directory.
+type storageError struct{ err error }
+
+func (e *storageError) Error() string { return e.err.Error() }
+
+func (e *storageError) Unwrap() error { return e.err }
+
+func (s *Server) options() (*natsserver.Options, error) {
+	o := &natsserver.Options{
+		ServerName: "payledger", DontListen: true, NoSigs: true,
+		JetStream: true, StoreDir: s.config.Dir, DisableJetStreamBanner: true,
+		JetStreamMaxStore: 1 << 60,
+		// Only a cursor or two are kept in memory.
+		JetStreamMaxMemory: 64 << 20,
+		LameDuckDuration:   time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
+	}
+	if s.config.MaxStore > 0 {
+		o.JetStreamMaxStore = s.config.MaxStore
+	}
+	var outsiders *Credentials
+	if s.config.Listen != "" {
+		listen := s.config.Listen
+		if s.addr != nil {
+			listen = s.addr.String() // a restart keeps the port
+		}
+		host, port, err := net.SplitHostPort(listen)
+		if err != nil {
+			return nil, fmt.Errorf("the address for NATS clients: %w: want HOST:PORT", err)
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("the address for NATS clients: port %q: want a number up to 65535", port)
+		}
+		o.DontListen, o.Host, o.Port = false, host, int(n)
+		if o.Port == 0 {
+			o.Port = natsserver.RANDOM_PORT
+		}
+		outsiders = &s.config.Credentials
+	}
+	if err := o.ProcessConfigString(accounts(s.password, outsiders)); err != nil {
+		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
+	}
+	return o, nil
+}
+
+// start starts a new server in the place of the current one, which has shut
+// down. s.mu is held.
+func (s *Server) start() error {
+	o, err := s.options()
+	if err != nil {
+		return err
+	}
+	srv, err := natsserver.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("configuring the embedded NATS server: %w", err)
+	}
+	log := &serverLog{log: s.config.Log}
+	srv.SetLoggerV2(log, false, false, false)
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		srv.Start()
+	}()
+	if err := awaitReady(srv, log); err != nil {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		<-started
+		return err
+	}
+	<-started
+	s.current = srv
+	if !o.DontListen {
+		s.addr = srv.Addr()
+	}
+	s.storage, err = os.Stat(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir))
+	if err != nil {
+		return fmt.Errorf("looking at the directory of NATS: %w", err)
+	}
+	return nil
+}
+
+func awaitReady(srv *natsserver.Server, log *serverLog) error {
+	for deadline := time.Now().Add(startWait); ; {
+		ready := srv.ReadyForConnections(50 * time.Millisecond)
+		if err := log.failure(); err != nil {
+			err = fmt.Errorf("starting the embedded NATS server: %w", err)
+			if !srv.JetStreamEnabled() {
+				return &storageError{err}
+			}
+			return err
+		}
+		if ready && srv.JetStreamEnabled() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the embedded NATS server was not ready within %v", startWait)
+		}
+	}
+}
+
+// putAside renames JetStream's directory, so that nothing in it is lost.
+func (s *Server) putAside() error {
+	from := filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir)
+	to := from + time.Now().UTC().Format("-damaged-20060102T150405.000")
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("putting the directory of NATS aside: %w", err)
+	}
+	return nil
+}
+
+// Addr is the address others connect to, nil without Listen.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// InProcessConn opens a connection to the server that is running now.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrServerClosed
+	}
+	return s.current.InProcessConn()
+}
+
+// Run watches the server until ctx ends and starts it again when JetStream
+// has stopped or its directory was deleted or replaced under it. Connections
+// made by Connect reconnect by themselves.
+func (s *Server) Run(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		reason := s.trouble()
+		if reason == "" {
+			failed = false
+			continue
+		}
+		if !failed {
+			s.config.Log.Error().Str("reason", reason).Msg("the embedded NATS server is started again")
+		}
+		if err := s.restart(); err != nil && !failed {
+			s.config.Log.Error().Err(err).Msg("the embedded NATS server does not start; it is tried every second")
+			failed = true
+		}
+	}
+}
+
+func (s *Server) trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ""
+	}
+	if !s.current.Running() || !s.current.JetStreamEnabled() {
+		return "JetStream has stopped"
+	}
+	now, err := os.Stat(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir))
+	if err != nil || !os.SameFile(now, s.storage) {
+		return "its directory is gone"
+	}
+	return ""
+}
+
+func (s *Server) restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.current.Shutdown()
+	s.current.WaitForShutdown()
+	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory of NATS: %w", err)
+	}
+	err := s.start()
+	if errors.As(err, new(*storageError)) {
+		if asideErr := s.putAside(); asideErr != nil {
+			return errors.Join(err, asideErr)
+		}
+		err = s.start()
+	}
+	return err
+}
+
+// Shutdown stops the server and returns when it has let go of its directory.
+// Outside clients are told first, and get about a second. The connections of
+// this process should be closed before.
+func (s *Server) Shutdown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if s.config.Listen != "" {
+		s.current.LameDuckShutdown()
+	}
+	s.current.Shutdown()
+	s.current.WaitForShutdown()
+}

@@ -1,0 +1,104 @@
+package notifier
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/acquirer"
+)
+
+// UnroutedView knows the payments that have no route yet.
+type UnroutedView interface {
+	// OldestUnrouted is the lowest position of a payment.created whose payment
+	// is still in status created, of all payments up to the log's end at the
+	// time of the call.
+	OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error)
+}
+
+// DueView knows when payments expire.
+type DueView interface {
+	// EachDue calls fn for up to limit payments whose expiry is due before an
+	// instant, soonest first, and returns fn's error.
+	EachDue(ctx context.Context, before domain.Instant, limit int, fn func(project string, payment domain.ID) error) error
+	// NextDue is the soonest expiry of all.
+	NextDue(ctx context.Context) (domain.Instant, bool, error)
+}
+
+// WorkersConfig configures the Workers.
+type WorkersConfig struct {
+	Conn      *Conn
+	Ledger    eventstore.Ledger
+	LogID     domain.ID
+	IDs       *domain.IDs
+	Now       func() time.Time
+	Table     domain.RoutingTable
+	Unrouted  UnroutedView
+	Due       DueView
+	Acquirers []acquirer.Acquirer
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none
+}
+
+// Workers are what acts on payments by itself: the router, the expirer and
+// the acquirers. One consumer on the JetStream stream EVENTS drives them; it
+// keeps no state and starts at the oldest payment without a route, so nothing
+// is left out after an outage or a restart. Expiry goes by the clock and needs
+// no JetStream.
+type Workers struct {
+	dispatcher *dispatcher
+	router     *router
+	expirer    *expirer
+	connectors *connectors
+}
+
+// NewWorkers makes the workers; Run lets them work. The error is about the
+// routing table or the acquirers.
+func NewWorkers(c WorkersConfig) (*Workers, error) {
+	if err := c.Table.Validate(); err != nil {
+		return nil, fmt.Errorf("routing table: %w", err)
+	}
+	connectors, err := newConnectors(c)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors}
+	w.dispatcher = newDispatcher(c, w.dispatch)
+	return w, nil
+}
+
+// Err says why the workers do not hear of events just now, nil when they do.
+func (w *Workers) Err() error { return w.dispatcher.trouble.Err() }
+
+// Run works until ctx ends; then the error is nil, and no command is under
+// way. Otherwise it is the store's: the log takes no more commands.
+func (w *Workers) Run(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.router.run(gctx) })
+	g.Go(func() error { return w.expirer.run(gctx) })
+	g.Go(func() error { return w.connectors.run(gctx) })
+	g.Go(func() error { return w.dispatcher.run(gctx) })
+	err := g.Wait()
+	if ctx.Err() != nil && !ends(err) {
+		return nil
+	}
+	return err
+}
+
+// dispatch gives an event to those it concerns. It waits while the router has
+// too much to do.
+func (w *Workers) dispatch(ctx context.Context, d delivery) error {
+	switch d.typ {
+	case domain.TypePaymentCreated:
+		return w.router.take(ctx, d.stream)
+	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
+		w.connectors.take(d)
+	}
+	return nil
+}
