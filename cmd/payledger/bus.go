@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/httpapi"
+	"payledger/notifier"
+	"payledger/notifier/acquirer"
+)
+
+// bus is everything that runs over NATS: the embedded server or the
+// connection to an external one, the relay, the workers and the enforcer.
+type bus struct {
+	address string // where subscribers and connectors connect, if anywhere
+	server  *notifier.Server
+	conn    *notifier.Conn
+	failed  chan error // what ended the workers or the relay before stop
+
+	stopWorkers, stopRelay func() error
+}
+
+// checkWait is how long the start waits for an external server to tell whose
+// events it holds. A server that is away does not hold the start up longer.
+const checkWait = 5 * time.Second
+
+// startBus starts everything on NATS. Only what the operator has to mend fails
+// it; a JetStream that is away is waited for in the background.
+func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus, err error) {
+	b := &bus{failed: make(chan error, 3)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	if err := b.connect(c, o); err != nil {
+		return nil, err
+	}
+	relay := notifier.NewRelay(notifier.RelayConfig{
+		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics,
+	})
+	if o.NATSURL != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+		defer cancel()
+		var foreign *notifier.ForeignStreamError
+		if err := relay.Check(ctx); errors.As(err, &foreign) {
+			return nil, exitWith(exitDirectory, "--nats-url: %w", foreign)
+		}
+	}
+	acquirers := acquirer.All(acquirer.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+	if !o.Sandbox {
+		acquirers = slices.DeleteFunc(acquirers, func(a acquirer.Acquirer) bool { return a.Route() == domain.SandboxRoute })
+	}
+	workers, err := notifier.NewWorkers(notifier.WorkersConfig{
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
+		Unrouted: c.views, Due: c.views, Acquirers: acquirers, Log: o.Log, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	enforcer := notifier.NewEnforcer(notifier.EnforcerConfig{
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Log: o.Log, Metrics: metrics,
+	})
+	watched := func(context.Context) error { return nil }
+	if b.server != nil {
+		watched = b.server.Run
+	}
+	b.stopRelay = b.run(relay.Run, watched)
+	b.stopWorkers = b.run(workers.Run, enforcer.Run)
+	return b, nil
+}
+
+// run starts the parts together and answers how to stop them and wait.
+func (b *bus) run(parts ...func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		g.Go(func() error { return part(ctx) })
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := g.Wait()
+		if err != nil {
+			b.failed <- err
+		}
+		done <- err
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// connect starts the embedded server, unless an external one is named, and
+// connects to it.
+func (b *bus) connect(c *core, o serviceOptions) (err error) {
+	if o.NATSURL != "" {
+		if b.conn, err = notifier.Connect(o.NATSURL, o.Log); err != nil {
+			return exitWith(exitUsage, "--nats-url: %w", err)
+		}
+		return nil
+	}
+	config := notifier.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log}
+	if o.NATSListen != "" {
+		// Asked of the system first, because it says best what is wrong.
+		l, err := listenTCP("nats-listen", o.NATSListen)
+		if err != nil {
+			return err
+		}
+		config.Listen = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return err
+		}
+		if config.Credentials, err = c.dir.natsCredentials(); err != nil {
+			return err
+		}
+	}
+	b.server, err = notifier.StartServer(config)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return exitWith(exitAddress, "--nats-listen %s: %w", o.NATSListen, err)
+	case err != nil:
+		return fmt.Errorf("starting the embedded NATS server: %w", err)
+	}
+	if addr := b.server.Addr(); addr != nil {
+		b.address = addr.String()
+	}
+	b.conn, err = b.server.Connect()
+	return err
+}
+
+// stop stops the workers, then the relay, the connection and the server.
+func (b *bus) stop() error {
+	var errs []error
+	for _, stop := range []func() error{b.stopWorkers, b.stopRelay} {
+		if stop != nil {
+			errs = append(errs, stop())
+		}
+	}
+	if b.conn != nil {
+		b.conn.Close()
+	}
+	if b.server != nil {
+		b.server.Shutdown()
+	}
+	return errors.Join(errs...)
+}
+
+// sandbox plays the provider, nil where that is off.
+func (b *bus) sandbox(o serviceOptions) httpapi.Sandbox {
+	if !o.Sandbox {
+		return nil
+	}
+	return acquirer.NewSandbox(acquirer.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+}
+
+// natsCredentials reads the passwords of subscribers and connectors, which it
+// makes the first time they are needed.
+func (d dataDir) natsCredentials() (notifier.Credentials, error) {
+	b, err := os.ReadFile(d.credentials())
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err := notifier.NewCredentials(rand.Reader)
+		if err != nil {
+			return made, err
+		}
+		content, err := json.Marshal(made)
+		if err != nil {
+			return made, err
+		}
+		return made, writeFileSynced(d.credentials(), append(content, '\n'))
+	}
+	if err != nil {
+		return notifier.Credentials{}, exitWith(exitDirectory, "%w", err)
+	}
+	var c notifier.Credentials
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, exitWith(exitDirectory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.credentials(), err)
+	}
+	if err := c.Validate(); err != nil {
+		return c, exitWith(exitDirectory, "%s: %w; delete it to get new passwords at the next start", d.credentials(), err)
+	}
+	return c, nil
+}

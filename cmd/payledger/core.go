@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/httpapi"
+	"payledger/httpapi/checkout"
+	"payledger/projections"
+)
+
+// core is an open data directory: the log, its projections and what is needed
+// to run commands on it. The server and the commands that work on a stopped
+// directory share it.
+type core struct {
+	dir    dataDir
+	log    zerolog.Logger
+	store  *bolt.Store
+	ledger eventstore.Ledger
+	views  *projections.Engine
+	ids    *domain.IDs
+	links  *checkout.Links
+
+	stopViews context.CancelFunc
+	viewsDone chan error // the end of views.Run
+}
+
+type coreOptions struct {
+	Log      zerolog.Logger
+	Progress func(done, total eventstore.Position)
+	MinFree  uint64 // free bytes on disk below which writes are refused; 0: the store's default
+}
+
+// openCore locks the directory, opens the log and brings the projections up
+// to it.
+func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error) {
+	store, err := d.open(bolt.Options{MinFree: o.MinFree})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}()
+	keys, current, err := d.masterKeys()
+	if err != nil {
+		return nil, err
+	}
+	links, err := checkout.NewLinks(keys, current)
+	if err != nil {
+		return nil, err
+	}
+	last, err := store.LastID(ctx)
+	if err != nil {
+		return nil, exitWith(exitDirectory, "reading the end of the log: %w", err)
+	}
+	codec := eventstore.NewCodec()
+	views, err := projections.Open(ctx, projections.Config{
+		Path: d.projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress,
+	})
+	if err != nil {
+		return nil, exitWith(exitDirectory, "opening the projections: %w", err)
+	}
+	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &core{
+		dir: d, log: o.Log, store: store, views: views, links: links,
+		ledger:    eventstore.Ledger{Store: store, Codec: codec},
+		ids:       domain.NewIDs(time.Now, rand.Reader, last),
+		stopViews: stop, viewsDone: make(chan error, 1),
+	}
+	go func() { c.viewsDone <- views.Run(runCtx) }()
+	return c, nil
+}
+
+// close flushes the projections and closes the log, in this order.
+func (c *core) close() error {
+	c.stopViews()
+	err := <-c.viewsDone
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, c.views.Close(), c.store.Close())
+}
+
+// httpConfig is what both HTTP handlers need of the core.
+func (c *core) httpConfig() httpapi.Config {
+	return httpapi.Config{
+		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Log: c.log,
+	}
+}
+
+// adminHandler serves the admin interface; sandbox may be nil.
+func (c *core) adminHandler(sandbox httpapi.Sandbox) (http.Handler, error) {
+	config := c.httpConfig()
+	config.Sandbox = sandbox
+	config.PublicURL = "http://payledger"
+	return httpapi.NewAdmin(config)
+}

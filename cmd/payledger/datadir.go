@@ -1,0 +1,132 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore/bolt"
+)
+
+// dataDir is a data directory:
+//
+//	ledger.db              the event log; its lock is the directory's lock
+//	projections.db         folds of the log, disposable
+//	master.key             the master keys, one "VERSION HEX" a line, newest last
+//	nats/                  the embedded JetStream, derived from the log
+//	nats-credentials.json  passwords of subscribers and connectors
+//	admin.sock             the running server's admin socket
+//	demo.json              the demo's project and newest key
+type dataDir string
+
+func (d dataDir) ledger() string      { return filepath.Join(string(d), "ledger.db") }
+func (d dataDir) projections() string { return filepath.Join(string(d), "projections.db") }
+func (d dataDir) masterKey() string   { return filepath.Join(string(d), "master.key") }
+func (d dataDir) nats() string        { return filepath.Join(string(d), "nats") }
+func (d dataDir) credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
+func (d dataDir) socket() string      { return filepath.Join(string(d), "admin.sock") }
+func (d dataDir) demo() string        { return filepath.Join(string(d), "demo.json") }
+
+// initialise makes the directory, which may exist if it is empty. The log
+// comes last, under its final name only when it is whole: a directory without
+// it is not a data directory yet, and initialising it again goes on.
+func (d dataDir) initialise() error {
+	if _, err := os.Stat(d.ledger()); err == nil {
+		return exitWith(exitDirectory, "%s is a data directory already: its ledger.db was left as it is", d)
+	}
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exitWith(exitDirectory, "looking into %s: %w", d, err)
+	}
+	for _, e := range entries {
+		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "ledger.db") {
+			return exitWith(exitDirectory, "%s holds other files (%s): choose a new or empty directory", d, n)
+		}
+	}
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return exitWith(exitDirectory, "making %s: %w", d, err)
+	}
+	if _, err := os.Stat(d.masterKey()); errors.Is(err, fs.ErrNotExist) {
+		var key [32]byte
+		rand.Read(key[:])
+		if err := writeFileSynced(d.masterKey(), []byte("1 "+hex.EncodeToString(key[:])+"\n")); err != nil {
+			return exitWith(exitDirectory, "making the master key: %w", err)
+		}
+	}
+	id := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
+	if err := bolt.Init(d.ledger(), id); err != nil {
+		return exitWith(exitDirectory, "making the event log: %w", err)
+	}
+	return syncDir(filepath.Dir(filepath.Clean(string(d))))
+}
+
+// open opens the event log and with it locks the directory.
+func (d dataDir) open(o bolt.Options) (*bolt.Store, error) {
+	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+		return nil, exitWith(exitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
+	}
+	if _, err := os.Stat(d.ledger()); errors.Is(err, fs.ErrNotExist) {
+		return nil, exitWith(exitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
+	}
+	store, err := bolt.Open(d.ledger(), o)
+	switch {
+	case errors.Is(err, bolt.ErrLocked):
+		return nil, exitWith(exitInUse, "the data directory %s is in use by another payledger process", d)
+	case err != nil:
+		return nil, exitWith(exitDirectory, "opening the event log: %w", err)
+	}
+	return store, nil
+}
+
+// masterKeys reads the keys by version, and the version in use.
+func (d dataDir) masterKeys() (keys map[int][32]byte, current int, err error) {
+	b, err := os.ReadFile(d.masterKey())
+	if err != nil {
+		return nil, 0, exitWith(exitDirectory, "the master key is missing: payment links cannot be read without it; restore it from your backup: %w", err)
+	}
+	keys = make(map[int][32]byte)
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		v, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		version, err := strconv.Atoi(v)
+		key, hexErr := hex.DecodeString(text)
+		if err != nil || hexErr != nil || version < 1 || len(key) != 32 {
+			return nil, 0, exitWith(exitDirectory, "%s, line %d: want a version and 64 hexadecimal digits; restore the file from your backup", d.masterKey(), i+1)
+		}
+		keys[version], current = [32]byte(key), version
+	}
+	return keys, current, nil
+}
+
+// writeFileSynced writes a private file under another name, syncs it and
+// renames it, so that name holds either nothing, the old or the new content.
+func writeFileSynced(name string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("syncing %s: %w", name, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

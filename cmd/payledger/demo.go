@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+
+	"payledger/httpapi"
+)
+
+// demoCmd runs the service with a demo project, on a directory of its own.
+type demoCmd struct {
+	Data string `help:"Keep everything in this directory. Default: a temporary one, removed at the end." placeholder:"DIR"`
+	serveFlags
+}
+
+// Help is shown by --help.
+func (demoCmd) Help() string {
+	return `Everything is embedded and nothing leaves this machine: event log, NATS JetStream,
+payment page, and a sandbox in place of the payment provider. With --data the demo
+project and its payments are kept; each start issues a new API key and revokes the
+one of the start before.`
+}
+
+const demoName = "Demo shop"
+
+// demoState is what demo.json remembers.
+type demoState struct {
+	ProjectID string `json:"project_id"`
+	KeyID     string `json:"key_id"`
+}
+
+// Run serves until the process is asked to stop.
+func (c demoCmd) Run(a *app) (err error) {
+	c.Sandbox = true
+	o, err := c.options(a, serveDefaults{httpapi.Limits{}, zerolog.WarnLevel})
+	if err != nil {
+		return err
+	}
+	d, kept := dataDir(c.Data), c.Data != ""
+	if !kept {
+		tmp, err := os.MkdirTemp("", "payledger-demo-")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+		d = dataDir(tmp)
+	}
+	if _, err := os.Stat(d.ledger()); errors.Is(err, fs.ErrNotExist) {
+		if err := d.initialise(); err != nil {
+			return err
+		}
+	}
+	return runService(a.ctx, d, o, func(at serviceAddrs) error {
+		key, err := demoKey(a, d)
+		if err != nil {
+			return fmt.Errorf("setting up the demo project: %w", err)
+		}
+		if a.json {
+			return a.printJSON(struct {
+				serviceAddrs
+				ProjectID string `json:"project_id"`
+				APIKey    string `json:"api_key"`
+			}{at, key.ProjectID, key.APIKey})
+		}
+		return a.greet(at, key, kept)
+	})
+}
+
+// demoKey answers a new key of the demo project, which it makes when there is
+// none, and revokes the key of the start before.
+func demoKey(a *app, d dataDir) (issuedKey, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
+	defer cancel()
+	m := &admin{http: socketClient(d)}
+	var last demoState
+	content, err := os.ReadFile(d.demo())
+	if err == nil {
+		err = json.Unmarshal(content, &last)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return issuedKey{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.demo(), err)
+	}
+	var key issuedKey
+	if last.ProjectID == "" {
+		key, err = m.createProject(ctx, projectBody{Name: demoName})
+	} else if key, err = m.issueKey(ctx, last.ProjectID, nil); err == nil {
+		err = m.revokeKey(ctx, last.ProjectID, last.KeyID)
+	}
+	if err != nil {
+		return issuedKey{}, err
+	}
+	state, err := json.Marshal(demoState{key.ProjectID, key.KeyID})
+	if err != nil {
+		return issuedKey{}, err
+	}
+	return key, writeFileSynced(d.demo(), append(state, '\n'))
+}
+
+func (a *app) greet(at serviceAddrs, key issuedKey, kept bool) error {
+	fate := "removed at the end"
+	if kept {
+		fate = "kept"
+	}
+	_, err := fmt.Fprintf(a.stdout, `payledger demo is ready. Everything runs in this process; Ctrl-C ends it.
+
+  Base address  %[1]s
+  API docs      %[1]s/docs
+  Project       %[2]s
+  API key       %[3]s
+  Data          %[4]s (%[5]s)
+
+Create a payment:
+
+  curl -s %[1]s/v1/payments \
+    -H 'Authorization: Bearer %[2]s:%[3]s' \
+    -H 'Content-Type: application/json' \
+    -d '{"amount":"1500.00","description":"order-1042"}'
+
+Open the url of the answer's "instructions" in a browser and press Pay, then read the
+payment at /v1/payments/ID. Watch the log:  payledger events tail --follow --data %[4]s
+`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate)
+	return err
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// eventsCmd groups the commands that read the log.
+type eventsCmd struct {
+	Tail eventsTailCmd `cmd:"" help:"Print events, oldest first."`
+}
+
+type eventsTailCmd struct {
+	inDirectory
+	After   uint64 `help:"Start behind this position."`
+	Project string `help:"Only events of this project." placeholder:"PROJECT_ID"`
+	Follow  bool   `help:"Go on with new events as they come." short:"f"`
+}
+
+// Help is shown by --help.
+func (eventsTailCmd) Help() string {
+	return `With --json each line is {"position":N,"event":…} with the event's bytes exactly as
+they are stored.`
+}
+
+// Run prints the events.
+func (c eventsTailCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		if c.Follow && !m.live {
+			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow away", c.Data)
+		}
+		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
+		if c.Project != "" {
+			q.Set("project", c.Project)
+		}
+		if c.Follow {
+			q.Set("follow", "true")
+		}
+		resp, err := m.send(a.ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if err := a.printEvent(lines.Bytes()); err != nil {
+				return err
+			}
+		}
+		if err := lines.Err(); err != nil && !errors.Is(err, a.ctx.Err()) {
+			return fmt.Errorf("the server ended the stream of events: %w", err)
+		}
+		return nil
+	})
+}
+
+func (a *app) printEvent(line []byte) error {
+	if a.json {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", line)
+		return err
+	}
+	var e struct {
+		Position uint64 `json:"position"`
+		Event    struct {
+			Type     string         `json:"type"`
+			Project  string         `json:"project"`
+			Stream   string         `json:"stream"`
+			Sequence uint64         `json:"sequence"`
+			At       string         `json:"at"`
+			Data     jsontext.Value `json:"data"`
+		} `json:"event"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return fmt.Errorf("an event that cannot be read: %w", err)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%8d  %s  %-22s %s #%d  %s\n",
+		e.Position, e.Event.At, e.Event.Type, e.Event.Stream, e.Event.Sequence, e.Event.Data)
+	return err
+}

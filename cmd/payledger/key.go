@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// keyCmd groups the commands on API keys.
+type keyCmd struct {
+	Create keyCreateCmd `cmd:"" help:"Issue a new API key."`
+	List   keyListCmd   `cmd:"" help:"List a project's API keys."`
+	Revoke keyRevokeCmd `cmd:"" help:"Take an API key out of use, at once and for good."`
+}
+
+type keyCreateCmd struct {
+	inDirectory
+	ProjectID string   `arg:"" help:"Project the key belongs to."`
+	Scopes    []string `help:"What the key may do: payments:write, refunds:write, read, audit. Default: all." placeholder:"SCOPE"`
+}
+
+// Help is shown by --help.
+func (keyCreateCmd) Help() string {
+	return `A project can have several live keys. To rotate one: create a new key, move the
+clients over, revoke the old one.`
+}
+
+// Run issues the key.
+func (c keyCreateCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		key, err := m.issueKey(a.ctx, c.ProjectID, c.Scopes)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(key)
+		}
+		fmt.Fprintf(a.stdout, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
+		return nil
+	})
+}
+
+func (m *admin) issueKey(ctx context.Context, projectID string, scopes []string) (issuedKey, error) {
+	body := struct {
+		Scopes []string `json:"scopes,omitempty"`
+	}{scopes}
+	key := issuedKey{ProjectID: projectID}
+	err := m.call(ctx, http.MethodPost, keysPath(projectID), body, &key)
+	return key, err
+}
+
+func (m *admin) revokeKey(ctx context.Context, projectID, keyID string) error {
+	return m.call(ctx, http.MethodDelete, keysPath(projectID)+"/"+url.PathEscape(keyID), nil, nil)
+}
+
+func keysPath(projectID string) string {
+	return "/admin/projects/" + url.PathEscape(projectID) + "/keys"
+}
+
+type keyListCmd struct {
+	inDirectory
+	ProjectID string `arg:"" help:"Project whose keys to list."`
+}
+
+// Run lists the keys.
+func (c keyListCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		var list struct {
+			Data []struct {
+				KeyID   string   `json:"key_id"`
+				Scopes  []string `json:"scopes"`
+				Revoked bool     `json:"revoked"`
+			} `json:"data"`
+		}
+		if err := m.call(a.ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(list.Data)
+		}
+		rows := make([][]string, len(list.Data))
+		for i, k := range list.Data {
+			state := "live"
+			if k.Revoked {
+				state = "revoked"
+			}
+			rows[i] = []string{k.KeyID, state, strings.Join(k.Scopes, " ")}
+		}
+		return a.printTable([]string{"KEY", "STATE", "SCOPES"}, rows)
+	})
+}
+
+type keyRevokeCmd struct {
+	inDirectory
+	ProjectID string `arg:"" help:"Project the key belongs to."`
+	KeyID     string `arg:"" help:"Key to revoke, as \"key list\" shows it."`
+}
+
+// Run revokes the key.
+func (c keyRevokeCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		if err := m.revokeKey(a.ctx, c.ProjectID, c.KeyID); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]any{"key_id": c.KeyID, "revoked": true})
+		}
+		fmt.Fprintf(a.stdout, "Key %s is revoked.\n", c.KeyID)
+		return nil
+	})
+}

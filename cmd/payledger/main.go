@@ -1,0 +1,133 @@
+// Command payledger is an event-sourced payment ledger in one binary: the
+// merchants' API, the payment page, the event log, the embedded NATS JetStream
+// and the tools to run it.
+//
+// One file holds one command. service.go is the composition root, the only
+// place that knows every package.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the command tree. Every flag can also be set by an environment
+// variable PAYLEDGER_<FLAG> or in the file named by --config, in this order
+// of precedence: flag, environment, file, default.
+type cli struct {
+	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
+	JSON   bool       `help:"Print data as JSON." name:"json"`
+
+	Demo    demoCmd    `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
+	Init    initCmd    `cmd:"" help:"Make a new data directory."`
+	Serve   serveCmd   `cmd:"" help:"Run the service on a data directory."`
+	Project projectCmd `cmd:"" help:"Register and change merchant projects."`
+	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
+	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
+	Events  eventsCmd  `cmd:"" help:"Read the event log."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// app is what every command's Run gets.
+type app struct {
+	ctx    context.Context // ends when the process is asked to stop
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	json   bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default action is back: a second one ends a
+	// shutdown that takes too long.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run parses the arguments, runs the command and answers the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("payledger"),
+		kong.Description(description),
+		kong.DefaultEnvars("PAYLEDGER"),
+		kong.Writers(stdout, stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(code int) { exited = code }),
+	)
+	if err != nil {
+		panic(err) // the command tree itself is wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		return report(stderr, usageError(err))
+	}
+	return report(stderr, parsed.Run(&app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON}))
+}
+
+const description = `An event-sourced payment ledger in one binary.
+
+Start with "payledger demo". To run it for real: "payledger init --data DIR",
+then "payledger serve --data DIR", then "payledger project create NAME --data DIR".
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory missing, damaged or
+not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use.`
+
+// Exit codes.
+const (
+	exitFailed    = 1
+	exitUsage     = 2
+	exitDirectory = 3
+	exitInUse     = 4
+	exitRefused   = 5
+	exitAddress   = 6
+)
+
+// exitError is an error with the exit code it leads to.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func exitWith(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Errorf(format, args...)}
+}
+
+func usageError(err error) error {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		return exitWith(exitUsage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
+	}
+	return exitWith(exitUsage, "%w\nRun \"payledger --help\" for the commands", err)
+}
+
+// report prints an error and answers its exit code.
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "payledger: %v\n", err)
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitFailed
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain puts the real program on PATH as "payledger".
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"payledger": main})
+}
+
+// server is a payledger process that serves.
+type server struct {
+	BaseURL   string `json:"base_url"`
+	ProjectID string `json:"project_id"`
+	APIKey    string `json:"api_key"`
+	Data      string `json:"data"`
+
+	NATSAddress  string `json:"nats_address"`
+	AdminAddress string `json:"admin_address"`
+
+	cmd    *exec.Cmd
+	stderr *syncBuffer
+	exited chan struct{} // closed once cmd.Wait has returned
+}
+
+// startServer runs "payledger ARGS --json --listen 127.0.0.1:0" and waits for
+// the line that says it is ready.
+func startServer(args ...string) (*server, error) {
+	args = append(args, "--json", "--listen", "127.0.0.1:0")
+	s := &server{cmd: exec.Command("payledger", args...), stderr: &syncBuffer{}, exited: make(chan struct{})}
+	s.cmd.Stderr = s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewReader(out)
+	line, readErr := lines.ReadBytes('\n')
+	go func() {
+		defer close(s.exited)
+		io.Copy(io.Discard, lines) //nolint:errcheck // drained until the process ends
+		s.cmd.Wait()               //nolint:errcheck // read from ProcessState
+	}()
+	if readErr != nil {
+		<-s.exited
+		return nil, fmt.Errorf("payledger %s: %s\n%s", strings.Join(args, " "), s.cmd.ProcessState, s.stderr)
+	}
+	return s, json.Unmarshal(line, s)
+}
+
+// start is startServer for tests; the process is killed at the test's end.
+func start(t testing.TB, args ...string) *server {
+	t.Helper()
+	s, err := startServer(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("stderr of payledger %s:\n%s", strings.Join(args, " "), s.stderr)
+		}
+	})
+	return s
+}
+
+// kill ends the process as a power cut would.
+func (s *server) kill() {
+	s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
+	<-s.exited
+}
+
+// stop asks the process to shut down and answers its exit code.
+func (s *server) stop() int {
+	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
+	select {
+	case <-s.exited:
+	case <-time.After(30 * time.Second):
+		s.kill()
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// answer is an HTTP answer with its body read.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+func (a answer) object(t testing.TB) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(a.Body, &m); err != nil {
+		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
+	}
+	return m
+}
+
+func (a answer) text(t testing.TB, member string) string {
+	t.Helper()
+	s, ok := a.object(t)[member].(string)
+	if !ok {
+		t.Fatalf("no %q in %d %s", member, a.Status, a.Body)
+	}
+	return s
+}
+
+// send makes a request with the server's demo key. header is pairs of name
+// and value.
+func (s *server) send(method, path, body string, header ...string) (answer, error) {
+	req, err := http.NewRequest(method, s.BaseURL+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.ProjectID+":"+s.APIKey)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, b}, err
+}
+
+// do is send for tests that expect a status.
+func (s *server) do(t testing.TB, want int, method, path, body string, header ...string) answer {
+	t.Helper()
+	a, err := s.send(method, path, body, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Status != want {
+		t.Fatalf("%s %s %s: %d, want %d\n%s", method, path, body, a.Status, want, a.Body)
+	}
+	return a
+}
+
+// paid creates a payment and plays its provider.
+func (s *server) paid(t testing.TB) string {
+	t.Helper()
+	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+id, `{"outcome":"paid"}`)
+	return id
+}
+
+// eventually waits until ok answers true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}
+
+// payledger runs a command to its end.
+func payledger(t testing.TB, args ...string) (stdout string, code int) {
+	t.Helper()
+	cmd := exec.Command("payledger", args...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String() + stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+func removeAll(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// syncBuffer is a buffer that may be read while a process writes to it.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// projectCmd groups the commands on merchant projects.
+type projectCmd struct {
+	Create  projectCreateCmd  `cmd:"" help:"Register a project and issue its first API key."`
+	List    projectListCmd    `cmd:"" help:"List the projects."`
+	Change  projectChangeCmd  `cmd:"" help:"Change a project's name or settings."`
+	Disable projectDisableCmd `cmd:"" help:"Close a project's API. Its payments live on."`
+}
+
+// projectSettings are the settings a command names; the others stay.
+type projectSettings struct {
+	Currencies            []string `help:"Allowed currencies, ISO 4217 codes with two minor digits." placeholder:"CODE" json:"currencies,omitempty"`
+	MaxAmount             string   `help:"Largest amount of a payment." placeholder:"AMOUNT" json:"max_amount,omitempty"`
+	LifetimeSeconds       int      `help:"How long a new payment can be paid, 300 to 7776000." placeholder:"SECONDS" json:"lifetime_seconds,omitzero"`
+	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
+}
+
+// project is a project as the admin interface shows it.
+type project struct {
+	ProjectID string `json:"project_id"`
+	Name      string `json:"name"`
+	Disabled  bool   `json:"disabled"`
+	Settings  struct {
+		Currencies            []string `json:"currencies"`
+		MaxAmount             string   `json:"max_amount"`
+		LifetimeSeconds       int      `json:"lifetime_seconds"`
+		RequireIdempotencyKey bool     `json:"require_idempotency_key"`
+	} `json:"settings"`
+}
+
+// issuedKey is a key at the one moment its secret is shown.
+type issuedKey struct {
+	ProjectID string `json:"project_id"`
+	KeyID     string `json:"key_id"`
+	APIKey    string `json:"api_key"`
+}
+
+type projectCreateCmd struct {
+	inDirectory
+	Name            string `arg:"" help:"Name shown to customers as the merchant, up to 128 characters."`
+	projectSettings `embed:""`
+}
+
+// projectBody is what the admin interface takes; what is left out stays.
+type projectBody struct {
+	Name     string          `json:"name,omitempty"`
+	Settings projectSettings `json:"settings"`
+}
+
+// Help is shown by --help.
+func (projectCreateCmd) Help() string {
+	return `Works whether the server runs or not. The API key is shown this once: only its hash
+is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
+}
+
+// Run registers the project and issues a key with every scope.
+func (c projectCreateCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		key, err := m.createProject(a.ctx, projectBody{c.Name, c.projectSettings})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(key)
+		}
+		fmt.Fprintf(a.stdout, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
+		return nil
+	})
+}
+
+// createProject registers a project and issues its first key.
+func (m *admin) createProject(ctx context.Context, body projectBody) (key issuedKey, err error) {
+	err = m.call(ctx, http.MethodPost, "/admin/projects", body, &key)
+	return key, err
+}
+
+type projectListCmd struct{ inDirectory }
+
+// Run lists the projects.
+func (c projectListCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		var list struct {
+			Data []project `json:"data"`
+		}
+		if err := m.call(a.ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(list.Data)
+		}
+		rows := make([][]string, len(list.Data))
+		for i, p := range list.Data {
+			state := "active"
+			if p.Disabled {
+				state = "disabled"
+			}
+			rows[i] = []string{
+				p.ProjectID, state, strings.Join(p.Settings.Currencies, ","), p.Settings.MaxAmount,
+				fmt.Sprintf("%ds", p.Settings.LifetimeSeconds), p.Name,
+			}
+		}
+		return a.printTable([]string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "NAME"}, rows)
+	})
+}
+
+type projectChangeCmd struct {
+	inDirectory
+	ProjectID       string `arg:"" help:"Project to change."`
+	Name            string `help:"New name."`
+	projectSettings `embed:""`
+}
+
+// Run changes what was named and leaves the rest.
+func (c projectChangeCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		var p project
+		path := "/admin/projects/" + url.PathEscape(c.ProjectID)
+		if err := m.call(a.ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
+			return err
+		}
+		return a.printProject(p, "changed")
+	})
+}
+
+type projectDisableCmd struct {
+	inDirectory
+	ProjectID string `arg:"" help:"Project to disable."`
+}
+
+// Run disables the project.
+func (c projectDisableCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		var p project
+		path := "/admin/projects/" + url.PathEscape(c.ProjectID) + "/disable"
+		if err := m.call(a.ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
+			return err
+		}
+		return a.printProject(p, "disabled")
+	})
+}
+
+func (a *app) printProject(p project, what string) error {
+	if a.json {
+		return a.printJSON(p)
+	}
+	_, err := fmt.Fprintf(a.stdout, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
+	return err
+}
+
+// with runs fn with the admin interface.
+func (c inDirectory) with(a *app, fn func(*admin) error) (err error) {
+	m, err := c.admin(a)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := m.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return fn(m)
+}

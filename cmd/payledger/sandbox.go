@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+)
+
+// sandboxCmd groups the commands that play the payment provider.
+type sandboxCmd struct {
+	Pay        payCmd        `cmd:"" help:"The customer paid."`
+	Fail       failCmd       `cmd:"" help:"The payment failed."`
+	Expire     expireCmd     `cmd:"" help:"The provider let the payment expire."`
+	Succeed    succeedCmd    `cmd:"" help:"The refund reached the customer."`
+	FailRefund failRefundCmd `cmd:"" help:"The refund could not be made."`
+}
+
+// Help is shown by --help.
+func (sandboxCmd) Help() string {
+	return `The sandbox decides nothing by itself: payments and refunds wait for their outcome
+from the payment page, the sandbox endpoints or these commands. They need a server
+that runs with --sandbox (as the demo does) on the data directory, and send the same
+signals a provider would.`
+}
+
+type sandboxPayment struct {
+	inDirectory
+	PaymentID string `arg:"" help:"Payment to decide on."`
+}
+
+type sandboxRefund struct {
+	inDirectory
+	RefundID string `arg:"" help:"Refund to decide on."`
+}
+
+type (
+	payCmd        struct{ sandboxPayment }
+	failCmd       struct{ sandboxPayment }
+	expireCmd     struct{ sandboxPayment }
+	succeedCmd    struct{ sandboxRefund }
+	failRefundCmd struct{ sandboxRefund }
+)
+
+// Run sends the outcome.
+func (c payCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "paid") }
+
+// Run sends the outcome.
+func (c failCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "failed") }
+
+// Run sends the outcome.
+func (c expireCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "expired") }
+
+// Run sends the outcome.
+func (c succeedCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID, "succeeded") }
+
+// Run sends the outcome.
+func (c failRefundCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID, "failed") }
+
+func (c inDirectory) decide(a *app, kind, id, outcome string) error {
+	return c.with(a, func(m *admin) error {
+		if !m.live {
+			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
+		}
+		var object jsontext.Value
+		path := "/admin/sandbox/" + kind + "/" + url.PathEscape(id)
+		err := m.call(a.ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
+		var p *problem
+		if errors.As(err, &p) && domain.Code(p.Code) == domain.PathNotFound {
+			return exitWith(exitRefused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
+		}
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(object)
+		}
+		fmt.Fprintf(a.stdout, "%s is %s.\n", id, outcome)
+		return nil
+	})
+}

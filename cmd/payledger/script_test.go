@@ -1,0 +1,129 @@
+package main
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs testdata/script/*.txtar. Beside the standard commands there
+// are:
+//
+//	server ARGS…                  start "payledger ARGS" and wait until it is ready;
+//	                              sets $BASE, $PROJECT and $KEY
+//	stop                          ask it to shut down; fails unless it exits with 0
+//	crash                         kill it
+//	http STATUS METHOD PATH BODY  make a request with $PROJECT:$KEY; the body is stdout
+//	member NAME VAR               put a member of the JSON object on stdout into $VAR
+//	status CODE COMMAND ARGS…     run a command that must end with this exit code
+//	hold VAR                      occupy a TCP address for the rest of the script
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		RequireUniqueNames: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": scriptServer,
+			"stop":   scriptStop,
+			"crash":  func(ts *testscript.TestScript, _ bool, _ []string) { running(ts).kill() },
+			"http":   scriptHTTP,
+			"member": scriptMember,
+			"status": scriptStatus,
+			"hold":   scriptHold,
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Values[serverKey{}] = &server{}
+			env.Setenv("TMPDIR", env.WorkDir)
+			return nil
+		},
+	})
+}
+
+type serverKey struct{}
+
+func running(ts *testscript.TestScript) *server {
+	return ts.Value(serverKey{}).(*server) //nolint:forcetypeassert // set in Setup
+}
+
+func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("to see a server fail, use status")
+	}
+	for i, a := range args {
+		if strings.HasPrefix(a, "--data=") {
+			args[i] = "--data=" + ts.MkAbs(strings.TrimPrefix(a, "--data="))
+		}
+	}
+	s, err := startServer(args...)
+	ts.Check(err)
+	ts.Defer(s.kill)
+	*running(ts) = *s
+	ts.Setenv("BASE", s.BaseURL)
+	ts.Setenv("DATA", s.Data)
+	if s.ProjectID != "" {
+		ts.Setenv("PROJECT", s.ProjectID)
+		ts.Setenv("KEY", s.APIKey)
+	}
+}
+
+func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+	if s := running(ts); s.stop() != 0 {
+		ts.Fatalf("exit code %d\n%s", s.cmd.ProcessState.ExitCode(), s.stderr)
+	}
+}
+
+func scriptHTTP(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: http STATUS METHOD PATH [BODY]")
+	}
+	s := *running(ts)
+	s.ProjectID, s.APIKey = ts.Getenv("PROJECT"), ts.Getenv("KEY")
+	a, err := s.send(args[1], args[2], strings.Join(args[3:], ""))
+	ts.Check(err)
+	_, err = ts.Stdout().Write(append(a.Body, '\n'))
+	ts.Check(err)
+	if strconv.Itoa(a.Status) != args[0] {
+		ts.Fatalf("%s %s: %d, want %s\n%s", args[1], args[2], a.Status, args[0], a.Body)
+	}
+}
+
+func scriptMember(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: member NAME VAR")
+	}
+	_, rest, ok := strings.Cut(ts.ReadFile("stdout"), `"`+args[0]+`":"`)
+	value, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		ts.Fatalf("no string member %q on stdout", args[0])
+	}
+	ts.Setenv(args[1], value)
+}
+
+func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: status CODE COMMAND ARGS…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if err != nil {
+		text, ok := strings.CutPrefix(err.Error(), "exit status ")
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		code, err = strconv.Atoi(text)
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/httpapi"
+)
+
+// serveFlags are the flags serve and demo share.
+type serveFlags struct {
+	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address." placeholder:"URL" name:"public-url"`
+	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
+
+	NATSURL    string `help:"Use this NATS server with JetStream instead of the embedded one." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
+	NATSListen string `help:"Open the embedded NATS server to subscribers and connectors at this address; their passwords are in DIR/nats-credentials.json." placeholder:"ADDR" name:"nats-listen" env:"PAYLEDGER_NATS_LISTEN"`
+
+	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
+	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all." placeholder:"FILE"`
+
+	RateWrites       *int `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0." placeholder:"N"`
+	RateReads        *int `help:"Reads a second and project, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
+	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
+
+	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
+	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown." default:"15s"`
+	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
+	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`
+}
+
+// serveCmd runs the service.
+type serveCmd struct {
+	inDirectory
+	serveFlags
+}
+
+// Help is shown by --help.
+func (serveCmd) Help() string {
+	return `Runs on a directory made by "payledger init" until it is interrupted, then lets
+requests under way finish. It is ready when GET /readyz answers 200.
+
+TLS is the business of the proxy in front; tell the outside address with --public-url.`
+}
+
+// Run serves until the process is asked to stop.
+func (c serveCmd) Run(a *app) error {
+	o, err := c.options(a, serveDefaults{httpapi.DefaultLimits(), zerolog.InfoLevel})
+	if err != nil {
+		return err
+	}
+	if len(o.Routes) == 0 {
+		o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
+	}
+	return runService(a.ctx, dataDir(c.Data), o, func(at serviceAddrs) error {
+		if a.json {
+			return a.printJSON(at)
+		}
+		return nil
+	})
+}
+
+// serveDefaults are where serve and demo differ while a flag is not given.
+type serveDefaults struct {
+	limits   httpapi.Limits
+	logLevel zerolog.Level
+}
+
+// options reads the shared flags.
+func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, error) {
+	o := serviceOptions{
+		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
+		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, ShutdownTimeout: f.ShutdownTimeout,
+		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits,
+	}
+	for flag, set := range map[*int]func(int){
+		f.RateWrites:       func(n int) { o.Limits.Writes = rate(n) },
+		f.RateReads:        func(n int) { o.Limits.Reads = rate(n) },
+		f.RateAuthFailures: func(n int) { o.Limits.FailedAuthPerMinute = n },
+	} {
+		if flag == nil {
+			continue
+		}
+		if *flag < 0 {
+			return o, exitWith(exitUsage, "a rate limit of %d: want 0 for none, or more", *flag)
+		}
+		set(*flag)
+	}
+	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
+		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
+		return o, exitWith(exitUsage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
+	}
+	if f.NATSURL != "" && f.NATSListen != "" {
+		return o, exitWith(exitUsage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
+	}
+	level, known := map[string]zerolog.Level{
+		"": defaults.logLevel, "debug": zerolog.DebugLevel, "info": zerolog.InfoLevel,
+		"warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
+	}[f.LogLevel]
+	if !known {
+		return o, exitWith(exitUsage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
+	}
+	out := a.stderr
+	if f.LogFormat == "console" {
+		out = zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !isTerminal(a.stderr)}
+	}
+	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
+	if f.Routes != "" {
+		table, err := readRoutes(f.Routes)
+		o.Routes = table
+		return o, err
+	}
+	if f.Sandbox {
+		o.Routes = domain.SandboxTable()
+	}
+	return o, nil
+}
+
+// rate allows bursts of two seconds' worth.
+func rate(perSecond int) httpapi.Rate {
+	return httpapi.Rate{PerSecond: float64(perSecond), Burst: 2 * perSecond}
+}
+
+func readRoutes(name string) (domain.RoutingTable, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, exitWith(exitUsage, "--routes: %w", err)
+	}
+	var table domain.RoutingTable
+	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
+		return nil, exitWith(exitUsage, "--routes %s: %w", name, err)
+	}
+	for i := range table {
+		if table[i].Min == 0 {
+			table[i].Min = domain.MinAmount
+		}
+		if table[i].Max == 0 {
+			table[i].Max = domain.MaxAmount
+		}
+	}
+	if err := table.Validate(); err != nil {
+		return nil, exitWith(exitUsage, "--routes %s: %w", name, err)
+	}
+	return table, nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/httpapi"
+)
+
+// serviceOptions are the settings of a running service.
+type serviceOptions struct {
+	Listen, PublicURL, AdminListen string
+	NATSURL, NATSListen            string
+	Sandbox                        bool
+	Routes                         domain.RoutingTable
+	Limits                         httpapi.Limits
+	MinFree                        uint64
+	ShutdownTimeout                time.Duration
+	Log                            zerolog.Logger
+	Stderr                         io.Writer // for progress
+}
+
+// serviceAddrs is where a running service can be reached.
+type serviceAddrs struct {
+	BaseURL      string `json:"base_url"`
+	AdminAddress string `json:"admin_address,omitempty"`
+	NATSAddress  string `json:"nats_address,omitempty"`
+	Data         string `json:"data"`
+}
+
+// runService serves a data directory until ctx ends or the log fails. Once
+// everything answers it calls ready. What is started is stopped in the reverse
+// order, so nothing is taken away from what still needs it: HTTP is drained,
+// then come the workers, the relay, NATS, and last the projections and the
+// log.
+func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
+	var stops []func() error
+	defer func() {
+		for i := len(stops) - 1; i >= 0; i-- {
+			err = errors.Join(err, stops[i]())
+		}
+	}()
+	started := func(stop func() error) { stops = append(stops, stop) }
+
+	core, err := openCore(ctx, d, coreOptions{
+		Log: o.Log, MinFree: o.MinFree, Progress: newProgress(o.Stderr, "Bringing the projections up to the log"),
+	})
+	if err != nil {
+		return err
+	}
+	started(core.close)
+
+	listener, err := listenTCP("listen", o.Listen)
+	if err != nil {
+		return err
+	}
+	started(func() error { return ignoreNetClosed(listener.Close()) })
+	at := serviceAddrs{BaseURL: o.PublicURL, Data: string(d)}
+	if at.BaseURL == "" {
+		at.BaseURL = "http://" + listener.Addr().String()
+	}
+
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	bus, err := startBus(core, o, metrics)
+	if err != nil {
+		return err
+	}
+	started(bus.stop)
+	at.NATSAddress = bus.address
+
+	public, err := core.publicHandler(at.BaseURL, o, bus.sandbox(o), metrics)
+	if err != nil {
+		return err
+	}
+	adminHandler, err := core.adminHandler(bus.sandbox(o))
+	if err != nil {
+		return err
+	}
+	socket, err := d.listenSocket()
+	if err != nil {
+		return fmt.Errorf("opening the admin socket: %w", err)
+	}
+	servers := []*httpServer{serveHTTP("admin socket", socket, adminHandler)}
+	started(func() error { return shutdownAll(o.ShutdownTimeout, servers) })
+	if o.AdminListen != "" {
+		l, err := listenTCP("admin-listen", onLoopback(o.AdminListen))
+		if err != nil {
+			return err
+		}
+		at.AdminAddress = l.Addr().String()
+		servers = append(servers, serveHTTP("admin listener", l, operatorHandler(metrics)))
+	}
+	servers = append(servers, serveHTTP("public listener", listener, public))
+
+	o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).Msg("ready")
+	if err := ready(at); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		o.Log.Info().Msg("shutting down")
+		return nil
+	case <-core.store.Fatal():
+		return fmt.Errorf("stopping, start again to go on from what is on disk: %w", core.store.Err())
+	case err := <-core.viewsDone:
+		core.viewsDone <- err
+		return fmt.Errorf("the projections stopped: %w", err)
+	case err := <-bus.failed:
+		return fmt.Errorf("the workers stopped: %w", err)
+	}
+}
+
+func shutdownAll(timeout time.Duration, servers []*httpServer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var err error
+	for i := len(servers) - 1; i >= 0; i-- {
+		err = errors.Join(err, servers[i].shutdown(ctx))
+	}
+	return err
+}
+
+func ignoreNetClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// publicHandler serves the merchants' API and the payment page.
+func (c *core) publicHandler(base string, o serviceOptions, s httpapi.Sandbox, m prometheus.Registerer) (http.Handler, error) {
+	config := c.httpConfig()
+	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, s, o.Limits, m
+	return httpapi.New(config)
+}
