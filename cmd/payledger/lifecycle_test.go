@@ -114,12 +114,7 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 	refund := s.do(t, 201, "POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, id)).text(t, "id")
 
 	other := *s
-	out, code := payledger(t, "project", "create", "Other shop", "--data", s.Data, "--json")
-	if code != 0 {
-		t.Fatal(out)
-	}
-	created := answer{Body: []byte(out)}
-	other.ProjectID, other.APIKey = created.text(t, "project_id"), created.text(t, "api_key")
+	other.newProject(t)
 
 	withoutRequestID := func(a answer) string {
 		return strings.ReplaceAll(string(a.Body), a.text(t, "request_id"), "")

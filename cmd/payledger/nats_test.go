@@ -1,0 +1,259 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestSubscriberAndConnector takes a payment of an ordinary provider's route
+// from creation to paid, seen from the two sides of NATS.
+func TestSubscriberAndConnector(t *testing.T) {
+	t.Parallel()
+	d := dataDir(t.TempDir() + "/data")
+	routes := filepath.Join(t.TempDir(), "routes.json")
+	if err := os.WriteFile(routes, []byte(`[{"route":"acme","currency":"RUB","max":"5000.00","weight":1}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := payledger(t, "init", "--data", string(d)); code != 0 {
+		t.Fatal(out)
+	}
+	s := start(t, "serve", "--data", string(d), "--nats-listen", "127.0.0.1:0", "--routes", routes)
+	s.newProject(t)
+	var passwords map[string]struct{ User, Password string }
+	content, err := os.ReadFile(d.credentials())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &passwords); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(d.credentials()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v %v, want mode 0600", d.credentials(), info.Mode(), err)
+	}
+	connectAs := func(name string) *nats.Conn {
+		c := passwords[name]
+		nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix("_INBOX_"+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	if _, err := nats.Connect(s.NATSAddress); err == nil {
+		t.Error("the embedded server lets anybody in")
+	}
+	subscriber, connector := connectAs("subscriber"), connectAs("connector")
+
+	js, err := jetstream.New(subscriber)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events jetstream.Consumer
+	eventually(t, "the subscriber's consumer exists", func() bool {
+		events, err = js.Consumer(t.Context(), "EVENTS", "subscriber")
+		return err == nil
+	})
+	next := func(wantType string) jetstream.Msg {
+		t.Helper()
+		msg, err := events.Next(jetstream.FetchMaxWait(10 * time.Second))
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", wantType, err)
+		}
+		if got := msg.Headers().Get("ce-type"); got != wantType {
+			t.Fatalf("got %s, want %s: %s", got, wantType, msg.Data())
+		}
+		return msg
+	}
+
+	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
+	created := next("payment.created")
+	if want := "payledger.v1.events." + s.ProjectID + ".payment." + id; created.Subject() != want {
+		t.Errorf("subject %s, want %s", created.Subject(), want)
+	}
+	stored := s.do(t, 200, "GET", "/v1/payments/"+id+"/events", "").Body
+	if !strings.Contains(string(stored), string(created.Data())) {
+		t.Errorf("the message is not the stored event:\n%s\n%s", created.Data(), stored)
+	}
+	next("payment.route_assigned")
+
+	signal := func(reference, amount string) (reply struct{ Result, Reason string }) {
+		t.Helper()
+		inbox := connector.NewInbox()
+		sub, err := connector.SubscribeSync(inbox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := nats.NewMsg("payledger.v1.signals.acme." + s.ProjectID + "." + id)
+		msg.Header.Set("Payledger-Reply", inbox)
+		msg.Data = fmt.Appendf(nil, `{"outcome":"paid","reference":%q,"amount":%q,"currency":"RUB","started_at":%q}`,
+			reference, amount, time.Now().UTC().Format(time.RFC3339))
+		if err := connector.PublishMsg(msg); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := sub.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(answer.Data, &reply); err != nil {
+			t.Fatalf("%s: %v", answer.Data, err)
+		}
+		return reply
+	}
+	if r := signal("prv-1", "1500.00"); r.Result != "applied" {
+		t.Errorf("first signal: %+v", r)
+	}
+	if got := s.do(t, 200, "GET", "/v1/payments/"+id, "").text(t, "status"); got != "paid" {
+		t.Errorf("after the reply the payment is %s", got)
+	}
+	if r := signal("prv-1", "1500.00"); r.Result != "unchanged" {
+		t.Errorf("the same signal again: %+v", r)
+	}
+	if r := signal("prv-2", "1500.00"); r.Result != "late_funds" || r.Reason != "paid_twice" {
+		t.Errorf("another reference: %+v", r)
+	}
+	next("payment.paid")
+	next("payment.late_funds")
+
+	// Neither may do the other's part.
+	if _, err := js.Publish(t.Context(), "payledger.v1.signals.acme.x.y", nil); err == nil {
+		t.Error("the subscriber can publish signals")
+	}
+	if sub, err := connector.SubscribeSync("payledger.v1.events.>"); err == nil {
+		s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`)
+		if msg, err := sub.NextMsg(300 * time.Millisecond); err == nil {
+			t.Errorf("the connector reads events: %s", msg.Data)
+		}
+	}
+
+	// No rule takes this amount.
+	refused := s.do(t, 201, "POST", "/v1/payments", `{"amount":"5000.01"}`).text(t, "id")
+	eventually(t, "a payment without a route fails", func() bool {
+		return s.do(t, 200, "GET", "/v1/payments/"+refused, "").text(t, "status") == "failed"
+	})
+}
+
+// TestExternalNATS runs the ledger on a NATS server of its own process, takes
+// that away for a while, and refuses a second log on it.
+func TestExternalNATS(t *testing.T) {
+	t.Parallel()
+	natsServer := buildNATSServer(t)
+	store := t.TempDir()
+	addr := freeAddress(t)
+	stopNATS := runNATSServer(t, natsServer, addr, store)
+
+	d := t.TempDir() + "/data"
+	s := start(t, "demo", "--data", d, "--nats-url", "nats://"+addr)
+	s.paid(t)
+	stopNATS()
+	for range 50 {
+		s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`)
+	}
+	runNATSServer(t, natsServer, addr, store)
+	eventually(t, "what waited is routed", func() bool {
+		list := s.do(t, 200, "GET", "/v1/payments?status=created", "").object(t)["data"].([]any)
+		return len(list) == 0
+	})
+
+	nc, err := nats.Connect("nats://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var log []string
+	out, code := payledger(t, "events", "tail", "--data", d, "--json")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	for line := range strings.Lines(out) {
+		_, event, _ := strings.Cut(strings.TrimSpace(line), `"event":`)
+		log = append(log, strings.TrimSuffix(event, "}"))
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "every event is on JetStream", func() bool {
+		info, err := stream.Info(t.Context())
+		return err == nil && info.State.LastSeq >= uint64(len(log))
+	})
+	for i, want := range log {
+		msg, err := stream.GetMsg(t.Context(), uint64(i)+1)
+		if err != nil || string(msg.Data) != want {
+			t.Fatalf("message %d: %v\n%s\nwant\n%s", i+1, err, msg.Data, want)
+		}
+	}
+
+	if out, code := payledger(t, "demo", "--listen", "127.0.0.1:0", "--nats-url", "nats://"+addr); code != exitDirectory {
+		t.Errorf("a second log on the same server: exit code %d\n%s", code, out)
+	}
+}
+
+func (s *server) newProject(t testing.TB) {
+	t.Helper()
+	out, code := payledger(t, "project", "create", "Shop", "--data", s.Data, "--json")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	created := answer{Body: []byte(out)}
+	s.ProjectID, s.APIKey = created.text(t, "project_id"), created.text(t, "api_key")
+}
+
+// buildNATSServer builds the server from the module this program is pinned
+// to.
+func buildNATSServer(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "nats-server")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+		t.Fatalf("building nats-server: %v\n%s", err, out)
+	}
+	return binary
+}
+
+func runNATSServer(t *testing.T, binary, addr, store string) (stop func()) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-js", "-sd", store, "-a", host, "-p", port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		cmd.Process.Kill() //nolint:errcheck // it may be gone already
+		cmd.Wait()         //nolint:errcheck // killed
+	}
+	t.Cleanup(stop)
+	eventually(t, "nats-server takes connections", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return stop
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
