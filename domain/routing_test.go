@@ -62,6 +62,19 @@ func TestARuleWithoutACurrencyTakesEvery(t *testing.T) {
 	}
 }
 
+func TestSandboxTakesEveryPayment(t *testing.T) {
+	t.Parallel()
+	table := domain.SandboxTable()
+	if err := table.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, a := range []domain.Amount{domain.MinAmount, domain.MaxAmount} {
+		if got, ok := table.Choose(a, "EUR", 3); !ok || got != "sandbox" {
+			t.Errorf("Choose(%s EUR) = %q, %t", a, got, ok)
+		}
+	}
+}
+
 func TestNothingToChooseFrom(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]domain.RoutingTable{

@@ -1,0 +1,252 @@
+package domain_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+)
+
+func registered() []domain.Event {
+	return []domain.Event{domain.ProjectRegistered{Name: "Чайная лавка", Settings: domain.DefaultSettings()}}
+}
+
+func keyIssued(keyID, secret string) domain.KeyIssued {
+	return domain.KeyIssued{KeyID: keyID, Hash: domain.HashKey(secret), Scopes: domain.AllScopes()}
+}
+
+func foldProject(events []domain.Event) domain.Project {
+	p := domain.Project{ID: "prj_1"}
+	for _, e := range events {
+		p = p.Evolve(e)
+	}
+	return p
+}
+
+func TestDecideProject(t *testing.T) {
+	t.Parallel()
+	settings := func(change func(*domain.Settings)) domain.Settings {
+		s := domain.DefaultSettings()
+		change(&s)
+		return s
+	}
+	register := func(name string, s domain.Settings) domain.RegisterProject {
+		return domain.RegisterProject{Name: name, Settings: s}
+	}
+	defaults := domain.DefaultSettings()
+	two := append(registered(), keyIssued("key_1", "a"), keyIssued("key_2", "b"))
+	oneRevoked := append(slices.Clone(two), domain.KeyRevoked{KeyID: "key_1"})
+	disabled := append(registered(), domain.ProjectDisabled{})
+	notFound := &domain.Refusal{Code: domain.ProjectNotFound}
+	field := func(name string, code domain.Code) domain.FieldErrors {
+		return domain.FieldErrors{{Field: name, Code: code}}
+	}
+	lifetime := func(seconds int) domain.RegisterProject {
+		return register("Лавка", settings(func(s *domain.Settings) { s.LifetimeSeconds = seconds }))
+	}
+	most := func(a domain.Amount) domain.RegisterProject {
+		return register("Лавка", settings(func(s *domain.Settings) { s.MaxAmount = a }))
+	}
+	wrongMost := domain.FieldErrors{{
+		Field: "max_amount", Code: domain.InvalidValue, Min: domain.MinAmount, Max: domain.MaxAmount,
+	}}
+
+	for _, tt := range []struct {
+		name    string
+		given   []domain.Event
+		when    domain.ProjectCommand
+		want    domain.Event
+		wantErr error
+	}{
+		{
+			name: "register", when: register("Лавка", defaults),
+			want: domain.ProjectRegistered{Name: "Лавка", Settings: defaults},
+		},
+		{
+			name: "register twice", given: registered(), when: register("Лавка", defaults),
+			wantErr: &domain.Refusal{Code: domain.InternalError},
+		},
+		{name: "no name", when: register("", defaults), wantErr: field("name", domain.Required)},
+		{name: "blank name", when: register(" \u00a0\t", defaults), wantErr: field("name", domain.Required)},
+		{name: "line in the name", when: register("a\nb", defaults), wantErr: field("name", domain.ControlCharacter)},
+		{name: "name not UTF-8", when: register("a\xff", defaults), wantErr: field("name", domain.InvalidValue)},
+		{
+			name: "longest name", when: register(strings.Repeat("ж", 128), defaults),
+			want: domain.ProjectRegistered{Name: strings.Repeat("ж", 128), Settings: defaults},
+		},
+		{
+			name: "long name", when: register(strings.Repeat("ж", 129), defaults),
+			wantErr: domain.FieldErrors{{Field: "name", Code: domain.TooLong, Limit: 128, Got: 129}},
+		},
+		{
+			name: "no currency", when: register("Лавка", settings(func(s *domain.Settings) { s.Currencies = nil })),
+			wantErr: field("currencies", domain.Required),
+		},
+		{
+			name: "currency without minor digits",
+			when: register("Лавка", settings(func(s *domain.Settings) {
+				s.Currencies = []domain.Currency{"RUB", "JPY", "BHD"}
+			})),
+			wantErr: field("currencies", domain.CurrencyNotSupported),
+		},
+		{name: "maximum of nothing", when: most(0), wantErr: wrongMost},
+		{name: "maximum above the greatest", when: most(domain.MaxAmount + 1), wantErr: wrongMost},
+		{
+			name: "least maximum", when: most(domain.MinAmount),
+			want: domain.ProjectRegistered{Name: "Лавка", Settings: most(domain.MinAmount).Settings},
+		},
+		{name: "too short a lifetime", when: lifetime(299), wantErr: field("lifetime_seconds", domain.InvalidValue)},
+		{
+			name: "shortest lifetime", when: lifetime(300),
+			want: domain.ProjectRegistered{Name: "Лавка", Settings: lifetime(300).Settings},
+		},
+		{
+			name: "longest lifetime", when: lifetime(90 * 86400),
+			want: domain.ProjectRegistered{Name: "Лавка", Settings: lifetime(90 * 86400).Settings},
+		},
+		{name: "too long a lifetime", when: lifetime(90*86400 + 1), wantErr: field("lifetime_seconds", domain.InvalidValue)},
+		{
+			name: "a lifetime that overflows into the range", when: lifetime(int(math.MaxUint64/uint64(time.Second)) + 301),
+			wantErr: field("lifetime_seconds", domain.InvalidValue),
+		},
+		{
+			name: "all that is wrong, at once", when: register("", domain.Settings{}),
+			wantErr: domain.FieldErrors{
+				{Field: "currencies", Code: domain.Required},
+				wrongMost[0],
+				{Field: "lifetime_seconds", Code: domain.InvalidValue},
+				{Field: "name", Code: domain.Required},
+			},
+		},
+
+		{name: "change nothing", when: domain.ChangeProject{Name: "Лавка", Settings: defaults}, wantErr: notFound},
+		{
+			name: "change", given: registered(), when: domain.ChangeProject{Name: "Лавка", Settings: most(7).Settings},
+			want: domain.ProjectChanged{Name: "Лавка", Settings: most(7).Settings},
+		},
+		{
+			name: "change to no name", given: registered(), when: domain.ChangeProject{Settings: defaults},
+			wantErr: field("name", domain.Required),
+		},
+
+		{name: "disable nothing", when: domain.DisableProject{}, wantErr: notFound},
+		{name: "disable", given: registered(), when: domain.DisableProject{}, want: domain.ProjectDisabled{}},
+		{name: "disable again", given: disabled, when: domain.DisableProject{}},
+
+		{name: "key for nothing", when: domain.IssueKey(keyIssued("key_1", "a")), wantErr: notFound},
+		{
+			name: "key", given: registered(), when: domain.IssueKey(keyIssued("key_1", "a")),
+			want: keyIssued("key_1", "a"),
+		},
+		{
+			name: "key id that is taken", given: oneRevoked, when: domain.IssueKey(keyIssued("key_1", "c")),
+			wantErr: &domain.Refusal{Code: domain.InternalError},
+		},
+		{
+			name: "key without scopes", given: registered(), when: domain.IssueKey{KeyID: "key_1"},
+			wantErr: field("scopes", domain.Required),
+		},
+		{
+			name: "unheard-of scope", given: registered(),
+			when:    domain.IssueKey{KeyID: "key_1", Scopes: []domain.Scope{domain.Read, "root"}},
+			wantErr: field("scopes", domain.InvalidValue),
+		},
+
+		{name: "revoke of nothing", when: domain.RevokeKey{KeyID: "key_1"}, wantErr: notFound},
+		{
+			name: "revoke an unknown key", given: two, when: domain.RevokeKey{KeyID: "key_9"},
+			wantErr: &domain.Refusal{Code: domain.KeyNotFound},
+		},
+		{name: "revoke", given: two, when: domain.RevokeKey{KeyID: "key_2"}, want: domain.KeyRevoked{KeyID: "key_2"}},
+		{name: "revoke again", given: oneRevoked, when: domain.RevokeKey{KeyID: "key_1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := foldProject(tt.given).Decide(tt.when)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("event (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.wantErr, err); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEvolveProject(t *testing.T) {
+	t.Parallel()
+	changed := domain.DefaultSettings()
+	changed.MaxAmount = 7
+	got := foldProject(append(registered(),
+		keyIssued("key_1", "a"), keyIssued("key_2", "b"), domain.KeyRevoked{KeyID: "key_1"},
+		domain.ProjectChanged{Name: "Лавка", Settings: changed}, domain.ProjectDisabled{}, paymentCreated(),
+	))
+	want := domain.Project{
+		ID: "prj_1", Name: "Лавка", Settings: changed, Disabled: true,
+		Keys: []domain.Key{
+			{ID: "key_1", Hash: domain.HashKey("a"), Scopes: domain.AllScopes(), Revoked: true},
+			{ID: "key_2", Hash: domain.HashKey("b"), Scopes: domain.AllScopes()},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	reader := keyIssued("key_3", "c")
+	reader.Scopes = []domain.Scope{domain.Read}
+	p := foldProject(append(registered(),
+		keyIssued("key_1", "a"), keyIssued("key_2", "b"), reader, domain.KeyRevoked{KeyID: "key_1"}))
+	for secret, want := range map[string]string{"a": "", "b": "key_2", "c": "key_3", "": "", "B": ""} {
+		k, ok := p.Authenticate(domain.HashKey(secret))
+		if k.ID != want || ok != (want != "") {
+			t.Errorf("the secret %q is that of %q, %t, want %q", secret, k.ID, ok, want)
+		}
+	}
+	k, _ := p.Authenticate(domain.HashKey("c"))
+	if !k.Has(domain.Read) || k.Has(domain.PaymentsWrite) {
+		t.Errorf("the reading key has scopes %q", k.Scopes)
+	}
+	if k, ok := (domain.Project{}).Authenticate(domain.Digest{}); ok {
+		t.Errorf("a project without keys let in %+v", k)
+	}
+}
+
+// TestEvolveLeavesItsProjectAlone evolves one project in two ways and
+// compares with projects folded apart.
+func TestEvolveLeavesItsProjectAlone(t *testing.T) {
+	t.Parallel()
+	event := rapid.Custom(func(t *rapid.T) domain.Event {
+		key := rapid.SampledFrom([]string{"key_1", "key_2", "key_3"}).Draw(t, "key")
+		return rapid.SampledFrom([]domain.Event{
+			registered()[0],
+			domain.ProjectChanged{Name: key, Settings: domain.DefaultSettings()},
+			domain.ProjectDisabled{},
+			keyIssued(key, key),
+			domain.KeyRevoked{KeyID: key},
+		}).Draw(t, "event")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		past := rapid.SliceOfN(event, 0, 10).Draw(t, "past")
+		a, b := event.Draw(t, "a"), event.Draw(t, "b")
+		p, twin := foldProject(past), foldProject(past)
+		left, right := p.Evolve(a), p.Evolve(b)
+		for name, pair := range map[string][2]domain.Project{
+			"start":  {p, twin},
+			"first":  {left, foldProject(append(slices.Clone(past), a))},
+			"second": {right, foldProject(append(slices.Clone(past), b))},
+		} {
+			if diff := cmp.Diff(pair[1], pair[0]); diff != "" {
+				t.Fatalf("%s (-apart +together):\n%s", name, diff)
+			}
+		}
+	})
+}

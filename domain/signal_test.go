@@ -1,0 +1,245 @@
+package domain_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+)
+
+func signalled(s domain.Signal) domain.ApplySignal { return domain.ApplySignal{Signal: s} }
+
+func refusedFor(reason string, s domain.Signal) domain.Event {
+	return domain.PaymentSignalRefused{Reason: reason, Signal: s}
+}
+
+func lateFor(reason string, s domain.Signal) domain.Event {
+	return domain.PaymentLateFunds{Reason: reason, Signal: s}
+}
+
+// TestEveryOutcomeInEveryStatus is the whole of what a well-formed signal can
+// do, first by status, then by outcome.
+func TestEveryOutcomeInEveryStatus(t *testing.T) {
+	t.Parallel()
+	pays, fails, expires := word("paid", "X"), word("failed", "X"), word("expired", "X")
+	succeeds, sinks := refundWord("succeeded", "X", id(2)), refundWord("failed", "X", id(2))
+	notFound := &domain.Refusal{Code: domain.PaymentNotFound}
+	tooEarly := &domain.TooEarlyError{}
+	const final, unknown = domain.ReasonFinalStatus, domain.ReasonUnknownRefund
+
+	var table []decision
+	given := func(name string, past []domain.Event, byOutcome map[domain.Outcome]decision, refund map[domain.Outcome]decision) {
+		for _, s := range []domain.Signal{pays, fails, expires, succeeds, sinks} {
+			rows, kind := byOutcome, "payment"
+			if s.RefundID != nil {
+				rows, kind = refund, "refund"
+			}
+			row, ok := rows[s.Outcome]
+			if !ok {
+				t.Fatalf("no row for %s %s in %s", kind, s.Outcome, name)
+			}
+			row.name, row.given, row.when = name+", "+kind+" "+string(s.Outcome), past, signalled(s)
+			table = append(table, row)
+		}
+	}
+	type rows = map[domain.Outcome]decision
+	all := func(err error) rows {
+		return rows{"paid": {wantErr: err}, "failed": {wantErr: err}, "expired": {wantErr: err}, "succeeded": {wantErr: err}}
+	}
+	noRefund := rows{"succeeded": {want: refusedFor(unknown, succeeds)}, "failed": {want: refusedFor(unknown, sinks)}}
+	oldRefund := rows{"succeeded": {want: refusedFor(final, succeeds)}, "failed": {want: refusedFor(final, sinks)}}
+	stays := func(reason string) rows {
+		return rows{
+			"paid": {want: lateFor(reason, pays)}, "failed": {want: refusedFor(final, fails)},
+			"expired": {want: refusedFor(final, expires)},
+		}
+	}
+	given("missing", missing(), all(notFound), all(notFound))
+	given("created", created(), all(tooEarly), all(tooEarly))
+	given("awaiting", awaiting(), rows{
+		"paid":    {want: domain.PaymentPaid{Signal: pays}},
+		"failed":  {want: domain.PaymentFailed{Reason: domain.ReasonProvider, Signal: &fails}},
+		"expired": {want: domain.PaymentExpired{Reason: domain.ReasonProvider, Signal: &expires}},
+	}, noRefund)
+	given("paid", paid(), stays(domain.ReasonPaidTwice), noRefund)
+	given("expired", expired(), stays(domain.ReasonAfterExpired), noRefund)
+	given("failed", failed(), stays(domain.ReasonAfterFailed), noRefund)
+	given("refund pending", refunding(), stays(domain.ReasonPaidTwice), rows{
+		"succeeded": {want: domain.RefundSucceededEvent{RefundID: id(2), Signal: succeeds}},
+		"failed":    {want: domain.RefundFailedEvent{RefundID: id(2), Signal: sinks}},
+	})
+	given("refund succeeded", refunded(), stays(domain.ReasonPaidTwice), oldRefund)
+	given("refund failed", unrefunded(), stays(domain.ReasonPaidTwice), oldRefund)
+	given("no route was found", unroutable(), rows{
+		"paid":    {want: refusedFor(domain.ReasonWrongRoute, pays)},
+		"failed":  {want: refusedFor(domain.ReasonWrongRoute, fails)},
+		"expired": {want: refusedFor(domain.ReasonWrongRoute, expires)},
+	}, rows{
+		"succeeded": {want: refusedFor(domain.ReasonWrongRoute, succeeds)},
+		"failed":    {want: refusedFor(domain.ReasonWrongRoute, sinks)},
+	})
+	runDecisions(t, table)
+}
+
+func TestSignalsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	otherRoute := func(s *domain.Signal) { s.Route = "bank" }
+	otherAmount := func(s *domain.Signal) { s.Amount-- }
+	otherCurrency := func(s *domain.Signal) { s.Currency = "EUR" }
+	pays := word("paid", "X")
+	row := func(name string, past []domain.Event, s domain.Signal, want func(string, domain.Signal) domain.Event, reason string) decision {
+		return decision{name: name, given: past, when: signalled(s), want: want(reason, s)}
+	}
+	started := func(at domain.Instant) domain.Signal {
+		return with(pays, func(s *domain.Signal) { s.StartedAt = at })
+	}
+	runDecisions(t, []decision{
+		row("another route pays", awaiting(), with(pays, otherRoute), refusedFor, domain.ReasonWrongRoute),
+		row("another route fails", awaiting(), with(word("failed", "X"), otherRoute), refusedFor, domain.ReasonWrongRoute),
+		row("another route after the end", paid(), with(pays, otherRoute), refusedFor, domain.ReasonWrongRoute),
+		row("another route under a known reference", paid(), with(word("paid", "P"), otherRoute), refusedFor, domain.ReasonWrongRoute),
+		row("another route refunds", refunding(), with(refundWord("succeeded", "X", id(2)), otherRoute), refusedFor, domain.ReasonWrongRoute),
+
+		row("less money", awaiting(), with(pays, otherAmount), lateFor, domain.ReasonWrongAmount),
+		row("other money", awaiting(), with(pays, otherCurrency), lateFor, domain.ReasonWrongAmount),
+		row("less money after expiry", expired(), with(pays, otherAmount), lateFor, domain.ReasonWrongAmount),
+		row("less money that started late", awaiting(), with(started(graceEnd), otherAmount), lateFor, domain.ReasonWrongAmount),
+		row("failure of another sum", awaiting(), with(word("failed", "X"), otherAmount), refusedFor, domain.ReasonWrongAmount),
+		row("expiry of another sum", awaiting(), with(word("expired", "X"), otherCurrency), refusedFor, domain.ReasonWrongAmount),
+		row("refund of less", refunding(), with(refundWord("succeeded", "X", id(2)), otherAmount), refusedFor, domain.ReasonWrongAmount),
+		row("refund of other money", refunding(), with(refundWord("failed", "X", id(2)), otherCurrency), refusedFor, domain.ReasonWrongAmount),
+		row("refund that nobody asked for", refunding(), refundWord("succeeded", "X", id(9)), refusedFor, domain.ReasonUnknownRefund),
+
+		{name: "begun 1 ms in time", given: awaiting(), when: signalled(started(expiresAt - 1)), want: domain.PaymentPaid{Signal: started(expiresAt - 1)}},
+		{name: "begun just in time", given: awaiting(), when: signalled(started(expiresAt)), want: domain.PaymentPaid{Signal: started(expiresAt)}},
+		row("begun 1 ms late", awaiting(), started(expiresAt+1), lateFor, domain.ReasonStartedLate),
+		row("begun in time, come after expiry", expired(), started(createdAt), lateFor, domain.ReasonAfterExpired),
+
+		row("unheard-of outcome", awaiting(), word("succeeded", "X"), refusedFor, domain.ReasonFinalStatus),
+		row("unheard-of outcome of a refund", refunding(), refundWord("paid", "X", id(2)), refusedFor, domain.ReasonFinalStatus),
+	})
+}
+
+// TestReferences: one reference and one outcome are one signal, however often
+// they come.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	less := func(s *domain.Signal) { s.Amount-- }
+	later := func(s *domain.Signal) { s.StartedAt++ }
+	otherRoute := func(s *domain.Signal) { s.Route = "bank" }
+	late := with(word("paid", "L"), less)
+	strange := with(word("paid", "S"), otherRoute)
+	past := append(awaiting(), domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: late},
+		domain.PaymentSignalRefused{Reason: domain.ReasonWrongRoute, Signal: strange})
+	conflict := func(name string, past []domain.Event, s domain.Signal) decision {
+		return decision{name: name, given: past, when: signalled(s), want: refusedFor(domain.ReasonReferenceConflict, s)}
+	}
+	runDecisions(t, []decision{
+		{name: "paid again", given: paid(), when: signalled(word("paid", "P"))},
+		{name: "paid again, with another start", given: paid(), when: signalled(with(word("paid", "P"), later))},
+		{name: "failed again", given: failed(), when: signalled(word("failed", "F"))},
+		{name: "late funds again", given: past, when: signalled(late)},
+		{name: "refused again", given: past, when: signalled(strange)},
+		{name: "refund settled again", given: refunded(), when: signalled(refundWord("succeeded", "R", id(2)))},
+		{name: "refund failed again", given: unrefunded(), when: signalled(refundWord("failed", "R", id(2)))},
+
+		conflict("paid again with less", paid(), with(word("paid", "P"), less)),
+		conflict("late funds, then the right sum under their reference", past, word("paid", "L")),
+		conflict("refund settled again with less", refunded(), with(refundWord("succeeded", "R", id(2)), less)),
+
+		{
+			name: "the reference of a refused route does not bind the right one", given: past,
+			when: signalled(word("paid", "S")), want: domain.PaymentPaid{Signal: word("paid", "S")},
+		},
+		{
+			name: "a failure's reference pays", given: failed(), when: signalled(word("paid", "F")),
+			want: lateFor(domain.ReasonAfterFailed, word("paid", "F")),
+		},
+		{
+			name: "a payment's reference fails", given: paid(), when: signalled(word("failed", "P")),
+			want: refusedFor(domain.ReasonFinalStatus, word("failed", "P")),
+		},
+		{
+			name: "a payment's reference refunds", given: refunding(), when: signalled(refundWord("succeeded", "P", id(2))),
+			want: domain.RefundSucceededEvent{RefundID: id(2), Signal: refundWord("succeeded", "P", id(2))},
+		},
+		{
+			name: "the failed refund's reference on the second refund", given: append(unrefunded(), refundCreated(3)),
+			when: signalled(refundWord("failed", "R", id(3))),
+			want: domain.RefundFailedEvent{RefundID: id(3), Signal: refundWord("failed", "R", id(3))},
+		},
+	})
+}
+
+func TestValidateSignal(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signal domain.Signal
+		want   domain.FieldErrors
+	}{
+		"paid":             {signal: word("paid", "X")},
+		"failed":           {signal: word("failed", "X")},
+		"expired":          {signal: word("expired", "X")},
+		"refund succeeded": {signal: refundWord("succeeded", "X", id(2))},
+		"refund failed":    {signal: refundWord("failed", "X", id(2))},
+		"longest reference": {
+			signal: word("paid", strings.Repeat("x", domain.MaxReference)),
+		},
+		"failed without a start": {
+			signal: with(word("failed", "X"), func(s *domain.Signal) { s.StartedAt = 0 }),
+		},
+		"paid without a start": {
+			signal: with(word("paid", "X"), func(s *domain.Signal) { s.StartedAt = 0 }),
+			want:   domain.FieldErrors{{Field: "started_at", Code: domain.Required}},
+		},
+		"no route": {
+			signal: with(word("paid", "X"), func(s *domain.Signal) { s.Route = "" }),
+			want:   domain.FieldErrors{{Field: "route", Code: domain.InvalidValue}},
+		},
+		"payment succeeded": {
+			signal: word("succeeded", "X"), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
+		"refund paid": {
+			signal: refundWord("paid", "X", id(2)), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
+		"refund expired": {
+			signal: refundWord("expired", "X", id(2)), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
+		"upper case": {
+			signal: word("PAID", "X"), want: domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue}},
+		},
+		"long reference": {
+			signal: word("paid", strings.Repeat("x", domain.MaxReference+1)),
+			want:   domain.FieldErrors{{Field: "reference", Code: domain.TooLong, Limit: 128, Got: 129}},
+		},
+		"control character": {
+			signal: word("paid", "a\x00"), want: domain.FieldErrors{{Field: "reference", Code: domain.ControlCharacter}},
+		},
+		"too much": {
+			signal: with(word("paid", "X"), func(s *domain.Signal) { s.Amount = domain.MaxAmount + 1 }),
+			want:   domain.FieldErrors{{Field: "amount", Code: domain.Required}},
+		},
+		"nothing": {
+			want: domain.FieldErrors{
+				{Field: "route", Code: domain.InvalidValue},
+				{Field: "outcome", Code: domain.Required},
+				{Field: "reference", Code: domain.Required},
+				{Field: "amount", Code: domain.Required},
+				{Field: "currency", Code: domain.Required},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var want error
+			if tt.want != nil {
+				want = tt.want
+			}
+			if diff := cmp.Diff(want, tt.signal.Validate()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
