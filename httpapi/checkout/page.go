@@ -77,6 +77,7 @@ type view struct {
 	Token    string
 	State    state
 	Text     stateText
+	Status   domain.PaymentStatus
 	Final    bool
 	Merchant string
 	Amount   string
@@ -153,7 +154,7 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	s := stateOf(p, now)
 	page := view{
 		locale: v.locale, Root: root(v.request), Switch: true, Others: h.others(v.locale), Here: v.here(), Token: v.token,
-		State: s, Text: v.locale.States[s], Final: s.final(),
+		State: s, Status: p.Status, Text: v.locale.States[s], Final: s.final(),
 		Merchant: project.Name, Amount: v.locale.amount(p.Amount, p.Currency), Sandbox: h.Sandbox != nil,
 		ClosesAt: p.ExpiresAt, Deadline: v.locale.moment(p.ExpiresAt),
 	}

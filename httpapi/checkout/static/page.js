@@ -51,7 +51,7 @@
     const now = payment(), then = next.getElementById("payment");
     const hadFocus = now.contains(document.activeElement);
     now.querySelector(".card").replaceWith(then.querySelector(".card"));
-    for (const name of ["state", "final"]) now.dataset[name] = then.dataset[name];
+    for (const name of ["state", "status", "final"]) now.dataset[name] = then.dataset[name];
     document.title = next.title;
     dress();
     const heading = now.querySelector("h1");
@@ -67,7 +67,7 @@
     looking = true;
     clearTimeout(timer);
     try {
-      const answer = await fetch(payment().dataset.status, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+      const answer = await fetch(payment().dataset.live, {cache: "no-store", signal: AbortSignal.timeout(10000)});
       if (!answer.ok) throw new Error(String(answer.status));
       const status = await answer.json();
       if (wait) say("");

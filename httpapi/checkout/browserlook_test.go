@@ -1,0 +1,193 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"payledger/domain"
+)
+
+func testKeyboard(t *testing.T, browser context.Context) {
+	b := openTab(t, browser, true)
+	id := b.world.create(domain.AwaitingPayment)
+	b.visit(id, "")
+	const focus = `document.activeElement.value || document.activeElement.hreflang || document.activeElement.tagName`
+	var order []string
+	for range 3 {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		order = append(order, eval[string](b, focus))
+		outline := eval[string](b, `getComputedStyle(document.activeElement).outlineStyle + getComputedStyle(document.activeElement).outlineWidth`)
+		if outline != "solid3px" {
+			t.Errorf("the focus on %s is drawn as %s", order[len(order)-1], outline)
+		}
+	}
+	if got := strings.Join(order, " "); got != "pay decline ru" {
+		t.Fatalf("the focus goes through %s", got)
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.do(chromedp.WaitReady(chromedp.CSS(`html[lang="ru"]`)), b.shows(open), chromedp.KeyEvent(kb.Tab))
+	b.do(chromedp.KeyEvent(" "), b.shows(paid))
+	if got := b.last(id); got != domain.TypePaymentPaid {
+		t.Errorf("the last event is %s", got)
+	}
+}
+
+// Pressing twice sends one form.
+func testDoublePress(t *testing.T, browser context.Context) {
+	b := openTab(t, browser, true)
+	id := b.world.create(domain.AwaitingPayment)
+	b.visit(id, "")
+	b.do(chromedp.DoubleClick(payButton), b.shows(paid))
+	if n := len(b.world.events(id)); n != 3 {
+		t.Errorf("events %v", b.world.events(id))
+	}
+}
+
+// Going back after paying shows the result, not the form.
+func testBack(t *testing.T, browser context.Context) {
+	b := openTab(t, browser, true)
+	id, other := b.world.create(domain.AwaitingPayment), b.world.create(domain.Paid)
+	b.visit(id, "")
+	b.visit(other, "")
+	b.world.provider(id, domain.OutcomePaid)
+	eval[chromedp.Void](b, `history.back()`)
+	// The page may come back from memory as it was left, with the form, and
+	// without a load event; it must look at the payment at once.
+	for eval[string](b, `location.pathname + document.querySelector("main")?.dataset.state`) != b.world.path(id)+string(paid) {
+		if b.ctx.Err() != nil {
+			t.Fatal(b.html())
+		}
+	}
+	if n := eval[int](b, `document.forms.length`); n != 0 {
+		t.Error("the form is back")
+	}
+}
+
+// On plain http to an address a browser tells no Sec-Fetch-Site and, asked for
+// no referrer, names the form's origin "null".
+func testPlainHTTP(t *testing.T, browser context.Context) {
+	address := ownAddress()
+	if address == "" {
+		t.Skip("this machine has no address but loopback")
+	}
+	b := openTab(t, browser, true)
+	listener, err := net.Listen("tcp4", address+":0")
+	if err != nil {
+		t.Skipf("cannot listen on %s: %v", address, err)
+	}
+	server := httptest.NewUnstartedServer(b.server.Config.Handler)
+	_ = server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	b.server = server
+	id := b.world.create(domain.AwaitingPayment)
+	b.visit(id, "")
+	if eval[bool](b, `window.isSecureContext`) {
+		t.Skip("the browser takes this address for secure")
+	}
+	b.do(chromedp.Click(payButton), b.shows(paid))
+	b.forgive("The Cross-Origin-Opener-Policy header has been ignored")
+}
+
+// testEveryPage looks at all there is to see, in both languages, narrow and
+// wide, light and dark, with names and amounts of every length.
+func testEveryPage(t *testing.T, browser context.Context) {
+	b := openTab(t, browser, true)
+	axe := loadAxe(t)
+	links := make(map[string]string)
+	for s, arrange := range situations() {
+		if s != closed { // it moves the clock that all share
+			links[string(s)] = b.server.URL + b.world.path(arrange(b.world))
+		}
+	}
+	links["unknown"] = b.server.URL + "/p/x"
+	awaiting := httptest.NewServer(b.world.handler(false))
+	t.Cleanup(awaiting.Close)
+	links["awaiting"] = awaiting.URL + b.world.path(b.world.create(domain.AwaitingPayment))
+	large := b.world.ids.Next()
+	b.world.do(large, domain.CreatePayment{
+		At: domain.IDTime(large), Amount: domain.MaxAmount, Currency: domain.DefaultCurrency, Settings: domain.DefaultSettings(),
+		Link: domain.Link{Base: "https://pay.example.com", KeyVersion: 2, Render: 1},
+	})
+	b.world.route(large)
+	links["large"] = b.server.URL + b.world.path(large)
+	look := func(name, link string) {
+		for _, lang := range []string{"ru", "en"} {
+			for _, width := range []int64{320, 1280} {
+				for _, dark := range []bool{false, true} {
+					full := fmt.Sprintf("%s %s %d", name, lang, width)
+					if dark {
+						full += " dark"
+					}
+					b.do(chromedp.EmulateViewport(width, 640+width/8))
+					b.dark(dark)
+					b.do(chromedp.Navigate(link+"?lang="+lang), b.shows(""))
+					if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+						t.Errorf("%s: the page is %d wide", full, got)
+					}
+					b.picture(full)
+					axe(b, full)
+				}
+			}
+		}
+	}
+	for name, link := range links {
+		look(name, link)
+	}
+	for name, merchant := range map[string]string{
+		"long word":  strings.Repeat("W", domain.MaxProjectName),
+		"long words": strings.Repeat("Торговый дом ", 10)[:domain.MaxProjectName],
+		"other way":  "חנות התה \u202e(Tea)",
+	} {
+		b.world.project(domain.ChangeProject{Name: strings.ToValidUTF8(merchant, ""), Settings: domain.DefaultSettings()})
+		look(name, links["large"])
+		look(name+" paid", links["paid"])
+	}
+	b.world.pass(60 * 60 * 1e9)
+	look("closed", links["open"])
+	b.forgive("404 (Not Found)")
+}
+
+// loadAxe answers a check of the present page with axe-core, whose file
+// PAYLEDGER_AXE names; without it only that check is left out.
+func loadAxe(t *testing.T) func(b *tab, page string) {
+	path := os.Getenv("PAYLEDGER_AXE")
+	if path == "" {
+		t.Log("accessibility is not checked: set PAYLEDGER_AXE to axe.min.js of the npm package axe-core")
+		return func(*tab, string) {}
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("PAYLEDGER_AXE: %v", err)
+	}
+	return func(b *tab, page string) {
+		b.t.Helper()
+		b.do(chromedp.Evaluate[chromedp.Void](string(source)))
+		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
+			`axe.run().then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, on: v.nodes.map((n) => n.html + ": " + n.failureSummary)}))))`,
+			chromedp.EvalAwaitPromise))
+		if err != nil {
+			b.t.Fatalf("%s: axe: %v", page, err)
+		}
+		var violations []struct {
+			ID, Help string
+			On       []string
+		}
+		if err := json.Unmarshal([]byte(found), &violations); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, v := range violations {
+			b.t.Errorf("%s: %s: %s: %s", page, v.ID, v.Help, strings.Join(v.On, "\n"))
+		}
+	}
+}
