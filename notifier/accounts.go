@@ -34,6 +34,15 @@ const (
 	subscriberAck  = "$JS.ACK." + EventsStream + "." + SubscriberConsumer + ".>"
 )
 
+// An account that is told nothing about JetStream gets the whole of its API
+// from the server, answering that JetStream is not enabled, beside what it
+// imports. With an import in the place of the first API subject it does not;
+// nobody answers there.
+const (
+	infoAPI    = "$JS.API.INFO"
+	infoNobody = "payledger.v1.nobody"
+)
+
 // accounts writes the accounts, users and permissions in the server's
 // configuration language. Without outsiders the ledger's account stands
 // alone.
@@ -49,7 +58,9 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 		export("service", subscriberAck, accountSubscribers, ""),
 		export("service", signalsSubjects, accountConnectors, ""),
 		export("stream", inboxConnector+".>", accountConnectors, ""),
+		export("service", infoNobody, accountSubscribers+", "+accountConnectors, ""),
 	}
+	noAPI := fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountLedger, infoNobody, infoAPI)
 	subscribers := account{
 		name: accountSubscribers, user: outsiders.Subscriber,
 		imports: []string{
@@ -57,6 +68,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 			imported("service", subscriberInfo),
 			imported("service", subscriberNext),
 			imported("service", subscriberAck),
+			noAPI,
 		},
 		publish:   []string{subscriberInfo, subscriberNext, subscriberAck},
 		subscribe: []string{paymentSubjects, inboxSubscriber + ".>"},
@@ -66,6 +78,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 		imports: []string{
 			imported("service", signalsSubjects),
 			imported("stream", inboxConnector+".>"),
+			noAPI,
 		},
 		publish:   []string{signalsSubjects},
 		subscribe: []string{inboxConnector + ".>"},

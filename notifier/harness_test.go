@@ -288,7 +288,7 @@ func eventually(tb testing.TB, what string, holds func() bool) {
 // against its record.
 func sameAsLog(tb testing.TB, js jetstream.JetStream, b *book) {
 	tb.Helper()
-	want := b.records(tb)
+	var want []eventstore.Stored
 	var stream jetstream.Stream
 	eventually(tb, "the copy is complete", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -297,6 +297,7 @@ func sameAsLog(tb testing.TB, js jetstream.JetStream, b *book) {
 		if stream, err = js.Stream(ctx, EventsStream); err != nil {
 			return false
 		}
+		want = b.records(tb)
 		return stream.CachedInfo().State.LastSeq == uint64(len(want))
 	})
 	if s := stream.CachedInfo().State; s.Msgs != uint64(len(want)) {
