@@ -108,7 +108,10 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	}
-	b.Run("payment/file", read(file))
+	cold := open(b, w.config(b.TempDir()))
+	cold.payments.lately = nil
+	b.Run("payment/file", read(cold))
+	b.Run("payment/lately", read(file))
 	b.Run("payment/memory", read(recent))
 	b.Run("project", func(b *testing.B) {
 		for range b.N {

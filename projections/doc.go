@@ -3,7 +3,7 @@
 //
 // One goroutine, Engine.Run, follows the store and folds each event into every
 // view of all.go. A view is one table of ordered keys. What was folded lately
-// stays in memory, decoded; about once a second it is written, together with
+// stays in memory, decoded (and of payments, what was used lately); about once a second it is written, together with
 // the position it stands for, in one synced bolt transaction. A crash loses at
 // most that tail of the file, and the next Open folds it again from the log.
 //

@@ -71,6 +71,7 @@ type Engine struct {
 	mu      sync.RWMutex // guards the tables in memory and what follows
 	last    checkpointAt // the last event folded
 	pending int          // entries not yet handed to a flush
+	flushes int          // that have ended
 
 	flushMu  sync.Mutex    // one flush at a time; guards what follows
 	frozen   *checkpointAt // what the frozen layers stand for, nil if there are none

@@ -79,10 +79,19 @@ func TestUnusableFileIsRebuilt(t *testing.T) {
 		}
 	}
 	for name, spoil := range map[string]func(*testing.T, *world, *Config){
-		"deleted":         func(t *testing.T, _ *world, c *Config) { t.Helper(); must(t, os.Remove(c.Path)) },
-		"empty":           write(nil),
-		"text":            write([]byte(strings.Repeat("not a file of views\n", 4000))),
-		"zeroes":          write(make([]byte, 1<<16)),
+		"deleted": func(t *testing.T, _ *world, c *Config) { t.Helper(); must(t, os.Remove(c.Path)) },
+		"empty":   write(nil),
+		"text":    write([]byte(strings.Repeat("not a file of views\n", 4000))),
+		"zeroes":  write(make([]byte, 1<<16)),
+		"cut": func(t *testing.T, _ *world, c *Config) {
+			t.Helper()
+			db, err := bolt.Open(c.Path, 0o600, nil)
+			must(t, err)
+			var size int64
+			must(t, db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil }))
+			must(t, db.Close())
+			must(t, os.Truncate(c.Path, size-1))
+		},
 		"another log":     func(_ *testing.T, w *world, c *Config) { c.LogID = w.ids.Next(); w.log = c.LogID },
 		"other views":     checkpointOf(func(c *checkpoint) { c.Views += " balances:1" }),
 		"ahead":           checkpointOf(func(c *checkpoint) { c.Position += 1000 }),

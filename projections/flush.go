@@ -42,6 +42,7 @@ func (e *Engine) flush() error {
 	for _, v := range e.all {
 		v.thaw()
 	}
+	e.flushes++
 	e.saved, e.frozen = *e.frozen, nil
 	return nil
 }

@@ -20,7 +20,9 @@ type paymentRow struct {
 type paymentsView struct{ table[*paymentRow] }
 
 func newPaymentsView() *paymentsView {
-	return &paymentsView{newTable("payments", appendJSON[paymentRow], parseJSON[paymentRow])}
+	v := &paymentsView{newTable("payments", appendJSON[paymentRow], parseJSON[paymentRow])}
+	v.lately = newClean[*paymentRow](cleanRows)
+	return v
 }
 
 func (*paymentsView) version() int { return 1 }

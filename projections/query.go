@@ -89,7 +89,7 @@ func (s *paymentSearch) full() bool { return len(s.found) == s.want }
 
 // walkFirst is how many of the newest payments are read in search of a
 // description's prefix before its index is asked.
-const walkFirst = 1000
+const walkFirst = 200
 
 func (s *paymentSearch) run(ctx context.Context) error {
 	t, prefix := &s.e.byProject.table, byProjectKey(s.project)
@@ -128,8 +128,7 @@ func (s *paymentSearch) walk(ctx context.Context, t *table[facts], prefix string
 		}
 		keys := make([]string, 0, len(found))
 		for _, f := range found {
-			// Another description's key can begin like this one's.
-			if len(f.key) == len(prefix)+idSize && s.q.allows(f.value) {
+			if s.q.allows(f.value) {
 				keys = append(keys, f.key[len(f.key)-idSize:])
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -240,6 +241,7 @@ func TestSparsePrefix(t *testing.T) {
 	w := seeded(t, 7)
 	w.project()
 	create := func(description string) {
+		w.now = w.now.Add(time.Millisecond)
 		id, event := w.ids.Pair()
 		w.command(domain.Payment{Project: "prj_0", ID: id}, domain.CreatePayment{
 			At: domain.IDTime(event), Amount: domain.Amount(1 + w.intn(3)), Currency: "RUB", Description: &description,
@@ -251,6 +253,9 @@ func TestSparsePrefix(t *testing.T) {
 		create(fmt.Sprintf("old-%d", 299-i))
 	}
 	for i := range walkFirst + 100 {
+		if i%50 == 0 { // found while the newest are walked
+			create(fmt.Sprintf("old-1-%d", i))
+		}
 		create(fmt.Sprintf("new-%d", i))
 	}
 	e := open(t, w.config(t.TempDir()))

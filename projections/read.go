@@ -12,6 +12,7 @@ func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
 		return v, ok, nil
 	}
 	tx, err := e.db.Begin(false)
+	flushes := e.flushes
 	e.mu.RUnlock()
 	if err != nil {
 		return v, false, closed(err)
@@ -21,7 +22,30 @@ func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
 		v, ok, err = t.fetch(tx, key)
 		return err
 	})
-	return v, ok, e.damaged(err)
+	if err != nil {
+		return v, false, e.damaged(err)
+	}
+	if ok {
+		remember(e, t, flushes, []string{key}, []V{v})
+	}
+	return v, ok, nil
+}
+
+// remember keeps what was read from a snapshot of the file, unless a flush has
+// ended since: the file may then hold something newer. Of a flush that has not
+// ended, what it changes still hides what is kept here.
+func remember[V any](e *Engine, t *table[V], flushes int, keys []string, values []V) {
+	if t.lately == nil {
+		return
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.flushes != flushes {
+		return
+	}
+	for i, key := range keys {
+		t.lately.set(entry[V]{key: key, value: values[i]})
+	}
 }
 
 // lookupAll finds several keys at one moment. A missing one is a damage: the
@@ -43,12 +67,15 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 		return out, nil
 	}
 	tx, err := e.db.Begin(false)
+	flushes := e.flushes
 	e.mu.RUnlock()
 	if err != nil {
 		return nil, closed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // only reads
-	return out, e.damaged(guard(func() error {
+	var readKeys []string
+	var read []V
+	err = guard(func() error {
 		for _, i := range absent {
 			v, ok, err := t.fetch(tx, keys[i])
 			if err != nil {
@@ -58,9 +85,15 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 				return &damage{"view " + t.name + " misses what other views list"}
 			}
 			out[i] = v
+			readKeys, read = append(readKeys, keys[i]), append(read, v)
 		}
 		return nil
-	}))
+	})
+	if err != nil {
+		return nil, e.damaged(err)
+	}
+	remember(e, t, flushes, readKeys, read)
+	return out, nil
 }
 
 // maxWindow is how many keys are looked at in one snapshot: long scans neither

@@ -8,7 +8,8 @@ import (
 
 // table is one view's ordered keys in three layers: what was folded since the
 // last flush, what a flush is writing, and the bucket of the file. Engine.mu
-// guards the two layers in memory; a value, once set, is never changed.
+// guards the two layers in memory; a value, once set, is never changed. Some
+// tables also keep values of the file that were used lately.
 //
 // Folds change a table through insert, put and remove, which say what is
 // there before: that way a key that comes and goes between two flushes never
@@ -20,6 +21,7 @@ type table[V any] struct {
 
 	dirty    *sorted[V]
 	flushing *sorted[V]
+	lately   *clean[V] // nil: nothing is kept
 }
 
 func newTable[V any](name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) table[V] {
@@ -62,12 +64,17 @@ func (t *table[V]) remove(key string) {
 // recall looks a key up in memory; known reports that the file need not be
 // asked.
 func (t *table[V]) recall(key string) (v V, ok, known bool) {
-	for _, layer := range [...]*sorted[V]{t.dirty, t.flushing} {
-		if e := layer.at(key); e != nil {
-			return e.value, !e.gone, true
-		}
+	e := t.dirty.at(key)
+	if e == nil {
+		e = t.flushing.at(key)
 	}
-	return v, false, false
+	if e == nil {
+		e = t.lately.at(key)
+	}
+	if e == nil {
+		return v, false, false
+	}
+	return e.value, !e.gone, true
 }
 
 // fetch looks a key up in the file.
@@ -109,7 +116,15 @@ func (t *table[V]) pending() int { return t.dirty.size }
 // file.
 func (t *table[V]) freeze() { t.flushing, t.dirty = t.dirty, new(sorted[V]) }
 
-func (t *table[V]) thaw() { t.flushing = nil }
+func (t *table[V]) thaw() {
+	if t.lately != nil {
+		_ = t.flushing.each(func(e *entry[V]) error {
+			t.lately.set(entry[V]{key: e.key, value: e.value, gone: e.gone})
+			return nil
+		})
+	}
+	t.flushing = nil
+}
 
 // write stores the frozen layer. It may be repeated.
 func (t *table[V]) write(tx *bolt.Tx) error {
