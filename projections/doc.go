@@ -3,9 +3,10 @@
 //
 // One goroutine, Engine.Run, follows the store and folds each event into every
 // view of all.go. A view is one table of ordered keys. What was folded lately
-// stays in memory, decoded (and of payments, what was used lately); about once a second it is written, together with
-// the position it stands for, in one synced bolt transaction. A crash loses at
-// most that tail of the file, and the next Open folds it again from the log.
+// stays in memory, decoded, and so do payments that were used lately. About
+// once a second what was folded is written, together with the position it
+// stands for, in one synced bolt transaction. A crash loses at most that tail
+// of the file, and the next Open folds it again from the log.
 //
 // Reads first wait until the views are at the store's last position as it was
 // when they arrived, so they are never stale. A read holds the lock only while

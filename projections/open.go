@@ -21,15 +21,15 @@ import (
 func Open(ctx context.Context, c Config) (*Engine, error) {
 	e := newEngine(c)
 	err := e.openCurrent(ctx)
-	var d *damage
-	switch {
-	case err == nil:
-		if err := e.catchUp(ctx, c.Progress, false); err != nil {
-			_ = e.Close()
-			return nil, err
+	if err == nil {
+		if err = e.catchUp(ctx, c.Progress, false); err == nil {
+			return e, nil
 		}
-		return e, nil
-	case !errors.As(err, &d):
+		_ = e.Close()
+	}
+	var unusable *damage
+	var damaged *DamagedError
+	if !errors.As(err, &unusable) && !errors.As(err, &damaged) {
 		return nil, fmt.Errorf("opening the views: %w", err)
 	}
 	if err := os.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
