@@ -3,14 +3,11 @@ package httpapi
 import (
 	"context"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/gorilla/mux"
 
 	"payledger/domain"
@@ -241,105 +238,4 @@ func (a *admin) issue(ctx context.Context, project string, scopes []domain.Scope
 	id := "key_" + a.cfg.IDs.Next().String()
 	p, err := a.execute(ctx, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
 	return p, keyView{KeyID: id, Scopes: scopes, APIKey: secret}, err
-}
-
-// settlePayment and settleRefund do what the sandbox endpoints of the API do,
-// for a payment or refund of any project.
-func (a *admin) settlePayment(x *exchange) error {
-	outcome, err := outcomeOf(x.body, domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired)
-	if err != nil {
-		return err
-	}
-	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
-	p, ok, err := a.cfg.Views.Payment(x.ctx(), id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return &domain.Refusal{Code: domain.PaymentNotFound}
-	}
-	if p, err = a.settler.signalPayment(x.ctx(), p, outcome); err != nil {
-		return err
-	}
-	return x.reply(http.StatusOK, p.Object())
-}
-
-func (a *admin) settleRefund(x *exchange) error {
-	outcome, err := outcomeOf(x.body, domain.OutcomeSucceeded, domain.OutcomeFailed)
-	if err != nil {
-		return err
-	}
-	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
-	p, r, ok, err := a.cfg.Views.Refund(x.ctx(), id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return &domain.Refusal{Code: domain.RefundNotFound}
-	}
-	if r, err = a.settler.signalRefund(x.ctx(), p, r.ID, outcome); err != nil {
-		return err
-	}
-	return x.reply(http.StatusOK, r.Object(p.ID))
-}
-
-// eventLine is a record as it is listed: the stored bytes, unchanged, and
-// where they stand.
-type eventLine struct {
-	Position eventstore.Position `json:"position"`
-	Event    rawValue            `json:"event"`
-}
-
-// events answers GET /admin/events: the records after a position, of one
-// project or of all, and with follow=true those that are still to come.
-func (a *admin) events(x *exchange) error {
-	q, err := parseQuery(x.r.URL.RawQuery, "after", "project", "follow")
-	if err != nil {
-		return err
-	}
-	var after uint64
-	if q.has("after") {
-		if after, err = strconv.ParseUint(q.value("after"), 10, 63); err != nil {
-			return badParameter("after", "Send the position after which to begin, 0 for all.")
-		}
-	}
-	follow := q.value("follow") == "true"
-	if q.has("follow") && !follow && q.value("follow") != "false" {
-		return badParameter("follow", "Send true or false.")
-	}
-	x.Header().Set("Content-Type", "application/jsonl")
-	x.Header().Set("Cache-Control", "no-store")
-	x.WriteHeader(http.StatusOK)
-	x.Flush()
-	line := func(r eventstore.Stored) error {
-		b, err := json.Marshal(eventLine{r.Position, r.Body}, asWritten())
-		if err != nil {
-			return err
-		}
-		_, err = x.Write(append(b, '\n'))
-		return err
-	}
-	filter := eventstore.Filter{Project: q.value("project")}
-	if follow {
-		err = a.cfg.Ledger.Store.Follow(x.ctx(), eventstore.Position(after), filter, func(r eventstore.Stored) error {
-			if err := line(r); err != nil {
-				return err
-			}
-			x.Flush()
-			return nil
-		})
-		if x.ctx().Err() != nil || errors.Is(err, eventstore.ErrClosed) {
-			return nil
-		}
-		return err
-	}
-	for r, err := range a.cfg.Ledger.Store.Scan(x.ctx(), eventstore.Position(after), filter) {
-		if err != nil {
-			return err
-		}
-		if err := line(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }

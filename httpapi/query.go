@@ -102,13 +102,13 @@ func (q query) instant(name string) (domain.Instant, error) {
 	if !q.has(name) {
 		return 0, nil
 	}
-	t, err := time.Parse(time.RFC3339Nano, q[name])
-	if err != nil || t.UnixMilli() <= 0 {
+	var i domain.Instant
+	if err := i.UnmarshalText([]byte(q[name])); err != nil || i <= 0 {
 		return 0, badParameter(name, "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
 	}
-	i := domain.InstantOf(t)
-	if i.Time().Before(t) {
-		i++ // both bounds are those of whole milliseconds
+	// Objects are created at whole milliseconds, and both bounds mean "from".
+	if t, err := time.Parse(time.RFC3339Nano, q[name]); err == nil && i.Time().Before(t) {
+		i++
 	}
 	return i, nil
 }

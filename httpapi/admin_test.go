@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+)
+
+func TestAdminProjects(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.adminDo("POST", "/admin/projects", `{"name":"Чайная лавка"}`).want(201, "")
+	var p projectView
+	a.decode(&p)
+	if !strings.HasPrefix(p.ProjectID, "prj_") || len(p.ProjectID) != 30 || !strings.HasPrefix(p.KeyID, "key_") || len(p.KeyID) != 30 ||
+		!strings.HasPrefix(p.APIKey, "sk_") || len(p.APIKey) != 55 || strings.Contains(p.APIKey, ":") {
+		t.Errorf("%+v", p)
+	}
+	if a.Header.Get("Location") != "/admin/projects/"+p.ProjectID {
+		t.Errorf("Location %s", a.Header.Get("Location"))
+	}
+	got := s.adminDo("GET", "/admin/projects/"+p.ProjectID, "").want(200, "")
+	want := `{"project_id":"` + p.ProjectID + `","name":"Чайная лавка","disabled":false,"settings":{"currencies":["RUB"],"max_amount":"999999999.99",` +
+		`"lifetime_seconds":3600,"require_idempotency_key":false},"keys":[{"key_id":"` + p.KeyID + `","scopes":["payments:write","refunds:write","read","audit"],"revoked":false}]}`
+	if string(got.Body) != want {
+		t.Errorf("%s\nwant %s", got.Body, want)
+	}
+	if list := s.adminDo("GET", "/admin/projects", "").want(200, ""); string(list.Body) != `{"data":[`+want+`]}` {
+		t.Errorf("%s", list.Body)
+	}
+	// Only what is sent changes.
+	changed := s.adminDo("POST", "/admin/projects/"+p.ProjectID, `{"settings":{"max_amount":100,"lifetime_seconds":300}}`).want(200, "")
+	var after projectView
+	changed.decode(&after)
+	if after.Name != "Чайная лавка" || after.Settings.MaxAmount != 10000 || after.Settings.LifetimeSeconds != 300 || after.Settings.Currencies[0] != "RUB" {
+		t.Errorf("%+v", after)
+	}
+	s.adminDo("POST", "/admin/projects/"+p.ProjectID, `{"name":"Tea"}`).want(200, "").decode(&after)
+	if after.Name != "Tea" || after.Settings.MaxAmount != 10000 {
+		t.Errorf("%+v", after)
+	}
+	for range 2 {
+		if d := s.adminDo("POST", "/admin/projects/"+p.ProjectID+"/disable", "{}").want(200, ""); !strings.Contains(string(d.Body), `"disabled":true`) {
+			t.Errorf("%s", d.Body)
+		}
+	}
+	m := merchant{s: s, project: p.ProjectID, secret: p.APIKey}
+	m.get("/v1/payments").want(403, domain.ProjectDisabledCode)
+}
+
+func TestAdminKeys(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	keys := "/admin/projects/" + m.project + "/keys"
+	var k keyView
+	s.adminDo("POST", keys, `{"scopes":["read"]}`).want(201, "").decode(&k)
+	list := s.adminDo("GET", keys, "").want(200, "")
+	for _, secret := range []string{k.APIKey, m.secret, domain.HashKey(k.APIKey).String()} {
+		if strings.Contains(string(list.Body), secret) {
+			t.Errorf("the list tells %s", secret)
+		}
+	}
+	for range 2 {
+		s.adminDo("DELETE", keys+"/"+k.KeyID, "").want(204, "")
+	}
+	if list = s.adminDo("GET", keys, "").want(200, ""); !strings.Contains(string(list.Body), `"scopes":["read"],"revoked":true`) {
+		t.Errorf("%s", list.Body)
+	}
+	for r, err := range s.store.Scan(t.Context(), 0, filterOf("")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(r.Body), k.APIKey) || strings.Contains(string(r.Body), m.secret) {
+			t.Errorf("an event tells an API key: %s", r.Body)
+		}
+	}
+}
+
+func TestAdminRefusals(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	project := "/admin/projects/" + m.project
+	for _, c := range []struct {
+		path, body string
+		want       string
+	}{
+		{"/admin/projects", `{}`, "#/name required"},
+		{"/admin/projects", `{"name":""}`, "#/name required"},
+		{"/admin/projects", `{"name":1}`, "#/name wrong_type"},
+		{"/admin/projects", `{"name":"` + strings.Repeat("x", 129) + `"}`, "#/name too_long"},
+		{"/admin/projects", `{"name":"a\nb"}`, "#/name control_character"},
+		{"/admin/projects", `{"name":"x","nothing":1}`, "#/nothing unknown_field"},
+		{"/admin/projects", `{"name":"x","scopes":[]}`, "#/scopes invalid_value"},
+		{"/admin/projects", `{"name":"x","scopes":["root"]}`, "#/scopes invalid_value"},
+		{"/admin/projects", `{"name":"x","scopes":"read"}`, "#/scopes wrong_type"},
+		{"/admin/projects", `{"name":"x","scopes":[1]}`, "#/scopes wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":[]}`, "#/settings wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"max_amount":0}}`, "#/settings/max_amount amount_too_small"},
+		{"/admin/projects", `{"name":"x","settings":{"max_amount":true}}`, "#/settings/max_amount wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"currencies":["JPY"]}}`, "#/settings/currencies currency_not_supported"},
+		{"/admin/projects", `{"name":"x","settings":{"currencies":[]}}`, "#/settings/currencies required"},
+		{"/admin/projects", `{"name":"x","settings":{"currencies":"RUB"}}`, "#/settings/currencies wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"lifetime_seconds":299}}`, "#/settings/lifetime_seconds invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"lifetime_seconds":7776001}}`, "#/settings/lifetime_seconds invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"lifetime_seconds":"300"}}`, "#/settings/lifetime_seconds wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"lifetime_seconds":3e2}}`, "#/settings/lifetime_seconds wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"require_idempotency_key":1}}`, "#/settings/require_idempotency_key wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"nothing":1}}`, "#/nothing unknown_field"},
+		{project, `{"name":""}`, "#/name required"},
+		{project, `{"scopes":["read"]}`, "#/scopes unknown_field"},
+		{project + "/keys", `{"name":"x"}`, "#/name unknown_field"},
+	} {
+		before, _ := s.store.Last(t.Context())
+		if got := s.adminDo("POST", c.path, c.body).fields(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
+		if after, _ := s.store.Last(t.Context()); after != before {
+			t.Errorf("%s: something was recorded", c.body)
+		}
+	}
+	for _, path := range []string{"/admin/projects/x", "/admin/projects/prj_00000000000000000000000000"} {
+		s.adminDo("GET", path, "").want(404, domain.ProjectNotFound)
+		s.adminDo("POST", path, `{"name":"x"}`).want(404, domain.ProjectNotFound)
+		s.adminDo("POST", path+"/disable", "{}").want(404, domain.ProjectNotFound)
+		s.adminDo("POST", path+"/keys", "{}").want(404, domain.ProjectNotFound)
+		s.adminDo("GET", path+"/keys", "").want(404, domain.ProjectNotFound)
+		s.adminDo("DELETE", path+"/keys/x", "").want(404, domain.ProjectNotFound)
+	}
+	s.adminDo("DELETE", project+"/keys/key_x", "").want(404, domain.KeyNotFound)
+	s.adminDo("PUT", project, "{}").want(405, domain.MethodNotAllowed)
+	s.adminDo("GET", "/v1/payments", "").want(404, domain.PathNotFound)
+	s.adminDo("POST", "/admin/projects", "{").want(400, domain.MalformedJSON)
+}
+
+func TestAdminSandbox(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id := m.pay(`{"amount":1}`).object().ID
+	m.route(id)
+	if got := s.adminDo("POST", "/admin/sandbox/payments/"+id, `{"outcome":"paid"}`).want(200, "").object().Status; got != "paid" {
+		t.Error(got)
+	}
+	s.adminDo("POST", "/admin/sandbox/payments/"+id, `{"outcome":"failed"}`).want(409, domain.FinalStatus)
+	refund := m.refund(id).object().ID
+	if got := s.adminDo("POST", "/admin/sandbox/refunds/"+refund, `{"outcome":"failed"}`).want(200, "").object().Status; got != "failed" {
+		t.Error(got)
+	}
+	s.adminDo("POST", "/admin/sandbox/payments/x", `{"outcome":"paid"}`).want(404, domain.PaymentNotFound)
+	s.adminDo("POST", "/admin/sandbox/refunds/x", `{"outcome":"failed"}`).want(404, domain.RefundNotFound)
+}
+
+func TestAdminEvents(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, other := s.merchant(""), s.merchant("")
+	id := m.paid()
+	other.pay(`{"amount":1}`).want(201, "")
+	var all, mine strings.Builder
+	for r, err := range s.store.Scan(t.Context(), 0, filterOf("")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf(`{"position":%d,"event":%s}`+"\n", r.Position, r.Body)
+		all.WriteString(line)
+		if r.Stream.Project == m.project {
+			mine.WriteString(line)
+		}
+	}
+	if !strings.Contains(mine.String(), id) {
+		t.Fatal("no event of the payment")
+	}
+	_, afterFirst, _ := strings.Cut(all.String(), "\n")
+	for query, want := range map[string]string{
+		"": all.String(), "?after=0": all.String(), "?project=" + m.project: mine.String(), "?project=x": "", "?after=1&follow=false": afterFirst, "?after=99999": "",
+	} {
+		a := s.adminDo("GET", "/admin/events"+query, "")
+		if a.Code != 200 || string(a.Body) != want || a.Header.Get("Content-Type") != "application/jsonl" {
+			t.Errorf("%s: %d %s\nwant %s", query, a.Code, a.Body, want)
+		}
+	}
+	for _, query := range []string{"after=-1", "after=x", "after=", "follow=yes", "nothing=1", "after=1&after=2"} {
+		s.adminDo("GET", "/admin/events?"+query, "").want(400, domain.InvalidParameter)
+	}
+}
+
+func TestAdminEventsAreFollowed(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	listener := httptest.NewServer(s.admin)
+	t.Cleanup(listener.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", listener.URL+"/admin/events?follow=true&after=2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := listener.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for i := range 3 {
+		id := m.pay(`{"amount":1}`).want(201, "").object().ID
+		if !lines.Scan() {
+			t.Fatal(lines.Err())
+		}
+		var got eventLine
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil || int(got.Position) != 3+i || !strings.Contains(string(got.Event), id) {
+			t.Errorf("%v %s", err, lines.Text())
+		}
+	}
+	// The stream ends with the store.
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Scan() {
+		t.Errorf("%s", lines.Text())
+	}
+}

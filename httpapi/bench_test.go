@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+)
+
+// discard is a response nobody reads.
+type discard struct{ h http.Header }
+
+func (d discard) Header() http.Header         { return d.h }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+// BenchmarkHandler measures what the handler costs above a bare router that
+// reads the body and answers the same bytes. The log is in memory, so POST
+// tells of the handler and the fold, not of a disk.
+func BenchmarkHandler(b *testing.B) {
+	const body = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`
+	s := start(b, func(c *Config) { c.Log = zerolog.New(io.Discard); c.Limits = Limits{} })
+	s.cfg.IDs = domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{})
+	m := s.merchant("")
+	first := m.pay(body)
+	id := first.object().ID
+	bare := mux.NewRouter()
+	bare.Path("/v1/payments").Methods("POST").HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		_, _ = w.Write(first.Body)
+	})
+	bare.Path("/v1/payments/{id}").Methods("GET").HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(first.Body) })
+	run := func(name string, h http.Handler, method, target, body string, keyed bool) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range b.N {
+				r := httptest.NewRequest(method, target, bytes.NewReader([]byte(body)))
+				r.Header.Set("Authorization", m.authorization())
+				r.Header.Set("Content-Type", "application/json")
+				if keyed {
+					r.Header.Set("Idempotency-Key", fmt.Sprintf("0190f5a1-7c1e-4b6e-%04x-%012x", b.N%65536, i))
+				}
+				h.ServeHTTP(discard{http.Header{}}, r)
+			}
+		})
+	}
+	run("POST", s.public, "POST", "/v1/payments", body, false)
+	run("POST/keyed", s.public, "POST", "/v1/payments", body, true)
+	run("POST/mux", bare, "POST", "/v1/payments", body, false)
+	run("GET", s.public, "GET", "/v1/payments/"+id, "", false)
+	run("GET/mux", bare, "GET", "/v1/payments/"+id, "", false)
+	run("refused", s.public, "POST", "/v1/payments", `{"amount":"x"}`, false)
+}
+
+func BenchmarkDecode(b *testing.B) {
+	body := []byte(`{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, fields, err := paymentCommand(body, domain.DefaultSettings()); err != nil || len(fields) > 0 {
+			b.Fatal(err, fields)
+		}
+	}
+}

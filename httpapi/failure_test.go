@@ -1,0 +1,209 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
+)
+
+func TestStoreThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id := m.paid()
+	first := m.pay(`{"amount":1}`, key(1)).want(201, "")
+	for _, err := range []error{eventstore.ErrFull, eventstore.ErrBusy} {
+		s.store.Refuse(err)
+		for _, a := range []*answer{m.pay(`{"amount":1}`), m.refund(id), m.pay(`{"amount":1}`, key(2))} {
+			a.want(503, domain.Unavailable)
+			if a.Header.Get("Retry-After") == "" || !strings.Contains(a.problem().Detail, "nothing was stored") {
+				t.Errorf("%v: %v %s", err, a.Header, a.Body)
+			}
+		}
+		m.get("/v1/payments/"+id).want(200, "")
+		m.pay(`{"amount":"x"}`).want(422, domain.ValidationFailed)
+	}
+	s.store.Refuse(nil)
+	again := m.pay(`{"amount":1}`, key(1)).want(201, "")
+	if string(again.Body) != string(first.Body) {
+		t.Errorf("%s", again.Body)
+	}
+}
+
+// A commit that fails fatally leaves open whether it is on disk. The merchant
+// is told to repeat with the same key, and after the next start gets the one
+// payment there is.
+func TestFatalCommitThenReplay(t *testing.T) {
+	t.Parallel()
+	for _, persisted := range []bool{true, false} {
+		s := start(t)
+		m := s.merchant("")
+		s.store.FailNext(memory.Fault{Persisted: persisted, Err: errors.New("fsync: input/output error")})
+		a := m.pay(`{"amount":1}`, key(1)).want(503, domain.Unavailable)
+		if a.Header.Get("Retry-After") == "" || strings.Contains(string(a.Body), "fsync") || !strings.Contains(s.log.String(), "fsync") {
+			t.Errorf("%s", a.Body)
+		}
+		m.pay(`{"amount":1}`).want(503, domain.Unavailable)
+
+		m = m.on(startOn(t, s.store.Reopen()))
+		if a = m.pay(`{"amount":1}`, key(1)).want(201, ""); (a.Header.Get("Idempotent-Replayed") == "true") != persisted {
+			t.Errorf("persisted %v: %v", persisted, a.Header)
+		}
+		if l := m.list("/v1/payments"); len(l.Data) != 1 {
+			t.Errorf("persisted %v: %d payments", persisted, len(l.Data))
+		}
+	}
+}
+
+func TestClosedStore(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*answer{m.pay(`{"amount":1}`), m.get("/v1/payments"), m.refund("x")} {
+		a.want(503, domain.Unavailable)
+	}
+	s.send("GET", "/livez", nil).want(200, "")
+}
+
+func TestDamagedRecordIs500AndTellsNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id := m.paid()
+	last, err := s.store.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.Damage(last)
+	for _, a := range []*answer{m.refund(id), m.get("/v1/payments/" + id + "/events")} {
+		a.want(500, domain.InternalError)
+		if strings.Contains(string(a.Body), "damaged") {
+			t.Errorf("%s", a.Body)
+		}
+	}
+	if !strings.Contains(s.log.String(), "damaged") {
+		t.Error("the log does not tell why")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	var reason error
+	s := start(t, func(c *Config) { c.Ready = func() error { return reason } })
+	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "ok\n" {
+		t.Errorf("%s", a.Body)
+	}
+	reason = errors.New("draining: 10.0.0.1")
+	if a := s.send("GET", "/readyz", nil).want(503, domain.Unavailable); strings.Contains(string(a.Body), "10.0.0.1") {
+		t.Errorf("%s", a.Body)
+	}
+	s.send("GET", "/livez", nil).want(200, "")
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	e, err := newEdge(s.cfg, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(f func(*exchange)) (w *httptest.ResponseRecorder, panicked any) {
+		w = httptest.NewRecorder()
+		defer func() { panicked = recover() }()
+		e.wrap(f).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		return w, nil
+	}
+	w, panicked := serve(func(*exchange) { panic("secret state") })
+	if panicked != nil || w.Code != 500 || strings.Contains(w.Body.String(), "secret state") || w.Header().Get("X-Request-Id") == "" {
+		t.Errorf("%v %d %s", panicked, w.Code, w.Body)
+	}
+	if !strings.Contains(s.log.String(), "secret state") {
+		t.Error("the log does not tell of the panic")
+	}
+	// An answer under way can only be cut short.
+	if _, panicked = serve(func(x *exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != http.ErrAbortHandler {
+		t.Errorf("%v", panicked)
+	}
+	if _, panicked = serve(func(*exchange) { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {
+		t.Errorf("%v", panicked)
+	}
+}
+
+func TestClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/payments", nil)
+	r.Header.Set("Authorization", m.authorization())
+	w := httptest.NewRecorder()
+	s.public.ServeHTTP(w, r)
+	if w.Code != 503 {
+		t.Errorf("%d", w.Code)
+	}
+}
+
+func TestMetricsHaveLabelsFromFixedLists(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	s := start(t, func(c *Config) { c.Metrics = reg })
+	m := s.merchant("")
+	m.pay(`{"amount":1}`).want(201, "")
+	m.get("/v1/nothing").want(404, domain.PathNotFound)
+	s.raw("BREW /v1/payments HTTP/1.1\r\nHost: x\r\nAuthorization: "+m.authorization()+"\r\nConnection: close\r\n\r\n").want(405, domain.MethodNotAllowed)
+	const want = `
+# HELP payledger_http_requests_total Requests answered, by operation, method and status.
+# TYPE payledger_http_requests_total counter
+payledger_http_requests_total{listener="public",method="GET",operation="none",status="404"} 1
+payledger_http_requests_total{listener="public",method="POST",operation="createPayment",status="201"} 1
+payledger_http_requests_total{listener="public",method="other",operation="none",status="405"} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "payledger_http_requests_total"); err != nil {
+		t.Error(err)
+	}
+	cfg := s.cfg
+	if _, err := NewAdmin(cfg); err != nil {
+		t.Errorf("both handlers cannot share a registry: %v", err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, change := range map[string]func(*Config){
+		"no store":      func(c *Config) { c.Ledger = eventstore.Ledger{} },
+		"no views":      func(c *Config) { c.Views = nil },
+		"no links":      func(c *Config) { c.Links = nil },
+		"no ids":        func(c *Config) { c.IDs = nil },
+		"no public URL": func(c *Config) { c.PublicURL = "" },
+		"relative URL":  func(c *Config) { c.PublicURL = "/pay" },
+		"other scheme":  func(c *Config) { c.PublicURL = "ftp://pay.example.com" },
+		"query":         func(c *Config) { c.PublicURL = "https://pay.example.com/?x=1" },
+		"user":          func(c *Config) { c.PublicURL = "https://u:p@pay.example.com" },
+		"burst of 0":    func(c *Config) { c.Limits.Writes = Rate{PerSecond: 1} },
+		"rate of 0":     func(c *Config) { c.Limits.Reads = Rate{Burst: 1} },
+	} {
+		cfg := s.cfg
+		change(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if a := s.again(func(c *Config) { c.PublicURL = "https://pay.example.com/base/" }).send("GET", "/x", nil); a.problem().Type != "https://pay.example.com/base/problems/path_not_found" {
+		t.Errorf("%s", a.Body)
+	}
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"payledger/domain"
+)
+
+func TestRateLimitsOfAProject(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.Limits = DefaultLimits() })
+	m, other := s.merchant(""), s.merchant("")
+	check := func(a *answer, limit, policy string) {
+		t.Helper()
+		if a.Header.Get("RateLimit") != limit || a.Header.Get("RateLimit-Policy") != policy {
+			t.Errorf("RateLimit %s, RateLimit-Policy %s; want %s, %s", a.Header.Get("RateLimit"), a.Header.Get("RateLimit-Policy"), limit, policy)
+		}
+	}
+	const writes, reads = `"writes";q=50;w=2`, `"reads";q=200;w=2`
+	check(m.pay(`{"amount":1}`).want(201, ""), `"writes";r=49;t=1`, writes)
+	for i := range 49 {
+		a := m.pay(`{`).want(400, domain.MalformedJSON) // refused ones count, too
+		check(a, fmt.Sprintf(`"writes";r=%d;t=%d`, 48-i, (i+1)/25+1), writes)
+	}
+	a := m.refund("x").want(429, domain.RateLimited)
+	check(a, `"writes";r=0;t=2`, writes)
+	if got := a.Header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After %s", got)
+	}
+	check(m.get("/v1/payments").want(200, ""), `"reads";r=199;t=1`, reads)
+	check(other.pay(`{"amount":1}`).want(201, ""), `"writes";r=49;t=1`, writes)
+	s.clock.advance(40 * time.Millisecond)
+	m.pay(`{"amount":1}`).want(201, "")
+	m.pay(`{"amount":1}`).want(429, domain.RateLimited)
+	s.clock.advance(time.Hour)
+	check(m.pay(`{"amount":1}`).want(201, ""), `"writes";r=49;t=1`, writes)
+	for range 199 {
+		m.get("/v1/refunds").want(200, "")
+	}
+	m.send("HEAD", "/v1/payments", nil).wantCode(200)
+	m.get("/v1/payments/x").want(429, domain.RateLimited)
+}
+
+func (a *answer) wantCode(status int) {
+	a.t.Helper()
+	if a.Code != status {
+		a.t.Errorf("answer %d, want %d", a.Code, status)
+	}
+}
+
+func TestNoLimits(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	for range 300 {
+		if a := m.get("/v1/payments").want(200, ""); a.Header.Get("RateLimit") != "" {
+			t.Fatal("a limit is announced")
+		}
+	}
+}
+
+func TestLimiterForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	l := newLimiter("x", Rate{PerSecond: 1, Burst: 1})
+	now := time.UnixMilli(0)
+	l.take("first", now)
+	for i := range maxBuckets - 1 {
+		l.take(fmt.Sprint(i), now)
+	}
+	if l.take("first", now).ok {
+		t.Error("a bucket was forgotten while there was room")
+	}
+	l.take("one more", now)
+	if len(l.byName) != maxBuckets || l.recent.Len() != maxBuckets {
+		t.Errorf("%d buckets", len(l.byName))
+	}
+	if l.take("first", now).ok {
+		t.Error("a bucket in use was forgotten before older ones")
+	}
+	if !l.take("0", now).ok {
+		t.Error("the oldest bucket was kept")
+	}
+}
+
+func TestClientNetwork(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"192.0.2.7:1234":           "192.0.2.7",
+		"[::ffff:192.0.2.7]:1":     "192.0.2.7",
+		"[2001:db8:1:2:3::4]:1":    "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":         "fe80::/64",
+		"@":                        "@",
+		"":                         "",
+		"[2001:db8:1:2:ffff::9]:2": "2001:db8:1:2::/64",
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = addr
+		if got := clientNetwork(r); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+}

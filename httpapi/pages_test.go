@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestProblemPages(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.send("GET", "/problems/validation_failed", nil).want(200, "")
+	page := string(a.Body)
+	for _, want := range []string{"422 Unprocessable Entity", `<a href="payload_too_large">`, "Validation failed", `lang="en"`, "viewport"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+	if strings.Contains(page, "<script") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%v", a.Header)
+	}
+	field := string(s.send("GET", "/problems/payload_too_large", nil).want(200, "").Body)
+	if !strings.Contains(field, `<a href="validation_failed">`) {
+		t.Error(field)
+	}
+}
+
+// Every problem's type leads to its page.
+func TestTypeOfAProblemIsServed(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	p := s.send("GET", "/v1/payments", nil).problem()
+	path, ok := strings.CutPrefix(p.Type, publicURL)
+	if !ok {
+		t.Fatalf("type %s", p.Type)
+	}
+	if a := s.send("GET", path, nil).want(200, ""); !strings.Contains(string(a.Body), p.Title) {
+		t.Errorf("%s", a.Body)
+	}
+}
+
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	doc := s.send("GET", "/openapi.yaml", nil)
+	if doc.Code != 200 || !bytes.Equal(doc.Body, openAPIDocument) || doc.Header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("%d %v", doc.Code, doc.Header)
+	}
+	page := string(s.send("GET", "/docs", nil).want(200, "").Body)
+	if strings.Contains(page, "//unpkg") || strings.Contains(page, "https://cdn") || !strings.Contains(page, `"openapi.yaml"`) {
+		t.Errorf("%s", page)
+	}
+	assets := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page, -1)
+	if len(assets) < 3 {
+		t.Fatalf("%s", page)
+	}
+	for _, m := range assets {
+		if !strings.HasPrefix(m[1], "docs/") {
+			t.Errorf("%s is loaded from elsewhere", m[1])
+			continue
+		}
+		if a := s.send("GET", "/"+m[1], nil); a.Code != 200 || len(a.Body) == 0 {
+			t.Errorf("%s: %d", m[1], a.Code)
+		}
+	}
+}
