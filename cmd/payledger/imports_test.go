@@ -1,0 +1,320 @@
+package main_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// room says what the code of one folder may import, tests left out. Folders
+// below it follow it too, unless they have a row of their own. The standard
+// library is free but for what is kept out.
+type room struct {
+	folder  string
+	why     string   // what the limits are good for
+	ours    []string // folders of this module
+	modules []string // others' modules, or packages of them
+	keepOut []string // packages of the standard library, with those below them
+	noClock bool     // the current time is an argument
+}
+
+const (
+	jsonModule = "github.com/go-json-experiment/json"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
+	zerolog    = "github.com/rs/zerolog"
+	nats       = "github.com/nats-io/nats.go"
+	bbolt      = "go.etcd.io/bbolt"
+)
+
+func rooms() []room {
+	return []room{
+		{
+			folder:  "domain",
+			why:     "the business is pure: time, ids and randomness come with the command, so that the same events always give the same state",
+			modules: []string{"github.com/cockroachdb/apd/v3", "github.com/oklog/ulid/v2"},
+			keepOut: []string{
+				"context", "crypto/rand", "database", "encoding/json", "io/fs", "log", "math/rand", "net", "os", "runtime",
+				"syscall", "testing", "unsafe",
+			},
+			noClock: true,
+		},
+		{
+			folder:  "eventstore",
+			why:     "the log knows events and their bytes; who reads them is no matter of its own",
+			ours:    []string{"domain"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "net"},
+			noClock: true,
+		},
+		{
+			folder:  "eventstore/bolt",
+			why:     "the only place that knows how the log lies in a file",
+			ours:    []string{"domain", "eventstore"},
+			modules: []string{bbolt, "golang.org/x/sys/unix"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "eventstore/memory",
+			why:     "a store for tests must not need what the real one needs",
+			ours:    []string{"domain", "eventstore"},
+			keepOut: []string{"encoding/json", "net", "os"},
+		},
+		{
+			folder:  "eventstore/storetest",
+			why:     "every store passes it, so it knows none",
+			ours:    []string{"domain", "eventstore"},
+			modules: []string{"github.com/google/go-cmp/cmp", "pgregory.net/rapid"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "projections",
+			why:     "a projection is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
+			ours:    []string{"domain", "eventstore"},
+			modules: []string{jsonModule, bbolt},
+			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net"},
+			noClock: true,
+		},
+		{
+			folder:  "notifier",
+			why:     "it reacts to events and changes state by commands alone; the views it needs are interfaces it declares",
+			ours:    []string{"domain", "eventstore", "notifier/acquirer"},
+			modules: []string{jsonModule, nats, "github.com/nats-io/nats-server/v2", prometheus, zerolog, "golang.org/x/sync/errgroup"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/acquirer",
+			why:     "a provider's side: it hears of payments and sends signals, and can do no more than a program outside",
+			ours:    []string{"domain"},
+			modules: []string{jsonModule, nats, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder: "httpapi",
+			why:    "the merchants' edge works while NATS is away; what it needs of it is an interface it declares",
+			ours:   []string{"domain", "eventstore", "projections", "httpapi/checkout"},
+			modules: []string{
+				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/time/rate",
+			},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/checkout",
+			why:     "the customer's page is reached without a key, so it gets at nothing but what it is handed",
+			ours:    []string{"domain", "eventstore"},
+			modules: []string{zerolog, "golang.org/x/text"},
+		},
+		{
+			folder:  "cmd/payledger",
+			why:     "the composition root is the one place that knows every package",
+			ours:    []string{"."},
+			modules: []string{"."},
+		},
+	}
+}
+
+const module = "payledger"
+
+// TestImports keeps each folder to its row. A new folder needs a row, a new
+// dependency an entry: that is the moment to ask whether it belongs there.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	root := os.DirFS("../..")
+	for _, b := range breaches(t, root) {
+		t.Error(b)
+	}
+	for _, r := range rooms() {
+		files, err := fs.Glob(root, path.Join(r.folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has a row and no Go files (%v)", r.folder, err)
+		}
+	}
+}
+
+// TestImportRulesBite breaks every rule on purpose.
+func TestImportRulesBite(t *testing.T) {
+	t.Parallel()
+	source := func(imports ...string) *fstest.MapFile {
+		var b strings.Builder
+		b.WriteString("package p\n")
+		for _, i := range imports {
+			fmt.Fprintf(&b, "import _ %q\n", i)
+		}
+		return &fstest.MapFile{Data: []byte(b.String())}
+	}
+	tree := fstest.MapFS{
+		"domain/good.go":        source("time", "network", "github.com/oklog/ulid/v2"),
+		"domain/good_test.go":   source("net/http", "payledger/httpapi", "golang.org/x/text/currency"),
+		"domain/net.go":         source("net/http"),
+		"domain/rand.go":        source("math/rand/v2"),
+		"domain/upward.go":      source("payledger/eventstore"),
+		"domain/module.go":      source("go.etcd.io/bbolt"),
+		"eventstore/a.go":       source("payledger/domain", "go.etcd.io/bbolt"),
+		"eventstore/bolt/a.go":  source("payledger/eventstore", "go.etcd.io/bbolt/errors"),
+		"eventstore/newer/a.go": source("payledger/projections"),
+		"projections/a.go":      source("payledger/notifier"),
+		"notifier/a.go":         source("payledger/projections", "payledger/httpapi"),
+		"httpapi/a.go":          source("payledger/notifier", "github.com/nats-io/nats.go/jetstream", "github.com/gorilla/muxer"),
+		"cmd/payledger/a.go":    source("payledger/notifier", "example.com/anything"),
+		"helpers/a.go":          source(),
+		"cmd/a.go":              source(),
+		"domain/clock.go": {Data: []byte(`package p
+import clock "time"
+var f = clock.Now
+func g() { clock.Sleep(0); _ = clock.Unix(0, 0); _ = clock.Since(f()) }
+`)},
+		"domain/noclock.go": {Data: []byte("package p\ntype t struct{}\nfunc (t) Now() {}\nvar time t\nfunc f() { time.Now() }\n")},
+		"httpapi/clock.go":  {Data: []byte("package p\nimport \"time\"\nvar f = time.Now\n")},
+		"eventstore/all.go": {Data: []byte("package p\nimport . \"time\"\nvar f = Now\n")},
+	}
+	var got []string
+	for _, b := range breaches(t, tree) {
+		got = append(got, strings.SplitN(b, ": ", 3)[0]+": "+strings.SplitN(b, ": ", 3)[1])
+	}
+	want := []string{
+		"cmd/a.go: has no row in rooms",
+		"domain/clock.go: uses time.Now",
+		"domain/clock.go: uses time.Since",
+		"domain/clock.go: uses time.Sleep",
+		"domain/module.go: imports go.etcd.io/bbolt",
+		"domain/net.go: imports net/http",
+		"domain/rand.go: imports math/rand/v2",
+		"domain/upward.go: imports payledger/eventstore",
+		"eventstore/a.go: imports go.etcd.io/bbolt",
+		"eventstore/all.go: imports time without its name",
+		"eventstore/newer/a.go: imports payledger/projections",
+		"helpers/a.go: has no row in rooms",
+		"httpapi/a.go: imports github.com/gorilla/muxer",
+		"httpapi/a.go: imports github.com/nats-io/nats.go/jetstream",
+		"httpapi/a.go: imports payledger/notifier",
+		"notifier/a.go: imports payledger/httpapi",
+		"notifier/a.go: imports payledger/projections",
+		"projections/a.go: imports payledger/notifier",
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("breaches (-want +got):\n%s", diff)
+	}
+}
+
+// breaches reads every Go file that is no test and lists what breaks a rule,
+// each as "file: what: why".
+func breaches(t *testing.T, tree fs.FS) []string {
+	t.Helper()
+	var found []string
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		r, ok := roomOf(path.Dir(name))
+		if !ok {
+			found = append(found, name+": has no row in rooms: say there what it may import, and why")
+			return nil
+		}
+		for _, what := range slices.Concat(r.imports(file), r.clocks(file)) {
+			found = append(found, name+": "+what+": "+r.why)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func roomOf(folder string) (room, bool) {
+	var best room
+	for _, r := range rooms() {
+		if below(folder, r.folder) && len(r.folder) > len(best.folder) {
+			best = r
+		}
+	}
+	return best, best.folder != ""
+}
+
+func (r room) imports(file *ast.File) []string {
+	var found []string
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic(err) // the parser let it through
+		}
+		if !r.allows(imported) {
+			found = append(found, "imports "+imported)
+		}
+	}
+	return found
+}
+
+func (r room) allows(imported string) bool {
+	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+		return slices.Contains(r.ours, ".") || slices.Contains(r.ours, ours)
+	}
+	first, _, _ := strings.Cut(imported, "/")
+	if strings.Contains(first, ".") {
+		return slices.ContainsFunc(r.modules, func(m string) bool { return m == "." || below(imported, m) })
+	}
+	return !slices.ContainsFunc(r.keepOut, func(p string) bool { return below(imported, p) })
+}
+
+// clocks lists what in the file tells the time or waits for it, where the
+// room has no clock.
+func (r room) clocks(file *ast.File) []string {
+	if !r.noClock {
+		return nil
+	}
+	name := ""
+	for _, spec := range file.Imports {
+		if spec.Path.Value != `"time"` {
+			continue
+		}
+		name = "time"
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+	}
+	if name == "." {
+		return []string{"imports time without its name"}
+	}
+	var found []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		x, ok := s.X.(*ast.Ident)
+		if ok && name != "" && x.Name == name && slices.Contains([]string{"Now", "Since", "Until", "Sleep"}, s.Sel.Name) {
+			found = append(found, "uses time."+s.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+// below reports whether a path is dir or lies in it.
+func below(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, dir+"/")
+}
