@@ -254,7 +254,10 @@ func TestBrowser(t *testing.T) {
 		"plain http by address": testPlainHTTP,
 		"every page":            testEveryPage,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, browser) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, browser)
+		})
 	}
 }
 

@@ -116,8 +116,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) visit(w http.ResponseWriter, v *visit) error {
 	switch {
-	case strings.Contains(v.token, "/"):
-		return &failure{status: http.StatusNotFound, why: noPayment}
 	case readOnly(v.request):
 		return h.show(w, v)
 	case v.request.Method == http.MethodPost && h.Sandbox != nil:

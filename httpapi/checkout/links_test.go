@@ -108,26 +108,27 @@ func TestOpenRefusesOtherSpellings(t *testing.T) {
 	block := good[1:]
 	last := strings.IndexByte(base64url, block[21])
 	tests := map[string]string{
-		"empty":              "",
-		"no version":         block,
-		"unknown version":    "3" + block,
-		"version zero":       "0" + block,
-		"leading zero":       "02" + block,
-		"signed version":     "+2" + block,
-		"negative version":   "-2" + block,
-		"huge version":       strings.Repeat("9", 40) + block,
-		"Arabic digit":       "٢" + block,
-		"padded":             good + "==",
-		"one short":          good[:len(good)-1],
-		"one long":           good + "A",
-		"trailing bits":      "2" + block[:21] + string(base64url[last^1]),
-		"line break":         "2" + block[:10] + "\n" + block[10:],
-		"line break instead": "2" + block[:10] + "\n" + block[11:],
-		"standard alphabet":  "2" + strings.Repeat("+", 21) + "A",
-		"slashes":            "2" + strings.Repeat("/", 21) + "A",
-		"blank":              " " + good,
-		"the id itself":      id.String(),
-		"status path":        good + "/status",
+		"empty":               "",
+		"no version":          block,
+		"unknown version":     "3" + block,
+		"version zero":        "0" + block,
+		"leading zero":        "02" + block,
+		"signed version":      "+2" + block,
+		"negative version":    "-2" + block,
+		"huge version":        strings.Repeat("9", 40) + block,
+		"Arabic digit":        "٢" + block,
+		"padded":              good + "==",
+		"one short":           good[:len(good)-1],
+		"one long":            good + "A",
+		"trailing bits":       "2" + block[:21] + string(base64url[last^1]),
+		"line break":          "2" + block[:10] + "\n" + block[10:],
+		"line break instead":  "2" + block[:10] + "\n" + block[11:],
+		"line breaks instead": "2" + block[:10] + "\n\n" + block[12:],
+		"standard alphabet":   "2" + strings.Repeat("+", 21) + "A",
+		"slashes":             "2" + strings.Repeat("/", 21) + "A",
+		"blank":               " " + good,
+		"the id itself":       id.String(),
+		"status path":         good + "/status",
 	}
 	for name, token := range tests {
 		if got, ok := l.Open(token); ok {
@@ -167,6 +168,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(l.token(1, domain.ID{1}))
 	f.Add(l.token(12, domain.ID{255}))
 	f.Add("2\n" + strings.Repeat("A", 21))
+	f.Add("2\n\n" + strings.Repeat("A", 20))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
 		id, version, ok := l.open(token)

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,8 +81,8 @@ func TestPageInEveryState(t *testing.T) {
 							}
 						}
 						has(sandbox && s == open, "<form ", "<button ", `value="pay"`, `value="decline"`)
-						has(!sandbox && s == open, headingsOf(lang).Awaiting)
-						has(sandbox, headingsOf(lang).Test)
+						has(!sandbox && s == open, wordsOf(lang).Awaiting)
+						has(sandbox, wordsOf(lang).Test)
 						has(s == open || s == preparing, `datetime="2026-11-20T11:15:00.000Z"`, "data-closes-in=")
 						has(!s.final(), `<noscript><meta http-equiv="refresh"`)
 						for _, part := range want {
@@ -102,7 +103,7 @@ func TestPageInEveryState(t *testing.T) {
 	}
 }
 
-func headingsOf(lang string) texts {
+func wordsOf(lang string) texts {
 	if lang == "ru" {
 		return russian()
 	}
@@ -192,8 +193,13 @@ func TestUnknownLinksAreAllTheSame(t *testing.T) {
 		}
 	}
 	for _, path := range []string{good + "/", good + "/other", "/p//x", "/p/assets/page.css", "/p/assets/../" + good[3:]} {
-		if rec := get(h, path); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "There is no such payment") {
+		rec := get(h, path)
+		if rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "There is no such payment") {
 			t.Errorf("%s: %s", path, page(rec))
+		}
+		up := strings.Repeat("../", strings.Count(path, "/")-2)
+		if !strings.Contains(rec.Body.String(), `rel="stylesheet" href="`+up+`assets/`) {
+			t.Errorf("%s: no way from there to the stylesheet\n%s", path, rec.Body)
 		}
 	}
 	for _, path := range []string{w.path(domain.ID{1}) + "/status", "/p/x/status"} {
@@ -294,15 +300,13 @@ func TestOwnFaults(t *testing.T) {
 			path := w.path(w.create(domain.AwaitingPayment))
 			form := formToken(t, h, path)
 			w.breakViews(c.err)
-			for what, rec := range map[string]interface {
-				Header() http.Header
-			}{"GET": get(h, path), "POST": send(h, path, form, "pay"), "status": get(h, path+"/status")} {
-				if got := rec.Header().Get("Retry-After"); got != c.retry {
-					t.Errorf("%s: Retry-After %q", what, got)
+			for _, rec := range []*httptest.ResponseRecorder{get(h, path), send(h, path, form, "pay")} {
+				if body := rec.Body.String(); rec.Code != c.code || rec.Header().Get("Retry-After") != c.retry ||
+					!strings.Contains(body, c.text) || strings.Contains(body, "purpose") {
+					t.Error(page(rec))
 				}
 			}
-			rec := get(h, path)
-			if body := rec.Body.String(); rec.Code != c.code || !strings.Contains(body, c.text) || strings.Contains(body, "purpose") {
+			if rec := get(h, path+"/status"); rec.Code != c.code || rec.Header().Get("Retry-After") != c.retry {
 				t.Error(page(rec))
 			}
 			if l := w.log(); !strings.Contains(l, `"level":"error"`) || strings.Contains(l, path[3:]) {

@@ -244,6 +244,10 @@ func call(h http.Handler, method, target, body string, header ...string) *httpte
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host = "pay.example.com"
 	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
 		r.Header.Set(header[i], header[i+1])
 	}
 	rec := httptest.NewRecorder()
