@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -228,5 +229,27 @@ func TestAdminEventsAreFollowed(t *testing.T) {
 	}
 	if lines.Scan() {
 		t.Errorf("%s", lines.Text())
+	}
+}
+
+// A list of events that breaks off is not taken for a complete one.
+func TestAdminEventsCutShort(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	m.pay(`{"amount":1}`).want(201, "")
+	s.store.Damage(3)
+	listener := httptest.NewServer(s.admin)
+	t.Cleanup(listener.Close)
+	res, err := listener.Client().Get(listener.URL + "/admin/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("ended in order after %s", body)
+	}
+	if !strings.Contains(s.log.String(), "damaged") {
+		t.Error("the log does not tell why")
 	}
 }

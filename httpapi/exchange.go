@@ -72,7 +72,7 @@ func (e *edge) wrap(serve func(*exchange)) http.Handler {
 
 func (x *exchange) record(took time.Duration) {
 	level := zerolog.InfoLevel
-	if x.status >= http.StatusInternalServerError {
+	if x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled) {
 		level = zerolog.ErrorLevel
 	}
 	rec := x.edge.log.WithLevel(level)
@@ -87,7 +87,7 @@ func (x *exchange) record(took time.Duration) {
 	if x.code != "" {
 		rec.Str("code", string(x.code))
 	}
-	if x.err != nil && x.status >= http.StatusInternalServerError {
+	if x.err != nil && (x.status >= http.StatusInternalServerError || x.code == "") {
 		rec.AnErr("error", x.err)
 	}
 	rec.Msg("request")
@@ -150,12 +150,12 @@ func (x *exchange) replyBytes(status int, contentType string, body []byte) {
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }
 
-// fail answers with the problem that err amounts to. An answer that has begun
-// can only be cut short.
-func (x *exchange) fail(err error) {
+// fail answers with the problem that err amounts to. It reports false when an
+// answer has begun: that one can only be cut short.
+func (x *exchange) fail(err error) bool {
 	x.err = err
 	if x.status != 0 {
-		return
+		return false
 	}
 	p := x.edge.problems.of(err)
 	p.RequestID = x.id
@@ -169,4 +169,5 @@ func (x *exchange) fail(err error) {
 		body = []byte("{}")
 	}
 	x.replyBytes(p.Status, "application/problem+json", body)
+	return true
 }

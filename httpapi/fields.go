@@ -32,3 +32,15 @@ func inOrder(errs domain.FieldErrors) domain.FieldErrors {
 	}
 	return errs
 }
+
+// alongside adds what a project does not allow to what nobody may send, except
+// for fields that have a fault already: their values were never read.
+func alongside(errs, more domain.FieldErrors) domain.FieldErrors {
+	all := slices.Clone(errs)
+	for _, f := range more {
+		if !slices.ContainsFunc(errs, func(e *domain.FieldError) bool { return e.Field == f.Field || e.Field == "" }) {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/httpapi/checkout"
 )
 
 const someKey = "0190f5a1-7c1e-4b6e-9d3a-5f0c2b7e8a11"
@@ -94,9 +95,18 @@ func TestSameCommandReplaysTheFirstAnswer(t *testing.T) {
 	// Settings of the project and of the program change.
 	s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"max_amount":"50","currencies":["USD"],"lifetime_seconds":300}}`).want(200, "")
 	replay(m, `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
-	other := s.again(func(c *Config) { c.PublicURL = "https://elsewhere.example" })
+	other := s.again(func(c *Config) {
+		c.PublicURL = "https://elsewhere.example"
+		var err error
+		if c.Links, err = checkout.NewLinks(map[int][32]byte{1: {1}, 2: {2}}, 2); err != nil {
+			t.Fatal(err)
+		}
+	})
 	replay(m.on(other), `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
 	m.pay(`{"amount":100}`).want(422, domain.ValidationFailed)
+	if url := m.on(other).pay(`{"amount":1,"currency":"USD"}`).want(201, "").object().Instructions.URL; !strings.HasPrefix(url, "https://elsewhere.example/p/2") {
+		t.Errorf("a new payment's link is %s", url)
+	}
 	m.pay(`{"amount":100,"description":"e","payload":{"a":[1,2]}}`, key(1)).want(422, domain.IdempotencyKeyReused)
 }
 

@@ -77,6 +77,25 @@ func TestProjectLimits(t *testing.T) {
 	}
 }
 
+// A project that does not take the default currency.
+func TestProjectWithoutTheDefaultCurrency(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant(`{"currencies":["USD"]}`)
+	m.pay(`{"amount":1,"currency":"USD"}`).want(201, "")
+	for sent, want := range map[string]string{
+		`{"amount":1}`:                "#/currency currency_not_supported",
+		`{"amount":"x"}`:              "#/amount amount_format, #/currency currency_not_supported",
+		`{"amount":1,"currency":1}`:   "#/currency wrong_type",
+		`{"amount":1,"currency":"?"}`: "#/currency currency_not_supported",
+		`[]`:                          "# wrong_type",
+	} {
+		if got := m.pay(sent).fields(); got != want {
+			t.Errorf("%s: %s, want %s", sent, got, want)
+		}
+	}
+}
+
 func TestCurrency(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -33,7 +33,7 @@ func (a *api) createPayment(x *exchange) error {
 		return err
 	}
 	if len(fields) > 0 {
-		return inOrder(append(fields, cmd.CheckSettings()...))
+		return inOrder(alongside(fields, cmd.CheckSettings()))
 	}
 
 	id, event := a.cfg.IDs.Pair()

@@ -199,8 +199,8 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, rt := range res.routes {
 		if rt.method == r.Method || (rt.method == http.MethodGet && r.Method == http.MethodHead) {
 			x.route = rt
-			if err := res.enter(x); err != nil {
-				x.fail(err)
+			if err := res.enter(x); err != nil && !x.fail(err) {
+				panic(http.ErrAbortHandler) // so that nobody takes the part for the whole
 			}
 			return
 		}
