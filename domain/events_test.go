@@ -190,8 +190,7 @@ func TestEveryMemberHasAWireName(t *testing.T) {
 		case reflect.Pointer, reflect.Slice:
 			walk(typ.Elem())
 		case reflect.Struct:
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 				if name == "" || name != strings.ToLower(name) {
 					t.Errorf("%s.%s has the wire name %q", typ, f.Name, name)

@@ -22,14 +22,12 @@ const (
 
 func id(n byte) domain.ID { return domain.ID{15: n} }
 
-func text(s string) *string { return &s }
-
 func newPayment() domain.Payment { return domain.Payment{Project: "prj_1", ID: id(1)} }
 
 func paymentCreated() domain.PaymentCreated {
 	return domain.PaymentCreated{
 		CreatedAt: createdAt, ExpiresAt: expiresAt, Amount: sum, Currency: "RUB",
-		Description: text("order-1042"), Payload: domain.JSON(`{"cart":7}`),
+		Description: new("order-1042"), Payload: domain.JSON(`{"cart":7}`),
 		Link: domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
 	}
 }
@@ -154,37 +152,37 @@ func TestCreatePayment(t *testing.T) {
 		{
 			name: "everything",
 			when: create(func(c *domain.CreatePayment) {
-				c.Description, c.Payload, c.Idempotency = text("order-1042"), domain.JSON(`{"cart":7}`), claim
+				c.Description, c.Payload, c.Idempotency = new("order-1042"), domain.JSON(`{"cart":7}`), claim
 			}),
 			want: event(func(e *domain.PaymentCreated) {
-				e.Description, e.Payload, e.Idempotency = text("order-1042"), domain.JSON(`{"cart":7}`), claim
+				e.Description, e.Payload, e.Idempotency = new("order-1042"), domain.JSON(`{"cart":7}`), claim
 			}),
 		},
 		{
 			name: "empty description is kept",
-			when: create(func(c *domain.CreatePayment) { c.Description = text("") }),
-			want: event(func(e *domain.PaymentCreated) { e.Description = text("") }),
+			when: create(func(c *domain.CreatePayment) { c.Description = new("") }),
+			want: event(func(e *domain.PaymentCreated) { e.Description = new("") }),
 		},
 		{
 			name: "128 code points of more bytes",
-			when: create(func(c *domain.CreatePayment) { c.Description = text(strings.Repeat("ж", 128)) }),
-			want: event(func(e *domain.PaymentCreated) { e.Description = text(strings.Repeat("ж", 128)) }),
+			when: create(func(c *domain.CreatePayment) { c.Description = new(strings.Repeat("ж", 128)) }),
+			want: event(func(e *domain.PaymentCreated) { e.Description = new(strings.Repeat("ж", 128)) }),
 		},
 		{
 			name: "129 code points",
-			when: create(func(c *domain.CreatePayment) { c.Description = text(strings.Repeat("ж", 129)) }),
+			when: create(func(c *domain.CreatePayment) { c.Description = new(strings.Repeat("ж", 129)) }),
 			wantErr: domain.FieldErrors{
 				{Field: "description", Code: domain.TooLong, Limit: 128, Got: 129},
 			},
 		},
 		{
 			name:    "control character C0",
-			when:    create(func(c *domain.CreatePayment) { c.Description = text("a\tb") }),
+			when:    create(func(c *domain.CreatePayment) { c.Description = new("a\tb") }),
 			wantErr: domain.FieldErrors{{Field: "description", Code: domain.ControlCharacter}},
 		},
 		{
 			name:    "control character C1",
-			when:    create(func(c *domain.CreatePayment) { c.Description = text("a\u0085b") }),
+			when:    create(func(c *domain.CreatePayment) { c.Description = new("a\u0085b") }),
 			wantErr: domain.FieldErrors{{Field: "description", Code: domain.ControlCharacter}},
 		},
 		{
@@ -248,7 +246,7 @@ func TestCreatePayment(t *testing.T) {
 			name: "all that is wrong, at once",
 			when: create(func(c *domain.CreatePayment) {
 				c.Amount, c.Currency, c.Payload = domain.MaxAmount+1, "EUR", payloadOf(600)
-				c.Description = text(strings.Repeat("\n", 200))
+				c.Description = new(strings.Repeat("\n", 200))
 			}),
 			wantErr: domain.FieldErrors{
 				{Field: "description", Code: domain.TooLong, Limit: 128, Got: 200},
