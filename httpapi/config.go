@@ -67,6 +67,15 @@ func DefaultLimits() Limits {
 	}
 }
 
+// prefix is the path of the public URL, "" for the root.
+func (c Config) prefix() string {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil { // checked before
+		return ""
+	}
+	return u.EscapedPath()
+}
+
 // checked fills in the defaults and refuses what cannot work.
 func (c Config) checked() (Config, error) {
 	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil || c.Links == nil {

@@ -35,7 +35,9 @@ type pages struct {
 	assets   map[string]bool // files of the documentation page, without .gz
 }
 
-func newPages() (*pages, error) {
+// newPages makes the pages of a program that stands at a path of its public
+// URL, "" for the root.
+func newPages(prefix string) (*pages, error) {
 	tmpl, err := template.New("problem").Parse(problemPage)
 	if err != nil {
 		return nil, fmt.Errorf("problem pages: %w", err)
@@ -43,16 +45,15 @@ func newPages() (*pages, error) {
 	p := &pages{
 		problems: make(map[string][]byte),
 		assets:   make(map[string]bool),
-		// Relative addresses hold wherever a proxy puts this program.
 		ui: v5emb.NewHandlerWithConfig(swgui.Config{
-			Title: "Payments and refunds", SwaggerJSON: "openapi.yaml", BasePath: "docs", InternalBasePath: docsPath,
+			Title: "Payments and refunds", SwaggerJSON: prefix + "/openapi.yaml", BasePath: prefix + docsPath, InternalBasePath: docsPath,
 		}),
 	}
 	render := func(row problemRow, of domain.Code, fields []problemRow) error {
 		var b bytes.Buffer
-		var listed []map[string]string
+		var listed []map[string]any
 		for _, f := range fields {
-			listed = append(listed, map[string]string{"Code": string(f.code), "Title": f.title})
+			listed = append(listed, map[string]any{"Code": f.code, "Page": template.HTML(f.page)}) //nolint:gosec // our own text
 		}
 		err := tmpl.Execute(&b, map[string]any{
 			"Code": row.code, "Status": row.status, "StatusText": http.StatusText(row.status),

@@ -83,7 +83,7 @@ func New(cfg Config) (http.Handler, error) {
 	if n := cfg.Limits.FailedAuthPerMinute; n > 0 {
 		a.failures = newLimiter("failed-authentication", Rate{PerSecond: float64(n) / 60, Burst: n})
 	}
-	if a.pages, err = newPages(); err != nil {
+	if a.pages, err = newPages(cfg.prefix()); err != nil {
 		return nil, err
 	}
 	page, err := checkout.New(checkoutConfig(cfg))
