@@ -23,9 +23,10 @@ type hooks struct {
 
 // flaws break the store, so that its tests can be shown to notice.
 type flaws struct {
-	ignoreStaged  bool // checks forget what is staged in the same group
-	earlyRefusals bool // refusals are answered before their group is durable
-	earlyRecords  bool // records are shown before they are durable
+	ignoreStaged   bool // checks forget what is staged in the same group
+	earlyRefusals  bool // refusals are answered before their group is durable
+	earlyRecords   bool // records are shown before they are durable
+	survivesFaults bool // commits are taken after one has failed
 }
 
 // FailNext makes the next group that writes something fail.

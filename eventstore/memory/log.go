@@ -16,6 +16,7 @@ type log struct {
 	heads   map[eventstore.Stream]eventstore.Position
 	claims  map[claimKey]eventstore.Position
 	damaged map[eventstore.Position]bool
+	blind   bool // a flaw: damage is not noticed
 }
 
 type claimKey struct {
@@ -68,7 +69,7 @@ func (l *log) truncate(after eventstore.Position) {
 }
 
 func (l *log) read(p eventstore.Position) (eventstore.Stored, error) {
-	if l.damaged[p] {
+	if l.damaged[p] && !l.blind {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: "damaged on purpose"}
 	}
 	return l.records[p-1], nil

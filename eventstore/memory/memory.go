@@ -94,7 +94,7 @@ func (s *Store) enqueue(p *pending) error {
 	switch {
 	case s.closed:
 		return eventstore.ErrClosed
-	case s.fatal != nil:
+	case s.fatal != nil && !s.flaws.survivesFaults:
 		return s.fatal
 	case s.hooks.refuse != nil:
 		return s.hooks.refuse
@@ -124,7 +124,7 @@ func (s *Store) commitWaiting() {
 }
 
 func (s *Store) commitGroup(group []*pending) {
-	if s.fatal == nil {
+	if s.fatal == nil || s.flaws.survivesFaults {
 		before := s.log.last()
 		for _, p := range group {
 			p.stored, p.err = s.stage(p.commit)
@@ -138,7 +138,7 @@ func (s *Store) commitGroup(group []*pending) {
 	}
 	for _, p := range group {
 		early := p.err != nil && s.flaws.earlyRefusals
-		if s.fatal != nil {
+		if s.fatal != nil && !s.flaws.survivesFaults {
 			p.stored, p.err = eventstore.Stored{}, s.fatal
 		}
 		if !early {

@@ -1,29 +1,78 @@
-package memory_test
+package memory
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
-	"payledger/domain"
+	"go.uber.org/goleak"
+
 	"payledger/eventstore"
-	"payledger/eventstore/memory"
+	"payledger/eventstore/storetest"
 )
 
-func TestAppendLoad(t *testing.T) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
-	st := eventstore.ProjectStream("prj_1")
-	c := eventstore.Commit{ID: domain.ID{1}, Record: eventstore.Record{Stream: st, Body: []byte("{}")}}
-	if _, err := s.Append(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for r, err := range s.Load(t.Context(), st) {
-		if err != nil || r.Position != 1 || r.Sequence != 1 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		n++
-	}
-	if n != 1 {
-		t.Fatalf("%d records", n)
+	storetest.Run(t, func(testing.TB) storetest.Log { return &underTest{} })
+}
+
+// A store that breaks one of the rules must be noticed.
+func TestBrokenStores(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []struct {
+		check string
+		flaws flaws
+		blind bool
+	}{
+		{"staged conflict", flaws{ignoreStaged: true}, false},
+		{"staged claim", flaws{ignoreStaged: true}, false},
+		{"nothing early", flaws{earlyRefusals: true}, false},
+		{"nothing early", flaws{earlyRecords: true}, false},
+		{"faults", flaws{survivesFaults: true}, false},
+		{"corruption", flaws{}, true},
+	} {
+		t.Run(fmt.Sprintf("%s %+v", broken.check, broken.flaws), func(t *testing.T) {
+			t.Parallel()
+			storetest.Fails(t, broken.check, func(testing.TB) storetest.Log { return &underTest{flaws: broken.flaws, blind: broken.blind} })
+		})
 	}
 }
+
+// underTest is a log in memory for the conformance suite.
+type underTest struct {
+	flaws flaws
+	blind bool
+	store *Store
+}
+
+func (u *underTest) Open() eventstore.Store {
+	if u.store == nil {
+		u.store = New()
+	} else {
+		u.store = u.store.Reopen()
+	}
+	u.store.flaws, u.store.log.blind = u.flaws, u.blind
+	return u.store
+}
+
+func (u *underTest) Verify(ctx context.Context, _ eventstore.Store) error { return u.store.Verify(ctx) }
+
+func (u *underTest) Stall(eventstore.Store) (<-chan struct{}, func()) { return u.store.Stall() }
+
+func (u *underTest) Waiting(eventstore.Store) int { return u.store.Waiting() }
+
+func (u *underTest) Faults() []storetest.Fault {
+	arm := func(f Fault) func(eventstore.Store) {
+		return func(eventstore.Store) { u.store.FailNext(f) }
+	}
+	return []storetest.Fault{
+		{Name: "the write is lost", Arm: arm(Fault{})},
+		{Name: "the write is kept", Persisted: true, Arm: arm(Fault{Persisted: true})},
+	}
+}
+
+func (u *underTest) Size(eventstore.Position) int { return 1 }
+
+func (u *underTest) Flip(p eventstore.Position, _ int) { u.store.Damage(p) }

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// checkClaims: a key is given away once per project, is looked at before the
+// expectation, and is found again.
+func checkClaims(s *subject) {
+	c := s.claiming(stream("prj_a", 1), 0, 1)
+	if _, ok := s.claimed(c); ok {
+		s.Error("a key nobody claimed is found")
+	}
+	r := s.add(c)
+	elsewhere := s.claiming(stream("prj_b", 1), 0, 1)
+	if _, ok := s.claimed(elsewhere); ok {
+		s.Error("a key of one project is found in another")
+	}
+	other := s.add(elsewhere)
+	for range 2 {
+		for _, again := range []eventstore.Commit{
+			s.claiming(stream("prj_a", 2), 0, 1),
+			s.claiming(stream("prj_a", 1), r.Position, 1),
+			s.claiming(stream("prj_a", 1), 77, 1), // a conflict as well
+		} {
+			_, err := s.store.Append(s.Context(), again)
+			s.isClaimed(err, r)
+		}
+		for c, want := range map[*eventstore.Commit]eventstore.Stored{&c: r, &elsewhere: other} {
+			got, ok := s.claimed(*c)
+			if !ok {
+				s.Error("a claim is not found")
+			}
+			s.same("Claimed", got, want)
+		}
+		s.reopen()
+	}
+}
+
+// checkClaimsLast: a key is remembered for 30 days, whatever comes between.
+func checkClaimsLast(s *subject) {
+	const day = 24 * 60 * 60 * 1000
+	at := func(c eventstore.Commit, millis uint64) eventstore.Commit {
+		if err := c.ID.SetTime(firstMoment + millis); err != nil {
+			s.Fatal(err)
+		}
+		return c
+	}
+	for start := range uint64(16) {
+		key, first := byte(start+1), start*41*day
+		claimed := at(s.claiming(stream("prj_a", int(start)), 0, key), first)
+		r := s.add(claimed)
+		head := s.add(at(s.commit(stream("prj_b", 2*int(start)), 0), first+16*day))
+		s.add(at(s.commit(stream("prj_b", 2*int(start)+1), 0), first+30*day))
+		got, ok := s.claimed(claimed)
+		if !ok {
+			s.Fatalf("a key was forgotten within 30 days, started on day %d", start*41)
+		}
+		s.same("Claimed", got, r)
+		_, err := s.store.Append(s.Context(), at(s.claiming(head.Stream, head.Position, key+100), first+30*day))
+		if err != nil {
+			s.Fatal(err)
+		}
+		_, err = s.store.Append(s.Context(), at(s.claiming(stream("prj_a", 500), 0, key), first+30*day))
+		s.isClaimed(err, r)
+		if start%4 == 0 {
+			s.reopen()
+		}
+	}
+}
+
+// checkClaimRace: 100 keys, 32 writers for each, one winner each.
+func checkClaimRace(s *subject) {
+	const keys, writers = 100, 32
+	var mu sync.Mutex
+	winners := map[byte]eventstore.Stored{}
+	losers := map[byte][]eventstore.Stored{}
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range keys {
+				key := byte((i + 3*w) % keys)
+				r, err := s.store.Append(s.Context(), s.claiming(stream("prj_a", 100*w+int(key)), 0, key))
+				var claimed *eventstore.ClaimedError
+				mu.Lock()
+				switch {
+				case err == nil:
+					if _, twice := winners[key]; twice {
+						s.Errorf("key %d was given away twice", key)
+					}
+					winners[key] = r
+				case errors.As(err, &claimed):
+					losers[key] = append(losers[key], claimed.Value)
+				default:
+					s.Errorf("Append: %v", err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(winners) != keys || s.last() != keys {
+		s.Errorf("%d winners, %d records, want %d", len(winners), s.last(), keys)
+	}
+	for key, told := range losers {
+		for _, r := range told {
+			s.same("what a loser was told", r, winners[key])
+		}
+	}
+	for key, want := range winners {
+		r, ok, err := s.store.Claimed(s.Context(), "prj_a", domain.Digest{key, 31: 1})
+		if !ok || err != nil {
+			s.Fatalf("Claimed: %v, %v", ok, err)
+		}
+		s.same("Claimed", r, want)
+	}
+}

@@ -1,0 +1,188 @@
+package storetest
+
+import (
+	"errors"
+	"runtime"
+
+	"payledger/eventstore"
+)
+
+// checkStagedConflict: two commits of one stream in one group: the first wins,
+// the second fails alone.
+func checkStagedConflict(s *subject) {
+	st := stream("prj_a", 1)
+	winner, loser, other := s.commit(st, 0), s.commit(st, 0), s.commit(stream("prj_a", 2), 0)
+	first, queued, release := s.hold(s.commit(stream("prj_a", 9), 0), winner, loser, other)
+	release()
+	if a := first.wait(); a.err != nil {
+		s.Fatal(a.err)
+	}
+	a, b, c := queued[0].wait(), queued[1].wait(), queued[2].wait()
+	if a.err != nil || c.err != nil {
+		s.Fatalf("the winner: %v, the bystander: %v", a.err, c.err)
+	}
+	s.isConflict(b.err, st, a.stored.Position)
+	s.same("the winner's position", a.stored.Position, eventstore.Position(2))
+	s.same("the bystander's position", c.stored.Position, eventstore.Position(3))
+	s.same("Load", s.load(st), []eventstore.Stored{a.stored})
+}
+
+// checkStagedClaim: two commits with one key in one group.
+func checkStagedClaim(s *subject) {
+	winner, loser := s.claiming(stream("prj_a", 1), 0, 1), s.claiming(stream("prj_a", 2), 0, 1)
+	_, queued, release := s.hold(s.commit(stream("prj_a", 9), 0), winner, loser)
+	release()
+	a, b := queued[0].wait(), queued[1].wait()
+	if a.err != nil {
+		s.Fatal(a.err)
+	}
+	s.isClaimed(b.err, a.stored)
+	if n := len(s.load(loser.Record.Stream)); n != 0 {
+		s.Errorf("the loser's stream has %d records", n)
+	}
+}
+
+// checkStagedDuplicate: one commit twice in one group is one record.
+func checkStagedDuplicate(s *subject) {
+	c, d := s.commit(stream("prj_a", 1), 0), s.claiming(stream("prj_a", 2), 0, 1)
+	_, queued, release := s.hold(s.commit(stream("prj_a", 9), 0), c, d, c, d)
+	release()
+	for i := range 2 {
+		a, b := queued[i].wait(), queued[i+2].wait()
+		if a.err != nil || b.err != nil {
+			s.Fatal(a.err, b.err)
+		}
+		s.same("the second answer", b.stored, a.stored)
+	}
+	if p := s.last(); p != 3 {
+		s.Errorf("Last = %d, want 3", p)
+	}
+}
+
+// checkNothingEarly: until a group is durable neither its records nor its
+// refusals are known to anybody.
+func checkNothingEarly(s *subject) {
+	st := stream("prj_a", 1)
+	before := s.add(s.claiming(st, 0, 1))
+	_, queued, release := s.hold(s.commit(stream("prj_a", 9), 0),
+		s.claiming(st, before.Position, 2),
+		s.claiming(st, before.Position, 3),            // a conflict with what is staged
+		s.claiming(stream("prj_a", 2), 0, 2),          // a claim that is staged
+		s.commit(stream("prj_a", 3), before.Position), // a conflict with what is durable
+	)
+	followed := make(chan eventstore.Stored, 16)
+	following := make(chan error, 1)
+	store := s.store
+	go func() {
+		following <- store.Follow(s.Context(), before.Position, eventstore.Filter{}, func(r eventstore.Stored) error {
+			followed <- r
+			return nil
+		})
+	}()
+	s.nothingAfter(before, s.claiming(st, 0, 2))
+
+	held, releaseGroup := s.log.Stall(s.store)
+	s.Cleanup(releaseGroup)
+	release()
+	<-held
+	if r := <-followed; r.Position != before.Position+1 {
+		s.Errorf("the follower saw position %d first", r.Position)
+	}
+	// Whoever could go on by now has had the processor often enough to do so.
+	for range 1000 {
+		runtime.Gosched()
+	}
+	for i, q := range queued {
+		if q.answered() {
+			s.Errorf("commit %d of the group was answered before it was durable: %v", i, q.err)
+		}
+	}
+	if len(followed) > 0 {
+		s.Error("the follower saw a record before it was durable")
+	}
+	s.same("Load before the group is durable", s.load(st), []eventstore.Stored{before})
+	if _, ok := s.claimed(s.claiming(st, 0, 2)); ok {
+		s.Error("a claim was shown before it was durable")
+	}
+	if p := s.last(); p != before.Position+1 {
+		s.Errorf("Last = %d before the group is durable", p)
+	}
+	releaseGroup()
+	won := queued[0].wait()
+	if won.err != nil {
+		s.Fatal(won.err)
+	}
+	s.isConflict(queued[1].wait().err, st, won.stored.Position)
+	s.isClaimed(queued[2].wait().err, won.stored)
+	s.isConflict(queued[3].wait().err, stream("prj_a", 3), 0)
+	s.same("the follower's next", <-followed, won.stored)
+	s.same("Load", s.load(st), []eventstore.Stored{before, won.stored})
+	if err := s.store.Close(); err != nil {
+		s.Error(err)
+	}
+	if err := <-following; !errors.Is(err, eventstore.ErrClosed) {
+		s.Errorf("Follow answered %v, want ErrClosed", err)
+	}
+	s.open()
+}
+
+// nothingAfter checks that the held record and the queued ones do not show.
+func (s *subject) nothingAfter(before eventstore.Stored, queued eventstore.Commit) {
+	s.Helper()
+	if p := s.last(); p != before.Position {
+		s.Errorf("Last = %d while the next record is held back", p)
+	}
+	if n := len(s.scan(before.Position, eventstore.Filter{})); n != 0 {
+		s.Errorf("Scan shows %d records that are not durable", n)
+	}
+	if n := len(s.load(stream("prj_a", 9))); n != 0 {
+		s.Errorf("Load shows %d records that are not durable", n)
+	}
+	if _, ok := s.claimed(queued); ok {
+		s.Error("a claim is shown that is not durable")
+	}
+}
+
+func (s *subject) isClaimed(err error, value eventstore.Stored) {
+	s.Helper()
+	var claimed *eventstore.ClaimedError
+	if !errors.As(err, &claimed) {
+		s.Errorf("the answer is %v, want that the key is taken", err)
+		return
+	}
+	s.same("the claim's holder", claimed.Value, value)
+}
+
+// checkBusy: commits that cannot be taken up are told so instead of filling
+// the memory, and all others succeed.
+func checkBusy(s *subject) {
+	const most = 1 << 16
+	_, _, release := s.hold(s.commit(stream("prj_a", 0), 0))
+	var waiting []*started
+	busy := false
+	for i := 1; i < most && !busy; i++ {
+		st := stream("prj_a", i)
+		before := s.log.Waiting(s.store)
+		a := s.start(s.commit(st, 0))
+		s.waitFor("a commit to queue up or to be refused", func() bool {
+			return a.answered() || s.log.Waiting(s.store) > before
+		})
+		if busy = a.answered(); !busy {
+			waiting = append(waiting, a)
+		} else if !errors.Is(a.err, eventstore.ErrBusy) {
+			s.Errorf("the answer is %v, want ErrBusy", a.err)
+		}
+	}
+	release()
+	if !busy {
+		s.Errorf("%d commits wait and none was refused", most)
+	}
+	for _, a := range waiting {
+		if err := a.wait().err; err != nil {
+			s.Fatal(err)
+		}
+	}
+	if p := s.last(); p != eventstore.Position(len(waiting)+1) {
+		s.Errorf("Last = %d, want %d", p, len(waiting)+1)
+	}
+}

@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"reflect"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/eventstore"
+)
+
+// load reads a stream that must be readable.
+func (s *subject) load(st eventstore.Stream) []eventstore.Stored {
+	s.Helper()
+	var records []eventstore.Stored
+	for r, err := range s.store.Load(s.Context(), st) {
+		if err != nil {
+			s.Fatalf("Load(%v): %v", st, err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+// scan reads all that is after the position and must be readable.
+func (s *subject) scan(after eventstore.Position, f eventstore.Filter) []eventstore.Stored {
+	s.Helper()
+	var records []eventstore.Stored
+	for r, err := range s.store.Scan(s.Context(), after, f) {
+		if err != nil {
+			s.Fatalf("Scan(%d): %v", after, err)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func (s *subject) last() eventstore.Position {
+	s.Helper()
+	p, err := s.store.Last(s.Context())
+	if err != nil {
+		s.Fatalf("Last: %v", err)
+	}
+	return p
+}
+
+func (s *subject) claimed(c eventstore.Commit) (eventstore.Stored, bool) {
+	s.Helper()
+	r, ok, err := s.store.Claimed(s.Context(), c.Record.Stream.Project, c.Claim.Key)
+	if err != nil {
+		s.Fatalf("Claimed: %v", err)
+	}
+	return r, ok
+}
+
+func (s *subject) same(what string, got, want any) {
+	s.Helper()
+	if reflect.DeepEqual(got, want) {
+		return // cmp is slow
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		s.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}

@@ -1,0 +1,298 @@
+// Package storetest is the conformance suite of event stores: what
+// eventstore.Store promises, checked on any store that can be reopened, held
+// back, made to fail and damaged.
+//
+// Every check ends by reopening the log and running the store's verifier.
+// Fails turns a check around, to show that it notices a store that is broken.
+package storetest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// Log is one event log under test: where it is kept, and what the suite does
+// to it beyond the Store interface. The methods fail the test they were made
+// for when they cannot do their work.
+type Log interface {
+	// Open opens the log, which is empty at first. The store that was opened
+	// before has been closed.
+	Open() eventstore.Store
+
+	// Verify checks everything that an open store holds.
+	Verify(context.Context, eventstore.Store) error
+
+	// Stall holds back the next group of commits that writes something, in
+	// its last step: all is written, nothing is known to be durable. held is
+	// closed when it stands there; release lets it go on and may be called
+	// more than once.
+	Stall(eventstore.Store) (held <-chan struct{}, release func())
+
+	// Waiting is how many commits wait for the next group.
+	Waiting(eventstore.Store) int
+
+	// Faults are the ways in which the log's writes can fail.
+	Faults() []Fault
+
+	// Size is how many bytes of the record Flip can damage. Flip inverts one
+	// bit of one of them, or puts it back. The store is closed meanwhile.
+	Size(eventstore.Position) int
+	Flip(p eventstore.Position, offset int)
+}
+
+// Fault is one way in which a write fails.
+type Fault struct {
+	Name string
+	// Persisted: the group is in the log all the same.
+	Persisted bool
+	// Arm makes the next group that writes something fail in this way.
+	Arm func(eventstore.Store)
+}
+
+type check struct {
+	name string
+	run  func(*subject)
+}
+
+func checks() []check {
+	return []check{
+		{"order", checkOrder},
+		{"bodies", checkBodies},
+		{"bounds", checkBounds},
+		{"conflict", checkConflict},
+		{"all or nothing", checkAllOrNothing},
+		{"duplicate", checkDuplicate},
+		{"staged conflict", checkStagedConflict},
+		{"staged claim", checkStagedClaim},
+		{"staged duplicate", checkStagedDuplicate},
+		{"nothing early", checkNothingEarly},
+		{"claims", checkClaims},
+		{"claims last 30 days", checkClaimsLast},
+		{"claim race", checkClaimRace},
+		{"gapless", checkGapless},
+		{"cursor across reopen", checkCursor},
+		{"filters", checkFilters},
+		{"follow from any position", checkFollow},
+		{"follow is woken", checkFollowWoken},
+		{"cancel", checkCancel},
+		{"close", checkClose},
+		{"busy", checkBusy},
+		{"corruption", checkCorruption},
+		{"faults", checkFaults},
+		{"model", checkModel},
+	}
+}
+
+// Run runs every check on logs that create makes, each in parallel with the
+// others.
+func Run(t *testing.T, create func(testing.TB) Log) {
+	t.Helper()
+	for _, c := range checks() {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			c.on(t, create)
+		})
+	}
+}
+
+// Fails reports an error unless the named check fails on the logs that create
+// makes, which are broken on purpose.
+func Fails(t *testing.T, name string, create func(testing.TB) Log) {
+	t.Helper()
+	for _, c := range checks() {
+		if c.name != name {
+			continue
+		}
+		r := &recorder{TB: t}
+		var done sync.WaitGroup
+		done.Go(func() { c.on(r, create) })
+		done.Wait()
+		if !r.Failed() {
+			t.Errorf("the check %q passed on a store that is broken", name)
+		}
+		return
+	}
+	t.Fatalf("there is no check %q", name)
+}
+
+func (c check) on(t testing.TB, create func(testing.TB) Log) {
+	s := &subject{TB: t, log: create(t), create: create}
+	s.open()
+	c.run(s)
+	s.verify()
+}
+
+// recorder is a test whose failing does not fail the test it belongs to.
+type recorder struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (r *recorder) Failed() bool          { return r.failed.Load() }
+func (r *recorder) Fail()                 { r.failed.Store(true) }
+func (r *recorder) FailNow()              { r.Fail(); runtime.Goexit() }
+func (r *recorder) Error(...any)          { r.Fail() }
+func (r *recorder) Errorf(string, ...any) { r.Fail() }
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+func (r *recorder) Log(...any)            {}
+func (r *recorder) Logf(string, ...any)   {}
+func (r *recorder) Helper()               {}
+func (r *recorder) Skip(...any)           { r.FailNow() }
+func (r *recorder) Skipf(string, ...any)  { r.FailNow() }
+func (r *recorder) SkipNow()              { r.FailNow() }
+
+// subject is the log of one check with its open store.
+type subject struct {
+	testing.TB
+	log    Log
+	create func(testing.TB) Log
+	store  eventstore.Store
+	issued atomic.Uint64
+}
+
+func (s *subject) open() {
+	s.Helper()
+	store := s.log.Open()
+	s.store = store
+	s.Cleanup(func() { _ = store.Close() })
+}
+
+func (s *subject) reopen() {
+	s.Helper()
+	if err := s.store.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	s.open()
+}
+
+func (s *subject) verify() {
+	s.Helper()
+	s.reopen()
+	if err := s.log.Verify(s.Context(), s.store); err != nil {
+		s.Errorf("Verify: %v", err)
+	}
+	if err := s.store.Close(); err != nil {
+		s.Errorf("Close: %v", err)
+	}
+}
+
+// firstMoment is the time of the first id: 2026-11-20T10:15:30.123Z.
+const firstMoment = 1795169730123
+
+// id issues event ids a millisecond apart.
+func (s *subject) id() domain.ID {
+	n := s.issued.Add(1)
+	var id domain.ID
+	if err := id.SetTime(firstMoment + n); err != nil {
+		s.Fatal(err)
+	}
+	id[15], id[14] = byte(n), byte(n>>8)
+	return id
+}
+
+// stream names the n-th payment of the project.
+func stream(project string, n int) eventstore.Stream {
+	id := domain.ID{1, 160, 112, 116, 98, 90}
+	id[14], id[15] = byte(n>>8), byte(n)
+	return eventstore.PaymentStream(project, id)
+}
+
+func (s *subject) commit(st eventstore.Stream, expect eventstore.Position) eventstore.Commit {
+	id := s.id()
+	return eventstore.Commit{
+		ID:     id,
+		Record: eventstore.Record{Stream: st, Expect: expect, Body: []byte(`{"id":"` + id.String() + `"}`)},
+	}
+}
+
+func (s *subject) claiming(st eventstore.Stream, expect eventstore.Position, key byte) eventstore.Commit {
+	c := s.commit(st, expect)
+	c.Claim = &eventstore.Claim{Key: domain.Digest{key, 31: 1}, Fingerprint: domain.Digest{key, 31: 2}}
+	return c
+}
+
+// add appends a commit that must succeed.
+func (s *subject) add(c eventstore.Commit) eventstore.Stored {
+	s.Helper()
+	r, err := s.store.Append(s.Context(), c)
+	if err != nil {
+		s.Fatalf("Append(%s): %v", c.ID, err)
+	}
+	return r
+}
+
+// answer is what an Append answered.
+type answer struct {
+	stored eventstore.Stored
+	err    error
+}
+
+// start appends in the background; done is closed once it has answered.
+type started struct {
+	answer
+	done chan struct{}
+}
+
+func (s *subject) start(c eventstore.Commit) *started {
+	return s.startWith(s.Context(), c)
+}
+
+func (s *subject) startWith(ctx context.Context, c eventstore.Commit) *started {
+	a := &started{done: make(chan struct{})}
+	store := s.store
+	go func() {
+		defer close(a.done)
+		a.stored, a.err = store.Append(ctx, c)
+	}()
+	s.Cleanup(func() { <-a.done })
+	return a
+}
+
+func (a *started) wait() answer {
+	<-a.done
+	return a.answer
+}
+
+func (a *started) answered() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitFor gives other goroutines the processor until the condition holds.
+func (s *subject) waitFor(what string, condition func() bool) {
+	s.Helper()
+	for s.Context().Err() == nil {
+		if condition() {
+			return
+		}
+		runtime.Gosched()
+	}
+	s.Fatalf("the test ended while it waited for %s", what)
+}
+
+// hold brings a group with only the commit c to its last step and queues the
+// others behind it, in order.
+func (s *subject) hold(c eventstore.Commit, behind ...eventstore.Commit) (first *started, queued []*started, release func()) {
+	s.Helper()
+	held, release := s.log.Stall(s.store)
+	s.Cleanup(release)
+	first = s.start(c)
+	<-held
+	for i, c := range behind {
+		queued = append(queued, s.start(c))
+		s.waitFor("a commit to queue up", func() bool { return s.log.Waiting(s.store) == i+1 })
+	}
+	return first, queued, release
+}
