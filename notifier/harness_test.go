@@ -191,6 +191,7 @@ func startServer(tb testing.TB, c ServerConfig) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	s.watchEvery = 50 * time.Millisecond
 	tb.Cleanup(s.Shutdown)
 	return s
 }

@@ -31,8 +31,8 @@ type RelayConfig struct {
 // It remembers nothing. At the start and after any failure it asks the
 // JetStream stream for its last sequence and goes on from there, provided the
 // copy is one of this log: its log id is ours, it is no longer than the log,
-// it has no gaps and its last message is byte for byte the record at that
-// position. Every message carries the sequence it expects before it, so
+// it has no gaps and its last messages are byte for byte the records at
+// their positions. Every message carries the sequence it expects before it, so
 // however publishers, retries and restarts overlap, nothing can come twice or
 // out of order. A copy that is not ours is deleted and made anew on the
 // embedded server; on an external one the relay refuses to touch it, says so

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"payledger/eventstore"
 )
@@ -63,23 +64,54 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	case s.FirstSeq != 1 || s.Msgs != s.LastSeq:
 		return 0, fmt.Sprintf("it holds %d of the first %d events only", s.Msgs, s.LastSeq), nil
 	}
-	msg, err := stream.GetMsg(ctx, s.LastSeq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, fmt.Sprintf("its last event, %d, is missing", from), nil
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
-	}
-	for record, err := range r.config.Store.Scan(ctx, from-1, eventstore.Filter{}) {
+	reason, err = r.compareTail(ctx, stream, from)
+	return from, reason, err
+}
+
+// compareTail checks the last messages against their records. The last alone
+// would not do: behind a message that somebody else wrote into EVENTS, those
+// of ours that were under way could still be taken, since they expect a number
+// only. So many are compared that it must be among them.
+func (r *Relay) compareTail(ctx context.Context, stream jetstream.Stream, from eventstore.Position) (reason string, err error) {
+	const tail = 2 * inFlight
+	after := from - min(from, tail)
+	reasons := make([]string, from-after)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(32)
+	for record, err := range r.config.Store.Scan(ctx, after, eventstore.Filter{}) {
 		if err != nil {
-			return 0, "", err
+			return "", errors.Join(err, g.Wait())
 		}
-		if msg.Subject != EventSubject(record.Stream) || !bytes.Equal(msg.Data, record.Body) {
-			return 0, fmt.Sprintf("its event %d is not the one in the log", from), nil
+		if record.Position > from {
+			break
 		}
-		return from, "", nil
+		g.Go(func() (err error) {
+			reasons[record.Position-after-1], err = compareOne(gctx, stream, record)
+			return err
+		})
 	}
-	return 0, "", fmt.Errorf("the log has no record at position %d", from)
+	if err := g.Wait(); err != nil {
+		return "", err
+	}
+	for _, reason := range reasons {
+		if reason != "" {
+			return reason, nil
+		}
+	}
+	return "", nil
+}
+
+func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.Stored) (reason string, err error) {
+	msg, err := stream.GetMsg(ctx, uint64(record.Position))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return fmt.Sprintf("its event %d is missing", record.Position), nil
+	case err != nil:
+		return "", fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
+	case msg.Subject != EventSubject(record.Stream) || !bytes.Equal(msg.Data, record.Body):
+		return fmt.Sprintf("its event %d is not the one in the log", record.Position), nil
+	}
+	return "", nil
 }
 
 // ensureSubscriber makes the consumer with which the subscriber's credentials

@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -32,25 +31,25 @@ type Server struct {
 	config   ServerConfig
 	password string // of the ledger's own connection
 
+	watchEvery time.Duration
+
 	mu      sync.Mutex
 	current *natsserver.Server
 	addr    net.Addr
-	storage os.FileInfo // JetStream's directory as it was when the server started
+	storage *storageWatch
 	closed  bool
 }
 
 // ErrServerClosed: the embedded NATS server was shut down.
 var ErrServerClosed = errors.New("the embedded NATS server was shut down")
 
-const (
-	startWait  = 30 * time.Second // for recovering a large directory
-	watchEvery = time.Second
-)
+// startWait bounds the recovery of a large directory.
+const startWait = time.Minute
 
 // StartServer starts the server and returns when it takes connections. It
 // fails when Listen cannot be listened on or the directory cannot be written.
 func StartServer(c ServerConfig) (*Server, error) {
-	s := &Server{config: c}
+	s := &Server{config: c, watchEvery: time.Second}
 	var err error
 	if s.password, err = newPassword(rand.Reader); err != nil {
 		return nil, err
@@ -60,23 +59,29 @@ func StartServer(c ServerConfig) (*Server, error) {
 			return nil, err
 		}
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of NATS: %w", err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.start()
-	if errors.As(err, new(*storageError)) {
-		c.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is put aside and copied anew from the log")
-		if asideErr := s.putAside(); asideErr != nil {
-			return nil, errors.Join(err, asideErr)
-		}
-		err = s.start()
-	}
-	if err != nil {
+	if err := s.startAnew(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// startAnew starts a server, with an empty directory if the one there is
+// cannot be used. s.mu is held.
+func (s *Server) startAnew() error {
+	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory of NATS: %w", err)
+	}
+	err := s.start()
+	if !errors.As(err, new(*storageError)) {
+		return err
+	}
+	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is put aside and copied anew from the log")
+	if asideErr := s.putAside(); asideErr != nil {
+		return errors.Join(err, asideErr)
+	}
+	return s.start()
 }
 
 // storageError: JetStream could not start from its directory.
@@ -153,10 +158,8 @@ func (s *Server) start() error {
 	if !o.DontListen {
 		s.addr = srv.Addr()
 	}
-	s.storage, err = os.Stat(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir))
-	if err != nil {
-		return fmt.Errorf("looking at the directory of NATS: %w", err)
-	}
+	s.storage = newStorageWatch(s.config.Dir)
+	s.storage.look()
 	return nil
 }
 
@@ -204,71 +207,6 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 		return nil, ErrServerClosed
 	}
 	return s.current.InProcessConn()
-}
-
-// Run watches the server until ctx ends and starts it again when JetStream
-// has stopped or its directory was deleted or replaced under it. Connections
-// made by Connect reconnect by themselves.
-func (s *Server) Run(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		reason := s.trouble()
-		if reason == "" {
-			failed = false
-			continue
-		}
-		if !failed {
-			s.config.Log.Error().Str("reason", reason).Msg("the embedded NATS server is started again")
-		}
-		if err := s.restart(); err != nil && !failed {
-			s.config.Log.Error().Err(err).Msg("the embedded NATS server does not start; it is tried every second")
-			failed = true
-		}
-	}
-}
-
-func (s *Server) trouble() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ""
-	}
-	if !s.current.Running() || !s.current.JetStreamEnabled() {
-		return "JetStream has stopped"
-	}
-	now, err := os.Stat(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir))
-	if err != nil || !os.SameFile(now, s.storage) {
-		return "its directory is gone"
-	}
-	return ""
-}
-
-func (s *Server) restart() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.current.Shutdown()
-	s.current.WaitForShutdown()
-	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
-		return fmt.Errorf("making the directory of NATS: %w", err)
-	}
-	err := s.start()
-	if errors.As(err, new(*storageError)) {
-		if asideErr := s.putAside(); asideErr != nil {
-			return errors.Join(err, asideErr)
-		}
-		err = s.start()
-	}
-	return err
 }
 
 // Shutdown stops the server and returns when it has let go of its directory.
