@@ -31,6 +31,8 @@ type device struct {
 	s    *Store
 	keep *os.File // a duplicate of the store's descriptor, sharing its lock
 
+	metaLock *sync.Mutex // bbolt's
+
 	mu    sync.Mutex
 	stall *stall
 	fault *fault
@@ -73,12 +75,18 @@ func attach(t testing.TB, s *Store) *device {
 		t.Fatal(err)
 	}
 	d := &device{t: t, s: s, keep: os.NewFile(uintptr(fd), "duplicate of the log")}
-	writeAt := reflect.ValueOf(s.db).Elem().FieldByName("ops").FieldByName("writeAt")
-	if !writeAt.IsValid() || writeAt.Type() != reflect.TypeFor[func([]byte, int64) (int, error)]() {
-		t.Fatal("bbolt does not write through db.ops.writeAt any more: find another place for these faults")
-	}
-	*(*func([]byte, int64) (int, error))(unsafe.Pointer(writeAt.UnsafeAddr())) = d.writeAt //nolint:gosec // see device
+	db := reflect.ValueOf(s.db).Elem()
+	d.metaLock = field[sync.Mutex](t, db.FieldByName("metalock"))
+	*field[func([]byte, int64) (int, error)](t, db.FieldByName("ops").FieldByName("writeAt")) = d.writeAt
 	return d
+}
+
+func field[T any](t testing.TB, f reflect.Value) *T {
+	t.Helper()
+	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() {
+		t.Fatal("bbolt has no db.metalock or db.ops.writeAt any more: find another place for these faults")
+	}
+	return (*T)(unsafe.Pointer(f.UnsafeAddr())) //nolint:gosec // see device
 }
 
 func (d *device) close() { _ = d.keep.Close() }
@@ -131,8 +139,12 @@ func (d *device) writeAt(b []byte, at int64) (int, error) {
 	}
 	n, err := d.keep.WriteAt(b, at)
 	if meta && st != nil {
+		// bbolt holds this lock for the write and not for the sync after it.
+		// Without it, readers see the transaction, as they do during a sync.
+		d.metaLock.Unlock()
 		close(st.held)
 		<-st.released
+		d.metaLock.Lock()
 	}
 	return n, err
 }

@@ -1,0 +1,51 @@
+// Package translog makes the event log evidence: a Merkle tree over the stored
+// bytes of every event, checkpoints of it that are signed, and proofs that
+// anybody can check who holds a checkpoint and the verifier key. Whoever edits,
+// removes, swaps or adds an event afterwards, or cuts the log's end off, ends
+// up with another root, and cannot sign for it twice without being found out.
+//
+// # The tree
+//
+// The tree is that of RFC 6962, section 2.1, with SHA-256, as in
+// golang.org/x/mod/sumdb/tlog. Leaf n, from 0, is the event at position n+1;
+// its hash is SHA-256(0x00 || stored bytes), the bytes exactly as the log, the
+// exports and NATS have them. A tree of size n covers the positions 1 to n.
+//
+// # Checkpoints
+//
+// A checkpoint is a C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint), a
+// C2SP signed note (https://c2sp.org/signed-note) of three lines: the origin,
+// which is "payledger/" and the log's id, the size in decimal and the root hash
+// in base64; then an empty line and the signature by an Ed25519 key whose name
+// is the origin.
+//
+//	payledger/01M7W78FJBM8T4R7B5N0C1D2E3
+//	88417
+//	nND/nri/U0xuHUrYSy0HtMeal2vzD9V4k/BO79C+QeI=
+//
+//	— payledger/01M7W78FJBM8T4R7B5N0C1D2E3 Az3grlgt…
+//
+// The verifier key is one line, name+hash+key, as package note makes it.
+//
+// # Proofs
+//
+// Proofs are JSON; hashes are in base64, in the order of RFC 6962, sections
+// 2.1.1 and 2.1.2. They hold no root and no leaf, so that a checker has to take
+// those from the checkpoint and the event it holds itself:
+//
+//	{"position":3,"size":88417,"hashes":["…",…]}
+//	{"from":70000,"to":88417,"hashes":["…",…]}
+//
+// # Tiles
+//
+// The tree's hashes are served as C2SP tlog-tiles (https://c2sp.org/tlog-tiles):
+// tile/<L>/<N>[.p/<W>], 256 hashes of 32 bytes each, or W of them at the right
+// edge; N is written in groups of three digits, as in x001/x234/067.
+package translog
+
+import (
+	"payledger/domain"
+)
+
+// Origin names a log in its checkpoints and as the owner of its key.
+func Origin(log domain.ID) string { return "payledger/" + log.String() }

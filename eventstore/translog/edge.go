@@ -1,0 +1,82 @@
+package translog
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/bits"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/eventstore"
+)
+
+// Leaf is the leaf hash of an event's stored bytes.
+func Leaf(body []byte) tlog.Hash { return tlog.RecordHash(body) }
+
+// Edge is the right edge of a growing tree: the roots of the complete subtrees
+// its size consists of, one for each bit set. It is all that is needed to
+// append and to know the root. The zero Edge is the empty tree; copies are
+// independent.
+type Edge struct {
+	size  int64
+	nodes [63]tlog.Hash // by level; valid where size has the bit
+}
+
+// OpenEdge reads the edge of a tree of this size from its stored hashes.
+func OpenEdge(size eventstore.Position, r tlog.HashReader) (Edge, error) {
+	e := Edge{size: int64(size)} //nolint:gosec // positions fit
+	var indexes []int64
+	var levels []int
+	for level := range e.nodes {
+		if e.size>>level&1 != 0 {
+			levels = append(levels, level)
+			indexes = append(indexes, tlog.StoredHashIndex(level, e.size>>level-1))
+		}
+	}
+	hashes, err := r.ReadHashes(indexes)
+	if err != nil {
+		return Edge{}, err
+	}
+	if len(hashes) != len(indexes) {
+		return Edge{}, fmt.Errorf("the tree's edge has %d hashes, %d were read", len(indexes), len(hashes))
+	}
+	for i, level := range levels {
+		e.nodes[level] = hashes[i]
+	}
+	return e, nil
+}
+
+// Append adds the next leaf. It appends to dst the hashes that are stored for
+// it, as tlog.StoredHashesForRecordHash answers them: the leaf's and those of
+// the subtrees it completes, to be kept from
+// tlog.StoredHashIndex(0, size before) on.
+func (e *Edge) Append(dst []tlog.Hash, leaf tlog.Hash) []tlog.Hash {
+	h := leaf
+	dst = append(dst, h)
+	level := 0
+	for ; e.size>>level&1 != 0; level++ {
+		h = tlog.NodeHash(e.nodes[level], h)
+		dst = append(dst, h)
+	}
+	e.nodes[level] = h
+	e.size++
+	return dst
+}
+
+// Size is how many leaves there are.
+func (e *Edge) Size() eventstore.Position { return eventstore.Position(e.size) } //nolint:gosec // never negative
+
+// Root is the tree's root hash.
+func (e *Edge) Root() tlog.Hash {
+	if e.size == 0 {
+		return sha256.Sum256(nil)
+	}
+	level := bits.TrailingZeros64(uint64(e.size)) //nolint:gosec // never negative
+	h := e.nodes[level]
+	for level++; e.size>>level != 0; level++ {
+		if e.size>>level&1 != 0 {
+			h = tlog.NodeHash(e.nodes[level], h)
+		}
+	}
+	return h
+}

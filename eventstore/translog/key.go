@@ -1,0 +1,125 @@
+package translog
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// NewKey makes the key that a log's checkpoints are signed with. The text, one
+// line without its end, is secret and is all that has to be kept.
+func NewKey(random io.Reader, origin string) (string, error) {
+	secret, _, err := note.GenerateKey(random, origin)
+	if err != nil {
+		return "", fmt.Errorf("making a log key: %w", err)
+	}
+	return secret, nil
+}
+
+// Signer signs checkpoints of one log. It is immutable and safe for concurrent
+// use.
+type Signer struct {
+	signer   note.Signer
+	verifier string
+}
+
+// ParseSigner reads a key made by NewKey. Errors do not show it.
+func ParseSigner(text string) (*Signer, error) {
+	text = strings.TrimSpace(text)
+	signer, err := note.NewSigner(text)
+	if err != nil {
+		return nil, errors.New("want one line \"PRIVATE+KEY+…\" of an Ed25519 note key")
+	}
+	// The note package took it: PRIVATE+KEY+name+hash+base64, where base64 may
+	// hold plus signs and stands for the algorithm's byte and the seed.
+	parts := strings.SplitN(text, "+", 5)
+	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(raw) != 1+ed25519.SeedSize {
+		return nil, errors.New("the key's last part is not that of an Ed25519 key")
+	}
+	public, ok := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, errors.New("not an Ed25519 key")
+	}
+	verifier, err := note.NewEd25519VerifierKey(signer.Name(), public)
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{signer, verifier}, nil
+}
+
+// Origin is the log the key belongs to.
+func (s *Signer) Origin() string { return s.signer.Name() }
+
+// VerifierKey is the public key, one line without its end, that ParseVerifier
+// and every other reader of C2SP signed notes takes.
+func (s *Signer) VerifierKey() string { return s.verifier }
+
+// Sign answers the checkpoint as a signed note.
+func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
+	if c.Origin != s.Origin() {
+		return nil, fmt.Errorf("the key of %s cannot sign a checkpoint of %s", s.Origin(), c.Origin)
+	}
+	return note.Sign(&note.Note{Text: string(c.text())}, s.signer)
+}
+
+// Verifier opens checkpoints that one key signed. It is immutable and safe for
+// concurrent use.
+type Verifier struct {
+	verifier note.Verifier
+	key      string
+}
+
+// ParseVerifier reads a verifier key.
+func ParseVerifier(text string) (*Verifier, error) {
+	text = strings.TrimSpace(text)
+	v, err := note.NewVerifier(text)
+	if err != nil {
+		return nil, fmt.Errorf("the verifier key is not one, want a line NAME+HASH+KEY: %w", err)
+	}
+	return &Verifier{v, text}, nil
+}
+
+// Origin is the log the key belongs to.
+func (v *Verifier) Origin() string { return v.verifier.Name() }
+
+// Key is the key's text.
+func (v *Verifier) Key() string { return v.key }
+
+// Open checks a signed checkpoint and reads it. The error says whether it is
+// no note, is not signed by this key, or is of another log.
+func (v *Verifier) Open(signed []byte) (Checkpoint, error) {
+	n, err := note.Open(signed, note.VerifierList(v.verifier))
+	var unsigned *note.UnverifiedNoteError
+	var invalid *note.InvalidSignatureError
+	switch {
+	case errors.As(err, &unsigned):
+		return Checkpoint{}, fmt.Errorf("the checkpoint is not signed by the key %s+%08x, but by %s",
+			v.verifier.Name(), v.verifier.KeyHash(), signers(unsigned.Note))
+	case errors.As(err, &invalid):
+		return Checkpoint{}, errors.New("the checkpoint's signature is wrong: it was altered after it was signed")
+	case err != nil:
+		return Checkpoint{}, fmt.Errorf("not a signed checkpoint: %w", err)
+	}
+	c, err := parseCheckpoint(n.Text)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	if c.Origin != v.Origin() {
+		return Checkpoint{}, fmt.Errorf("the checkpoint is of the log %s, the key of %s", c.Origin, v.Origin())
+	}
+	return c, nil
+}
+
+func signers(n *note.Note) string {
+	var names []string
+	for _, s := range n.UnverifiedSigs {
+		names = append(names, fmt.Sprintf("%s+%08x", s.Name, s.Hash))
+	}
+	return strings.Join(names, ", ")
+}
