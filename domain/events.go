@@ -15,6 +15,7 @@ type Event interface {
 type PaymentEvent interface {
 	Event
 	evolvePayment(Payment) Payment
+	postings() []Posting
 }
 
 // ProjectEvent is an event of a project's stream.
