@@ -109,6 +109,9 @@ func (c *Codec) decode(r Stored) (domain.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if data.Kind() != '{' {
+		return nil, fmt.Errorf("event %s: its data is not an object", env.Type)
+	}
 	p := t.New()
 	if err := json.Unmarshal(data, p, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("event %s: %w", env.Type, err)

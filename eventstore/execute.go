@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -49,6 +50,10 @@ const maxTries = 16
 // succeeded before under the claim's key; if so that earlier event is the
 // result, marked Replayed. A key that was claimed with another fingerprint is
 // a *ClaimedError.
+//
+// A command that is executed again under the same event id while its event is
+// the stream's last is answered with that event: an answer lost in a crash is
+// not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
@@ -96,6 +101,11 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 			return Result[S]{}, err
 		}
 	}
+	if last.Position != 0 && last.Commit == o.EventID {
+		// This very command was recorded and its answer lost.
+		e, err := l.Codec.Decode(last)
+		return Result[S]{State: state, Event: e, Stored: last}, err
+	}
 	e, err := state.Decide(cmd)
 	if err != nil || e == nil {
 		return Result[S]{State: state}, err
@@ -111,6 +121,12 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	})
 	if err != nil {
 		return Result[S]{}, err
+	}
+	if !bytes.Equal(stored.Body, body) {
+		// It was recorded before, when something else was decided.
+		if e, err = l.Codec.Decode(stored); err != nil {
+			return Result[S]{}, err
+		}
 	}
 	return Result[S]{State: state.Evolve(e), Event: e, Stored: stored}, nil
 }
