@@ -3,6 +3,8 @@ package projections
 import (
 	"fmt"
 	"strings"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // view is one fold of the log. To add one, write its file and give it a field
@@ -17,6 +19,10 @@ type view interface {
 	fold(change)
 }
 
+// loadedView is a view that keeps something of the file in memory for good; it
+// reads that when a file is opened.
+type loadedView interface{ load(*bolt.Tx) error }
+
 // views are all there are.
 type views struct {
 	payments     *paymentsView
@@ -29,6 +35,9 @@ type views struct {
 	due          *dueView
 	unrouted     *unroutedView
 	projects     *projectsView
+	times        *timesView
+	journal      *journalView
+	balances     *balancesView
 }
 
 func newViews() views {
@@ -43,6 +52,9 @@ func newViews() views {
 		due:          newDueView(),
 		unrouted:     newUnroutedView(),
 		projects:     newProjectsView(),
+		times:        newTimesView(),
+		journal:      newJournalView(),
+		balances:     newBalancesView(),
 	}
 }
 
@@ -58,6 +70,9 @@ func (v views) all() []view {
 		v.due,
 		v.unrouted,
 		v.projects,
+		v.times,
+		v.journal,
+		v.balances,
 	}
 }
 

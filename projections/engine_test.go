@@ -122,6 +122,18 @@ func checkSizes(t *testing.T, w *world, dump string) {
 			want["unrouted"]++
 		}
 	}
+	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)
+	for _, l := range w.lines() {
+		want["journal"]++
+		accounts[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = true
+	}
+	var newest domain.Instant
+	for r, err := range w.store.Scan(t.Context(), 0, eventstore.Filter{}) {
+		must(t, err)
+		newest = max(newest, domain.InstantOf(r.At))
+		times[newest] = true
+	}
+	want["balances"], want["times"] = len(accounts), len(times)
 	for _, v := range newViews().all() {
 		if got := strings.Count(linesOf(dump, v.bucket()), "\n"); got != want[v.bucket()] {
 			t.Fatalf("view %s has %d keys, want %d", v.bucket(), got, want[v.bucket()])

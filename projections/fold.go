@@ -15,6 +15,7 @@ type change struct {
 	event         domain.Event
 	before, after *paymentRow
 	was, is       *domain.Project
+	postings      []posted
 }
 
 // apply folds one record into every view. Only one goroutine at a time may
@@ -49,7 +50,7 @@ func (e *Engine) change(r eventstore.Stored) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	c := change{record: r, event: event}
+	c := change{record: r, event: event, postings: e.post(r, event)}
 	switch r.Stream.Kind {
 	case eventstore.KindPayment:
 		id, ok := domain.ParseID(r.Stream.ID)

@@ -67,7 +67,14 @@ func (e *Engine) openCurrent(ctx context.Context) error {
 					return &damage{"view " + v.bucket() + " is missing"}
 				}
 			}
-			return e.projects.load(tx)
+			for _, v := range e.all {
+				if l, ok := v.(loadedView); ok {
+					if err := l.load(tx); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
 		})
 	})
 	if err == nil {

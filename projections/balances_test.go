@@ -1,0 +1,314 @@
+package projections
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// lines is the whole journal, worked out from the log alone.
+func (w *world) lines() []JournalLine {
+	w.tb.Helper()
+	balances := make(map[string]domain.Sum)
+	var all []JournalLine
+	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
+		must(w.tb, err)
+		event, err := w.codec.Decode(r)
+		must(w.tb, err)
+		var of []JournalLine
+		for _, p := range domain.Postings(event) {
+			name := fmt.Sprintf("%q %q %q", r.Stream.Project, p.Currency, p.Account)
+			balances[name] = balances[name].Add(p.Amount)
+			payment, _ := domain.ParseID(r.Stream.ID)
+			of = append(of, JournalLine{
+				Position: r.Position, At: domain.InstantOf(r.At), Project: r.Stream.Project, Event: r.Commit, Type: event.Type(),
+				Payment: payment, Refund: refundOf(event), Account: p.Account, Currency: p.Currency, Amount: p.Amount, Balance: balances[name],
+			})
+		}
+		slices.SortFunc(of, func(a, b JournalLine) int {
+			return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
+		})
+		all = append(all, of...)
+	}
+	return all
+}
+
+// beginning is the position before the first event later than the time.
+func (w *world) beginning(at domain.Instant) (last eventstore.Position) {
+	w.tb.Helper()
+	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
+		must(w.tb, err)
+		if domain.InstantOf(r.At) > at {
+			return last
+		}
+		last = r.Position
+	}
+	return last
+}
+
+// summed is what the lines up to a position leave on each account.
+func summed(lines []JournalLine, project string, at eventstore.Position) []Balance {
+	newest := make(map[string]Balance)
+	for _, l := range lines {
+		if l.Position <= at && (project == "" || l.Project == project) {
+			newest[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = Balance{l.Project, l.Currency, l.Account, l.Balance}
+		}
+	}
+	var out []Balance
+	for _, b := range newest {
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b Balance) int {
+		return cmp.Or(strings.Compare(a.Project, b.Project), cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
+	})
+	return out
+}
+
+// instant draws a time at, just before or just after an event.
+func (w *world) instant() domain.Instant {
+	all := make([]eventstore.Stored, 0, 64)
+	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
+		must(w.tb, err)
+		all = append(all, r)
+	}
+	return domain.InstantOf(pick(w, all...).At) + domain.Instant(w.intn(3)-1)
+}
+
+// misorder steps the time of the world's ids back, as when commands overtake
+// each other on their way into the log.
+func (w *world) misorder() {
+	if w.intn(6) > 0 {
+		return
+	}
+	now := w.now
+	w.now = now.Add(-time.Duration(w.intn(120)) * time.Second)
+	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
+	w.step()
+	w.now = now
+}
+
+func TestBooksAgainstAModel(t *testing.T) {
+	t.Parallel()
+	compared, misordered := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
+		c := w.config(t.TempDir())
+		e := open(t, c)
+		for range 4 {
+			for range rapid.IntRange(10, 40).Draw(rt, "steps") {
+				w.step()
+				w.misorder()
+			}
+			feed(t, e)
+			switch rapid.IntRange(0, 3).Draw(rt, "then") {
+			case 0:
+				must(t, e.flush())
+			case 1:
+				must(t, e.flush())
+				must(t, e.Close())
+				e = open(t, c)
+			}
+		}
+		lines := w.lines()
+		for i := 1; i < len(lines); i++ {
+			if lines[i].At < lines[i-1].At {
+				misordered++
+			}
+		}
+		for range 12 {
+			project := pick(w, append([]string{""}, w.projects...)...)
+			as, at := AsOf{}, w.last()
+			switch w.intn(3) {
+			case 0:
+				at = eventstore.Position(w.intn(int(at) + 1)) //nolint:gosec // small
+				as = AsOfPosition(at)
+			case 1:
+				time := w.instant()
+				at, as = w.beginning(time), AsOfTime(time)
+			}
+			books, err := e.Balances(t.Context(), project, as)
+			must(t, err)
+			want := summed(lines, project, at)
+			if books.Position != at || !slices.Equal(books.Balances, want) {
+				rt.Fatalf("%q as of %+v: at %d %v\nwant at %d %v", project, as, books.Position, books.Balances, at, want)
+			}
+			total := make(map[domain.Currency]domain.Sum)
+			for _, b := range books.Balances {
+				total[b.Currency] = total[b.Currency].Add(b.Balance)
+			}
+			for c, s := range total {
+				if s != (domain.Sum{}) {
+					rt.Fatalf("%s %s are left over", s, c)
+				}
+			}
+			compared += len(want)
+		}
+		must(t, e.Close())
+	})
+	if compared == 0 || misordered == 0 {
+		t.Errorf("%d balances compared, %d lines out of order in time", compared, misordered)
+	}
+}
+
+func TestStatementAgainstAModel(t *testing.T) {
+	t.Parallel()
+	listed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
+		e := open(t, w.config(t.TempDir()))
+		for range rapid.IntRange(40, 150).Draw(rt, "steps") {
+			w.step()
+			w.misorder()
+		}
+		feed(t, e)
+		if rapid.Bool().Draw(rt, "flush") {
+			must(t, e.flush())
+			w.steps(20)
+			feed(t, e)
+		}
+		lines := w.lines()
+		for range 8 {
+			q := JournalQuery{Project: pick(w, append([]string{""}, w.projects...)...)}
+			if w.intn(2) == 0 {
+				q.Account = pick(w, domain.MerchantPayable, domain.RefundsInFlight, domain.Suspense, domain.AcquirerReceivable("sandbox"), "none")
+			}
+			if w.intn(3) == 0 {
+				q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
+			}
+			lo, hi := eventstore.Position(1), w.last()
+			if w.intn(3) == 0 {
+				q.From = w.instant()
+				lo = w.beginning(q.From-1) + 1
+			}
+			if w.intn(3) == 0 {
+				q.To = w.instant()
+				hi = w.beginning(q.To - 1)
+			}
+			var want []JournalLine
+			for _, l := range lines {
+				if (q.Project == "" || l.Project == q.Project) && (q.Account == "" || l.Account == q.Account) &&
+					(q.Currency == "" || l.Currency == q.Currency) && l.Position >= lo && l.Position <= hi {
+					want = append(want, l)
+				}
+			}
+			var got []JournalLine
+			for {
+				q.Limit = 1 + w.intn(5)
+				page, err := e.Journal(t.Context(), q)
+				must(t, err)
+				got = append(got, page.Lines...)
+				if len(page.Lines) > q.Limit || page.More && len(page.Lines) != q.Limit {
+					rt.Fatalf("%d lines, more %v, limit %d", len(page.Lines), page.More, q.Limit)
+				}
+				if !page.More {
+					break
+				}
+				q.After = page.Lines[len(page.Lines)-1].Place()
+			}
+			if !slices.Equal(got, want) {
+				rt.Fatalf("%+v:\n got %v\nwant %v", q, got, want)
+			}
+			listed += len(want)
+		}
+		must(t, e.Close())
+	})
+	if listed == 0 {
+		t.Error("no line was ever listed")
+	}
+}
+
+// TestATimeBehindUsChangesNoMore asks for a time, lets an event of an earlier
+// time arrive behind a later one, and asks again.
+func TestATimeBehindUsChangesNoMore(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 41).steps(150)
+	e := open(t, w.config(t.TempDir()))
+	at := domain.InstantOf(w.now) - 1
+	before, err := e.Balances(t.Context(), "", AsOfTime(at))
+	must(t, err)
+	lines := len(w.lines())
+	now := w.now
+	w.now = now.Add(-time.Hour)
+	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
+	w.steps(30)
+	feed(t, e)
+	if len(w.lines()) == lines {
+		t.Fatal("nothing was posted out of order")
+	}
+	after, err := e.Balances(t.Context(), "", AsOfTime(at))
+	must(t, err)
+	if before.Position != after.Position || !slices.Equal(before.Balances, after.Balances) {
+		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
+func TestBooksAtTheEnds(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 42)
+	e := open(t, w.config(t.TempDir()))
+	for name, as := range map[string]AsOf{"now": {}, "position": AsOfPosition(0), "time": AsOfTime(1 << 50), "before the epoch": AsOfTime(-1)} {
+		if b, err := e.Balances(t.Context(), "", as); err != nil || b.Position != 0 || b.Time != 0 || len(b.Balances) != 0 {
+			t.Errorf("an empty log, %s: %+v, %v", name, b, err)
+		}
+	}
+	w.steps(100)
+	feed(t, e)
+	var ahead *AheadError
+	if _, err := e.Balances(t.Context(), "", AsOfPosition(w.last()+1)); !errors.As(err, &ahead) || ahead.Last != w.last() {
+		t.Errorf("ahead of the log: %v", err)
+	}
+	last, err := e.Balances(t.Context(), "", AsOfPosition(w.last()))
+	must(t, err)
+	now, err := e.Balances(t.Context(), "", AsOf{})
+	must(t, err)
+	if now.Position != w.last() || now.Time == 0 || now.Time != last.Time || !slices.Equal(now.Balances, last.Balances) || len(now.Balances) == 0 {
+		t.Errorf("now %+v, at the end %+v", now, last)
+	}
+	if b, err := e.Balances(t.Context(), "prj_none", AsOf{}); err != nil || len(b.Balances) != 0 {
+		t.Errorf("unknown project: %+v, %v", b, err)
+	}
+	if p, err := e.PositionAt(t.Context(), now.Time); err != nil || p > w.last() || p == 0 {
+		t.Errorf("position of the last event's time: %d, %v", p, err)
+	}
+}
+
+// TestForeignCurrencies books money in what a provider called a currency.
+func TestForeignCurrencies(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 43)
+	w.project()
+	long := domain.Currency(strings.Repeat("x", 40_000))
+	all := []domain.Currency{"rub", "a", "a\x00", "a\x00acquirer_receivable:x", "#", "%", "Ω", long, long + "1"}
+	for i, c := range all {
+		id, event := w.ids.Pair()
+		stream := eventstore.PaymentStream("prj_0", id)
+		body, err := w.codec.Encode(stream, 1, event, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: domain.Signal{
+			Route: "x", Outcome: domain.OutcomePaid, Reference: "r", Amount: domain.Amount(i + 1), Currency: c, StartedAt: 1,
+		}})
+		must(t, err)
+		_, err = w.store.Append(t.Context(), eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
+		must(t, err)
+	}
+	e := open(t, w.config(t.TempDir()))
+	for i, c := range all {
+		page, err := e.Journal(t.Context(), JournalQuery{Project: "prj_0", Currency: c, Account: domain.Suspense, Limit: 9})
+		must(t, err)
+		if len(page.Lines) != 1 || page.Lines[0].Amount != domain.SumOf(domain.Amount(-i-1)) || page.Lines[0].Currency != c {
+			t.Errorf("%.20q: %.200v", c, page.Lines)
+		}
+	}
+	books, err := e.Balances(t.Context(), "prj_0", AsOf{})
+	must(t, err)
+	if len(books.Balances) != 2*len(all) {
+		t.Errorf("%d balances", len(books.Balances))
+	}
+}
