@@ -36,6 +36,11 @@ func newConnectors(c WorkersConfig) (*connectors, error) {
 		byRoute: make(map[string]*queue[telling]), all: c.Acquirers,
 	}
 	for _, a := range c.Acquirers {
+		// A route is named alike by rules and acquirers.
+		rule := domain.Rule{Route: a.Route(), Min: domain.MinAmount, Max: domain.MaxAmount}
+		if err := (domain.RoutingTable{rule}).Validate(); err != nil {
+			return nil, fmt.Errorf("an acquirer: %w", err)
+		}
 		if cs.byRoute[a.Route()] != nil {
 			return nil, fmt.Errorf("two acquirers serve the route %q", a.Route())
 		}

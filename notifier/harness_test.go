@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -18,11 +19,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// nats.go prints asynchronous errors from a goroutine of its own, and
-		// the server's caches live as long as the process.
-		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).unregister"),
-	)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if serverBinary.dir != "" {
+			_ = os.RemoveAll(serverBinary.dir)
+		}
+		os.Exit(code)
+	}))
 }
 
 const testProject = "prj_test"

@@ -157,6 +157,9 @@ func (e *Enforcer) park(ctx context.Context, msg jetstream.Msg, reason string, w
 		if err == nil {
 			break
 		}
+		if errors.Is(err, jetstream.ErrNoStreamResponse) {
+			return domain.SignalReply{}, fmt.Errorf("parking a signal: %w", err) // PARKED is made anew
+		}
 		if b.next == 0 && ctx.Err() == nil {
 			e.config.Log.Error().Err(err).Msg("a signal cannot be parked; it is tried until it can")
 		}

@@ -108,7 +108,7 @@ func Send(ctx context.Context, nc *nats.Conn, project string, payment domain.ID,
 		Data:    data,
 	}
 	for pause := resendFirst; ; pause = min(2*pause, resendMost) {
-		if err := nc.PublishMsg(msg); err != nil && !passing(err) {
+		if err := nc.PublishMsg(msg); err != nil && lasts(err) {
 			return domain.SignalReply{}, fmt.Errorf("publishing a signal: %w", err)
 		}
 		again := time.NewTimer(pause)
@@ -128,8 +128,9 @@ func Send(ctx context.Context, nc *nats.Conn, project string, payment domain.ID,
 	}
 }
 
-// passing reports whether publishing may succeed once NATS is back.
-func passing(err error) bool {
-	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrStaleConnection)
+// lasts reports whether publishing can never succeed. Other errors pass once
+// NATS is back: a connection that was never made does not even know whether
+// its server takes headers.
+func lasts(err error) bool {
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrMaxPayload)
 }

@@ -1,0 +1,456 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/acquirer"
+)
+
+// court is an enforcer at work, and a way to send it anything.
+type court struct {
+	*book
+	conn     *Conn
+	enforcer *Enforcer
+}
+
+func newCourt(t *testing.T) *court {
+	t.Helper()
+	c := &court{book: newBook(t)}
+	c.conn = connectTo(t, startServer(t, ServerConfig{}))
+	c.enforcer = newEnforcer(t, c.conn, c.book)
+	run(t, c.enforcer.Run)
+	c.ready(t)
+	return c
+}
+
+func (c *court) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, "the enforcer listens", func() bool {
+		_, err := c.conn.js.Consumer(t.Context(), SignalsStream, enforcerConsumer)
+		return err == nil
+	})
+}
+
+// send publishes a body and waits for the answer.
+func (c *court) send(t *testing.T, subject string, body []byte) domain.SignalReply {
+	t.Helper()
+	inbox := nats.NewInbox()
+	sub, err := c.conn.NATS().SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	c.publish(t, subject, inbox, body)
+	m, err := sub.NextMsgWithContext(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply domain.SignalReply
+	if err := json.Unmarshal(m.Data, &reply, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func (c *court) publish(t *testing.T, subject, inbox string, body []byte) {
+	t.Helper()
+	_, err := c.conn.js.PublishMsg(t.Context(), &nats.Msg{
+		Subject: subject, Data: body, Header: nats.Header{acquirer.ReplyHeader: {inbox}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *court) signal(t *testing.T, p domain.Payment, s domain.Signal) domain.SignalReply {
+	t.Helper()
+	return c.send(t, acquirer.Subject(s.Route, p.Project, p.ID), encode(t, s))
+}
+
+func encode(t *testing.T, s domain.Signal) []byte {
+	t.Helper()
+	b, err := acquirer.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// paid is the signal that pays p.
+func paid(p domain.Payment) domain.Signal {
+	return domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref", Amount: p.Amount, Currency: p.Currency,
+		StartedAt: p.CreatedAt,
+	}
+}
+
+func TestEnforcerJudges(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	type step struct {
+		change         func(*domain.Signal)
+		result, reason string
+	}
+	failed := func(s *domain.Signal) { s.Outcome = domain.OutcomeFailed }
+	for name, steps := range map[string][]step{
+		"paid, sent twice":      {{nil, domain.SignalApplied, ""}, {nil, domain.SignalUnchanged, ""}},
+		"failed":                {{failed, domain.SignalApplied, ""}},
+		"expired":               {{func(s *domain.Signal) { s.Outcome = domain.OutcomeExpired }, domain.SignalApplied, ""}},
+		"another route":         {{func(s *domain.Signal) { s.Route = "other" }, domain.SignalRefused, domain.ReasonWrongRoute}},
+		"wrong amount":          {{func(s *domain.Signal) { s.Amount++ }, domain.SignalLateFunds, domain.ReasonWrongAmount}},
+		"wrong currency":        {{func(s *domain.Signal) { s.Currency = "USD" }, domain.SignalLateFunds, domain.ReasonWrongAmount}},
+		"begun late":            {{func(s *domain.Signal) { s.StartedAt += 1e10 }, domain.SignalLateFunds, domain.ReasonStartedLate}},
+		"paid after failed":     {{failed, domain.SignalApplied, ""}, {nil, domain.SignalLateFunds, domain.ReasonAfterFailed}},
+		"failed after paid":     {{nil, domain.SignalApplied, ""}, {failed, domain.SignalRefused, domain.ReasonFinalStatus}},
+		"refund there is none":  {{func(s *domain.Signal) { s.Outcome, s.RefundID = domain.OutcomeSucceeded, &domain.ID{7} }, domain.SignalRefused, domain.ReasonUnknownRefund}},
+		"paid twice":            {{nil, domain.SignalApplied, ""}, {func(s *domain.Signal) { s.Reference = "ref-2" }, domain.SignalLateFunds, domain.ReasonPaidTwice}},
+		"same name, other news": {{nil, domain.SignalApplied, ""}, {func(s *domain.Signal) { s.Amount++ }, domain.SignalRefused, domain.ReasonReferenceConflict}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := c.routed(t)
+			for i, step := range steps {
+				s := paid(p)
+				if step.change != nil {
+					step.change(&s)
+				}
+				reply := c.signal(t, p, s)
+				if reply.Result != step.result || reply.Reason != step.reason {
+					t.Fatalf("step %d: %+v, want %s %s", i, reply, step.result, step.reason)
+				}
+				if (reply.EventID == nil) != (step.result == domain.SignalUnchanged) {
+					t.Errorf("step %d: %+v", i, reply)
+				}
+				if reply.EventID == nil {
+					continue
+				}
+				// What was answered is durable under that name and position.
+				for r, err := range c.Store.Scan(t.Context(), eventstore.Position(reply.Position-1), eventstore.Filter{}) {
+					if err != nil || r.Commit != *reply.EventID || r.Stream.ID != p.ID.String() {
+						t.Errorf("step %d: %+v, %v", i, r, err)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+func TestEnforcerParksPoison(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.routed(t)
+	good := string(encode(t, paid(p)))
+	subject := acquirer.Subject(p.Route, p.Project, p.ID)
+	with := func(old, replacement string) string {
+		s := strings.Replace(good, old, replacement, 1)
+		if s == good {
+			t.Fatalf("%s is not in %s", old, good)
+		}
+		return s
+	}
+	cases := []struct{ name, subject, body, reason string }{
+		{"empty", subject, "", ParkedMalformed},
+		{"no JSON", subject, "paid", ParkedMalformed},
+		{"array", subject, "[]", ParkedMalformed},
+		{"null", subject, "null", ParkedMalformed},
+		{"trailing data", subject, good + "{}", ParkedMalformed},
+		{"unknown member", subject, with("{", `{"extra":1,`), ParkedMalformed},
+		{"route in the body", subject, with("{", `{"route":"sandbox",`), ParkedMalformed},
+		{"duplicate member", subject, with("{", `{"outcome":"failed",`), ParkedMalformed},
+		{"other case", subject, with(`"outcome"`, `"Outcome"`), ParkedMalformed},
+		{"invalid UTF-8", subject, with(`"ref"`, "\"\xff\""), ParkedMalformed},
+		{"unknown outcome", subject, with(`"paid"`, `"paidd"`), ParkedMalformed},
+		{"outcome of refunds", subject, with(`"paid"`, `"succeeded"`), ParkedMalformed},
+		{"amount as a number", subject, with(`"1500.00"`, `1500.00`), ParkedMalformed},
+		{"amount in another form", subject, with(`"1500.00"`, `"1.5e3"`), ParkedMalformed},
+		{"no reference", subject, with(`"ref"`, `""`), ParkedMalformed},
+		{"control character", subject, with(`"ref"`, `"a\u0000"`), ParkedMalformed},
+		{"long reference", subject, with(`"ref"`, `"`+strings.Repeat("r", 129)+`"`), ParkedMalformed},
+		{"refund id in lower case", subject, with("{", `{"refund_id":"01m7w78fjbm8t4r7b5n0c1d2e3",`), ParkedMalformed},
+		{"payment id in lower case", "payledger.v1.signals.sandbox." + testProject + "." + strings.ToLower(p.ID.String()), good, ParkedMalformed},
+		{"short subject", "payledger.v1.signals.sandbox." + testProject, good, ParkedMalformed},
+		{"long subject", subject + ".more", good, ParkedMalformed},
+		{"unknown payment", acquirer.Subject(p.Route, p.Project, c.ids.Next()), good, ParkedUnknownPayment},
+		{"another project's payment", acquirer.Subject(p.Route, "prj_other", p.ID), good, ParkedUnknownPayment},
+	}
+	for _, tt := range cases {
+		if reply := c.send(t, tt.subject, []byte(tt.body)); reply.Result != domain.SignalParked || reply.Reason != tt.reason || reply.EventID != nil {
+			t.Errorf("%s: %+v", tt.name, reply)
+		}
+	}
+	parked, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	if err != nil || parked.CachedInfo().State.Msgs != uint64(len(cases)) {
+		t.Fatalf("%d parked, %v: want %d", parked.CachedInfo().State.Msgs, err, len(cases))
+	}
+	for i, tt := range cases {
+		m, err := parked.GetMsg(t.Context(), uint64(i)+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Data) != tt.body || m.Header.Get(headerParkedSubject) != tt.subject ||
+			m.Header.Get(headerParkedReason) != tt.reason || m.Header.Get(headerParkedDetail) == "" || m.Header.Get(acquirer.ReplyHeader) == "" {
+			t.Errorf("%s: %s %v", tt.name, m.Data, m.Header)
+		}
+	}
+	if n := testutil.ToFloat64(c.enforcer.parked.WithLabelValues(ParkedMalformed)); int(n) != len(cases)-2 {
+		t.Errorf("%v counted as malformed", n)
+	}
+	if n := testutil.ToFloat64(c.enforcer.parked.WithLabelValues(ParkedUnknownPayment)); n != 2 {
+		t.Errorf("%v counted as of unknown payments", n)
+	}
+	if got := c.payment(t, p.ID); len(got.Signals) != 0 {
+		t.Errorf("recorded: %+v", got.Signals)
+	}
+	c.drained(t)
+}
+
+// drained waits until nothing is left in SIGNALS.
+func (c *court) drained(t *testing.T) {
+	t.Helper()
+	eventually(t, "SIGNALS is empty", func() bool {
+		s, err := c.conn.js.Stream(t.Context(), SignalsStream)
+		return err == nil && s.CachedInfo().State.Msgs == 0
+	})
+}
+
+// TestEarlySignalsWaitAloneAndInOrder: the first payment has no route yet.
+func TestEarlySignalsWaitAloneAndInOrder(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	early := c.payment(t, c.create(t, time.Hour))
+	for i := range 3 {
+		s := paid(early)
+		s.Reference = fmt.Sprint("ref-", i)
+		c.publish(t, acquirer.Subject(s.Route, early.Project, early.ID), nats.NewInbox(), encode(t, s))
+	}
+	eventually(t, "the first one waits", func() bool { return c.enforcer.waiting.Load() == 1 })
+	for range 10 {
+		p := c.routed(t)
+		if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied {
+			t.Fatalf("%+v", reply)
+		}
+	}
+	if got := c.payment(t, early.ID); got.Status != domain.Created {
+		t.Fatalf("payment is %s", got.Status)
+	}
+	c.do(t, early.ID, domain.AssignRoute{Table: domain.SandboxTable()})
+	c.drained(t)
+	got := c.payment(t, early.ID)
+	if got.Status != domain.Paid || len(got.Signals) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	for i, s := range got.Signals {
+		if s.Reference != fmt.Sprint("ref-", i) {
+			t.Errorf("signal %d is %s", i, s.Reference)
+		}
+	}
+}
+
+// TestEnforcerAnswersConnectorsOnly: it may publish everywhere, its senders
+// may not.
+func TestEnforcerAnswersConnectorsOnly(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.routed(t)
+	heard, err := c.conn.NATS().SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, inbox := range []string{
+		EventSubject(eventstore.PaymentStream(testProject, p.ID)), "$JS.API.STREAM.DELETE.SIGNALS", "_INBOX_ledger.x", "_INBOX.>", "foo",
+	} {
+		s := paid(p)
+		s.Reference = fmt.Sprint("ref-", i)
+		c.publish(t, acquirer.Subject(s.Route, p.Project, p.ID), inbox, encode(t, s))
+		eventually(t, "the signal is recorded", func() bool { return len(c.payment(t, p.ID).Signals) == i+1 })
+	}
+	c.drained(t)
+	if n := testutil.ToFloat64(c.enforcer.mute); n != 5 {
+		t.Errorf("%v answers refused", n)
+	}
+	if err := c.conn.NATS().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := heard.NextMsg(time.Millisecond)
+		if err != nil {
+			break
+		}
+		if strings.Contains(string(m.Data), `"result"`) {
+			t.Errorf("answered on %s", m.Subject)
+		}
+	}
+}
+
+// TestEnforcerRetriesABusyStore: busy and full pass, and the signal is not
+// lost in between.
+func TestEnforcerRetriesABusyStore(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
+	p := c.routed(t)
+	fails := &failing{Store: c.Store, left: make(chan error, 3)}
+	fails.left <- eventstore.ErrBusy
+	fails.left <- eventstore.ErrFull
+	fails.left <- eventstore.ErrBusy
+	c.enforcer = newEnforcer(t, c.conn, b)
+	c.enforcer.config.Ledger.Store = fails
+	run(t, c.enforcer.Run)
+	c.ready(t)
+	if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied || len(fails.left) != 0 {
+		t.Errorf("%+v", reply)
+	}
+}
+
+// failing answers the errors it was given before it appends.
+type failing struct {
+	eventstore.Store
+	left chan error
+}
+
+func (f *failing) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
+	select {
+	case err := <-f.left:
+		return eventstore.Stored{}, err
+	default:
+		return f.Store.Append(ctx, c)
+	}
+}
+
+// TestFatalStoreErrorsEndTheWork and leave the signal in SIGNALS.
+func TestFatalStoreErrorsEndTheWork(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	p := b.routed(t)
+	conn := connectTo(t, startServer(t, ServerConfig{}))
+	fails := &failing{Store: b.Store, left: make(chan error, 1)}
+	fails.left <- &eventstore.FatalError{Err: errors.New("disk on fire")}
+	e := newEnforcer(t, conn, b)
+	e.config.Ledger.Store = fails
+	done := make(chan error, 1)
+	go func() { done <- e.Run(context.Background()) }()
+	c := &court{book: b, conn: conn, enforcer: e}
+	c.ready(t)
+	c.publish(t, acquirer.Subject(p.Route, p.Project, p.ID), nats.NewInbox(), encode(t, paid(p)))
+	if err := <-done; !errors.As(err, new(*eventstore.FatalError)) {
+		t.Fatalf("%v", err)
+	}
+	// The next process takes it up at once.
+	run(t, newEnforcer(t, conn, b).Run)
+	eventually(t, "the payment is paid", func() bool { return b.payment(t, p.ID).Status == domain.Paid })
+	c.drained(t)
+}
+
+// TestEnforcerSurvivesTheLossOfItsStreams.
+func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.conn.NATS(), Now: time.Now})
+	for _, lose := range []func() error{
+		func() error { return c.conn.js.DeleteStream(t.Context(), SignalsStream) },
+		func() error { return c.conn.js.DeleteStream(t.Context(), ParkedStream) },
+		func() error { return c.conn.js.DeleteConsumer(t.Context(), SignalsStream, enforcerConsumer) },
+	} {
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := sandbox.SignalPayment(within(t), c.routed(t), domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
+			t.Errorf("%+v, %v", reply, err)
+		}
+		c.ready(t)
+		subject := acquirer.Subject(domain.SandboxRoute, testProject, c.ids.Next())
+		if reply := c.send(t, subject, []byte("poison")); reply.Result != domain.SignalParked {
+			t.Errorf("%+v", reply)
+		}
+	}
+}
+
+// TestRedeliveredSignalsAreJudgedOnce: JetStream thinks the enforcer is gone
+// while the signal waits for its route.
+func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	conn := connectTo(t, startServer(t, ServerConfig{}))
+	e := newEnforcer(t, conn, b)
+	e.times.ackWait = 150 * time.Millisecond
+	e.times.watch = time.Hour
+	run(t, e.Run)
+	c := &court{book: b, conn: conn, enforcer: e}
+	c.ready(t)
+	p := c.payment(t, c.create(t, time.Hour))
+	c.publish(t, acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), nats.NewInbox(), encode(t, paid(p)))
+	eventually(t, "it waits", func() bool { return e.waiting.Load() == 1 })
+	// Longer than JetStream would wait without a sign of life.
+	if !pause(t.Context(), 600*time.Millisecond) {
+		t.Fatal("interrupted")
+	}
+	consumer, err := conn.js.Consumer(t.Context(), SignalsStream, enforcerConsumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := consumer.CachedInfo(); info.NumRedelivered != 0 || info.NumAckPending != 1 {
+		t.Errorf("%d delivered again, %d in hand", info.NumRedelivered, info.NumAckPending)
+	}
+	c.do(t, p.ID, domain.AssignRoute{Table: domain.SandboxTable()})
+	c.drained(t)
+	if got := c.payment(t, p.ID); got.Status != domain.Paid || len(got.Signals) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	l := newLanes(t.Context(), nil, nil)
+	l.inHand[7] = deliveredAs(7)
+	if err := l.take(deliveredAs(7)); err != nil || len(l.queues) != 0 {
+		t.Errorf("%v, %v", l.queues, err)
+	}
+}
+
+// deliveredAs is a message of SIGNALS with nothing but its sequence.
+type deliveredAs uint64
+
+func (d deliveredAs) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: uint64(d)}}, nil
+}
+func (deliveredAs) Data() []byte                     { return nil }
+func (deliveredAs) Headers() nats.Header             { return nil }
+func (deliveredAs) Subject() string                  { return "" }
+func (deliveredAs) Reply() string                    { return "" }
+func (deliveredAs) Ack() error                       { return nil }
+func (deliveredAs) DoubleAck(context.Context) error  { return nil }
+func (deliveredAs) Nak() error                       { return nil }
+func (deliveredAs) NakWithDelay(time.Duration) error { return nil }
+func (deliveredAs) InProgress() error                { return nil }
+func (deliveredAs) Term() error                      { return nil }
+func (deliveredAs) TermWithReason(string) error      { return nil }
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	r := prometheus.NewPedanticRegistry()
+	NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Metrics: r})
+	NewEnforcer(EnforcerConfig{Conn: c, Ledger: b.Ledger, Metrics: r})
+	if _, err := NewWorkers(WorkersConfig{Conn: c, Ledger: b.Ledger, Metrics: r}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil || len(families) < 6 {
+		t.Errorf("%d, %v", len(families), err)
+	}
+}

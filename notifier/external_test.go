@@ -1,0 +1,318 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// external is a nats-server process, built from the module this program
+// embeds.
+type external struct {
+	binary, dir, addr string
+	process           *exec.Cmd
+}
+
+// serverBinary is built once for all tests, and removed after the last.
+var serverBinary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func buildServer() (string, error) {
+	b := &serverBinary
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "nats-server"); b.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", b.dir, "github.com/nats-io/nats-server/v2").CombinedOutput()
+		if err != nil {
+			b.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	return filepath.Join(b.dir, "nats-server"), b.err
+}
+
+func newExternal(t *testing.T) *external {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and runs a nats-server process")
+	}
+	binary, err := buildServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &external{binary: binary, dir: t.TempDir(), addr: free.Addr().String()}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.kill)
+	return e
+}
+
+func (e *external) url() string { return "nats://" + e.addr }
+
+func (e *external) start(t *testing.T) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(e.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.process = exec.Command(e.binary, "-js", "-sd", e.dir, "-a", host, "-p", port)
+	if err := e.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server listens", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.addr)
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+}
+
+// kill ends the process at once, as a crash would.
+func (e *external) kill() {
+	if e.process != nil {
+		_ = e.process.Process.Kill()
+		_ = e.process.Wait()
+		e.process = nil
+	}
+}
+
+func (e *external) connect(t *testing.T) *Conn {
+	t.Helper()
+	c, err := Connect(e.url(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestExternalServerComesAndGoes: it is away at the start, then killed in the
+// midst of the work, wiped, and started again; meanwhile payments go on.
+func TestExternalServerComesAndGoes(t *testing.T) {
+	t.Parallel()
+	e, b := newExternal(t), newBook(t)
+	c := e.connect(t)
+	if c.Err() == nil || c.Embedded() {
+		t.Error("connected to nothing")
+	}
+	r := newRelay(c, b)
+	run(t, r.Run)
+	run(t, newWorkers(t, c, b).Run)
+	run(t, newEnforcer(t, c, b).Run)
+	for range 20 {
+		b.create(t, time.Hour)
+	}
+	eventually(t, "the relay is in trouble", func() bool { return r.Err() != nil && r.state() == 1 })
+	e.start(t)
+	allRouted(t, b)
+	sameAsLog(t, c.js, b)
+
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				b.create(t, time.Hour)
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	for i := range 3 {
+		from := r.Position()
+		eventually(t, "the copy goes on", func() bool { return r.Position() > from+20 })
+		e.kill()
+		if i == 2 {
+			if err := os.RemoveAll(e.dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.start(t)
+	}
+	close(stop)
+	writer.Wait()
+	allRouted(t, b)
+	sameAsLog(t, c.js, b)
+
+	p := b.routed(t)
+	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.NATS(), Now: time.Now})
+	if reply, err := sandbox.SignalPayment(within(t), p, domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
+		t.Errorf("%+v, %v", reply, err)
+	}
+}
+
+// TestSignalsSurviveAnOutage: what was sent while the enforcer was away is
+// judged when it is back, and a sender that waits is answered.
+func TestSignalsSurviveAnOutage(t *testing.T) {
+	t.Parallel()
+	e, b := newExternal(t), newBook(t)
+	e.start(t)
+	c := e.connect(t)
+	stop := run(t, newEnforcer(t, c, b).Run)
+	eventually(t, "the JetStream stream is there", func() bool {
+		_, err := c.js.Stream(t.Context(), SignalsStream)
+		return err == nil
+	})
+	stop()
+	p := b.routed(t)
+	answered := make(chan domain.SignalReply, 1)
+	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: e.connect(t).NATS(), Now: time.Now})
+	ctx := within(t)
+	go func() {
+		reply, err := sandbox.SignalPayment(ctx, p, domain.OutcomePaid, "ref")
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- reply
+	}()
+	eventually(t, "the signal waits", func() bool {
+		s, err := c.js.Stream(t.Context(), SignalsStream)
+		return err == nil && s.CachedInfo().State.Msgs > 0
+	})
+	e.kill()
+	e.start(t)
+	run(t, newEnforcer(t, c, b).Run)
+	if reply := <-answered; reply.Result != domain.SignalApplied && reply.Result != domain.SignalUnchanged {
+		t.Errorf("%+v", reply)
+	}
+	if got := b.payment(t, p.ID).Status; got != domain.Paid {
+		t.Errorf("payment is %s", got)
+	}
+}
+
+// TestForeignStreamsAreLeftAlone: a second data directory on the same server.
+func TestForeignStreamsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	e, first, second := newExternal(t), newBook(t), newBook(t)
+	e.start(t)
+	c := e.connect(t)
+	first.routed(t)
+	run(t, newRelay(c, first).Run)
+	run(t, newEnforcer(t, c, first).Run)
+	sameAsLog(t, c.js, first)
+	eventually(t, "SIGNALS is there", func() bool {
+		_, err := c.js.Stream(t.Context(), SignalsStream)
+		return err == nil
+	})
+
+	other := e.connect(t)
+	id := second.create(t, time.Hour)
+	r, w, enforcer := newRelay(other, second), newWorkers(t, other, second), newEnforcer(t, other, second)
+	if err := r.Check(t.Context()); !isForeign(err) || !strings.Contains(err.Error(), first.logID.String()) {
+		t.Errorf("check: %v", err)
+	}
+	run(t, r.Run)
+	run(t, w.Run)
+	run(t, enforcer.Run)
+	for what, trouble := range map[string]func() error{"relay": r.Err, "workers": w.Err, "enforcer": enforcer.Err} {
+		eventually(t, what+" refuses", func() bool { return isForeign(trouble()) })
+	}
+	if r.state() != 2 {
+		t.Errorf("state %v", r.state())
+	}
+	p := first.routed(t)
+	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.NATS(), Now: time.Now})
+	if reply, err := sandbox.SignalPayment(within(t), p, domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	sameAsLog(t, c.js, first)
+	if got := second.payment(t, id).Status; got != domain.Created {
+		t.Errorf("the second ledger's payment is %s", got)
+	}
+}
+
+func isForeign(err error) bool { return errors.As(err, new(*ForeignStreamError)) }
+
+// TestRestoredBackupIsRefused: the copy outside is longer than the log. When
+// the operator has deleted it, the relay goes on by itself.
+func TestRestoredBackupIsRefused(t *testing.T) {
+	t.Parallel()
+	e, b, longer := newExternal(t), newBook(t), newBook(t)
+	longer.logID = b.logID
+	for range 10 {
+		longer.routed(t)
+	}
+	e.start(t)
+	c := e.connect(t)
+	copyOnce(t, c, longer)
+	b.routed(t)
+	r := newRelay(c, b)
+	run(t, r.Run)
+	eventually(t, "the relay refuses", func() bool { return isForeign(r.Err()) })
+	if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+		t.Fatal(err)
+	}
+	sameAsLog(t, c.js, b)
+	eventually(t, "the relay is content", func() bool { return r.Err() == nil })
+}
+
+func TestSubjectsTakenByAnotherStreamAreRefused(t *testing.T) {
+	t.Parallel()
+	e, b := newExternal(t), newBook(t)
+	e.start(t)
+	c := e.connect(t)
+	eventually(t, "JetStream is there", func() bool {
+		_, err := c.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"payledger.>"}})
+		return err == nil
+	})
+	if err := newRelay(c, b).Check(t.Context()); !isForeign(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestConnectRefusesMalformedURLsWithoutTellingPasswords(t *testing.T) {
+	t.Parallel()
+	c, err := Connect("nats://user:secret@host:port", zerolog.Nop())
+	if err == nil {
+		c.Close()
+		t.Fatal("connected")
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClosingWhileAway(t *testing.T) {
+	t.Parallel()
+	e := newExternal(t)
+	c, err := Connect(e.url(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	b := newBook(t)
+	if err := newRelay(c, b).Run(ctx); err != nil {
+		t.Error(err)
+	}
+	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.NATS(), Now: time.Now})
+	if _, err := sandbox.SignalPayment(ctx, b.routed(t), domain.OutcomePaid, "ref"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	c.Close()
+}
