@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"fmt"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+const (
+	idsKept = 1 << 19 // ids in one of the two sets
+	// An id is issued before its event is recorded, and the order among those
+	// under way is free. Only a process that was held up lags by more than
+	// moments.
+	maxLag = 24 * time.Hour
+)
+
+// ids finds event ids that come twice: exactly among the last half million at
+// least, and by their time when they are older than a day.
+type ids struct {
+	recent, before map[domain.ID]struct{}
+	newest         domain.Instant
+}
+
+func newIDs() ids { return ids{recent: make(map[domain.ID]struct{})} }
+
+// add says what is wrong with the id, "" for nothing.
+func (s *ids) add(id domain.ID) string {
+	_, twice := s.recent[id]
+	if !twice {
+		_, twice = s.before[id]
+	}
+	if twice {
+		return fmt.Sprintf("event id %s came before", id)
+	}
+	if len(s.recent) == idsKept {
+		s.recent, s.before = make(map[domain.ID]struct{}, idsKept), s.recent
+	}
+	s.recent[id] = struct{}{}
+	at := domain.IDTime(id)
+	switch {
+	case id.IsZero():
+		return "the event id is zero"
+	case at.Add(maxLag) < s.newest:
+		return fmt.Sprintf("event id %s is of %s, more than a day older than an event before it", id, at)
+	}
+	s.newest = max(s.newest, at)
+	return ""
+}
+
+const (
+	claimDays    = 30 * 24 * time.Hour
+	claimsPeriod = 15 * 24 * time.Hour
+)
+
+// claimKey is an idempotency key within its project. The project is numbered.
+type claimKey struct {
+	project uint32
+	key     domain.Digest
+}
+
+type claimed struct {
+	position eventstore.Position
+	at       domain.Instant
+}
+
+// claims finds idempotency keys that were given away twice within 30 days. It
+// keeps those of the present and two earlier periods of 15 days.
+type claims struct {
+	projects map[string]uint32
+	periods  [3]map[claimKey]claimed // newest first
+	period   int64
+	newest   domain.Instant
+}
+
+func newClaims() claims {
+	return claims{
+		projects: make(map[string]uint32),
+		periods:  [3]map[claimKey]claimed{make(map[claimKey]claimed), {}, {}},
+	}
+}
+
+// add answers the position at which the key was claimed before, 0 for none.
+func (s *claims) add(r eventstore.Stored, key domain.Digest) eventstore.Position {
+	s.newest = max(s.newest, domain.IDTime(r.Commit))
+	period := int64(s.newest) / claimsPeriod.Milliseconds()
+	for n := min(period-s.period, 3); n > 0; n-- {
+		s.periods = [3]map[claimKey]claimed{make(map[claimKey]claimed), s.periods[0], s.periods[1]}
+	}
+	s.period = period
+	number, ok := s.projects[r.Stream.Project]
+	if !ok {
+		number = uint32(len(s.projects)) //nolint:gosec // projects are few
+		s.projects[r.Stream.Project] = number
+	}
+	k := claimKey{number, key}
+	for _, p := range s.periods {
+		if was, ok := p[k]; ok && s.newest < was.at.Add(claimDays) {
+			return was.position
+		}
+	}
+	s.periods[0][k] = claimed{r.Position, s.newest}
+	return 0
+}
+
+// checkClaim checks that record and event speak of the same idempotency key,
+// and that it is new.
+func (c *checker) checkClaim(r eventstore.Stored, e domain.Event) {
+	var in *domain.Idempotency
+	switch e := e.(type) {
+	case domain.PaymentCreated:
+		in = e.Idempotency
+	case domain.RefundCreated:
+		in = e.Idempotency
+	}
+	if !c.options.Bare {
+		switch {
+		case (in == nil) != (r.Claim == nil):
+			c.add(r, BadClaim, "only one of record and event has an idempotency key")
+		case in != nil && (in.Key != r.Claim.Key || in.Fingerprint != r.Claim.Fingerprint):
+			c.add(r, BadClaim, "record and event have different idempotency keys")
+		}
+	}
+	if in == nil {
+		return
+	}
+	if was := c.claims.add(r, in.Key); was != 0 {
+		c.add(r, BadClaim, "its idempotency key was claimed at position %d, less than 30 days before", was)
+	}
+}

@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/eventstore"
+	"payledger/eventstore/translog"
+)
+
+// Checkpoint is a signed checkpoint to hold the log against.
+type Checkpoint struct {
+	Name   string // for people, such as its file
+	Signed []byte
+	// Beside: it was kept together with the log, so whoever could change the
+	// log could put an older one in its place.
+	Beside bool
+}
+
+// tree is the Merkle tree so far.
+type tree struct {
+	edge   translog.Edge
+	path   []tlog.Hash // reused
+	broken bool        // a leaf is not known
+}
+
+func (t *tree) add(leaf tlog.Hash) {
+	if !t.broken {
+		t.path = t.edge.Append(t.path[:0], leaf)
+	}
+}
+
+// pin is a checkpoint that was opened, and its row in the report.
+type pin struct {
+	translog.Checkpoint
+	name   string
+	beside bool
+	row    int
+}
+
+// roots compares the tree with checkpoints as it grows.
+type roots struct {
+	pins []pin // those to come, by size
+	good []pin // those the tree matched, by size
+	bad  bool  // one of them did not match or could not be used
+}
+
+// newRoots opens the checkpoints. One that is not signed by the key, or is of
+// another log, is a finding.
+func newRoots(o Options, r *Report) roots {
+	var all roots
+	for _, c := range o.Checkpoints {
+		r.Checkpoints = append(r.Checkpoints, CheckpointResult{Name: c.Name, Outcome: Failed})
+		bad := func(format string, args ...any) {
+			all.bad = true
+			r.Add(Finding{Kind: BadCheckpoint, Detail: c.Name + ": " + fmt.Sprintf(format, args...)})
+		}
+		if o.Verifier == nil {
+			bad("there is no verifier key to check its signature with")
+			continue
+		}
+		opened, err := o.Verifier.Open(c.Signed)
+		switch {
+		case err != nil:
+			bad("%v", err)
+			continue
+		case o.Origin != "" && opened.Origin != o.Origin:
+			bad("it is of the log %s, this is %s", opened.Origin, o.Origin)
+			continue
+		}
+		row := len(r.Checkpoints) - 1
+		r.Checkpoints[row].Size, r.Checkpoints[row].Outcome = uint64(opened.Size), NotChecked
+		all.pins = append(all.pins, pin{opened, c.Name, c.Beside, row})
+	}
+	slices.SortStableFunc(all.pins, func(a, b pin) int { return int(a.Size) - int(b.Size) }) //nolint:gosec // positions fit
+	return all
+}
+
+// reached compares the tree with the checkpoints of its present size.
+func (c *roots) reached(t *tree, r *Report) {
+	for len(c.pins) > 0 && !t.broken && c.pins[0].Size == t.edge.Size() {
+		p := c.pins[0]
+		c.pins = c.pins[1:]
+		row := &r.Checkpoints[p.row]
+		if t.edge.Root() == p.Root {
+			row.Outcome = OK
+			c.good = append(c.good, p)
+			continue
+		}
+		row.Outcome = Failed
+		from := eventstore.Position(1)
+		if n := len(c.good); n > 0 {
+			from = c.good[n-1].Size + 1
+		}
+		c.bad = true
+		r.Add(Finding{
+			Kind: WrongRoot, Position: min(from, max(p.Size, 1)), Through: p.Size,
+			Detail: fmt.Sprintf("the events up to position %d are not those that %s was signed for", p.Size, p.name),
+		})
+	}
+}
+
+// cover is how far checkpoints vouch for the log.
+type cover struct {
+	given  bool
+	beside pin // the newest kept beside the log, if any
+	apart  pin // the newest kept elsewhere, if any
+}
+
+// finish reports the checkpoints the log does not reach.
+func (c *roots) finish(last eventstore.Position, r *Report) cover {
+	for _, p := range c.pins {
+		if p.Size > last {
+			r.Checkpoints[p.row].Outcome = Failed
+			r.Add(Finding{
+				Kind: Truncated, Position: last + 1, Through: p.Size,
+				Detail: fmt.Sprintf("the log ends at position %d, %s was signed for %d events", last, p.name, p.Size),
+			})
+		}
+	}
+	out := cover{given: len(r.Checkpoints) > 0}
+	for _, p := range c.good {
+		if p.beside {
+			out.beside = p
+		} else {
+			out.apart = p
+		}
+	}
+	return out
+}
+
+func (c cover) integrity() string {
+	switch size := max(c.beside.Size, c.apart.Size); {
+	case c.beside.name == "" && c.apart.name == "":
+		return "; no checkpoint was given, so events that were altered together with their checksums would not show"
+	default:
+		return fmt.Sprintf("; the signed tree covers positions up to %d", size)
+	}
+}
+
+func (c cover) completeness(last eventstore.Position) Verdict {
+	behind := func(size eventstore.Position) string {
+		if size >= last {
+			return ""
+		}
+		return fmt.Sprintf("; whether events are missing behind position %d cannot be told", last)
+	}
+	switch {
+	case c.apart.name != "":
+		reason := fmt.Sprintf("no position is missing, and the log holds all %d events of %s", c.apart.Size, c.apart.name)
+		return Verdict{OK, reason + behind(c.apart.Size)}
+	case c.beside.name != "":
+		return Verdict{OK, fmt.Sprintf("no position is missing, and the log holds all %d events of %s; "+
+			"that one lies beside the log and could be an older one: give a checkpoint that was kept elsewhere to be sure of the end",
+			c.beside.Size, c.beside.name)}
+	case c.given:
+		return Verdict{NotChecked, "no position is missing; no checkpoint could be compared, so a missing end would not show"}
+	}
+	return Verdict{NotChecked, "no position is missing; without a checkpoint a missing end would not show"}
+}

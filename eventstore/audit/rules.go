@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"payledger/domain"
+)
+
+// explain says why an event cannot have been recorded in a state, nil when it
+// can. It decides the command that the event must have come from again; what
+// the event does not tell, such as a project's settings at that moment, is
+// taken as the event needs it, within the limits that hold always.
+//
+// When a rule of the domain is changed, events recorded under the old one must
+// stay possible here.
+
+// explainPayment is explain for a payment's event recorded at the instant.
+func explainPayment(p domain.Payment, e domain.Event, at domain.Instant) error {
+	var cmd domain.PaymentCommand
+	signal := func(s domain.Signal) error {
+		cmd = domain.ApplySignal{Signal: s}
+		return s.Validate()
+	}
+	var err error
+	switch e := e.(type) {
+	case domain.PaymentCreated:
+		cmd, err = creation(p, e, at)
+	case domain.PaymentRouteAssigned:
+		table := domain.RoutingTable{{Route: e.Route, Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1}}
+		cmd, err = domain.AssignRoute{Table: table}, table.Validate()
+	case domain.PaymentPaid:
+		err = signal(e.Signal)
+	case domain.PaymentExpired:
+		cmd = domain.ExpirePayment{At: at}
+		if e.Signal != nil {
+			err = signal(*e.Signal)
+		}
+	case domain.PaymentFailed:
+		cmd = domain.AssignRoute{} // no route takes it
+		if e.Signal != nil {
+			err = signal(*e.Signal)
+		}
+	case domain.PaymentSignalRefused:
+		err = signal(e.Signal)
+	case domain.PaymentLateFunds:
+		err = signal(e.Signal)
+	case domain.RefundCreated:
+		cmd = domain.CreateRefund{At: e.CreatedAt, RefundID: e.RefundID, Idempotency: e.Idempotency}
+		err = sameTime(at, e.CreatedAt, e.RefundID)
+	case domain.RefundSucceededEvent:
+		err = signal(e.Signal)
+	case domain.RefundFailedEvent:
+		err = signal(e.Signal)
+	default:
+		return errors.New("it is no event of a payment")
+	}
+	if err != nil {
+		return err
+	}
+	if p.Status == "" && e.Type() != domain.TypePaymentCreated {
+		return errors.New("the payment was not created before")
+	}
+	got, err := p.Decide(cmd)
+	return same(got, err, e, "a payment that is "+string(p.Status))
+}
+
+// creation is the command that an event of a new payment came from.
+func creation(p domain.Payment, e domain.PaymentCreated, at domain.Instant) (domain.PaymentCommand, error) {
+	if p.Status != "" {
+		return nil, errors.New("the payment was created before")
+	}
+	if len(e.Payload) == 0 || e.Payload[0] != '{' {
+		return nil, errors.New("the payload is not a JSON object")
+	}
+	lifetime := e.ExpiresAt - e.CreatedAt
+	settings := domain.Settings{
+		Currencies: []domain.Currency{e.Currency}, MaxAmount: domain.MaxAmount, LifetimeSeconds: int(lifetime / 1000),
+	}
+	if d := time.Duration(lifetime) * time.Millisecond; d < domain.MinLifetime || d > domain.MaxLifetime {
+		return nil, fmt.Errorf("it expires %s after its creation, which no project can set", d)
+	}
+	return domain.CreatePayment{
+		At: e.CreatedAt, Amount: e.Amount, Currency: e.Currency, Description: e.Description, Payload: e.Payload,
+		Settings: settings, Link: e.Link, Idempotency: e.Idempotency,
+	}, sameTime(at, e.CreatedAt, p.ID)
+}
+
+// sameTime holds of what an event creates: its id, its created_at and the
+// event name one instant.
+func sameTime(event, created domain.Instant, id domain.ID) error {
+	if event != created || event != domain.IDTime(id) {
+		return fmt.Errorf("it was recorded at %s, says it was created at %s, and has an id of %s", event, created, domain.IDTime(id))
+	}
+	return nil
+}
+
+// explainProject is explain for a project's event.
+func explainProject(p domain.Project, e domain.Event) error {
+	var cmd domain.ProjectCommand
+	switch e := e.(type) {
+	case domain.ProjectRegistered:
+		if p.Name != "" {
+			return errors.New("the project was registered before")
+		}
+		cmd = domain.RegisterProject(e)
+	case domain.ProjectChanged:
+		cmd = domain.ChangeProject(e)
+	case domain.ProjectDisabled:
+		cmd = domain.DisableProject(e)
+	case domain.KeyIssued:
+		cmd = domain.IssueKey(e)
+	case domain.KeyRevoked:
+		cmd = domain.RevokeKey(e)
+	default:
+		return errors.New("it is no event of a project")
+	}
+	got, err := p.Decide(cmd)
+	return same(got, err, e, "this project")
+}
+
+func same(got domain.Event, err error, e domain.Event, state string) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s cannot be of %s: %w", e.Type(), state, err)
+	case got == nil:
+		return fmt.Errorf("%s cannot be of %s: there was nothing left to do", e.Type(), state)
+	case got.Type() != e.Type():
+		return fmt.Errorf("%s cannot be of %s: the rules lead to %s", e.Type(), state, got.Type())
+	case !reflect.DeepEqual(got, e):
+		return fmt.Errorf("%s of %s has members that the rules do not lead to", e.Type(), state)
+	}
+	return nil
+}
