@@ -38,6 +38,7 @@ type views struct {
 	times        *timesView
 	journal      *journalView
 	balances     *balancesView
+	translog     *translogView
 }
 
 func newViews() views {
@@ -55,6 +56,7 @@ func newViews() views {
 		times:        newTimesView(),
 		journal:      newJournalView(),
 		balances:     newBalancesView(),
+		translog:     newTranslogView(),
 	}
 }
 
@@ -73,6 +75,7 @@ func (v views) all() []view {
 		v.times,
 		v.journal,
 		v.balances,
+		v.translog,
 	}
 }
 

@@ -105,7 +105,7 @@ func TestReplayEqualsLive(t *testing.T) {
 // would pass it over, and the file would grow for ever.
 func checkSizes(t *testing.T, w *world, dump string) {
 	t.Helper()
-	want := map[string]int{"payments": len(w.payments), "projects": len(w.settled)}
+	want := map[string]int{"payments": len(w.payments), "projects": len(w.settled), "translog": int(w.last())}
 	for _, p := range w.payments {
 		want["payments_by_project"]++
 		want["payments_by_status"]++

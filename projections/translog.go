@@ -1,0 +1,189 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/eventstore"
+	"payledger/eventstore/translog"
+)
+
+// translogView keeps the hashes of the log's Merkle tree. The key is an
+// event's position as 8 bytes, the value the hashes that it completed, one
+// after the other: its leaf's, and then those of the subtrees it is the last
+// leaf of, by rising level. On average there are two.
+type translogView struct {
+	table[[]tlog.Hash]
+	edge translog.Edge // of the tree up to the last event folded; guarded by Engine.mu
+}
+
+func newTranslogView() *translogView {
+	return &translogView{table: newTable("translog", appendHashes, parseHashes)}
+}
+
+func (*translogView) version() int { return 1 }
+
+func (v *translogView) fold(c change) {
+	v.insert(uint64Key(uint64(c.record.Position)), v.edge.Append(nil, translog.Leaf(c.record.Body)))
+}
+
+func appendHashes(b []byte, hashes []tlog.Hash) ([]byte, error) {
+	for i := range hashes {
+		b = append(b, hashes[i][:]...)
+	}
+	return b, nil
+}
+
+func parseHashes(b []byte) ([]tlog.Hash, error) {
+	if len(b) == 0 || len(b)%tlog.HashSize != 0 {
+		return nil, errLength
+	}
+	hashes := make([]tlog.Hash, len(b)/tlog.HashSize)
+	for i := range hashes {
+		copy(hashes[i][:], b[i*tlog.HashSize:])
+	}
+	return hashes, nil
+}
+
+// treeNode is where tlog's index of a stored hash is kept: with the event at
+// the position, as the level-th of its hashes.
+type treeNode struct {
+	position uint64
+	level    int
+}
+
+func nodeAt(index int64) treeNode {
+	level, n := tlog.SplitStoredHashIndex(index)
+	return treeNode{uint64(n+1) << level, level}
+}
+
+// from picks the node's hash out of the view's value at its position.
+func (n treeNode) from(hashes []tlog.Hash) (tlog.Hash, error) {
+	if n.level >= len(hashes) {
+		return tlog.Hash{}, &damage{fmt.Sprintf("view translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.level+1)}
+	}
+	return hashes[n.level], nil
+}
+
+// load reads the tree's edge from an opened file.
+func (v *translogView) load(tx *bolt.Tx) error {
+	c, err := readCheckpoint(tx)
+	if err != nil {
+		return err
+	}
+	v.edge, err = translog.OpenEdge(c.Position, tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		out := make([]tlog.Hash, len(indexes))
+		for i, index := range indexes {
+			node := nodeAt(index)
+			hashes, ok, err := v.fetch(tx, uint64Key(node.position))
+			if err == nil && !ok {
+				err = &damage{fmt.Sprintf("view translog misses position %d", node.position)}
+			}
+			if err == nil {
+				out[i], err = node.from(hashes)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}))
+	return err
+}
+
+// treeHashes reads stored hashes by tlog's index.
+func (e *Engine) treeHashes() tlog.HashReader {
+	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		keys := make([]string, len(indexes))
+		for i, index := range indexes {
+			keys[i] = uint64Key(nodeAt(index).position)
+		}
+		rows, err := lookupAll(e, &e.translog.table, keys)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]tlog.Hash, len(indexes))
+		for i, index := range indexes {
+			if out[i], err = nodeAt(index).from(rows[i]); err != nil {
+				return nil, e.damaged(err)
+			}
+		}
+		return out, nil
+	})
+}
+
+// Tree is the Merkle tree over everything the store held when Tree was called,
+// or more: how many events there are, and the root hash. It is answered from
+// memory.
+func (e *Engine) Tree(ctx context.Context) (eventstore.Position, tlog.Hash, error) {
+	if err := e.fresh(ctx); err != nil {
+		return 0, tlog.Hash{}, err
+	}
+	e.mu.RLock()
+	edge := e.translog.edge
+	e.mu.RUnlock()
+	return edge.Size(), edge.Root(), nil
+}
+
+// BeyondTreeError: what was asked for lies beyond the tree's last event.
+type BeyondTreeError struct {
+	Asked, Size eventstore.Position
+}
+
+func (e *BeyondTreeError) Error() string {
+	return fmt.Sprintf("the log holds %d events, not %d", e.Size, e.Asked)
+}
+
+// within waits until the views stand for what the store holds, and makes sure
+// that this is at least the size.
+func (e *Engine) within(ctx context.Context, size eventstore.Position) error {
+	if err := e.fresh(ctx); err != nil {
+		return err
+	}
+	if at := e.Position(); size > at {
+		return &BeyondTreeError{Asked: size, Size: at}
+	}
+	return nil
+}
+
+// RootAt is the root hash of the tree of the log's first events. The error is
+// a *BeyondTreeError when there are not as many.
+func (e *Engine) RootAt(ctx context.Context, size eventstore.Position) (tlog.Hash, error) {
+	if err := e.within(ctx, size); err != nil {
+		return tlog.Hash{}, err
+	}
+	return tlog.TreeHash(int64(size), e.treeHashes())
+}
+
+// Inclusion proves that the tree of this size holds the event at the position,
+// for 1 ≤ position ≤ size. The error is a *BeyondTreeError when the log has
+// not that many events.
+func (e *Engine) Inclusion(ctx context.Context, position, size eventstore.Position) (translog.InclusionProof, error) {
+	if err := e.within(ctx, size); err != nil {
+		return translog.InclusionProof{}, err
+	}
+	return translog.ProveInclusion(position, size, e.treeHashes())
+}
+
+// Consistency proves that the tree of the size to begins with that of the size
+// from, for 1 ≤ from ≤ to. The error is a *BeyondTreeError when the log has not
+// that many events.
+func (e *Engine) Consistency(ctx context.Context, from, to eventstore.Position) (translog.ConsistencyProof, error) {
+	if err := e.within(ctx, to); err != nil {
+		return translog.ConsistencyProof{}, err
+	}
+	return translog.ProveConsistency(from, to, e.treeHashes())
+}
+
+// Tile renders a tile of the tree over everything the store held when Tile was
+// called, or more. The error is translog.ErrNoTile when it does not reach so
+// far.
+func (e *Engine) Tile(ctx context.Context, t tlog.Tile) ([]byte, error) {
+	if err := e.fresh(ctx); err != nil {
+		return nil, err
+	}
+	return translog.ReadTile(t, e.Position(), e.treeHashes())
+}
