@@ -31,6 +31,9 @@ func (a *admin) routes() []route {
 		{method: "POST", path: project + "/keys", operation: "adminIssueKey", body: true, handle: a.issueKey},
 		{method: "GET", path: project + "/keys", operation: "adminListKeys", handle: a.listKeys},
 		{method: "DELETE", path: project + "/keys/{key}", operation: "adminRevokeKey", handle: a.revokeKey},
+		{method: "GET", path: "/admin/balance", operation: "adminBalance", handle: a.balance},
+		{method: "GET", path: "/admin/balance/statement", operation: "adminStatement", handle: a.statement},
+		{method: "GET", path: "/admin/balance/late-funds", operation: "adminLateFunds", handle: a.lateFunds},
 		{method: "GET", path: "/admin/events", operation: "adminEvents", endless: true, handle: a.events},
 	}
 	if a.cfg.Sandbox != nil {
@@ -55,6 +58,9 @@ func (a *admin) routes() []route {
 //	POST   /admin/projects/{id}/keys    {"scopes"?} → 201 {"key_id","api_key","scopes"}
 //	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
+//	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
+//	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
+//	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund

@@ -47,6 +47,8 @@ func (a *api) routes() []route {
 		{method: "POST", path: refundsPath, operation: "createRefund", scope: domain.RefundsWrite, body: true, handle: a.createRefund},
 		{method: "GET", path: refundsPath, operation: "listRefunds", scope: domain.Read, handle: a.listRefunds},
 		{method: "GET", path: refundsPath + "/{id}", operation: "getRefund", scope: domain.Read, handle: a.getRefund},
+		{method: "GET", path: "/v1/balance", operation: "getBalance", scope: domain.Read, handle: a.balance},
+		{method: "GET", path: "/v1/balance/statement", operation: "listPostings", scope: domain.Read, handle: a.statement},
 		{method: "GET", path: "/problems/{code}", operation: "getProblem", handle: a.pages.problem},
 		{method: "GET", path: "/openapi.yaml", operation: "getOpenAPI", handle: a.pages.openAPI},
 		{method: "GET", path: "/docs", operation: "getDocs", handle: a.pages.docs},

@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections"
+)
+
+// allBooks are the books of every project and all of them together.
+type allBooks struct {
+	booksView
+	Projects []projectBooks `json:"projects"`
+}
+
+type projectBooks struct {
+	ProjectID string          `json:"project_id"`
+	Balances  []currencyBooks `json:"balances"`
+}
+
+type projectLine struct {
+	ProjectID string `json:"project_id"`
+	statementLine
+}
+
+// lateFunds is money in suspense: what came, and why it could not count as
+// the payment.
+type lateFunds struct {
+	projectLine
+	Reason    string         `json:"reason"`
+	Route     string         `json:"route"`
+	Reference string         `json:"reference"`
+	StartedAt domain.Instant `json:"started_at"`
+}
+
+// balance answers GET /admin/balance: the books of one project or of all.
+func (a *admin) balance(x *exchange) error {
+	q, err := parseQuery(x.r.URL.RawQuery, "project", "as_of")
+	if err != nil {
+		return err
+	}
+	if err := a.checkProject(x, q); err != nil {
+		return err
+	}
+	books, err := booksOf(x, a.cfg.Views, q["project"], q)
+	if err != nil {
+		return err
+	}
+	v := allBooks{Projects: []projectBooks{}}
+	for rest := books.Balances; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(b projections.Balance) bool { return b.Project != rest[0].Project })
+		if n < 0 {
+			n = len(rest)
+		}
+		v.Projects = append(v.Projects, projectBooks{rest[0].Project, byCurrency(rest[:n])})
+		rest = rest[n:]
+	}
+	books.Balances = together(books.Balances)
+	v.booksView = viewOfBooks(books)
+	return x.reply(http.StatusOK, v)
+}
+
+// together adds up the balances of all projects.
+func together(all []projections.Balance) []projections.Balance {
+	sums := make(map[projections.Balance]domain.Sum)
+	for _, b := range all {
+		of := projections.Balance{Currency: b.Currency, Account: b.Account}
+		sums[of] = sums[of].Add(b.Balance)
+	}
+	out := make([]projections.Balance, 0, len(sums))
+	for b, sum := range sums {
+		b.Balance = sum
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b projections.Balance) int {
+		return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
+	})
+	return out
+}
+
+// checkProject refuses a project that does not exist; none is all.
+func (a *admin) checkProject(x *exchange, q query) error {
+	if !q.has("project") {
+		return nil
+	}
+	_, known, err := a.cfg.Views.Project(x.ctx(), q["project"])
+	if err == nil && !known {
+		err = &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return err
+}
+
+// statement answers GET /admin/balance/statement, oldest first.
+func (a *admin) statement(x *exchange) error {
+	return a.journal(x, domain.Account(""), func(l projections.JournalLine) (any, error) {
+		return projectLine{l.Project, lineOf(l)}, nil
+	})
+}
+
+// lateFunds answers GET /admin/balance/late-funds, oldest first.
+func (a *admin) lateFunds(x *exchange) error {
+	return a.journal(x, domain.Suspense, func(l projections.JournalLine) (any, error) {
+		v := lateFunds{projectLine: projectLine{l.Project, lineOf(l)}}
+		event, err := a.eventAt(x, l.Position)
+		if e, ok := event.(domain.PaymentLateFunds); ok {
+			v.Reason, v.Route, v.Reference, v.StartedAt = e.Reason, e.Signal.Route, e.Signal.Reference, e.Signal.StartedAt
+		}
+		return v, err
+	})
+}
+
+// journal answers a page of postings of one project or of all, of one account
+// when that is given, else of the one the request names.
+func (a *admin) journal(x *exchange, account domain.Account, row func(projections.JournalLine) (any, error)) error {
+	filters := []string{"project", "currency", "from", "to"}
+	if account == "" {
+		filters = append(filters, "account")
+	}
+	req, err := pageOf(x, filters...)
+	if err != nil {
+		return err
+	}
+	if err := a.checkProject(x, req.filters); err != nil {
+		return err
+	}
+	q, err := journalQuery(req)
+	if err != nil {
+		return err
+	}
+	q.Project = req.filters["project"]
+	if account != "" {
+		q.Account = account
+	}
+	found, err := a.cfg.Views.Journal(x.ctx(), q)
+	if err != nil {
+		return err
+	}
+	rows := make([]any, len(found.Lines))
+	for i, l := range found.Lines {
+		if rows[i], err = row(l); err != nil {
+			return err
+		}
+	}
+	return x.replyPage(http.StatusOK, req, rows, placeAfter(found))
+}
+
+// eventAt reads one event of the log.
+func (a *admin) eventAt(x *exchange, p eventstore.Position) (domain.Event, error) {
+	for r, err := range a.cfg.Ledger.Store.Scan(x.ctx(), p-1, eventstore.Filter{}) {
+		if err != nil {
+			return nil, err
+		}
+		return a.cfg.Ledger.Codec.Decode(r)
+	}
+	return nil, fmt.Errorf("the log has no event at position %d, though the journal has", p)
+}
