@@ -53,6 +53,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 	}
 	ledger.exports = []string{
 		export("stream", paymentSubjects, accountSubscribers, ""),
+		export("stream", CheckpointsSubject, accountSubscribers, ""),
 		export("service", subscriberInfo, accountSubscribers, ""),
 		export("service", subscriberNext, accountSubscribers, ", response_type: Stream"),
 		export("service", subscriberAck, accountSubscribers, ""),
@@ -65,13 +66,14 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 		name: accountSubscribers, user: outsiders.Subscriber,
 		imports: []string{
 			imported("stream", paymentSubjects),
+			imported("stream", CheckpointsSubject),
 			imported("service", subscriberInfo),
 			imported("service", subscriberNext),
 			imported("service", subscriberAck),
 			noAPI,
 		},
 		publish:   []string{subscriberInfo, subscriberNext, subscriberAck},
-		subscribe: []string{paymentSubjects, inboxSubscriber + ".>"},
+		subscribe: []string{paymentSubjects, CheckpointsSubject, inboxSubscriber + ".>"},
 	}
 	connectors := account{
 		name: accountConnectors, user: outsiders.Connector,

@@ -128,7 +128,7 @@ func unlike(got, want jetstream.StreamConfig) string {
 		return "it holds the log " + id + ", this is " + want.Metadata[logIDKey]
 	case !slices.Equal(got.Subjects, want.Subjects):
 		return "its subjects were changed"
-	case got.Retention != want.Retention, got.MaxAge != 0, got.Discard != want.Discard,
+	case got.Retention != want.Retention, got.MaxAge != want.MaxAge, got.Discard != want.Discard,
 		got.MaxMsgs != want.MaxMsgs, got.MaxBytes != want.MaxBytes,
 		got.MaxMsgsPerSubject != want.MaxMsgsPerSubject, got.MaxMsgSize != want.MaxMsgSize:
 		return "its limits were changed"
