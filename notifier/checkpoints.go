@@ -88,21 +88,19 @@ func (p *Checkpoints) Run(ctx context.Context) error {
 		}
 		for {
 			err := p.publish(ctx)
-			if ctx.Err() != nil {
-				return nil
+			if err != nil && ctx.Err() != nil {
+				return nil //nolint:nilerr // asked to end
 			}
 			p.trouble.set(err)
 			if err == nil {
 				p.retry.reset()
 				break
 			}
-			alive := false
+			wait := p.retry.wait
 			if errors.As(err, new(*ForeignStreamError)) {
-				alive = pause(ctx, p.foreign)
-			} else {
-				alive = p.retry.wait(ctx)
+				wait = func(ctx context.Context) bool { return pause(ctx, p.foreign) }
 			}
-			if !alive {
+			if !wait(ctx) {
 				return nil
 			}
 		}

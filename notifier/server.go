@@ -167,10 +167,6 @@ func awaitReady(srv *natsserver.Server, log *serverLog) error {
 	for deadline := time.Now().Add(startWait); ; {
 		ready := srv.ReadyForConnections(50 * time.Millisecond)
 		if err := log.failure(); err != nil {
-			err = fmt.Errorf("starting the embedded NATS server: %w", err)
-			if !srv.JetStreamEnabled() {
-				return &storageError{err}
-			}
 			return err
 		}
 		if ready && srv.JetStreamEnabled() {

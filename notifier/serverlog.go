@@ -40,7 +40,10 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.write(zerolog.ErrorLevel, format, v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fatal = fmt.Errorf(format, v...)
+	l.fatal = fmt.Errorf("starting the embedded NATS server: "+format, v...)
+	if strings.HasPrefix(format, "Can't start JetStream") {
+		l.fatal = &storageError{l.fatal}
+	}
 }
 
 func (l *serverLog) failure() error {

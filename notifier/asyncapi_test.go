@@ -1,0 +1,63 @@
+package notifier
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// TestAsyncAPIDescribesWhatTheCodeUses: every subject, name, header, event
+// type, outcome, result and reason.
+func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
+	t.Parallel()
+	doc := AsyncAPI()
+	words := []string{
+		"asyncapi: 3.0.0", paymentSubjects, eventsPrefix, signalsPrefix, parkedSubject,
+		EventsStream, SignalsStream, ParkedStream, SubscriberConsumer, inboxSubscriber, inboxConnector, inboxLedger,
+		acquirer.ReplyHeader, headerParkedReason, headerParkedDetail, headerParkedSubject,
+		headerSpecVersion, headerID, headerSource, headerType, headerTime, headerSubject, headerPosition,
+		headerStreamSequence, headerContentType,
+		domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked,
+		domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
+		domain.ReasonWrongAmount, domain.ReasonStartedLate, domain.ReasonPaidTwice, domain.ReasonAfterExpired, domain.ReasonAfterFailed,
+		ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable,
+		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded),
+	}
+	for _, word := range words {
+		if !strings.Contains(doc, word) {
+			t.Errorf("%s is not described", word)
+		}
+	}
+	var types []string
+	for _, e := range domain.Events() {
+		if _, ok := e.Sample.(domain.PaymentEvent); ok {
+			types = append(types, e.Name)
+		}
+	}
+	described := regexp.MustCompile(`(?m)^ +- ((?:payment|refund)\.\w+)$`).FindAllStringSubmatch(doc, -1)
+	var got []string
+	for _, m := range described {
+		got = append(got, m[1])
+	}
+	slices.Sort(types)
+	slices.Sort(got)
+	if !slices.Equal(types, got) {
+		t.Errorf("describes %v, there are %v", got, types)
+	}
+	for _, ref := range regexp.MustCompile(`\$ref: '#/([\w/]+)'`).FindAllStringSubmatch(doc, -1) {
+		path := strings.Split(ref[1], "/")
+		at := 0
+		for depth, key := range path {
+			next := strings.Index(doc[at:], "\n"+strings.Repeat("  ", depth)+key+":")
+			if next < 0 {
+				t.Errorf("%s leads nowhere", ref[1])
+				break
+			}
+			at += next
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package notifier
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// BenchmarkRelay copies a backlog. "plain" publishes the same bytes to an
+// equal JetStream stream with as many messages under way, without headers,
+// order or checks: what JetStream takes at best on this machine.
+func BenchmarkRelay(b *testing.B) {
+	const backlog = 100_000
+	book := newBook(b)
+	id := book.create(b, time.Hour)
+	body := book.records(b)[0].Body
+	for i := range backlog - 1 {
+		event := book.ids.Next()
+		_, err := book.Store.Append(context.Background(), eventstore.Commit{
+			ID:     event,
+			Record: eventstore.Record{Stream: eventstore.PaymentStream(testProject, domain.ID{1, byte(i >> 16), byte(i >> 8), byte(i)}), Body: body},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = id
+	var plain, relay time.Duration
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			c := connectTo(b, startServer(b, ServerConfig{}))
+			if _, err := c.js.CreateStream(context.Background(), eventsConfig(book.logID)); err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			under := make(chan jetstream.PubAckFuture, inFlight)
+			done := make(chan error, 1)
+			go func() {
+				for range backlog {
+					f := <-under
+					select {
+					case <-f.Ok():
+					case err := <-f.Err():
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+			for i := range backlog {
+				f, err := c.js.PublishMsgAsync(&nats.Msg{Subject: "payledger.v1.events.p.payment." + strconv.Itoa(i), Data: body})
+				if err != nil {
+					b.Fatal(err)
+				}
+				under <- f
+			}
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+			plain = time.Since(began)
+		}
+		b.ReportMetric(backlog/plain.Seconds(), "events/s")
+	})
+	b.Run("relay", func(b *testing.B) {
+		for b.Loop() {
+			c := connectTo(b, startServer(b, ServerConfig{}))
+			began := time.Now()
+			r := newRelay(c, book)
+			stop := run(b, r.Run)
+			for r.Position() < backlog {
+				time.Sleep(time.Millisecond)
+			}
+			relay = time.Since(began)
+			stop()
+		}
+		b.ReportMetric(backlog/relay.Seconds(), "events/s")
+		b.ReportMetric(plain.Seconds()/relay.Seconds(), "of-plain")
+	})
+}
