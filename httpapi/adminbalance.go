@@ -97,14 +97,14 @@ func (a *admin) checkProject(x *exchange, q query) error {
 // statement answers GET /admin/balance/statement, oldest first.
 func (a *admin) statement(x *exchange) error {
 	return a.journal(x, domain.Account(""), func(l projections.JournalLine) (any, error) {
-		return projectLine{l.Project, lineOf(l)}, nil
+		return projectLine{l.Project, statementOf(l)}, nil
 	})
 }
 
 // lateFunds answers GET /admin/balance/late-funds, oldest first.
 func (a *admin) lateFunds(x *exchange) error {
 	return a.journal(x, domain.Suspense, func(l projections.JournalLine) (any, error) {
-		v := lateFunds{projectLine: projectLine{l.Project, lineOf(l)}}
+		v := lateFunds{projectLine: projectLine{l.Project, statementOf(l)}}
 		event, err := a.eventAt(x, l.Position)
 		if e, ok := event.(domain.PaymentLateFunds); ok {
 			v.Reason, v.Route, v.Reference, v.StartedAt = e.Reason, e.Signal.Route, e.Signal.Reference, e.Signal.StartedAt

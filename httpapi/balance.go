@@ -76,7 +76,7 @@ func (a *api) statement(x *exchange) error {
 	}
 	rows := make([]statementLine, len(found.Lines))
 	for i, l := range found.Lines {
-		rows[i] = lineOf(l)
+		rows[i] = statementOf(l)
 	}
 	return x.replyPage(http.StatusOK, req, rows, placeAfter(found))
 }
@@ -186,7 +186,7 @@ func parsePlace(s string) (p projections.JournalPlace, err error) {
 	}, err
 }
 
-func lineOf(l projections.JournalLine) statementLine {
+func statementOf(l projections.JournalLine) statementLine {
 	s := statementLine{
 		Position: l.Position, Time: l.At, EventID: l.Event, EventType: l.Type, PaymentID: l.Payment,
 		Account: l.Account, Currency: l.Currency, Amount: l.Amount, Balance: l.Balance,
