@@ -90,12 +90,12 @@ func booksOf(x *exchange, views *projections.Engine, project string, q query) (p
 	books, err := views.Balances(x.ctx(), project, as)
 	var ahead *projections.AheadError
 	if errors.As(err, &ahead) {
-		err = badParameter("as_of", "The log ends at position "+position(ahead.Last)+".")
+		err = badParameter("as_of", "The log ends at position "+positionText(ahead.Last)+".")
 	}
 	return books, err
 }
 
-func position(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
+func positionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
 // asOf reads a moment: a position, which is digits alone, or a time.
 func (q query) asOf() (projections.AsOf, error) {
@@ -168,7 +168,7 @@ func placeAfter(p projections.JournalPage) string {
 		return ""
 	}
 	at := p.Lines[len(p.Lines)-1].Place()
-	return position(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account)
+	return positionText(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account)
 }
 
 func parsePlace(s string) (p projections.JournalPlace, err error) {

@@ -99,7 +99,7 @@ func TestBalance(t *testing.T) {
 		}
 		var v booksView
 		m.get("/v1/balance").decode(&v)
-		moments = append(moments, position(v.Position), want, v.Time.String(), want)
+		moments = append(moments, positionText(v.Position), want, v.Time.String(), want)
 		s.clock.advance(time.Minute)
 	}
 	mark("")
