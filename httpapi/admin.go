@@ -36,6 +36,9 @@ func (a *admin) routes() []route {
 		{method: "GET", path: "/admin/balance/late-funds", operation: "adminLateFunds", handle: a.lateFunds},
 		{method: "GET", path: "/admin/events", operation: "adminEvents", endless: true, handle: a.events},
 	}
+	if a.cfg.Checkpoint != nil {
+		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
+	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -62,6 +65,7 @@ func (a *admin) routes() []route {
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
+//	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

@@ -34,6 +34,10 @@ type Config struct {
 	Metrics   prometheus.Registerer // nil: none are kept
 	Ready     func() error          // nil: always ready; the error says why not
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
+
+	// Checkpoint answers a signed checkpoint of everything that is durable
+	// when it is called, or more. nil: no endpoints for checkpoints.
+	Checkpoint func(context.Context) ([]byte, error)
 }
 
 // Sandbox plays the provider: it sends the signal a provider would send and

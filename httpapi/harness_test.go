@@ -35,6 +35,10 @@ type server struct {
 	client *http.Client
 	admin  http.Handler
 	public http.Handler
+
+	keyOnce                *sync.Once // of the key that checkpoints are signed with
+	signerKey, verifierKey string
+	keyErr                 error
 }
 
 // start runs a server without limits and with a sandbox.
@@ -46,7 +50,7 @@ func start(t testing.TB, change ...func(*Config)) *server {
 // startOn does the same over a log that may have something in it.
 func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server {
 	t.Helper()
-	s := &server{t: t, store: store, clock: newClock(), log: new(lockedBuffer), client: &http.Client{
+	s := &server{t: t, store: store, clock: newClock(), log: new(lockedBuffer), keyOnce: new(sync.Once), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128},
 	}}
@@ -71,6 +75,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var following sync.WaitGroup
 	following.Go(func() { _ = s.cfg.Views.Run(ctx) })
+	s.cfg.Checkpoint = s.sign
 	for _, f := range change {
 		f(&s.cfg)
 	}

@@ -16,7 +16,7 @@ import (
 // route is one row of the table of routes. Every HEAD goes where GET goes.
 type route struct {
 	method    string
-	path      string // exact; {name} stands for one segment
+	path      string // exact; {name} stands for one segment, {name:.+} for the rest
 	operation string // operationId in openapi.yaml, and label of logs and metrics
 	scope     domain.Scope
 	body      bool // takes a JSON object
@@ -56,6 +56,7 @@ func (a *api) routes() []route {
 		{method: "GET", path: "/livez", operation: "livez", handle: a.livez},
 		{method: "GET", path: "/readyz", operation: "readyz", handle: a.readyz},
 	}
+	table = append(table, a.logRoutes()...)
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
