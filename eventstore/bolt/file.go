@@ -41,10 +41,17 @@ func openLocked(path string, flag int, mode os.FileMode, shared bool) (*os.File,
 		err = inspect(path, f)
 	}
 	if err != nil {
-		_ = f.Close()
+		_ = release(f)
 		return nil, err
 	}
 	return f, nil
+}
+
+// release gives the lock back and closes the file. Closing alone would leave
+// the lock with a process that is being forked at this moment until it has
+// become another program.
+func release(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // A bbolt file begins with two pages, each holding a header of 16 bytes and a

@@ -140,7 +140,7 @@ func open(path string, readOnly bool) (_ *Store, err error) {
 			err = damaged(path, fmt.Sprint(p))
 		}
 		if err != nil && s.file != nil {
-			_ = s.file.Close()
+			_ = release(s.file)
 		}
 	}()
 	s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{

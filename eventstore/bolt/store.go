@@ -2,12 +2,14 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -105,10 +107,13 @@ func (s *Store) Close() error {
 		s.committer.Wait()
 		s.tail.close()
 		if s.broken {
-			s.closeErr = s.file.Close()
+			s.closeErr = release(s.file)
 			return
 		}
-		s.closeErr = s.db.Close()
+		if s.readOnly { // bbolt gives back only the lock of a writer
+			s.closeErr = unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
+		}
+		s.closeErr = errors.Join(s.closeErr, s.db.Close())
 	})
 	return s.closeErr
 }

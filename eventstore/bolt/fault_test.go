@@ -1,0 +1,211 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// load is what writers sent to a log and what they were answered. Each writer
+// has a stream of its own and sends one commit at a time; every other one
+// claims a key.
+type load struct {
+	mu    sync.Mutex
+	sent  map[domain.ID]eventstore.Commit
+	acked map[domain.ID]eventstore.Position
+	err   error // the first that a writer met
+	grew  chan struct{}
+}
+
+func newLoad() *load {
+	return &load{
+		sent: make(map[domain.ID]eventstore.Commit), acked: make(map[domain.ID]eventstore.Position),
+		grew: make(chan struct{}, 1),
+	}
+}
+
+// loadCommit is a writer's n-th commit, from 0.
+func loadCommit(writer, n int, expect eventstore.Position) eventstore.Commit {
+	id := domain.ID{1, 160, 112, 116}
+	id[4], id[5] = byte(n>>8), byte(n)
+	id[15] = byte(writer)
+	c := eventstore.Commit{ID: id, Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_a", domain.ID{1, 160, 112, 116, 15: byte(writer)}), Expect: expect,
+		Body: fmt.Appendf(nil, `{"id":%q,"padding":"%0*d"}`, id, 40*(n%9), n),
+	}}
+	if n%2 == 0 {
+		c.Claim = &eventstore.Claim{Key: domain.Digest{byte(writer), byte(n), byte(n >> 8), 1}, Fingerprint: domain.Digest{2}}
+	}
+	return c
+}
+
+// write runs so many writers until each has sent limit commits, one met an
+// error, or ctx ended. heard is told of each answer before the writer goes on.
+func (l *load) write(ctx context.Context, s eventstore.Store, writers, limit int, heard func(writer, n int, p eventstore.Position)) {
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			expect := eventstore.Position(0)
+			for n := 0; n < limit && ctx.Err() == nil; n++ {
+				c := loadCommit(w, n, expect)
+				l.send(c)
+				r, err := s.Append(context.WithoutCancel(ctx), c)
+				if err != nil {
+					l.fail(err)
+					return
+				}
+				expect = r.Position
+				if heard != nil {
+					heard(w, n, expect)
+				}
+				l.ack(c.ID, expect)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (l *load) send(c eventstore.Commit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent[c.ID] = c
+}
+
+func (l *load) ack(id domain.ID, p eventstore.Position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked[id] = p
+	select {
+	case l.grew <- struct{}{}:
+	default:
+	}
+}
+
+func (l *load) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// reached waits for so many answers.
+func (l *load) reached(t testing.TB, answers int) {
+	t.Helper()
+	for {
+		l.mu.Lock()
+		n, err := len(l.acked), l.err
+		l.mu.Unlock()
+		switch {
+		case n >= answers:
+			return
+		case err != nil:
+			t.Fatalf("after %d answers: %v", n, err)
+		}
+		select {
+		case <-l.grew:
+		case <-t.Context().Done():
+			t.Fatal("the test ended")
+		}
+	}
+}
+
+// wrongs opens the log and answers how it breaks the store's word: nothing
+// when every answered commit is there, at its position and under its key,
+// nothing is there twice or was never sent, and the verifier is content.
+func (l *load) wrongs(path string) (wrongs []string) {
+	wrong := func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) }
+	ctx := context.Background()
+	s, err := OpenReadOnly(path)
+	if err != nil {
+		return []string{"OpenReadOnly: " + err.Error()}
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.Verify(ctx); err != nil {
+		wrong("Verify: %v", err)
+	}
+	found := make(map[domain.ID]eventstore.Position)
+	for r, err := range s.Scan(ctx, 0, eventstore.Filter{}) {
+		if err != nil {
+			wrong("Scan: %v", err)
+			break
+		}
+		c, sent := l.sent[r.Commit]
+		switch {
+		case !sent:
+			wrong("the record at %d was never sent", r.Position)
+		case found[r.Commit] != 0:
+			wrong("commit %s is at %d and at %d", r.Commit, found[r.Commit], r.Position)
+		case !bytes.Equal(r.Body, c.Record.Body) || r.Stream != c.Record.Stream || (r.Claim == nil) != (c.Claim == nil):
+			wrong("the record at %d is not what was sent", r.Position)
+		}
+		found[r.Commit] = r.Position
+		if r.Claim == nil {
+			continue
+		}
+		if at, ok, err := s.Claimed(ctx, r.Stream.Project, r.Claim.Key); !ok || err != nil || at.Commit != r.Commit {
+			wrong("the key of the record at %d leads to %d: %v", r.Position, at.Position, err)
+		}
+	}
+	for id, p := range l.acked {
+		if found[id] != p {
+			wrong("commit %s was answered with position %d and is at %d", id, p, found[id])
+		}
+	}
+	slices.Sort(wrongs)
+	return wrongs
+}
+
+// intact checks the log, then sends every commit again as a client would that
+// got no answer: it happens once.
+func (l *load) intact(t testing.TB, what, path string) {
+	t.Helper()
+	if wrongs := l.wrongs(path); len(wrongs) > 0 {
+		t.Fatalf("%s: %d wrongs: %q", what, len(wrongs), first(wrongs))
+	}
+	s, err := Open(path, Options{MinFree: 1})
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	defer func() { _ = s.Close() }()
+	for id, c := range l.sent {
+		if _, ok := l.acked[id]; ok && c.Claim == nil {
+			continue
+		}
+		r, err := s.Append(t.Context(), c)
+		var conflict *eventstore.ConflictError
+		var claimed *eventstore.ClaimedError
+		switch {
+		case errors.As(err, &conflict), errors.As(err, &claimed):
+			t.Errorf("%s: sending commit %s again: %v", what, id, err)
+		case err != nil:
+			t.Fatalf("%s: %v", what, err)
+		}
+		l.acked[id] = r.Position
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if wrongs := l.wrongs(path); len(wrongs) > 0 {
+		t.Fatalf("%s: %d wrongs after sending again: %q", what, len(wrongs), first(wrongs))
+	}
+}
+
+// broken reports an error unless the log shows that its store broke its word.
+func (l *load) broken(t testing.TB, what, path string) {
+	t.Helper()
+	wrongs := l.wrongs(path)
+	if len(wrongs) == 0 {
+		t.Errorf("%s: all %d commits are there: the test does not notice a store that does not sync", what, len(l.acked))
+	}
+	t.Logf("%s: %d wrongs, such as %q", what, len(wrongs), first(wrongs))
+}
+
+func first(wrongs []string) []string { return wrongs[:min(len(wrongs), 5)] }
