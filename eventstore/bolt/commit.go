@@ -41,20 +41,19 @@ func (s *Store) commitGroup(group []*pending) {
 		refuse(group, eventstore.ErrFull)
 		return
 	}
-	g := &staging{durable: s.tail.durable}
+	var g *staging
 	err := s.update(func(tx *bbolt.Tx) error {
-		if err := g.begin(tx); err != nil {
-			return err
-		}
+		// Only the committer moves durable, so it may read it unlocked.
+		g = stage(tx, s.tail.durable)
 		for _, p := range group {
-			if err := g.stage(p); err != nil {
+			if err := g.add(p); err != nil {
 				return err
 			}
 		}
 		if len(g.records) == 0 {
 			return errNothing
 		}
-		return g.end()
+		return g.meta.Put(keyNewest, g.newest[:])
 	})
 	switch {
 	case errors.Is(err, errNothing):
@@ -92,23 +91,23 @@ type staging struct {
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
 
-	tx               *bbolt.Tx
 	meta, log, heads *bbolt.Bucket
 	claims           *claims
 	newest           domain.ID
 }
 
-func (g *staging) begin(tx *bbolt.Tx) error {
-	g.tx = tx
-	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+func stage(tx *bbolt.Tx, durable eventstore.Position) *staging {
+	newest := newestID(tx)
+	g := &staging{
+		durable: durable, newest: newest, claims: claimsOf(tx, newest),
+		meta: tx.Bucket(bucketMeta), log: tx.Bucket(bucketRecords), heads: tx.Bucket(bucketHeads),
+	}
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
-	g.newest = newestID(tx)
-	g.claims = claimsOf(tx, g.newest)
-	return nil
+	return g
 }
 
-// stage sets the commit's result. An error is fatal for the whole group.
-func (g *staging) stage(p *pending) error {
+// add sets the commit's result. An error is fatal for the whole group.
+func (g *staging) add(p *pending) error {
 	if err := p.ctx.Err(); err != nil {
 		p.err = err
 		return nil
@@ -141,11 +140,11 @@ func (g *staging) stage(p *pending) error {
 		p.err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
 		return nil
 	}
-	p.stored, err = g.add(c, key, head)
+	p.stored, err = g.write(c, key, head)
 	return err
 }
 
-func (g *staging) add(c eventstore.Commit, key []byte, head head) (eventstore.Stored, error) {
+func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.Stored, error) {
 	r := eventstore.Stored{
 		Position: g.durable + eventstore.Position(len(g.records)) + 1,
 		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
@@ -191,8 +190,6 @@ func (g *staging) readClaim(at eventstore.Position, c eventstore.Commit) (events
 	}
 	return r, err
 }
-
-func (g *staging) end() error { return g.meta.Put(keyNewest, g.newest[:]) }
 
 // head is what the heads bucket tells of a stream's last record; zero when the
 // stream does not exist.

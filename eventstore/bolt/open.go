@@ -191,12 +191,19 @@ func (s *Store) readMeta() (last eventstore.Position, err error) {
 			return damaged(s.path, "the log's id or an index is missing")
 		}
 		s.logID = domain.ID(id)
-		switch k, _ := records.Cursor().Last(); len(k) {
+		k, v := records.Cursor().Last()
+		switch len(k) {
 		case 0:
+			return nil
 		case 8:
 			last = eventstore.Position(binary.BigEndian.Uint64(k))
 		default:
 			return damaged(s.path, "the last record has no position")
+		}
+		// Nothing may be written after a record that is not what it was. Who
+		// only reads can read all the others.
+		if _, err := decodeRecord(last, v); err != nil && !s.readOnly {
+			return damaged(s.path, err.Error())
 		}
 		return nil
 	})

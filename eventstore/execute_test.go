@@ -1,0 +1,502 @@
+package eventstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"iter"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const project = "prj_01M7W78FJBM8T4R7B5N0C1D2E3"
+
+// ledger is a store with what the tests need of it.
+type ledger struct {
+	eventstore.Ledger
+	t      *testing.T
+	ids    *domain.IDs
+	reopen func() eventstore.Store
+}
+
+type verifiable interface {
+	eventstore.Store
+	Verify(context.Context) error
+}
+
+// onBothStores runs the test on each store and the store's verifier after it.
+func onBothStores(t *testing.T, test func(*testing.T, *ledger)) {
+	t.Helper()
+	run := func(name string, open func(*testing.T) (store verifiable, reopen func() verifiable)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, reopen := open(t)
+			l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
+			l.Store, l.Codec = store, eventstore.NewCodec()
+			l.reopen = func() eventstore.Store {
+				store = reopen()
+				l.Store = store
+				return store
+			}
+			test(t, l)
+			if err := store.Verify(t.Context()); err != nil {
+				t.Errorf("Verify: %v", err)
+			}
+			if err := store.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	run("memory", func(*testing.T) (verifiable, func() verifiable) {
+		s := memory.New()
+		return s, func() verifiable {
+			s = s.Reopen()
+			return s
+		}
+	})
+	run("bolt", func(t *testing.T) (verifiable, func() verifiable) {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if err := bolt.Init(path, domain.ID{1}); err != nil {
+			t.Fatal(err)
+		}
+		open := func() *bolt.Store {
+			s, err := bolt.Open(path, bolt.Options{MinFree: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		}
+		s := open()
+		return s, func() verifiable {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open()
+			return s
+		}
+	})
+}
+
+func (l *ledger) create() domain.CreatePayment {
+	return domain.CreatePayment{
+		At: domain.InstantOf(time.Now()), Amount: 150000, Currency: "RUB",
+		Payload: domain.EmptyObject(), Settings: domain.DefaultSettings(),
+	}
+}
+
+func (l *ledger) order() eventstore.Order { return eventstore.Order{EventID: l.ids.Next()} }
+
+func (l *ledger) do(p domain.ID, c domain.PaymentCommand) eventstore.Result[domain.Payment] {
+	l.t.Helper()
+	o := l.order()
+	_, o.New = c.(domain.CreatePayment)
+	r, err := l.execute(p, c, o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+func (l *ledger) execute(p domain.ID, c domain.PaymentCommand, o eventstore.Order) (eventstore.Result[domain.Payment], error) {
+	return eventstore.Execute(l.t.Context(), l.Ledger, eventstore.PaymentStream(project, p), domain.Payment{Project: project, ID: p}, c, o)
+}
+
+func signal(reference string, outcome domain.Outcome) domain.ApplySignal {
+	return domain.ApplySignal{Signal: domain.Signal{
+		Route: "sandbox", Outcome: outcome, Reference: reference, Amount: 150000, Currency: "RUB", StartedAt: domain.InstantOf(time.Now()),
+	}}
+}
+
+var table = domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1}}
+
+// paid brings a new payment to paid.
+func (l *ledger) paid() domain.ID {
+	l.t.Helper()
+	p := l.ids.Next()
+	l.do(p, l.create())
+	l.do(p, domain.AssignRoute{Table: table})
+	if r := l.do(p, signal("ref", domain.OutcomePaid)); r.State.Status != domain.Paid {
+		l.t.Fatalf("the payment is %s", r.State.Status)
+	}
+	return p
+}
+
+func (l *ledger) records(p domain.ID) (n int) {
+	l.t.Helper()
+	for _, err := range l.Store.Load(l.t.Context(), eventstore.PaymentStream(project, p)) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestExecuteAnswersStateAndRecord(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		state, last, err := eventstore.Fold(t.Context(), l.Ledger, eventstore.PaymentStream(project, p), domain.Payment{Project: project, ID: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state.Status != domain.Paid || last.Sequence != 3 {
+			t.Errorf("the fold is %s at sequence %d", state.Status, last.Sequence)
+		}
+		refund := l.ids.Next()
+		r := l.do(p, domain.CreateRefund{RefundID: refund})
+		e, err := l.Codec.Decode(r.Stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "the event", r.Event, e)
+		same(t, "the state", r.State, state.Evolve(e))
+		if r.Replayed || r.Stored.Sequence != 4 || r.Stored.Prev != last.Position {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// meddling is a payment that decides only after somebody else has been faster.
+type meddling struct {
+	domain.Payment
+	meddle func()
+}
+
+func (m meddling) Decide(c domain.PaymentCommand) (domain.Event, error) {
+	m.meddle()
+	return m.Payment.Decide(c)
+}
+
+func (m meddling) Evolve(e domain.Event) meddling {
+	m.Payment = m.Payment.Evolve(e)
+	return m
+}
+
+func TestExecuteDecidesAnewAfterAConflict(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		rivals := 0
+		start := meddling{Payment: domain.Payment{Project: project, ID: p}, meddle: func() {
+			if rivals < 3 {
+				l.do(p, signal(string(rune('a'+rivals)), domain.OutcomePaid))
+				rivals++
+			}
+		}}
+		r, err := eventstore.Execute[meddling, domain.PaymentCommand](t.Context(), l.Ledger, eventstore.PaymentStream(project, p), start,
+			domain.CreateRefund{RefundID: l.ids.Next()}, l.order())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.State.Signals) != 4 || len(r.State.Refunds) != 1 || r.Stored.Sequence != 7 {
+			t.Errorf("decided on %d signals, %d refunds, sequence %d", len(r.State.Signals), len(r.State.Refunds), r.Stored.Sequence)
+		}
+	})
+}
+
+func TestExecuteGivesUp(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		rivals := 0
+		start := meddling{Payment: domain.Payment{Project: project, ID: p}, meddle: func() {
+			l.do(p, signal(string(rune('a'+rivals)), domain.OutcomePaid))
+			rivals++
+		}}
+		_, err := eventstore.Execute[meddling, domain.PaymentCommand](t.Context(), l.Ledger, eventstore.PaymentStream(project, p), start,
+			domain.CreateRefund{RefundID: l.ids.Next()}, l.order())
+		if !errors.Is(err, eventstore.ErrBusy) || rivals != 16 {
+			t.Errorf("%v after %d tries, want ErrBusy after 16", err, rivals)
+		}
+	})
+}
+
+func claim(key, fingerprint byte) *eventstore.Claim {
+	return &eventstore.Claim{Key: domain.Digest{key}, Fingerprint: domain.Digest{fingerprint}}
+}
+
+// Refunds with one key at the same time: one is made, all get it.
+func TestExecuteReplaysARace(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		var mu sync.Mutex
+		var first, replayed int
+		events := map[domain.ID]bool{}
+		var all sync.WaitGroup
+		for range 24 {
+			all.Go(func() {
+				o := l.order()
+				o.Claim = claim(1, 1)
+				r, err := l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				events[r.Stored.Commit] = true
+				if r.Replayed {
+					replayed++
+				} else {
+					first++
+				}
+			})
+		}
+		all.Wait()
+		if first != 1 || replayed != 23 || len(events) != 1 || l.records(p) != 4 {
+			t.Errorf("%d made, %d replayed, %d events told, %d records", first, replayed, len(events), l.records(p))
+		}
+	})
+}
+
+func TestExecuteReplays(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		first := l.order()
+		first.Claim = claim(1, 1)
+		want, err := l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			again := l.order()
+			again.Claim = claim(1, 1)
+			got, err := l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "the second answer", got.Stored, want.Stored)
+			same(t, "the second event", got.Event, want.Event)
+			if !got.Replayed {
+				t.Error("it is not marked as replayed")
+			}
+
+			// The same key for a new payment, with and without a refusal.
+			for _, amount := range []domain.Amount{150000, domain.MaxAmount + 1} {
+				c := l.create()
+				c.Amount = amount
+				fresh := l.order()
+				fresh.Claim, fresh.New = claim(1, 2), true
+				_, err = l.execute(l.ids.Next(), c, fresh)
+				var claimed *eventstore.ClaimedError
+				if !errors.As(err, &claimed) {
+					t.Fatalf("%v, want that the key was used", err)
+				}
+				same(t, "what the key was used for", claimed.Value, want.Stored)
+			}
+
+			other := l.order()
+			other.Claim = claim(2, 1)
+			_, err = l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, other)
+			var refusal *domain.Refusal
+			if !errors.As(err, &refusal) || refusal.Code != domain.RefundExists {
+				t.Errorf("%v, want refund_exists", err)
+			}
+			if _, ok, err := l.Store.Claimed(t.Context(), project, other.Claim.Key); ok || err != nil {
+				t.Errorf("a refused command used up its key: %v, %v", ok, err)
+			}
+			l.reopen()
+		}
+	})
+}
+
+// counting counts how often streams are loaded.
+type counting struct {
+	eventstore.Store
+	loads atomic.Int32
+}
+
+func (c *counting) Load(ctx context.Context, s eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	c.loads.Add(1)
+	return c.Store.Load(ctx, s)
+}
+
+func TestExecuteDoesNotLoadWhatIsNew(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		c := &counting{Store: l.Store}
+		l.Store = c
+		p := l.ids.Next()
+		l.do(p, l.create())
+		if n := c.loads.Load(); n != 0 {
+			t.Errorf("a new stream was loaded %d times", n)
+		}
+		l.do(p, domain.AssignRoute{Table: table})
+		if n := c.loads.Load(); n != 1 {
+			t.Errorf("the stream was loaded %d times, want once", n)
+		}
+
+		taken := l.order()
+		taken.New = true
+		_, err := l.execute(p, l.create(), taken)
+		var conflict *eventstore.ConflictError
+		if !errors.As(err, &conflict) || conflict.Actual != 2 {
+			t.Errorf("%v, want a conflict at position 2", err)
+		}
+	})
+}
+
+func TestExecuteWithNothingToDo(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.paid()
+		r := l.do(p, domain.AssignRoute{Table: table})
+		if r.Event != nil || r.Stored.Position != 0 || r.State.Status != domain.Paid || r.Replayed {
+			t.Errorf("%+v", r)
+		}
+		if n := l.records(p); n != 3 {
+			t.Errorf("%d records, want 3", n)
+		}
+	})
+}
+
+func TestExecutePassesRefusalsOn(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.ids.Next()
+		r := l.do(p, l.create())
+		for _, o := range []eventstore.Order{{EventID: l.ids.Next()}, {EventID: l.ids.Next(), Claim: claim(1, 1)}} {
+			_, err := l.execute(p, domain.ExpirePayment{At: r.State.CreatedAt}, o)
+			var early *domain.TooEarlyError
+			if !errors.As(err, &early) || early.Until != r.State.ExpiresAt {
+				t.Errorf("%v, want too early until %v", err, r.State.ExpiresAt)
+			}
+			_, err = l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, o)
+			var refusal *domain.Refusal
+			if !errors.As(err, &refusal) || refusal.Code != domain.PaymentNotPaid {
+				t.Errorf("%v, want payment_not_paid", err)
+			}
+			_, err = l.execute(l.ids.Next(), domain.CreateRefund{RefundID: l.ids.Next()}, o)
+			if !errors.As(err, &refusal) || refusal.Code != domain.PaymentNotFound {
+				t.Errorf("%v, want payment_not_found", err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := eventstore.Execute(ctx, l.Ledger, eventstore.PaymentStream(project, p), domain.Payment{}, domain.PaymentCommand(l.create()), l.order())
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want the context's error", err)
+		}
+	})
+}
+
+// A command whose answer was lost is answered again, with or without a key,
+// and recorded once.
+func TestExecuteAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		for _, c := range []*eventstore.Claim{nil, claim(7, 7)} {
+			p := l.ids.Next()
+			opening := l.order()
+			opening.New, opening.Claim = true, c
+			create := l.create()
+			first, err := l.execute(p, create, opening)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.reopen()
+			create.Settings.LifetimeSeconds *= 2 // something else would be decided now
+			again, err := l.execute(p, create, opening)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "the creation again", again, first)
+
+			l.do(p, domain.AssignRoute{Table: table})
+			order, pay := l.order(), signal("ref", domain.OutcomePaid)
+			first, err = l.execute(p, pay, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.reopen()
+			again, err = l.execute(p, pay, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "the payment again", again, first)
+			if n := l.records(p); n != 3 {
+				t.Errorf("%d records, want 3", n)
+			}
+		}
+	})
+}
+
+// After a commit that failed, nothing is taken, and the next open decides:
+// there the same command leads to one record, whether or not it had been kept.
+func TestExecuteAfterAFailedCommit(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []bool{false, true} {
+		s := memory.New()
+		l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
+		l.Store, l.Codec = s, eventstore.NewCodec()
+		p := l.paid()
+		o := l.order()
+		o.Claim = claim(1, 1)
+		refund := domain.CreateRefund{RefundID: l.ids.Next()}
+		s.FailNext(memory.Fault{Persisted: kept})
+		var fatal *eventstore.FatalError
+		for range 2 {
+			if _, err := l.execute(p, refund, o); !errors.As(err, &fatal) {
+				t.Fatalf("kept %v: %v, want a fatal error", kept, err)
+			}
+		}
+		select {
+		case <-s.Fatal():
+		default:
+			t.Error("Fatal is not closed")
+		}
+		s = s.Reopen()
+		l.Store = s
+		o.EventID = l.ids.Next() // the merchant's retry
+		r, err := l.execute(p, refund, o)
+		if err != nil || r.Replayed != kept || l.records(p) != 4 {
+			t.Errorf("kept %v: %v, replayed %v, %d records", kept, err, r.Replayed, l.records(p))
+		}
+		if err := errors.Join(s.Verify(t.Context()), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Damage is told, not decided on.
+func TestExecuteOnADamagedStream(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
+	l.Store, l.Codec = s, eventstore.NewCodec()
+	p := l.paid()
+	s.Damage(2)
+	_, err := l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, l.order())
+	var corrupt *eventstore.CorruptError
+	if !errors.As(err, &corrupt) || corrupt.Position != 2 {
+		t.Errorf("%v, want that record 2 is damaged", err)
+	}
+	s.Damage(2)
+	if n := l.records(p); n != 3 {
+		t.Errorf("%d records, want 3", n)
+	}
+}
