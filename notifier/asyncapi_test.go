@@ -17,7 +17,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 	doc := AsyncAPI()
 	words := []string{
 		"asyncapi: 3.0.0", paymentSubjects, eventsPrefix, signalsPrefix, parkedSubject,
-		EventsStream, SignalsStream, ParkedStream, SubscriberConsumer, inboxSubscriber, inboxConnector, inboxLedger,
+		EventsStream, SignalsStream, ParkedStream, CheckpointsStream, CheckpointsSubject, SubscriberConsumer, inboxSubscriber, inboxConnector, inboxLedger,
 		acquirer.ReplyHeader, headerParkedReason, headerParkedDetail, headerParkedSubject,
 		headerSpecVersion, headerID, headerSource, headerType, headerTime, headerSubject, headerPosition,
 		headerStreamSequence, headerContentType,

@@ -1,10 +1,12 @@
 package notifier
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -53,17 +55,30 @@ func eventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
 	}, nil
 }
 
-// eventType reads the wire name of a stored event. The relay passes on what
-// is stored, whether or not this program could decode it.
+// eventType reads the wire name of a stored event, which stands near its
+// beginning. The relay passes on what is stored, whether or not this program
+// could decode it.
 func eventType(body []byte) (string, error) {
-	var e struct {
-		Type string `json:"type"`
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return "", errors.New("the event is not a JSON object")
 	}
-	if err := json.Unmarshal(body, &e); err != nil {
-		return "", fmt.Errorf("the event is not JSON: %w", err)
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return "", fmt.Errorf("the event is not JSON: %w", err)
+		}
+		if name.String() != "type" {
+			if err := d.SkipValue(); err != nil {
+				return "", fmt.Errorf("the event is not JSON: %w", err)
+			}
+			continue
+		}
+		typ, err := d.ReadToken()
+		if err != nil || typ.Kind() != '"' {
+			return "", errors.New("the event's type is not a string")
+		}
+		return typ.String(), nil
 	}
-	if e.Type == "" {
-		return "", fmt.Errorf("the event has no type")
-	}
-	return e.Type, nil
+	return "", errors.New("the event has no type")
 }

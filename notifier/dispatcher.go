@@ -43,6 +43,7 @@ type dispatcher struct {
 	next    eventstore.Position // to be handed on; 0: not known yet
 	handed  atomic.Uint64       // how many were, by the consumer of now
 	waiting atomic.Bool         // hand is under way
+	worked  atomic.Bool         // the consumer of now has
 	times   dispatcherTimes
 }
 
@@ -79,6 +80,9 @@ func (d *dispatcher) run(ctx context.Context) error {
 			return err
 		}
 		d.remade.Inc()
+		if d.worked.Swap(false) {
+			d.times.retry.reset()
+		}
 		// The relay is about to make the JetStream stream, now or anew.
 		if !errors.Is(err, jetstream.ErrStreamNotFound) || d.times.retry.next >= d.times.retry.most {
 			d.trouble.set(err)
@@ -189,7 +193,7 @@ func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContex
 }
 
 func (d *dispatcher) working() {
-	d.times.retry.reset()
+	d.worked.Store(true)
 	d.trouble.set(nil)
 }
 

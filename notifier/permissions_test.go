@@ -263,10 +263,10 @@ func TestOutsidersCannot(t *testing.T) {
 	api := func(s string) string { return "$JS.API." + s }
 
 	publish := []string{
-		event, parkedSubject, "payledger.v1.other", "foo", "_INBOX.x", "_INBOX_ledger.x", "_INBOX_subscriber.x",
+		event, parkedSubject, CheckpointsSubject, "payledger.v1.other", "foo", "_INBOX.x", "_INBOX_ledger.x", "_INBOX_subscriber.x",
 		api("INFO"), api("STREAM.NAMES"), api("STREAM.LIST"), api("STREAM.INFO.EVENTS"), api("STREAM.CREATE.X"),
 		api("STREAM.UPDATE.EVENTS"), api("STREAM.DELETE.EVENTS"), api("STREAM.PURGE.EVENTS"), api("STREAM.MSG.GET.EVENTS"),
-		api("STREAM.MSG.DELETE.EVENTS"), api("STREAM.SNAPSHOT.EVENTS"), api("STREAM.RESTORE.X"), api("STREAM.PURGE.SIGNALS"),
+		api("STREAM.MSG.DELETE.EVENTS"), api("STREAM.SNAPSHOT.EVENTS"), api("STREAM.RESTORE.X"), api("STREAM.PURGE.SIGNALS"), api("STREAM.DELETE.CHECKPOINTS"),
 		api("DIRECT.GET.EVENTS"), api("DIRECT.GET.EVENTS." + event),
 		api("CONSUMER.CREATE.EVENTS"), api("CONSUMER.CREATE.EVENTS.mine"), api("CONSUMER.CREATE.EVENTS.mine." + paymentSubjects[:len(paymentSubjects)-2] + "x"),
 		api("CONSUMER.CREATE.EVENTS.subscriber"), api("CONSUMER.DURABLE.CREATE.EVENTS.mine"), api("CONSUMER.DURABLE.CREATE.EVENTS.subscriber"),
@@ -291,7 +291,7 @@ func TestOutsidersCannot(t *testing.T) {
 		},
 		"connector": {
 			o.connector, append(publish, inboxConnector+".x", subscriberInfo, subscriberNext, "$JS.ACK.EVENTS.subscriber.1.1.1.1.1"),
-			append(subscribe, paymentSubjects, event, "payledger.v1.events."+testProject+".payment."+id, inboxSubscriber+".>"),
+			append(subscribe, paymentSubjects, CheckpointsSubject, event, "payledger.v1.events."+testProject+".payment."+id, inboxSubscriber+".>"),
 		},
 	} {
 		for _, subject := range c.publish {

@@ -126,7 +126,7 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 // Check looks once whether the JetStream stream EVENTS is one the relay would
-// copy to. On an external server it answers a *ForeignStreamError if it is
+// copy to, and makes it if there is none. On an external server it answers a *ForeignStreamError if it is
 // not; other errors mean that this cannot be told now.
 func (r *Relay) Check(ctx context.Context) error {
 	_, _, err := r.open(ctx)
