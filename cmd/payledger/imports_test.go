@@ -123,7 +123,7 @@ func rooms() []room {
 		{
 			folder: "httpapi",
 			why:    "the merchants' edge works while NATS is away; what it needs of it is an interface it declares",
-			ours:   []string{"domain", "eventstore", "eventstore/translog", "projections", "httpapi/checkout"},
+			ours:   []string{"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/checkout"},
 			modules: []string{
 				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/time/rate",
 			},

@@ -36,7 +36,8 @@ type Options struct {
 	Structure func(context.Context) error
 	// Projections compares what was derived from the log; nil: not checked.
 	// A finding may say that the log ends before what the projections have
-	// seen.
+	// seen, or, of kind WrongRoot, at which event the tree they keep differs:
+	// that narrows a range of positions, and counts for nothing by itself.
 	Projections func(context.Context) (Verdict, *Finding, error)
 	// Total is how many events are expected, for Progress.
 	Total eventstore.Position
@@ -67,8 +68,10 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 			return nil, err
 		}
 		r.Projections = verdict
-		if finding != nil {
+		if finding != nil && finding.Kind != WrongRoot {
 			r.Add(*finding)
+		} else if finding != nil {
+			r.narrow(*finding)
 		}
 	}
 	return r, nil

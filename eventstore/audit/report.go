@@ -135,3 +135,25 @@ func (r *Report) Add(f Finding) {
 		*verdict = Verdict{Outcome: Failed, Reason: f.String()}
 	}
 }
+
+// narrow tells the findings about a wrong root, which know a range only, that
+// the first event which differs is known.
+func (r *Report) narrow(known Finding) {
+	for i, f := range r.Findings {
+		if f.Kind != WrongRoot || known.Position < f.Position || known.Position > f.Through {
+			continue
+		}
+		f.Position, f.Through = known.Position, known.Position
+		f.Detail += "; " + known.Detail
+		if r.Integrity.Reason == r.Findings[i].String() {
+			r.Integrity.Reason = f.String()
+		}
+		r.Findings[i] = f
+	}
+	r.FirstBad = 0
+	for _, f := range r.Findings {
+		if f.Position != 0 && (r.FirstBad == 0 || f.Position < r.FirstBad) {
+			r.FirstBad = f.Position
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 type head struct {
 	position eventstore.Position
 	sequence uint64
-	blind    bool // its state is not known, because a record of it is not
+	blind    bool // its state is not known: a record of it is not, or broke the rules
 }
 
 type project struct {
@@ -56,12 +56,14 @@ func (c *checker) followPayment(i *item, id domain.ID) {
 		}
 	}
 	h, known := c.link(r, h)
+	h.blind = h.blind || i.err != nil
 	if known && i.err == nil {
 		if _, ok := c.streams.projects[p.Project]; !ok && len(c.lost) == 0 {
 			c.add(r, ImpossibleEvent, "project %s was not registered before", p.Project)
 		}
 		if err := explainPayment(p, i.event, domain.IDTime(r.Commit)); err != nil {
 			c.add(r, ImpossibleEvent, "%v", err)
+			h.blind = true
 		}
 		p = p.Evolve(i.event)
 	}
@@ -77,6 +79,7 @@ func (c *checker) followProject(i *item) {
 	}
 	var known bool
 	if p.head, known = c.link(r, p.head); !known || i.err != nil {
+		p.blind = true
 		return
 	}
 	if r.Stream.Project != r.Stream.ID {
@@ -84,6 +87,7 @@ func (c *checker) followProject(i *item) {
 	}
 	if err := explainProject(p.state, i.event); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
+		p.blind = true
 	}
 	p.state = p.state.Evolve(i.event)
 }

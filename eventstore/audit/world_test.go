@@ -237,4 +237,4 @@ func kinds(r *Report) []Kind {
 	return all
 }
 
-var _ failer = (testing.TB)(nil)
+var _ failer = testing.TB(nil)

@@ -1,0 +1,106 @@
+package audit
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// maxLine bounds an exported line: a body and what is around it.
+const maxLine = eventstore.MaxBody + 1<<10
+
+// exported is a line of an export: where an event stands, and its stored
+// bytes.
+type exported struct {
+	Position eventstore.Position `json:"position"`
+	Event    jsontext.Value      `json:"event"`
+}
+
+// address is what of an event's body tells where it belongs.
+type address struct {
+	ID       domain.ID `json:"id"`
+	Project  string    `json:"project"`
+	Kind     string    `json:"kind"`
+	Stream   string    `json:"stream"`
+	Sequence uint64    `json:"sequence"`
+}
+
+// Lines reads exported events, one line {"position":N,"event":…} each, as
+// records for Options.Bare. It can be read once. A line that cannot be read
+// is damage at the position after the line before.
+func Lines(r io.Reader) Source {
+	in := bufio.NewReaderSize(r, maxLine)
+	var last eventstore.Position
+	return func(eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+		return func(yield func(eventstore.Stored, error) bool) {
+			for {
+				line, err := in.ReadSlice('\n')
+				switch {
+				case errors.Is(err, io.EOF) && len(line) == 0:
+					return
+				case err == nil, errors.Is(err, io.EOF):
+				case errors.Is(err, bufio.ErrBufferFull):
+					if err := restOfLine(in); err != nil {
+						yield(eventstore.Stored{}, err)
+						return
+					}
+				default:
+					yield(eventstore.Stored{}, err)
+					return
+				}
+				s, err := parseLine(line)
+				if err != nil {
+					s, err = eventstore.Stored{}, &eventstore.CorruptError{Position: last + 1, Reason: "the line cannot be read: " + err.Error()}
+					last++
+				} else {
+					last = max(last, s.Position)
+				}
+				if !yield(s, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// restOfLine passes over what did not fit.
+func restOfLine(in *bufio.Reader) error {
+	for {
+		switch _, err := in.ReadSlice('\n'); {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+func parseLine(line []byte) (eventstore.Stored, error) {
+	if len(line) == maxLine {
+		return eventstore.Stored{}, fmt.Errorf("it is longer than %d bytes", maxLine-1)
+	}
+	var l exported
+	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
+		return eventstore.Stored{}, err
+	}
+	if l.Position == 0 || len(l.Event) == 0 {
+		return eventstore.Stored{}, errors.New("want a position from 1 and an event")
+	}
+	var a address
+	if err := json.Unmarshal(l.Event, &a); err != nil {
+		return eventstore.Stored{}, err
+	}
+	return eventstore.Stored{
+		Position: l.Position, Stream: eventstore.Stream{Project: a.Project, Kind: a.Kind, ID: a.Stream}, Sequence: a.Sequence,
+		Commit: a.ID, At: domain.IDTime(a.ID).Time(), Body: l.Event,
+	}, nil
+}

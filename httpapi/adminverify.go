@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections"
+)
+
+// evidence is the running server's log. It is read as it is at one moment;
+// commits go on.
+func (a *admin) evidence() Evidence {
+	e := Evidence{
+		Ledger: a.cfg.Ledger,
+		Compare: func(ctx context.Context, told Progress) (projections.Comparison, error) {
+			return a.cfg.Views.Compare(ctx, told)
+		},
+	}
+	if s, ok := a.cfg.Ledger.Store.(interface{ LogID() domain.ID }); ok {
+		e.LogID = s.LogID()
+	}
+	if s, ok := a.cfg.Ledger.Store.(interface{ Verify(context.Context) error }); ok {
+		e.Structure = s.Verify
+	}
+	return e
+}
+
+// verify answers POST /admin/verify: lines of progress, then the report.
+func (a *admin) verify(x *exchange) error {
+	var q VerifyRequest
+	if err := json.Unmarshal(x.body, &q, json.RejectUnknownMembers(true)); err != nil {
+		return problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_key\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
+	}
+	return a.evidence().Verify(x.ctx(), q, x.evidenceLines())
+}
+
+// replay answers GET /admin/replay: lines of progress, then what the log leads
+// to, or how the projections differ from it.
+func (a *admin) replay(x *exchange) error {
+	q, err := parseQuery(x.r.URL.RawQuery, "check", "position", "time", "payment")
+	if err != nil {
+		return err
+	}
+	var r ReplayRequest
+	switch q.value("check") {
+	case "", "false":
+	case "true":
+		r.Check = true
+	default:
+		return badParameter("check", "Send true or false.")
+	}
+	if q.has("position") {
+		n, err := strconv.ParseUint(q.value("position"), 10, 63)
+		if err != nil {
+			return badParameter("position", "Send a position, 0 for the empty log.")
+		}
+		p := eventstore.Position(n)
+		r.Position = &p
+	}
+	if q.has("time") {
+		var at domain.Instant
+		if err := at.UnmarshalText([]byte(q.value("time"))); err != nil {
+			return badParameter("time", "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
+		}
+		r.Time = &at
+	}
+	if q.has("payment") {
+		id, ok := domain.ParseID(q.value("payment"))
+		if !ok {
+			return &domain.Refusal{Code: domain.PaymentNotFound}
+		}
+		r.Payment = &id
+	}
+	return a.evidence().Replay(x.ctx(), r, x.evidenceLines())
+}
+
+// evidenceLines writes lines as they come. The answer begins with the first
+// one: what fails before it is a problem document.
+func (x *exchange) evidenceLines() func(EvidenceLine) error {
+	return func(l EvidenceLine) error {
+		if x.status == 0 {
+			x.Header().Set("Content-Type", "application/jsonl")
+			x.Header().Set("Cache-Control", "no-store")
+			x.WriteHeader(http.StatusOK)
+		}
+		b, err := json.Marshal(l, asWritten())
+		if err != nil {
+			return err
+		}
+		if _, err := x.Write(append(b, '\n')); err != nil {
+			return err
+		}
+		if l.Progress != nil || l.Done != nil {
+			x.Flush()
+		}
+		return nil
+	}
+}

@@ -1,0 +1,272 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+	"payledger/eventstore/translog"
+	"payledger/projections"
+)
+
+// Evidence is a log that is to be verified or replayed: that of a running
+// server, or one that was opened for reading.
+type Evidence struct {
+	Ledger eventstore.Ledger
+	LogID  domain.ID
+	// Structure checks what the store derives from its records.
+	Structure func(context.Context) error
+	// Compare compares the projections with the log; nil where there are none.
+	Compare func(context.Context, Progress) (projections.Comparison, error)
+}
+
+// Progress is told how far long work has come.
+type Progress = func(done, total eventstore.Position)
+
+// VerifyRequest is what a log is held against beside itself.
+type VerifyRequest struct {
+	VerifierKey string             `json:"verifier_key"`
+	Checkpoints []SignedCheckpoint `json:"checkpoints"`
+}
+
+// SignedCheckpoint is a signed checkpoint under the name it is reported by.
+// Beside says that it was kept together with the log.
+type SignedCheckpoint struct {
+	Name   string `json:"name"`
+	Note   string `json:"note"`
+	Beside bool   `json:"beside"`
+}
+
+// ReplayRequest asks for the state the log leads to, at its end or as of a
+// position or a time; of one payment, or of all. With Check it asks instead
+// for the comparison of the projections with the log.
+type ReplayRequest struct {
+	Check    bool
+	Position *eventstore.Position
+	Time     *domain.Instant
+	Payment  *domain.ID
+}
+
+// EvidenceLine is one line of the answer of a verification or a replay: how
+// far it has come, or a part of the result. Done is the last line; without
+// it the answer is not whole.
+type EvidenceLine struct {
+	Progress   *EvidenceProgress       `json:"progress,omitempty"`
+	Report     *audit.Report           `json:"report,omitempty"`
+	Comparison *projections.Comparison `json:"comparison,omitempty"`
+	Project    *domain.Project         `json:"project,omitempty"`
+	Payment    *domain.Payment         `json:"payment,omitempty"`
+	Done       *EvidenceDone           `json:"done,omitempty"`
+}
+
+// EvidenceProgress says how far which step has come.
+type EvidenceProgress struct {
+	Step  string              `json:"step"`
+	Done  eventstore.Position `json:"done"`
+	Total eventstore.Position `json:"total"`
+}
+
+// EvidenceDone says up to which position the log was read.
+type EvidenceDone struct {
+	Position eventstore.Position `json:"position"`
+}
+
+// Verify checks the log and emits the report. The error is what kept it from
+// being checked, or emit's.
+func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(EvidenceLine) error) error {
+	ctx, told := telling(ctx, emit)
+	defer told.cancel(nil)
+	last, err := e.Ledger.Store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	o := audit.Options{
+		Codec: e.Ledger.Codec, Structure: e.Structure, Total: last, Progress: told.step("Checking the log"),
+	}
+	if !e.LogID.IsZero() {
+		o.Origin = translog.Origin(e.LogID)
+	}
+	if o.Checkpoints, o.Verifier, err = q.checkpoints(); err != nil {
+		return err
+	}
+	if e.Compare != nil {
+		o.Projections = func(ctx context.Context) (audit.Verdict, *audit.Finding, error) {
+			return judge(e.Compare(ctx, told.step("Folding the log again")))
+		}
+	}
+	report, err := audit.Check(ctx, audit.Of(ctx, e.Ledger.Store), o)
+	if err := told.or(err); err != nil {
+		return err
+	}
+	return errors.Join(emit(EvidenceLine{Report: report}), emit(EvidenceLine{Done: &EvidenceDone{report.Last}}))
+}
+
+func (q VerifyRequest) checkpoints() ([]audit.Checkpoint, *translog.Verifier, error) {
+	var all []audit.Checkpoint
+	for _, c := range q.Checkpoints {
+		all = append(all, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
+	}
+	if q.VerifierKey == "" {
+		return all, nil, nil
+	}
+	v, err := translog.ParseVerifier(q.VerifierKey)
+	if err != nil {
+		return nil, nil, badParameter("verifier_key", err.Error())
+	}
+	return all, v, nil
+}
+
+// judge says what a comparison of the projections means.
+func judge(c projections.Comparison, err error) (audit.Verdict, *audit.Finding, error) {
+	var corrupt *eventstore.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "the log cannot be folded: " + corrupt.Error()}, nil, nil
+	case err != nil:
+		return audit.Verdict{}, nil, err
+	case c.Missing:
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "there are none; the next start builds them"}, nil, nil
+	case c.Other:
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "they are of another log or another version of the program; the next start rebuilds them"}, nil, nil
+	case c.Damage != "":
+		return audit.Verdict{Outcome: audit.Failed, Reason: "their file is damaged, delete it and the next start rebuilds it: " + c.Damage}, nil, nil
+	case c.Ahead():
+		reason := fmt.Sprintf("the projections have seen position %d, the log ends at %d", c.Position, c.Last)
+		return audit.Verdict{Outcome: audit.Failed, Reason: reason},
+			&audit.Finding{Kind: audit.Truncated, Position: c.Last + 1, Through: c.Position, Detail: reason}, nil
+	case len(c.Differences) > 0:
+		d := c.Differences[len(c.Differences)-1]
+		verdict := audit.Verdict{Outcome: audit.Failed, Reason: fmt.Sprintf(
+			"%d of the views differ from what the log leads to, the first difference of %s is key %s: %s", len(c.Differences), d.View, d.Key, d.What)}
+		if d.Event != 0 {
+			verdict.Reason += fmt.Sprintf("; either they were altered, or the event at position %d was after it was folded", d.Event)
+		}
+		return verdict, located(c.Differences), nil
+	}
+	reason := fmt.Sprintf("they are, byte for byte, what the log leads to at position %d", c.Position)
+	if c.Position < c.Last {
+		reason += fmt.Sprintf("; the next start folds the %d events behind it", c.Last-c.Position)
+	}
+	return audit.Verdict{Outcome: audit.OK, Reason: reason}, nil, nil
+}
+
+// located is where the tree that was kept differs from the log, if it does.
+func located(all []projections.Difference) *audit.Finding {
+	for _, d := range all {
+		if d.Event != 0 {
+			return &audit.Finding{Kind: audit.WrongRoot, Position: d.Event, Detail: "the event is not the one that the projections' tree was made of"}
+		}
+	}
+	return nil
+}
+
+// Replay folds the log and emits what was asked for.
+func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(EvidenceLine) error) error {
+	ctx, told := telling(ctx, emit)
+	defer told.cancel(nil)
+	if q.Check {
+		return e.replayCheck(ctx, told, emit)
+	}
+	end, err := e.moment(ctx, q)
+	if err != nil {
+		return err
+	}
+	if q.Payment != nil {
+		p, ok, err := projections.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, told.step("Replaying the log"))
+		if err == nil && !ok {
+			err = &domain.Refusal{Code: domain.PaymentNotFound}
+		}
+		if err := told.or(err); err != nil {
+			return err
+		}
+		return errors.Join(emit(EvidenceLine{Payment: &p}), emit(EvidenceLine{Done: &EvidenceDone{end}}))
+	}
+	r, err := projections.Replay(ctx, projections.Config{
+		Store: e.Ledger.Store, Codec: e.Ledger.Codec, LogID: e.LogID, Progress: told.step("Replaying the log"),
+	}, end)
+	if err := told.or(err); err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // temporary
+	all, err := r.Projects(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if err := emit(EvidenceLine{Project: &all[i]}); err != nil {
+			return err
+		}
+	}
+	if err := r.EachPayment(ctx, func(p domain.Payment) error { return emit(EvidenceLine{Payment: &p}) }); err != nil {
+		return err
+	}
+	return emit(EvidenceLine{Done: &EvidenceDone{end}})
+}
+
+func (e Evidence) replayCheck(ctx context.Context, told *teller, emit func(EvidenceLine) error) error {
+	if e.Compare == nil {
+		return badParameter("check", "There are no projections beside this log to compare it with: name a data directory.")
+	}
+	c, err := e.Compare(ctx, told.step("Replaying the log"))
+	if err := told.or(err); err != nil {
+		return err
+	}
+	return errors.Join(emit(EvidenceLine{Comparison: &c}), emit(EvidenceLine{Done: &EvidenceDone{c.Position}}))
+}
+
+// moment is the position a request speaks of.
+func (e Evidence) moment(ctx context.Context, q ReplayRequest) (eventstore.Position, error) {
+	if q.Time != nil {
+		return projections.PositionAsOf(ctx, e.Ledger.Store, *q.Time)
+	}
+	last, err := e.Ledger.Store.Last(ctx)
+	if err != nil || q.Position == nil {
+		return last, err
+	}
+	if *q.Position > last {
+		return 0, badParameter("position", fmt.Sprintf("The log ends at position %d.", last))
+	}
+	return *q.Position, nil
+}
+
+// teller emits progress. The first error of emit ends the work's context.
+type teller struct {
+	emit   func(EvidenceLine) error
+	cancel context.CancelCauseFunc
+	err    error
+}
+
+func telling(ctx context.Context, emit func(EvidenceLine) error) (context.Context, *teller) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &teller{emit: emit, cancel: cancel}
+}
+
+func (t *teller) step(name string) Progress {
+	return func(done, total eventstore.Position) {
+		if t.err != nil {
+			return
+		}
+		if t.err = t.emit(EvidenceLine{Progress: &EvidenceProgress{name, done, total}}); t.err != nil {
+			t.cancel(t.err)
+		}
+	}
+}
+
+// or is the error of emit, else err.
+func (t *teller) or(err error) error {
+	if t.err != nil {
+		return t.err
+	}
+	return err
+}
+
+// Refused reports whether the error says that what was asked for does not
+// exist or makes no sense, in contrast to a failure.
+func Refused(err error) bool {
+	var p problem
+	var r *domain.Refusal
+	return errors.As(err, &p) || errors.As(err, &r)
+}
