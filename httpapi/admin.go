@@ -39,6 +39,9 @@ func (a *admin) routes() []route {
 	if a.cfg.Checkpoint != nil {
 		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
 	}
+	if a.cfg.Backup != nil {
+		table = append(table, route{method: "GET", path: "/admin/backup", operation: "adminBackup", endless: true, handle: a.backup})
+	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -66,12 +69,13 @@ func (a *admin) routes() []route {
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
 //	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
+//	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //
 // An api_key is told once, in the answer that issues it; only its hash is
-// kept. A stream of followed events ends with the request's context or when
-// the store is closed.
+// kept. A stream of followed events ends with the request's context, when the
+// server begins to stop or when the store is closed.
 func NewAdmin(cfg Config) (http.Handler, error) {
 	cfg, err := cfg.checked()
 	if err != nil {

@@ -2,10 +2,7 @@ package httpapi
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
-
-	"github.com/go-json-experiment/json"
 
 	"payledger/eventstore"
 )
@@ -34,33 +31,34 @@ func (a *admin) events(x *exchange) error {
 	if q.has("follow") && !follow && q.value("follow") != "false" {
 		return badParameter("follow", "Send true or false.")
 	}
-	x.Header().Set("Content-Type", "application/jsonl")
-	x.Header().Set("Cache-Control", "no-store")
-	x.WriteHeader(http.StatusOK)
-	x.Flush()
+	out := x.stream(a.cfg.streams, jsonLines)
+	if err := out.flush(); err != nil {
+		return err
+	}
 	line := func(r eventstore.Stored) error {
-		b, err := json.Marshal(eventLine{r.Position, r.Body}, asWritten())
+		b, err := lineOf(r)
 		if err != nil {
 			return err
 		}
-		_, err = x.Write(append(b, '\n'))
+		_, err = out.Write(append(b, '\n'))
 		return err
 	}
+	ctx, cancel := x.untilStopping(a.cfg)
+	defer cancel()
 	filter := eventstore.Filter{Project: q.value("project")}
 	if follow {
-		err = a.cfg.Ledger.Store.Follow(x.ctx(), eventstore.Position(after), filter, func(r eventstore.Stored) error {
+		err = a.cfg.Ledger.Store.Follow(ctx, eventstore.Position(after), filter, func(r eventstore.Stored) error {
 			if err := line(r); err != nil {
 				return err
 			}
-			x.Flush()
-			return nil
+			return out.flush()
 		})
-		if x.ctx().Err() != nil || errors.Is(err, eventstore.ErrClosed) {
+		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) {
 			return nil
 		}
 		return err
 	}
-	for r, err := range a.cfg.Ledger.Store.Scan(x.ctx(), eventstore.Position(after), filter) {
+	for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), filter) {
 		if err != nil {
 			return err
 		}
@@ -68,5 +66,5 @@ func (a *admin) events(x *exchange) error {
 			return err
 		}
 	}
-	return nil
+	return out.end()
 }

@@ -38,6 +38,17 @@ type Config struct {
 	// Checkpoint answers a signed checkpoint of everything that is durable
 	// when it is called, or more. nil: no endpoints for checkpoints.
 	Checkpoint func(context.Context) ([]byte, error)
+
+	// Stopping ends when the server begins to shut down: answers that would
+	// go on for as long as the client stays end with it. nil: never.
+	Stopping context.Context
+
+	// Backup copies the log as it is at one moment: begin is told the position
+	// of the last event in the copy and the bytes that will come, and answers
+	// where they go. nil: no backups over the admin interface.
+	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
+
+	streams streamTimes
 }
 
 // Sandbox plays the provider: it sends the signal a provider would send and
@@ -103,6 +114,9 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
+	}
+	if c.Stopping == nil {
+		c.Stopping = context.Background()
 	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }

@@ -25,7 +25,7 @@ import (
 
 // contract is the OpenAPI document, read once for the whole run of tests.
 var contract = sync.OnceValues(func() (*openapi3.T, routers.Router) {
-	for _, media := range []string{"text/html", "text/css", "text/javascript", "image/png"} {
+	for _, media := range []string{"text/html", "text/css", "text/javascript", "image/png", "application/jsonl", "text/event-stream"} {
 		openapi3filter.RegisterBodyDecoder(media, func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
 			b, err := io.ReadAll(body)
 			return string(b), err

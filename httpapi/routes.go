@@ -34,6 +34,7 @@ type api struct {
 	reads    *limiter
 	failures *limiter
 	pages    *pages
+	feeds    openStreams
 	settler
 }
 
@@ -49,6 +50,7 @@ func (a *api) routes() []route {
 		{method: "GET", path: refundsPath + "/{id}", operation: "getRefund", scope: domain.Read, handle: a.getRefund},
 		{method: "GET", path: "/v1/balance", operation: "getBalance", scope: domain.Read, handle: a.balance},
 		{method: "GET", path: "/v1/balance/statement", operation: "listPostings", scope: domain.Read, handle: a.statement},
+		{method: "GET", path: "/v1/events", operation: "listEvents", scope: domain.Audit, endless: true, handle: a.feed},
 		{method: "GET", path: "/problems/{code}", operation: "getProblem", handle: a.pages.problem},
 		{method: "GET", path: "/openapi.yaml", operation: "getOpenAPI", handle: a.pages.openAPI},
 		{method: "GET", path: "/docs", operation: "getDocs", handle: a.pages.docs},
@@ -82,6 +84,7 @@ func New(cfg Config) (http.Handler, error) {
 		edge: e, cfg: cfg, nobody: nobody(), settler: settler{cfg: cfg},
 		writes: newLimiter("writes", cfg.Limits.Writes),
 		reads:  newLimiter("reads", cfg.Limits.Reads),
+		feeds:  openStreams{byProject: make(map[string]int)},
 	}
 	if n := cfg.Limits.FailedAuthPerMinute; n > 0 {
 		a.failures = newLimiter("failed-authentication", Rate{PerSecond: float64(n) / 60, Burst: n})

@@ -29,6 +29,8 @@ type core struct {
 	ids    *domain.IDs
 	links  *checkout.Links
 
+	stopping  context.Context    // ends when answers that go on as long as their client stays have to end
+	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
 	viewsDone chan error // the end of views.Run
 }
@@ -70,12 +72,13 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 	if err != nil {
 		return nil, exitWith(exitDirectory, "opening the projections: %w", err)
 	}
-	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links,
-		ledger:    eventstore.Ledger{Store: store, Codec: codec},
-		ids:       domain.NewIDs(time.Now, rand.Reader, last),
-		stopViews: stop, viewsDone: make(chan error, 1),
+		ledger:   eventstore.Ledger{Store: store, Codec: codec},
+		ids:      domain.NewIDs(time.Now, rand.Reader, last),
+		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()
 	return c, nil
@@ -83,6 +86,7 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 
 // close flushes the projections and closes the log, in this order.
 func (c *core) close() error {
+	c.stop()
 	c.stopViews()
 	err := <-c.viewsDone
 	if errors.Is(err, context.Canceled) {
@@ -95,6 +99,7 @@ func (c *core) close() error {
 func (c *core) httpConfig() httpapi.Config {
 	return httpapi.Config{
 		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Log: c.log,
+		Stopping: c.stopping, Backup: c.store.Backup,
 	}
 }
 

@@ -102,6 +102,8 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		servers = append(servers, serveHTTP("admin listener", l, operatorHandler(metrics)))
 	}
 	servers = append(servers, serveHTTP("public listener", listener, public))
+	// First of all at the end: a drain would wait for feeds that are followed.
+	started(func() error { core.stop(); return nil })
 
 	o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).Msg("ready")
 	if err := ready(at); err != nil {

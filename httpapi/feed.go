@@ -1,0 +1,256 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+const (
+	jsonLines    = "application/jsonl"
+	eventStream  = "text/event-stream"
+	maxFeeds     = 10 // of one project at once
+	maxFeedLimit = 1_000_000
+)
+
+// feedQuery is what of a project's events is asked for.
+type feedQuery struct {
+	after eventstore.Position
+	limit int  // 0: none
+	live  bool // go on with new events as they come
+}
+
+// feed answers GET /v1/events: the events of the project's payments and
+// refunds after a position, in the order of the log. As JSON lines it ends with
+// the newest event; as server-sent events it goes on. Events of the project
+// itself are left out: they hold hashes of API keys.
+func (a *api) feed(x *exchange) error {
+	q, err := parseFeed(x.r)
+	if err != nil {
+		return err
+	}
+	last, err := a.cfg.Ledger.Store.Last(x.ctx())
+	if err != nil {
+		return err
+	}
+	if q.after > last {
+		return badParameter("after", "The log ends before this position. Begin again from one you know, or from 0.")
+	}
+	leave, ok := a.feeds.enter(x.caller.project.ID, maxFeeds)
+	if !ok {
+		return problem{
+			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", maxFeeds),
+		}.with("Retry-After", "15")
+	}
+	defer leave()
+	x.Header().Add("Vary", "Accept")
+	f := &feed{api: a, x: x, query: q, filter: eventstore.Filter{Project: x.caller.project.ID, Kind: eventstore.KindPayment}}
+	if !q.live {
+		f.out = x.stream(a.cfg.streams, jsonLines)
+		if x.r.Method == http.MethodHead {
+			return nil
+		}
+		return f.lines()
+	}
+	f.out = x.stream(a.cfg.streams, eventStream)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	return f.events()
+}
+
+// parseFeed reads the query and the headers. Last-Event-ID is what a client
+// that lost its connection saw last, so it wins over where it once began.
+func parseFeed(r *http.Request) (feedQuery, error) {
+	var f feedQuery
+	q, err := parseQuery(r.URL.RawQuery, "after", "limit")
+	if err != nil {
+		return f, err
+	}
+	f.live = accepts(r.Header, eventStream)
+	if q.has("after") {
+		if f.after, err = afterPosition("after", q.value("after")); err != nil {
+			return f, err
+		}
+	}
+	if q.has("limit") {
+		f.limit, err = strconv.Atoi(q.value("limit"))
+		if err != nil || f.limit < 1 || f.limit > maxFeedLimit || strconv.Itoa(f.limit) != q.value("limit") {
+			return f, badParameter("limit", "Send a whole number from 1 to 1000000, or leave it away for all events.")
+		}
+	}
+	if lines := r.Header.Values("Last-Event-ID"); f.live && len(lines) > 0 && lines[0] != "" {
+		if f.after, err = afterPosition("Last-Event-ID", lines[0]); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func afterPosition(name, text string) (eventstore.Position, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || strconv.FormatUint(n, 10) != text {
+		return 0, badParameter(name, "Send the position of the last event you have, 0 for none.")
+	}
+	return eventstore.Position(n), nil
+}
+
+// accepts reports whether Accept names the media type.
+func accepts(h http.Header, media string) bool {
+	for _, line := range h.Values("Accept") {
+		for part := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(name), media) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// feed is one answer with a project's events.
+type feed struct {
+	*api
+	x      *exchange
+	out    *stream
+	query  feedQuery
+	filter eventstore.Filter
+	sent   int
+}
+
+// lines writes JSON lines up to the newest event there is.
+func (f *feed) lines() error {
+	ctx, cancel := f.x.untilStopping(f.cfg)
+	defer cancel()
+	for r, err := range f.cfg.Ledger.Store.Scan(ctx, f.query.after, f.filter) {
+		if err != nil {
+			return err
+		}
+		line, err := lineOf(r)
+		if err != nil {
+			return err
+		}
+		if _, err := f.out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		if f.full() {
+			break
+		}
+	}
+	return f.out.end()
+}
+
+// full counts one more event and reports whether it was the last one wanted.
+func (f *feed) full() bool {
+	f.sent++
+	return f.sent == f.query.limit
+}
+
+func lineOf(r eventstore.Stored) ([]byte, error) {
+	return json.Marshal(eventLine{r.Position, r.Body}, asWritten())
+}
+
+// reconnectAfter is how soon a client whose connection broke should come back,
+// in milliseconds.
+const reconnectAfter = 2000
+
+// events writes server-sent events until the client leaves, the server stops
+// or the key may no longer read.
+func (f *feed) events() error {
+	ctx, cancel := f.x.untilStopping(f.cfg)
+	defer cancel()
+	// Follow waits until a record is taken, so nothing piles up.
+	records := make(chan eventstore.Stored)
+	var followed error
+	go func() {
+		defer close(records)
+		followed = f.cfg.Ledger.Store.Follow(ctx, f.query.after, f.filter, func(r eventstore.Stored) error {
+			select {
+			case records <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	err := f.pump(records)
+	cancel()
+	for range records { // until the follower has ended
+	}
+	if err == nil && !errors.Is(followed, eventstore.ErrClosed) && !errors.Is(followed, context.Canceled) {
+		err = followed
+	}
+	return errors.Join(err, f.out.end())
+}
+
+// pump writes what comes until it ends or the feed has to.
+func (f *feed) pump(records <-chan eventstore.Stored) error {
+	if _, err := fmt.Fprintf(f.out, "retry: %d\n\n", reconnectAfter); err != nil {
+		return err
+	}
+	if err := f.out.flush(); err != nil {
+		return err
+	}
+	heartbeat := time.NewTicker(f.cfg.streams.orDefault().heartbeat)
+	defer heartbeat.Stop()
+	for {
+		select {
+		case r, ok := <-records:
+			if !ok {
+				return nil
+			}
+			if err := f.send(r); err != nil || f.full() {
+				return err
+			}
+		case <-heartbeat.C:
+			allowed, err := f.allowed()
+			if err != nil || !allowed {
+				return err
+			}
+			if _, err := f.out.Write([]byte(": \n\n")); err != nil {
+				return err
+			}
+		}
+		if err := f.out.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// send writes one event. Stored lines have no line breaks.
+func (f *feed) send(r eventstore.Stored) error {
+	line, err := lineOf(r)
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(r.Body, &head); err != nil {
+		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	_, err = fmt.Fprintf(f.out, "id: %d\nevent: %s\ndata: %s\n\n", r.Position, head.Type, line)
+	return err
+}
+
+// allowed looks again at the project and the key: a feed must not outlive the
+// right to read it.
+func (f *feed) allowed() (bool, error) {
+	p, ok, err := f.cfg.Views.Project(f.x.ctx(), f.x.caller.project.ID)
+	if err != nil || !ok || p.Disabled {
+		return false, err
+	}
+	return slices.ContainsFunc(p.Keys, func(k domain.Key) bool {
+		return k.ID == f.x.caller.key.ID && !k.Revoked && k.Has(domain.Audit)
+	}), nil
+}

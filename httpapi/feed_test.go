@@ -1,0 +1,353 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// reader is a client of the feed as server-sent events.
+type reader struct {
+	t      testing.TB
+	res    *http.Response
+	lines  *bufio.Reader
+	cancel context.CancelFunc
+}
+
+// event is one server-sent event.
+type event struct{ id, name, data string }
+
+func (m merchant) follow(query string, headers ...header) *reader {
+	m.s.t.Helper()
+	ctx, cancel := context.WithCancel(m.s.t.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", m.s.url+"/v1/events"+query, nil)
+	if err != nil {
+		m.s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", m.authorization())
+	r.Header.Set("Accept", "text/event-stream")
+	for _, h := range headers {
+		r.Header.Set(h[0], h[1])
+	}
+	res, err := m.s.client.Do(r)
+	if err != nil {
+		m.s.t.Fatal(err)
+	}
+	f := &reader{t: m.s.t, res: res, lines: bufio.NewReader(res.Body), cancel: cancel}
+	m.s.t.Cleanup(f.close)
+	return f
+}
+
+func (f *reader) close() {
+	f.cancel()
+	_ = f.res.Body.Close()
+}
+
+// next reads one event or comment; ok is false at the end of the stream.
+func (f *reader) next() (e event, ok bool) {
+	f.t.Helper()
+	for {
+		line, err := f.lines.ReadString('\n')
+		if err != nil {
+			return e, false
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch {
+		case line == "\n":
+			return e, true
+		case name == "id":
+			e.id = value
+		case name == "event":
+			e.name = value
+		case name == "data":
+			e.data = value
+		}
+	}
+}
+
+// take reads n events.
+func (f *reader) take(n int) (events []event) {
+	f.t.Helper()
+	for len(events) < n {
+		e, ok := f.next()
+		if !ok {
+			f.t.Fatalf("the stream ended after %d of %d events", len(events), n)
+		}
+		if e.id != "" {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// recorded are the lines that the project's feed must have.
+func (m merchant) recorded() (lines []string) {
+	m.s.t.Helper()
+	for r, err := range m.s.store.Scan(m.s.t.Context(), 0, eventstore.Filter{Project: m.project, Kind: eventstore.KindPayment}) {
+		if err != nil {
+			m.s.t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf(`{"position":%d,"event":%s}`, r.Position, r.Body))
+	}
+	return lines
+}
+
+func linesOf(a *answer) []string {
+	text := strings.TrimSuffix(string(a.Body), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func TestFeedAsLines(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, other := s.merchant(""), s.merchant("")
+	if a := m.get("/v1/events").want(200, ""); len(a.Body) != 0 {
+		t.Errorf("%s", a.Body)
+	}
+	id := m.paid()
+	other.paid()
+	m.refund(id).want(201, "")
+	all := m.recorded()
+	if len(all) != 4 {
+		t.Fatalf("%d events", len(all))
+	}
+	a := m.get("/v1/events").want(200, "")
+	if got := linesOf(a); !slices.Equal(got, all) || a.Header.Get("Content-Type") != "application/jsonl" || a.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v\n%s", a.Header, a.Body)
+	}
+	if theirs := linesOf(other.get("/v1/events")); !slices.Equal(theirs, other.recorded()) || strings.Contains(fmt.Sprint(theirs), m.project) {
+		t.Errorf("%s", theirs)
+	}
+	// Going on from each line, and in bits, comes to the same.
+	for i, line := range all {
+		var n int
+		if _, err := fmt.Sscanf(line, `{"position":%d`, &n); err != nil {
+			t.Fatal(err)
+		}
+		if got := linesOf(m.get(fmt.Sprintf("/v1/events?after=%d", n))); !slices.Equal(got, all[i+1:]) {
+			t.Errorf("after %d: %s", n, got)
+		}
+		if got := linesOf(m.get(fmt.Sprintf("/v1/events?limit=%d", i+1))); !slices.Equal(got, all[:i+1]) {
+			t.Errorf("limit %d: %s", i+1, got)
+		}
+	}
+	if head := m.send("HEAD", "/v1/events", nil).want(200, ""); len(head.Body) != 0 {
+		t.Errorf("%s", head.Body)
+	}
+	// What concerns the project itself is not in it.
+	if strings.Contains(fmt.Sprint(all), "project.") {
+		t.Errorf("%s", all)
+	}
+}
+
+func TestFeedRefusals(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	last, _ := s.store.Last(t.Context())
+	for _, query := range []string{
+		"after=-1", "after=x", "after=", "after=01", "after=+1", "after=9223372036854775808", fmt.Sprintf("after=%d", last+1),
+		"limit=0", "limit=x", "limit=1000001", "limit=01", "nothing=1", "after=1&after=2",
+	} {
+		m.get("/v1/events?"+query).want(400, domain.InvalidParameter)
+	}
+	for _, id := range []string{"x", "-1", "01", fmt.Sprint(last + 1)} {
+		m.send("GET", "/v1/events", nil, header{"Accept", "text/event-stream"}, header{"Last-Event-ID", id}).want(400, domain.InvalidParameter)
+	}
+	m.get(fmt.Sprintf("/v1/events?after=%d", last)).want(200, "")
+	s.merchant("", "payments:write", "refunds:write", "read").get("/v1/events").want(403, domain.ScopeMissing)
+	s.merchant("", "audit").get("/v1/events").want(200, "")
+	s.send("GET", "/v1/events", nil).want(401, domain.Unauthorized)
+	m.post("/v1/events", "{}").want(405, domain.MethodNotAllowed)
+}
+
+// A reader that loses its connection again and again, at any place, gets every
+// event once.
+func TestFeedResumesExactly(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, other := s.merchant(""), s.merchant("")
+	const rounds = 20
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for range rounds {
+			m.pay(`{"amount":1}`).want(201, "")
+			other.pay(`{"amount":2}`).want(201, "")
+		}
+	})
+	var got []string
+	last := "0"
+	for i := 0; len(got) < rounds; i++ {
+		f := m.follow("?after=0", header{"Last-Event-ID", last})
+		if ct := f.res.Header.Get("Content-Type"); f.res.StatusCode != 200 || ct != "text/event-stream" {
+			t.Fatalf("%d %s", f.res.StatusCode, ct)
+		}
+		for _, e := range f.take(min(1+i%3, rounds-len(got))) {
+			got = append(got, e.data)
+			last = e.id
+			if e.name != "payment.created" {
+				t.Errorf("event: %s", e.name)
+			}
+		}
+		f.close()
+	}
+	writing.Wait()
+	if want := m.recorded(); !slices.Equal(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestFeedEndsAfterTheLimit(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	m.paid()
+	f := m.follow("?limit=2")
+	f.take(2)
+	if e, ok := f.next(); ok {
+		t.Errorf("%v", e)
+	}
+}
+
+func TestFeedShowsSignsOfLife(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.streams.heartbeat = 5 * time.Millisecond })
+	m := s.merchant("")
+	f := m.follow("")
+	for range 5 {
+		if e, ok := f.next(); !ok || e != (event{}) {
+			t.Fatalf("%v %v", e, ok)
+		}
+	}
+	// A key that is revoked reads no longer.
+	s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "")
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, ok := f.next(); !ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the feed outlives its key")
+		}
+	}
+}
+
+func TestFeedsOfAProjectAreBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, other := s.merchant(""), s.merchant("")
+	var open []*reader
+	for range maxFeeds {
+		f := m.follow("")
+		f.next()
+		open = append(open, f)
+	}
+	a := m.get("/v1/events").want(429, domain.RateLimited)
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	m.send("GET", "/v1/events", nil, header{"Accept", "text/event-stream"}).want(429, domain.RateLimited)
+	other.get("/v1/events").want(200, "")
+	m.get("/v1/payments").want(200, "")
+	open[0].close()
+	eventuallyOpen(t, m)
+}
+
+// eventuallyOpen waits until the server has noticed that a reader left.
+func eventuallyOpen(t *testing.T, m merchant) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); m.get("/v1/events").Code != 200; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a place is not given back")
+		}
+	}
+}
+
+func TestFeedEndsWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	stopping, stop := context.WithCancel(t.Context())
+	s := start(t, func(c *Config) { c.Stopping = stopping })
+	m := s.merchant("")
+	m.pay(`{"amount":1}`).want(201, "")
+	f := m.follow("")
+	f.take(1)
+	stop()
+	if e, ok := f.next(); ok {
+		t.Errorf("%v", e)
+	}
+	if _, err := f.lines.ReadByte(); err != io.EOF {
+		t.Errorf("the stream does not end in order: %v", err)
+	}
+}
+
+// A client that asks for a feed and does not read it is given up, holds
+// nobody else up, and gets its place back.
+func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.streams.patience = 300 * time.Millisecond })
+	m := s.merchant("")
+	s.fill(m, 400)
+	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
+		var stuck []net.Conn
+		for range maxFeeds {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+			fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: %s\r\n\r\n", m.authorization(), accept)
+			stuck = append(stuck, conn)
+		}
+		for deadline := time.Now().Add(10 * time.Second); m.get("/v1/events?limit=1").Code != 429; {
+			if time.Now().After(deadline) {
+				t.Fatal("the feeds do not count")
+			}
+		}
+		// Meanwhile everything else goes on.
+		other := s.merchant("")
+		f := other.follow("")
+		id := other.pay(`{"amount":1}`).want(201, "").object().ID
+		if e := f.take(1)[0]; !strings.Contains(e.data, id) {
+			t.Errorf("%v", e)
+		}
+		f.close()
+		eventuallyOpen(t, m)
+		for _, conn := range stuck {
+			conn.Close()
+		}
+	}
+}
+
+// fill adds large events of the merchant's, so many that no buffer on the way
+// holds them.
+func (s *server) fill(m merchant, n int) {
+	s.t.Helper()
+	for range n {
+		id := s.cfg.IDs.Next()
+		st := eventstore.PaymentStream(m.project, id)
+		body, err := s.cfg.Ledger.Codec.Encode(st, 1, id, domain.PaymentCreated{
+			Amount: 1, Currency: "RUB", Payload: domain.JSON(`{"x":"` + strings.Repeat("x", 60<<10) + `"}`),
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_, err = s.store.Append(s.t.Context(), eventstore.Commit{ID: id, Record: eventstore.Record{Stream: st, Body: body}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
