@@ -22,3 +22,9 @@ const twoMinorDigits = " AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND
 func (c Currency) TwoMinorDigits() bool {
 	return len(c) == 3 && !strings.Contains(string(c), " ") && strings.Contains(twoMinorDigits, " "+string(c)+" ")
 }
+
+// wellFormed reports whether c has the form of an ISO 4217 code. Money can
+// come in a currency that no payment is made in.
+func (c Currency) wellFormed() bool {
+	return len(c) == 3 && strings.Trim(string(c), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}

@@ -72,8 +72,11 @@ func (s Signal) Validate() error {
 	if s.Amount < MinAmount || s.Amount > MaxAmount {
 		refuse("amount", Required)
 	}
-	if s.Currency == "" {
+	switch {
+	case s.Currency == "":
 		refuse("currency", Required)
+	case !s.Currency.wellFormed():
+		refuse("currency", InvalidValue)
 	}
 	if s.Outcome == OutcomePaid && s.StartedAt == 0 {
 		refuse("started_at", Required)

@@ -221,6 +221,15 @@ func TestValidateSignal(t *testing.T) {
 			signal: with(word("paid", "X"), func(s *domain.Signal) { s.Amount = domain.MaxAmount + 1 }),
 			want:   domain.FieldErrors{{Field: "amount", Code: domain.Required}},
 		},
+		"small currency": {
+			signal: with(word("paid", "X"), func(s *domain.Signal) { s.Currency = "rub" }),
+			want:   domain.FieldErrors{{Field: "currency", Code: domain.InvalidValue}},
+		},
+		"long currency": {
+			signal: with(word("paid", "X"), func(s *domain.Signal) { s.Currency = "RUBLES" }),
+			want:   domain.FieldErrors{{Field: "currency", Code: domain.InvalidValue}},
+		},
+		"currency without minor digits": {signal: with(word("paid", "X"), func(s *domain.Signal) { s.Currency = "JPY" })},
 		"nothing": {
 			want: domain.FieldErrors{
 				{Field: "route", Code: domain.InvalidValue},
