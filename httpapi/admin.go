@@ -35,6 +35,8 @@ func (a *admin) routes() []route {
 		{method: "GET", path: "/admin/balance/statement", operation: "adminStatement", handle: a.statement},
 		{method: "GET", path: "/admin/balance/late-funds", operation: "adminLateFunds", handle: a.lateFunds},
 		{method: "GET", path: "/admin/events", operation: "adminEvents", endless: true, handle: a.events},
+		{method: "POST", path: "/admin/verify", operation: "adminVerify", body: true, endless: true, handle: a.verify},
+		{method: "GET", path: "/admin/replay", operation: "adminReplay", endless: true, handle: a.replay},
 	}
 	if a.cfg.Checkpoint != nil {
 		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
@@ -70,6 +72,8 @@ func (a *admin) routes() []route {
 //	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
 //	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
+//	POST   /admin/verify {"verifier_key","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
+//	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

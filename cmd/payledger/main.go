@@ -32,6 +32,8 @@ type cli struct {
 	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
 	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
+	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
+	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -86,7 +88,8 @@ Start with "payledger demo". To run it for real: "payledger init --data DIR",
 then "payledger serve --data DIR", then "payledger project create NAME --data DIR".
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory missing, damaged or
-not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use.`
+not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use,
+7 verification failed.`
 
 // Exit codes.
 const (
@@ -96,6 +99,7 @@ const (
 	exitInUse     = 4
 	exitRefused   = 5
 	exitAddress   = 6
+	exitVerify    = 7
 )
 
 // exitError is an error with the exit code it leads to.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi"
+	"payledger/projections"
+)
+
+// replayCmd folds the log from its first event.
+type replayCmd struct {
+	Data    string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
+	File    string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db."`
+	Check   bool   `help:"Compare the projections with what the log leads to, byte for byte."`
+	AsOf    string `help:"Print the state as of this position, or this time." placeholder:"POSITION|TIME"`
+	Payment string `help:"Print this payment only." placeholder:"PAYMENT_ID"`
+}
+
+// Help is shown by --help.
+func (replayCmd) Help() string {
+	return `Prints every project and payment as the log leads to them, at its end or as of a moment.
+As of a time means: before the first event that is later. With --json each line is
+{"project":…} or {"payment":…}. Nothing is changed; the work is done in the system's
+directory for temporary files. Exit code 7: --check found a difference.`
+}
+
+// Run replays.
+func (c replayCmd) Run(a *app) error {
+	path := cmp.Or(c.File, c.Data)
+	q, err := c.request()
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		return exitWith(exitUsage, "name what to replay: --data DIR or a copy of a ledger.db")
+	}
+	e, err := openEvidence(a, path)
+	if err != nil {
+		return err
+	}
+	defer e.close() //nolint:errcheck // only read
+	var comparison *projections.Comparison
+	err = e.replay(a.ctx, q, a.showing(func(l httpapi.EvidenceLine) error {
+		switch {
+		case l.Comparison != nil:
+			comparison = l.Comparison
+		case l.Project != nil:
+			return a.printState(l, l.Project.ID, l.Project.Name, projectState(*l.Project))
+		case l.Payment != nil:
+			p := l.Payment
+			return a.printState(l, p.ID.String(), string(p.Status), fmt.Sprintf("%s %s %s%s", p.Amount, p.Currency, p.Project, refundStates(*p)))
+		}
+		return nil
+	}))
+	if err != nil || comparison == nil {
+		return refusedLocally(err)
+	}
+	return a.printComparison(*comparison)
+}
+
+func (c replayCmd) request() (q httpapi.ReplayRequest, err error) {
+	q.Check = c.Check
+	if c.Check && (c.AsOf != "" || c.Payment != "") {
+		return q, exitWith(exitUsage, "--check compares everything there is now: leave --as-of and --payment away")
+	}
+	if c.Payment != "" {
+		id, ok := domain.ParseID(c.Payment)
+		if !ok {
+			return q, exitWith(exitUsage, "--payment %q: want a payment's id, 26 characters in upper case", c.Payment)
+		}
+		q.Payment = &id
+	}
+	if c.AsOf == "" {
+		return q, nil
+	}
+	if n, err := strconv.ParseUint(c.AsOf, 10, 63); err == nil {
+		p := eventstore.Position(n)
+		q.Position = &p
+		return q, nil
+	}
+	var at domain.Instant
+	if err := at.UnmarshalText([]byte(c.AsOf)); err != nil {
+		return q, exitWith(exitUsage, "--as-of %q: want a position, or a time such as 2026-11-20T10:15:30Z", c.AsOf)
+	}
+	q.Time = &at
+	return q, nil
+}
+
+func (a *app) printState(l httpapi.EvidenceLine, columns ...string) error {
+	if a.json {
+		return a.printRaw(l)
+	}
+	_, err := fmt.Fprintln(a.stdout, strings.Join(columns, "  "))
+	return err
+}
+
+func projectState(p domain.Project) string {
+	live := 0
+	for _, k := range p.Keys {
+		if !k.Revoked {
+			live++
+		}
+	}
+	state := "active"
+	if p.Disabled {
+		state = "disabled"
+	}
+	return fmt.Sprintf("%s, %d live keys", state, live)
+}
+
+func refundStates(p domain.Payment) string {
+	var b strings.Builder
+	for _, r := range p.Refunds {
+		fmt.Fprintf(&b, "  refund %s %s", r.ID, r.Status)
+	}
+	return b.String()
+}
+
+func (a *app) printComparison(c projections.Comparison) error {
+	if a.json {
+		if err := a.printJSON(c); err != nil {
+			return err
+		}
+	} else if c.Same() {
+		fmt.Fprintf(a.stdout, "The projections at position %d are, byte for byte, what the log leads to: %d keys compared.\n", c.Position, c.Keys)
+		if c.Position < c.Last {
+			fmt.Fprintf(a.stdout, "The next start folds the %d events behind it.\n", c.Last-c.Position)
+		}
+	}
+	switch {
+	case c.Same():
+		return nil
+	case c.Missing:
+		return exitWith(exitDirectory, "there is no projections.db to compare; the next start builds it")
+	case c.Other:
+		return exitWith(exitDirectory, "projections.db is of another log or another version of the program; the next start rebuilds it")
+	case c.Damage != "":
+		return exitWith(exitVerify, "projections.db is damaged, delete it and the next start rebuilds it: %s", c.Damage)
+	case c.Ahead():
+		return exitWith(exitVerify, "the projections have seen position %d, the log ends at %d: its end is missing", c.Position, c.Last)
+	}
+	err := errors.New("the projections differ from what the log leads to; delete projections.db and the next start rebuilds it")
+	for _, d := range c.Differences {
+		err = fmt.Errorf("%w\n  %s, key %s: %s", err, d.View, d.Key, d.What)
+	}
+	return &exitError{exitVerify, err}
+}
