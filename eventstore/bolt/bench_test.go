@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	bbolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"payledger/domain"
@@ -88,6 +89,12 @@ func BenchmarkAppend(b *testing.B) {
 				_, err := s.Append(b.Context(), c)
 				return err
 			})
+			if err := s.db.View(func(tx *bbolt.Tx) error {
+				b.ReportMetric(float64(b.N)/float64(tx.ID()), "commits/group")
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
 		})
 		b.Run(fmt.Sprintf("plain/writers=%d", writers), func(b *testing.B) {
 			file, err := os.Create(filepath.Join(b.TempDir(), "plain"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,6 +173,14 @@ func (q *queue) take() []*pending {
 	}
 	if len(q.waiting) == 0 {
 		return nil
+	}
+	// Writers that were just answered are about to come back: a group that
+	// leaves without them costs a sync of its own.
+	for n := 0; n < len(q.waiting) && len(q.waiting) < maxGroup; {
+		n = len(q.waiting)
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
 	}
 	n := min(len(q.waiting), maxGroup)
 	group := q.waiting[:n:n]
