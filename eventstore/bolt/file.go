@@ -102,11 +102,16 @@ func inspect(path string, f *os.File) error {
 	if want := int64(newest.pages) * pageSize; info.Size() < want { //nolint:gosec // checksummed
 		return damaged(path, fmt.Sprintf("it was cut off: %d bytes, %d are in use", info.Size(), want))
 	}
+	if err := checkTree(f, newest); err != nil {
+		return damaged(path, err.Error())
+	}
 	return nil
 }
 
 type metaPage struct {
 	pageSize    uint32
+	root        uint64
+	freelist    uint64
 	pages       uint64
 	transaction uint64
 }
@@ -119,6 +124,9 @@ func readMetaPage(f io.ReaderAt, at int64) (metaPage, bool) {
 	order := binary.NativeEndian
 	sum := fnv.New64a()
 	_, _ = sum.Write(b[:56])
-	m := metaPage{pageSize: order.Uint32(b[8:]), pages: order.Uint64(b[40:]), transaction: order.Uint64(b[48:])}
+	m := metaPage{
+		pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), freelist: order.Uint64(b[32:]),
+		pages: order.Uint64(b[40:]), transaction: order.Uint64(b[48:]),
+	}
 	return m, order.Uint32(b[:]) == boltMagic && order.Uint64(b[56:]) == sum.Sum64() && m.pageSize >= 1<<10
 }
