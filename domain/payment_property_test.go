@@ -35,7 +35,8 @@ func drawInstant(t *rapid.T) domain.Instant {
 	}).Draw(t, "at")
 }
 
-// drawCommand draws any command. fresh is a refund id that was not used.
+// drawCommand draws any command. fresh is a refund id that was not used; the
+// one before it is the newest refund, if there is any.
 func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	switch rapid.IntRange(0, 9).Draw(t, "command") {
 	case 0:
@@ -50,6 +51,11 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 		return domain.ExpirePayment{At: drawInstant(t)}
 	case 3, 4:
 		return domain.CreateRefund{At: drawInstant(t), RefundID: fresh}
+	case 5, 6:
+		newest := fresh
+		newest[15]--
+		outcome := rapid.SampledFrom([]domain.Outcome{"succeeded", "failed"}).Draw(t, "outcome of the newest refund")
+		return domain.ApplySignal{Signal: refundWord(outcome, rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "reference"), newest)}
 	default:
 		return domain.ApplySignal{Signal: drawSignal(t)}
 	}
