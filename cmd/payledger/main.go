@@ -34,6 +34,8 @@ type cli struct {
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
 	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
+	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
+	Restore restoreCmd `cmd:"" help:"Put a backup in the place of a directory's event log."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -87,8 +89,8 @@ const description = `An event-sourced payment ledger in one binary.
 Start with "payledger demo". To run it for real: "payledger init --data DIR",
 then "payledger serve --data DIR", then "payledger project create NAME --data DIR".
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory missing, damaged or
-not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory or backup missing,
+damaged or not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use,
 7 verification failed.`
 
 // Exit codes.

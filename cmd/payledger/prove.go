@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// proof is what is known of a log's file that was read from end to end.
+type proof struct {
+	log  domain.ID
+	last eventstore.Position
+}
+
+// prove reads a log that nobody writes to from end to end: the structure of
+// the file, every record and index, every event. each is told every record,
+// nil for none; its error ends the reading.
+func prove(a *app, path string, each func(eventstore.Stored) error) (_ proof, err error) {
+	store, err := bolt.OpenReadOnly(path)
+	if err != nil {
+		return proof{}, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	p := proof{log: store.LogID()}
+	if p.last, err = store.Last(a.ctx); err != nil {
+		return p, err
+	}
+	show := newProgress(a.stderr, "Checking the copy")
+	codec := eventstore.NewCodec()
+	for r, err := range store.Scan(a.ctx, 0, eventstore.Filter{}) {
+		if err == nil {
+			_, err = codec.Decode(r)
+		}
+		if err == nil && each != nil {
+			err = each(r)
+		}
+		if err != nil {
+			return p, err
+		}
+		show(r.Position, p.last)
+	}
+	return p, store.Verify(a.ctx)
+}
+
+// copyFile copies a file into a new one in the directory that is synced and
+// has no name of its own yet.
+func copyFile(from, dir, pattern string, through func(io.Writer, int64) io.Writer) (name string, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return "", err
+	}
+	out, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(through(out, info.Size()), in)
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(out.Name()))
+	}
+	return out.Name(), nil
+}
+
+// give renames a synced file in place of what has the name, if it may, and
+// else only if nothing has.
+func give(tmp, name string, replace bool) error {
+	if !replace {
+		// Unlike a rename, a link never replaces what came there meanwhile.
+		switch err := os.Link(tmp, name); {
+		case errors.Is(err, fs.ErrExist):
+			return errThere(name)
+		case err == nil:
+			return errors.Join(os.Remove(tmp), syncDir(filepath.Dir(name)))
+		}
+		// Not every file system has links.
+		if _, err := os.Lstat(name); err == nil {
+			return errThere(name)
+		}
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// place writes a small private file, which replaces nothing unless it may.
+func place(name string, content []byte, replace bool) error {
+	if replace {
+		return writeFileSynced(name, content)
+	}
+	tmp, err := copyContent(filepath.Dir(name), filepath.Base(name)+".*.tmp", content)
+	if err != nil {
+		return err
+	}
+	return errors.Join(give(tmp, name, false), removeIfThere(tmp))
+}
+
+func copyContent(dir, pattern string, content []byte) (name string, err error) {
+	out, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, bytes.NewReader(content))
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(out.Name()))
+	}
+	return out.Name(), nil
+}
+
+func errThere(name string) error {
+	return fmt.Errorf("%s is there already: choose another name, or --force to replace it", name)
+}
+
+func removeIfThere(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// restoreCmd puts a backup in the place of a directory's event log.
+type restoreCmd struct {
+	inDirectory
+	File  string `arg:"" help:"Backup to restore."`
+	Keys  string `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
+	Force bool   `help:"Restore although the directory's log holds what the backup does not, or is another log. What is replaced is kept beside."`
+}
+
+// Help is shown by --help.
+func (restoreCmd) Help() string {
+	return `The backup is copied into the directory and read from end to end; only when all of it is
+proved it takes the place of ledger.db. The directory may be missing or empty; then the
+keys have to come too: put master.key (and log.key) there yourself, or restore them from
+the file that "backup --with-keys" wrote.
+
+Refused is whatever would lose an event: a log that has more events than the backup or
+went on differently. With --force it is moved aside, never deleted. No server may run on
+the directory. Projections and the embedded JetStream need no care: the next start
+compares them with the log and makes them anew where they differ.`
+}
+
+// restoring is a restore under way.
+type restoring struct {
+	*app
+	dir    dataDir
+	file   string
+	force  bool
+	backup *bolt.Store // held while it is copied
+	last   eventstore.Position
+
+	old     *bolt.Store  // the directory's log, held; nil when there is none or it cannot be read
+	release func() error // gives the directory back
+
+	pledge *pledge // the directory's newest checkpoint, nil for none
+	forged bool    // it is not of the backup's events
+	aside  []string
+	stamp  string
+}
+
+// Run restores the backup.
+func (c restoreCmd) Run(a *app) (err error) {
+	r := &restoring{
+		app: a, dir: dataDir(c.Data), file: c.File, force: c.Force,
+		release: func() error { return nil },
+		stamp:   ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z"),
+	}
+	if r.backup, err = bolt.OpenReadOnly(c.File); err != nil {
+		return refuseFile(c.File, err)
+	}
+	defer func() { err = errors.Join(err, r.backup.Close(), r.release()) }()
+	if r.last, err = r.backup.Last(a.ctx); err != nil {
+		return err
+	}
+	keys, err := c.planKeys(r)
+	if err != nil {
+		return err
+	}
+	if err := r.hold(); err != nil {
+		return err
+	}
+	if err := r.mayLose(r.losses()); err != nil {
+		return err
+	}
+	if len(keys.differ) > 0 {
+		if err := r.mayLose([]string{"its " + strings.Join(keys.differ, " and ") + " would be replaced by another"}); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return exitWith(exitDirectory, "making %s: %w", c.Data, err)
+	}
+	tmp, err := r.copy()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeIfThere(tmp)) }()
+	if err := r.put(tmp, keys); err != nil {
+		return fmt.Errorf("putting the backup in place: %w", err)
+	}
+	return r.tell()
+}
+
+// planKeys finds the keys to restore, before anything is touched.
+func (c restoreCmd) planKeys(r *restoring) (keyPlan, error) {
+	name := c.Keys
+	if name == "" {
+		if _, err := os.Lstat(keysOf(c.File)); err == nil {
+			name = keysOf(c.File)
+		}
+	}
+	var pack keyPack
+	if name != "" {
+		var err error
+		if pack, err = readKeys(name); err != nil {
+			return keyPlan{}, err
+		}
+	}
+	return r.dir.planKeys(pack)
+}
+
+// hold keeps everybody else out of the directory, and opens its log if that
+// can be read.
+func (r *restoring) hold() error {
+	path := r.dir.ledger()
+	if same(path, r.file) {
+		return exitWith(exitUsage, "%s is the directory's own log: name a backup", r.file)
+	}
+	if err := r.readPledge(); err != nil {
+		return err
+	}
+	var err error
+	if r.old, err = bolt.Open(path, bolt.Options{}); err == nil {
+		r.release = r.old.Close
+		return nil
+	}
+	switch {
+	case errors.Is(err, bolt.ErrMissing):
+		return r.vacant()
+	case errors.Is(err, bolt.ErrLocked):
+		return exitWith(exitInUse, "a payledger runs on %s: stop it first", r.dir)
+	}
+	unreadable := err
+	release, err := bolt.Hold(path)
+	if err != nil {
+		return exitWith(exitDirectory, "the log in the way cannot be replaced: %w", errors.Join(unreadable, err))
+	}
+	r.release = release
+	fmt.Fprintf(r.stderr, "payledger: the log in the way cannot be read: %v\n", unreadable)
+	return nil
+}
+
+// vacant makes sure that a directory without a log is one to restore into.
+func (r *restoring) vacant() error {
+	entries, err := os.ReadDir(string(r.dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exitWith(exitDirectory, "looking into %s: %w", r.dir, err)
+	}
+	for _, e := range entries {
+		if !r.dir.ours(e.Name()) {
+			return exitWith(exitDirectory, "%s holds other files (%s): choose a data directory, a new or an empty one", r.dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// losses lists what the directory knows and the backup does not, as far as
+// that shows at once.
+func (r *restoring) losses() []string {
+	var all []string
+	if r.old != nil {
+		last, err := r.old.Last(r.ctx)
+		switch {
+		case err != nil:
+			all = append(all, err.Error())
+		case r.old.LogID() != r.backup.LogID():
+			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.backup.LogID()))
+		case last > r.last:
+			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
+		}
+	} else if _, err := os.Lstat(r.dir.ledger()); err == nil {
+		all = append(all, "its log cannot be read, so nobody knows what the backup lacks")
+	}
+	return append(all, r.pledge.losses(r.backup.LogID(), r.last)...)
+}
+
+// mayLose refuses losses that nobody has agreed to.
+func (r *restoring) mayLose(losses []string) error {
+	switch {
+	case len(losses) == 0:
+		return nil
+	case r.force:
+		for _, l := range losses {
+			fmt.Fprintf(r.stderr, "payledger: %s: %s\n", r.dir, l)
+		}
+		return nil
+	}
+	return exitWith(exitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place",
+		r.dir, strings.Join(losses, "; "))
+}
+
+// copy brings the backup into the directory under another name and proves it
+// there, so that what is proved is what will be used.
+func (r *restoring) copy() (tmp string, err error) {
+	tmp, err = copyFile(r.file, string(r.dir), "ledger.db.restore-*.tmp", func(w io.Writer, size int64) io.Writer {
+		return copying(w, r.stderr, r.last, size)
+	})
+	if err != nil {
+		return "", fmt.Errorf("copying the backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp))
+		}
+	}()
+	course := r.compare()
+	p, err := prove(r.app, tmp, course.next)
+	course.stop()
+	if err != nil {
+		return "", refuseFile(r.file, err)
+	}
+	if p.last != r.last || p.log != r.backup.LogID() {
+		return "", fmt.Errorf("%s changed while it was copied: try again", r.file)
+	}
+	r.forged = course.forged
+	return tmp, r.mayLose(course.losses())
+}
+
+// refuseFile says what is wrong with a backup.
+func refuseFile(name string, err error) error {
+	var open *bolt.OpenError
+	var corrupt *eventstore.CorruptError
+	detail := ""
+	if errors.As(err, &open) && open.Detail != "" {
+		detail = " (" + open.Detail + ")"
+	}
+	switch {
+	case errors.Is(err, bolt.ErrMissing):
+		return exitWith(exitDirectory, "%s: there is no such file", name)
+	case errors.Is(err, bolt.ErrForeign):
+		return exitWith(exitDirectory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrVersion):
+		return exitWith(exitDirectory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrLocked):
+		return exitWith(exitInUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
+	case errors.Is(err, bolt.ErrDamaged):
+		return exitWith(exitDirectory, "%s is damaged%s: take another backup; nothing was changed", name, detail)
+	case errors.As(err, &corrupt):
+		return exitWith(exitDirectory, "%s: %w: take another backup; nothing was changed", name, corrupt)
+	}
+	return fmt.Errorf("reading %s: %w", name, err)
+}
+
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+func (r *restoring) tell() error {
+	if r.json {
+		return r.printJSON(struct {
+			Data     string              `json:"data"`
+			Log      domain.ID           `json:"log"`
+			Position eventstore.Position `json:"position"`
+			Events   eventstore.Position `json:"events"`
+			Kept     []string            `json:"kept,omitempty"`
+		}{string(r.dir), r.backup.LogID(), r.last, r.last, r.aside})
+	}
+	fmt.Fprintf(r.stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", r.dir, r.backup.LogID(), r.last, r.last)
+	for _, name := range r.aside {
+		fmt.Fprintf(r.stdout, "Kept      %s\n", name)
+	}
+	if _, err := os.Lstat(r.dir.file("log.key")); err != nil {
+		fmt.Fprintf(r.stdout, "\n%s is missing: put the copy you kept there.\n", r.dir.file("log.key"))
+	}
+	_, err := fmt.Fprintf(r.stdout, "\nNext: payledger serve --data %s\n", r.dir)
+	return err
+}
