@@ -12,7 +12,7 @@ import (
 // bigOf reads a sum the slow way.
 func bigOf(s domain.Sum) *big.Int {
 	hi, lo := s.Bits()
-	n := new(big.Int).Lsh(big.NewInt(int64(hi)), 64) //nolint:gosec // two's complement
+	n := new(big.Int).Lsh(big.NewInt(int64(hi)), 64)
 	return n.Add(n, new(big.Int).SetUint64(lo))
 }
 
@@ -22,7 +22,7 @@ func drawSum(t *rapid.T, label string) domain.Sum {
 	if rapid.Bool().Draw(t, label+" small") {
 		hi = rapid.Int64Range(-1, 0).Draw(t, label+" sign")
 	}
-	return domain.SumFromBits(uint64(hi), rapid.Uint64().Draw(t, label+" lo")) //nolint:gosec // bits
+	return domain.SumFromBits(uint64(hi), rapid.Uint64().Draw(t, label+" lo"))
 }
 
 func TestSumsAgainstBigIntegers(t *testing.T) {
