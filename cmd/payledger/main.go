@@ -36,6 +36,8 @@ type cli struct {
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of a directory's event log."`
+	Balance balanceCmd `cmd:"" help:"Print the books: balances, statements, late funds."`
+	Export  exportCmd  `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+type balanceCmd struct {
+	inDirectory
+	Project   string `help:"Only the books of this project." placeholder:"PROJECT_ID"`
+	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION"`
+	Statement bool   `help:"Print every posting with the balance after it, oldest first."`
+	LateFunds bool   `help:"Print the money that could not count as its payment."`
+	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, acquirer_receivable:ROUTE."`
+	Currency  string `help:"Postings in this currency only." placeholder:"CODE"`
+	From      string `help:"Postings at this time or later." placeholder:"TIME"`
+	To        string `help:"Postings before this time." placeholder:"TIME"`
+}
+
+// Help is shown by --help.
+func (balanceCmd) Help() string {
+	return `The books in double entry: what acquirers owe (acquirer_receivable:ROUTE), what is owed
+to merchants (merchant_payable), refunds under way (refunds_in_flight) and late funds that
+await you (suspense). Debits are positive, credits negative; each currency adds up to zero.
+
+A time stands for everything before the first event of a later time, so that the books of
+a time no longer change once the log has gone beyond it.
+
+With --json, balances are one object, and --statement and --late-funds print a line for
+each posting.`
+}
+
+// Validate refuses flags that would have no effect.
+func (c balanceCmd) Validate() error {
+	switch {
+	case c.Statement && c.LateFunds:
+		return errors.New("--statement and --late-funds: choose one")
+	case c.AsOf != "" && (c.Statement || c.LateFunds):
+		return errors.New("--as-of is for balances: end a list of postings with --to")
+	case c.Account != "" && c.LateFunds:
+		return errors.New("--account: late funds are all on suspense")
+	case c.Account+c.Currency+c.From+c.To != "" && !c.Statement && !c.LateFunds:
+		return errors.New("--account, --currency, --from and --to are for postings: add --statement")
+	}
+	return nil
+}
+
+// Run prints balances or postings.
+func (c balanceCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		switch {
+		case c.Statement:
+			return c.postings(a, m, "/admin/balance/statement")
+		case c.LateFunds:
+			return c.postings(a, m, "/admin/balance/late-funds")
+		}
+		return c.balances(a, m)
+	})
+}
+
+// currencyBooks are the accounts of one currency.
+type currencyBooks struct {
+	Currency string `json:"currency"`
+	Accounts []struct {
+		Account string `json:"account"`
+		Balance string `json:"balance"`
+	} `json:"accounts"`
+	Total string `json:"total"`
+}
+
+func (c balanceCmd) balances(a *app, m *admin) error {
+	q := url.Values{}
+	setUnlessEmpty(q, "project", c.Project)
+	setUnlessEmpty(q, "as_of", c.AsOf)
+	var raw jsontext.Value
+	if err := m.call(a.ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(raw)
+	}
+	var books struct {
+		Position uint64          `json:"position"`
+		Time     string          `json:"time"`
+		Balances []currencyBooks `json:"balances"`
+		Projects []struct {
+			ProjectID string          `json:"project_id"`
+			Balances  []currencyBooks `json:"balances"`
+		} `json:"projects"`
+	}
+	if err := json.Unmarshal(raw, &books); err != nil {
+		return fmt.Errorf("the server's balances cannot be read: %w", err)
+	}
+	if books.Position == 0 {
+		_, err := fmt.Fprintln(a.stdout, "Before the first event: nothing is booked.")
+		return err
+	}
+	fmt.Fprintf(a.stdout, "As of position %d (%s)\n", books.Position, books.Time)
+	var rows [][]string
+	add := func(project string, all []currencyBooks) {
+		for _, of := range all {
+			for _, b := range of.Accounts {
+				rows = append(rows, []string{project, b.Account, of.Currency, b.Balance})
+			}
+			rows = append(rows, []string{project, "total", of.Currency, of.Total})
+		}
+	}
+	for _, p := range books.Projects {
+		add(p.ProjectID, p.Balances)
+	}
+	if len(books.Projects) > 1 {
+		add("all projects", books.Balances)
+	}
+	return a.printTable([]string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
+}
+
+func setUnlessEmpty(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// posting is a line of a statement; the last three are only of late funds.
+type posting struct {
+	Position  uint64 `json:"position"`
+	Time      string `json:"time"`
+	ProjectID string `json:"project_id"`
+	EventType string `json:"event_type"`
+	PaymentID string `json:"payment_id"`
+	Account   string `json:"account"`
+	Currency  string `json:"currency"`
+	Amount    string `json:"amount"`
+	Balance   string `json:"balance"`
+	Reason    string `json:"reason"`
+	Route     string `json:"route"`
+	Reference string `json:"reference"`
+}
+
+// postings prints a list page by page, so that its length does not matter.
+func (c balanceCmd) postings(a *app, m *admin, path string) error {
+	q := url.Values{"limit": {"100"}}
+	for name, value := range map[string]string{
+		"project": c.Project, "account": c.Account, "currency": c.Currency, "from": c.From, "to": c.To,
+	} {
+		setUnlessEmpty(q, name, value)
+	}
+	for {
+		next, err := c.page(a.ctx, a, m, path+"?"+q.Encode())
+		if err != nil || next == "" {
+			return err
+		}
+		q.Set("cursor", next)
+	}
+}
+
+func (c balanceCmd) page(ctx context.Context, a *app, m *admin, target string) (next string, err error) {
+	var page struct {
+		Data       []jsontext.Value `json:"data"`
+		NextCursor string           `json:"next_cursor"`
+	}
+	if err := m.call(ctx, http.MethodGet, target, nil, &page); err != nil {
+		return "", err
+	}
+	for _, raw := range page.Data {
+		if a.json {
+			if err := a.printJSON(raw); err != nil {
+				return "", err
+			}
+			continue
+		}
+		var p posting
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return "", fmt.Errorf("a posting that cannot be read: %w", err)
+		}
+		if c.LateFunds {
+			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
+				p.Position, p.Time, p.ProjectID, p.PaymentID, unsigned(p.Amount), p.Currency, p.Reason, p.Route, p.Reference)
+		} else {
+			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
+				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return page.NextCursor, nil
+}
+
+// unsigned is the size of a sum.
+func unsigned(sum string) string {
+	if len(sum) > 0 && sum[0] == '-' {
+		return sum[1:]
+	}
+	return sum
+}
