@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -34,9 +33,11 @@ func (a *admin) evidence() Evidence {
 func (a *admin) verify(x *exchange) error {
 	var q VerifyRequest
 	if err := json.Unmarshal(x.body, &q, json.RejectUnknownMembers(true)); err != nil {
-		return problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_key\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
+		return problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_keys\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
 	}
-	return a.evidence().Verify(x.ctx(), q, x.evidenceLines())
+	ctx, cancel := x.untilStopping(a.cfg)
+	defer cancel()
+	return a.evidence().Verify(ctx, q, x.evidenceLines(a.cfg))
 }
 
 // replay answers GET /admin/replay: lines of progress, then what the log leads
@@ -76,27 +77,31 @@ func (a *admin) replay(x *exchange) error {
 		}
 		r.Payment = &id
 	}
-	return a.evidence().Replay(x.ctx(), r, x.evidenceLines())
+	ctx, cancel := x.untilStopping(a.cfg)
+	defer cancel()
+	return a.evidence().Replay(ctx, r, x.evidenceLines(a.cfg))
 }
 
 // evidenceLines writes lines as they come. The answer begins with the first
 // one: what fails before it is a problem document.
-func (x *exchange) evidenceLines() func(EvidenceLine) error {
+func (x *exchange) evidenceLines(c Config) func(EvidenceLine) error {
+	var out *stream
 	return func(l EvidenceLine) error {
-		if x.status == 0 {
-			x.Header().Set("Content-Type", "application/jsonl")
-			x.Header().Set("Cache-Control", "no-store")
-			x.WriteHeader(http.StatusOK)
+		if out == nil {
+			out = x.stream(c.streams, jsonLines)
 		}
 		b, err := json.Marshal(l, asWritten())
 		if err != nil {
 			return err
 		}
-		if _, err := x.Write(append(b, '\n')); err != nil {
+		_, err = out.Write(append(b, '\n'))
+		switch {
+		case err != nil:
 			return err
-		}
-		if l.Progress != nil || l.Done != nil {
-			x.Flush()
+		case l.Done != nil:
+			return out.end()
+		case l.Progress != nil:
+			return out.flush()
 		}
 		return nil
 	}

@@ -28,8 +28,8 @@ type Progress = func(done, total eventstore.Position)
 
 // VerifyRequest is what a log is held against beside itself.
 type VerifyRequest struct {
-	VerifierKey string             `json:"verifier_key"`
-	Checkpoints []SignedCheckpoint `json:"checkpoints"`
+	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
+	Checkpoints  []SignedCheckpoint `json:"checkpoints"`
 }
 
 // SignedCheckpoint is a signed checkpoint under the name it is reported by.
@@ -89,7 +89,7 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Evidenc
 	if !e.LogID.IsZero() {
 		o.Origin = translog.Origin(e.LogID)
 	}
-	if o.Checkpoints, o.Verifier, err = q.checkpoints(); err != nil {
+	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
 		return err
 	}
 	if e.Compare != nil {
@@ -104,19 +104,18 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Evidenc
 	return errors.Join(emit(EvidenceLine{Report: report}), emit(EvidenceLine{Done: &EvidenceDone{report.Last}}))
 }
 
-func (q VerifyRequest) checkpoints() ([]audit.Checkpoint, *translog.Verifier, error) {
-	var all []audit.Checkpoint
+func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.Verifier, err error) {
 	for _, c := range q.Checkpoints {
 		all = append(all, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
 	}
-	if q.VerifierKey == "" {
-		return all, nil, nil
+	for _, text := range q.VerifierKeys {
+		v, err := translog.ParseVerifier(text)
+		if err != nil {
+			return nil, nil, badParameter("verifier_keys", err.Error())
+		}
+		keys = append(keys, v)
 	}
-	v, err := translog.ParseVerifier(q.VerifierKey)
-	if err != nil {
-		return nil, nil, badParameter("verifier_key", err.Error())
-	}
-	return all, v, nil
+	return all, keys, nil
 }
 
 // judge says what a comparison of the projections means.

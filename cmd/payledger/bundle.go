@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -166,17 +165,13 @@ func (c verifyCmd) bundle(a *app, b *bundle) error {
 	if sums[bundleEvents] == "" {
 		return exitWith(exitDirectory, "%s is not a bundle, it has no %s", b.path, bundleEvents)
 	}
-	q, err := c.request("")
-	var usage *exitError
-	if errors.As(err, &usage) && q.VerifierKey == "" && len(q.Checkpoints) > 0 {
-		err = nil // the bundle's own key may do
-	}
+	q, err := c.request("", true)
 	if err != nil {
 		return err
 	}
-	own := q.VerifierKey == ""
-	if own {
-		q.VerifierKey = strings.TrimSpace(string(small[bundleKey]))
+	own := len(q.VerifierKeys) == 0
+	if _, ok := sums[bundleKey]; ok && own {
+		q.VerifierKeys = []string{string(small[bundleKey])}
 	}
 	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: newProgress(a.stderr, "Checking the log")}
 	for _, p := range q.Checkpoints {
@@ -185,10 +180,12 @@ func (c verifyCmd) bundle(a *app, b *bundle) error {
 	if _, ok := sums[bundleCheckpoint]; ok {
 		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.path + "/" + bundleCheckpoint, Signed: small[bundleCheckpoint], Beside: true})
 	}
-	if q.VerifierKey != "" {
-		if o.Verifier, err = translog.ParseVerifier(q.VerifierKey); err != nil {
+	for _, text := range q.VerifierKeys {
+		v, err := translog.ParseVerifier(text)
+		if err != nil {
 			return exitWith(exitDirectory, "%s: %s: %w", b.path, bundleKey, err)
 		}
+		o.Verifiers = append(o.Verifiers, v)
 	}
 	var stated manifest
 	faults := readManifest(small[bundleManifest], sums, &stated)

@@ -19,7 +19,7 @@ type verifyCmd struct {
 	Data        string   `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
 	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
 	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE"`
-	VerifierKey string   `help:"Verifier key of the checkpoints, or a file that holds it. Default: that of the directory or bundle." placeholder:"KEY|FILE"`
+	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none"`
 }
 
 // Help is shown by --help.
@@ -52,7 +52,7 @@ func (c verifyCmd) Run(a *app) error {
 		return err
 	}
 	defer e.close() //nolint:errcheck // only read
-	q, err := c.request(e.dir)
+	q, err := c.request(e.dir, false)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,8 @@ func (c verifyCmd) Run(a *app) error {
 }
 
 // request gathers the checkpoints: those given, and the one beside the log.
-func (c verifyCmd) request(d dataDir) (q httpapi.VerifyRequest, err error) {
+// With others, the log itself may bring a key along.
+func (c verifyCmd) request(d dataDir, others bool) (q httpapi.VerifyRequest, err error) {
 	for _, name := range c.Checkpoint {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -81,13 +82,21 @@ func (c verifyCmd) request(d dataDir) (q httpapi.VerifyRequest, err error) {
 		}
 		q.Checkpoints = append(q.Checkpoints, httpapi.SignedCheckpoint{Name: name, Note: string(b)})
 	}
-	if q.VerifierKey, err = c.key(); err != nil {
-		return q, err
+	for _, k := range c.VerifierKey {
+		key, err := verifierKey(k)
+		if err != nil {
+			return q, err
+		}
+		q.VerifierKeys = append(q.VerifierKeys, key)
 	}
 	if d != "" {
-		if q.VerifierKey == "" {
-			if q.VerifierKey, err = d.ownVerifierKey(); err != nil {
+		if len(q.VerifierKeys) == 0 {
+			own, err := d.ownVerifierKey()
+			if err != nil {
 				return q, err
+			}
+			if own != "" {
+				q.VerifierKeys = []string{own}
 			}
 		}
 		beside := filepath.Join(string(d), "checkpoint")
@@ -98,20 +107,16 @@ func (c verifyCmd) request(d dataDir) (q httpapi.VerifyRequest, err error) {
 			return q, exitWith(exitDirectory, "%w", err)
 		}
 	}
-	if q.VerifierKey == "" && len(q.Checkpoints) > 0 {
+	if !others && len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 {
 		return q, exitWith(exitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
 	return q, nil
 }
 
-// key is the flag's key, read from a file where it names one.
-func (c verifyCmd) key() (string, error) {
-	if c.VerifierKey == "" {
-		return "", nil
-	}
-	text := c.VerifierKey
+// verifierKey is the key itself, or what the file of that name holds.
+func verifierKey(text string) (string, error) {
 	if _, err := translog.ParseVerifier(text); err != nil {
-		b, readErr := os.ReadFile(c.VerifierKey)
+		b, readErr := os.ReadFile(text)
 		if readErr != nil {
 			return "", exitWith(exitUsage, "--verifier-key: neither a key nor a file: %w", readErr)
 		}

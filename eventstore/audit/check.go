@@ -26,8 +26,8 @@ func Of(ctx context.Context, s eventstore.Store) Source {
 type Options struct {
 	Codec       *eventstore.Codec
 	Checkpoints []Checkpoint
-	Verifier    *translog.Verifier // opens Checkpoints; nil when there are none
-	Origin      string             // of the log, if it is known apart from Verifier
+	Verifiers   []*translog.Verifier // open Checkpoints, any of them
+	Origin      string               // of the log, if it is known apart from Verifiers
 	// Bare: the records come from exported lines, which have no Prev and no
 	// Claim of their own.
 	Bare bool

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -57,11 +58,7 @@ func newRoots(o Options, r *Report) roots {
 			all.bad = true
 			r.Add(Finding{Kind: BadCheckpoint, Detail: c.Name + ": " + fmt.Sprintf(format, args...)})
 		}
-		if o.Verifier == nil {
-			bad("there is no verifier key to check its signature with")
-			continue
-		}
-		opened, err := o.Verifier.Open(c.Signed)
+		opened, err := open(c.Signed, o.Verifiers)
 		switch {
 		case err != nil:
 			bad("%v", err)
@@ -76,6 +73,22 @@ func newRoots(o Options, r *Report) roots {
 	}
 	slices.SortStableFunc(all.pins, func(a, b pin) int { return int(a.Size) - int(b.Size) }) //nolint:gosec // positions fit
 	return all
+}
+
+// open opens a checkpoint with the key that signed it. The error is that of
+// the first key.
+func open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
+	first := errors.New("there is no verifier key to check its signature with")
+	for i, v := range keys {
+		c, err := v.Open(signed)
+		if err == nil {
+			return c, nil
+		}
+		if i == 0 {
+			first = err
+		}
+	}
+	return translog.Checkpoint{}, first
 }
 
 // reached compares the tree with the checkpoints of its present size.

@@ -411,7 +411,7 @@ func TestDamage(t *testing.T) {
 	store.Damage(3)
 	store.Damage(eventstore.Position(paid))
 	r, err := Check(t.Context(), Of(t.Context(), store), Options{
-		Codec: w.ledger.Codec, Structure: store.Verify, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifier: w.verifier(),
+		Codec: w.ledger.Codec, Structure: store.Verify, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -462,7 +462,7 @@ func TestLines(t *testing.T) {
 	}
 	check := func(lines ...string) *Report {
 		r, err := Check(t.Context(), Lines(strings.NewReader(strings.Join(lines, ""))), Options{
-			Codec: w.ledger.Codec, Bare: true, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifier: w.verifier(),
+			Codec: w.ledger.Codec, Bare: true, Checkpoints: []Checkpoint{w.checkpoint("kept", records)}, Verifiers: w.verifiers(),
 		})
 		if err != nil {
 			t.Fatal(err)

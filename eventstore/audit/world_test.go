@@ -193,20 +193,20 @@ func (w *world) checkpoint(name string, records []eventstore.Stored) Checkpoint 
 	return Checkpoint{Name: name, Signed: signed}
 }
 
-func (w *world) verifier() *translog.Verifier {
+func (w *world) verifiers() []*translog.Verifier {
 	w.t.Helper()
 	v, err := translog.ParseVerifier(w.signer.VerifierKey())
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}
-	return v
+	return []*translog.Verifier{v}
 }
 
 // check checks records against checkpoints.
 func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *Report {
 	w.t.Helper()
 	r, err := Check(w.t.Context(), listed(records), Options{
-		Codec: w.ledger.Codec, Checkpoints: checkpoints, Verifier: w.verifier(), Origin: w.signer.Origin(),
+		Codec: w.ledger.Codec, Checkpoints: checkpoints, Verifiers: w.verifiers(), Origin: w.signer.Origin(),
 	})
 	if err != nil {
 		w.t.Fatalf("%v", err)
