@@ -29,6 +29,8 @@ type bus struct {
 	conn    *notifier.Conn
 	failed  chan error // what ended the workers or the relay before stop
 
+	checkpoints *notifier.Checkpoints
+
 	stopWorkers, stopRelay func() error
 }
 
@@ -77,7 +79,8 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	b.stopRelay = b.run(relay.Run, watched)
+	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log)
+	b.stopRelay = b.run(relay.Run, b.checkpoints.Run, watched)
 	b.stopWorkers = b.run(workers.Run, enforcer.Run)
 	return b, nil
 }

@@ -28,6 +28,7 @@ type core struct {
 	views  *projections.Engine
 	ids    *domain.IDs
 	links  *checkout.Links
+	signed *checkpoints
 
 	stopping  context.Context    // ends when answers that go on as long as their client stays have to end
 	stop      context.CancelFunc // ends it
@@ -61,6 +62,10 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 	if err != nil {
 		return nil, err
 	}
+	signer, err := d.logSigner(store.LogID())
+	if err != nil {
+		return nil, err
+	}
 	last, err := store.LastID(ctx)
 	if err != nil {
 		return nil, exitWith(exitDirectory, "reading the end of the log: %w", err)
@@ -72,10 +77,14 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 	if err != nil {
 		return nil, exitWith(exitDirectory, "opening the projections: %w", err)
 	}
+	signed, err := openCheckpoints(ctx, d, signer, views, o.Log)
+	if err != nil {
+		return nil, errors.Join(err, views.Close())
+	}
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
-		dir: d, log: o.Log, store: store, views: views, links: links,
+		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
 		ledger:   eventstore.Ledger{Store: store, Codec: codec},
 		ids:      domain.NewIDs(time.Now, rand.Reader, last),
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1),
@@ -84,8 +93,10 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 	return c, nil
 }
 
-// close flushes the projections and closes the log, in this order.
+// close signs the last checkpoint, flushes the projections and closes the log,
+// in this order.
 func (c *core) close() error {
+	c.signed.finish()
 	c.stop()
 	c.stopViews()
 	err := <-c.viewsDone
@@ -99,7 +110,8 @@ func (c *core) close() error {
 func (c *core) httpConfig() httpapi.Config {
 	return httpapi.Config{
 		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Log: c.log,
-		Stopping: c.stopping, Backup: c.store.Backup,
+		Checkpoint: c.signed.checkpoint,
+		Stopping:   c.stopping, Backup: c.store.Backup,
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 //	ledger.db              the event log; its lock is the directory's lock
 //	projections.db         folds of the log, disposable
 //	master.key             the master keys, one "VERSION HEX" a line, newest last
+//	log.key                the key that the log's checkpoints are signed with
+//	checkpoint             the newest signed checkpoint
 //	nats/                  the embedded JetStream, derived from the log
 //	nats-credentials.json  passwords of subscribers and connectors
 //	admin.sock             the running server's admin socket
@@ -30,6 +32,8 @@ type dataDir string
 func (d dataDir) ledger() string      { return filepath.Join(string(d), "ledger.db") }
 func (d dataDir) projections() string { return filepath.Join(string(d), "projections.db") }
 func (d dataDir) masterKey() string   { return filepath.Join(string(d), "master.key") }
+func (d dataDir) logKey() string      { return filepath.Join(string(d), "log.key") }
+func (d dataDir) checkpoint() string  { return filepath.Join(string(d), "checkpoint") }
 func (d dataDir) nats() string        { return filepath.Join(string(d), "nats") }
 func (d dataDir) credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
 func (d dataDir) socket() string      { return filepath.Join(string(d), "admin.sock") }
@@ -47,7 +51,7 @@ func (d dataDir) initialise() error {
 		return exitWith(exitDirectory, "looking into %s: %w", d, err)
 	}
 	for _, e := range entries {
-		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "ledger.db") {
+		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "log.key") && !strings.HasPrefix(n, "ledger.db") {
 			return exitWith(exitDirectory, "%s holds other files (%s): choose a new or empty directory", d, n)
 		}
 	}
@@ -61,20 +65,37 @@ func (d dataDir) initialise() error {
 			return exitWith(exitDirectory, "making the master key: %w", err)
 		}
 	}
-	id := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
+	id, err := d.plannedLogID()
+	if err != nil {
+		return err
+	}
+	if id.IsZero() {
+		id = domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
+		if err := d.makeLogKey(id); err != nil {
+			return exitWith(exitDirectory, "making the log's key: %w", err)
+		}
+	}
 	if err := bolt.Init(d.ledger(), id); err != nil {
 		return exitWith(exitDirectory, "making the event log: %w", err)
 	}
 	return syncDir(filepath.Dir(filepath.Clean(string(d))))
 }
 
-// open opens the event log and with it locks the directory.
-func (d dataDir) open(o bolt.Options) (*bolt.Store, error) {
+// mustExist refuses what is no data directory.
+func (d dataDir) mustExist() error {
 	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
-		return nil, exitWith(exitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
+		return exitWith(exitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
 	}
 	if _, err := os.Stat(d.ledger()); errors.Is(err, fs.ErrNotExist) {
-		return nil, exitWith(exitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
+		return exitWith(exitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
+	}
+	return nil
+}
+
+// open opens the event log and with it locks the directory.
+func (d dataDir) open(o bolt.Options) (*bolt.Store, error) {
+	if err := d.mustExist(); err != nil {
+		return nil, err
 	}
 	store, err := bolt.Open(d.ledger(), o)
 	switch {

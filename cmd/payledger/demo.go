@@ -113,6 +113,7 @@ func (a *app) greet(at serviceAddrs, key issuedKey, kept bool) error {
   API docs      %[1]s/docs
   Project       %[2]s
   API key       %[3]s
+  Verifier key  %[6]s
   Data          %[4]s (%[5]s)
 
 Create a payment:
@@ -124,6 +125,6 @@ Create a payment:
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
 payment at /v1/payments/ID. Watch the log:  payledger events tail --follow --data %[4]s
-`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate)
+`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey)
 	return err
 }

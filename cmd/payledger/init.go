@@ -9,9 +9,10 @@ type initCmd struct {
 
 // Help is shown by --help.
 func (initCmd) Help() string {
-	return `The directory gets an empty event log and the master key. Everything payment links
-and webhook secrets are made with derives from that key: keep a copy of master.key
-with your backups, apart from the log if you can.`
+	return `The directory gets an empty event log, the master key and the log's key. Everything
+payment links and webhook secrets are made with derives from master.key; checkpoints of the
+log are signed with log.key. Keep copies of both with your backups, apart from the log if
+you can. The verifier key that is printed is public: give it to whoever checks the log.`
 }
 
 // Run makes the directory.
@@ -19,10 +20,16 @@ func (c initCmd) Run(a *app) error {
 	if err := dataDir(c.Data).initialise(); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]string{"data": c.Data})
+	d := dataDir(c.Data)
+	s, err := d.readLogKey()
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(a.stdout, "%s is ready.\nKeep a copy of %s with your backups.\nNext: payledger serve --data %s\n",
-		c.Data, dataDir(c.Data).masterKey(), c.Data)
-	return nil
+	if a.json {
+		return a.printJSON(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()})
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
+		"Give this verifier key to whoever checks the log: %s\nNext: payledger serve --data %s\n",
+		c.Data, d.masterKey(), d.logKey(), s.VerifierKey(), c.Data)
+	return err
 }

@@ -32,6 +32,7 @@ type cli struct {
 	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
 	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
+	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
 	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`

@@ -30,6 +30,8 @@ type server struct {
 	APIKey    string `json:"api_key"`
 	Data      string `json:"data"`
 
+	VerifierKey string `json:"verifier_key"`
+
 	NATSAddress  string `json:"nats_address"`
 	AdminAddress string `json:"admin_address"`
 

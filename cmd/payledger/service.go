@@ -36,13 +36,14 @@ type serviceAddrs struct {
 	AdminAddress string `json:"admin_address,omitempty"`
 	NATSAddress  string `json:"nats_address,omitempty"`
 	Data         string `json:"data"`
+	VerifierKey  string `json:"verifier_key"` // of the log's checkpoints
 }
 
 // runService serves a data directory until ctx ends or the log fails. Once
 // everything answers it calls ready. What is started is stopped in the reverse
 // order, so nothing is taken away from what still needs it: HTTP is drained,
-// then come the workers, the relay, NATS, and last the projections and the
-// log.
+// then come the workers, the relay, NATS, and last a checkpoint over all that
+// came of it, the projections and the log.
 func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
 	var stops []func() error
 	defer func() {
@@ -65,7 +66,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		return err
 	}
 	started(func() error { return ignoreNetClosed(listener.Close()) })
-	at := serviceAddrs{BaseURL: o.PublicURL, Data: string(d)}
+	at := serviceAddrs{BaseURL: o.PublicURL, Data: string(d), VerifierKey: core.signed.signer.VerifierKey()}
 	if at.BaseURL == "" {
 		at.BaseURL = "http://" + listener.Addr().String()
 	}
@@ -77,6 +78,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		return err
 	}
 	started(bus.stop)
+	started(core.signed.follow(bus.checkpoints.Publish))
 	at.NATSAddress = bus.address
 
 	public, err := core.publicHandler(at.BaseURL, o, bus.sandbox(o), metrics)

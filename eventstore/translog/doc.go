@@ -44,8 +44,21 @@
 package translog
 
 import (
+	"strings"
+
 	"payledger/domain"
 )
 
+const originPrefix = "payledger/"
+
 // Origin names a log in its checkpoints and as the owner of its key.
-func Origin(log domain.ID) string { return "payledger/" + log.String() }
+func Origin(log domain.ID) string { return originPrefix + log.String() }
+
+// LogOf reads the log's id from an origin.
+func LogOf(origin string) (domain.ID, bool) {
+	id, ok := strings.CutPrefix(origin, originPrefix)
+	if !ok {
+		return domain.ID{}, false
+	}
+	return domain.ParseID(id)
+}

@@ -85,6 +85,19 @@ func TestSignedCheckpoint(t *testing.T) {
 	}
 }
 
+func TestLogOf(t *testing.T) {
+	t.Parallel()
+	id := domain.ID{1, 0x9c, 0xde, 0xfa}
+	if got, ok := translog.LogOf(translog.Origin(id)); !ok || got != id {
+		t.Errorf("log %v, %v", got, ok)
+	}
+	for _, origin := range []string{"", "payledger/", id.String(), "payledger/" + strings.ToLower(id.String()), "sumdb/" + id.String()} {
+		if _, ok := translog.LogOf(origin); ok {
+			t.Errorf("%q is taken for a log of ours", origin)
+		}
+	}
+}
+
 // TestForeignNotes signs with the right key what is no checkpoint of the log.
 func TestForeignNotes(t *testing.T) {
 	t.Parallel()

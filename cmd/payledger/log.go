@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+)
+
+// logCmd is what makes the log evidence: the key and the checkpoints.
+type logCmd struct {
+	Key        logKeyCmd        `cmd:"" help:"Print the key that the log's checkpoints are verified with."`
+	Checkpoint logCheckpointCmd `cmd:"" help:"Print a fresh signed checkpoint of the log."`
+}
+
+// logKeyCmd prints the verifier key.
+type logKeyCmd struct {
+	inDirectory
+	New bool `help:"Make a new key first, where log.key is lost or never was. No server may run on the directory."`
+}
+
+// Help is shown by --help.
+func (logKeyCmd) Help() string {
+	return `The verifier key is public: give it to whoever checks the log. The key that signs stands
+in log.key and never leaves the directory.
+
+With --new, checkpoints signed with the lost key can no longer be compared with the log by
+the server; the newest is moved aside, and auditors need both verifier keys.`
+}
+
+// Run prints the key.
+func (c logKeyCmd) Run(a *app) error {
+	d := dataDir(c.Data)
+	if c.New {
+		if err := d.renewLogKey(a); err != nil {
+			return err
+		}
+	} else if err := d.mustExist(); err != nil {
+		return err
+	}
+	s, err := d.readLogKey()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"origin": s.Origin(), "verifier_key": s.VerifierKey()})
+	}
+	_, err = fmt.Fprintln(a.stdout, s.VerifierKey())
+	return err
+}
+
+// renewLogKey makes a key where there is none.
+func (d dataDir) renewLogKey(a *app) (err error) {
+	store, err := d.open(bolt.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if _, err := os.Lstat(d.logKey()); err == nil {
+		return exitWith(exitDirectory, "%s is there already: it was left as it is", d.logKey())
+	}
+	aside := d.checkpoint() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	switch err := os.Rename(d.checkpoint(), aside); {
+	case err == nil:
+		fmt.Fprintf(a.stderr, "payledger: the newest checkpoint, signed with the lost key, is now %s\n", aside)
+	case !errors.Is(err, fs.ErrNotExist):
+		return exitWith(exitDirectory, "%w", err)
+	}
+	if err := d.makeLogKey(store.LogID()); err != nil {
+		return exitWith(exitDirectory, "making the log's key: %w", err)
+	}
+	return nil
+}
+
+// logCheckpointCmd prints the newest checkpoint.
+type logCheckpointCmd struct{ inDirectory }
+
+// Help is shown by --help.
+func (logCheckpointCmd) Help() string {
+	return `It covers every event recorded so far. Keep it where nobody who can change the log can
+change it too: "payledger verify --checkpoint FILE" then tells whether anything up to it was
+altered or is missing. The text is a C2SP signed note (c2sp.org/tlog-checkpoint).`
+}
+
+// signedCheckpoint is a checkpoint as --json prints it.
+type signedCheckpoint struct {
+	Origin      string              `json:"origin"`
+	Size        eventstore.Position `json:"size"`
+	Root        tlog.Hash           `json:"root"`
+	Checkpoint  string              `json:"checkpoint"`
+	VerifierKey string              `json:"verifier_key"`
+}
+
+// Run prints the checkpoint.
+func (c logCheckpointCmd) Run(a *app) error {
+	return c.with(a, func(m *admin) error {
+		resp, err := m.send(a.ctx, http.MethodGet, "/admin/log/checkpoint", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		signed, err := io.ReadAll(io.LimitReader(resp.Body, translog.MaxCheckpoint))
+		if err != nil {
+			return fmt.Errorf("reading the checkpoint: %w", err)
+		}
+		if !a.json {
+			_, err := a.stdout.Write(signed)
+			return err
+		}
+		s, err := dataDir(c.Data).readLogKey()
+		if err != nil {
+			return err
+		}
+		v, err := translog.ParseVerifier(s.VerifierKey())
+		if err != nil {
+			return err
+		}
+		k, err := v.Open(signed)
+		if err != nil {
+			return err
+		}
+		return a.printJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), v.Key()})
+	})
+}
