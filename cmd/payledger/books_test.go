@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// balances are the books that "payledger balance --json" prints, under the
+// names hledger has for the accounts.
+func balances(t *testing.T, data string, args ...string) (all []string, position uint64) {
+	t.Helper()
+	out, code := payledger(t, append([]string{"balance", "--json", "--data", data}, args...)...)
+	var books struct {
+		Position uint64
+		Projects []struct {
+			ProjectID string `json:"project_id"`
+			Balances  []struct {
+				Currency, Total string
+				Accounts        []struct{ Account, Balance string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &books); err != nil || code != 0 {
+		t.Fatalf("%d %s: %v", code, out, err)
+	}
+	for _, p := range books.Projects {
+		for _, c := range p.Balances {
+			if c.Total != "0.00" {
+				t.Errorf("%s of %s add up to %s", c.Currency, p.ProjectID, c.Total)
+			}
+			for _, b := range c.Accounts {
+				side := "liabilities:"
+				if strings.HasPrefix(b.Account, "acquirer_receivable:") {
+					side = "assets:"
+				}
+				all = append(all, side+b.Account+":"+p.ProjectID+" "+b.Balance+" "+c.Currency)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all, books.Position
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func done(t *testing.T, args ...string) string {
+	t.Helper()
+	out, code := payledger(t, args...)
+	if code != 0 {
+		t.Fatalf("payledger %s: %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// TestBooksEndToEnd pays, refunds and pays too late, and looks at the books
+// over HTTP, on the command line and through hledger.
+func TestBooksEndToEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	s := start(t, "demo", "--data="+data)
+	first := s.paid(t)
+	_, paidAt := balances(t, data)
+	s.paid(t)
+	refund := s.do(t, 201, "POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, first)).text(t, "id")
+	_, pendingAt := balances(t, data)
+	s.do(t, 200, "POST", "/v1/sandbox/refunds/"+refund, `{"outcome":"succeeded"}`)
+	late := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+late, `{"outcome":"failed"}`)
+	s.do(t, 409, "POST", "/v1/sandbox/payments/"+late, `{"outcome":"paid"}`)
+
+	account := func(name, amount string) string {
+		side := "liabilities:"
+		if strings.HasPrefix(name, "acquirer_receivable:") {
+			side = "assets:"
+		}
+		return side + name + ":" + s.ProjectID + " " + amount + " RUB"
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--as-of", "0"}, nil},
+		{[]string{"--as-of", fmt.Sprint(paidAt)}, []string{account("acquirer_receivable:sandbox", "1500.00"), account("merchant_payable", "-1500.00")}},
+		{[]string{"--as-of", fmt.Sprint(pendingAt)}, []string{
+			account("acquirer_receivable:sandbox", "3000.00"), account("merchant_payable", "-1500.00"), account("refunds_in_flight", "-1500.00"),
+		}},
+		{[]string{"--as-of", "2000-01-01T00:00:00Z"}, nil},
+		{nil, []string{
+			account("acquirer_receivable:sandbox", "1510.00"), account("merchant_payable", "-1500.00"),
+			account("refunds_in_flight", "0.00"), account("suspense", "-10.00"),
+		}},
+	} {
+		if got, _ := balances(t, data, c.args...); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %q, want %q", c.args, got, c.want)
+		}
+	}
+	over := s.do(t, 200, "GET", "/v1/balance", "")
+	if !bytes.Contains(over.Body, []byte(`{"account":"suspense","balance":"-10.00"}`)) {
+		t.Errorf("%s", over.Body)
+	}
+	statement := s.do(t, 200, "GET", "/v1/balance/statement?account=merchant_payable", "")
+	var lines struct {
+		Data []struct{ Amount, Balance string }
+	}
+	if err := json.Unmarshal(statement.Body, &lines); err != nil || len(lines.Data) != 3 || lines.Data[2].Balance != "-1500.00" || lines.Data[2].Amount != "1500.00" {
+		t.Errorf("%s", statement.Body)
+	}
+	if got := done(t, "balance", "--late-funds", "--data", data); !strings.Contains(got, late) || !strings.Contains(got, "after_failed") {
+		t.Errorf("late funds: %s", got)
+	}
+
+	journal := filepath.Join(dir, "j.hledger")
+	done(t, "export", "--format", "hledger", "-o", journal, "--data", data)
+	hledger(t, journal, "check", "--strict")
+	ours, _ := balances(t, data)
+	if got := hledgerBalances(t, journal); !equalUnlessZero(got, ours) {
+		t.Errorf("hledger %q, ours %q", got, ours)
+	}
+}
+
+// TestInterruptedExportGoesOn kills exports of a running server, and cuts
+// files short, then resumes them.
+func TestInterruptedExportGoesOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	s := start(t, "demo", "--data="+data)
+	payload := `,"payload":{"x":"` + strings.Repeat("x", 450) + `"}`
+	inParallel(t, 400, func(int) (answer, error) { return s.send("POST", "/v1/payments", `{"amount":"1"`+payload+`}`) })
+	for range 3 {
+		s.paid(t)
+	}
+	eventually(t, "every payment has its route", func() bool {
+		return !strings.Contains(string(s.do(t, 200, "GET", "/v1/payments?status=created", "").Body), `"id"`)
+	})
+	for _, format := range formats() {
+		whole, part := filepath.Join(dir, format), filepath.Join(dir, format+".part")
+		done(t, "export", "--format", format, "-o", whole, "--data", data)
+		cmd := exec.CommandContext(t.Context(), "payledger", "export", "--format", format, "-o", part, "--data", data)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+			if info, err := os.Stat(part); err == nil && (info.Size() > 0 || format != "jsonl") {
+				break
+			}
+		}
+		_ = cmd.Process.Kill() // it may just have ended
+		_ = cmd.Wait()
+		if !strings.HasPrefix(readFile(t, whole), readFile(t, part)) {
+			t.Errorf("%s: what a killed export leaves is no beginning of the whole", format)
+		}
+		for _, percent := range []int64{100, 60, 1} {
+			info, err := os.Stat(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(part, info.Size()*percent/100); err != nil {
+				t.Fatal(err)
+			}
+			done(t, "export", "--format", format, "-o", part, "--resume", "--data", data)
+			if readFile(t, part) != readFile(t, whole) {
+				t.Errorf("%s cut to %d %%: the resumed export is another one", format, percent)
+			}
+		}
+	}
+	tail := done(t, "events", "tail", "--json", "--data", data)
+	if readFile(t, filepath.Join(dir, "jsonl")) != tail {
+		t.Error("the export is not what events tail prints")
+	}
+}
+
+// TestExportOfALiveServerEndsSomewhere exports while payments are made: each
+// file is a beginning of the log without a gap.
+func TestExportOfALiveServerEndsSomewhere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	s := start(t, "demo", "--data="+data)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.send("POST", "/v1/payments", `{"amount":"1"}`) //nolint:errcheck // the log says what came
+			}
+		}
+	}()
+	var exports []string
+	for i := range 5 {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		done(t, "export", "-o", name, "--data", data)
+		exports = append(exports, readFile(t, name))
+	}
+	close(stop)
+	<-ended
+	whole := done(t, "export", "--data", data)
+	for i, e := range exports {
+		if !strings.HasPrefix(whole, e) || !strings.HasSuffix(e, "}\n") {
+			t.Errorf("export %d is no beginning of the log", i)
+		}
+	}
+}
