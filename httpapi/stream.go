@@ -35,8 +35,6 @@ type stream struct {
 // stream begins an answer of status 200.
 func (x *exchange) stream(t streamTimes, contentType string) *stream {
 	s := &stream{x: x, control: http.NewResponseController(x.ResponseWriter), patience: t.orDefault().patience}
-	// The time to read a request in must not end the answer to it.
-	_ = s.control.SetReadDeadline(time.Time{})
 	h := x.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"payledger/domain"
 	"payledger/httpapi"
 )
 
@@ -86,11 +87,20 @@ func demoKey(a *app, d dataDir) (issuedKey, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return issuedKey{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.demo(), err)
 	}
+	// The log may have been restored to a time before the project or the key.
 	var key issuedKey
-	if last.ProjectID == "" {
+	made := last.ProjectID != ""
+	if made {
+		key, err = m.issueKey(ctx, last.ProjectID, nil)
+		made = !refusedFor(err, domain.ProjectNotFound)
+	}
+	if !made {
 		key, err = m.createProject(ctx, projectBody{Name: demoName})
-	} else if key, err = m.issueKey(ctx, last.ProjectID, nil); err == nil {
+	} else if err == nil {
 		err = m.revokeKey(ctx, last.ProjectID, last.KeyID)
+		if refusedFor(err, domain.KeyNotFound) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return issuedKey{}, err
@@ -100,6 +110,11 @@ func demoKey(a *app, d dataDir) (issuedKey, error) {
 		return issuedKey{}, err
 	}
 	return key, writeFileSynced(d.demo(), append(state, '\n'))
+}
+
+func refusedFor(err error, code domain.Code) bool {
+	var p *problem
+	return errors.As(err, &p) && p.Code == string(code)
 }
 
 func (a *app) greet(at serviceAddrs, key issuedKey, kept bool) error {

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The operations on one payment.
+const (
+	opCreate    = "create" // always under the payment's own idempotency key
+	opGet       = "get"
+	opPay       = "pay" // the provider's word, through the sandbox
+	opRefund    = "refund"
+	opGetRefund = "get refund"
+)
+
+// asked is what a client asked for.
+type asked struct {
+	op      string
+	payment int    // which of the payments; histories are checked one by one
+	id      string // of the refund that is read
+}
+
+// answered is what it was told.
+type answered struct {
+	unknown  bool // the connection broke: it happened at some time, or never
+	code     int
+	id       string // of the payment or refund
+	status   string // of the payment or refund
+	replayed bool   // under the idempotency key, the first answer again
+}
+
+// known is the state of one payment in the model. An id that nobody was told
+// yet is "?".
+type known struct {
+	payment string
+	status  string
+	refund  string
+}
+
+// paymentModel is the sequential payment: what one client alone would see.
+func paymentModel() porcupine.Model {
+	return porcupine.Model{
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			var parts [][]porcupine.Operation
+			for _, o := range history {
+				n := o.Input.(asked).payment
+				for len(parts) <= n {
+					parts = append(parts, nil)
+				}
+				parts[n] = append(parts[n], o)
+			}
+			return parts
+		},
+		Init: func() any { return known{} },
+		Step: func(state, in, out any) (bool, any) {
+			return step(state.(known), in.(asked), out.(answered))
+		},
+	}
+}
+
+func step(s known, in asked, out answered) (bool, known) {
+	if out.unknown {
+		return true, lost(s, in)
+	}
+	switch in.op {
+	case opCreate:
+		if out.code != 201 || out.status != "created" || out.replayed != (s.payment != "") || !s.named(&s.payment, out.id) {
+			return false, s
+		}
+		if !out.replayed {
+			s.status = "created"
+		}
+		return true, s
+	case opGet:
+		return out.code == 200 && s.sees(out.status), s.at(out.status)
+	case opPay:
+		switch {
+		case out.code == 200 && s.payment != "" && s.status != "paid":
+			return true, s.at("paid")
+		case out.code == 409:
+			return s.status == "paid", s
+		}
+		return false, s
+	case opRefund:
+		switch {
+		case out.code == 201 && s.status == "paid" && out.replayed == (s.refund != ""):
+			return s.named(&s.refund, out.id), s
+		case out.code == 409 && out.id != "": // there is one
+			return s.refund != "" && s.named(&s.refund, out.id), s
+		case out.code == 409:
+			return out.status != "paid" && s.sees(out.status), s.at(out.status)
+		}
+		return false, s
+	case opGetRefund:
+		return out.code == 200 && out.status == "pending" && s.refund != "" && s.named(&s.refund, in.id), s
+	}
+	return false, s
+}
+
+// lost is the state after an operation whose answer nobody got.
+func lost(s known, in asked) known {
+	switch {
+	case in.op == opCreate && s.payment == "":
+		s.payment, s.status = "?", "created"
+	case in.op == opPay && s.payment != "":
+		s.status = "paid"
+	case in.op == opRefund && s.status == "paid" && s.refund == "":
+		s.refund = "?"
+	}
+	return s
+}
+
+// named reports whether an id may be the one told, and notes it.
+func (s *known) named(id *string, told string) bool {
+	if *id == "" || *id == "?" {
+		*id = told
+	}
+	return told != "" && *id == told
+}
+
+// sees reports whether the status can be read now. A payment gets its route by
+// itself, so awaiting_payment may be seen at any time after it was created,
+// and from then on created no more.
+func (s known) sees(status string) bool {
+	return status == s.status || (s.status == "created" && status == "awaiting_payment")
+}
+
+func (s known) at(status string) known {
+	s.status = status
+	return s
+}
+
+// TestModelRefuses shows that the model finds what it is for.
+func TestModelRefuses(t *testing.T) {
+	t.Parallel()
+	created := answered{code: 201, id: "p", status: "created"}
+	get := func(status string) answered { return answered{code: 200, status: status} }
+	paid := answered{code: 200, status: "paid"}
+	refund := func(id string) answered { return answered{code: 201, id: id, status: "pending"} }
+	type op struct {
+		op        string
+		call, end int64
+		out       answered
+	}
+	cut := answered{unknown: true}
+	const never = math.MaxInt64
+	for name, c := range map[string]struct {
+		ok  bool
+		ops []op
+	}{
+		"one after the other": {true, []op{
+			{opCreate, 1, 2, created},
+			{opGet, 3, 4, get("created")},
+			{opGet, 5, 6, get("awaiting_payment")},
+			{opPay, 7, 8, paid},
+			{opGet, 9, 10, get("paid")},
+			{opRefund, 11, 12, refund("r")},
+			{opRefund, 13, 14, answered{code: 409, id: "r"}},
+			{opRefund, 15, 16, answered{code: 201, id: "r", replayed: true}},
+		}},
+		"a read beside the change":       {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("paid")}}},
+		"a read that goes back beside":   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("awaiting_payment")}}},
+		"a stale read":                   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opGet, 5, 6, get("awaiting_payment")}}},
+		"created after awaiting_payment": {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("awaiting_payment")}, {opGet, 5, 6, get("created")}}},
+		"a payment that is gone":         {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, answered{code: 404}}}},
+		"paid by nobody":                 {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("paid")}}},
+		"two payments under one key":     {false, []op{{opCreate, 1, 2, created}, {opCreate, 3, 4, answered{code: 201, id: "q", status: "created", replayed: true}}}},
+		"two first answers":              {false, []op{{opCreate, 1, 3, created}, {opCreate, 2, 4, created}}},
+		"a refund of what is not paid":   {false, []op{{opCreate, 1, 2, created}, {opRefund, 3, 4, refund("r")}}},
+		"two refunds":                    {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, 7, refund("r")}, {opRefund, 6, 8, refund("s")}}},
+		"a cut create, then its replay":  {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, answered{code: 201, id: "p", status: "created", replayed: true}}}},
+		"a cut create that never was":    {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, created}}},
+		"a replay of nothing":            {false, []op{{opCreate, 3, 4, answered{code: 201, id: "p", status: "created", replayed: true}}}},
+		"a cut refund comes late":        {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opGetRefund, 9, 10, answered{code: 200, status: "pending"}}}},
+		"a cut refund beside a second":   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opRefund, 9, 10, refund("s")}}},
+	} {
+		var history []porcupine.Operation
+		for i, o := range c.ops {
+			in := asked{op: o.op}
+			if o.op == opGetRefund {
+				in.id = "r"
+			}
+			history = append(history, porcupine.Operation{ClientId: i, Input: in, Call: o.call, Output: o.out, Return: o.end})
+		}
+		if got := porcupine.CheckOperations(paymentModel(), history); got != c.ok {
+			t.Errorf("%s: linearizable: %v, want %v", name, got, c.ok)
+		}
+	}
+}
+
+// clients drive one server after the other and write down what they see.
+type clients struct {
+	t     *testing.T
+	start time.Time
+
+	mu       sync.Mutex
+	turn     *sync.Cond // a new server answers, or all is over
+	server   *server
+	lives    int // servers there have been
+	over     bool
+	payments []known // what the clients were told, for the next questions
+	history  []porcupine.Operation
+}
+
+// TestLinearizable lets clients work on the same payments while the server is
+// killed and started again, and has porcupine look for an order in which a
+// single client would have seen the same.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	const workers, payments, lives, opsPerLife = 8, 32, 5, 300
+	dir := t.TempDir() + "/data"
+	c := &clients{t: t, start: time.Now(), payments: make([]known, payments)}
+	c.turn = sync.NewCond(&c.mu)
+	c.next(start(t, "demo", "--data", dir))
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() { c.work(w, rand.New(rand.NewPCG(uint64(w), 7))) })
+	}
+	for life := 1; life <= lives; life++ {
+		eventually(t, "operations are made", func() bool { return c.done() >= life*opsPerLife })
+		if life < lives {
+			c.server.kill()
+			c.next(start(t, "demo", "--data", dir))
+		}
+	}
+	c.mu.Lock()
+	c.over = true
+	c.turn.Broadcast()
+	c.mu.Unlock()
+	wg.Wait()
+
+	unknown, byOp := 0, map[string]int{}
+	for _, o := range c.history {
+		byOp[fmt.Sprint(o.Input.(asked).op, " ", o.Output.(answered).code)]++
+		if o.Output.(answered).unknown {
+			unknown++
+		}
+	}
+	t.Logf("%d operations, %d without an answer: %v", len(c.history), unknown, byOp)
+	result := porcupine.CheckOperationsTimeout(paymentModel(), c.history, 20*time.Second)
+	if result != porcupine.Ok {
+		t.Fatalf("the history is not linearizable: %s", result)
+	}
+	c.control()
+}
+
+// control spoils the history that was found in order and must be noticed.
+func (c *clients) control() {
+	end := time.Since(c.start).Nanoseconds()
+	for n, p := range c.payments {
+		if p.refund == "" {
+			continue
+		}
+		for _, bad := range []porcupine.Operation{
+			{Input: asked{op: opGet, payment: n}, Output: answered{code: 200, status: "awaiting_payment"}},
+			{Input: asked{op: opRefund, payment: n}, Output: answered{code: 201, id: "another", status: "pending"}},
+			{Input: asked{op: opGet, payment: n}, Output: answered{code: 404}},
+		} {
+			bad.Call, bad.Return = end, end+1
+			if porcupine.CheckOperations(paymentModel(), append(c.history[:len(c.history):len(c.history)], bad)) {
+				c.t.Errorf("after all: %+v was not noticed", bad)
+			}
+		}
+		return
+	}
+	c.t.Error("no payment was refunded")
+}
+
+func (c *clients) next(s *server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server, c.lives = s, c.lives+1
+	c.turn.Broadcast()
+}
+
+func (c *clients) done() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.history)
+}
+
+// work asks questions until all is over. After a broken connection it waits
+// for the next server.
+func (c *clients) work(client int, r *rand.Rand) {
+	for {
+		c.mu.Lock()
+		s, life, over := c.server, c.lives, c.over
+		in := c.choose(r)
+		p := c.payments[in.payment]
+		c.mu.Unlock()
+		if over {
+			return
+		}
+		call := time.Since(c.start).Nanoseconds()
+		out := ask(s, in, p.payment)
+		end := time.Since(c.start).Nanoseconds()
+		if out.unknown {
+			end = math.MaxInt64
+		}
+		c.mu.Lock()
+		c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: end})
+		c.learn(in, out)
+		for out.unknown && c.lives == life && !c.over {
+			c.turn.Wait()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// choose picks a question that can be asked with what is known. New payments
+// are taken up as operations are made, so that every life has some.
+func (c *clients) choose(r *rand.Rand) asked {
+	n := min(len(c.payments), 3+len(c.history)/40)
+	in := asked{op: opCreate, payment: n - 1 - r.IntN(min(n, 6))}
+	p := c.payments[in.payment]
+	if p.payment == "" {
+		return in
+	}
+	switch k := r.IntN(20); {
+	case k < 1:
+	case k < 3:
+		in.op = opPay
+	case k < 8:
+		in.op = opRefund
+	case k < 11 && p.refund != "":
+		in.op, in.id = opGetRefund, p.refund
+	default:
+		in.op = opGet
+	}
+	return in
+}
+
+func (c *clients) learn(in asked, out answered) {
+	p := &c.payments[in.payment]
+	switch {
+	case out.unknown || out.id == "":
+	case in.op == opCreate:
+		p.payment = out.id
+	case in.op == opRefund:
+		p.refund = out.id
+	}
+}
+
+// ask makes the request. Everything that is no answer to the question counts
+// as a connection that broke.
+func ask(s *server, in asked, payment string) answered {
+	key := fmt.Sprintf("%08x-0000-4000-8000-000000000000", in.payment)
+	var a answer
+	var err error
+	switch in.op {
+	case opCreate:
+		a, err = s.send("POST", "/v1/payments", `{"amount":"1500.00"}`, "Idempotency-Key", key)
+	case opGet:
+		a, err = s.send("GET", "/v1/payments/"+payment, "")
+	case opPay:
+		a, err = s.send("POST", "/v1/sandbox/payments/"+payment, `{"outcome":"paid"}`)
+	case opRefund:
+		var header []string // half of them are asked for without a key: they are refused when there is one
+		if in.payment%2 == 0 {
+			header = []string{"Idempotency-Key", "f" + key[1:]}
+		}
+		a, err = s.send("POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, payment), header...)
+	case opGetRefund:
+		a, err = s.send("GET", "/v1/refunds/"+in.id, "")
+	}
+	if err != nil || a.Status == 503 {
+		return answered{unknown: true}
+	}
+	var o struct {
+		ID            string `json:"id"`
+		Status        any    `json:"status"` // a number in a problem
+		RefundID      string `json:"refund_id"`
+		PaymentStatus string `json:"payment_status"`
+	}
+	if err := json.Unmarshal(a.Body, &o); err != nil {
+		return answered{code: a.Status}
+	}
+	out := answered{code: a.Status, id: o.ID, replayed: a.Header.Get("Idempotent-Replayed") == "true"}
+	out.status, _ = o.Status.(string)
+	if a.Status == 409 {
+		out.id, out.status = o.RefundID, o.PaymentStatus
+	}
+	return out
+}
