@@ -95,7 +95,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 		case ends(err):
 			return fmt.Errorf("enforcer: %w", err)
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was asked to stop
 		}
 		e.trouble.set(err)
 		if !e.times.retry.wait(ctx) {
@@ -147,7 +147,7 @@ func (e *Enforcer) consume(ctx context.Context) error {
 // an earlier one had in hand comes again at once and in order.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
 	js := e.config.Conn.js
-	stream, _, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())
+	stream, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -82,7 +82,7 @@ func (r *Relay) Err() error { return r.trouble.Err() }
 func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }
 
 func (r *Relay) lag() float64 {
-	last, err := r.config.Store.Last(context.Background())
+	last, err := r.config.Store.Last(context.Background()) //nolint:forbidigo // asked by whoever scrapes the metrics
 	if err != nil {
 		return -1
 	}
@@ -107,7 +107,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for {
 		err := r.copyLog(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was asked to stop
 		}
 		if ends(err) || errors.As(err, new(*eventstore.CorruptError)) {
 			return fmt.Errorf("relay: %w", err)

@@ -16,7 +16,7 @@ import (
 // to which it holds the log.
 func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position, error) {
 	conn := r.config.Conn
-	stream, _, err := openStream(ctx, conn.js, eventsConfig(r.config.LogID), conn.Embedded())
+	stream, err := openStream(ctx, conn.js, eventsConfig(r.config.LogID), conn.Embedded())
 	if err != nil {
 		return nil, 0, err
 	}

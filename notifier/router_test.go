@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,7 +61,7 @@ func TestRouterFollowsTheWeights(t *testing.T) {
 			ids[i] = b.create(t, time.Hour)
 		}
 		// Each twice, as after an outage.
-		if err := routing(t, b, b.Store, table, append(ids, ids...)); !errors.Is(err, context.Canceled) {
+		if err := routing(t, b, b.Store, table, slices.Concat(ids, ids)); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		routes := map[string]int{}

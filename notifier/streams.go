@@ -79,24 +79,22 @@ func (e *ForeignStreamError) Error() string {
 // openStream finds the JetStream stream or makes it. One that is not of this
 // log, or keeps its messages by other rules, is made anew when owned, and a
 // *ForeignStreamError otherwise.
-func openStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, owned bool) (s jetstream.Stream, made bool, err error) {
-	s, err = js.Stream(ctx, want.Name)
+func openStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, owned bool) (jetstream.Stream, error) {
+	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s, err = createStream(ctx, js, want)
-		return s, true, err
+		return createStream(ctx, js, want)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
+		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
 	}
 	reason := unlike(s.CachedInfo().Config, want)
 	if reason == "" {
-		return s, false, nil
+		return s, nil
 	}
 	if !owned {
-		return nil, false, &ForeignStreamError{Stream: want.Name, Reason: reason}
+		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
-	s, err = remakeStream(ctx, js, want)
-	return s, true, err
+	return remakeStream(ctx, js, want)
 }
 
 func remakeStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {

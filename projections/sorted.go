@@ -118,8 +118,8 @@ func (s *sorted[V]) copyRange(r keyRange, falling bool, n int) (out []entry[V], 
 		return nil, false
 	}
 	if falling {
-		run, i := len(s.runs)-1, 0
-		i = len(s.runs[run])
+		run := len(s.runs) - 1
+		i := len(s.runs[run])
 		if r.hi != "" {
 			run, i, _ = s.find(r.hi)
 		}

@@ -25,7 +25,7 @@ const blockChars = 22
 
 // canonical is the only spelling of binary data in links and forms: base64url
 // without padding and with its unused trailing bits zero.
-var canonical = base64.RawURLEncoding.Strict()
+var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immutable
 
 // Links turns payment ids into the tokens of payment links and back. A token
 // is the version of the master key in decimal, followed by the 16 bytes of the
