@@ -1,0 +1,72 @@
+package audit
+
+import (
+	"fmt"
+	"testing"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// benchLog is a log of n payments that were routed, paid, and one in four
+// refunded.
+func benchLog(b *testing.B, n int) (*world, []eventstore.Stored) {
+	b.Helper()
+	w := newWorld(b)
+	for i := range n {
+		id := w.create(true)
+		w.route(id)
+		w.signal(id, domain.OutcomePaid, fmt.Sprintf("sandbox-01M7XKRXY29F43DEMM81J%05d", i), nil)
+		if i%4 == 0 {
+			w.refund(id)
+		}
+	}
+	return w, w.records()
+}
+
+func perEvent(b *testing.B, n int) {
+	b.Helper()
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/event")
+}
+
+// BenchmarkCheck is to be compared with BenchmarkDecode, its largest part.
+func BenchmarkCheck(b *testing.B) {
+	w, records := benchLog(b, 5000)
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			for b.Loop() {
+				r, err := Check(b.Context(), listed(records), Options{Codec: w.ledger.Codec, Workers: workers})
+				if err != nil || !r.OK() {
+					b.Fatal(r, err)
+				}
+			}
+			perEvent(b, len(records))
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	w, records := benchLog(b, 5000)
+	for b.Loop() {
+		for _, r := range records {
+			if _, err := w.ledger.Codec.Decode(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	perEvent(b, len(records))
+}
+
+// BenchmarkPacked tells the bytes that are kept for a payment, beside the map.
+func BenchmarkPacked(b *testing.B) {
+	w, _ := benchLog(b, 1000)
+	k := newPacker()
+	var bytes int
+	for b.Loop() {
+		bytes = 0
+		for _, p := range w.states {
+			bytes += len(k.pack(head{position: 1 << 20, sequence: 4}, p))
+		}
+	}
+	b.ReportMetric(float64(bytes)/float64(len(w.states)), "bytes/payment")
+}
