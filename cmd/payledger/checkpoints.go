@@ -37,7 +37,7 @@ type checkpoints struct {
 	newest  translog.Checkpoint
 	signed  []byte // newest as a signed note; nil while there is none
 	publish func(signed []byte)
-	trouble string // what was logged last
+	trouble bool // what keeps checkpoints from being signed was logged
 }
 
 // openCheckpoints reads the newest checkpoint that was signed and refuses a
@@ -63,7 +63,10 @@ func openCheckpoints(ctx context.Context, d dataDir, signer *translog.Signer, vi
 			"if there is no such pair, move %[1]s away and start again", c.file, err)
 	}
 	c.signed = signed
-	return c, c.check(ctx, d)
+	if err := c.check(ctx, d); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // check compares the newest checkpoint with the log.
@@ -137,11 +140,11 @@ func (c *checkpoints) sign(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil && c.trouble != "":
-		c.trouble = ""
+	case err == nil && c.trouble:
+		c.trouble = false
 		c.log.Info().Msg("checkpoints are signed again")
-	case err != nil && err.Error() != c.trouble:
-		c.trouble = err.Error()
+	case err != nil && !c.trouble:
+		c.trouble = true
 		c.log.Warn().Err(err).Msg("no checkpoint could be signed; it is tried until it can")
 	}
 }
