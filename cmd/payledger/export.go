@@ -78,7 +78,7 @@ func (a *app) exported(format, name string, done exportDone) error {
 			Output   string `json:"output"`
 			Events   uint64 `json:"events"`
 			Position uint64 `json:"position"`
-			Resumed  uint64 `json:"resumed_after,omitempty"`
+			Resumed  uint64 `json:"resumed_after,omitzero"`
 		}{format, name, done.events, uint64(done.position), uint64(done.resumed)})
 	}
 	from := ""
