@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,28 +44,33 @@ func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position,
 		if err != nil {
 			return err
 		}
-		_, err = tx.WriteTo(&cancelled{ctx, w})
-		return err
+		to := &sink{ctx: ctx, w: w}
+		if _, err := tx.WriteTo(to); err != nil {
+			return cmp.Or(to.err, err)
+		}
+		return nil
 	})
 }
 
-// cancelled is a writer that fails once ctx has ended.
-type cancelled struct {
+// sink is a writer that fails once ctx has ended. It keeps the error, of which
+// bbolt passes on only the text.
+type sink struct {
 	ctx context.Context
 	w   io.Writer
+	err error
 }
 
-func (c *cancelled) Write(b []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
+func (s *sink) Write(b []byte) (n int, err error) {
+	if s.err = s.ctx.Err(); s.err == nil {
+		n, s.err = s.w.Write(b)
 	}
-	return c.w.Write(b)
+	return n, s.err
 }
 
 // Hold takes the lock of the log's file, whatever is in it, so that nobody can
-// open it until release is called. Errors are ErrMissing, ErrLocked and the
+// open it until it is let go. Errors are ErrMissing, ErrLocked and the
 // system's.
-func Hold(path string) (release func() error, err error) {
+func Hold(path string) (letGo func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -85,7 +91,7 @@ func Hold(path string) (release func() error, err error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return func() error { return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close()) }, nil
+	return func() error { return release(f) }, nil
 }
 
 // stillThere makes sure that the file that was locked is the one at the path:

@@ -38,7 +38,9 @@ func openLocked(path string, flag int, mode os.FileMode, shared bool) (*os.File,
 	case err != nil:
 		err = &OpenError{Path: path, Err: fmt.Errorf("locking: %w", err)}
 	default:
-		err = inspect(path, f)
+		if err = stillThere(path, f); err == nil {
+			err = inspect(path, f)
+		}
 	}
 	if err != nil {
 		_ = release(f)
