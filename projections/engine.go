@@ -106,8 +106,8 @@ func newEngine(c Config) *Engine {
 }
 
 // Run follows the store until ctx ends and writes the views to the file about
-// once a second and at the end. It answers nil when ctx ended, else what
-// stopped it; reads then answer the same. It is called once.
+// once a second and at the end, if there is room. It answers nil when ctx
+// ended, else what stopped it; reads then answer the same. It is called once.
 func (e *Engine) Run(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,7 +131,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
-	if flushErr := e.flush(); err == nil {
+	// On a full disk what is not written stays to be folded again.
+	if flushErr := e.flush(); err == nil && !diskFull(flushErr) {
 		err = flushErr
 	}
 	if err == nil {

@@ -55,7 +55,7 @@ func (d dataDir) initialise() error {
 			return exitWith(exitDirectory, "%s holds other files (%s): choose a new or empty directory", d, n)
 		}
 	}
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
+	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
 		return exitWith(exitDirectory, "making %s: %w", d, err)
 	}
 	if _, err := os.Stat(d.masterKey()); errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (d dataDir) initialise() error {
 	if err := bolt.Init(d.ledger(), id); err != nil {
 		return exitWith(exitDirectory, "making the event log: %w", err)
 	}
-	return syncDir(filepath.Dir(filepath.Clean(string(d))))
+	return nil
 }
 
 // mustExist refuses what is no data directory.
@@ -142,6 +142,29 @@ func writeFileSynced(name string, content []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(name))
+}
+
+// makeDirSynced makes a private directory and what is missing above it. Each
+// stays there once this has returned.
+func makeDirSynced(name string) error {
+	parent := filepath.Dir(name)
+	err := os.Mkdir(name, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && parent != name {
+		if err := makeDirSynced(parent); err != nil {
+			return err
+		}
+		err = os.Mkdir(name, 0o700)
+	}
+	existed := errors.Is(err, fs.ErrExist)
+	if err != nil && !existed {
+		return err
+	}
+	// One that is there may have been made by an attempt that was cut short;
+	// or its parent is not ours to read.
+	if err := syncDir(parent); err != nil && !(existed && errors.Is(err, fs.ErrPermission)) {
+		return err
+	}
+	return nil
 }
 
 func syncDir(name string) error {

@@ -144,3 +144,18 @@ func copyFile(t testing.TB, from, to string) string {
 	}
 	return to
 }
+
+// NewTmpfs mounts a file system of so many MiB in memory for one test and
+// answers where. It skips the test where that is refused.
+func NewTmpfs(t testing.TB, size int) (dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a file system of its own needs root")
+	}
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(size)+"m"); err != nil {
+		t.Skipf("this system mounts no tmpfs, even for root: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}

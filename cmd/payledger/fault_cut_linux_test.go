@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"payledger/eventstore/storetest"
+)
+
+// TestPowerCutOfServer cuts the power of the disk under a server with 32
+// customers.
+func TestPowerCutOfServer(t *testing.T) {
+	t.Parallel()
+	disk := storetest.NewDisk(t, 64)
+	h := newShop(t, filepath.Join(disk.Dir, "data"))
+	const minFree = "--min-free=1"
+	for round, how := range []storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal, storetest.CutAtOnce} {
+		s := h.serve(t, minFree)
+		wait := h.open(s, 32, 1<<16, round)
+		h.mu.Lock()
+		goal := len(h.made) + 150
+		h.mu.Unlock()
+		h.until(t, "payments are made", func() bool { return len(h.made) >= goal })
+		disk.Cut(how)
+		<-s.exited // it cannot write any more, and ends by itself
+		wait()
+		if code := s.cmd.ProcessState.ExitCode(); code != exitFailed {
+			t.Errorf("exit code %d, want %d\n%s", code, exitFailed, s.stderr)
+		}
+		disk.Restore()
+		h.data = filepath.Join(disk.Dir, "data")
+		s = h.serve(t, minFree)
+		h.intact(t, fmt.Sprintf("after cut number %d", round), s)
+		if code := s.stop(); code != 0 {
+			t.Errorf("exit code %d\n%s", code, s.stderr)
+		}
+	}
+}
+
+// writing are the system calls by which init changes the disk.
+var writing = []string{"mkdirat", "write", "pwrite64", "ftruncate", "fdatasync", "fsync", "?link,linkat", "renameat", "unlinkat"}
+
+const initPath = "PAYLEDGER_TEST_INIT" // of the directory to make
+
+// TestInitChild is the process that the tests run under strace: "payledger
+// init" on one thread, because strace counts the calls of each by itself.
+func TestInitChild(t *testing.T) {
+	dir := os.Getenv(initPath)
+	if dir == "" {
+		t.Skip("run by other tests, as a process of its own")
+	}
+	runtime.LockOSThread()
+	os.Exit(run(t.Context(), []string{"init", "--data", dir}, nil, io.Discard, os.Stderr))
+}
+
+// TestPowerCutDuringInitOfDirectory cuts the power before each of init's
+// system calls in turn, until it comes to its end. Afterwards there is a whole
+// data directory, or one that init can make; after its end there is one.
+func TestPowerCutDuringInitOfDirectory(t *testing.T) {
+	t.Parallel()
+	storetest.RequireTools(t, "strace", "strace")
+	disk := storetest.NewDisk(t, 32)
+	whole, again := 0, 0
+	for i, call := range writing {
+		killed := true
+		for n := 1; killed; n++ {
+			name := fmt.Sprintf("%d-%d/data", i, n)
+			killed = initUnder(t, dataDir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
+			disk.Cut(storetest.CutAtOnce)
+			disk.Restore()
+			d := dataDir(filepath.Join(disk.Dir, name))
+			if wholeOrAgain(t, fmt.Sprintf("cut before %s number %d", call, n), d, killed) {
+				whole++
+			} else {
+				again++
+			}
+		}
+	}
+	t.Logf("%d cuts left a whole directory, %d one to make again", whole, again)
+	if again < 15 || whole < len(writing) {
+		t.Errorf("of the cuts %d left nothing and %d a whole directory", again, whole)
+	}
+}
+
+// TestFailedCallsOfInit makes each of init's calls fail in turn.
+func TestFailedCallsOfInit(t *testing.T) {
+	t.Parallel()
+	storetest.RequireTools(t, "strace", "strace")
+	for call, fault := range map[string]string{
+		"fdatasync": "EIO", "fsync": "EIO", "pwrite64": "ENOSPC", "ftruncate": "ENOSPC", "?link,linkat": "EIO", "renameat": "EIO",
+	} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			failed := 0
+			for n := 1; ; n++ {
+				d := dataDir(filepath.Join(t.TempDir(), "new", "data"))
+				if !initUnder(t, d, call, fmt.Sprintf("error=%s:when=%d", fault, n)) {
+					wholeOrAgain(t, "no failure", d, false)
+					break
+				}
+				failed++
+				wholeOrAgain(t, fmt.Sprintf("%s of %s number %d", fault, call, n), d, true)
+			}
+			if failed == 0 {
+				t.Error("no call failed")
+			}
+		})
+	}
+}
+
+// initUnder runs init under strace and reports whether it was told that
+// something failed, or was killed.
+func initUnder(t *testing.T, d dataDir, call, fault string) (failed bool) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", "inject="+call+":"+fault, self, "-test.run=^TestInitChild$")
+	cmd.Env = append(os.Environ(), initPath+"="+string(d), "TMPDIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "ptrace") || strings.Contains(string(out), "PTRACE") {
+		t.Skipf("this system lets no process be traced: %s", out)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != exitDirectory && strings.HasPrefix(fault, "error") {
+		t.Errorf("%s %s: exit code %d: %s", call, fault, code, out)
+	}
+	return err != nil
+}
+
+// wholeOrAgain checks what init left: it reports whether that was a whole data
+// directory. A new one is made where it was not, and only where init had
+// failed.
+func wholeOrAgain(t *testing.T, what string, d dataDir, failed bool) (whole bool) {
+	t.Helper()
+	_, err := os.Stat(d.ledger())
+	whole = err == nil
+	if !whole && !failed {
+		t.Fatalf("%s: init had returned, and there is no ledger: %v", what, err)
+	}
+	if !whole {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if out, code := payledger(t, "init", "--data", string(d)); code != 0 {
+			t.Fatalf("%s: init again: exit code %d: %s", what, code, out)
+		}
+	}
+	if out, code := payledger(t, "events", "tail", "--data", string(d)); code != 0 {
+		t.Fatalf("%s: the directory does not work: %d %s", what, code, out)
+	}
+	return whole
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"payledger/eventstore/storetest"
+)
+
+// TestDiskFull fills the disk under load, to the last byte: writes answer 503,
+// reads go on, and all is well again once there is room, without a restart.
+// The log, the projections and JetStream share the disk.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	disk := storetest.NewTmpfs(t, 64)
+	h := newShop(t, filepath.Join(disk, "data"))
+	h.frugal = true // paying waits for a provider that cannot be heard
+	const minFree = 32 << 20
+	args := []string{"--min-free", strconv.Itoa(minFree)}
+	s := h.serve(t, args...)
+	waitForRest := h.open(s, 4, 1<<16, 0)
+	h.until(t, "payments are made", func() bool { return len(h.made) >= 50 })
+
+	fill(t, disk, minFree/2) // below the floor, and room for what is under way
+	h.until(t, "writes are refused", func() bool { return h.refused[503] > 0 })
+	fill(t, disk, 0)
+	full(t, h, s)
+	if code := s.stop(); code != 0 {
+		t.Errorf("stopping on a full disk: exit code %d\n%s", code, s.stderr)
+	}
+	waitForRest()
+
+	// It starts on a full disk, and serves what there is.
+	s = h.serve(t, args...)
+	full(t, h, s)
+	if wrongs := h.wrongs(t, s); len(wrongs) > 0 {
+		t.Fatalf("on a full disk: %q", wrongs)
+	}
+	removeAll(t, filepath.Join(disk, "filler"))
+	eventually(t, "writes are taken again", func() bool {
+		a, err := s.send("POST", "/v1/payments", `{"amount":"1"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Status == 201
+	})
+	eventually(t, "everything is routed", func() bool {
+		return strings.Contains(string(s.do(t, 200, "GET", "/v1/payments?status=created", "").Body), `"data":[]`)
+	})
+	h.sent = append(h.sent, "ffffffff-0000-4000-8000-000000000000") // for the one without a key
+	h.intact(t, "once there is room", s)
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.stderr)
+	}
+}
+
+// full checks how a server behaves that has no room.
+func full(t *testing.T, h *shop, s *server) {
+	t.Helper()
+	refused := s.do(t, 503, "POST", "/v1/payments", `{"amount":"1"}`)
+	if refused.text(t, "code") != "unavailable" || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("a write on a full disk: %v %s", refused.Header, refused.Body)
+	}
+	s.do(t, 200, "GET", "/readyz", "")
+	h.mu.Lock()
+	var id string
+	for _, id = range h.made {
+		break
+	}
+	h.mu.Unlock()
+	s.do(t, 200, "GET", "/v1/payments/"+id, "")
+	s.do(t, 200, "GET", "/v1/payments", "")
+}
+
+// fill writes a file until only so many bytes are free.
+func fill(t *testing.T, disk string, leave uint64) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(disk, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		var st syscall.Statfs_t
+		if err := syscall.Statfs(disk, &st); err != nil {
+			t.Fatal(err)
+		}
+		free := st.Bavail * uint64(st.Bsize)
+		if free <= leave {
+			return
+		}
+		if _, err := f.Write(make([]byte, min(free-leave, 1<<20))); errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
