@@ -70,6 +70,9 @@ func (a *api) statement(x *exchange) error {
 		return err
 	}
 	q.Project = x.caller.project.ID
+	if x.asCSV() {
+		return a.statementCSV(x, req, q)
+	}
 	found, err := a.cfg.Views.Journal(x.ctx(), q)
 	if err != nil {
 		return err

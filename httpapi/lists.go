@@ -23,6 +23,9 @@ func (a *api) listPayments(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if x.asCSV() {
+		return a.paymentsCSV(x, req, q)
+	}
 	found, err := a.cfg.Views.Payments(x.ctx(), x.caller.project.ID, q)
 	if err != nil {
 		return err
@@ -54,6 +57,9 @@ func (a *api) listRefunds(x *exchange) error {
 	known := true
 	if req.filters.has("payment_id") {
 		q.PaymentID, known = domain.ParseID(req.filters["payment_id"])
+	}
+	if x.asCSV() {
+		return a.refundsCSV(x, req, q, known)
 	}
 	rows, last := []domain.RefundObject{}, ""
 	if known { // a text that is no id is no payment's, so it has no refunds

@@ -2,16 +2,14 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi"
 )
 
 // format is a way to write events down, one line after the other. What an
@@ -77,35 +75,8 @@ func csvColumns() []string {
 	}
 }
 
-func csvRow(dst []byte, cells []string) ([]byte, error) {
-	out := bytes.NewBuffer(dst)
-	w := csv.NewWriter(out)
-	w.UseCRLF = true
-	for i, c := range cells {
-		cells[i] = neutralCell(c)
-	}
-	err := w.Write(cells)
-	w.Flush()
-	return out.Bytes(), errors.Join(err, w.Error())
-}
-
-// neutralCell makes a text harmless for spreadsheets, which take what begins
-// with one of these characters for a formula. Control characters become
-// blanks, so that every row is one line.
-func neutralCell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		s = "'" + s
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 func (f *csvFormat) header() string {
-	row, _ := csvRow(nil, csvColumns()) // a buffer takes everything
+	row, _ := httpapi.AppendCSV(nil, csvColumns()...) // a buffer takes everything
 	return string(row)
 }
 
@@ -120,10 +91,9 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 		if p.Amount.Sign() < 0 {
 			debit, credit = "", p.Amount.Neg().String()
 		}
-		dst, err = csvRow(dst, []string{
+		dst, err = httpapi.AppendCSV(dst,
 			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), r.Stream.Project, r.Commit.String(),
-			event.Type(), r.Stream.ID, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason,
-		})
+			event.Type(), r.Stream.ID, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
 		if err != nil {
 			return dst, err
 		}

@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+)
+
+// csv asks for a list as CSV and answers its rows without the columns' names.
+func (m merchant) csv(target string) (columns string, rows [][]string) {
+	m.s.t.Helper()
+	a := m.send("GET", target, nil, header{"Accept", "text/csv"}).want(200, "")
+	if a.Header.Get("Vary") != "Accept" || a.Header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" {
+		m.s.t.Errorf("%v", a.Header)
+	}
+	if n := strings.Count(string(a.Body), "\n"); n != strings.Count(string(a.Body), "\r\n") {
+		m.s.t.Errorf("line ends: %q", a.Body)
+	}
+	all, err := csv.NewReader(strings.NewReader(string(a.Body))).ReadAll()
+	if err != nil || len(all) == 0 {
+		m.s.t.Fatalf("%v in %q", err, a.Body)
+	}
+	return strings.Join(all[0], ","), all[1:]
+}
+
+func TestListsAsCSV(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, other := s.merchant(""), s.merchant("")
+	other.paid()
+	evil := m.pay(`{"amount":"10.00","description":"=HYPERLINK(\"http://x\")","payload":{"a":"b,\"c"}}`).want(201, "").object().ID
+	s.clock.advance(time.Second)
+	p := m.paid()
+	r := m.refund(p).want(201, "").object().ID
+
+	columns, rows := m.csv("/v1/payments")
+	if columns != "id,status,amount,currency,description,payload,created_at" || len(rows) != 2 {
+		t.Fatalf("%s %q", columns, rows)
+	}
+	if got := strings.Join(rows[1][:6], "|"); got != evil+`|created|10.00|RUB|'=HYPERLINK("http://x")|{"a":"b,\"c"}` {
+		t.Errorf("%s", got)
+	}
+	if _, rows = m.csv("/v1/payments?status=paid"); len(rows) != 1 || rows[0][0] != p {
+		t.Errorf("%q", rows)
+	}
+	if _, rows = m.csv("/v1/payments?limit=1"); len(rows) != 1 || rows[0][0] != p {
+		t.Errorf("%q", rows)
+	}
+	if _, rows = m.csv("/v1/payments?cursor=" + *m.list("/v1/payments?limit=1").NextCursor); len(rows) != 1 || rows[0][0] != evil {
+		t.Errorf("%q", rows)
+	}
+	columns, rows = m.csv("/v1/refunds")
+	if columns != "id,payment_id,status,amount,currency,created_at" || len(rows) != 1 || rows[0][0] != r || rows[0][1] != p || rows[0][2] != "pending" {
+		t.Errorf("%s %q", columns, rows)
+	}
+	if _, rows = m.csv("/v1/refunds?payment_id=none"); len(rows) != 0 {
+		t.Errorf("%q", rows)
+	}
+	_, rows = m.csv("/v1/balance/statement?account=merchant_payable")
+	var got []string
+	for _, row := range rows {
+		got = append(got, strings.Join(append([]string{row[3], row[5]}, row[6:]...), "|"))
+	}
+	want := []string{"payment.paid||merchant_payable|RUB||1500.00|1500.00|credit", "refund.created|" + r + "|merchant_payable|RUB|1500.00||0.00|"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q", got)
+	}
+	m.send("GET", "/v1/payments?status=x", nil, header{"Accept", "text/csv"}).want(400, domain.InvalidParameter)
+	if a := m.send("HEAD", "/v1/payments", nil, header{"Accept", "text/csv"}); a.Code != 200 || len(a.Body) != 0 {
+		t.Errorf("HEAD: %d %s", a.Code, a.Body)
+	}
+}
+
+// TestLongListsAsCSV has more rows than one look into the views answers.
+func TestLongListsAsCSV(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	const n = 1100
+	for i := range n {
+		m.pay(fmt.Sprintf(`{"amount":"1","description":"%d"}`, i)).want(201, "")
+	}
+	_, rows := m.csv("/v1/payments")
+	if len(rows) != n {
+		t.Fatalf("%d rows, want %d", len(rows), n)
+	}
+	seen := map[string]bool{}
+	for i, row := range rows {
+		if seen[row[4]] || i > 0 && row[0] >= rows[i-1][0] {
+			t.Fatalf("row %d comes twice or out of order: %q", i, row)
+		}
+		seen[row[4]] = true
+	}
+}
+
+func TestCellsAreHarmless(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "", "a": "a", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "' x", "\rx": "' x", "\nx": " x",
+		"a\x00\r\nb": "a   b", "a=b": "a=b",
+	} {
+		if got := harmless(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
