@@ -17,18 +17,18 @@ type Sum struct {
 }
 
 // SumOf is the amount as a sum.
-func SumOf(a Amount) Sum { return Sum{hi: int64(a) >> 63, lo: uint64(a)} } //nolint:gosec // the sign goes to hi
+func SumOf(a Amount) Sum { return Sum{hi: int64(a) >> 63, lo: uint64(a)} }
 
 // Add is s + o.
 func (s Sum) Add(o Sum) Sum {
 	lo, carry := bits.Add64(s.lo, o.lo, 0)
-	return Sum{hi: s.hi + o.hi + int64(carry), lo: lo} //nolint:gosec // 0 or 1
+	return Sum{hi: s.hi + o.hi + int64(carry), lo: lo}
 }
 
 // Neg is −s.
 func (s Sum) Neg() Sum {
 	lo, borrow := bits.Sub64(0, s.lo, 0)
-	return Sum{hi: -s.hi - int64(borrow), lo: lo} //nolint:gosec // 0 or 1
+	return Sum{hi: -s.hi - int64(borrow), lo: lo}
 }
 
 // Sign is -1, 0 or 1.
@@ -44,10 +44,10 @@ func (s Sum) Sign() int {
 
 // Bits are the two halves of the sum in two's complement, the form in which
 // it is stored.
-func (s Sum) Bits() (hi, lo uint64) { return uint64(s.hi), s.lo } //nolint:gosec // bits
+func (s Sum) Bits() (hi, lo uint64) { return uint64(s.hi), s.lo }
 
 // SumFromBits is the sum that Bits took apart.
-func SumFromBits(hi, lo uint64) Sum { return Sum{hi: int64(hi), lo: lo} } //nolint:gosec // bits
+func SumFromBits(hi, lo uint64) Sum { return Sum{hi: int64(hi), lo: lo} }
 
 // String writes the sum as "D.DD", with a minus sign before a credit.
 func (s Sum) String() string {
@@ -55,7 +55,7 @@ func (s Sum) String() string {
 	if s.hi < 0 {
 		size = s.Neg()
 	}
-	n := new(big.Int).SetUint64(uint64(size.hi)) //nolint:gosec // not negative
+	n := new(big.Int).SetUint64(uint64(size.hi))
 	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(size.lo))
 	d := apd.Decimal{Negative: s.hi < 0, Exponent: -minorDigits}
 	d.Coeff.SetMathBigInt(n)

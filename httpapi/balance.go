@@ -91,8 +91,7 @@ func booksOf(x *exchange, views *projections.Engine, project string, q query) (p
 		return projections.Books{}, err
 	}
 	books, err := views.Balances(x.ctx(), project, as)
-	var ahead *projections.AheadError
-	if errors.As(err, &ahead) {
+	if ahead, ok := errors.AsType[*projections.AheadError](err); ok {
 		err = badParameter("as_of", "The log ends at position "+positionText(ahead.Last)+".")
 	}
 	return books, err

@@ -129,7 +129,7 @@ func TestBooksAgainstAModel(t *testing.T) {
 			as, at := AsOf{}, w.last()
 			switch w.intn(3) {
 			case 0:
-				at = eventstore.Position(w.intn(int(at) + 1)) //nolint:gosec // small
+				at = eventstore.Position(w.intn(int(at) + 1))
 				as = AsOfPosition(at)
 			case 1:
 				time := w.instant()

@@ -51,7 +51,7 @@ func (v *journalView) fold(c change) {
 }
 
 func appendJournal(b []byte, l journalEntry) ([]byte, error) {
-	b = binary.BigEndian.AppendUint64(b, uint64(l.at)) //nolint:gosec // as a stored time
+	b = binary.BigEndian.AppendUint64(b, uint64(l.at))
 	b = append(append(append(b, l.event[:]...), l.payment[:]...), l.refund[:]...)
 	for _, s := range []domain.Sum{l.amount, l.balance} {
 		hi, lo := s.Bits()
@@ -69,7 +69,7 @@ func parseJournal(b []byte) (l journalEntry, err error) {
 		b = b[8:]
 		return n
 	}
-	l.at = domain.Instant(number()) //nolint:gosec // as written
+	l.at = domain.Instant(number())
 	for _, id := range []*domain.ID{&l.event, &l.payment, &l.refund} {
 		b = b[copy(id[:], b):]
 	}

@@ -64,11 +64,11 @@ func (v *timesView) load(tx *bolt.Tx) error {
 	if len(key) != 8 {
 		return &damage{"view times: a key of the wrong length"}
 	}
-	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64(key)), true //nolint:gosec // as written
+	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64(key)), true
 	return nil
 }
 
-func timeKey(at domain.Instant) string { return uint64Key(uint64(max(at, 0))) } //nolint:gosec // not negative
+func timeKey(at domain.Instant) string { return uint64Key(uint64(max(at, 0))) }
 
 // PositionAt is the last position before the first event that is later than
 // the time; 0 when the log begins later.

@@ -129,9 +129,9 @@ func (x *export) events(a *app, after eventstore.Position, fn func(eventstore.St
 	defer resp.Body.Close()
 	at := after
 	for r, err := range audit.Lines(resp.Body)(0) {
-		var corrupt *eventstore.CorruptError
+		_, corrupt := errors.AsType[*eventstore.CorruptError](err)
 		switch {
-		case errors.As(err, &corrupt):
+		case corrupt:
 			return read, fmt.Errorf("what the server sent behind position %d is no event: %w", at, err)
 		case err != nil:
 			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then go on with --resume: %w", at, err)

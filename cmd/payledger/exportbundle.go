@@ -136,9 +136,8 @@ func copyInto(w io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	_, err = io.Copy(w, f)
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // packBundle puts a bundle's files into one, the small ones first.
@@ -150,7 +149,7 @@ func packBundle(name, dir string) (err error) {
 	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
 	defer func() {
 		if err != nil {
-			f.Close()
+			_ = f.Close() // the first error counts
 		}
 	}()
 	out := tar.NewWriter(f)
