@@ -93,11 +93,10 @@ func (d *dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// begin finds the first position that matters.
+// begin finds the first position that matters: where the last consumer got,
+// but never beyond a payment without a route or the log's end. A consumer may
+// have read a copy that was not of this log before the relay made it anew.
 func (d *dispatcher) begin(ctx context.Context) error {
-	if d.next != 0 {
-		return nil
-	}
 	// In this order: what is created between the two questions is behind last.
 	last, err := d.store.Last(ctx)
 	if err != nil {
@@ -110,7 +109,9 @@ func (d *dispatcher) begin(ctx context.Context) error {
 	if !ok || oldest > last {
 		oldest = last + 1
 	}
-	d.next = oldest
+	if d.next == 0 || d.next > oldest {
+		d.next = oldest
+	}
 	return nil
 }
 
@@ -161,6 +162,7 @@ func (d *dispatcher) remove(ctx context.Context, stream jetstream.Stream, consum
 }
 
 func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContext) error {
+	var last eventstore.Position // of the log, as far as it was asked for
 	for expected := uint64(1); ; expected++ {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
@@ -174,6 +176,14 @@ func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContex
 			return errors.New("a message from JetStream was lost on the way")
 		}
 		position := eventstore.Position(meta.Sequence.Stream)
+		if position > last {
+			if last, err = d.store.Last(ctx); err != nil {
+				return err
+			}
+		}
+		if position > last {
+			return fmt.Errorf("the JetStream stream %s is ahead of the log", EventsStream)
+		}
 		if s, ok := eventStream(msg.Subject()); ok && position >= d.next {
 			d.waiting.Store(true)
 			err := d.hand(ctx, delivery{

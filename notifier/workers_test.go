@@ -76,6 +76,33 @@ func TestDispatcherSurvivesTheLossOfItsConsumer(t *testing.T) {
 	allRouted(t, b)
 }
 
+// TestWorkersAfterTheLogWasRestored starts the workers on a copy that is longer
+// than the log, before the relay has made it anew: they must not go on from
+// where that copy ends.
+func TestWorkersAfterTheLogWasRestored(t *testing.T) {
+	t.Parallel()
+	longer, restored := newBook(t), newBook(t)
+	restored.logID = longer.logID
+	for range 30 {
+		longer.create(t, time.Hour)
+	}
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	stop := run(t, newRelay(c, longer).Run)
+	sameAsLog(t, c.js, longer)
+	stop()
+
+	restored.routed(t)
+	w := newWorkers(t, c, restored)
+	run(t, w.Run)
+	eventually(t, "the workers see that the copy is not of this log", func() bool { return w.Err() != nil })
+	run(t, newRelay(c, restored).Run)
+	for range 10 {
+		restored.create(t, time.Hour)
+	}
+	allRouted(t, restored)
+	eventually(t, "the workers are well", func() bool { return w.Err() == nil })
+}
+
 // diary is an acquirer that writes down what it is told, and can fail or hang.
 type diary struct {
 	route string
