@@ -50,6 +50,11 @@ type backupReport struct {
 // Run writes the backup.
 func (c backupCmd) Run(a *app) (err error) {
 	for _, name := range c.files() {
+		for _, own := range dataDir(c.Data).files() {
+			if same(name, own) {
+				return exitWith(exitUsage, "%s belongs to the data directory itself: choose another name", name)
+			}
+		}
 		if _, err := os.Lstat(name); err == nil && !c.Force {
 			return errThere(name)
 		}

@@ -269,8 +269,8 @@ func (r *restoring) tell() error {
 	for _, name := range r.aside {
 		fmt.Fprintf(r.stdout, "Kept      %s\n", name)
 	}
-	if _, err := os.Lstat(r.dir.file("log.key")); err != nil {
-		fmt.Fprintf(r.stdout, "\n%s is missing: put the copy you kept there.\n", r.dir.file("log.key"))
+	if _, err := os.Lstat(r.dir.logKey()); err != nil {
+		fmt.Fprintf(r.stdout, "\n%s is missing: put the copy you kept there.\n", r.dir.logKey())
 	}
 	_, err := fmt.Fprintf(r.stdout, "\nNext: payledger serve --data %s\n", r.dir)
 	return err

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,16 +20,19 @@ import (
 	"payledger/eventstore/translog"
 )
 
+// files are those a data directory may hold.
+func (d dataDir) files() []string {
+	return []string{
+		d.ledger(), d.masterKey(), d.logKey(), d.checkpoint(), d.projections(), d.nats(), d.credentials(), d.socket(), d.demo(),
+	}
+}
+
 // ours reports whether a directory without a log may hold the file.
 func (d dataDir) ours(name string) bool {
-	for _, own := range []string{
-		d.ledger(), d.masterKey(), d.projections(), d.nats(), d.credentials(), d.socket(), d.demo(), d.file("log.key"), d.file("checkpoint"),
-	} {
-		if base := filepath.Base(own); name == base || strings.HasPrefix(name, base+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.files(), func(own string) bool {
+		base := filepath.Base(own)
+		return name == base || strings.HasPrefix(name, base+".")
+	})
 }
 
 // pledge is the directory's newest checkpoint: what its log is known to have
@@ -37,7 +41,7 @@ type pledge struct{ translog.Checkpoint }
 
 // readPledge reads the directory's checkpoint.
 func (r *restoring) readPledge() error {
-	b, err := os.ReadFile(r.dir.file("checkpoint"))
+	b, err := os.ReadFile(r.dir.checkpoint())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -156,10 +160,10 @@ func (r *restoring) put(tmp string, keys keyPlan) error {
 		return nil
 	}
 	// The server would take the log for one whose end was cut off.
-	if err := r.keep(r.dir.file("checkpoint")); err != nil {
+	if err := r.keep(r.dir.checkpoint()); err != nil {
 		return err
 	}
-	return errors.Join(removeIfThere(r.dir.file("checkpoint")), syncDir(string(r.dir)))
+	return errors.Join(removeIfThere(r.dir.checkpoint()), syncDir(string(r.dir)))
 }
 
 // keep gives a file that is about to be replaced a second name.
