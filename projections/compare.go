@@ -86,7 +86,7 @@ func Compare(ctx context.Context, c Config) (Comparison, error) {
 	case err != nil:
 		return Comparison{Damage: err.Error(), Differences: []Difference{}}, nil
 	}
-	defer db.Close()
+	defer db.Close() //nolint:errcheck // only read
 	return compareFile(ctx, db, c)
 }
 
@@ -101,8 +101,7 @@ func compareFile(ctx context.Context, db *bolt.DB, c Config) (out Comparison, er
 	}
 	defer tx.Rollback() //nolint:errcheck // only reads
 	err = guard(func() error { return compareSnapshot(ctx, tx, c, &out) })
-	var damaged *damage
-	if errors.As(err, &damaged) {
+	if damaged, ok := errors.AsType[*damage](err); ok {
 		out.Damage, err = damaged.reason, nil
 	}
 	return out, err

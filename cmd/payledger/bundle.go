@@ -43,11 +43,11 @@ type bundle struct {
 func openBundle(name string) (*bundle, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, nil //nolint:nilerr // who opens it next says so
+		return nil, nil // who opens it next says why
 	}
 	if info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, bundleEvents)); err != nil {
-			return nil, nil //nolint:nilerr // not a bundle
+			return nil, nil // not a bundle
 		}
 		return &bundle{path: name}, nil
 	}
@@ -55,11 +55,11 @@ func openBundle(name string) (*bundle, error) {
 	if err != nil {
 		return nil, exitWith(exitDirectory, "%w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	// A tar header has its magic at 257 (POSIX ustar).
 	head := make([]byte, 262)
 	if _, err := io.ReadFull(f, head); err != nil || string(head[257:]) != "ustar" {
-		return nil, nil //nolint:nilerr // too short to be one
+		return nil, nil // too short to be one
 	}
 	return &bundle{path: name, tar: true}, nil
 }
@@ -74,7 +74,7 @@ func (b *bundle) each(fn func(name string, size int64, r io.Reader) error) error
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	in := tar.NewReader(f)
 	for {
 		h, err := in.Next()
@@ -107,7 +107,7 @@ func (b *bundle) eachInDir(fn func(name string, size int64, r io.Reader) error) 
 			if err != nil {
 				return err
 			}
-			defer f.Close()
+			defer f.Close() //nolint:errcheck // only read
 			info, err := f.Stat()
 			if err != nil {
 				return err

@@ -119,9 +119,9 @@ func (m *admin) evidenceLines(ctx context.Context, method, path string, in any, 
 		return err
 	}
 	defer resp.Body.Close()
-	in2 := bufio.NewReader(resp.Body)
+	lines := bufio.NewReader(resp.Body)
 	for {
-		line, err := in2.ReadBytes('\n')
+		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF

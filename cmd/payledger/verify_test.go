@@ -52,7 +52,7 @@ func newEvidenceDir(t *testing.T) *evidenceDir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close() //nolint:errcheck // only read
+	defer store.Close()
 	for r, err := range store.Scan(t.Context(), 0, eventstore.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -283,7 +283,7 @@ func edit(t *testing.T, file, bucket string, change func(k, v []byte) []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // Update has synced
+	defer db.Close()
 	err = db.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(bucket))
 		if b == nil {

@@ -21,7 +21,8 @@ func benchLog(b *testing.B, n int) (*world, []eventstore.Stored) {
 			w.refund(id)
 		}
 	}
-	return w, w.records()
+	records := w.records()
+	return w, records
 }
 
 func perEvent(b *testing.B, n int) {

@@ -123,8 +123,11 @@ func TestPackKeepsWhatRulesLookAt(t *testing.T) {
 				t.Fatalf("%+v\n%+v", p, q)
 			}
 			commands := []domain.PaymentCommand{
-				domain.AssignRoute{}, domain.ExpirePayment{At: 1 << 60}, domain.ExpirePayment{},
-				domain.CreateRefund{RefundID: id}, domain.ApplySignal{Signal: signalled("paid", "new")},
+				domain.AssignRoute{},
+				domain.ExpirePayment{At: 1 << 60},
+				domain.ExpirePayment{},
+				domain.CreateRefund{RefundID: id},
+				domain.ApplySignal{Signal: signalled("paid", "new")},
 			}
 			for _, s := range p.Signals {
 				commands = append(commands, domain.ApplySignal{Signal: s})

@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// TestImpossibleEvents forges events that decode and stand in order, but that
+// no command leads to.
+func TestImpossibleEvents(t *testing.T) {
+	t.Parallel()
+	id := domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
+	refundSignal := func(o domain.Outcome, reference string) domain.Signal {
+		s := signalled(o, reference)
+		s.RefundID = &id
+		return s
+	}
+	const paid, waiting, unrouted = 0, 1, 2 // of w.payments
+	for name, c := range map[string]struct {
+		payment int // -1: the project; -2: a new payment
+		event   func(w *world) domain.Event
+		why     string
+	}{
+		"paid before it was routed": {-3, func(*world) domain.Event { return domain.PaymentPaid{Signal: signalled(domain.OutcomePaid, "x")} }, "no route"},
+		"paid after it failed":      {unrouted, func(*world) domain.Event { return domain.PaymentPaid{Signal: signalled(domain.OutcomePaid, "x")} }, "refused"},
+		"paid twice":                {paid, func(*world) domain.Event { return domain.PaymentPaid{Signal: signalled(domain.OutcomePaid, "x")} }, "late_funds"},
+		"the same signal again": {paid, func(*world) domain.Event {
+			return domain.PaymentLateFunds{Reason: "paid_twice", Signal: signalled(domain.OutcomePaid, "b")}
+		}, "nothing left to do"},
+		"another reason": {paid, func(*world) domain.Event {
+			return domain.PaymentLateFunds{Reason: "after_failed", Signal: signalled(domain.OutcomePaid, "x")}
+		}, "members"},
+		"failed after it was paid": {paid, func(*world) domain.Event {
+			return domain.PaymentFailed{Reason: "provider", Signal: new(signalled(domain.OutcomeFailed, "x"))}
+		}, "signal_refused"},
+		"no route after it was paid":    {paid, func(*world) domain.Event { return domain.PaymentFailed{Reason: "no_route"} }, "nothing left to do"},
+		"expired after it was paid":     {paid, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "nothing left to do"},
+		"expired before its time":       {-3, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "too early"},
+		"routed twice":                  {waiting, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "acme"} }, "nothing left to do"},
+		"a route that is no name":       {-3, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "A B"} }, "route"},
+		"created twice":                 {paid, func(w *world) domain.Event { return w.created(domain.IDTime(w.payments[0])) }, "created before"},
+		"not created":                   {-2, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "sandbox"} }, "not created"},
+		"created at another time":       {-2, func(*world) domain.Event { return (*world)(nil).created(1_795_169_730_123) }, "recorded at"},
+		"a second refund":               {paid, func(w *world) domain.Event { return w.refunded(150000) }, "refund_exists"},
+		"a refund of an unpaid payment": {unrouted, func(w *world) domain.Event { return w.refunded(150000) }, "payment_not_paid"},
+		"an unknown refund": {paid, func(*world) domain.Event {
+			return domain.RefundSucceededEvent{RefundID: id, Signal: refundSignal("succeeded", "x")}
+		}, "signal_refused"},
+		"a signal of no form": {paid, func(*world) domain.Event {
+			return domain.PaymentLateFunds{Reason: "paid_twice", Signal: domain.Signal{Route: "sandbox", Outcome: "won", Amount: 1, Currency: "RUB"}}
+		}, "invalid_value"},
+		"a project's event": {paid, func(*world) domain.Event { return domain.ProjectDisabled{} }, "no event of a payment"},
+		"a payment's event": {-1, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "sandbox"} }, "no event of a project"},
+		"registered twice":  {-1, func(w *world) domain.Event { return domain.ProjectRegistered{Name: "x", Settings: w.settings} }, "registered before"},
+		"changed to nothing": {-1, func(*world) domain.Event {
+			return domain.ProjectChanged{Name: "x", Settings: domain.Settings{MaxAmount: 1}}
+		}, "required"},
+		"disabled twice":         {-1, func(*world) domain.Event { return domain.ProjectDisabled{} }, "nothing left to do"},
+		"a key issued twice":     {-1, func(*world) domain.Event { return domain.KeyIssued{KeyID: "key_1", Scopes: domain.AllScopes()} }, "internal_error"},
+		"an unknown key revoked": {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
+		"a key revoked twice":    {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).lives()
+			stream := eventstore.ProjectStream(w.project)
+			switch c.payment {
+			case -1:
+			case -2:
+				stream = eventstore.PaymentStream(w.project, w.ids.Next())
+			case -3: // one that was just created
+				stream = eventstore.PaymentStream(w.project, w.create(false))
+			default:
+				stream = eventstore.PaymentStream(w.project, w.payments[c.payment])
+			}
+			all := w.forged(w.records(), stream, c.event(w))
+			r := w.check(all)
+			if len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.FirstBad != eventstore.Position(len(all)) {
+				t.Fatalf("%+v", r.Findings)
+			}
+			if !strings.Contains(r.Findings[0].Detail, c.why) {
+				t.Errorf("%q does not tell %q", r.Findings[0].Detail, c.why)
+			}
+		})
+	}
+}
+
+func (*world) created(at domain.Instant) domain.Event {
+	return domain.PaymentCreated{
+		CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 1, Currency: "RUB", Payload: domain.EmptyObject(),
+	}
+}
+
+func (w *world) refunded(a domain.Amount) domain.Event {
+	id, _ := w.ids.Pair()
+	return domain.RefundCreated{RefundID: id, CreatedAt: domain.IDTime(id), Amount: a, Currency: "RUB"}
+}
+
+// TestEveryEventHasARule makes sure that no event is taken for impossible only
+// because nobody wrote down where it comes from.
+func TestEveryEventHasARule(t *testing.T) {
+	t.Parallel()
+	for _, typ := range domain.Events() {
+		payment := explainPayment(domain.Payment{}, typ.Sample, 0)
+		project := explainProject(domain.Project{}, typ.Sample)
+		if _, ok := typ.Sample.(domain.PaymentEvent); ok && payment != nil && strings.Contains(payment.Error(), "no event of a payment") {
+			t.Errorf("%s: no case in explainPayment", typ.Name)
+		}
+		if _, ok := typ.Sample.(domain.ProjectEvent); ok && project != nil && strings.Contains(project.Error(), "no event of a project") {
+			t.Errorf("%s: no case in explainProject", typ.Name)
+		}
+	}
+}
