@@ -1,12 +1,11 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 	"slices"
 
 	bbolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -27,63 +26,68 @@ func claimsBucket(epoch uint64) []byte {
 
 // claims is the index of idempotency keys within one transaction.
 type claims struct {
-	tx      *bbolt.Tx
-	epoch   uint64
-	buckets [epochs]*bbolt.Bucket // newest first; nil where there is none
+	tx    *bbolt.Tx
+	epoch uint64          // in which keys are claimed now
+	kept  []claimsOfEpoch // newest first
+}
+
+type claimsOfEpoch struct {
+	epoch  uint64
+	bucket *bbolt.Bucket
 }
 
 func claimsOf(tx *bbolt.Tx, newest domain.ID) *claims {
 	c := &claims{tx: tx, epoch: epochOf(newest)}
-	for i := range c.buckets {
-		if c.epoch >= uint64(i) {
-			c.buckets[i] = tx.Bucket(claimsBucket(c.epoch - uint64(i)))
-		}
+	for _, epoch := range claimedEpochs(tx) {
+		c.kept = append(c.kept, claimsOfEpoch{epoch, tx.Bucket(claimsBucket(epoch))})
 	}
 	return c
 }
 
-// advance makes room for the keys of a new epoch and forgets those that are
-// older than three.
-func (c *claims) advance(newest domain.ID) error {
-	epoch := epochOf(newest)
-	if epoch == c.epoch {
-		return nil
-	}
-	for old := range epochs {
-		if c.epoch < uint64(old) || c.epoch-uint64(old)+epochs > epoch {
-			continue
-		}
-		err := c.tx.DeleteBucket(claimsBucket(c.epoch - uint64(old)))
-		if err != nil && !errors.Is(err, berrors.ErrBucketNotFound) {
-			return err
+// claimedEpochs are those that have a bucket, newest first.
+func claimedEpochs(tx *bbolt.Tx) (epochs []uint64) {
+	c := tx.Cursor()
+	for k, _ := c.Seek(prefixClaims); bytes.HasPrefix(k, prefixClaims); k, _ = c.Next() {
+		if len(k) == len(prefixClaims)+8 {
+			epochs = append(epochs, binary.BigEndian.Uint64(k[len(prefixClaims):]))
 		}
 	}
-	*c = *claimsOf(c.tx, newest)
-	return nil
+	slices.Reverse(epochs)
+	return epochs
 }
+
+// advance tells the greatest event id so far.
+func (c *claims) advance(newest domain.ID) { c.epoch = epochOf(newest) }
 
 func (c *claims) find(project string, key domain.Digest) eventstore.Position {
 	k := claimKey(project, key)
-	for _, b := range c.buckets {
-		if b == nil {
-			continue
-		}
-		if v := b.Get(k); len(v) == 8 {
+	for _, e := range c.kept {
+		if v := e.bucket.Get(k); len(v) == 8 {
 			return eventstore.Position(binary.BigEndian.Uint64(v))
 		}
 	}
 	return 0
 }
 
+// add notes a key. The first one of an epoch makes its bucket, and the oldest
+// of more than three is forgotten. Time alone forgets nothing: a clock that
+// was a year ahead for a moment would have all keys claimed again.
 func (c *claims) add(project string, key domain.Digest, at eventstore.Position) error {
-	if c.buckets[0] == nil {
+	if len(c.kept) == 0 || c.kept[0].epoch != c.epoch {
 		b, err := c.tx.CreateBucket(claimsBucket(c.epoch))
 		if err != nil {
 			return err
 		}
-		c.buckets[0] = b
+		c.kept = slices.Insert(c.kept, 0, claimsOfEpoch{c.epoch, b})
 	}
-	return c.buckets[0].Put(claimKey(project, key), positionKey(at))
+	for len(c.kept) > epochs {
+		oldest := len(c.kept) - 1
+		if err := c.tx.DeleteBucket(claimsBucket(c.kept[oldest].epoch)); err != nil {
+			return err
+		}
+		c.kept = c.kept[:oldest]
+	}
+	return c.kept[0].bucket.Put(claimKey(project, key), positionKey(at))
 }
 
 func claimKey(project string, key domain.Digest) []byte {

@@ -48,6 +48,7 @@
 //
 // Idempotency keys are indexed in buckets of 15 days, numbered by days since
 // the Unix epoch divided by 15. A record's bucket is that of the greatest
-// event id up to and including it. Of these buckets the newest three exist, so
-// a key is remembered for 30 to 45 days.
+// event id up to and including it. Buckets are made with their first key, and
+// of more than three the oldest is forgotten, so a key is remembered for 30 days
+// at least, and no jump of the clock forgets any.
 package bolt

@@ -53,7 +53,8 @@ type verifier struct {
 }
 
 func (v *verifier) walkRecords() error {
-	final := epochOf(newestID(v.tx))
+	kept := claimedEpochs(v.tx)
+	forgotten := func(epoch uint64) bool { return len(kept) == epochs && epoch < kept[epochs-1] }
 	c := v.records.Cursor()
 	for k, b := c.First(); k != nil; k, b = c.Next() {
 		at := v.last + 1
@@ -73,7 +74,7 @@ func (v *verifier) walkRecords() error {
 		if r.Commit.Compare(v.newest) > 0 {
 			v.newest = r.Commit
 		}
-		if epoch := epochOf(v.newest); r.Claim != nil && epoch+epochs > final {
+		if epoch := epochOf(v.newest); r.Claim != nil && !forgotten(epoch) {
 			v.claims[epoch]++
 			b := v.tx.Bucket(claimsBucket(epoch))
 			if b == nil || string(b.Get(claimKey(r.Stream.Project, r.Claim.Key))) != string(positionKey(at)) {
