@@ -15,21 +15,7 @@ func TestTour(t *testing.T) {
 			t.Skipf("%s is not installed: the tour is written for it", tool)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tour, found := strings.Cut(string(readme), "\n## Five minutes with curl\n")
-	tour, _, ended := strings.Cut(tour, "\n## ")
-	if !found || !ended {
-		t.Fatal("the README has lost its tour")
-	}
-	script := "set -euo pipefail\n"
-	for i, block := range strings.Split(tour, "```") {
-		if code, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
-			script += code
-		}
-	}
+	script := readmeScript(t, "Five minutes with curl")
 	s := start(t, "demo")
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Dir = t.TempDir()
@@ -38,14 +24,60 @@ func TestTour(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rest := string(out)
-	for _, want := range []string{
+	wantInOrder(t, string(out),
 		`"status":"created"`, `"instructions":{"type":"link"`, `"status":"paid"`, `"status":"pending"`, `"status":"succeeded"`,
-		`"code":"refund_exists"`, `refund.succeeded`, `"code":"validation_failed"`, `#/amount`, `#/colour`,
-	} {
+		`"code":"refund_exists"`, `refund.succeeded`, `"code":"validation_failed"`, `#/amount`, `#/colour`)
+}
+
+// TestAuditorsWalk runs the README's commands for auditors on a running server.
+func TestAuditorsWalk(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "tar"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed: the walk is written for it", tool)
+		}
+	}
+	s := start(t, "demo")
+	s.paid(t)
+	cmd := exec.Command("bash", "-c", readmeScript(t, "For auditors")+"cat journal.hledger\n")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "DATA="+s.Data)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantInOrder(t, string(out), "integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "1500.00 RUB")
+}
+
+// readmeScript is all of a section's shell code.
+func readmeScript(t *testing.T, section string) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(readme), "\n## "+section+"\n")
+	text, _, ended := strings.Cut(text, "\n## ")
+	if !found || !ended {
+		t.Fatalf("the README has lost its section %q", section)
+	}
+	script := "set -euo pipefail\n"
+	for i, block := range strings.Split(text, "```") {
+		if code, ok := strings.CutPrefix(block, "sh\n"); ok && i%2 == 1 {
+			script += code
+		}
+	}
+	return script
+}
+
+// wantInOrder fails unless out has all of these, one after the other.
+func wantInOrder(t *testing.T, out string, all ...string) {
+	t.Helper()
+	rest := out
+	for _, want := range all {
 		_, after, ok := strings.Cut(rest, want)
 		if !ok {
-			t.Fatalf("the tour does not come to %s after what it printed before\n%s", want, out)
+			t.Fatalf("there is no %s after what was printed before\n%s", want, out)
 		}
 		rest = after
 	}
