@@ -46,7 +46,7 @@ func TestAuditorsWalk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantInOrder(t, string(out), "integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "1500.00 RUB")
+	wantInOrder(t, string(out), "integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB")
 }
 
 // readmeScript is all of a section's shell code.
