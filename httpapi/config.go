@@ -115,9 +115,6 @@ func (c Config) checked() (Config, error) {
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
 	}
-	if c.Stopping == nil {
-		c.Stopping = context.Background()
-	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
 	}

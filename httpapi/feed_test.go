@@ -299,7 +299,7 @@ func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *Config) { c.streams.patience = 300 * time.Millisecond })
 	m := s.merchant("")
-	s.fill(m, 400)
+	s.fill(m, 120)
 	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
 		var stuck []net.Conn
 		for range maxFeeds {
@@ -307,7 +307,7 @@ func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			t.Cleanup(func() { conn.Close() })
 			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 			fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nAccept: %s\r\n\r\n", m.authorization(), accept)
 			stuck = append(stuck, conn)

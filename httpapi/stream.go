@@ -71,6 +71,9 @@ func (s *stream) deadline() {
 // begins to shut down.
 func (x *exchange) untilStopping(c Config) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(x.ctx())
+	if c.Stopping == nil {
+		return ctx, cancel
+	}
 	stop := context.AfterFunc(c.Stopping, cancel)
 	return ctx, func() {
 		stop()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,10 +49,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	eventually(t, "payments are being made", func() bool { return count() > 200 })
 	mu.Lock()
-	before := make(map[string]answer, len(answered))
-	for key, a := range answered {
-		before[key] = a
-	}
+	before := maps.Clone(answered)
 	mu.Unlock()
 	out, code := payledger(t, "backup", file, "--data", d, "--with-keys", "--json")
 	if code != 0 {
@@ -187,7 +185,7 @@ func eventsIn(t *testing.T, s *server) int {
 		if err != nil {
 			return false
 		}
-		n = int(info.NumPending) + int(info.Delivered.Consumer) //nolint:gosec // few
+		n = int(info.NumPending) + int(info.Delivered.Consumer)
 		return n == len(lines)
 	})
 	return n

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -92,15 +93,18 @@ func step(s known, in asked, out answered) (bool, known) {
 	case opRefund:
 		switch {
 		case out.code == 201 && s.status == "paid" && out.replayed == (s.refund != ""):
-			return s.named(&s.refund, out.id), s
+			ok := s.named(&s.refund, out.id)
+			return ok, s
 		case out.code == 409 && out.id != "": // there is one
-			return s.refund != "" && s.named(&s.refund, out.id), s
+			ok := s.refund != "" && s.named(&s.refund, out.id)
+			return ok, s
 		case out.code == 409:
 			return out.status != "paid" && s.sees(out.status), s.at(out.status)
 		}
 		return false, s
 	case opGetRefund:
-		return out.code == 200 && out.status == "pending" && s.refund != "" && s.named(&s.refund, in.id), s
+		ok := out.code == 200 && out.status == "pending" && s.refund != "" && s.named(&s.refund, in.id)
+		return ok, s
 	}
 	return false, s
 }
@@ -265,7 +269,7 @@ func (c *clients) control() {
 			{Input: asked{op: opGet, payment: n}, Output: answered{code: 404}},
 		} {
 			bad.Call, bad.Return = end, end+1
-			if porcupine.CheckOperations(paymentModel(), append(c.history[:len(c.history):len(c.history)], bad)) {
+			if porcupine.CheckOperations(paymentModel(), append(slices.Clip(c.history), bad)) {
 				c.t.Errorf("after all: %+v was not noticed", bad)
 			}
 		}

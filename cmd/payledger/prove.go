@@ -57,7 +57,7 @@ func copyFile(from, dir, pattern string, through func(io.Writer, int64) io.Write
 	if err != nil {
 		return "", err
 	}
-	defer in.Close()
+	defer func() { err = errors.Join(err, in.Close()) }()
 	info, err := in.Stat()
 	if err != nil {
 		return "", err
