@@ -60,6 +60,7 @@ func (a *admin) events(x *exchange) error {
 	}
 	for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), filter) {
 		if err != nil {
+			_ = out.flush() // all that is whole, so that its end tells where the damage is
 			return err
 		}
 		if err := line(r); err != nil {

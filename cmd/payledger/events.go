@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,16 +51,27 @@ func (c eventsTailCmd) Run(a *app) error {
 		defer resp.Body.Close()
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, 1<<20)
+		behind := c.After
 		for lines.Scan() {
 			if err := a.printEvent(lines.Bytes()); err != nil {
 				return err
 			}
+			behind = positionOf(lines.Bytes(), behind)
 		}
 		if err := lines.Err(); err != nil && !errors.Is(err, a.ctx.Err()) {
-			return fmt.Errorf("the server ended the stream of events: %w", err)
+			return fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\": %w", behind, err)
 		}
 		return nil
 	})
+}
+
+// positionOf is the position a line begins with, or else the one before.
+func positionOf(line []byte, before uint64) uint64 {
+	number, _, _ := strings.Cut(strings.TrimPrefix(string(line[:min(len(line), 40)]), `{"position":`), ",")
+	if n, err := strconv.ParseUint(number, 10, 64); err == nil {
+		return n
+	}
+	return before
 }
 
 func (a *app) printEvent(line []byte) error {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"payledger/eventstore/bolt"
+)
+
+// ledgerWithEvents makes a data directory with some 60 events and answers the
+// ledger's bytes and the events' stored ones, by position.
+func ledgerWithEvents(t *testing.T) (h *shop, ledger []byte, events []string) {
+	t.Helper()
+	h = newShop(t, filepath.Join(t.TempDir(), "data"))
+	s := h.serve(t)
+	h.open(s, 2, 6, 0)()
+	eventually(t, "everything is routed", func() bool {
+		return strings.Contains(string(s.do(t, 200, "GET", "/v1/payments?status=created", "").Body), `"data":[]`)
+	})
+	if code := s.stop(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	out, code := payledger(t, "events", "tail", "--data", h.data, "--json")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	for line := range strings.Lines(out) {
+		var e struct{ Event json.RawMessage }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, string(e.Event))
+	}
+	ledger, err := os.ReadFile(dataDir(h.data).ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, ledger, events
+}
+
+// command runs a command in this process.
+func command(args ...string) (stdout, stderr string, code int) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// TestFlippedBits flips one bit after the other in stored events. Reading them
+// tells the position, and shows nothing from there on; a server that has to
+// read it does not start, and one that has not does not show it.
+func TestFlippedBits(t *testing.T) {
+	t.Parallel()
+	h, ledger, events := ledgerWithEvents(t)
+	d := dataDir(h.data)
+	random := rand.New(rand.NewPCG(uint64(len(ledger)), 7))
+	for round := range 12 {
+		at := random.IntN(len(events) - 1)
+		damaged := bytes.Clone(ledger)
+		place, bit := -1, byte(1)<<random.IntN(8)
+		for from := 0; ; { // older copies of its page are free by now
+			i := bytes.Index(damaged[from:], []byte(events[at]))
+			if i < 0 {
+				break
+			}
+			if place < 0 {
+				place = random.IntN(len(events[at]))
+			}
+			damaged[from+i+place] ^= bit
+			from += i + 1
+		}
+		if place < 0 {
+			t.Fatalf("event %d is not in the file", at+1)
+		}
+		if err := os.WriteFile(d.ledger(), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		what := fmt.Sprintf("bit %#x of byte %d of event %d", bit, place, at+1)
+		position := fmt.Sprintf("position %d ", at+1)
+		out, errs, code := command("events", "tail", "--data", h.data, "--json")
+		if code == 0 || strings.Count(out, "\n") != at || !strings.Contains(errs, fmt.Sprintf("behind position %d:", at)) {
+			t.Errorf("%s: events tail shows %d events, exit code %d: %s", what, strings.Count(out, "\n"), code, errs)
+		}
+		if out, errs, code := command("verify", "--data", h.data); code == 0 || !strings.Contains(out+errs, fmt.Sprintf("position %d", at+1)) {
+			t.Errorf("%s: verify: exit code %d: %s%s", what, code, out, errs)
+		}
+		if round%4 == 0 {
+			h.damaged(t, what, position, events[at])
+			kept, err := os.ReadFile(d.projections())
+			if err != nil {
+				t.Fatal(err)
+			}
+			removeAll(t, d.projections())
+			if out, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitDirectory || !strings.Contains(out, position) {
+				t.Errorf("%s: a start that reads it: exit code %d: %s", what, code, out)
+			}
+			if err := os.WriteFile(d.projections(), kept, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(d.ledger(), ledger, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := command("events", "tail", "--data", h.data, "--json"); code != 0 || strings.Count(out, "\n") != len(events) {
+		t.Errorf("the whole file: exit code %d: %s", code, errs)
+	}
+}
+
+// damaged runs a server on a ledger whose damaged event it need not read at
+// the start. It may end, naming the position; it never shows the event.
+func (h *shop) damaged(t *testing.T, what, position, event string) {
+	t.Helper()
+	var e struct{ Kind, Stream string }
+	if err := json.Unmarshal([]byte(event), &e); err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(h.args()...)
+	if err != nil {
+		if !strings.Contains(err.Error(), position) {
+			t.Errorf("%s: %v", what, err)
+		}
+		return
+	}
+	defer s.kill()
+	s.ProjectID, s.APIKey = h.project, h.key
+	if e.Kind != "payment" {
+		return
+	}
+	a, err := s.send("GET", "/v1/payments/"+e.Stream+"/events", "")
+	if err != nil {
+		<-s.exited
+		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exitFailed {
+			t.Errorf("%s: the server ended: %s\n%s", what, s.cmd.ProcessState, s.stderr)
+		}
+		return
+	}
+	if a.Status != 500 || member(a, "code") != "internal_error" {
+		t.Errorf("%s: GET of its payment's events: %d %s", what, a.Status, a.Body)
+	}
+}
+
+// TestUnusableLedgers opens ledgers that were cut off, are empty, of another
+// kind, or in use: the exit code and the message say so, and the file stays as
+// it is.
+func TestUnusableLedgers(t *testing.T) {
+	t.Parallel()
+	h, ledger, _ := ledgerWithEvents(t)
+	d := dataDir(h.data)
+	used := len(bytes.TrimRight(ledger, "\x00"))
+	contents := map[string][]byte{
+		"empty": {}, "a text": []byte("not a ledger"), "zeros": make([]byte, 1<<16), "a key": []byte("1 " + strings.Repeat("ab", 32)),
+	}
+	for _, size := range []int{1, 16, 80, 511, 4095, 4096, 4097, 8191, 8192, 12288, used / 2, used/4096*4096 - 1, used / 4096 * 4096} {
+		contents[fmt.Sprintf("cut off at %d of %d", size, used)] = ledger[:size]
+	}
+	for what, content := range contents {
+		if err := os.WriteFile(d.ledger(), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{h.args("--listen", "127.0.0.1:0"), {"events", "tail", "--data", h.data}, {"project", "list", "--data", h.data}} {
+			out, errs, code := command(args...)
+			if code != exitDirectory || out != "" || !strings.Contains(errs, d.ledger()) {
+				t.Errorf("%s: %s: exit code %d, %q %q", what, args[0], code, out, errs)
+			}
+		}
+		if after, err := os.ReadFile(d.ledger()); err != nil || sha256.Sum256(after) != sha256.Sum256(content) {
+			t.Errorf("%s: the file was changed: %v", what, err)
+		}
+	}
+	if err := os.WriteFile(d.ledger(), ledger, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := bolt.Open(d.ledger(), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := command(h.args("--listen", "127.0.0.1:0")...); code != exitInUse || !strings.Contains(errs, h.data) {
+		t.Errorf("in use: exit code %d, %s", code, errs)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := command("events", "tail", "--data", h.data); code != 0 {
+		t.Errorf("the whole file: exit code %d, %s", code, errs)
+	}
+}
