@@ -90,7 +90,7 @@ func (w *world) misorder() {
 		return
 	}
 	now := w.now
-	w.now = now.Add(-time.Duration(w.intn(120)) * time.Second)
+	w.now = now.Add(-time.Duration(w.intn(120)) * pick(w, time.Second, time.Millisecond))
 	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
 	w.step()
 	w.now = now
