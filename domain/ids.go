@@ -73,7 +73,7 @@ func (s *IDs) issue() ID {
 }
 
 // IDTime is the instant in an id's time part.
-func IDTime(id ID) Instant { return Instant(id.Time()) } //nolint:gosec // 48 bits
+func IDTime(id ID) Instant { return Instant(id.Time()) }
 
 // Instant is a moment in milliseconds since the Unix epoch. It is written in
 // UTC as 2006-01-02T15:04:05.000Z.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,7 +53,8 @@ func TestGoldenEncodings(t *testing.T) {
 			path := golden(e.Name, e.Version)
 			want, err := os.ReadFile(path)
 			if errors.Is(err, fs.ErrNotExist) && *update {
-				want, err = append(got, '\n'), os.WriteFile(path, append(got, '\n'), 0o600)
+				want = slices.Concat(got, []byte("\n"))
+				err = os.WriteFile(path, want, 0o600)
 			}
 			if err != nil {
 				t.Fatalf("%v: a new event or version needs its golden encoding; run go test ./eventstore -update", err)

@@ -38,11 +38,11 @@ func (a *admin) routes() []route {
 		{method: "POST", path: "/admin/verify", operation: "adminVerify", body: true, endless: true, handle: a.verify},
 		{method: "GET", path: "/admin/replay", operation: "adminReplay", endless: true, handle: a.replay},
 	}
-	if a.cfg.Checkpoint != nil {
-		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
-	}
 	if a.cfg.Backup != nil {
 		table = append(table, route{method: "GET", path: "/admin/backup", operation: "adminBackup", endless: true, handle: a.backup})
+	}
+	if a.cfg.Checkpoint != nil {
+		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
 	}
 	if a.cfg.Sandbox != nil {
 		table = append(
@@ -70,10 +70,10 @@ func (a *admin) routes() []route {
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
-//	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
-//	POST   /admin/verify {"verifier_key","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
+//	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
+//	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

@@ -145,7 +145,7 @@ func (a *admin) journal(x *exchange, account domain.Account, row func(projection
 			return err
 		}
 	}
-	return x.replyPage(http.StatusOK, req, rows, placeAfter(found))
+	return x.replyPage(req, rows, placeAfter(found))
 }
 
 // eventAt reads one event of the log.

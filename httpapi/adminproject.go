@@ -82,7 +82,7 @@ func scopesOf(names []string) ([]domain.Scope, bool) {
 func settingsOf(v rawValue, s *domain.Settings) (domain.FieldErrors, bool) {
 	members, err := members(v)
 	if err != nil {
-		return nil, false
+		return nil, false //nolint:nilerr // valid JSON, so the one error there can be is: no object
 	}
 	var fields domain.FieldErrors
 	for _, m := range members {

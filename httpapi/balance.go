@@ -81,7 +81,7 @@ func (a *api) statement(x *exchange) error {
 	for i, l := range found.Lines {
 		rows[i] = statementOf(l)
 	}
-	return x.replyPage(http.StatusOK, req, rows, placeAfter(found))
+	return x.replyPage(req, rows, placeAfter(found))
 }
 
 // booksOf reads as_of and answers the books of that moment.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ type page struct {
 
 // replyPage answers one page. last is the place of its last row, "" when
 // nothing follows.
-func (x *exchange) replyPage(status int, req listRequest, data any, last string) error {
+func (x *exchange) replyPage(req listRequest, data any, last string) error {
 	p := page{Data: data}
 	if last != "" {
 		next := cursor{operation: req.operation, place: last, filters: req.filters}.encode(x.caller.project.ID)
@@ -124,5 +125,5 @@ func (x *exchange) replyPage(status int, req listRequest, data any, last string)
 		}
 		x.Header().Set("Link", "<"+x.r.URL.EscapedPath()+"?"+link.Encode()+`>; rel="next"`)
 	}
-	return x.reply(status, p)
+	return x.reply(http.StatusOK, p)
 }

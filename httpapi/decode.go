@@ -150,8 +150,7 @@ func lenientOffset(body []byte) int64 {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	for {
 		if _, err := dec.ReadToken(); err != nil {
-			var syntax *jsontext.SyntacticError
-			if errors.As(err, &syntax) {
+			if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 				return syntax.ByteOffset
 			}
 			return int64(len(body)) + 1

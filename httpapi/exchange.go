@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -160,9 +161,7 @@ func (x *exchange) fail(err error) bool {
 	p := x.edge.problems.of(err)
 	p.RequestID = x.id
 	x.code = p.Code
-	for name, values := range p.header {
-		x.Header()[name] = values
-	}
+	maps.Copy(x.Header(), p.header)
 	body, err := json.Marshal(p)
 	if err != nil { // a problem holds nothing that cannot be encoded
 		x.err = errors.Join(x.err, err)

@@ -134,10 +134,10 @@ func TestPanicsAreAnswered(t *testing.T) {
 		t.Error("the log does not tell of the panic")
 	}
 	// An answer under way can only be cut short.
-	if _, panicked = serve(func(x *exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != http.ErrAbortHandler {
+	if _, panicked = serve(func(x *exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != any(http.ErrAbortHandler) {
 		t.Errorf("%v", panicked)
 	}
-	if _, panicked = serve(func(*exchange) { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {
+	if _, panicked = serve(func(*exchange) { panic(http.ErrAbortHandler) }); panicked != any(http.ErrAbortHandler) {
 		t.Errorf("%v", panicked)
 	}
 }

@@ -79,15 +79,15 @@ func TestPaymentFilters(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant(`{"currencies":["RUB","USD"]}`)
-	make := func(body string) string {
+	newPayment := func(body string) string {
 		id := m.pay(body).want(201, "").object().ID
 		s.clock.advance(time.Minute)
 		return id
 	}
-	a := make(`{"amount":"10.00","description":"order-1"}`)
-	b := make(`{"amount":"20.00","description":"order-10","currency":"USD"}`)
-	c := make(`{"amount":"20.01","description":""}`)
-	d := make(`{"amount":"999999999.99"}`)
+	a := newPayment(`{"amount":"10.00","description":"order-1"}`)
+	b := newPayment(`{"amount":"20.00","description":"order-10","currency":"USD"}`)
+	c := newPayment(`{"amount":"20.01","description":""}`)
+	d := newPayment(`{"amount":"999999999.99"}`)
 	m.route(c)
 	m.post("/v1/sandbox/payments/"+c, `{"outcome":"failed"}`).want(200, "")
 	const t0 = "2026-11-20T10:15:30.123Z"

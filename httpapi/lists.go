@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"strconv"
 	"unicode/utf8"
 
@@ -38,7 +37,7 @@ func (a *api) listPayments(x *exchange) error {
 	if found.More && len(rows) > 0 {
 		last = rows[len(rows)-1].ID.String()
 	}
-	return x.replyPage(http.StatusOK, req, rows, last)
+	return x.replyPage(req, rows, last)
 }
 
 // listRefunds answers GET /v1/refunds, newest first.
@@ -74,7 +73,7 @@ func (a *api) listRefunds(x *exchange) error {
 			last = rows[len(rows)-1].ID.String()
 		}
 	}
-	return x.replyPage(http.StatusOK, req, rows, last)
+	return x.replyPage(req, rows, last)
 }
 
 // before is the id a page ends before.
@@ -126,7 +125,7 @@ func (a *api) listPaymentEvents(x *exchange) error {
 		}
 		rows = append(rows, eventLine{r.Position, r.Body})
 	}
-	return x.replyPage(http.StatusOK, req, rows, last)
+	return x.replyPage(req, rows, last)
 }
 
 // paymentQuery reads the filters of a list of payments.

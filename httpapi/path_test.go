@@ -92,7 +92,7 @@ func TestMethods(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get", "Post"} {
 			allowed := false
-			for _, a := range strings.Split(c.allow, ", ") {
+			for a := range strings.SplitSeq(c.allow, ", ") {
 				allowed = allowed || a == method
 			}
 			if allowed {

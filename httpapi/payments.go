@@ -155,8 +155,7 @@ func amountOf(m member) (domain.Amount, *domain.FieldError) {
 		return 0, &domain.FieldError{Field: m.name, Code: domain.WrongType}
 	}
 	amount, err := domain.ParseAmount(token)
-	var field *domain.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*domain.FieldError](err); ok {
 		return 0, field.InField(m.name)
 	}
 	return amount, nil

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -73,14 +74,15 @@ func (q query) limit() (int, error) {
 func oneOf[S ~string](q query, name string, allowed []S) (S, error) {
 	s := S(q[name])
 	if q.has(name) && !slices.Contains(allowed, s) {
-		detail := "Send one of:"
+		var detail strings.Builder
+		detail.WriteString("Send one of:")
 		for i, a := range allowed {
 			if i > 0 {
-				detail += ","
+				detail.WriteString(",")
 			}
-			detail += " " + string(a)
+			detail.WriteString(" " + string(a))
 		}
-		return "", badParameter(name, detail+".")
+		return "", badParameter(name, detail.String()+".")
 	}
 	return s, nil
 }

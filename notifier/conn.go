@@ -89,8 +89,7 @@ func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Opt
 
 // redacted keeps a password in a malformed URL out of the message.
 func redacted(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -90,7 +90,7 @@ func BenchmarkRead(b *testing.B) {
 	for id, p := range w.payments {
 		rows[id] = &p
 	}
-	some := func() domain.ID { return w.order[rand.IntN(len(w.order))] } //nolint:gosec // a benchmark's
+	some := func() domain.ID { return w.order[rand.IntN(len(w.order))] }
 	b.Run("map", func(b *testing.B) {
 		for range b.N {
 			mu.RLock()

@@ -43,7 +43,7 @@ func dueKey(row *paymentRow) (string, bool) {
 }
 
 func dueStart(at domain.Instant) string {
-	return uint64Key(uint64(max(at, 0))) //nolint:gosec // not negative
+	return uint64Key(uint64(max(at, 0)))
 }
 
 // EachDue calls fn for up to limit payments whose expiry is due at the instant
@@ -82,7 +82,7 @@ func (e *Engine) NextDue(ctx context.Context) (domain.Instant, bool, error) {
 	if err != nil || !ok {
 		return 0, false, err
 	}
-	return domain.Instant(binary.BigEndian.Uint64([]byte(first.key[:8]))), true, nil //nolint:gosec // as written
+	return domain.Instant(binary.BigEndian.Uint64([]byte(first.key[:8]))), true, nil
 }
 
 // firstOf is the entry with a table's lowest key.

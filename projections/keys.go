@@ -104,7 +104,7 @@ type facts struct {
 func factsOf(p domain.Payment) facts { return facts{p.Amount, p.Currency} }
 
 func appendFacts(b []byte, f facts) ([]byte, error) {
-	b = binary.BigEndian.AppendUint64(b, uint64(f.amount)) //nolint:gosec // never negative
+	b = binary.BigEndian.AppendUint64(b, uint64(f.amount))
 	return append(b, f.currency...), nil
 }
 
@@ -113,7 +113,7 @@ func parseFacts(b []byte) (facts, error) {
 		return facts{}, errLength
 	}
 	n := binary.BigEndian.Uint64(b)
-	return facts{domain.Amount(n), currencyOf(b[8:])}, nil //nolint:gosec // as written
+	return facts{domain.Amount(n), currencyOf(b[8:])}, nil
 }
 
 func currencyOf(b []byte) domain.Currency {

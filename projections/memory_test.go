@@ -94,7 +94,9 @@ func TestNoWaiterIsForgotten(t *testing.T) {
 		}
 	}
 	close(wanted)
-	<-gone
+	if err := <-gone; err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestForeignDescriptions finds descriptions that no command would take but an

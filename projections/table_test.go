@@ -19,7 +19,7 @@ func TestTableAgainstAMap(t *testing.T) {
 	w := seeded(t, 1)
 	rapid.Check(t, func(rt *rapid.T) {
 		e := open(t, w.config(t.TempDir()))
-		defer e.Close() //nolint:errcheck // a test's
+		defer e.Close()
 		tab := &e.due.table
 		tab.lately = newClean[string](4)
 		model := make(map[string]string)

@@ -57,7 +57,7 @@ type treeNode struct {
 
 func nodeAt(index int64) treeNode {
 	level, n := tlog.SplitStoredHashIndex(index)
-	return treeNode{uint64(n+1) << level, level} //nolint:gosec // positions fit
+	return treeNode{uint64(n+1) << level, level}
 }
 
 // from picks the node's hash out of the view's value at its position.
@@ -155,7 +155,7 @@ func (e *Engine) RootAt(ctx context.Context, size eventstore.Position) (tlog.Has
 	if err := e.within(ctx, size); err != nil {
 		return tlog.Hash{}, err
 	}
-	return tlog.TreeHash(int64(size), e.treeHashes()) //nolint:gosec // positions fit
+	return tlog.TreeHash(int64(size), e.treeHashes())
 }
 
 // Inclusion proves that the tree of this size holds the event at the position,

@@ -53,7 +53,7 @@ func newWorld(tb testing.TB, intn func(n int) int) *world {
 
 // seeded is a world whose choices depend on the seed alone.
 func seeded(tb testing.TB, seed uint64) *world {
-	return newWorld(tb, rand.New(rand.NewPCG(seed, seed)).IntN) //nolint:gosec // a test's
+	return newWorld(tb, rand.New(rand.NewPCG(seed, seed)).IntN)
 }
 
 func (w *world) ledger() eventstore.Ledger { return eventstore.Ledger{Store: w.store, Codec: w.codec} }
@@ -264,7 +264,7 @@ func dump(tb testing.TB, e *Engine) string {
 func (w *world) rebuilt() string {
 	w.tb.Helper()
 	e := open(w.tb, w.config(w.tb.TempDir()))
-	defer e.Close() //nolint:errcheck // read only
+	defer e.Close()
 	return dump(w.tb, e)
 }
 

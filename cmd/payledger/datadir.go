@@ -135,7 +135,7 @@ func writeFileSynced(name string, content []byte) error {
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
@@ -161,7 +161,7 @@ func makeDirSynced(name string) error {
 	}
 	// One that is there may have been made by an attempt that was cut short;
 	// or its parent is not ours to read.
-	if err := syncDir(parent); err != nil && !(existed && errors.Is(err, fs.ErrPermission)) {
+	if err := syncDir(parent); err != nil && (!existed || !errors.Is(err, fs.ErrPermission)) {
 		return err
 	}
 	return nil

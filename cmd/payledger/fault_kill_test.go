@@ -45,7 +45,7 @@ func TestKillLoop(t *testing.T) {
 				removeAll(t, d.projections())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), after)
-			_ = exec.CommandContext(ctx, "payledger", append(h.args(), "--listen", "127.0.0.1:0")...).Run() //nolint:errcheck // killed
+			_ = exec.CommandContext(ctx, "payledger", append(h.args(), "--listen", "127.0.0.1:0")...).Run()
 			cancel()
 		}
 		s = h.serve(t)

@@ -61,8 +61,7 @@ func (s *httpServer) shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("%s: requests were cut off: %w", s.name, err), s.server.Close())
 	}
-	<-s.done
-	return err
+	return errors.Join(err, ignoreClosed(<-s.done))
 }
 
 // operatorHandler serves metrics and profiles.

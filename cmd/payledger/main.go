@@ -33,12 +33,12 @@ type cli struct {
 	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
 	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
+	Balance balanceCmd `cmd:"" help:"Print the books: balances, statements, late funds."`
+	Export  exportCmd  `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of a directory's event log."`
-	Balance balanceCmd `cmd:"" help:"Print the books: balances, statements, late funds."`
-	Export  exportCmd  `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -134,8 +134,7 @@ func report(stderr io.Writer, err error) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "payledger: %v\n", err)
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
 	return exitFailed

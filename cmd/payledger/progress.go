@@ -31,12 +31,12 @@ func newProgress(w io.Writer, what string) func(done, total eventstore.Position)
 			return
 		}
 		if bar == nil {
-			bar = progressbar.NewOptions64(int64(total), //nolint:gosec // positions fit
+			bar = progressbar.NewOptions64(int64(total),
 				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
-		bar.Set64(int64(done)) //nolint:errcheck,gosec // a bar that cannot be drawn harms nobody
+		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn harms nobody
 	}
 }
 

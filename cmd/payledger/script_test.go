@@ -53,8 +53,8 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("to see a server fail, use status")
 	}
 	for i, a := range args {
-		if strings.HasPrefix(a, "--data=") {
-			args[i] = "--data=" + ts.MkAbs(strings.TrimPrefix(a, "--data="))
+		if after, ok := strings.CutPrefix(a, "--data="); ok {
+			args[i] = "--data=" + ts.MkAbs(after)
 		}
 	}
 	s, err := startServer(args...)

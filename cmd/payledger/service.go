@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,8 +48,8 @@ type serviceAddrs struct {
 func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
 	var stops []func() error
 	defer func() {
-		for i := len(stops) - 1; i >= 0; i-- {
-			err = errors.Join(err, stops[i]())
+		for _, stop := range slices.Backward(stops) {
+			err = errors.Join(err, stop())
 		}
 	}()
 	started := func(stop func() error) { stops = append(stops, stop) }
@@ -129,8 +130,8 @@ func shutdownAll(timeout time.Duration, servers []*httpServer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var err error
-	for i := len(servers) - 1; i >= 0; i-- {
-		err = errors.Join(err, servers[i].shutdown(ctx))
+	for _, server := range slices.Backward(servers) {
+		err = errors.Join(err, server.shutdown(ctx))
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func shortPath(path string) (short string, done func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	done = func() { os.RemoveAll(tmp) }
+	done = func() { _ = os.RemoveAll(tmp) } // what stays is an empty folder
 	link := filepath.Join(tmp, "d")
 	if err := os.Symlink(dir, link); err != nil {
 		done()

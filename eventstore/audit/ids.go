@@ -91,7 +91,7 @@ func (s *claims) add(r eventstore.Stored, key domain.Digest) eventstore.Position
 	s.period = period
 	number, ok := s.projects[r.Stream.Project]
 	if !ok {
-		number = uint32(len(s.projects)) //nolint:gosec // projects are few
+		number = uint32(len(s.projects))
 		s.projects[r.Stream.Project] = number
 	}
 	k := claimKey{number, key}

@@ -31,22 +31,22 @@ func (k *packer) pack(h head, p domain.Payment) string {
 	k.text(string(p.Status))
 	k.text(string(p.Currency))
 	k.text(p.Route)
-	k.number(uint64(p.Amount))                  //nolint:gosec // never negative
-	k.number(uint64(p.ExpiresAt - p.CreatedAt)) //nolint:gosec // wraps back
-	k.number(uint64(p.CreatedAt))               //nolint:gosec // wraps back
+	k.number(uint64(p.Amount))
+	k.number(uint64(p.ExpiresAt - p.CreatedAt))
+	k.number(uint64(p.CreatedAt))
 	k.number(uint64(len(p.Refunds)))
 	for _, r := range p.Refunds {
 		k.buf = append(k.buf, r.ID[:]...)
 		k.text(string(r.Status))
 		k.text(string(r.Currency))
-		k.number(uint64(r.Amount)) //nolint:gosec // never negative
+		k.number(uint64(r.Amount))
 	}
 	k.number(uint64(len(p.Signals)))
 	for _, s := range p.Signals {
 		k.text(s.Route)
 		k.text(string(s.Outcome))
 		k.text(string(s.Currency))
-		k.number(uint64(s.Amount)) //nolint:gosec // never negative
+		k.number(uint64(s.Amount))
 		k.number(uint64(len(s.Reference)))
 		k.buf = append(k.buf, s.Reference...)
 		if s.RefundID == nil {
@@ -76,19 +76,19 @@ func (k *packer) unpack(id domain.ID, s string) (h head, p domain.Payment) {
 	h = head{position: eventstore.Position(u.number()), sequence: u.number(), blind: u.number() == 1}
 	p = domain.Payment{
 		ID: id, Project: u.text(), Status: domain.PaymentStatus(u.text()), Currency: domain.Currency(u.text()), Route: u.text(),
-		Amount: domain.Amount(u.number()), //nolint:gosec // as written
+		Amount: domain.Amount(u.number()),
 	}
 	lifetime := u.number()
-	p.CreatedAt = domain.Instant(u.number())             //nolint:gosec // wraps back
-	p.ExpiresAt = p.CreatedAt + domain.Instant(lifetime) //nolint:gosec // wraps back
+	p.CreatedAt = domain.Instant(u.number())
+	p.ExpiresAt = p.CreatedAt + domain.Instant(lifetime)
 	for range u.number() {
 		r := domain.Refund{ID: u.id(), Status: domain.RefundStatus(u.text()), Currency: domain.Currency(u.text())}
-		r.Amount = domain.Amount(u.number()) //nolint:gosec // as written
+		r.Amount = domain.Amount(u.number())
 		p.Refunds = append(p.Refunds, r)
 	}
 	for range u.number() {
 		sig := domain.Signal{Route: u.text(), Outcome: domain.Outcome(u.text()), Currency: domain.Currency(u.text())}
-		sig.Amount = domain.Amount(u.number()) //nolint:gosec // as written
+		sig.Amount = domain.Amount(u.number())
 		sig.Reference = string(u.bytes(u.number()))
 		if u.number() == 1 {
 			refund := u.id()

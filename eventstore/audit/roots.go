@@ -71,7 +71,7 @@ func newRoots(o Options, r *Report) roots {
 		r.Checkpoints[row].Size, r.Checkpoints[row].Outcome = uint64(opened.Size), NotChecked
 		all.pins = append(all.pins, pin{opened, c.Name, c.Beside, row})
 	}
-	slices.SortStableFunc(all.pins, func(a, b pin) int { return int(a.Size) - int(b.Size) }) //nolint:gosec // positions fit
+	slices.SortStableFunc(all.pins, func(a, b pin) int { return int(a.Size) - int(b.Size) })
 	return all
 }
 

@@ -108,9 +108,8 @@ func stage(tx *bbolt.Tx, durable eventstore.Position) *staging {
 
 // add sets the commit's result. An error is fatal for the whole group.
 func (g *staging) add(p *pending) error {
-	if err := p.ctx.Err(); err != nil {
-		p.err = err
-		return nil
+	if p.err = p.ctx.Err(); p.err != nil {
+		return nil //nolint:nilerr // it fails this commit alone
 	}
 	c := p.commit
 	if c.Claim != nil {
@@ -132,7 +131,7 @@ func (g *staging) add(p *pending) error {
 	switch {
 	case err != nil:
 		p.err = err
-		return nil
+		return nil //nolint:nilerr // it fails this commit alone
 	case head.position != 0 && head.commit == c.ID:
 		p.stored, p.err = g.read(head.position)
 		return nil

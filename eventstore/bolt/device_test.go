@@ -86,7 +86,7 @@ func field[T any](t testing.TB, f reflect.Value) *T {
 	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() {
 		t.Fatal("bbolt has no db.metalock or db.ops.writeAt any more: find another place for these faults")
 	}
-	return (*T)(unsafe.Pointer(f.UnsafeAddr())) //nolint:gosec // see device
+	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
 func (d *device) close() { _ = d.keep.Close() }

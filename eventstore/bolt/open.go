@@ -152,8 +152,7 @@ func open(path string, readOnly bool) (_ *Store, err error) {
 		},
 	})
 	if err != nil {
-		var known *OpenError
-		if !errors.As(err, &known) {
+		if _, ok := errors.AsType[*OpenError](err); !ok {
 			err = damaged(path, err.Error())
 		}
 		return nil, err

@@ -38,5 +38,5 @@ func freeSpace(path string) (uint64, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, err
 	}
-	return uint64(st.Bavail) * uint64(st.Bsize), nil //nolint:gosec,unconvert // types differ by system
+	return uint64(st.Bavail) * uint64(st.Bsize), nil //nolint:unconvert // types differ by system
 }

@@ -143,7 +143,7 @@ type treePage struct {
 
 func (w *treeWalk) read(number uint64) (treePage, error) {
 	body := make([]byte, w.pageSize)
-	at := int64(number) * w.pageSize //nolint:gosec // below w.pages, which is in the file
+	at := int64(number) * w.pageSize
 	if _, err := w.file.ReadAt(body, at); err != nil {
 		return treePage{}, fmt.Errorf("reading page %d: %w", number, err)
 	}
@@ -154,7 +154,7 @@ func (w *treeWalk) read(number uint64) (treePage, error) {
 		return p, fmt.Errorf("page %d is not what was written there", number)
 	}
 	if more > 0 && p.flags != flagLeaf {
-		body = make([]byte, int64(more+1)*w.pageSize) //nolint:gosec // likewise
+		body = make([]byte, int64(more+1)*w.pageSize)
 		if _, err := w.file.ReadAt(body, at); err != nil {
 			return p, fmt.Errorf("reading page %d: %w", number, err)
 		}
@@ -190,7 +190,7 @@ func (p treePage) buckets(roots []uint64) ([]uint64, error) {
 		if order.Uint32(e)&flagBucket == 0 {
 			continue
 		}
-		value := uint64(at) + uint64(order.Uint32(e[4:])) + uint64(order.Uint32(e[8:])) //nolint:gosec // within a page
+		value := uint64(at) + uint64(order.Uint32(e[4:])) + uint64(order.Uint32(e[8:]))
 		if value+8 > uint64(len(p.body)) {
 			return nil, fmt.Errorf("page %d: a bucket is outside of it", p.number)
 		}

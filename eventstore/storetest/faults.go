@@ -76,8 +76,7 @@ func (s *subject) meet(fault Fault) {
 
 func (s *subject) isFatal(what string, err error) {
 	s.Helper()
-	var fatal *eventstore.FatalError
-	if !errors.As(err, &fatal) {
+	if _, ok := errors.AsType[*eventstore.FatalError](err); !ok {
 		s.Errorf("%s: the answer is %v, want a fatal error", what, err)
 	}
 }

@@ -209,8 +209,8 @@ func checkClose(s *subject) {
 		s.Errorf("Follow answered %v at Close", err)
 	}
 	select {
-	case <-closed:
-		s.Error("Close did not wait for the commit under way")
+	case err := <-closed:
+		s.Errorf("Close did not wait for the commit under way, it answered %v", err)
 	default:
 	}
 	release()

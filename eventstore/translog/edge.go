@@ -24,7 +24,7 @@ type Edge struct {
 
 // OpenEdge reads the edge of a tree of this size from its stored hashes.
 func OpenEdge(size eventstore.Position, r tlog.HashReader) (Edge, error) {
-	e := Edge{size: int64(size)} //nolint:gosec // positions fit
+	e := Edge{size: int64(size)}
 	var indexes []int64
 	var levels []int
 	for level := range e.nodes {
@@ -64,14 +64,14 @@ func (e *Edge) Append(dst []tlog.Hash, leaf tlog.Hash) []tlog.Hash {
 }
 
 // Size is how many leaves there are.
-func (e *Edge) Size() eventstore.Position { return eventstore.Position(e.size) } //nolint:gosec // positions fit
+func (e *Edge) Size() eventstore.Position { return eventstore.Position(e.size) }
 
 // Root is the tree's root hash.
 func (e *Edge) Root() tlog.Hash {
 	if e.size == 0 {
 		return sha256.Sum256(nil)
 	}
-	level := bits.TrailingZeros64(uint64(e.size)) //nolint:gosec // positions fit
+	level := bits.TrailingZeros64(uint64(e.size))
 	h := e.nodes[level]
 	for level++; e.size>>level != 0; level++ {
 		if e.size>>level&1 != 0 {

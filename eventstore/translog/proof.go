@@ -29,7 +29,7 @@ func ProveInclusion(position, size eventstore.Position, r tlog.HashReader) (Incl
 	if position < 1 || position > size {
 		return InclusionProof{}, fmt.Errorf("a tree of %d events holds no position %d", size, position)
 	}
-	hashes, err := tlog.ProveRecord(int64(size), int64(position)-1, r) //nolint:gosec // positions fit
+	hashes, err := tlog.ProveRecord(int64(size), int64(position)-1, r)
 	if err != nil {
 		return InclusionProof{}, err
 	}
@@ -42,7 +42,7 @@ func (p InclusionProof) Check(c Checkpoint, body []byte) error {
 	if p.Size != c.Size {
 		return fmt.Errorf("the proof is for a tree of %d events, the checkpoint covers %d", p.Size, c.Size)
 	}
-	err := tlog.CheckRecord(p.Hashes, int64(p.Size), c.Root, int64(p.Position)-1, Leaf(body)) //nolint:gosec // positions fit
+	err := tlog.CheckRecord(p.Hashes, int64(p.Size), c.Root, int64(p.Position)-1, Leaf(body))
 	if err != nil {
 		return fmt.Errorf("the log does not hold this event at position %d: %w", p.Position, err)
 	}
@@ -55,7 +55,7 @@ func ProveConsistency(from, to eventstore.Position, r tlog.HashReader) (Consiste
 	if from < 1 || from > to {
 		return ConsistencyProof{}, fmt.Errorf("no tree of %d events begins with one of %d", to, from)
 	}
-	hashes, err := tlog.ProveTree(int64(to), int64(from), r) //nolint:gosec // positions fit
+	hashes, err := tlog.ProveTree(int64(to), int64(from), r)
 	if err != nil {
 		return ConsistencyProof{}, err
 	}
@@ -72,7 +72,7 @@ func (p ConsistencyProof) Check(older, newer Checkpoint) error {
 		return fmt.Errorf("the proof is for trees of %d and %d events, the checkpoints cover %d and %d",
 			p.From, p.To, older.Size, newer.Size)
 	}
-	if err := tlog.CheckTree(p.Hashes, int64(p.To), newer.Root, int64(p.From), older.Root); err != nil { //nolint:gosec // positions fit
+	if err := tlog.CheckTree(p.Hashes, int64(p.To), newer.Root, int64(p.From), older.Root); err != nil {
 		return fmt.Errorf("the log of %d events does not begin with that of %d: %w", p.To, p.From, err)
 	}
 	return nil

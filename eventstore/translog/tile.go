@@ -45,7 +45,7 @@ func ReadTile(t tlog.Tile, size eventstore.Position, r tlog.HashReader) ([]byte,
 	if t.H != TileHeight || t.L < 0 || t.L > maxTileLevel || t.W < 1 || t.W > 1<<TileHeight || t.N < 0 {
 		return nil, ErrNoTile
 	}
-	there := int64(size>>(TileHeight*t.L)) - int64(t.W) //nolint:gosec // positions fit
+	there := int64(size>>(TileHeight*t.L)) - int64(t.W)
 	if there < 0 || t.N > there>>TileHeight {
 		return nil, ErrNoTile
 	}
