@@ -196,8 +196,8 @@ func (r *restoring) mayLose(losses []string) error {
 
 // copy brings the backup into the directory under another name and proves it
 // there, so that what is proved is what will be used.
-func (r *restoring) copy() (tmp string, err error) {
-	tmp, err = copyFile(r.file, string(r.dir), "ledger.db.restore-*.tmp", func(w io.Writer, size int64) io.Writer {
+func (r *restoring) copy() (_ string, err error) {
+	tmp, err := copyFile(r.file, string(r.dir), "ledger.db.restore-*.tmp", func(w io.Writer, size int64) io.Writer {
 		return copying(w, r.stderr, r.last, size)
 	})
 	if err != nil {
