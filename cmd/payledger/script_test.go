@@ -2,6 +2,8 @@ package main
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +16,7 @@ import (
 //
 //	server ARGS…                  start "payledger ARGS" and wait until it is ready;
 //	                              sets $BASE, $PROJECT and $KEY
-//	stop                          ask it to shut down; fails unless it exits with 0
+//	shutdown                      ask it to end; fails unless it exits with 0
 //	crash                         kill it
 //	http STATUS METHOD PATH BODY  make a request with $PROJECT:$KEY; the body is stdout
 //	member NAME VAR               put a member of the JSON object on stdout into $VAR
@@ -22,17 +24,18 @@ import (
 //	hold VAR                      occupy a TCP address for the rest of the script
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	refuseStop(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": scriptServer,
-			"stop":   scriptStop,
-			"crash":  func(ts *testscript.TestScript, _ bool, _ []string) { running(ts).kill() },
-			"http":   scriptHTTP,
-			"member": scriptMember,
-			"status": scriptStatus,
-			"hold":   scriptHold,
+			"server":   scriptServer,
+			"shutdown": scriptShutdown,
+			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { running(ts).kill() },
+			"http":     scriptHTTP,
+			"member":   scriptMember,
+			"status":   scriptStatus,
+			"hold":     scriptHold,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = &server{}
@@ -40,6 +43,25 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// refuseStop keeps the standard command "stop" out of the scripts: it ends a
+// script there and lets it pass, so that nothing after it is ever run.
+func refuseStop(t *testing.T) {
+	t.Helper()
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	for _, name := range scripts {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains("\n"+string(content), "\nstop") {
+			t.Errorf("%s: \"stop\" ends the script there; to end the server, use shutdown", name)
+		}
+	}
 }
 
 type serverKey struct{}
@@ -69,7 +91,7 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	if s := running(ts); s.stop() != 0 {
 		ts.Fatalf("exit code %d\n%s", s.cmd.ProcessState.ExitCode(), s.stderr)
 	}
