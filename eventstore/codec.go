@@ -23,9 +23,10 @@ type Codec struct {
 	upcast map[version]Upcaster
 }
 
-// envelope is the stored line. Members are in the order in which they are
-// written; unknown ones are an error, so that nothing in a record is ignored.
-type envelope struct {
+// envelope is the stored line, with its data still to be encoded or as it was
+// found. Members are in the order in which they are written; unknown ones are
+// an error, so that nothing in a record is ignored.
+type envelope[D any] struct {
 	ID       domain.ID      `json:"id"`
 	Type     string         `json:"type"`
 	Version  int            `json:"version"`
@@ -34,21 +35,7 @@ type envelope struct {
 	Stream   string         `json:"stream"`
 	Sequence uint64         `json:"sequence"`
 	At       domain.Instant `json:"at"`
-	Data     jsontext.Value `json:"data"`
-}
-
-// outgoing is envelope with the event still to be encoded, so that a record
-// takes one pass.
-type outgoing struct {
-	ID       domain.ID      `json:"id"`
-	Type     string         `json:"type"`
-	Version  int            `json:"version"`
-	Project  string         `json:"project"`
-	Kind     string         `json:"kind"`
-	Stream   string         `json:"stream"`
-	Sequence uint64         `json:"sequence"`
-	At       domain.Instant `json:"at"`
-	Data     domain.Event   `json:"data"`
+	Data     D              `json:"data"`
 }
 
 // NewCodec returns the codec of every event in domain.Events.
@@ -71,7 +58,7 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
 	// PreserveRawStrings keeps a merchant's payload byte for byte.
-	b, err := json.Marshal(outgoing{
+	b, err := json.Marshal(envelope[domain.Event]{
 		ID: id, Type: t.Name, Version: t.Version, Project: s.Project, Kind: s.Kind, Stream: s.ID,
 		Sequence: sequence, At: domain.IDTime(id), Data: e,
 	}, jsontext.PreserveRawStrings(true))
@@ -92,7 +79,7 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 }
 
 func (c *Codec) decode(r Stored) (domain.Event, error) {
-	var env envelope
+	var env envelope[jsontext.Value]
 	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
 		return nil, err
 	}
