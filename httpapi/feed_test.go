@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -269,7 +270,7 @@ func TestFeedsOfAProjectAreBounded(t *testing.T) {
 // eventuallyOpen waits until the server has noticed that a reader left.
 func eventuallyOpen(t *testing.T, m merchant) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); m.get("/v1/events").Code != 200; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); m.get("/v1/events?limit=1").Code != 200; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a place is not given back")
 		}
@@ -298,8 +299,18 @@ func TestFeedEndsWhenTheServerStops(t *testing.T) {
 func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *Config) { c.streams.patience = 300 * time.Millisecond })
+	// Small buffers on the way, so that a few events fill them.
+	listener := httptest.NewUnstartedServer(s.public)
+	listener.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			_ = c.(*net.TCPConn).SetWriteBuffer(8 << 10)
+		}
+	}
+	listener.Start()
+	t.Cleanup(listener.Close)
+	s.url = listener.URL
 	m := s.merchant("")
-	s.fill(m, 120)
+	s.fill(m, 20)
 	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
 		var stuck []net.Conn
 		for range maxFeeds {
