@@ -117,6 +117,8 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		o.Log.Info().Msg("shutting down")
 		return nil
 	case <-core.store.Fatal():
+		// Nothing can be answered any more that waits for the log.
+		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
 		return fmt.Errorf("stopping, start again to go on from what is on disk: %w", core.store.Err())
 	case err := <-core.viewsDone:
 		core.viewsDone <- err
