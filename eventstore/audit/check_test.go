@@ -54,6 +54,10 @@ func TestCheckpoints(t *testing.T) {
 			!slices.Equal(kinds(r), []Kind{Truncated}) {
 			t.Errorf("%+v", r)
 		}
+		r = w.check(records[:n-2], kept)
+		if r.Integrity.Outcome != OK || !strings.Contains(r.Integrity.Reason, "no checkpoint could be compared") {
+			t.Errorf("%+v", r.Integrity)
+		}
 	})
 	t.Run("truncated without checkpoint", func(t *testing.T) {
 		t.Parallel()

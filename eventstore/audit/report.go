@@ -26,6 +26,7 @@ const (
 	BadCheckpoint   Kind = "bad_checkpoint"   // not signed by the key, or not of this log
 	DamagedIndex    Kind = "damaged_index"    // what the store derives from the records does not match them
 	BadManifest     Kind = "bad_manifest"     // a bundle's file is not the one its manifest names
+	BadJournal      Kind = "bad_journal"      // a bundle's journal is not that of its events
 )
 
 // The kinds of findings about completeness: something that was written is not

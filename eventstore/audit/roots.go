@@ -146,11 +146,12 @@ func (c *roots) finish(last eventstore.Position, r *Report) cover {
 
 func (c cover) integrity() string {
 	switch size := max(c.beside.Size, c.apart.Size); {
-	case c.beside.name == "" && c.apart.name == "":
-		return "; no checkpoint was given, so events that were altered together with their checksums would not show"
-	default:
+	case c.beside.name != "" || c.apart.name != "":
 		return fmt.Sprintf("; the signed tree covers positions up to %d", size)
+	case c.given:
+		return "; no checkpoint could be compared, so events that were altered together with their checksums would not show"
 	}
+	return "; no checkpoint was given, so events that were altered together with their checksums would not show"
 }
 
 func (c cover) completeness(last eventstore.Position) Verdict {
