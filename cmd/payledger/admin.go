@@ -22,6 +22,15 @@ type inDirectory struct {
 	Data string `help:"Data directory." required:"" placeholder:"DIR"`
 }
 
+// Validate refuses the name that an unset variable of a shell leaves, which
+// would otherwise be the working directory.
+func (c inDirectory) Validate() error {
+	if c.Data == "" {
+		return errors.New("missing flags: --data=DIR, which may not be empty")
+	}
+	return nil
+}
+
 // admin talks to the admin interface of a data directory: over the socket of
 // the server that runs on it, or else over one that this process serves while
 // it holds the directory itself.

@@ -7,6 +7,9 @@ type initCmd struct {
 	Data string `help:"Directory to make." required:"" placeholder:"DIR"`
 }
 
+// Validate is that of the commands that use the directory.
+func (c initCmd) Validate() error { return inDirectory(c).Validate() }
+
 // Help is shown by --help.
 func (initCmd) Help() string {
 	return `The directory gets an empty event log, the master key and the log's key. Everything

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +36,15 @@ func onLoopback(addr string) string {
 	return addr
 }
 
+// reachable is the address of a listener as a client on this machine writes
+// it: one that listens on all interfaces has no address of its own.
+func reachable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return addr.String()
+}
+
 // httpServer is an http.Server with limits on everything a client can make
 // it wait for, and with an owner that waits for it.
 type httpServer struct {
@@ -50,6 +60,8 @@ func serveHTTP(name string, l net.Listener, h http.Handler) *httpServer {
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
+		// "OPTIONS *" gets an answer like any other.
+		DisableGeneralOptionsHandler: true,
 	}}
 	go func() { s.done <- s.server.Serve(l) }()
 	return s

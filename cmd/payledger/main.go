@@ -52,7 +52,11 @@ type app struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		stops = append(stops, syscall.SIGHUP) // the terminal was closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), stops...)
 	// After the first signal the default action is back: a second one ends a
 	// shutdown that takes too long.
 	context.AfterFunc(ctx, stop)

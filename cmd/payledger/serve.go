@@ -16,7 +16,7 @@ import (
 // serveFlags are the flags serve and demo share.
 type serveFlags struct {
 	Listen      string `help:"Address of the merchants' API and the payment page; port 0 picks a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address." placeholder:"URL" name:"public-url"`
+	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
 	NATSURL    string `help:"Use this NATS server with JetStream instead of the embedded one." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
@@ -55,10 +55,10 @@ func (c serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if len(o.Routes) == 0 {
-		o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
-	}
 	return runService(a.ctx, dataDir(c.Data), o, func(at serviceAddrs) error {
+		if len(o.Routes) == 0 {
+			o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
+		}
 		if a.json {
 			return a.printJSON(at)
 		}

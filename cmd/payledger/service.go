@@ -69,7 +69,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	started(func() error { return ignoreNetClosed(listener.Close()) })
 	at := serviceAddrs{BaseURL: o.PublicURL, Data: string(d), VerifierKey: core.signed.signer.VerifierKey()}
 	if at.BaseURL == "" {
-		at.BaseURL = "http://" + listener.Addr().String()
+		at.BaseURL = "http://" + reachable(listener.Addr())
 	}
 
 	metrics := prometheus.NewRegistry()
@@ -108,7 +108,14 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started(func() error { core.stop(); return nil })
 
-	o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).Msg("ready")
+	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d))
+	if at.AdminAddress != "" {
+		up.Str("admin_listen", at.AdminAddress)
+	}
+	if at.NATSAddress != "" {
+		up.Str("nats_listen", at.NATSAddress)
+	}
+	up.Msg("ready")
 	if err := ready(at); err != nil {
 		return err
 	}
