@@ -32,6 +32,8 @@ const (
 	publishedUnanswered = 1024             // bounds what awaits JetStream's answer, all publishers together
 )
 
+const away = "NATS is away; payments go on, what follows from them waits"
+
 // Connect connects the ledger to the embedded server.
 func (s *Server) Connect() (*Conn, error) {
 	return connect(nats.DefaultURL, s, s.config.Log,
@@ -61,7 +63,7 @@ func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Opt
 		nats.PingInterval(pingInterval),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				log.Warn().Err(err).Msg("NATS is away; payments go on, what follows from them waits")
+				log.Warn().Err(err).Msg(away)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
@@ -76,6 +78,9 @@ func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Opt
 	var err error
 	if c.nc, err = nats.Connect(rawURL, options...); err != nil {
 		return nil, fmt.Errorf("connecting to NATS: %w", redacted(err))
+	}
+	if !c.nc.IsConnected() {
+		log.Warn().Msg(away)
 	}
 	if c.js, err = jetstream.New(c.nc,
 		jetstream.WithDefaultTimeout(requestTimeout),

@@ -297,6 +297,19 @@ func TestConnectRefusesMalformedURLsWithoutTellingPasswords(t *testing.T) {
 	}
 }
 
+func TestAwayFromTheStartIsSaid(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	c, err := Connect("nats://user:secret@127.0.0.1:1", zerolog.New(&said).Level(zerolog.WarnLevel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !strings.Contains(said.String(), "NATS is away") || strings.Contains(said.String(), "secret") {
+		t.Errorf("log: %s", said.String())
+	}
+}
+
 func TestClosingWhileAway(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t)
