@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/eventstore"
 )
 
 // edge is what every request meets first, whichever handler it is for.
@@ -73,7 +74,8 @@ func (e *edge) wrap(serve func(*exchange)) http.Handler {
 
 func (x *exchange) record(took time.Duration) {
 	level := zerolog.InfoLevel
-	if x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled) {
+	_, corrupt := errors.AsType[*eventstore.CorruptError](x.err) // found when the answer was under way already
+	if corrupt || (x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled)) {
 		level = zerolog.ErrorLevel
 	}
 	rec := x.edge.log.WithLevel(level)

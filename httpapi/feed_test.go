@@ -155,6 +155,41 @@ func TestFeedAsLines(t *testing.T) {
 	}
 }
 
+// A list of events that breaks off is not taken for a complete one, and the
+// operator hears of the damage, although the answer began with 200.
+func TestFeedCutShort(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	m.pay(`{"amount":1}`).want(201, "")
+	m.pay(`{"amount":2}`).want(201, "")
+	last, err := s.store.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.Damage(last)
+	listener := httptest.NewServer(s.public)
+	t.Cleanup(listener.Close)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, listener.URL+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", m.authorization())
+	if res, err := listener.Client().Do(req); err == nil { // else it broke off before its first byte was sent
+		defer res.Body.Close()
+		if body, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("%d, ended in order after %s", res.StatusCode, body)
+		}
+	}
+	listener.Close() // the record is written when the answer is over
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Contains(line, "damaged") && strings.Contains(line, `"level":"error"`) {
+			return
+		}
+	}
+	t.Errorf("the log does not tell why: %s", s.log.String())
+}
+
 func TestFeedRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t)
