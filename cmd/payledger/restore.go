@@ -6,12 +6,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
 )
 
 // restoreCmd puts a backup in the place of a directory's event log.
@@ -82,6 +84,9 @@ func (c restoreCmd) Run(a *app) (err error) {
 			return err
 		}
 	}
+	if err := r.mayServe(keys); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return exitWith(exitDirectory, "making %s: %w", c.Data, err)
 	}
@@ -112,6 +117,27 @@ func (c restoreCmd) planKeys(r *restoring) (keyPlan, error) {
 		}
 	}
 	return r.dir.planKeys(pack)
+}
+
+// mayServe refuses a log.key of another log: no server would start with it.
+func (r *restoring) mayServe(keys keyPlan) error {
+	text, ok := keys.put[filepath.Base(r.dir.logKey())]
+	if !ok {
+		b, err := os.ReadFile(r.dir.logKey())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the next start says how to make one
+		}
+		if err != nil {
+			return exitWith(exitDirectory, "%w", err)
+		}
+		text = string(b)
+	}
+	s, err := translog.ParseSigner(text)
+	if err == nil && s.Origin() != translog.Origin(r.backup.LogID()) {
+		return exitWith(exitDirectory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
+			"or name a file of keys with --keys, then restore again", r.dir, s.Origin())
+	}
+	return nil
 }
 
 // hold keeps everybody else out of the directory, and opens its log if that
