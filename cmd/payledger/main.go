@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"payledger/eventstore"
 )
 
 // cli is the command tree. Every flag can also be set by an environment
@@ -140,6 +142,9 @@ func report(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "payledger: %v\n", err)
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
+	}
+	if _, ok := errors.AsType[*eventstore.CorruptError](err); ok {
+		return exitDirectory
 	}
 	return exitFailed
 }
