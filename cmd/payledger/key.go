@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,6 +20,14 @@ type keyCreateCmd struct {
 	inDirectory
 	ProjectID string   `arg:"" help:"Project the key belongs to."`
 	Scopes    []string `help:"What the key may do: payments:write, refunds:write, read, audit. Default: all." placeholder:"SCOPE"`
+}
+
+// Validate refuses an empty list of scopes: it would not mean none, but all.
+func (c keyCreateCmd) Validate() error {
+	if c.Scopes != nil && len(c.Scopes) == 0 {
+		return errors.New("--scopes: want at least one; leave the flag out for all")
+	}
+	return c.inDirectory.Validate()
 }
 
 // Help is shown by --help.
