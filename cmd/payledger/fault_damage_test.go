@@ -137,7 +137,7 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 	a, err := s.send("GET", "/v1/payments/"+e.Stream+"/events", "")
 	if err != nil {
 		<-s.exited
-		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exitFailed {
+		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exitDirectory {
 			t.Errorf("%s: the server ended: %s\n%s", what, s.cmd.ProcessState, s.stderr)
 		}
 		return
