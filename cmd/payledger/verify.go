@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -149,30 +150,12 @@ func (d dataDir) ownVerifierKey() (string, error) {
 
 // printReport prints a report and answers the error behind its exit code.
 func (a *app) printReport(r *audit.Report) error {
+	write := a.writeReport
 	if a.json {
-		if err := a.printJSON(r); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(a.stdout, "%d events up to position %d, %d payments, %d projects\n", r.Events, r.Last, r.Payments, r.Projects)
-		if r.Root != nil {
-			fmt.Fprintf(a.stdout, "root hash     %s\n", r.Root)
-		}
-		for _, c := range r.Checkpoints {
-			fmt.Fprintf(a.stdout, "checkpoint    %s: %d events: %s\n", c.Name, c.Size, words(c.Outcome))
-		}
-		for _, v := range []struct {
-			name string
-			audit.Verdict
-		}{{"integrity", r.Integrity}, {"completeness", r.Completeness}, {"projections", r.Projections}} {
-			fmt.Fprintf(a.stdout, "%-13s %s: %s\n", v.name, words(v.Outcome), v.Reason)
-		}
-		for _, f := range r.Findings {
-			fmt.Fprintf(a.stdout, "finding       %s\n", f)
-		}
-		if more := r.Found - len(r.Findings); more > 0 {
-			fmt.Fprintf(a.stdout, "              and %d more\n", more)
-		}
+		write = func(r *audit.Report) error { return a.printJSON(r) }
+	}
+	if err := write(r); err != nil && r.OK() {
+		return err
 	}
 	switch {
 	case r.OK():
@@ -181,6 +164,31 @@ func (a *app) printReport(r *audit.Report) error {
 		return exitWith(exitVerify, "verification failed, the first bad position is %d", r.FirstBad)
 	}
 	return exitWith(exitVerify, "verification failed")
+}
+
+func (a *app) writeReport(r *audit.Report) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d events up to position %d, %d payments, %d projects\n", r.Events, r.Last, r.Payments, r.Projects)
+	if r.Root != nil {
+		fmt.Fprintf(&out, "root hash     %s\n", r.Root)
+	}
+	for _, c := range r.Checkpoints {
+		fmt.Fprintf(&out, "checkpoint    %s: %d events: %s\n", c.Name, c.Size, words(c.Outcome))
+	}
+	for _, v := range []struct {
+		name string
+		audit.Verdict
+	}{{"integrity", r.Integrity}, {"completeness", r.Completeness}, {"projections", r.Projections}} {
+		fmt.Fprintf(&out, "%-13s %s: %s\n", v.name, words(v.Outcome), v.Reason)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&out, "finding       %s\n", f)
+	}
+	if more := r.Found - len(r.Findings); more > 0 {
+		fmt.Fprintf(&out, "              and %d more\n", more)
+	}
+	_, err := io.WriteString(a.stdout, out.String())
+	return err
 }
 
 func words(o audit.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -327,5 +328,26 @@ func put(t *testing.T, name string, b []byte) {
 	t.Helper()
 	if err := os.WriteFile(name, b, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A report that could not be written is no success; that the log is bad is
+// said all the same.
+func TestReportThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full:", err)
+	}
+	defer full.Close()
+	bad := audit.Report{Integrity: audit.Verdict{Outcome: audit.Failed}}
+	for _, asJSON := range []bool{false, true} {
+		a := &app{stdout: full, json: asJSON}
+		if code := report(io.Discard, a.printReport(&audit.Report{})); code != exitFailed {
+			t.Errorf("json %v: exit code %d", asJSON, code)
+		}
+		if code := report(io.Discard, a.printReport(&bad)); code != exitVerify {
+			t.Errorf("json %v, a bad log: exit code %d", asJSON, code)
+		}
 	}
 }
