@@ -26,8 +26,9 @@ const (
 // feedQuery is what of a project's events is asked for.
 type feedQuery struct {
 	after eventstore.Position
-	limit int  // 0: none
-	live  bool // go on with new events as they come
+	named string // what named it
+	limit int    // 0: none
+	live  bool   // go on with new events as they come
 }
 
 // feed answers GET /v1/events: the events of the project's payments and
@@ -44,7 +45,7 @@ func (a *api) feed(x *exchange) error {
 		return err
 	}
 	if q.after > last {
-		return badParameter("after", "The log ends before this position. Begin again from one you know, or from 0.")
+		return badParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
 	}
 	leave, ok := a.feeds.enter(x.caller.project.ID, maxFeeds)
 	if !ok {
@@ -77,7 +78,7 @@ func parseFeed(r *http.Request) (feedQuery, error) {
 	if err != nil {
 		return f, err
 	}
-	f.live = accepts(r.Header, eventStream)
+	f.live, f.named = accepts(r.Header, eventStream), "after"
 	if q.has("after") {
 		if f.after, err = afterPosition("after", q.value("after")); err != nil {
 			return f, err
@@ -90,7 +91,8 @@ func parseFeed(r *http.Request) (feedQuery, error) {
 		}
 	}
 	if lines := r.Header.Values("Last-Event-ID"); f.live && len(lines) > 0 && lines[0] != "" {
-		if f.after, err = afterPosition("Last-Event-ID", lines[0]); err != nil {
+		f.named = "Last-Event-ID"
+		if f.after, err = afterPosition(f.named, lines[0]); err != nil {
 			return f, err
 		}
 	}

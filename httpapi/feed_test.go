@@ -202,7 +202,10 @@ func TestFeedRefusals(t *testing.T) {
 		m.get("/v1/events?"+query).want(400, domain.InvalidParameter)
 	}
 	for _, id := range []string{"x", "-1", "01", fmt.Sprint(last + 1)} {
-		m.send("GET", "/v1/events", nil, header{"Accept", "text/event-stream"}, header{"Last-Event-ID", id}).want(400, domain.InvalidParameter)
+		a := m.send("GET", "/v1/events", nil, header{"Accept", "text/event-stream"}, header{"Last-Event-ID", id}).want(400, domain.InvalidParameter)
+		if !strings.Contains(string(a.Body), `"parameter":"Last-Event-ID"`) {
+			t.Errorf("%s", a.Body)
+		}
 	}
 	m.get(fmt.Sprintf("/v1/events?after=%d", last)).want(200, "")
 	s.merchant("", "payments:write", "refunds:write", "read").get("/v1/events").want(403, domain.ScopeMissing)
