@@ -23,7 +23,7 @@ type serveFlags struct {
 	NATSListen string `help:"Open the embedded NATS server to subscribers and connectors at this address; their passwords are in DIR/nats-credentials.json." placeholder:"ADDR" name:"nats-listen" env:"PAYLEDGER_NATS_LISTEN"`
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
-	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all." placeholder:"FILE"`
+	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all, and its weight is 1 unless given." placeholder:"FILE"`
 
 	RateWrites       *int `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0." placeholder:"N"`
 	RateReads        *int `help:"Reads a second and project, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
@@ -132,16 +132,26 @@ func readRoutes(name string) (domain.RoutingTable, error) {
 	if err != nil {
 		return nil, exitWith(exitUsage, "--routes: %w", err)
 	}
-	var table domain.RoutingTable
-	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
+	var rules []struct {
+		domain.Rule
+		Weight *uint32 `json:"weight"` // left out it is 1; of weight 0 none would ever be drawn
+	}
+	if err := json.Unmarshal(b, &rules, json.RejectUnknownMembers(true)); err != nil {
 		return nil, exitWith(exitUsage, "--routes %s: %w", name, err)
 	}
-	for i := range table {
-		if table[i].Min == 0 {
-			table[i].Min = domain.MinAmount
+	table := make(domain.RoutingTable, len(rules))
+	for i, rule := range rules {
+		r := &table[i]
+		*r = rule.Rule
+		r.Weight = 1
+		if rule.Weight != nil {
+			r.Weight = *rule.Weight
 		}
-		if table[i].Max == 0 {
-			table[i].Max = domain.MaxAmount
+		if r.Min == 0 {
+			r.Min = domain.MinAmount
+		}
+		if r.Max == 0 {
+			r.Max = domain.MaxAmount
 		}
 	}
 	if err := table.Validate(); err != nil {
