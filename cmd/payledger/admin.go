@@ -40,32 +40,18 @@ type admin struct {
 	live  bool // a server runs on the directory
 }
 
-// adminWait is how long a directory may be in use by a process that does not
-// answer: a server that is starting, or another command.
-const adminWait = 10 * time.Second
-
 // admin connects to the admin interface.
 func (c inDirectory) admin(a *app) (*admin, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
-	defer cancel()
 	d := dataDir(c.Data)
-	for {
-		conn, err := d.dialSocket(ctx)
-		if err == nil {
-			conn.Close()
-			return &admin{http: socketClient(d), close: func() error { return nil }, live: true}, nil
-		}
-		own, err := ownAdmin(a.ctx, d, a.stderr)
-		var e *exitError
-		if err == nil || !errors.As(err, &e) || e.code != exitInUse {
-			return own, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(50 * time.Millisecond):
-		}
+	var own *admin
+	live, err := d.reach(a.ctx, func() (err error) {
+		own, err = ownAdmin(a.ctx, d, a.stderr)
+		return err
+	})
+	if live {
+		return &admin{http: socketClient(d), close: func() error { return nil }, live: true}, nil
 	}
+	return own, err
 }
 
 // ownAdmin opens the directory and serves its admin interface to this process

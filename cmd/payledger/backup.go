@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -113,29 +112,19 @@ func (c backupCmd) files() []string {
 // that of the directory itself. This needs nothing but the log, so it works
 // where a server cannot start.
 func (c backupCmd) copyLog(a *app, begin func(eventstore.Position, int64) (io.Writer, error)) error {
-	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
-	defer cancel()
 	d := dataDir(c.Data)
-	for {
-		conn, err := d.dialSocket(ctx)
-		if err == nil {
-			conn.Close()
-			return (&admin{http: socketClient(d)}).copyLog(a.ctx, begin)
-		}
-		store, err := d.openReadOnly()
-		if err == nil {
-			return errors.Join(store.Backup(a.ctx, begin), store.Close())
-		}
-		var e *exitError
-		if !errors.As(err, &e) || e.code != exitInUse {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
+	var store *bolt.Store
+	live, err := d.reach(a.ctx, func() (err error) {
+		store, err = d.openReadOnly()
+		return err
+	})
+	switch {
+	case live:
+		return (&admin{http: socketClient(d)}).copyLog(a.ctx, begin)
+	case err != nil:
+		return err
 	}
+	return errors.Join(store.Backup(a.ctx, begin), store.Close())
 }
 
 func (m *admin) copyLog(ctx context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {

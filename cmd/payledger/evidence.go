@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,25 +42,16 @@ func openEvidence(a *app, path string) (*evidence, error) {
 	case !info.IsDir():
 		return openStopped(path, "")
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
-	defer cancel()
 	d := dataDir(path)
-	for {
-		conn, err := d.dialSocket(ctx)
-		if err == nil {
-			conn.Close()
-			return liveEvidence(d), nil
-		}
-		e, err := openStopped(d.ledger(), d)
-		if !errors.Is(err, bolt.ErrLocked) {
-			return e, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(50 * time.Millisecond):
-		}
+	var stopped *evidence
+	live, err := d.reach(a.ctx, func() (err error) {
+		stopped, err = openStopped(d.ledger(), d)
+		return err
+	})
+	if live {
+		return liveEvidence(d), nil
 	}
+	return stopped, err
 }
 
 // openStopped opens a log that no process writes to.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // maxSocketPath is the longest path the kernel takes for a Unix socket
@@ -44,6 +45,34 @@ func (d dataDir) dialSocket(ctx context.Context) (net.Conn, error) {
 	}
 	defer done()
 	return (&net.Dialer{}).DialContext(ctx, "unix", path)
+}
+
+// adminWait is how long a directory may be in use by a process that does not
+// answer: a server that is starting, or another command.
+const adminWait = 10 * time.Second
+
+// reach looks for the server that runs on the directory; live reports that
+// there is one. Else hold takes the directory itself, and err is hold's error.
+// While that says that the directory is in use (exitInUse), both are tried
+// again for adminWait.
+func (d dataDir) reach(ctx context.Context, hold func() error) (live bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, adminWait)
+	defer cancel()
+	for {
+		if conn, err := d.dialSocket(ctx); err == nil {
+			conn.Close()
+			return true, nil
+		}
+		err := hold()
+		if e, ok := errors.AsType[*exitError](err); !ok || e.code != exitInUse {
+			return false, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // shortPath answers a path to the same file that a Unix socket can take; a
