@@ -11,6 +11,7 @@ type FieldError struct {
 	Limit    int      // too_long: characters; payload_too_large: bytes
 	Got      int      // what was sent, in the unit of Limit
 	Min, Max Amount   // amount_too_small, amount_too_large
+	Why      string   // target_not_allowed: for people, repeating nothing secret
 }
 
 func (e *FieldError) Error() string {
@@ -46,6 +47,7 @@ type Refusal struct {
 	PaymentStatus PaymentStatus // payment_not_paid, final_status
 	RefundID      ID            // refund_exists
 	RefundStatus  RefundStatus  // refund_exists
+	EventID       ID            // delivery_superseded: the newest event that can be sent
 }
 
 func (e *Refusal) Error() string { return string(e.Code) }

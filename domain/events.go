@@ -135,41 +135,98 @@ type KeyRevoked struct {
 	KeyID string `json:"key_id"`
 }
 
+// WebhookEndpointAdded adds an address that is notified of the project's
+// events from now on. Its first secret is of generation 1.
+type WebhookEndpointAdded struct {
+	EndpointID  string  `json:"endpoint_id"`
+	CreatedAt   Instant `json:"created_at"`
+	URL         string  `json:"url"`
+	Kinds       []Kind  `json:"kinds"`
+	Description *string `json:"description"`
+	KeyVersion  int     `json:"key_version"`
+}
+
+// WebhookEndpointChanged replaces what an endpoint's owner can set.
+type WebhookEndpointChanged struct {
+	EndpointID  string  `json:"endpoint_id"`
+	URL         string  `json:"url"`
+	Kinds       []Kind  `json:"kinds"`
+	Description *string `json:"description"`
+}
+
+// WebhookEndpointDisabled stops notifications to an endpoint.
+type WebhookEndpointDisabled struct {
+	At         Instant        `json:"at"`
+	EndpointID string         `json:"endpoint_id"`
+	Reason     DisabledReason `json:"reason"`
+}
+
+// WebhookEndpointEnabled lets an endpoint be notified again.
+type WebhookEndpointEnabled struct {
+	EndpointID string `json:"endpoint_id"`
+}
+
+// WebhookEndpointRemoved takes an endpoint away.
+type WebhookEndpointRemoved struct {
+	EndpointID string `json:"endpoint_id"`
+}
+
+// WebhookSecretRotated gives an endpoint the secret of another generation; the
+// one before stays good until an instant.
+type WebhookSecretRotated struct {
+	EndpointID    string  `json:"endpoint_id"`
+	Generation    int     `json:"generation"`
+	KeyVersion    int     `json:"key_version"`
+	PreviousUntil Instant `json:"previous_until"`
+}
+
 // Wire names. They are part of the interface to auditors and subscribers.
 const (
-	TypePaymentCreated       = "payment.created"
-	TypePaymentRouteAssigned = "payment.route_assigned"
-	TypePaymentPaid          = "payment.paid"
-	TypePaymentExpired       = "payment.expired"
-	TypePaymentFailed        = "payment.failed"
-	TypePaymentSignalRefused = "payment.signal_refused"
-	TypePaymentLateFunds     = "payment.late_funds"
-	TypeRefundCreated        = "refund.created"
-	TypeRefundSucceeded      = "refund.succeeded"
-	TypeRefundFailed         = "refund.failed"
-	TypeProjectRegistered    = "project.registered"
-	TypeProjectChanged       = "project.changed"
-	TypeProjectDisabled      = "project.disabled"
-	TypeKeyIssued            = "key.issued"
-	TypeKeyRevoked           = "key.revoked"
+	TypePaymentCreated          = "payment.created"
+	TypePaymentRouteAssigned    = "payment.route_assigned"
+	TypePaymentPaid             = "payment.paid"
+	TypePaymentExpired          = "payment.expired"
+	TypePaymentFailed           = "payment.failed"
+	TypePaymentSignalRefused    = "payment.signal_refused"
+	TypePaymentLateFunds        = "payment.late_funds"
+	TypeRefundCreated           = "refund.created"
+	TypeRefundSucceeded         = "refund.succeeded"
+	TypeRefundFailed            = "refund.failed"
+	TypeProjectRegistered       = "project.registered"
+	TypeProjectChanged          = "project.changed"
+	TypeProjectDisabled         = "project.disabled"
+	TypeKeyIssued               = "key.issued"
+	TypeKeyRevoked              = "key.revoked"
+	TypeWebhookEndpointAdded    = "webhook_endpoint.added"
+	TypeWebhookEndpointChanged  = "webhook_endpoint.changed"
+	TypeWebhookEndpointDisabled = "webhook_endpoint.disabled"
+	TypeWebhookEndpointEnabled  = "webhook_endpoint.enabled"
+	TypeWebhookEndpointRemoved  = "webhook_endpoint.removed"
+	TypeWebhookSecretRotated    = "webhook_secret.rotated"
 )
 
 // The wire name of each event.
-func (PaymentCreated) Type() string       { return TypePaymentCreated }
-func (PaymentRouteAssigned) Type() string { return TypePaymentRouteAssigned }
-func (PaymentPaid) Type() string          { return TypePaymentPaid }
-func (PaymentExpired) Type() string       { return TypePaymentExpired }
-func (PaymentFailed) Type() string        { return TypePaymentFailed }
-func (PaymentSignalRefused) Type() string { return TypePaymentSignalRefused }
-func (PaymentLateFunds) Type() string     { return TypePaymentLateFunds }
-func (RefundCreated) Type() string        { return TypeRefundCreated }
-func (RefundSucceededEvent) Type() string { return TypeRefundSucceeded }
-func (RefundFailedEvent) Type() string    { return TypeRefundFailed }
-func (ProjectRegistered) Type() string    { return TypeProjectRegistered }
-func (ProjectChanged) Type() string       { return TypeProjectChanged }
-func (ProjectDisabled) Type() string      { return TypeProjectDisabled }
-func (KeyIssued) Type() string            { return TypeKeyIssued }
-func (KeyRevoked) Type() string           { return TypeKeyRevoked }
+func (PaymentCreated) Type() string          { return TypePaymentCreated }
+func (PaymentRouteAssigned) Type() string    { return TypePaymentRouteAssigned }
+func (PaymentPaid) Type() string             { return TypePaymentPaid }
+func (PaymentExpired) Type() string          { return TypePaymentExpired }
+func (PaymentFailed) Type() string           { return TypePaymentFailed }
+func (PaymentSignalRefused) Type() string    { return TypePaymentSignalRefused }
+func (PaymentLateFunds) Type() string        { return TypePaymentLateFunds }
+func (RefundCreated) Type() string           { return TypeRefundCreated }
+func (RefundSucceededEvent) Type() string    { return TypeRefundSucceeded }
+func (RefundFailedEvent) Type() string       { return TypeRefundFailed }
+func (ProjectRegistered) Type() string       { return TypeProjectRegistered }
+func (ProjectChanged) Type() string          { return TypeProjectChanged }
+func (ProjectDisabled) Type() string         { return TypeProjectDisabled }
+func (KeyIssued) Type() string               { return TypeKeyIssued }
+func (KeyRevoked) Type() string              { return TypeKeyRevoked }
+func (WebhookEndpointAdded) Type() string    { return TypeWebhookEndpointAdded }
+func (WebhookEndpointChanged) Type() string  { return TypeWebhookEndpointChanged }
+func (WebhookEndpointDisabled) Type() string { return TypeWebhookEndpointDisabled }
+func (WebhookEndpointEnabled) Type() string  { return TypeWebhookEndpointEnabled }
+func (WebhookEndpointRemoved) Type() string  { return TypeWebhookEndpointRemoved }
+func (WebhookSecretRotated) Type() string    { return TypeWebhookSecretRotated }
 
 // EventType is one row of the registry of events.
 type EventType struct {
@@ -188,6 +245,7 @@ func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
 	order := "order-1042"
+	endpoint := "we_01M7W78FJBM8T4R7B5N0C1D2E3"
 	paid := Signal{
 		Route: "sandbox", Outcome: OutcomePaid, Reference: "prv-77", Amount: 150000,
 		Currency: DefaultCurrency, StartedAt: at,
@@ -224,6 +282,16 @@ func Events() []EventType {
 		eventType(1, ProjectDisabled{}),
 		eventType(1, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes()}),
 		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
+		eventType(1, WebhookEndpointAdded{
+			EndpointID: endpoint, CreatedAt: at, URL: "https://shop.example.com/hooks", Kinds: FinalKinds(), Description: &order, KeyVersion: 1,
+		}),
+		eventType(1, WebhookEndpointChanged{
+			EndpointID: endpoint, URL: "https://shop.example.com/hooks", Kinds: Kinds(), Description: &order,
+		}),
+		eventType(1, WebhookEndpointDisabled{At: at, EndpointID: endpoint, Reason: DisabledFailing}),
+		eventType(1, WebhookEndpointEnabled{EndpointID: endpoint}),
+		eventType(1, WebhookEndpointRemoved{EndpointID: endpoint}),
+		eventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
 	}
 }
 

@@ -95,12 +95,71 @@ func (i Instant) String() string { return i.Time().Format(instantLayout) }
 
 // MarshalText writes the instant as String does.
 func (i Instant) MarshalText() ([]byte, error) {
-	return i.Time().AppendFormat(make([]byte, 0, len(instantLayout)), instantLayout), nil
+	return i.AppendText(make([]byte, 0, len(instantLayout)))
+}
+
+// AppendText appends the instant as String writes it.
+func (i Instant) AppendText(b []byte) ([]byte, error) {
+	t := i.Time()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(b, instantLayout), nil
+	}
+	hour, minute, second := t.Clock()
+	b = appendDigits(b, year, 4)
+	b = appendDigits(append(b, '-'), int(month), 2)
+	b = appendDigits(append(b, '-'), day, 2)
+	b = appendDigits(append(b, 'T'), hour, 2)
+	b = appendDigits(append(b, ':'), minute, 2)
+	b = appendDigits(append(b, ':'), second, 2)
+	b = appendDigits(append(b, '.'), t.Nanosecond()/int(time.Millisecond), 3)
+	return append(b, 'Z'), nil
+}
+
+func appendDigits(b []byte, n, width int) []byte {
+	b = append(b, "0000"[:width]...)
+	for i := len(b) - 1; n > 0; i, n = i-1, n/10 {
+		b[i] += byte(n % 10)
+	}
+	return b
+}
+
+// readInstant reads what AppendText writes, for which time.Parse takes long.
+// false means nothing but that it is written in some other way, or no time.
+func readInstant(text []byte) (Instant, bool) {
+	const form = "dddd-dd-ddTdd:dd:dd.dddZ"
+	if len(text) != len(form) {
+		return 0, false
+	}
+	for i, b := range text {
+		if f := form[i]; f != b && (f != 'd' || !isDigit(b)) {
+			return 0, false
+		}
+	}
+	number := func(from, to int) (n int) {
+		for _, b := range text[from:to] {
+			n = 10*n + int(b-'0')
+		}
+		return n
+	}
+	month, day, hour, minute, second := time.Month(number(5, 7)), number(8, 10), number(11, 13), number(14, 16), number(17, 19)
+	if hour > 23 || minute > 59 || second > 59 {
+		return 0, false
+	}
+	t := time.Date(number(0, 4), month, day, hour, minute, second, 0, time.UTC)
+	if t.Month() != month || t.Day() != day {
+		return 0, false // no such day: it was taken for one of the next month
+	}
+	return Instant(t.UnixMilli() + int64(number(20, 23))), true
 }
 
 // UnmarshalText reads an RFC 3339 time of any precision and zone, but neither
 // the decimal comma nor the one-digit hour that time.Parse lets pass.
 func (i *Instant) UnmarshalText(text []byte) error {
+	if at, ok := readInstant(text); ok {
+		*i = at
+		return nil
+	}
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
 		return fmt.Errorf("instant: %w", err)

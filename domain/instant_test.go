@@ -2,6 +2,8 @@ package domain_test
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,4 +97,28 @@ func TestInstantAddCutsToMilliseconds(t *testing.T) {
 			t.Errorf("1000 ms + %v = %d ms, want %d", d, got, want)
 		}
 	}
+}
+
+// What MarshalText writes is what package time writes, and is read as package
+// time reads it, also where a digit was changed.
+func TestInstantIsWrittenAndReadAsTimeDoes(t *testing.T) {
+	t.Parallel()
+	const layout = "2006-01-02T15:04:05.000Z07:00"
+	rapid.Check(t, func(t *rapid.T) {
+		i := domain.Instant(rapid.Int64Range(-99_000_000_000_000, 300_000_000_000_000).Draw(t, "instant"))
+		text, err := i.MarshalText()
+		if want := i.Time().Format(layout); err != nil || string(text) != want {
+			t.Fatalf("%d is written %s (%v), want %s", i, text, err, want)
+		}
+		at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
+		text[at] = rapid.SampledFrom([]byte("0123456789-:.TZ, /;")).Draw(t, "byte")
+		want, wantErr := time.Parse(time.RFC3339Nano, string(text))
+		if strings.Contains(string(text), ",") || text[13] != ':' {
+			wantErr = errors.New("not RFC 3339")
+		}
+		var got domain.Instant
+		if err := got.UnmarshalText(text); (err == nil) != (wantErr == nil) || (err == nil && got != domain.InstantOf(want)) {
+			t.Fatalf("%s is read as %s (%v), want %s (%v)", text, got, err, want, wantErr)
+		}
+	})
 }

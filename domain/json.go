@@ -30,7 +30,10 @@ type Digest [32]byte
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // MarshalText writes the digest as String does.
-func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(nil) }
+
+// AppendText appends the digest as String writes it.
+func (d Digest) AppendText(b []byte) ([]byte, error) { return hex.AppendEncode(b, d[:]), nil }
 
 // UnmarshalText reads exactly 64 hexadecimal digits.
 func (d *Digest) UnmarshalText(text []byte) error {

@@ -258,3 +258,24 @@ func codeOf(t interface {
 	}
 	return f.Code
 }
+
+// Storing an amount writes what String does, and reading it takes what
+// ParseAmount takes, to the same value.
+func TestStoredAmounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a := domain.Amount(rapid.Int64().Draw(t, "amount"))
+		if b, err := a.MarshalText(); err != nil || string(b) != a.String() {
+			t.Fatalf("%d is written %s (%v), want %s", int64(a), b, err, a)
+		}
+		text := rapid.OneOf(
+			rapid.StringMatching(`[0-9]{1,10}\.[0-9]{2}`), rapid.StringMatching(`0{0,2}\.?[0-9]{0,3}`),
+			rapid.StringMatching(`[-+0-9.eE ]{0,6}`),
+		).Draw(t, "text")
+		want, wantErr := domain.ParseAmount(text)
+		var got domain.Amount
+		if err := got.UnmarshalText([]byte(text)); (err == nil) != (wantErr == nil) || got != want {
+			t.Fatalf("%q is read as %d (%v), want %d (%v)", text, got, err, want, wantErr)
+		}
+	})
+}

@@ -97,11 +97,12 @@ func HashKey(secret string) Digest { return sha256.Sum256([]byte(secret)) }
 // Project is the state of one merchant project: the fold of its stream. The
 // zero Name means that it does not exist.
 type Project struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	Settings Settings `json:"settings"`
-	Disabled bool     `json:"disabled,omitempty"`
-	Keys     []Key    `json:"keys,omitempty"` // oldest first, revoked ones included
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Settings  Settings   `json:"settings"`
+	Disabled  bool       `json:"disabled,omitempty"`
+	Keys      []Key      `json:"keys,omitempty"`      // oldest first, revoked ones included
+	Endpoints []Endpoint `json:"endpoints,omitempty"` // oldest first
 }
 
 // Authenticate finds the live key with this hash. Every key is compared, in

@@ -57,6 +57,14 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
+	if b, ok := writePlain(s, sequence, id, t, e); ok {
+		return b, nil
+	}
+	return encode(s, sequence, id, t, e)
+}
+
+// encode is the general encoder, which says how a record is written.
+func encode(s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, error) {
 	// PreserveRawStrings keeps a merchant's payload byte for byte.
 	b, err := json.Marshal(envelope[domain.Event]{
 		ID: id, Type: t.Name, Version: t.Version, Project: s.Project, Kind: s.Kind, Stream: s.ID,
@@ -71,6 +79,9 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 // Decode reads a record's event. The error is a *CorruptError: the body is
 // not an event this program knows, or does not belong where it stands.
 func (c *Codec) Decode(r Stored) (domain.Event, error) {
+	if e, ok := c.readPlain(r); ok {
+		return e, nil
+	}
 	e, err := c.decode(r)
 	if err != nil {
 		return nil, &CorruptError{Position: r.Position, Reason: err.Error()}
@@ -78,6 +89,7 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 	return e, nil
 }
 
+// decode is the general decoder, which says what a record is.
 func (c *Codec) decode(r Stored) (domain.Event, error) {
 	var env envelope[jsontext.Value]
 	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {

@@ -119,6 +119,28 @@ func anyEvent() *rapid.Generator[domain.Event] {
 			return domain.KeyIssued{KeyID: texts(t, "key"), Hash: digests(t, "hash"), Scopes: domain.AllScopes()}
 		case domain.KeyRevoked:
 			return domain.KeyRevoked{KeyID: texts(t, "key")}
+		case domain.WebhookEndpointAdded:
+			return domain.WebhookEndpointAdded{
+				EndpointID: texts(t, "endpoint"), CreatedAt: instants(t, "created"), URL: texts(t, "url"),
+				Kinds: domain.Kinds(), Description: maybe(t, "description", texts), KeyVersion: rapid.Int().Draw(t, "key"),
+			}
+		case domain.WebhookEndpointChanged:
+			return domain.WebhookEndpointChanged{
+				EndpointID: texts(t, "endpoint"), URL: texts(t, "url"), Kinds: domain.Kinds(), Description: maybe(t, "description", texts),
+			}
+		case domain.WebhookEndpointDisabled:
+			return domain.WebhookEndpointDisabled{
+				At: instants(t, "at"), EndpointID: texts(t, "endpoint"), Reason: domain.DisabledReason(texts(t, "reason")),
+			}
+		case domain.WebhookEndpointEnabled:
+			return domain.WebhookEndpointEnabled{EndpointID: texts(t, "endpoint")}
+		case domain.WebhookEndpointRemoved:
+			return domain.WebhookEndpointRemoved{EndpointID: texts(t, "endpoint")}
+		case domain.WebhookSecretRotated:
+			return domain.WebhookSecretRotated{
+				EndpointID: texts(t, "endpoint"), Generation: rapid.Int().Draw(t, "generation"), KeyVersion: rapid.Int().Draw(t, "key"),
+				PreviousUntil: instants(t, "until"),
+			}
 		default:
 			t.Fatal("an event has no generator in this test")
 			return nil

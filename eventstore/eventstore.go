@@ -64,11 +64,14 @@ type Claim struct {
 }
 
 // Commit is one command's outcome: one event. ID is the event's id and lets a
-// commit that is sent twice be recognised.
+// commit that is sent twice be recognised. A patient one, for which nobody
+// waits, may be kept back a few milliseconds until others come to share a sync
+// with.
 type Commit struct {
-	ID     domain.ID
-	Record Record
-	Claim  *Claim
+	ID      domain.ID
+	Record  Record
+	Claim   *Claim
+	Patient bool
 }
 
 // The bounds of what a store takes.

@@ -23,11 +23,13 @@ type Ledger struct {
 
 // Order says under which id a command's event is recorded, and for which
 // idempotency key, if any. New promises that the stream does not exist yet
-// because its id was just issued: it is not loaded.
+// because its id was just issued: it is not loaded. Patient is that of the
+// Commit.
 type Order struct {
 	EventID domain.ID
 	Claim   *Claim
 	New     bool
+	Patient bool
 }
 
 // Result is what a command led to.
@@ -46,15 +48,25 @@ const maxTries = 16
 // event. start is the aggregate before its first event. When another command
 // was faster it loads and decides again; after maxTries it answers ErrBusy.
 //
-// With a claim, every refusal first looks whether the same command has
-// succeeded before under the claim's key; if so that earlier event is the
-// result, marked Replayed. A key that was claimed with another fingerprint is
-// a *ClaimedError.
+// With a claim, it first looks whether the same command has succeeded before
+// under the claim's key, and so does every refusal; if so that earlier event
+// is the result, marked Replayed. A key that was claimed with another
+// fingerprint is a *ClaimedError.
 //
 // A command that is executed again under the same event id while its event is
 // the stream's last is answered with that event: an answer lost in a crash is
 // not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
+	if o.Claim != nil {
+		// Append would find it too, but in a group and after its sync.
+		earlier, ok, err := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
+		if err != nil {
+			return Result[S]{}, err
+		}
+		if ok && earlier.Commit != o.EventID {
+			return replay[S](l, earlier, o.Claim)
+		}
+	}
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
 		var conflict *ConflictError
@@ -115,9 +127,10 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 		return Result[S]{}, err
 	}
 	stored, err := l.Store.Append(ctx, Commit{
-		ID:     o.EventID,
-		Record: Record{Stream: s, Expect: last.Position, Body: body},
-		Claim:  o.Claim,
+		ID:      o.EventID,
+		Record:  Record{Stream: s, Expect: last.Position, Body: body},
+		Claim:   o.Claim,
+		Patient: o.Patient,
 	})
 	if err != nil {
 		return Result[S]{}, err

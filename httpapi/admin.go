@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -44,6 +42,9 @@ func (a *admin) routes() []route {
 	if a.cfg.Checkpoint != nil {
 		table = append(table, route{method: "GET", path: "/admin/log/checkpoint", operation: "adminCheckpoint", handle: a.checkpoint})
 	}
+	if a.cfg.Webhooks != nil {
+		table = append(table, a.webhookRoutes()...)
+	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -74,6 +75,19 @@ func (a *admin) routes() []route {
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
 //	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
+//	POST   /admin/projects/{id}/webhook-endpoints {"url","kinds"?,"description"?} → 201 endpoint with "secret"
+//	GET    /admin/projects/{id}/webhook-endpoints?limit=&cursor= → {"data":[endpoint…],"next_cursor"}
+//	GET    …/webhook-endpoints/{endpoint_id} → endpoint
+//	POST   …/webhook-endpoints/{endpoint_id} {"url"?,"kinds"?,"description"?: only what to change} → endpoint
+//	DELETE …/webhook-endpoints/{endpoint_id} → 204
+//	POST   …/{endpoint_id}/rotate-secret {"overlap_seconds"?} → endpoint with the new "secret"
+//	POST   …/{endpoint_id}/enable, …/disable → endpoint
+//	POST   …/{endpoint_id}/test → 202 delivery
+//	POST   …/{endpoint_id}/recover {"since"} → 202 {"enqueued"}
+//	GET    …/{endpoint_id}/deliveries?state=&payment_id=&event_id=&limit=&cursor= → {"data":[delivery…],"next_cursor"}
+//	GET    …/{endpoint_id}/deliveries/{event_id} → delivery
+//	POST   …/{endpoint_id}/deliveries/{event_id}/resend → 202 delivery
+//	GET    /admin/projects/{id}/payments/{payment_id}/deliveries?state=&event_id=&limit=&cursor= → the same list, of all endpoints
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //
@@ -91,7 +105,7 @@ func NewAdmin(cfg Config) (http.Handler, error) {
 	}
 	a := &admin{cfg: cfg, settler: settler{cfg: cfg}}
 	router := newRouter(a.routes(), run)
-	return e.wrap(func(x *exchange) { router.ServeHTTP(x, x.r) }), nil
+	return e.wrap(func(x *exchange) { x.dispatch(router) }), nil
 }
 
 // projectView is a project as its operator sees it.
@@ -134,7 +148,7 @@ func (a *admin) createProject(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, key, err := a.issue(x.ctx(), p.ID, wish.scopes)
+	p, key, err := issueKey(x.ctx(), a.cfg, p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -203,7 +217,7 @@ func (a *admin) issueKey(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	_, key, err := a.issue(x.ctx(), p.ID, wish.scopes)
+	_, key, err := issueKey(x.ctx(), a.cfg, p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -223,7 +237,7 @@ func (a *admin) revokeKey(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.execute(x.ctx(), p.ID, domain.RevokeKey{KeyID: mux.Vars(x.r)["key"]}, false); err != nil {
+	if _, err := a.execute(x.ctx(), p.ID, domain.RevokeKey{KeyID: x.vars["key"]}, false); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -232,7 +246,7 @@ func (a *admin) revokeKey(x *exchange) error {
 
 // project finds the project a path names.
 func (a *admin) project(x *exchange) (domain.Project, error) {
-	p, ok, err := a.cfg.Views.Project(x.ctx(), mux.Vars(x.r)["id"])
+	p, ok, err := a.cfg.Views.Project(x.ctx(), x.vars["id"])
 	if err == nil && !ok {
 		err = &domain.Refusal{Code: domain.ProjectNotFound}
 	}
@@ -240,20 +254,28 @@ func (a *admin) project(x *exchange) (domain.Project, error) {
 }
 
 func (a *admin) execute(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
-		eventstore.Order{EventID: a.cfg.IDs.Next(), New: isNew})
+	return executeOn(ctx, a.cfg, id, cmd, isNew)
+}
+
+// executeOn runs a command on a project.
+func executeOn(ctx context.Context, cfg Config, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
+	res, err := eventstore.Execute(ctx, cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
+		eventstore.Order{EventID: cfg.IDs.Next(), New: isNew})
 	return res.State, err
 }
 
-// issue makes a key of 256 random bits. The secret leaves the program here
+// keyPrefix is before the ULID in a key's id.
+const keyPrefix = "key_"
+
+// issueKey makes a key of 256 random bits. The secret leaves the program here
 // and nowhere else.
-func (a *admin) issue(ctx context.Context, project string, scopes []domain.Scope) (domain.Project, keyView, error) {
+func issueKey(ctx context.Context, cfg Config, project string, scopes []domain.Scope) (domain.Project, keyView, error) {
 	var random [32]byte
-	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
+	if _, err := io.ReadFull(cfg.Entropy, random[:]); err != nil {
 		return domain.Project{}, keyView{}, fmt.Errorf("making an API key: %w", err)
 	}
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
-	id := "key_" + a.cfg.IDs.Next().String()
-	p, err := a.execute(ctx, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
+	id := keyPrefix + cfg.IDs.Next().String()
+	p, err := executeOn(ctx, cfg, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
 	return p, keyView{KeyID: id, Scopes: scopes, APIKey: secret}, err
 }

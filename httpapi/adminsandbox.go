@@ -3,8 +3,6 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 )
 
@@ -15,7 +13,7 @@ func (a *admin) settlePayment(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
+	id, _ := domain.ParseID(x.vars["id"])
 	p, ok, err := a.cfg.Views.Payment(x.ctx(), id)
 	switch {
 	case err != nil:
@@ -34,7 +32,7 @@ func (a *admin) settleRefund(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	id, _ := domain.ParseID(mux.Vars(x.r)["id"])
+	id, _ := domain.ParseID(x.vars["id"])
 	p, r, ok, err := a.cfg.Views.Refund(x.ctx(), id)
 	switch {
 	case err != nil:

@@ -39,8 +39,16 @@ func (a *api) authenticate(x *exchange) error {
 		x.Header().Del("RateLimit-Policy")
 		return problem{Code: domain.Unauthorized}.with("WWW-Authenticate", challenge)
 	}
-	x.caller = caller{project: project, key: key}
-	if project.Disabled {
+	return a.enterAs(x, caller{project: project, key: key})
+}
+
+// enterAs lets a request act for a caller whose key is live.
+func (a *api) enterAs(x *exchange, c caller) error {
+	x.caller = c
+	if a.cfg.Account != nil {
+		a.cfg.Account.Use(c.project.ID, c.key.ID, x.edge.now())
+	}
+	if c.project.Disabled {
 		return problem{Code: domain.ProjectDisabledCode}
 	}
 	return nil

@@ -15,7 +15,14 @@ const MaxBody = 16 << 10
 
 // readBody takes the body of a request to a route that needs one: first what
 // it claims to be, then how long it is.
+//
+// Where a body may be left out, a request without one need not declare it
+// either.
 func (x *exchange) readBody() error {
+	if x.route.optional && x.r.ContentLength == 0 {
+		x.body = []byte("{}")
+		return nil
+	}
 	if !isJSON(x.r.Header) {
 		return problem{Code: domain.UnsupportedMediaType}.with("Accept", "application/json")
 	}
@@ -23,7 +30,7 @@ func (x *exchange) readBody() error {
 	if x.r.ContentLength > MaxBody {
 		return tooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.r.Body, MaxBody))
+	body, err := readAll(x.ResponseWriter, x.r)
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
@@ -34,8 +41,20 @@ func (x *exchange) readBody() error {
 			Detail: "The body ended before it was complete. Send as many bytes as Content-Length says, or a well-formed chunked body.",
 		}.with("Connection", "close")
 	}
-	x.body = body
+	if x.body = body; x.route.optional && len(body) == 0 {
+		x.body = []byte("{}")
+	}
 	return nil
+}
+
+// readAll reads a body of MaxBody bytes at most.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength <= 0 {
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	}
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
+	return body, err
 }
 
 // isJSON reports whether the body is declared as plain JSON in UTF-8: one
@@ -45,6 +64,9 @@ func isJSON(h http.Header) bool {
 	types := h["Content-Type"]
 	if len(types) != 1 || len(h["Content-Encoding"]) > 0 || strings.Contains(types[0], "*") {
 		return false
+	}
+	if types[0] == "application/json" {
+		return true
 	}
 	media, params, err := mime.ParseMediaType(types[0])
 	if err != nil || media != "application/json" {

@@ -15,6 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 	"payledger/projections"
 )
@@ -27,13 +28,19 @@ type Config struct {
 	IDs       *domain.IDs      // the process's only source of event ids
 	Now       func() time.Time // default: time.Now
 	Links     *checkout.Links
-	PublicURL string  // where the world reaches this program; base of links and of problem types
-	Sandbox   Sandbox // nil: no sandbox endpoints
-	Limits    Limits  // zero: none
+	PublicURL string        // where the world reaches this program; base of links and of problem types
+	Sandbox   Sandbox       // nil: no sandbox endpoints
+	Webhooks  Webhooks      // nil: no endpoints for webhooks
+	Limits    Limits        // zero: none
+	Account   *account.File // of the account's sessions; nil: no account, and no times of use of keys
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none are kept
 	Ready     func() error          // nil: always ready; the error says why not
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
+
+	// RetrySchedule are the waits before each try of a notification, for the
+	// page that explains them. Needed with Webhooks.
+	RetrySchedule []time.Duration
 
 	// Checkpoint answers a signed checkpoint of everything that is durable
 	// when it is called, or more. nil: no endpoints for checkpoints.
@@ -71,6 +78,7 @@ type Limits struct {
 	Writes              Rate // per project: every request that may change something
 	Reads               Rate // per project: every other
 	FailedAuthPerMinute int  // per client address; 0: no limit
+	CustomersPerMinute  int  // requests to the payment page per client address, forms a tenth of it; 0: no limit
 }
 
 // DefaultLimits are those of a server that was told nothing else.
@@ -79,6 +87,7 @@ func DefaultLimits() Limits {
 		Writes:              Rate{PerSecond: 25, Burst: 50},
 		Reads:               Rate{PerSecond: 100, Burst: 200},
 		FailedAuthPerMinute: 10,
+		CustomersPerMinute:  600,
 	}
 }
 

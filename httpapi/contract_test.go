@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
 )
@@ -46,7 +47,7 @@ var contract = sync.OnceValues(func() (*openapi3.T, routers.Router) {
 })
 
 // inexpressible are the faults of fields that a schema cannot find.
-var inexpressible = []domain.Code{domain.PayloadTooLarge, domain.CurrencyNotSupported, domain.AmountTooLarge, domain.AmountFormat, domain.AmountPrecision}
+var inexpressible = []domain.Code{domain.PayloadTooLarge, domain.CurrencyNotSupported, domain.AmountTooLarge, domain.AmountFormat, domain.AmountPrecision, domain.TargetNotAllowed}
 
 // checkContract holds an exchange against the document, both ways: what the
 // server takes, the document allows; what it refuses for its fields or its
@@ -178,8 +179,8 @@ func declared(t *testing.T) (requests, fields []domain.Code) {
 	return groups[0], groups[1]
 }
 
-// adminOnly are the codes that only the administration answers.
-var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound}
+// adminOnly are the codes that only the administration and the account answer.
+var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound, domain.ConfirmationRequired}
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {
 	t.Parallel()
@@ -255,5 +256,69 @@ func TestExamplesOfTheDocumentFitTheirSchemas(t *testing.T) {
 	}
 	if n < 8 {
 		t.Errorf("only %d examples were found", n)
+	}
+}
+
+// checkSchema holds a JSON text against a schema of the document.
+func checkSchema(t *testing.T, name, text string) {
+	t.Helper()
+	doc, _ := contract()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Components.Schemas[name].Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
+		t.Errorf("%s: %v\n%s", name, err, text)
+	}
+}
+
+// Every kind of notification is one of the document's webhooks, and they know
+// no other.
+func TestNotificationsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	doc, _ := contract()
+	var kinds []string
+	collect := func(s *openapi3.Schema) {
+		for _, e := range s.Enum {
+			kinds = append(kinds, e.(string))
+		}
+		if c, ok := s.Const.(string); ok {
+			kinds = append(kinds, c)
+		}
+	}
+	hooks := doc.Webhooks
+	if len(hooks) != 3 {
+		t.Fatalf("%d webhooks", len(hooks))
+	}
+	for name, item := range hooks {
+		op := item.Post
+		collect(op.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties["type"].Value)
+		var headers []string
+		for _, p := range op.Parameters {
+			headers = append(headers, p.Value.Name)
+		}
+		if want := []string{"webhook-id", "webhook-timestamp", "webhook-signature", "webhook-attempt"}; !slices.Equal(headers, want) {
+			t.Errorf("%s: %v", name, headers)
+		}
+	}
+	want := texts(append(domain.Kinds(), domain.KindEndpointTest))
+	slices.Sort(kinds)
+	slices.Sort(want)
+	if !slices.Equal(kinds, want) {
+		t.Errorf("%v, want %v", kinds, want)
+	}
+	var subscribed []string
+	for _, e := range doc.Components.Schemas["WebhookKind"].Value.Enum {
+		subscribed = append(subscribed, e.(string))
+	}
+	if !slices.Equal(subscribed, texts(domain.Kinds())) {
+		t.Errorf("%v", subscribed)
+	}
+	var states []string
+	for _, e := range doc.Components.Schemas["DeliveryState"].Value.Enum {
+		states = append(states, e.(string))
+	}
+	if !slices.Equal(states, texts(domain.DeliveryStates())) {
+		t.Errorf("%v", states)
 	}
 }

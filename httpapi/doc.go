@@ -19,4 +19,8 @@
 //	                is found before any limit or state is looked at
 //
 // Handlers return errors; problem.go alone turns them into answers.
+//
+// The pages of the account are a client in the same process: inprocess.go lets
+// their requests in behind authentication, to the same routes and to those of
+// accountroutes.go, which the network does not reach.
 package httpapi

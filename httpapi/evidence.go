@@ -183,19 +183,13 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Evidenc
 		}
 		return errors.Join(emit(EvidenceLine{Payment: &p}), emit(EvidenceLine{Done: &EvidenceDone{end}}))
 	}
-	r, err := projections.Replay(ctx, projections.Config{
-		Store: e.Ledger.Store, Codec: e.Ledger.Codec, LogID: e.LogID, Progress: told.step("Replaying the log"),
-	}, end)
+	r, err := projections.Replay(ctx, e.Ledger, end, told.step("Replaying the log"))
 	if err := told.or(err); err != nil {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // temporary
-	all, err := r.Projects(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if err := emit(EvidenceLine{Project: &all[i]}); err != nil {
+	for _, p := range r.Projects() {
+		if err := emit(EvidenceLine{Project: &p}); err != nil {
 			return err
 		}
 	}

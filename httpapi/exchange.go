@@ -34,10 +34,14 @@ type exchange struct {
 	http.ResponseWriter
 	r      *http.Request
 	edge   *edge
-	id     string // of this request, in X-Request-Id
-	route  *route // nil until one matched
+	id     string            // of this request, in X-Request-Id
+	route  *route            // nil until one matched
+	vars   map[string]string // of the route's path
+	within *within           // nil: for as long as the client stays
 	caller caller
 	body   []byte // nil unless the route takes one
+	inside bool   // from this process: a page of the account asks
+	page   string // then the id of the request to the page
 
 	status int   // of the answer; 0 while there is none
 	bytes  int64 // of the answer's body
@@ -87,6 +91,9 @@ func (x *exchange) record(took time.Duration) {
 	if x.caller.project.ID != "" {
 		rec.Str("project", x.caller.project.ID).Str("key", x.caller.key.ID)
 	}
+	if x.page != "" {
+		rec.Str("page_request_id", x.page)
+	}
 	if x.code != "" {
 		rec.Str("code", string(x.code))
 	}
@@ -127,14 +134,20 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // Flush sends what was written so far.
 func (x *exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Flush() }
 
-func (x *exchange) ctx() context.Context { return x.r.Context() }
+// ctx ends when the client leaves or the time for the answer is over.
+func (x *exchange) ctx() context.Context {
+	if x.within != nil {
+		return x.within
+	}
+	return x.r.Context()
+}
 
 // asWritten keeps a merchant's payload byte for byte.
 func asWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
 // reply answers with v as JSON.
 func (x *exchange) reply(status int, v any) error {
-	b, err := json.Marshal(v, asWritten())
+	b, err := encode(v)
 	if err != nil {
 		return fmt.Errorf("encoding an answer: %w", err)
 	}
@@ -145,10 +158,10 @@ func (x *exchange) reply(status int, v any) error {
 // replyBytes answers with a body that nobody may keep.
 func (x *exchange) replyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	values := [...]string{contentType, strconv.Itoa(len(body)), "no-store", "nosniff"}
+	for i, name := range [...]string{"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options"} {
+		h[name] = values[i : i+1 : i+1]
+	}
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }

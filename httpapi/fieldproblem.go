@@ -76,7 +76,9 @@ func fieldDetail(f *domain.FieldError) string {
 		if len(f.Allowed) > 0 {
 			return "Send one of: " + strings.Join(f.Allowed, ", ") + "."
 		}
-		return "This value is not accepted."
+		return invalidDetail(f.Field)
+	case domain.TargetNotAllowed:
+		return "This URL cannot be called: " + f.Why + "."
 	case domain.AmountFormat:
 		return "Send the amount as digits with at most two after a point, for instance \"1500.00\": no sign, exponent, blank, comma or leading zero."
 	case domain.AmountPrecision:
@@ -102,6 +104,19 @@ func fieldDetail(f *domain.FieldError) string {
 	return "This value is not accepted."
 }
 
+// invalidDetail says what a field takes whose values are too many to list.
+func invalidDetail(field string) string {
+	switch field {
+	case "url":
+		return "Send a URL of printable ASCII: percent-encode other characters, and write an international host name in its xn-- form."
+	case "overlap_seconds":
+		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(domain.MaxSecretOverlap.Seconds()))
+	case "since":
+		return "Send a time such as 2026-11-20T10:15:30Z."
+	}
+	return "This value is not accepted."
+}
+
 // typeOf names the JSON type a field takes.
 func typeOf(field string) string {
 	switch field {
@@ -109,9 +124,9 @@ func typeOf(field string) string {
 		return "a string or a number"
 	case "payload", "settings":
 		return "a JSON object"
-	case "scopes", "currencies":
+	case "scopes", "currencies", "kinds":
 		return "an array of strings"
-	case "lifetime_seconds":
+	case "lifetime_seconds", "overlap_seconds":
 		return "a whole number"
 	case "require_idempotency_key":
 		return "true or false"

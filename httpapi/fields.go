@@ -17,7 +17,7 @@ const maxUnknown = 16
 // inOrder sorts what is wrong with a body's fields by the fields' order in
 // the documentation, unknown ones last, and tells each fault of a field once.
 func inOrder(errs domain.FieldErrors) domain.FieldErrors {
-	order := []string{"", "amount", "currency", "description", "payload", "payment_id", "outcome", "name", "settings", "scopes"}
+	order := []string{"", "amount", "currency", "url", "kinds", "description", "payload", "payment_id", "outcome", "overlap_seconds", "since", "name", "settings", "scopes"}
 	rank := func(f *domain.FieldError) int {
 		if i := slices.Index(order, f.Field); i >= 0 && f.Code != domain.UnknownField {
 			return i

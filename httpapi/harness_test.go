@@ -32,6 +32,7 @@ type server struct {
 	store  *memory.Store
 	clock  *clock
 	log    *lockedBuffer
+	hooks  *hookSender
 	client *http.Client
 	admin  http.Handler
 	public http.Handler
@@ -62,6 +63,9 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server
 		Log:       zerolog.New(s.log),
 	}
 	s.cfg.Sandbox = provider{s}
+	s.hooks = &hookSender{s: s, newest: make(map[domain.ID]domain.ID)}
+	s.cfg.Webhooks = s.hooks
+	s.cfg.RetrySchedule = []time.Duration{0, 5 * time.Second, 90 * time.Second, 26 * time.Hour}
 	var err error
 	if s.cfg.Links, err = checkout.NewLinks(map[int][32]byte{1: {1}, 2: {2}}, 1); err != nil {
 		t.Fatal(err)

@@ -128,13 +128,17 @@ func clientNetwork(r *http.Request) string {
 	if err != nil {
 		return host
 	}
+	return network(addr)
+}
+
+func network(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is4() {
 		return addr.String()
 	}
-	network, err := addr.Prefix(64)
+	p, err := addr.Prefix(64)
 	if err != nil {
-		return host
+		return addr.String()
 	}
-	return network.String()
+	return p.String()
 }

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,5 +103,53 @@ func TestClientNetwork(t *testing.T) {
 		if got := clientNetwork(r); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
 		}
+	}
+}
+
+// Customers are counted by address, forms apart from reads, and the page says
+// when to come again.
+func TestRateLimitOfThePaymentPage(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.Limits.CustomersPerMinute = 20 })
+	ask := func(method, peer, forwarded string) int {
+		r := httptest.NewRequest(method, "/p/x", nil)
+		r.RemoteAddr = peer + ":4711"
+		if forwarded != "" {
+			r.Header.Set("X-Forwarded-For", forwarded)
+		}
+		rec := httptest.NewRecorder()
+		s.public.ServeHTTP(rec, r)
+		if rec.Code == http.StatusTooManyRequests && (rec.Header().Get("Retry-After") == "" ||
+			!strings.Contains(rec.Body.String(), "Too many requests")) {
+			t.Errorf("%v %s", rec.Header(), rec.Body)
+		}
+		return rec.Code
+	}
+	for range 20 {
+		if code := ask("GET", "203.0.113.1", ""); code != http.StatusNotFound {
+			t.Fatalf("within the limit: %d", code)
+		}
+	}
+	for _, c := range []struct {
+		method, peer, forwarded string
+		want                    int
+	}{
+		{"GET", "203.0.113.1", "", 429},
+		{"GET", "203.0.113.1", "198.51.100.9", 429}, // nobody's proxy
+		{"GET", "203.0.113.2", "", 404},
+		{"GET", "127.0.0.1", "198.51.100.9, 203.0.113.1", 429},
+		{"GET", "10.1.2.3", "203.0.113.1, 198.51.100.9", 404},
+		{"GET", "127.0.0.1", "nonsense", 404},
+		{"POST", "203.0.113.1", "", 404},
+		{"POST", "203.0.113.1", "", 404},
+		{"POST", "203.0.113.1", "", 429},
+	} {
+		if got := ask(c.method, c.peer, c.forwarded); got != c.want {
+			t.Errorf("%s from %s for %q: %d, want %d", c.method, c.peer, c.forwarded, got, c.want)
+		}
+	}
+	s.clock.advance(3 * time.Second)
+	if code := ask("GET", "203.0.113.1", ""); code != http.StatusNotFound {
+		t.Errorf("3 s later: %d", code)
 	}
 }

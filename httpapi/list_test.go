@@ -111,10 +111,18 @@ func TestPaymentFilters(t *testing.T) {
 		"description_prefix=order-1":     {b, a},
 		"description_prefix=order":       {b, a},
 		"description_prefix=rder":        nil,
-		"description=order-1&description_prefix=o": {a},
-		"created_from=" + t0:                       {d, c, b, a},
-		"created_to=" + t0:                         nil,
-		"created_from=2026-11-20T10:15:30.124Z":    {d, c, b},
+		"description=order-1&description_prefix=o":                        {a},
+		"description_words=order":                                         {b, a},
+		"description_words=10":                                            {b},
+		"description_words=1":                                             {b, a},
+		"description_words=1%20ORD":                                       {b, a},
+		"description_words=rder":                                          nil,
+		"description_words=order+11":                                      nil,
+		"description_words=order&currency=USD&description_prefix=order-1": {b},
+		"description_words=order&amount=20":                               {b},
+		"created_from=" + t0:                                              {d, c, b, a},
+		"created_to=" + t0:                                                nil,
+		"created_from=2026-11-20T10:15:30.124Z":                           {d, c, b},
 		"created_from=2026-11-20T10:16:30.123Z&created_to=2026-11-20T10:17:30.123Z": {b},
 		"created_from=2026-11-20T13:16:30.123%2B03:00":                              {d, c, b},
 		"created_to=2026-11-20T10:15:30.1230001Z":                                   {a},
@@ -128,7 +136,7 @@ func TestPaymentFilters(t *testing.T) {
 	}
 	// A page of one goes on under the same filters.
 	var got []string
-	for target := "/v1/payments?limit=1&description_prefix=order&status=created"; target != ""; {
+	for target := "/v1/payments?limit=1&description_words=order&description_prefix=order&status=created"; target != ""; {
 		l := m.list(target)
 		got = append(got, l.ids()...)
 		target = ""
@@ -190,7 +198,7 @@ func TestInvalidParameters(t *testing.T) {
 		"created_from=2026-11-20": "created_from", "created_from=": "created_from", "created_from=yesterday": "created_from",
 		"created_to=2026-11-20T10:00:00": "created_to", "created_to=2026-11-20T10:00:00+03:00": "created_to", "created_to=1700000000": "created_to",
 		"created_from=2026-13-01T00:00:00Z": "created_from", "created_from=2026-11-20T10:00:00,5Z": "created_from", "created_from=1969-12-31T00:00:00Z": "created_from",
-		"description_prefix=": "description_prefix", "description=" + strings.Repeat("x", 129): "description", "description=%FF": "description",
+		"description_prefix=": "description_prefix", "description_words=": "description_words", "description_words=%20-%20": "description_words", "description=" + strings.Repeat("x", 129): "description", "description=%FF": "description",
 		"unknown=1": "unknown", "Status=paid": "Status", "status%5B%5D=paid": "status[]", "offset=1": "offset", "page=2": "page", "payment_id=x": "payment_id",
 		strings.Repeat("x", 65) + "=1": "", "%FF=1": "", "a;b=1": "", "a=%zz": "", "=1": "",
 	} {

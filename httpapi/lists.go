@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections"
@@ -13,8 +11,7 @@ import (
 
 // listPayments answers GET /v1/payments, newest first.
 func (a *api) listPayments(x *exchange) error {
-	req, err := pageOf(x, "status", "currency", "created_from", "created_to",
-		"amount", "amount_min", "amount_max", "description", "description_prefix")
+	req, err := pageOf(x, paymentFilters()...)
 	if err != nil {
 		return err
 	}
@@ -38,6 +35,14 @@ func (a *api) listPayments(x *exchange) error {
 		last = rows[len(rows)-1].ID.String()
 	}
 	return x.replyPage(req, rows, last)
+}
+
+// paymentFilters are the query parameters that filter payments.
+func paymentFilters() []string {
+	return []string{
+		"status", "currency", "created_from", "created_to", "amount", "amount_min", "amount_max",
+		"description", "description_prefix", "description_words",
+	}
 }
 
 // listRefunds answers GET /v1/refunds, newest first.
@@ -107,7 +112,7 @@ func (a *api) listPaymentEvents(x *exchange) error {
 	if err != nil {
 		return problem{Code: domain.InvalidCursor}
 	}
-	p, err := a.payment(x, mux.Vars(x.r)["id"])
+	p, err := a.payment(x, x.vars["id"])
 	if err != nil {
 		return err
 	}
@@ -161,7 +166,7 @@ func paymentQuery(req listRequest) (q projections.PaymentQuery, err error) {
 		}
 		q.Min, q.Max = exact, exact
 	}
-	for _, name := range []string{"description", "description_prefix"} {
+	for _, name := range []string{"description", "description_prefix", "description_words"} {
 		if utf8.RuneCountInString(f[name]) > domain.MaxDescription {
 			return q, badParameter(name, "No description is longer than 128 characters.")
 		}
@@ -171,6 +176,9 @@ func paymentQuery(req listRequest) (q projections.PaymentQuery, err error) {
 	}
 	if q.DescriptionPrefix = f["description_prefix"]; f.has("description_prefix") && q.DescriptionPrefix == "" {
 		return q, badParameter("description_prefix", "Send at least one character.")
+	}
+	if q.DescriptionWords = projections.Words(f["description_words"]); f.has("description_words") && len(q.DescriptionWords) == 0 {
+		return q, badParameter("description_words", "Send at least one letter or digit.")
 	}
 	q.Before, err = before(req)
 	return q, err

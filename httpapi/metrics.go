@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,11 +59,9 @@ func (m *metrics) end(x *exchange, took time.Duration) {
 
 // methodLabel keeps invented methods out of labels and logs.
 func methodLabel(method string) string {
-	known := []string{
-		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
-		http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace,
-	}
-	if slices.Contains(known, method) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
 		return method
 	}
 	return "other"

@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"html/template"
@@ -10,37 +10,45 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gorilla/mux"
 	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 
 	"payledger/domain"
-	"payledger/httpapi/checkout"
+	"payledger/httpapi/ui"
 )
 
 //go:embed openapi.yaml
 var openAPIDocument []byte
 
-//go:embed problem.html
-var problemPage string
+//go:embed problem.html webhooks.html
+var documents embed.FS
 
 const docsPath = "/docs"
+
+// filesOfDocuments is where a document finds its stylesheet: the payment page's
+// handler serves the files of all pages.
+const filesOfDocuments = "../p/"
 
 // pages are the documents behind the API: what each problem means, the
 // OpenAPI document, and a page to read it on. They are made once.
 type pages struct {
 	problems map[string][]byte // by code
+	hooks    []byte            // for receivers of webhooks
 	ui       http.Handler
 	assets   map[string]bool // files of the documentation page, without .gz
 }
 
-// newPages makes the pages of a program that stands at a path of its public
-// URL, "" for the root.
-func newPages(prefix string) (*pages, error) {
-	tmpl, err := template.New("problem").Parse(problemPage)
+// newPages makes the pages of a program.
+func newPages(cfg Config) (*pages, error) {
+	prefix := cfg.prefix() // of the path it stands at, "" for the root
+	site, err := ui.New()
 	if err != nil {
-		return nil, fmt.Errorf("problem pages: %w", err)
+		return nil, err
+	}
+	tmpl, err := site.Templates(documents, "*.html")
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
 	}
 	p := &pages{
 		problems: make(map[string][]byte),
@@ -55,8 +63,8 @@ func newPages(prefix string) (*pages, error) {
 		for _, f := range fields {
 			listed = append(listed, map[string]any{"Code": f.code, "Page": template.HTML(f.page)}) //nolint:gosec // our own text
 		}
-		err := tmpl.Execute(&b, map[string]any{
-			"Code": row.code, "Status": row.status, "StatusText": http.StatusText(row.status),
+		err := tmpl.ExecuteTemplate(&b, "problem.html", map[string]any{
+			"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Code": row.code, "Status": row.status, "StatusText": http.StatusText(row.status),
 			"Title": row.title, "Page": template.HTML(row.page), "Field": of, "Fields": listed, //nolint:gosec // our own text
 		})
 		p.problems[string(row.code)] = b.Bytes()
@@ -85,16 +93,21 @@ func newPages(prefix string) (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
 	}
+	if cfg.Webhooks != nil {
+		if p.hooks, err = renderWebhookPage(cfg, tmpl); err != nil {
+			return nil, fmt.Errorf("page on webhooks: %w", err)
+		}
+	}
 	return p, nil
 }
 
 // problem answers GET /problems/{code}.
 func (p *pages) problem(x *exchange) error {
-	body, ok := p.problems[mux.Vars(x.r)["code"]]
+	body, ok := p.problems[x.vars["code"]]
 	if !ok {
 		return problem{Code: domain.PathNotFound}
 	}
-	secure(x.Header(), "default-src 'none'; style-src 'unsafe-inline'")
+	ui.Secure(x.Header())
 	x.replyBytes(http.StatusOK, "text/html; charset=utf-8", body)
 	return nil
 }
@@ -112,7 +125,7 @@ func (p *pages) docs(x *exchange) error {
 	r.URL.Path = docsPath
 	r.Header.Del("If-Modified-Since")
 	x.Header().Set("Cache-Control", "no-store")
-	if name, ok := mux.Vars(x.r)["asset"]; ok {
+	if name, ok := x.vars["asset"]; ok {
 		if !p.assets[name] {
 			return problem{Code: domain.PathNotFound}
 		}
@@ -146,13 +159,4 @@ func (a *api) readyz(x *exchange) error {
 	}
 	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 	return nil
-}
-
-// checkoutConfig is what the payment page is made of.
-func checkoutConfig(cfg Config) checkout.Config {
-	c := checkout.Config{Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, PublicURL: cfg.PublicURL, Log: cfg.Log}
-	if cfg.Sandbox != nil {
-		c.Sandbox = cfg.Sandbox
-	}
-	return c
 }

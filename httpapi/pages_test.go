@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"payledger/httpapi/ui/uitest"
 )
 
 func TestProblemPages(t *testing.T) {
@@ -20,6 +22,11 @@ func TestProblemPages(t *testing.T) {
 	if strings.Contains(page, "<script") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%v", a.Header)
 	}
+	asset := regexp.MustCompile(`rel="stylesheet" href="\.\.(/[^"]+)"`).FindStringSubmatch(page)
+	if asset == nil {
+		t.Fatalf("no stylesheet in %s", page)
+	}
+	s.send("GET", asset[1], nil).want(200, "")
 	field := string(s.send("GET", "/problems/payload_too_large", nil).want(200, "").Body)
 	if !strings.Contains(field, `<a href="validation_failed">`) {
 		t.Error(field)
@@ -68,5 +75,18 @@ func TestDocumentation(t *testing.T) {
 				t.Errorf("%s: %d", m[1], a.Code)
 			}
 		}
+	}
+}
+
+// TestBrowserDocuments looks at the pages that explain the API.
+func TestBrowserDocuments(t *testing.T) {
+	t.Parallel()
+	browser := uitest.Browser(t)
+	s := start(t)
+	b, axe := uitest.OpenTab(t, browser), uitest.LoadAxe(t)
+	for name, path := range map[string]string{
+		"problem": "/problems/validation_failed", "problem of a field": "/problems/amount_format", "webhooks": "/docs/webhooks",
+	} {
+		uitest.Look(b, axe, name, func(string) string { return s.url + path })
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -181,7 +179,7 @@ func compact(v []byte) domain.JSON {
 
 // getPayment answers GET /v1/payments/{id}.
 func (a *api) getPayment(x *exchange) error {
-	p, err := a.payment(x, mux.Vars(x.r)["id"])
+	p, err := a.payment(x, x.vars["id"])
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type problem struct {
 	RefundID      string               `json:"refund_id,omitempty"`      // refund_exists
 	RefundStatus  domain.RefundStatus  `json:"refund_status,omitempty"`  // refund_exists, final_status
 	Members       []string             `json:"members,omitempty"`        // idempotency_key_reused
+	EventID       string               `json:"event_id,omitempty"`       // delivery_superseded
+	Limit         int                  `json:"limit,omitzero"`           // webhook_endpoint_limit
 
 	header http.Header
 }
@@ -127,7 +129,12 @@ func ofRefusal(r *domain.Refusal) problem {
 	if r.RefundID != (domain.ID{}) {
 		p.RefundID = r.RefundID.String()
 	}
+	if r.EventID != (domain.ID{}) {
+		p.EventID = r.EventID.String()
+	}
 	switch {
+	case r.Code == domain.WebhookEndpointLimit:
+		p.Limit = domain.MaxEndpoints
 	case r.Code == domain.PaymentNotPaid && r.PaymentStatus.Final():
 		p.Detail = "Only a paid payment can be refunded. This one is " + string(r.PaymentStatus) + " and stays so."
 	case r.Code == domain.PaymentNotPaid:

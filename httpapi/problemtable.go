@@ -95,6 +95,16 @@ func problemRows() []problemRow {
 			"Administration only: the project has no key with this id. Keys are named by their id, <code>key_…</code>, never by the secret.",
 		},
 		{
+			domain.WebhookEndpointNotFound, http.StatusNotFound, "Webhook endpoint not found",
+			"The project has no webhook endpoint with this id. Ids begin with we_ and are compared exactly; list the endpoints to find the right one.",
+			"No webhook endpoint of this project has this id. Ids are compared exactly. An endpoint that was deleted, or of another project, is answered in the same way.",
+		},
+		{
+			domain.DeliveryNotFound, http.StatusNotFound, "Delivery not found",
+			"This event was not enqueued for this endpoint, or too long ago. List the endpoint's deliveries to find the right one.",
+			"The endpoint has no delivery of this event: it had not subscribed to its kind, it was created later, or the delivery is older than the 30 days for which deliveries are kept. Deliveries are named by the event's id, the <code>webhook-id</code> of the request, compared exactly.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
@@ -123,6 +133,26 @@ func problemRows() []problemRow {
 			domain.FinalStatus, http.StatusConflict, "Final status",
 			"Nothing changed: the object can no longer become this.",
 			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> tells the present one.",
+		},
+		{
+			domain.DeliverySupersededCode, http.StatusConflict, "Delivery superseded",
+			"A later event of this payment was sent already, and a receiver is never told of an earlier status after a later one. Resend the event in event_id instead.",
+			"Statuses only move forward, for receivers too: once something later about a payment was sent to an endpoint, what came before is not sent again. The member <code>event_id</code> names the newest event of the payment; resend that one.",
+		},
+		{
+			domain.WebhookEndpointLimit, http.StatusConflict, "Too many webhook endpoints",
+			"The project has as many webhook endpoints as it can have. Change or delete one of them.",
+			"A project has at most as many webhook endpoints as the member <code>limit</code> says, disabled ones included. Change one that there is, or delete one that is no longer needed.",
+		},
+		{
+			domain.WebhookEndpointDisabledCode, http.StatusConflict, "Webhook endpoint disabled",
+			"The endpoint is disabled, so nothing is sent to it. Enable it first.",
+			"Nothing is sent to a disabled endpoint: neither tests nor what is resent or recovered. Its <code>disabled_reason</code> tells why: <code>requested</code>, <code>gone</code> (it answered 410) or <code>failing</code> (it took nothing for days). Enable it, then repeat the request.",
+		},
+		{
+			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
+			"This cannot be undone and would lock you out. Confirm it.",
+			"Answered in the account alone, when an API key is to be revoked that is the one of the session or the last of the project: the first signs out whoever does it, the second leaves nobody who could sign in or call the API. It takes a confirmation.",
 		},
 		{
 			domain.BodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",
@@ -181,6 +211,7 @@ func fieldRows() []problemRow {
 		row(domain.TooLong, "Too long", "The text has more characters (Unicode code points) than the field takes."),
 		row(domain.ControlCharacter, "Control character", "The text has a control character, such as a line break, a tab or NUL."),
 		row(domain.PayloadTooLarge, "Payload too large", "The payload has more than 512 bytes, white space between its values not counted: <code>limit_bytes</code>, <code>got_bytes</code>."),
+		row(domain.TargetNotAllowed, "Target not allowed", "The URL cannot be called. Notifications go to <code>https</code> URLs on port 443 or 8443 of public addresses, without a user name, a password or a fragment. The detail says what is wrong with this one."),
 		row(domain.RefundAmountNotAccepted, "Refund amount not accepted", "A refund always returns the whole payment and takes no amount."),
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -98,7 +96,7 @@ func refundCommand(body []byte) (paymentID string, fields domain.FieldErrors, er
 
 // getRefund answers GET /v1/refunds/{id}.
 func (a *api) getRefund(x *exchange) error {
-	p, r, err := a.refund(x, mux.Vars(x.r)["id"])
+	p, r, err := a.refund(x, x.vars["id"])
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"payledger/domain"
+	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 )
 
@@ -20,6 +20,7 @@ type route struct {
 	operation string // operationId in openapi.yaml, and label of logs and metrics
 	scope     domain.Scope
 	body      bool // takes a JSON object
+	optional  bool // and goes without: no body stands for {}
 	endless   bool // may take as long as the client stays
 	handle    func(*exchange) error
 }
@@ -29,6 +30,7 @@ type api struct {
 	*edge
 	cfg      Config
 	router   *mux.Router
+	inner    *mux.Router // of requests from this process
 	nobody   domain.Project
 	writes   *limiter
 	reads    *limiter
@@ -38,7 +40,8 @@ type api struct {
 	settler
 }
 
-// routes is the table of routes of the public handler.
+// routes is the table of routes of the public handler. The router tries one
+// path after the other, so what is asked for most stands first.
 func (a *api) routes() []route {
 	table := []route{
 		{method: "POST", path: paymentsPath, operation: "createPayment", scope: domain.PaymentsWrite, body: true, handle: a.createPayment},
@@ -48,6 +51,11 @@ func (a *api) routes() []route {
 		{method: "POST", path: refundsPath, operation: "createRefund", scope: domain.RefundsWrite, body: true, handle: a.createRefund},
 		{method: "GET", path: refundsPath, operation: "listRefunds", scope: domain.Read, handle: a.listRefunds},
 		{method: "GET", path: refundsPath + "/{id}", operation: "getRefund", scope: domain.Read, handle: a.getRefund},
+	}
+	if a.cfg.Webhooks != nil {
+		table = append(table, a.webhookRoutes()...)
+	}
+	table = append(table, []route{
 		{method: "GET", path: "/v1/balance", operation: "getBalance", scope: domain.Read, handle: a.balance},
 		{method: "GET", path: "/v1/balance/statement", operation: "listPostings", scope: domain.Read, handle: a.statement},
 		{method: "GET", path: "/v1/events", operation: "listEvents", scope: domain.Audit, endless: true, handle: a.feed},
@@ -57,7 +65,7 @@ func (a *api) routes() []route {
 		{method: "GET", path: "/docs/{asset}", operation: "getDocsAsset", handle: a.pages.docs},
 		{method: "GET", path: "/livez", operation: "livez", handle: a.livez},
 		{method: "GET", path: "/readyz", operation: "readyz", handle: a.readyz},
-	}
+	}...)
 	table = append(table, a.logRoutes()...)
 	if a.cfg.Sandbox != nil {
 		table = append(
@@ -70,8 +78,16 @@ func (a *api) routes() []route {
 }
 
 // New returns the public handler: the merchants' API, the payment page, the
-// problem pages, the documentation, /livez and /readyz.
+// account, the problem pages, the documentation, /livez and /readyz.
 func New(cfg Config) (http.Handler, error) {
+	a, err := newAPI(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return a.wrap(a.serve), nil
+}
+
+func newAPI(cfg Config) (*api, error) {
 	cfg, err := cfg.checked()
 	if err != nil {
 		return nil, err
@@ -89,7 +105,7 @@ func New(cfg Config) (http.Handler, error) {
 	if n := cfg.Limits.FailedAuthPerMinute; n > 0 {
 		a.failures = newLimiter("failed-authentication", Rate{PerSecond: float64(n) / 60, Burst: n})
 	}
-	if a.pages, err = newPages(cfg.prefix()); err != nil {
+	if a.pages, err = newPages(cfg); err != nil {
 		return nil, err
 	}
 	page, err := checkout.New(checkoutConfig(cfg))
@@ -98,7 +114,20 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	a.router = newRouter(a.routes(), a.enter)
 	a.router.PathPrefix("/p/").Handler(labelled("payPage", page))
-	return e.wrap(a.serve), nil
+	a.inner = newRouter(slices.Concat(a.routes(), a.accountRoutes()), a.enter)
+	if cfg.Account != nil {
+		pages, err := account.New(account.Config{
+			Call: a.call, Stream: a.stream, SignIn: a.signIn, File: cfg.Account, Now: cfg.Now, PublicURL: cfg.PublicURL,
+			Webhooks: cfg.Webhooks != nil, Log: cfg.Log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		h := labelled("account", asPage(pages))
+		a.router.Path(account.Path).Handler(h)
+		a.router.PathPrefix(account.Path + "/").Handler(h)
+	}
+	return a, nil
 }
 
 func newEdge(cfg Config, listener string) (*edge, error) {
@@ -124,7 +153,7 @@ func (a *api) serve(x *exchange) {
 			return
 		}
 	}
-	a.router.ServeHTTP(x, x.r)
+	x.dispatch(a.router)
 }
 
 // version is the first segment of a path when it is that of an API version.
@@ -148,6 +177,9 @@ func (a *api) enter(x *exchange) error {
 		if x.route.method != http.MethodGet {
 			budget = a.writes
 		}
+		if x.inside && x.route.method == http.MethodGet {
+			budget = nil // one page makes several
+		}
 		if err := x.throttle(budget, x.caller.project.ID); err != nil {
 			return err
 		}
@@ -162,15 +194,23 @@ func run(x *exchange) error {
 		}
 	}
 	if !x.route.endless {
-		ctx, cancel := context.WithTimeout(x.ctx(), maxTime)
-		defer cancel()
-		x.r = x.r.WithContext(ctx)
+		x.within = &within{Context: x.ctx(), until: time.Now().Add(maxTime)}
+		defer x.within.end()
 	}
 	return x.route.handle(x)
 }
 
 // sees reports whether a payment is the caller's.
 func (a *api) sees(x *exchange, p domain.Payment) bool { return p.Project == x.caller.project.ID }
+
+// dispatch finds who stands at the request's path. What the router would put
+// into the request's context the exchange holds.
+func (x *exchange) dispatch(router *mux.Router) {
+	var found mux.RouteMatch
+	router.Match(x.r, &found) // there is a handler for what is not found
+	x.vars = found.Vars
+	found.Handler.ServeHTTP(x, x.r)
+}
 
 // newRouter builds the router of a table. Paths match byte for byte: nothing
 // is cleaned, decoded or redirected, and what matches nothing is a problem

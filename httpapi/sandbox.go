@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -26,7 +24,7 @@ func (a *api) settlePayment(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.payment(x, mux.Vars(x.r)["id"])
+	p, err := a.payment(x, x.vars["id"])
 	if err != nil {
 		return err
 	}
@@ -43,7 +41,7 @@ func (a *api) settleRefund(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, r, err := a.refund(x, mux.Vars(x.r)["id"])
+	p, r, err := a.refund(x, x.vars["id"])
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func (x *exchange) stream(t streamTimes, contentType string) *stream {
 	h := x.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold it back
 	h.Set("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(http.StatusOK)
 	return s

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -53,13 +54,15 @@ type Checkpoints struct {
 	ready  chan struct{}
 }
 
-// NewCheckpoints makes a publisher; Run lets it work.
-func NewCheckpoints(c *Conn, logID domain.ID, log zerolog.Logger) *Checkpoints {
-	return &Checkpoints{
+// NewCheckpoints makes a publisher; Run lets it work. metrics may be nil.
+func NewCheckpoints(c *Conn, logID domain.ID, log zerolog.Logger, metrics prometheus.Registerer) *Checkpoints {
+	p := &Checkpoints{
 		conn: c, log: logID, trouble: trouble{log: log, part: "checkpoints"},
 		retry:   backoff{first: 50 * time.Millisecond, most: 5 * time.Second},
 		foreign: 15 * time.Second, ready: make(chan struct{}, 1),
 	}
+	upGauge(metrics, "checkpoints", "signed checkpoints reach JetStream", p.Err)
+	return p
 }
 
 // Publish hands over a signed checkpoint. It neither waits nor fails; one that

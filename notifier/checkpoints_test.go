@@ -14,7 +14,7 @@ import (
 
 func newCheckpoints(t *testing.T, c *Conn, log domain.ID) *Checkpoints {
 	t.Helper()
-	p := NewCheckpoints(c, log, testLog(t))
+	p := NewCheckpoints(c, log, testLog(t), nil)
 	p.retry = backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond}
 	p.foreign = 20 * time.Millisecond
 	return p

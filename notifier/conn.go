@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,6 +20,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	server *Server // the embedded one; nil: external
 	closed chan struct{}
+
+	copy atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
 }
 
 // The times of a connection.
@@ -116,6 +119,17 @@ func (c *Conn) Err() error {
 		return fmt.Errorf("NATS is away: %w", err)
 	}
 	return errors.New("NATS is away")
+}
+
+// isCopy notes that the JetStream stream EVENTS made at the time was compared
+// with the log and holds a beginning of it. Only the relay writes to it, so it
+// stays one as long as it is the same.
+func (c *Conn) isCopy(made time.Time) { c.copy.Store(&made) }
+
+// copied reports whether the EVENTS made at the time holds the log.
+func (c *Conn) copied(made time.Time) bool {
+	at := c.copy.Load()
+	return at != nil && at.Equal(made)
 }
 
 // Close sends what is buffered and closes the connection. Whoever uses it has

@@ -19,7 +19,7 @@ import (
 type connectors struct {
 	ledger  eventstore.Ledger
 	log     zerolog.Logger
-	news    *queue[delivery]
+	news    *queue[arrival]
 	byRoute map[string]*queue[telling]
 	all     []acquirer.Acquirer
 }
@@ -32,7 +32,7 @@ type telling struct {
 
 func newConnectors(c WorkersConfig) (*connectors, error) {
 	cs := &connectors{
-		ledger: c.Ledger, log: c.Log, news: newQueue[delivery](),
+		ledger: c.Ledger, log: c.Log, news: newQueue[arrival](),
 		byRoute: make(map[string]*queue[telling]), all: c.Acquirers,
 	}
 	for _, a := range c.Acquirers {
@@ -50,9 +50,9 @@ func newConnectors(c WorkersConfig) (*connectors, error) {
 }
 
 // take notes an event that an acquirer is to hear of.
-func (c *connectors) take(d delivery) {
+func (c *connectors) take(a arrival) {
 	if len(c.all) > 0 {
-		c.news.put(d)
+		c.news.put(a)
 	}
 }
 
@@ -63,11 +63,11 @@ func (c *connectors) run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		for {
-			d, ok := c.news.take(ctx)
+			a, ok := c.news.take(ctx)
 			if !ok {
 				return ctx.Err()
 			}
-			if err := c.sort(ctx, d); err != nil {
+			if err := c.sort(ctx, a); err != nil {
 				return err
 			}
 		}
@@ -77,12 +77,12 @@ func (c *connectors) run(ctx context.Context) error {
 
 // sort finds out whom the news concern. The message only says where to look:
 // what the acquirer is told comes from the log.
-func (c *connectors) sort(ctx context.Context, d delivery) error {
-	id, ok := domain.ParseID(d.stream.ID)
+func (c *connectors) sort(ctx context.Context, a arrival) error {
+	id, ok := domain.ParseID(a.stream.ID)
 	if !ok {
 		return nil
 	}
-	p, last, err := eventstore.Fold(ctx, c.ledger, d.stream, domain.Payment{Project: d.stream.Project, ID: id})
+	p, last, err := eventstore.Fold(ctx, c.ledger, a.stream, domain.Payment{Project: a.stream.Project, ID: id})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -98,11 +98,11 @@ func (c *connectors) sort(ctx context.Context, d delivery) error {
 	if q == nil {
 		return nil // the acquirer of this route is elsewhere and listens for itself
 	}
-	if d.typ == domain.TypePaymentRouteAssigned {
+	if a.typ() == domain.TypePaymentRouteAssigned {
 		q.put(telling{payment: p})
 		return nil
 	}
-	if r, ok := p.Refund(refundID(d.data)); ok {
+	if r, ok := p.Refund(refundID(a.data)); ok {
 		q.put(telling{payment: p, refund: &r})
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -15,30 +16,34 @@ import (
 	"payledger/eventstore"
 )
 
-// delivery is one event of a payment as JetStream delivers it.
-type delivery struct {
+// arrival is one event as JetStream delivers it.
+type arrival struct {
 	position eventstore.Position
 	stream   eventstore.Stream
-	typ      string // wire name
+	header   nats.Header
 	data     []byte // the stored event
 }
 
-// dispatcher reads EVENTS with one consumer without durable state and hands
-// each event of a payment on, in order and at least once. Where to begin comes
-// from the log: at the oldest payment without a route, or at the log's end.
+// typ is the event's wire name.
+func (a arrival) typ() string { return a.header.Get(headerType) }
+
+// dispatcher reads EVENTS with one consumer without durable state and hands on
+// the events behind a position, each once and without a gap, as long as the
+// program runs. Where to begin comes from the log or what was derived from it.
 //
-// A consumer that dies, skips, stalls or outlives its JetStream stream is
+// It reads only a JetStream stream that the relay has found to hold the log. A
+// consumer that dies, skips, stalls or outlives its JetStream stream is
 // replaced by one that starts behind the last event handed on. Positions are
 // the log's, so this holds even when EVENTS was deleted and is being copied
 // anew: the consumer waits until the copy gets there.
 type dispatcher struct {
-	conn     *Conn
-	store    eventstore.Store
-	logID    domain.ID
-	unrouted UnroutedView
-	hand     func(context.Context, delivery) error
-	trouble  trouble
-	remade   prometheus.Counter
+	conn    *Conn
+	store   eventstore.Store
+	logID   domain.ID
+	begin   func(context.Context) (eventstore.Position, error) // the first position to hand on
+	hand    func(context.Context, arrival) error
+	trouble trouble
+	remade  prometheus.Counter
 
 	next    eventstore.Position // to be handed on; 0: not known yet
 	handed  atomic.Uint64       // how many were, by the consumer of now
@@ -58,11 +63,18 @@ const (
 	inactiveAfter = 30 * time.Second // a consumer left behind is removed by the server
 )
 
-func newDispatcher(c WorkersConfig, hand func(context.Context, delivery) error) *dispatcher {
+// errEnough is what hand answers to end the dispatcher.
+var errEnough = errors.New("no more events are wanted")
+
+// errUnchecked: the relay has not looked yet whether EVENTS holds the log.
+var errUnchecked = errors.New("the JetStream stream " + EventsStream + " has not been compared with the log yet")
+
+func newDispatcher(c WorkersConfig, part string, remade prometheus.Counter,
+	begin func(context.Context) (eventstore.Position, error), hand func(context.Context, arrival) error,
+) *dispatcher {
 	return &dispatcher{
-		conn: c.Conn, store: c.Ledger.Store, logID: c.LogID, unrouted: c.Unrouted, hand: hand,
-		trouble: trouble{log: c.Log, part: "dispatcher"},
-		remade:  counter(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced."),
+		conn: c.Conn, store: c.Ledger.Store, logID: c.LogID, begin: begin, hand: hand,
+		trouble: trouble{log: c.Log, part: part}, remade: remade,
 		times: dispatcherTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 			watch: 3 * time.Second, heartbeat: time.Second,
@@ -74,17 +86,23 @@ func (d *dispatcher) run(ctx context.Context) error {
 	for {
 		err := d.consume(ctx)
 		switch {
+		case errors.Is(err, errEnough):
+			d.working()
+			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case ends(err):
 			return err
 		}
-		d.remade.Inc()
+		// The relay is about to make or check the JetStream stream.
+		soon := errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errUnchecked)
+		if !soon {
+			d.remade.Inc()
+		}
 		if d.worked.Swap(false) {
 			d.times.retry.reset()
 		}
-		// The relay is about to make the JetStream stream, now or anew.
-		if !errors.Is(err, jetstream.ErrStreamNotFound) || d.times.retry.next >= d.times.retry.most {
+		if !soon || d.times.retry.next >= d.times.retry.most {
 			d.trouble.set(err)
 		}
 		if !d.times.retry.wait(ctx) {
@@ -93,32 +111,14 @@ func (d *dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// begin finds the first position that matters: where the last consumer got,
-// but never beyond a payment without a route or the log's end. A consumer may
-// have read a copy that was not of this log before the relay made it anew.
-func (d *dispatcher) begin(ctx context.Context) error {
-	// In this order: what is created between the two questions is behind last.
-	last, err := d.store.Last(ctx)
-	if err != nil {
-		return err
-	}
-	oldest, ok, err := d.unrouted.OldestUnrouted(ctx)
-	if err != nil {
-		return fmt.Errorf("looking for payments without a route: %w", err)
-	}
-	if !ok || oldest > last {
-		oldest = last + 1
-	}
-	if d.next == 0 || d.next > oldest {
-		d.next = oldest
-	}
-	return nil
-}
-
 // consume hands events on until the consumer fails.
 func (d *dispatcher) consume(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
-		return err
+	if d.next == 0 {
+		first, err := d.begin(ctx)
+		if err != nil {
+			return err
+		}
+		d.next = first
 	}
 	stream, err := d.conn.js.Stream(ctx, EventsStream)
 	if err != nil {
@@ -127,8 +127,11 @@ func (d *dispatcher) consume(ctx context.Context) error {
 	if reason := unlike(stream.CachedInfo().Config, eventsConfig(d.logID)); reason != "" {
 		return &ForeignStreamError{Stream: EventsStream, Reason: reason}
 	}
+	if !d.conn.copied(stream.CachedInfo().Created) {
+		return errUnchecked
+	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description: "The workers of payledger.", FilterSubject: paymentSubjects,
+		Description:   "The " + d.trouble.part + " of payledger.",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(d.next),
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: inactiveAfter,
 	})
@@ -184,17 +187,17 @@ func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContex
 		if position > last {
 			return fmt.Errorf("the JetStream stream %s is ahead of the log", EventsStream)
 		}
-		if s, ok := eventStream(msg.Subject()); ok && position >= d.next {
-			d.waiting.Store(true)
-			err := d.hand(ctx, delivery{
-				position: position, stream: s, typ: msg.Headers().Get(headerType), data: msg.Data(),
-			})
-			d.waiting.Store(false)
-			if err != nil {
-				return err
-			}
-			d.next = position + 1
+		s, ok := eventStream(msg.Subject())
+		if !ok || position != d.next {
+			return fmt.Errorf("the JetStream stream %s answers %s at %d where position %d of the log is expected", EventsStream, msg.Subject(), position, d.next)
 		}
+		d.waiting.Store(true)
+		err = d.hand(ctx, arrival{position: position, stream: s, header: msg.Headers(), data: msg.Data()})
+		d.waiting.Store(false)
+		if err != nil {
+			return err
+		}
+		d.next = position + 1
 		d.handed.Add(1)
 		if meta.NumPending == 0 || expected == 1 {
 			d.working()

@@ -8,8 +8,11 @@
 //
 // The workers follow EVENTS with one consumer that keeps no state either.
 // They assign routes and tell acquirers; payments whose time is over expire
-// by the clock. The enforcer takes the provider's word from the JetStream
-// stream SIGNALS and answers once what it led to is durable.
+// by the clock. The fan-out enqueues what webhook endpoints are to be told of,
+// each event once and in order; package delivery sends it. When it is behind
+// it reads EVENTS by itself, so that new payments never wait for it. The
+// enforcer takes the provider's word from the JetStream stream SIGNALS and
+// answers once what it led to is durable.
 //
 // None of them holds the ledger up: while JetStream is away payments are
 // created as ever, and what was to follow from them follows when it is back.

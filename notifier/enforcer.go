@@ -68,9 +68,11 @@ const (
 func NewEnforcer(c EnforcerConfig) *Enforcer {
 	e := &Enforcer{
 		config: c, trouble: trouble{log: c.Log, part: "enforcer"},
-		judged: counterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result"),
-		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason"),
-		mute:   counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
+		judged: counterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
+			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
+		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
+			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
+		mute: counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		times: enforcerTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 30 * time.Second,
@@ -79,6 +81,7 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 	}
 	gaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
 		func() float64 { return float64(e.waiting.Load()) })
+	upGauge(c.Metrics, "enforcer", "signals are taken", e.Err)
 	return e
 }
 

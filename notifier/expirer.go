@@ -105,7 +105,7 @@ func (e *expirer) expireDue(ctx context.Context) (more bool, err error) {
 	var expired atomic.Bool
 	for _, p := range due {
 		g.Go(func() error {
-			r, err := execute(gctx, e.ledger, e.ids, p.project, p.id, func(event domain.ID) domain.PaymentCommand {
+			r, err := execute(gctx, e.ledger, e.ids, p.project, p.id, true, func(event domain.ID) domain.PaymentCommand {
 				return domain.ExpirePayment{At: domain.IDTime(event)}
 			})
 			if r.Event != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -118,17 +119,22 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 	if c.Err() == nil || c.Embedded() {
 		t.Error("connected to nothing")
 	}
-	r := newRelay(c, b)
+	metrics := prometheus.NewRegistry()
+	r := measuredRelay(c, b, metrics)
 	run(t, r.Run)
 	run(t, newWorkers(t, c, b).Run)
 	run(t, newEnforcer(t, c, b).Run)
 	for range 20 {
 		b.create(t, time.Hour)
 	}
-	eventually(t, "the relay is in trouble", func() bool { return r.Err() != nil && r.state() == 1 })
+	eventually(t, "the relay is in trouble", func() bool { return r.Err() != nil })
+	if up, refuses := measured(t, metrics, "payledger_relay_up"), measured(t, metrics, "payledger_relay_refuses"); up != 0 || refuses != 0 {
+		t.Errorf("up %v, refuses %v", up, refuses)
+	}
 	e.start(t)
 	allRouted(t, b)
 	sameAsLog(t, c.js, b)
+	eventually(t, "the relay is up", func() bool { return measured(t, metrics, "payledger_relay_up") == 1 })
 
 	stop := make(chan struct{})
 	var writer sync.WaitGroup
@@ -222,7 +228,8 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 
 	other := e.connect(t)
 	id := second.create(t, time.Hour)
-	r, w, enforcer := newRelay(other, second), newWorkers(t, other, second), newEnforcer(t, other, second)
+	metrics := prometheus.NewRegistry()
+	r, w, enforcer := measuredRelay(other, second, metrics), newWorkers(t, other, second), newEnforcer(t, other, second)
 	if err := r.Check(t.Context()); !isForeign(err) || !strings.Contains(err.Error(), first.logID.String()) {
 		t.Errorf("check: %v", err)
 	}
@@ -232,8 +239,8 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	for what, trouble := range map[string]func() error{"relay": r.Err, "workers": w.Err, "enforcer": enforcer.Err} {
 		eventually(t, what+" refuses", func() bool { return isForeign(trouble()) })
 	}
-	if r.state() != 2 {
-		t.Errorf("state %v", r.state())
+	if up, refuses := measured(t, metrics, "payledger_relay_up"), measured(t, metrics, "payledger_relay_refuses"); up != 0 || refuses != 1 {
+		t.Errorf("up %v, refuses %v", up, refuses)
 	}
 	p := first.routed(t)
 	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.NATS(), Now: time.Now})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -242,8 +243,10 @@ func run(tb testing.TB, part func(context.Context) error) (stop func()) {
 	return stop
 }
 
-func newRelay(c *Conn, b *book) *Relay {
-	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop()})
+func newRelay(c *Conn, b *book) *Relay { return measuredRelay(c, b, nil) }
+
+func measuredRelay(c *Conn, b *book, metrics prometheus.Registerer) *Relay {
+	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop(), Metrics: metrics})
 	r.times = relayTimes{
 		retry:   backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
 		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond,
@@ -273,6 +276,23 @@ func newEnforcer(tb testing.TB, c *Conn, b *book) *Enforcer {
 	e.times.retry = backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond}
 	e.times.watch, e.times.heartbeat = 100*time.Millisecond, 500*time.Millisecond
 	return e
+}
+
+// measured is the value of a metric that has no labels.
+func measured(tb testing.TB, r prometheus.Gatherer, name string) float64 {
+	tb.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	tb.Fatalf("no metric %s", name)
+	return 0
 }
 
 // eventually waits until the condition holds.

@@ -78,7 +78,7 @@ func (e *Enforcer) apply(ctx context.Context, project string, payment domain.ID,
 		if !s.acquire(ctx) {
 			return eventstore.Result[domain.Payment]{}, ctx.Err()
 		}
-		r, err := execute(ctx, e.config.Ledger, e.config.IDs, project, payment,
+		r, err := execute(ctx, e.config.Ledger, e.config.IDs, project, payment, false,
 			func(domain.ID) domain.PaymentCommand { return domain.ApplySignal{Signal: signal} })
 		s.release()
 		if !errors.As(err, new(*domain.TooEarlyError)) {

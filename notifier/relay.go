@@ -52,8 +52,14 @@ type relayTimes struct {
 	watch   time.Duration // between looks at an idle JetStream stream
 }
 
-// inFlight is how many events are published ahead of JetStream's answers.
-const inFlight = 256
+// inFlight is how many events are published ahead of JetStream's answers. On
+// the embedded server only the last of a batch asks for one: since each expects
+// the one before, by its sequence and its id, that answer stands for all of
+// them.
+const (
+	inFlight = 256
+	batch    = 32
+)
 
 // NewRelay makes a relay; Run lets it work.
 func NewRelay(c RelayConfig) *Relay {
@@ -68,9 +74,17 @@ func NewRelay(c RelayConfig) *Relay {
 	}
 	r.rebuilt = counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
 	gaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
-		func() float64 { return float64(r.copied.Load()) })
-	gaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.", r.lag)
-	gaugeFunc(c.Metrics, "payledger_relay_troubled", "1 while the relay cannot publish, 2 while it refuses a JetStream stream that is not of this log.", r.state)
+		func() float64 { return float64(r.Position()) })
+	gaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.",
+		func() float64 { return lag(c.Store, r.Position()) })
+	upGauge(c.Metrics, "relay", "events reach JetStream", r.Err)
+	gaugeFunc(c.Metrics, "payledger_relay_refuses", "1 while the relay refuses a JetStream stream that is not of this log, until the operator has decided.",
+		func() float64 {
+			if errors.As(r.Err(), new(*ForeignStreamError)) {
+				return 1
+			}
+			return 0
+		})
 	return r
 }
 
@@ -80,26 +94,6 @@ func (r *Relay) Err() error { return r.trouble.Err() }
 
 // Position is that of the last event known to be in JetStream.
 func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }
-
-func (r *Relay) lag() float64 {
-	last, err := r.config.Store.Last(context.Background()) //nolint:forbidigo // asked by whoever scrapes the metrics
-	if err != nil {
-		return -1
-	}
-	return max(float64(last)-float64(r.copied.Load()), 0)
-}
-
-func (r *Relay) state() float64 {
-	err := r.Err()
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, new(*ForeignStreamError)):
-		return 2
-	default:
-		return 1
-	}
-}
 
 // Run copies until ctx ends; then the error is nil. Otherwise it is the
 // store's: the log can no longer be read.
@@ -143,9 +137,13 @@ func (r *Relay) copyLog(ctx context.Context) error {
 	if last, err := r.config.Store.Last(ctx); err == nil && last == from {
 		r.working()
 	}
-	pending := make(chan published, inFlight)
+	each := 1
+	if r.config.Conn.Embedded() {
+		each = batch
+	}
+	pending := make(chan published, inFlight/each)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.publish(ctx, from, pending) })
+	g.Go(func() error { return r.publish(ctx, from, each, pending) })
 	g.Go(func() error { return r.confirm(ctx, pending) })
 	g.Go(func() error { return r.watch(ctx, stream) })
 	return g.Wait()
@@ -163,12 +161,35 @@ type published struct {
 	answer   jetstream.PubAckFuture
 }
 
-func (r *Relay) publish(ctx context.Context, from eventstore.Position, pending chan<- published) error {
+// publish asks for JetStream's answer to the last event of the log, and to one
+// of so many at least.
+func (r *Relay) publish(ctx context.Context, from eventstore.Position, each int, pending chan<- published) error {
+	asked, last, before := from, from, ""
+	var unasked eventEnvelope
 	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
-		msg, err := eventMessage(r.config.LogID, s)
+		if s.Position >= last {
+			var err error
+			if last, err = r.config.Store.Last(ctx); err != nil {
+				return err
+			}
+		}
+		ask := s.Position >= last || s.Position >= asked+eventstore.Position(each)
+		envelope := &unasked
+		if ask {
+			envelope = new(eventEnvelope) // the client keeps it until there is an answer
+		}
+		msg, err := envelope.message(r.config.LogID, s, before)
 		if err != nil {
 			return err
 		}
+		before = msg.Header.Get(jetstream.MsgIDHeader)
+		if !ask {
+			if err := r.config.Conn.nc.PublishMsg(msg); err != nil {
+				return fmt.Errorf("publishing to JetStream: %w", err)
+			}
+			return nil
+		}
+		asked = s.Position
 		answer, err := r.config.Conn.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("publishing to JetStream: %w", err)

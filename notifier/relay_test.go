@@ -31,7 +31,10 @@ func TestRelayCopiesTheLogInOrder(t *testing.T) {
 	}
 	sameAsLog(t, c.js, b)
 	eventually(t, "the relay knows", func() bool { return r.Position() == b.last(t) && r.Err() == nil })
-	if lag := r.lag(); lag != 0 {
+	if lag := lag(b.Store, r.Position()); lag != 0 {
+		t.Errorf("lag %v", lag)
+	}
+	if lag := lag(b.Store, r.Position()-7); lag != 7 {
 		t.Errorf("lag %v", lag)
 	}
 }
@@ -73,7 +76,11 @@ func TestEventsAreCloudEvents(t *testing.T) {
 				e.SetTime(at)
 			case headerPosition, headerStreamSequence:
 				e.SetExtension(name[len("ce-"):], value)
-			case jetstream.ExpectedStreamHeader, jetstream.ExpectedLastSeqHeader:
+			case jetstream.MsgIDHeader:
+				if value != r.Commit.String() {
+					t.Errorf("position %d is message %s, event %s", r.Position, value, r.Commit)
+				}
+			case jetstream.ExpectedStreamHeader, jetstream.ExpectedLastSeqHeader, jetstream.ExpectedLastMsgIDHeader:
 			default:
 				t.Errorf("header %s", name)
 			}
@@ -363,6 +370,29 @@ func TestEventTypeOfDamagedBodies(t *testing.T) {
 	for _, body := range []string{"", "{", "[]", "{}", `{"type":7}`} {
 		if _, err := eventMessage(domain.ID{}, eventstore.Stored{Position: 7, Body: []byte(body)}); err == nil {
 			t.Errorf("%q: no error", body)
+		}
+	}
+}
+
+// The type is found at its usual place only where the general reading finds
+// it.
+func TestUsualTypeIsTheType(t *testing.T) {
+	t.Parallel()
+	const good = `{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.paid","version":1}`
+	if typ, ok := usualType([]byte(good)); !ok || typ != domain.TypePaymentPaid {
+		t.Errorf("%q, %t", typ, ok)
+	}
+	for i := range good {
+		for _, b := range []byte(`"\\ {:,x`) {
+			body := []byte(good)
+			body[i] = b
+			typ, ok := usualType(body)
+			if !ok {
+				continue
+			}
+			if want, err := eventType(append([]byte(" "), body...)); err != nil || typ != want {
+				t.Errorf("%s: %q, want %q, %v", body, typ, want, err)
+			}
 		}
 	}
 }

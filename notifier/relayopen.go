@@ -16,7 +16,12 @@ import (
 // to which it holds the log.
 func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position, error) {
 	conn := r.config.Conn
-	stream, err := openStream(ctx, conn.js, eventsConfig(r.config.LogID), conn.Embedded())
+	want := eventsConfig(r.config.LogID)
+	if conn.Embedded() {
+		// What a crash takes from the copy is copied again.
+		want.PersistMode = jetstream.AsyncPersistMode
+	}
+	stream, err := openStream(ctx, conn.js, want, conn.Embedded())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -30,7 +35,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is made anew")
 		r.rebuilt.Inc()
-		if stream, err = remakeStream(ctx, conn.js, eventsConfig(r.config.LogID)); err != nil {
+		if stream, err = remakeStream(ctx, conn.js, want); err != nil {
 			return nil, 0, err
 		}
 		from = 0
@@ -40,6 +45,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 			return nil, 0, err
 		}
 	}
+	conn.isCopy(stream.CachedInfo().Created)
 	return stream, from, nil
 }
 

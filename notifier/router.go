@@ -22,15 +22,35 @@ type router struct {
 	table  domain.RoutingTable
 	log    zerolog.Logger
 	todo   chan eventstore.Stream
+
+	unrouted UnroutedView
 }
 
 const (
-	routerWorkers = 128
+	routerWorkers = 512
 	routerQueue   = 1024
 )
 
 func newRouter(c WorkersConfig) *router {
-	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan eventstore.Stream, routerQueue)}
+	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan eventstore.Stream, routerQueue), unrouted: c.Unrouted}
+}
+
+// begin is the first position that matters: the oldest payment without a
+// route, or what comes behind the log's end.
+func (r *router) begin(ctx context.Context) (eventstore.Position, error) {
+	// In this order: what is created between the two questions is behind last.
+	last, err := r.ledger.Store.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	oldest, ok, err := r.unrouted.OldestUnrouted(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("looking for payments without a route: %w", err)
+	}
+	if !ok || oldest > last {
+		return last + 1, nil
+	}
+	return oldest, nil
 }
 
 // take queues a payment; it waits while the queue is full.
@@ -78,7 +98,7 @@ func (r *router) route(ctx context.Context, s eventstore.Stream) error {
 // are logged: they concern that payment alone. The error is the context's or
 // ends the work.
 func settle(ctx context.Context, log zerolog.Logger, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID, cmd domain.PaymentCommand) error {
-	_, err := execute(ctx, l, ids, project, id, func(domain.ID) domain.PaymentCommand { return cmd })
+	_, err := execute(ctx, l, ids, project, id, true, func(domain.ID) domain.PaymentCommand { return cmd })
 	switch {
 	case err == nil:
 		return nil
@@ -95,15 +115,16 @@ func settle(ctx context.Context, log zerolog.Logger, l eventstore.Ledger, ids *d
 }
 
 // execute runs a command on a payment, again while the store is busy or full.
-// The command is made from the id its event would get.
-func execute(ctx context.Context, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID,
+// The command is made from the id its event would get. A patient one lets
+// others come first.
+func execute(ctx context.Context, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID, patient bool,
 	command func(event domain.ID) domain.PaymentCommand,
 ) (eventstore.Result[domain.Payment], error) {
 	var r eventstore.Result[domain.Payment]
 	err := persist(ctx, func() (err error) {
 		event := ids.Next()
 		r, err = eventstore.Execute(ctx, l, eventstore.PaymentStream(project, id),
-			domain.Payment{Project: project, ID: id}, command(event), eventstore.Order{EventID: event})
+			domain.Payment{Project: project, ID: id}, command(event), eventstore.Order{EventID: event, Patient: patient})
 		return err
 	})
 	return r, err

@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -33,21 +35,34 @@ type Server struct {
 
 	watchEvery time.Duration
 
+	addr     atomic.Pointer[net.TCPAddr] // once it is known; a restart keeps it
+	starting atomic.Bool                 // mu is held for long
+
 	mu      sync.Mutex
-	current *natsserver.Server
-	addr    net.Addr
+	current *natsserver.Server // nil until one has started
 	storage *storageWatch
 	closed  bool
 }
 
-// ErrServerClosed: the embedded NATS server was shut down.
-var ErrServerClosed = errors.New("the embedded NATS server was shut down")
+var (
+	// ErrServerClosed: the embedded NATS server was shut down.
+	ErrServerClosed = errors.New("the embedded NATS server was shut down")
+	// ErrServerStarting: the embedded NATS server takes no connections yet.
+	ErrServerStarting = errors.New("the embedded NATS server is reading its directory")
+)
 
-// startWait bounds the recovery of a large directory.
-const startWait = time.Minute
+const (
+	// startWait bounds the recovery of a large directory. After a crash
+	// JetStream reads all of it: a million payments take some 7 s.
+	startWait = time.Hour
+	// recoverAtOnce is how large a directory may be that StartServer waits for.
+	recoverAtOnce = 64 << 20
+)
 
 // StartServer starts the server and returns when it takes connections. It
 // fails when Listen cannot be listened on or the directory cannot be written.
+// For a large directory it does not wait: what Connect has made connects by
+// itself when the directory has been read, and Run mends what fails then.
 func StartServer(c ServerConfig) (*Server, error) {
 	s := &Server{config: c, watchEvery: time.Second}
 	var err error
@@ -59,12 +74,43 @@ func StartServer(c ServerConfig) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.startAnew(); err != nil {
-		return nil, err
+	s.mu.Lock() // until it has started
+	if !largerThan(c.Dir, recoverAtOnce) {
+		defer s.mu.Unlock()
+		if err := s.startAnew(); err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
+	if addr, err := net.ResolveTCPAddr("tcp", c.Listen); err == nil && c.Listen != "" && addr.Port != 0 {
+		s.addr.Store(addr)
+	}
+	s.starting.Store(true)
+	go func() { // Shutdown waits for it, with mu
+		defer s.mu.Unlock()
+		defer s.starting.Store(false)
+		if err := s.startAnew(); err != nil {
+			c.Log.Error().Err(err).Msg("the embedded NATS server does not start")
+		}
+	}()
 	return s, nil
+}
+
+// largerThan looks no further than it has to.
+func largerThan(dir string, size int64) bool {
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read is told when it is used
+		}
+		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
+			size -= info.Size()
+		}
+		if size < 0 {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return err == nil && size < 0
 }
 
 // startAnew starts a server, with an empty directory if the one there is
@@ -106,8 +152,8 @@ func (s *Server) options() (*natsserver.Options, error) {
 	var outsiders *Credentials
 	if s.config.Listen != "" {
 		listen := s.config.Listen
-		if s.addr != nil {
-			listen = s.addr.String() // a restart keeps the port
+		if addr := s.addr.Load(); addr != nil {
+			listen = addr.String()
 		}
 		host, port, err := net.SplitHostPort(listen)
 		if err != nil {
@@ -156,7 +202,9 @@ func (s *Server) start() error {
 	<-started
 	s.current = srv
 	if !o.DontListen {
-		s.addr = srv.Addr()
+		if addr, ok := srv.Addr().(*net.TCPAddr); ok {
+			s.addr.Store(addr)
+		}
 	}
 	s.storage = newStorageWatch(s.config.Dir)
 	s.storage.look()
@@ -190,17 +238,24 @@ func (s *Server) putAside() error {
 
 // Addr is the address others connect to, nil without Listen.
 func (s *Server) Addr() net.Addr {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.addr
+	if addr := s.addr.Load(); addr != nil {
+		return addr
+	}
+	return nil
 }
 
 // InProcessConn opens a connection to the server that is running now.
 func (s *Server) InProcessConn() (net.Conn, error) {
+	if s.starting.Load() {
+		return nil, ErrServerStarting
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, ErrServerClosed
+	}
+	if s.current == nil {
+		return nil, ErrServerStarting
 	}
 	return s.current.InProcessConn()
 }
@@ -215,6 +270,9 @@ func (s *Server) Shutdown() {
 		return
 	}
 	s.closed = true
+	if s.current == nil {
+		return
+	}
 	if s.config.Listen != "" {
 		s.current.LameDuckShutdown()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,5 +194,65 @@ func TestServerLogNamesNoPassword(t *testing.T) {
 	}
 	if log.Len() == 0 {
 		t.Error("the log is empty")
+	}
+}
+
+// TestLargeDirectoryDoesNotHoldUp: the start does not wait until a large
+// directory has been read; what connects meanwhile waits, and so does the end.
+func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBook(t)
+	b.routed(t)
+	s := startServer(t, ServerConfig{Dir: dir})
+	if s.starting.Load() || largerThan(dir, recoverAtOnce) {
+		t.Fatal("a new directory counts as large")
+	}
+	c := connectTo(t, s)
+	copyOnce(t, c, b)
+	c.Close()
+	s.Shutdown()
+
+	pad := filepath.Join(dir, "pad")
+	if err := os.WriteFile(pad, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(pad, recoverAtOnce+1); err != nil {
+		t.Fatal(err)
+	}
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = StartServer(ServerConfig{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	if got := s.Addr(); got == nil || got.String() != free {
+		t.Errorf("the address is %v, want %s", got, free)
+	}
+	run(t, s.Run)
+	c = connectTo(t, s)
+	b.routed(t)
+	run(t, newRelay(c, b).Run)
+	sameAsLog(t, c.js, b)
+
+	// One that cannot start is told by the log, and can be shut down.
+	never, err := StartServer(ServerConfig{Dir: pad, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	never.Shutdown()
+	if _, err := never.InProcessConn(); err == nil {
+		t.Error("a file serves as a directory")
 	}
 }

@@ -83,7 +83,7 @@ func (s *Server) trouble() string {
 	if s.closed {
 		return ""
 	}
-	if !s.current.Running() || !s.current.JetStreamEnabled() {
+	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
 		return "JetStream has stopped"
 	}
 	return s.storage.look()
@@ -95,7 +95,9 @@ func (s *Server) restart() error {
 	if s.closed {
 		return nil
 	}
-	s.current.Shutdown()
-	s.current.WaitForShutdown()
+	if s.current != nil {
+		s.current.Shutdown()
+		s.current.WaitForShutdown()
+	}
 	return s.startAnew()
 }

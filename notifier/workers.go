@@ -42,20 +42,24 @@ type WorkersConfig struct {
 	Unrouted  UnroutedView
 	Due       DueView
 	Acquirers []acquirer.Acquirer
+	Lanes     Lanes         // nil: no webhook endpoint is notified
+	Endpoints EndpointsView // needed with Lanes
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
 }
 
-// Workers are what acts on payments by itself: the router, the expirer and
-// the acquirers. One consumer on the JetStream stream EVENTS drives them; it
-// keeps no state and starts at the oldest payment without a route, so nothing
-// is left out after an outage or a restart. Expiry goes by the clock and needs
-// no JetStream.
+// Workers are what acts on payments by itself: the router, the expirer, the
+// acquirers and the fan-out to webhook endpoints. One consumer on the
+// JetStream stream EVENTS drives them; it keeps no state and starts at the
+// oldest payment without a route, so nothing is left out after an outage or a
+// restart. The fan-out starts where it got to before, and as long as that is
+// behind it reads by itself. Expiry goes by the clock and needs no JetStream.
 type Workers struct {
 	dispatcher *dispatcher
 	router     *router
 	expirer    *expirer
 	connectors *connectors
+	fanOut     *fanOut // nil: none
 }
 
 // NewWorkers makes the workers; Run lets them work. The error is about the
@@ -69,12 +73,27 @@ func NewWorkers(c WorkersConfig) (*Workers, error) {
 		return nil, err
 	}
 	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors}
-	w.dispatcher = newDispatcher(c, w.dispatch)
+	remade := counter(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced.")
+	if c.Lanes != nil {
+		w.fanOut = newFanOut(c, remade)
+	}
+	w.dispatcher = newDispatcher(c, "dispatcher", remade, w.begin, w.dispatch)
+	upGauge(c.Metrics, "dispatcher", "workers hear of events", w.Err)
+	upGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
 	return w, nil
 }
 
 // Err says why the workers do not hear of events just now, nil when they do.
 func (w *Workers) Err() error { return w.dispatcher.trouble.Err() }
+
+// begin is the first position the dispatcher hands on.
+func (w *Workers) begin(ctx context.Context) (eventstore.Position, error) {
+	first, err := w.router.begin(ctx)
+	if err == nil && w.fanOut != nil {
+		w.fanOut.dispatchedFrom(first)
+	}
+	return first, err
+}
 
 // Run works until ctx ends; then the error is nil, and no command is under
 // way. Otherwise it is the store's: the log takes no more commands.
@@ -84,6 +103,9 @@ func (w *Workers) Run(ctx context.Context) error {
 	g.Go(func() error { return w.expirer.run(gctx) })
 	g.Go(func() error { return w.connectors.run(gctx) })
 	g.Go(func() error { return w.dispatcher.run(gctx) })
+	if w.fanOut != nil {
+		g.Go(func() error { return w.fanOut.run(gctx) })
+	}
 	err := g.Wait()
 	if ctx.Err() != nil && !ends(err) {
 		return nil
@@ -92,13 +114,19 @@ func (w *Workers) Run(ctx context.Context) error {
 }
 
 // dispatch gives an event to those it concerns. It waits while the router has
-// too much to do.
-func (w *Workers) dispatch(ctx context.Context, d delivery) error {
-	switch d.typ {
+// too much to do, and for nobody else.
+func (w *Workers) dispatch(ctx context.Context, a arrival) error {
+	if w.fanOut != nil {
+		w.fanOut.offer(a)
+	}
+	if a.stream.Kind != eventstore.KindPayment {
+		return nil
+	}
+	switch a.typ() {
 	case domain.TypePaymentCreated:
-		return w.router.take(ctx, d.stream)
+		return w.router.take(ctx, a.stream)
 	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
-		w.connectors.take(d)
+		w.connectors.take(a)
 	}
 	return nil
 }

@@ -53,22 +53,9 @@ func TestDispatcherSurvivesTheLossOfItsConsumer(t *testing.T) {
 		}
 		allRouted(t, b)
 		sameAsLog(t, c.js, b)
-		stream, err := c.js.Stream(t.Context(), EventsStream)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if i%2 == 0 {
-			names := stream.ConsumerNames(t.Context())
-			for name := range names.Name() {
-				if name != SubscriberConsumer {
-					err = errors.Join(err, stream.DeleteConsumer(t.Context(), name))
-				}
-			}
-			err = errors.Join(err, names.Err())
-		} else {
-			err = c.js.DeleteStream(t.Context(), EventsStream)
-		}
-		if err != nil {
+			deleteConsumers(t, c)
+		} else if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -29,12 +30,15 @@ type views struct {
 	byProject    *byProjectView
 	byStatus     *byStatusView
 	description  *descriptionView
+	words        *wordsView
 	refunds      *refundsView
 	refundList   *refundListView
 	refundStatus *refundStatusView
 	due          *dueView
 	unrouted     *unroutedView
 	projects     *projectsView
+	endpoints    *endpointsView
+	days         *daysView
 	times        *timesView
 	journal      *journalView
 	balances     *balancesView
@@ -47,12 +51,15 @@ func newViews() views {
 		byProject:    newByProjectView(),
 		byStatus:     newByStatusView(),
 		description:  newDescriptionView(),
+		words:        newWordsView(),
 		refunds:      newRefundsView(),
 		refundList:   newRefundListView(),
 		refundStatus: newRefundStatusView(),
 		due:          newDueView(),
 		unrouted:     newUnroutedView(),
 		projects:     newProjectsView(),
+		endpoints:    newEndpointsView(),
+		days:         newDaysView(),
 		times:        newTimesView(),
 		journal:      newJournalView(),
 		balances:     newBalancesView(),
@@ -60,18 +67,30 @@ func newViews() views {
 	}
 }
 
-func (v views) all() []view {
+func (v views) all() []view { return slices.Concat(v.ofPayments(), v.others()) }
+
+// ofPayments are those whose fold depends on a payment before and after alone.
+func (v views) ofPayments() []view {
 	return []view{
 		v.payments,
 		v.byProject,
 		v.byStatus,
 		v.description,
+		v.words,
 		v.refunds,
 		v.refundList,
 		v.refundStatus,
 		v.due,
 		v.unrouted,
+	}
+}
+
+// others are told of each event.
+func (v views) others() []view {
+	return []view{
 		v.projects,
+		v.endpoints,
+		v.days,
 		v.times,
 		v.journal,
 		v.balances,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -23,14 +24,28 @@ type accountRow struct {
 	Account  domain.Account      `json:"account"`
 	Balance  domain.Sum          `json:"balance"`
 	Position eventstore.Position `json:"position"`
+	Number   uint32              `json:"number"` // from 1, in the order of first postings
+}
+
+// books names an account within its project.
+type books struct {
+	currency domain.Currency
+	account  domain.Account
+}
+
+func (r *accountRow) books() books { return books{r.Currency, r.Account} }
+
+// line is the key in the journal of the account's posting at a position.
+func (r *accountRow) line(p eventstore.Position) string {
+	var b [4 + 8]byte
+	binary.BigEndian.PutUint32(b[:], r.Number)
+	binary.BigEndian.PutUint64(b[4:], uint64(p))
+	return string(b[:])
 }
 
 // key orders accounts: project, 0, currency, 0, account, 0.
-func (r accountRow) key() string { return r.Project + "\x00" + r.within() }
-
-// within is the key within the project.
-func (r accountRow) within() string {
-	return keyPart(string(r.Currency)) + "\x00" + keyPart(string(r.Account)) + "\x00"
+func (r *accountRow) key() string {
+	return listKey(r.Project, keyPart(string(r.Currency)), keyPart(string(r.Account)))
 }
 
 // keyPart fits any text into a key. A late signal's currency is a provider's
@@ -48,25 +63,26 @@ func keyPart(s string) string {
 // the file: each posting goes on from it.
 type balancesView struct {
 	table[*accountRow]
-	// live is by project and key within it; guarded by Engine.mu, written by
+	// live is by project and books; guarded by Engine.mu, written by
 	// the fold alone. Rows are never changed, only replaced.
-	live map[string]map[string]*accountRow
+	live  map[string]map[books]*accountRow
+	count uint32 // of accounts, guarded likewise
 }
 
 func newBalancesView() *balancesView {
 	return &balancesView{
 		table: newTable("balances", appendJSON[accountRow], parseJSON[accountRow]),
-		live:  make(map[string]map[string]*accountRow),
+		live:  make(map[string]map[books]*accountRow),
 	}
 }
 
-func (*balancesView) version() int { return 1 }
+func (*balancesView) version() int { return 2 }
 
-func (v *balancesView) of(r accountRow) *accountRow { return v.live[r.Project][r.within()] }
+func (v *balancesView) of(r *accountRow) *accountRow { return v.live[r.Project][r.books()] }
 
 func (v *balancesView) fold(c change) {
 	for _, p := range c.postings {
-		if v.of(*p.account) == nil {
+		if v.of(p.account) == nil {
 			v.insert(p.account.key(), p.account)
 		} else {
 			v.put(p.account.key(), p.account)
@@ -76,10 +92,11 @@ func (v *balancesView) fold(c change) {
 }
 
 func (v *balancesView) keep(r *accountRow) {
+	v.count = max(v.count, r.Number)
 	if v.live[r.Project] == nil {
-		v.live[r.Project] = make(map[string]*accountRow)
+		v.live[r.Project] = make(map[books]*accountRow)
 	}
-	v.live[r.Project][r.within()] = r
+	v.live[r.Project][r.books()] = r
 }
 
 // load reads the accounts of an opened file.
@@ -98,7 +115,7 @@ func (v *balancesView) load(tx *bolt.Tx) error {
 func (e *Engine) accounts(project string, match func(*accountRow) bool) ([]*accountRow, eventstore.Position) {
 	e.mu.RLock()
 	var all []*accountRow
-	take := func(rows map[string]*accountRow) {
+	take := func(rows map[books]*accountRow) {
 		for _, r := range rows {
 			if match(r) {
 				all = append(all, r)
@@ -191,7 +208,7 @@ func (e *Engine) Balances(ctx context.Context, project string, as AsOf) (Books, 
 	for _, r := range rows {
 		b := Balance{r.Project, r.Currency, r.Account, r.Balance}
 		if r.Position > at {
-			found, err := gather(ctx, e, &e.journal.table, keyRange{r.key(), r.key() + uint64Key(uint64(at)+1)}, true, 1)
+			found, err := gather(ctx, e, &e.journal.table, keyRange{r.line(0), r.line(at + 1)}, true, 1)
 			if err != nil {
 				return Books{}, err
 			}

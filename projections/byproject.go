@@ -14,7 +14,7 @@ func (*byProjectView) version() int { return 1 }
 func (v *byProjectView) fold(c change) {
 	if c.before == nil && c.after != nil {
 		p := c.after.Payment
-		v.insert(byProjectKey(p.Project)+idKey(p.ID), factsOf(p))
+		v.insert(listKeyOf(p.ID, p.Project), factsOf(p))
 	}
 }
 

@@ -22,9 +22,9 @@ func (v *byStatusView) fold(c change) {
 		if was == p.Status {
 			return
 		}
-		v.remove(byStatusKey(p.Project, was) + idKey(p.ID))
+		v.remove(listKeyOf(p.ID, p.Project, string(was)))
 	}
-	v.insert(byStatusKey(p.Project, p.Status)+idKey(p.ID), factsOf(p))
+	v.insert(listKeyOf(p.ID, p.Project, string(p.Status)), factsOf(p))
 }
 
 func byStatusKey(project string, s domain.PaymentStatus) string { return listKey(project, string(s)) }

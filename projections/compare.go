@@ -3,10 +3,10 @@ package projections
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -121,15 +121,21 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c Config, out *Comparison
 	if out.Ahead() {
 		return nil
 	}
-	r, err := Replay(ctx, c, stands.Position)
+	dir, err := os.MkdirTemp("", "payledger-compare-")
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // temporary
-	if err := r.engine.flush(); err != nil {
+	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	c.Path, c.Store = filepath.Join(dir, "projections.db"), prefix{c.Store, stands.Position}
+	e, err := Open(ctx, c)
+	if err != nil {
 		return err
 	}
-	return r.engine.db.View(func(replayed *bolt.Tx) error {
+	defer e.Close() //nolint:errcheck // temporary
+	if err := e.flush(); err != nil {
+		return err
+	}
+	return e.db.View(func(replayed *bolt.Tx) error {
 		for _, v := range all {
 			d, err := compareView(ctx, v.bucket(), tx, replayed, out)
 			if err != nil {
@@ -159,11 +165,11 @@ func compareView(ctx context.Context, name string, file, replayed *bolt.Tx, out 
 		order := bytes.Compare(k1, k2)
 		switch {
 		case k2 == nil || (k1 != nil && order < 0):
-			return difference(name, k1, "the log does not lead to it"), nil
+			return difference(name, k1, v1, nil, "the log does not lead to it"), nil
 		case k1 == nil || order > 0:
-			return difference(name, k2, "it is missing"), nil
+			return difference(name, k2, nil, v2, "it is missing"), nil
 		case !bytes.Equal(v1, v2):
-			return difference(name, k1, "the log leads to another value"), nil
+			return difference(name, k1, v1, v2, "the log leads to another value"), nil
 		}
 		k1, v1 = have.Next()
 		k2, v2 = want.Next()
@@ -171,10 +177,10 @@ func compareView(ctx context.Context, name string, file, replayed *bolt.Tx, out 
 	return nil, nil
 }
 
-func difference(view string, key []byte, what string) *Difference {
+func difference(view string, key, have, want []byte, what string) *Difference {
 	d := &Difference{View: view, Key: fmt.Sprintf("%x", key), What: what}
 	if view == "translog" && len(key) == 8 {
-		d.Event = eventstore.Position(binary.BigEndian.Uint64(key))
+		d.Event = firstChange(key, have, want)
 	}
 	return d
 }

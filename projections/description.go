@@ -5,7 +5,9 @@ package projections
 type descriptionView struct{ table[facts] }
 
 func newDescriptionView() *descriptionView {
-	return &descriptionView{newTable("payments_by_description", appendFacts, parseFacts)}
+	v := &descriptionView{newTable("payments_by_description", appendFacts, parseFacts)}
+	v.fill = 0.5 // keys come in any order: where one page is split, more will come on both sides
+	return v
 }
 
 func (*descriptionView) version() int { return 1 }
@@ -15,7 +17,7 @@ func (v *descriptionView) fold(c change) {
 		return
 	}
 	p := c.after.Payment
-	v.insert(descriptionKey(p.Project, *p.Description)+idKey(p.ID), factsOf(p))
+	v.insert(listKeyOf(p.ID, p.Project, cutDescription(*p.Description)), factsOf(p))
 }
 
 // descriptionKey begins the keys of one description, descriptionStart those of

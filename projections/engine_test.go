@@ -105,7 +105,9 @@ func TestReplayEqualsLive(t *testing.T) {
 // would pass it over, and the file would grow for ever.
 func checkSizes(t *testing.T, w *world, dump string) {
 	t.Helper()
-	want := map[string]int{"payments": len(w.payments), "projects": len(w.settled), "translog": int(w.last())}
+	want := map[string]int{
+		"payments": len(w.payments), "projects": len(w.settled), "endpoints": len(w.added), "translog": (int(w.last()) + stretch - 1) / stretch,
+	}
 	for _, p := range w.payments {
 		want["payments_by_project"]++
 		want["payments_by_status"]++
@@ -114,6 +116,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		}
 		if p.Description != nil {
 			want["payments_by_description"]++
+			want["payments_by_word"] += len(wordsOf[*p.Description])
 		}
 		if !p.Status.Final() {
 			want["due"]++
@@ -121,6 +124,9 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		if p.Status == domain.Created {
 			want["unrouted"]++
 		}
+	}
+	for project := range w.settled {
+		want["days"] += len(w.days(project))
 	}
 	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)
 	for _, l := range w.lines() {
@@ -144,7 +150,10 @@ func checkSizes(t *testing.T, w *world, dump string) {
 // feed folds what the log holds beyond the engine, one event at a time.
 func feed(tb testing.TB, e *Engine) {
 	tb.Helper()
-	must(tb, e.catchUp(tb.Context(), nil, false))
+	for r, err := range e.store.Scan(tb.Context(), e.Position(), eventstore.Filter{}) {
+		must(tb, err)
+		must(tb, e.apply(r))
+	}
 }
 
 func must(tb testing.TB, err error) {
@@ -216,8 +225,40 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	for _, p := range projects {
 		one, ok, err := e.Project(ctx, p.ID)
 		must(t, err)
-		if !ok || !reflect.DeepEqual(one, p) || !reflect.DeepEqual(p, w.settled[p.ID]) {
-			t.Fatalf("project %s: got %+v and %+v, want %+v", p.ID, p, one, w.settled[p.ID])
+		want := w.settled[p.ID]
+		if len(p.Endpoints) == 0 && len(want.Endpoints) == 0 {
+			p.Endpoints, one.Endpoints, want.Endpoints = nil, nil, nil
+		}
+		if !ok || !reflect.DeepEqual(one, p) || !reflect.DeepEqual(p, want) {
+			t.Fatalf("project %s: got %+v and %+v, want %+v", p.ID, p, one, want)
+		}
+		checkEndpoints(t, w, e, p)
+	}
+	first, ok, err := e.OldestEndpoint(ctx)
+	must(t, err)
+	want := eventstore.Position(0)
+	for _, at := range w.added {
+		if want == 0 || at < want {
+			want = at
+		}
+	}
+	if first != want || ok != (want != 0) {
+		t.Fatalf("oldest endpoint: got %d, %t, want %d", first, ok, want)
+	}
+}
+
+func checkEndpoints(t *testing.T, w *world, e *Engine, p domain.Project) {
+	t.Helper()
+	var endpoints []endpointAt
+	must(t, e.EachEndpoint(t.Context(), p.ID, w.last(), func(one domain.Endpoint, added eventstore.Position) {
+		endpoints = append(endpoints, endpointAt{one, added})
+	}))
+	if len(endpoints) != len(p.Endpoints) {
+		t.Fatalf("project %s: %d endpoints, want %d", p.ID, len(endpoints), len(p.Endpoints))
+	}
+	for i, at := range endpoints {
+		if !reflect.DeepEqual(at, endpointAt{p.Endpoints[i], w.added[at.ID]}) {
+			t.Fatalf("endpoint: got %+v, want %+v of %d", at, p.Endpoints[i], w.added[at.ID])
 		}
 	}
 }

@@ -15,19 +15,8 @@ import (
 func (e *Engine) flush() error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
-	if e.frozen == nil {
-		e.mu.Lock()
-		last := e.last
-		if last == e.saved {
-			e.mu.Unlock()
-			return nil
-		}
-		for _, v := range e.all {
-			v.freeze()
-		}
-		e.pending = 0
-		e.frozen = &last
-		e.mu.Unlock()
+	if !e.freeze() {
+		return nil
 	}
 	err := closed(guard(func() error { return e.update(e.write) }))
 	switch {
@@ -45,6 +34,27 @@ func (e *Engine) flush() error {
 	e.flushes++
 	e.saved, e.frozen = *e.frozen, nil
 	return nil
+}
+
+// freeze hands what was folded to the next write, unless what the last one left
+// is still there; it reports whether there is something to write. flushMu is
+// held.
+func (e *Engine) freeze() bool {
+	if e.frozen != nil {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last := e.last
+	if last == e.saved {
+		return false
+	}
+	for _, v := range e.all {
+		v.freeze()
+	}
+	e.pending = 0
+	e.frozen = &last
+	return true
 }
 
 func (e *Engine) write(tx *bolt.Tx) error {

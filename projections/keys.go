@@ -13,6 +13,12 @@ const idSize = len(domain.ID{})
 // streams' names and statuses cannot hold. The id that follows orders the list
 // by time.
 func listKey(parts ...string) string {
+	key := listKeyOf(domain.ID{}, parts...)
+	return key[:len(key)-idSize]
+}
+
+// listKeyOf is the key of an id in a list.
+func listKeyOf(id domain.ID, parts ...string) string {
 	n := idSize
 	for _, p := range parts {
 		n += len(p) + 1
@@ -21,7 +27,7 @@ func listKey(parts ...string) string {
 	for _, p := range parts {
 		b = append(append(b, p...), 0)
 	}
-	return string(b)
+	return string(append(b, id[:]...))
 }
 
 // idOf is the id at a list key's end.

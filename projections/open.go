@@ -126,6 +126,9 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 		return fmt.Errorf("rebuilding the views: %w", err)
 	}
 	e.update = e.db.Update
+	// A crash leaves a part that is thrown away, so nothing has to be synced
+	// before the whole is.
+	e.db.NoSync, e.db.NoGrowSync = true, true
 	defer func() {
 		if err != nil {
 			_ = e.Close()
@@ -154,48 +157,12 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 	if err := e.flush(); err != nil {
 		return err
 	}
+	if err := e.db.Sync(); err != nil {
+		return fmt.Errorf("rebuilding the views: %w", err)
+	}
+	e.db.NoSync, e.db.NoGrowSync = false, false
 	if err := os.Rename(part, e.path); err != nil {
 		return fmt.Errorf("rebuilding the views: %w", err)
 	}
 	return syncDir(e.path)
-}
-
-// Progress is told every reportEach events, and of a mere catching up only
-// when it takes that many.
-const reportEach = 8192
-
-// catchUp folds the log from where the views stand up to its end.
-func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventstore.Position), always bool) error {
-	total, err := e.store.Last(ctx)
-	if err != nil {
-		return err
-	}
-	if progress == nil {
-		progress = func(_, _ eventstore.Position) {}
-	}
-	reported := e.Position()
-	for r, err := range e.store.Scan(ctx, e.Position(), eventstore.Filter{}) {
-		if err != nil {
-			return err
-		}
-		if err := e.apply(r); err != nil {
-			return err
-		}
-		if e.pendingNow() >= e.limit {
-			if err := e.flush(); err != nil {
-				return err
-			}
-		}
-		if r.Position >= reported+reportEach {
-			reported, always = r.Position, true
-			progress(r.Position, max(total, r.Position))
-		}
-	}
-	if e.Position() < total {
-		return &eventstore.CorruptError{Position: e.Position() + 1, Reason: "missing: the log ends before its last position"}
-	}
-	if always {
-		progress(e.Position(), e.Position())
-	}
-	return nil
 }

@@ -12,20 +12,22 @@ import (
 
 // paymentRow is a payment with the position of its payment.created.
 type paymentRow struct {
-	Payment  domain.Payment      `json:"payment"`
-	Position eventstore.Position `json:"position"`
+	Payment  domain.Payment
+	Position eventstore.Position
 }
 
 // paymentsView holds every payment under its id's 16 bytes.
 type paymentsView struct{ table[*paymentRow] }
 
+func newPaymentsTable() table[*paymentRow] { return newTable("payments", appendRow, parseRow) }
+
 func newPaymentsView() *paymentsView {
-	v := &paymentsView{newTable("payments", appendJSON[paymentRow], parseJSON[paymentRow])}
+	v := &paymentsView{newPaymentsTable()}
 	v.lately = newClean[*paymentRow](cleanRows)
 	return v
 }
 
-func (*paymentsView) version() int { return 1 }
+func (*paymentsView) version() int { return 2 }
 
 func (v *paymentsView) fold(c change) {
 	if c.after == nil {

@@ -16,6 +16,7 @@ type PaymentQuery struct {
 	Min, Max          domain.Amount  // inclusive; equal ones ask for one amount
 	Description       *string        // exactly this
 	DescriptionPrefix string
+	DescriptionWords  []string  // as Words tells them: each begins a word of the description
 	Before            domain.ID // cursor: ids lower than this, the last one of the page before
 	Limit             int       // 1 to MaxLimit; cut to these bounds
 }
@@ -36,7 +37,8 @@ func (q PaymentQuery) matches(p domain.Payment) bool {
 		q.From != 0 && p.CreatedAt < q.From,
 		q.To != 0 && p.CreatedAt >= q.To,
 		q.Description != nil && (p.Description == nil || *p.Description != *q.Description),
-		q.DescriptionPrefix != "" && (p.Description == nil || !strings.HasPrefix(*p.Description, q.DescriptionPrefix)):
+		q.DescriptionPrefix != "" && (p.Description == nil || !strings.HasPrefix(*p.Description, q.DescriptionPrefix)),
+		len(q.DescriptionWords) > 0 && (p.Description == nil || !allBegin(Words(*p.Description), q.DescriptionWords)):
 		return false
 	}
 	return q.allows(factsOf(p))
@@ -52,7 +54,8 @@ func (q PaymentQuery) allows(f facts) bool {
 // An exact description leads to its payments at once; else those of the status
 // asked for, or all of the project's, are walked, newest first. Payments whose
 // amount or currency does not match are passed over without being read. For a
-// description's prefix only the newest are walked, then its index is used.
+// description's prefix or words only the newest are walked, then an index of
+// these is used.
 func (e *Engine) Payments(ctx context.Context, project string, q PaymentQuery) (PaymentPage, error) {
 	if err := e.fresh(ctx); err != nil {
 		return PaymentPage{}, err
@@ -81,7 +84,9 @@ type paymentSearch struct {
 	q       PaymentQuery
 	ids     idRange // those still to be looked at
 	want    int
-	keep    int // ids a search by prefix keeps at once
+	keep    int // ids a search by an index of texts keeps at once
+	index   *table[facts]
+	part    keyRange // of the index
 	found   []domain.Payment
 }
 
@@ -100,7 +105,7 @@ func (s *paymentSearch) run(ctx context.Context) error {
 	switch {
 	case s.q.Description != nil:
 		t, prefix = &s.e.description.table, descriptionKey(s.project, *s.q.Description)
-	case s.q.DescriptionPrefix != "":
+	case s.q.DescriptionPrefix != "", len(s.q.DescriptionWords) > 0:
 		budget = walkFirst
 	}
 	done, err := s.walk(ctx, t, prefix, budget)

@@ -37,11 +37,14 @@ func (w *world) query() PaymentQuery {
 	case 2:
 		q.Max = domain.Amount(w.intn(200))
 	}
-	switch w.intn(4) {
+	switch w.intn(6) {
 	case 0:
 		q.Description = &descriptions[w.intn(len(descriptions))]
 	case 1:
 		q.DescriptionPrefix = pick(w, "o", "order-", "order-1", "заказ", "x", "\u00ff")
+	case 2, 3:
+		q.DescriptionWords = pick(w, []string{"order"}, []string{"o"}, []string{"1", "order"}, []string{"1", "o", "orders"}, []string{"заказ"},
+			[]string{"1", "зак"}, []string{"x"}, []string{"1"}, []string{"1", "x"}, []string{"\u00ff"})
 	}
 	return q
 }
@@ -55,8 +58,26 @@ func (w *world) asked(project string, q PaymentQuery) []domain.Payment {
 			(q.From == 0 || p.CreatedAt >= q.From) && (q.To == 0 || p.CreatedAt < q.To) &&
 			p.Amount >= q.Min && (q.Max == 0 || p.Amount <= q.Max) &&
 			(q.Description == nil || p.Description != nil && *p.Description == *q.Description) &&
-			(q.DescriptionPrefix == "" || p.Description != nil && strings.HasPrefix(*p.Description, q.DescriptionPrefix))
+			(q.DescriptionPrefix == "" || p.Description != nil && strings.HasPrefix(*p.Description, q.DescriptionPrefix)) &&
+			(len(q.DescriptionWords) == 0 || p.Description != nil && begin(naiveWords(*p.Description), q.DescriptionWords))
 	})
+}
+
+func naiveWords(description string) []string {
+	if words, ok := wordsOf[description]; ok {
+		return words
+	}
+	return strings.Split(description, "-")
+}
+
+// begin is the naive allBegin.
+func begin(words, beginnings []string) bool {
+	for _, b := range beginnings {
+		if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, b) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func idsOf(all []domain.Payment) []string {
@@ -122,10 +143,13 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 			if q.DescriptionPrefix != "" {
 				tried["prefix"] += len(want)
 			}
+			if len(q.DescriptionWords) > 1 {
+				tried["words"] += len(want)
+			}
 		}
 		must(t, e.Close())
 	})
-	for _, what := range []string{"all", "description", "prefix"} {
+	for _, what := range []string{"all", "description", "prefix", "words"} {
 		if tried[what] == 0 {
 			t.Errorf("no query by %s had an answer", what)
 		}
@@ -249,12 +273,14 @@ func TestSparsePrefix(t *testing.T) {
 		}, event)
 		w.order = append(w.order, id)
 	}
+	create("rare3")
+	create("rare1-rare2") // has two words that begin alike, before those of the older one
 	for i := range 300 {
 		create(fmt.Sprintf("old-%d", 299-i))
 	}
 	for i := range walkFirst + 100 {
 		if i%50 == 0 { // found while the newest are walked
-			create(fmt.Sprintf("old-1-%d", i))
+			create(fmt.Sprintf("old-1-older-%d", i))
 		}
 		create(fmt.Sprintf("new-%d", i))
 	}
@@ -267,6 +293,12 @@ func TestSparsePrefix(t *testing.T) {
 			{DescriptionPrefix: "old-", Before: w.order[100]},
 			{DescriptionPrefix: "old-", Status: domain.Paid},
 			{DescriptionPrefix: "none"},
+			{DescriptionWords: []string{"old"}},
+			{DescriptionWords: []string{"rare"}},
+			{DescriptionWords: []string{"ne", "old"}},
+			{DescriptionWords: []string{"1", "old"}},
+			{DescriptionWords: []string{"1", "old"}, Before: w.order[100]},
+			{DescriptionWords: []string{"o"}, Min: 2, Max: 2},
 		} {
 			q.Limit = 40
 			s := paymentSearch{e: e, project: "prj_0", q: q, ids: idsBetween(0, 0, q.Before), want: 41, keep: keep}

@@ -35,7 +35,7 @@ func (*refundListView) version() int { return 1 }
 func (v *refundListView) fold(c change) {
 	eachRefund(c, func(r domain.Refund, was domain.RefundStatus) {
 		if was == "" {
-			v.insert(listKey(c.after.Payment.Project)+idKey(r.ID), c.after.Payment.ID)
+			v.insert(listKeyOf(r.ID, c.after.Payment.Project), c.after.Payment.ID)
 		}
 	})
 }
@@ -54,9 +54,9 @@ func (v *refundStatusView) fold(c change) {
 	eachRefund(c, func(r domain.Refund, was domain.RefundStatus) {
 		p := c.after.Payment
 		if was != "" {
-			v.remove(listKey(p.Project, string(was)) + idKey(r.ID))
+			v.remove(listKeyOf(r.ID, p.Project, string(was)))
 		}
-		v.insert(listKey(p.Project, string(r.Status))+idKey(r.ID), p.ID)
+		v.insert(listKeyOf(r.ID, p.Project, string(r.Status)), p.ID)
 	})
 }
 

@@ -100,9 +100,8 @@ func (e *Engine) linesOf(
 	if lo > hi {
 		return nil, nil
 	}
-	prefix := r.key()
 	// The line at the cursor's own position may have been shown.
-	found, err := gather(ctx, e, &e.journal.table, keyRange{prefix + uint64Key(uint64(lo)), prefix + uint64Key(uint64(hi)+1)}, false, n+1)
+	found, err := gather(ctx, e, &e.journal.table, keyRange{r.line(lo), r.line(hi + 1)}, false, n+1)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +109,7 @@ func (e *Engine) linesOf(
 	for _, f := range found {
 		v := f.value
 		l := JournalLine{
-			Position: positionOf(f.key), At: v.at, Project: r.Project, Event: v.event, Type: v.typ, Payment: v.payment,
+			Position: positionOf(f.key), At: domain.IDTime(v.event), Project: r.Project, Event: v.event, Type: v.typ, Payment: v.payment,
 			Refund: v.refund, Account: r.Account, Currency: r.Currency, Amount: v.amount, Balance: v.balance,
 		}
 		if l.Place().compare(after) > 0 {

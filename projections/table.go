@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -18,14 +19,16 @@ type table[V any] struct {
 	name   string
 	append func([]byte, V) ([]byte, error) // appends the value's bytes
 	parse  func([]byte) (V, error)         // keeps nothing of its argument
+	fill   float64                         // of a page's space before it is split
 
 	dirty    *sorted[V]
 	flushing *sorted[V]
 	lately   *clean[V] // nil: nothing is kept
 }
 
+// newTable is a table whose keys rise with time, as most do.
 func newTable[V any](name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) table[V] {
-	return table[V]{name: name, append: appendTo, parse: parse, dirty: new(sorted[V])}
+	return table[V]{name: name, append: appendTo, parse: parse, fill: 0.9, dirty: new(sorted[V])}
 }
 
 // insert sets a key that the table does not hold.
@@ -126,19 +129,29 @@ func (t *table[V]) thaw() {
 	t.flushing = nil
 }
 
+// blockSize is how much room for values is made at once.
+const blockSize = 64 << 10
+
 // write stores the frozen layer. It may be repeated.
 func (t *table[V]) write(tx *bolt.Tx) error {
 	b := tx.Bucket([]byte(t.name))
-	b.FillPercent = 0.9 // most keys rise with time
-	return t.flushing.each(func(e *entry[V]) error {
+	b.FillPercent = t.fill
+	// bolt keeps the value's slice until the transaction ends, but not the key's.
+	var block, key []byte
+	return t.flushing.each(func(e *entry[V]) (err error) {
+		key = append(key[:0], e.key...)
 		if e.gone {
-			return b.Delete([]byte(e.key))
+			return b.Delete(key)
 		}
-		// bolt keeps the slice until the transaction ends.
-		body, err := t.append(nil, e.value)
-		if err != nil {
-			return fmt.Errorf("view %s, key %x: %w", t.name, e.key, err)
+		if cap(block)-len(block) < blockSize/8 {
+			block = make([]byte, 0, blockSize)
 		}
-		return b.Put([]byte(e.key), seal(t.name, []byte(e.key), body))
+		start := len(block)
+		if block, err = t.append(block, e.value); err != nil {
+			return fmt.Errorf("view %s, key %x: %w", t.name, key, err)
+		}
+		body := binary.BigEndian.AppendUint32(block, castagnoli(t.name, key, block[start:]))
+		block = body
+		return b.Put(key, body[start:len(body):len(body)])
 	})
 }

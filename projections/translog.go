@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -11,23 +12,45 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// translogView keeps the hashes of the log's Merkle tree. The key is an
-// event's position as 8 bytes, the value the hashes that it completed, one
-// after the other: its leaf's, and then those of the subtrees it is the last
-// leaf of, by rising level. On average there are two.
+// stretch is how many events' hashes are kept under one key.
+const stretch = 8
+
+// translogView keeps the hashes of the log's Merkle tree in the order in which
+// events complete them, which is that of tlog's indexes: each event its leaf's,
+// and then those of the subtrees it is the last leaf of, by rising level; two
+// on average. The key is the last position of a stretch of events as 8 bytes,
+// the value the stretch's hashes, as far as there are any, one after the other.
 type translogView struct {
 	table[[]tlog.Hash]
-	edge translog.Edge // of the tree up to the last event folded; guarded by Engine.mu
+	// Of the tree up to the last event folded, guarded by Engine.mu: its edge,
+	// and the hashes of the stretch it ends in, to which the next are appended.
+	edge    translog.Edge
+	newest  []tlog.Hash
+	scratch []tlog.Hash
 }
 
 func newTranslogView() *translogView {
-	return &translogView{table: newTable("translog", appendHashes, parseHashes)}
+	v := &translogView{table: newTable("translog", appendHashes, parseHashes)}
+	v.fill = 1 // keys rise, and seven values fill a page
+	return v
 }
 
-func (*translogView) version() int { return 1 }
+func (*translogView) version() int { return 2 }
 
 func (v *translogView) fold(c change) {
-	v.insert(uint64Key(uint64(c.record.Position)), v.edge.Append(nil, translog.Leaf(c.record.Body)))
+	v.scratch = v.edge.Append(v.scratch[:0], c.leaf)
+	at := uint64(c.record.Position)
+	if at%stretch == 1 {
+		v.newest = append(make([]tlog.Hash, 0, 2*stretch+2), v.scratch...)
+		v.insert(stretchKey(at), v.newest)
+		return
+	}
+	v.newest = append(v.newest, v.scratch...)
+	v.put(stretchKey(at), v.newest)
+}
+
+func stretchKey(position uint64) string {
+	return uint64Key((position + stretch - 1) / stretch * stretch)
 }
 
 func appendHashes(b []byte, hashes []tlog.Hash) ([]byte, error) {
@@ -49,23 +72,43 @@ func parseHashes(b []byte) ([]tlog.Hash, error) {
 }
 
 // treeNode is where tlog's index of a stored hash is kept: with the event at
-// the position, as the level-th of its hashes.
+// the position, as the nth of its stretch.
 type treeNode struct {
 	position uint64
-	level    int
+	nth      int
 }
 
 func nodeAt(index int64) treeNode {
 	level, n := tlog.SplitStoredHashIndex(index)
-	return treeNode{uint64(n+1) << level, level}
+	at := uint64(n+1) << level
+	first := int64((at - 1) / stretch * stretch)
+	return treeNode{at, int(index - tlog.StoredHashIndex(0, first))}
 }
 
-// from picks the node's hash out of the view's value at its position.
+// from picks the node's hash out of the view's value at its key.
 func (n treeNode) from(hashes []tlog.Hash) (tlog.Hash, error) {
-	if n.level >= len(hashes) {
-		return tlog.Hash{}, &damage{fmt.Sprintf("view translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.level+1)}
+	if n.nth >= len(hashes) {
+		return tlog.Hash{}, &damage{fmt.Sprintf("view translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.nth+1)}
 	}
-	return hashes[n.level], nil
+	return hashes[n.nth], nil
+}
+
+// firstChange is the position of the first event whose hashes differ between
+// two values of the view at a key; an empty value has no hashes.
+func firstChange(key, a, b []byte) eventstore.Position {
+	last := binary.BigEndian.Uint64(key)
+	first := last - stretch + 1
+	same := 0
+	for n := min(len(a), len(b)); same < n && a[same] == b[same]; {
+		same++
+	}
+	start := tlog.StoredHashIndex(0, int64(first-1))
+	for at := first; at < last; at++ {
+		if end := tlog.StoredHashIndex(0, int64(at)) - start; int64(same) < end*tlog.HashSize {
+			return eventstore.Position(at)
+		}
+	}
+	return eventstore.Position(last)
 }
 
 // load reads the tree's edge from an opened file.
@@ -74,11 +117,20 @@ func (v *translogView) load(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
+	if at := uint64(c.Position); at%stretch != 0 {
+		var ok bool
+		if v.newest, ok, err = v.fetch(tx, stretchKey(at)); err == nil && !ok {
+			err = &damage{fmt.Sprintf("view translog misses position %d", at)}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	v.edge, err = translog.OpenEdge(c.Position, tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		out := make([]tlog.Hash, len(indexes))
 		for i, index := range indexes {
 			node := nodeAt(index)
-			hashes, ok, err := v.fetch(tx, uint64Key(node.position))
+			hashes, ok, err := v.fetch(tx, stretchKey(node.position))
 			if err == nil && !ok {
 				err = &damage{fmt.Sprintf("view translog misses position %d", node.position)}
 			}
@@ -99,7 +151,7 @@ func (e *Engine) treeHashes() tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		keys := make([]string, len(indexes))
 		for i, index := range indexes {
-			keys[i] = uint64Key(nodeAt(index).position)
+			keys[i] = stretchKey(nodeAt(index).position)
 		}
 		rows, err := lookupAll(e, &e.translog.table, keys)
 		if err != nil {

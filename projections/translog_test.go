@@ -161,17 +161,52 @@ func TestDamagedTree(t *testing.T) {
 	}
 }
 
+// TestFirstChange alters each hash of each stretch, or leaves out what comes
+// from it on: the event that completed it is named.
+func TestFirstChange(t *testing.T) {
+	t.Parallel()
+	v := newTranslogView()
+	completed := make(map[string][]uint64) // by key, the event behind each hash
+	for at := uint64(1); at <= 4*stretch+3; at++ {
+		before := len(v.newest)
+		if at%stretch == 1 {
+			before = 0
+		}
+		v.fold(change{decoded: decoded{record: eventstore.Stored{Position: eventstore.Position(at)}, leaf: tlog.Hash{byte(at)}}})
+		for range v.newest[before:] {
+			completed[stretchKey(at)] = append(completed[stretchKey(at)], at)
+		}
+	}
+	must(t, v.dirty.each(func(e *entry[[]tlog.Hash]) error {
+		body, err := appendHashes(nil, e.value)
+		must(t, err)
+		key := []byte(e.key)
+		whole := seal(v.name, key, body)
+		for i, at := range completed[e.key] {
+			other := append([]byte(nil), body...)
+			other[i*tlog.HashSize+31]++
+			for what, with := range map[string][]byte{"altered": seal(v.name, key, other), "cut": seal(v.name, key, body[:i*tlog.HashSize:i*tlog.HashSize])} {
+				if got := firstChange(key, whole, with); got != eventstore.Position(at) {
+					t.Errorf("key %x, hash %d %s: event %d, want %d", key, i, what, got, at)
+				}
+			}
+		}
+		return nil
+	}))
+}
+
 // BenchmarkTranslog is what the view adds to a fold, its share of a flush left
 // out.
 func BenchmarkTranslog(b *testing.B) {
 	w := seeded(b, 1)
 	all := records(b, w, 1000)
+	e := newEngine(w.config(b.TempDir()))
 	b.ResetTimer()
 	v := newTranslogView()
 	for i := range b.N {
 		r := all[i%len(all)]
 		r.Position = eventstore.Position(i + 1)
-		v.fold(change{record: r})
+		v.fold(change{decoded: e.decode(r)})
 		if v.pending() == maxPending {
 			v.freeze()
 		}

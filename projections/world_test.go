@@ -34,6 +34,7 @@ type world struct {
 	order    []domain.ID // of the payments, as they were created
 	created  map[domain.ID]eventstore.Position
 	settled  map[string]domain.Project
+	added    map[string]eventstore.Position // of the endpoints there are, by id
 }
 
 // newWorld draws its choices from intn.
@@ -45,6 +46,7 @@ func newWorld(tb testing.TB, intn func(n int) int) *world {
 		payments: make(map[domain.ID]domain.Payment),
 		created:  make(map[domain.ID]eventstore.Position),
 		settled:  make(map[string]domain.Project),
+		added:    make(map[string]eventstore.Position),
 	}
 	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
 	w.log = w.ids.Next()
@@ -70,7 +72,7 @@ func pick[T any](w *world, from ...T) T { return from[w.intn(len(from))] }
 // step issues one random command.
 func (w *world) step() {
 	w.tb.Helper()
-	w.now = w.now.Add(pick(w, 0, 0, time.Millisecond, time.Second, time.Minute))
+	w.now = w.now.Add(pick(w, 0, 0, time.Millisecond, time.Second, time.Minute, 9*time.Hour))
 	if len(w.projects) == 0 {
 		w.project()
 		return
@@ -95,17 +97,38 @@ func (w *world) project() {
 		return
 	}
 	id := pick(w, w.projects...)
-	switch keys := w.settled[id].Keys; w.intn(3) {
+	switch keys := w.settled[id].Keys; w.intn(6) {
 	case 0:
 		w.commandProject(id, domain.ChangeProject{Name: "Shop", Settings: w.settings()})
 	case 1:
 		key := fmt.Sprintf("key_%d", len(keys))
 		w.commandProject(id, domain.IssueKey{KeyID: key, Hash: sha256.Sum256([]byte(key)), Scopes: domain.AllScopes()})
-	default:
+	case 2:
 		if len(keys) > 0 {
 			w.commandProject(id, domain.RevokeKey{KeyID: pick(w, keys...).ID})
 		}
+	default:
+		w.endpoint(id)
 	}
+}
+
+// endpoint adds, changes or removes a webhook endpoint of the project.
+func (w *world) endpoint(project string) {
+	w.tb.Helper()
+	there := w.settled[project].Endpoints
+	if len(there) == 0 || len(there) < 3 && w.intn(2) == 0 {
+		id := fmt.Sprintf("we_%d", w.last())
+		w.commandProject(project, domain.AddEndpoint{At: domain.InstantOf(w.now), EndpointID: id, URL: "https://merchant.example/hook", KeyVersion: 1})
+		w.added[id] = w.last()
+		return
+	}
+	id := pick(w, there...).ID
+	if w.intn(2) == 0 {
+		w.commandProject(project, domain.RemoveEndpoint{EndpointID: id})
+		delete(w.added, id)
+		return
+	}
+	w.commandProject(project, domain.ChangeEndpoint{EndpointID: id, URL: "https://merchant.example/other", Kinds: domain.Kinds()[:1+w.intn(3)]})
 }
 
 func (w *world) settings() domain.Settings {
@@ -115,7 +138,16 @@ func (w *world) settings() domain.Settings {
 	return s
 }
 
-var descriptions = []string{"", "order-1", "order-10", "order-11", "order-2", "заказ 1", "заказ 12", "o", "\u00ff", "order-1\u00a0"}
+var descriptions = []string{
+	"", "order-1", "order-10", "order-11", "order-2", "заказ 1", "Заказ №12", "o", "\u00ff", "order-1\u00a0", "Orders: order, ORDER 1",
+}
+
+// wordsOf are the words of the descriptions.
+var wordsOf = map[string][]string{
+	"order-1": {"1", "order"}, "order-10": {"10", "order"}, "order-11": {"11", "order"}, "order-2": {"2", "order"},
+	"заказ 1": {"1", "заказ"}, "Заказ №12": {"12", "заказ"}, "o": {"o"}, "\u00ff": {"\u00ff"}, "order-1\u00a0": {"1", "order"},
+	"Orders: order, ORDER 1": {"1", "order", "orders"},
+}
 
 func (w *world) create() {
 	w.tb.Helper()

@@ -40,12 +40,13 @@ type admin struct {
 	live  bool // a server runs on the directory
 }
 
-// admin connects to the admin interface.
-func (c inDirectory) admin(a *app) (*admin, error) {
+// admin connects to the admin interface. If no server holds the directory, o
+// says how this process does.
+func (c inDirectory) admin(a *app, o coreOptions) (*admin, error) {
 	d := dataDir(c.Data)
 	var own *admin
 	live, err := d.reach(a.ctx, func() (err error) {
-		own, err = ownAdmin(a.ctx, d, a.stderr)
+		own, err = ownAdmin(a.ctx, d, o, a.stderr)
 		return err
 	})
 	if live {
@@ -56,8 +57,9 @@ func (c inDirectory) admin(a *app) (*admin, error) {
 
 // ownAdmin opens the directory and serves its admin interface to this process
 // alone.
-func ownAdmin(ctx context.Context, d dataDir, stderr io.Writer) (*admin, error) {
-	core, err := openCore(ctx, d, coreOptions{Log: zerolog.New(io.Discard), Progress: newProgress(stderr, "Reading the log")})
+func ownAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Writer) (*admin, error) {
+	o.Log, o.Progress = zerolog.New(io.Discard), newProgress(stderr, "Reading the log")
+	core, err := openCore(ctx, d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -146,14 +148,17 @@ func (m *admin) send(ctx context.Context, method, path string, in any) (*http.Re
 // problem is what of a problem document (RFC 9457) a person needs. As an error
 // it is the ledger's refusal.
 type problem struct {
-	Title  string `json:"title"`
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-	Errors []struct {
-		Pointer string `json:"pointer"`
-		Code    string `json:"code"`
-		Detail  string `json:"detail"`
-	} `json:"errors"`
+	Title  string         `json:"title"`
+	Code   string         `json:"code"`
+	Detail string         `json:"detail"`
+	Errors []fieldProblem `json:"errors"`
+}
+
+// fieldProblem is what is wrong with one field.
+type fieldProblem struct {
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
 }
 
 func (p *problem) Error() string {

@@ -20,7 +20,7 @@ type backupCmd struct {
 	inDirectory
 	File     string `arg:"" help:"File to write."`
 	Force    bool   `help:"Replace FILE if it is there."`
-	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys. Whoever has it can read payment links and sign checkpoints: keep it apart from FILE."`
+	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
 }
 
 // Help is shown by --help.
@@ -29,9 +29,10 @@ func (backupCmd) Help() string {
 was answered before the command began is in it. It is checked after it was written:
 every record, every index and every event. FILE appears only when all of that is done.
 
-A log alone is not enough: without master.key payment links cannot be read, and without
-log.key the log's checkpoints cannot be signed by the same key. Keep copies of both.
-Everything else in the data directory is made anew from the log.
+A log alone is not enough: without master.key payment links cannot be read and the secrets
+of webhook endpoints are lost, and without log.key the log's checkpoints cannot be signed by
+the same key. Keep copies of both. Everything else in the data directory is made anew from
+the log, but for what was sent to webhook endpoints: see "payledger restore --help".
 
 To go back: "payledger restore FILE --data DIR".`
 }

@@ -3,20 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"payledger/httpapi/ui/uitest"
 )
 
 // TestCustomerPaysInBrowser takes a payment from its link in a real browser to
 // paid and refunded, against the real program.
 func TestCustomerPaysInBrowser(t *testing.T) {
 	t.Parallel()
-	browser := newBrowser(t)
+	browser := uitest.Browser(t)
 	s := start(t, "demo")
 	created := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00","description":"order-1042 internal","payload":{"secret":"cart"}}`)
 	id := created.text(t, "id")
@@ -54,31 +54,4 @@ func pageText(ctx context.Context, t *testing.T, steps ...chromedp.Action[chrome
 		t.Fatal(err)
 	}
 	return text
-}
-
-// newBrowser starts a headless Chromium that ends with the test.
-func newBrowser(t *testing.T) context.Context {
-	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if p, err := exec.LookPath(name); err == nil {
-			path = p
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("PAYLEDGER_REQUIRE_BROWSER") != "" {
-			t.Fatal("Chromium is not installed, and PAYLEDGER_REQUIRE_BROWSER is set")
-		}
-		t.Skip("Chromium is not installed: install the package chromium to run the tests of the payment page")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.WSURLReadTimeout(60*time.Second))
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -22,16 +22,17 @@ import (
 )
 
 // bus is everything that runs over NATS: the embedded server or the
-// connection to an external one, the relay, the workers and the enforcer.
+// connection to an external one, the relay, the workers and the enforcer, and
+// what sends the notifications they enqueue.
 type bus struct {
 	address string // where subscribers and connectors connect, if anywhere
 	server  *notifier.Server
 	conn    *notifier.Conn
-	failed  chan error // what ended the workers or the relay before stop
+	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
 	checkpoints *notifier.Checkpoints
 
-	stopWorkers, stopRelay func() error
+	stopWorkers, stopDeliveries, stopRelay func() error
 }
 
 // checkWait is how long the start waits for an external server to tell whose
@@ -41,7 +42,7 @@ const checkWait = 5 * time.Second
 // startBus starts everything on NATS. Only what the operator has to mend fails
 // it; a JetStream that is away is waited for in the background.
 func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus, err error) {
-	b := &bus{failed: make(chan error, 3)}
+	b := &bus{failed: make(chan error, 4)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.stop())
@@ -67,7 +68,8 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	}
 	workers, err := notifier.NewWorkers(notifier.WorkersConfig{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Acquirers: acquirers, Log: o.Log, Metrics: metrics,
+		Unrouted: c.views, Due: c.views, Acquirers: acquirers, Lanes: c.deliveries.lanes, Endpoints: c.views,
+		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -79,8 +81,9 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log)
+	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	b.stopRelay = b.run(relay.Run, b.checkpoints.Run, watched)
+	b.stopDeliveries = b.run(c.deliveries.run)
 	b.stopWorkers = b.run(workers.Run, enforcer.Run)
 	return b, nil
 }
@@ -144,10 +147,11 @@ func (b *bus) connect(c *core, o serviceOptions) (err error) {
 	return err
 }
 
-// stop stops the workers, then the relay, the connection and the server.
+// stop stops the workers, then the deliveries, the relay, the connection and
+// the server.
 func (b *bus) stop() error {
 	var errs []error
-	for _, stop := range []func() error{b.stopWorkers, b.stopRelay} {
+	for _, stop := range []func() error{b.stopWorkers, b.stopDeliveries, b.stopRelay} {
 		if stop != nil {
 			errs = append(errs, stop())
 		}

@@ -7,13 +7,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/httpapi"
+	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
+	"payledger/notifier/webhook"
 	"payledger/projections"
 )
 
@@ -30,22 +33,32 @@ type core struct {
 	links  *checkout.Links
 	signed *checkpoints
 
+	deliveries *deliveries
+	account    *account.File
+
 	stopping  context.Context    // ends when answers that go on as long as their client stays have to end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
-	viewsDone chan error // the end of views.Run
+	viewsDone chan error    // the end of views.Run
+	noted     chan struct{} // the end of account.Run
 }
 
 type coreOptions struct {
 	Log      zerolog.Logger
 	Progress func(done, total eventstore.Position)
 	MinFree  uint64 // free bytes on disk below which writes are refused; 0: the store's default
+
+	AllowPrivate bool                  // webhook endpoints may be anywhere
+	Schedule     webhook.Schedule      // of notifications; nil: the default
+	Metrics      prometheus.Registerer // of deliveries; nil: none
+
+	SyncDelay time.Duration // added to each sync of the log
 }
 
 // openCore locks the directory, opens the log and brings the projections up
 // to it.
 func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error) {
-	store, err := d.open(bolt.Options{MinFree: o.MinFree})
+	store, err := d.open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay})
 	if err != nil {
 		return nil, err
 	}
@@ -81,37 +94,52 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
+	ids := domain.NewIDs(time.Now, rand.Reader, last)
+	ledger := eventstore.Ledger{Store: store, Codec: codec}
+	deliveries, err := d.openDeliveries(ctx, o, store.LogID(), ledger, views, ids)
+	if err != nil {
+		return nil, errors.Join(err, views.Close())
+	}
+	sessions, err := account.OpenFile(d.account(), o.Log)
+	if err != nil {
+		return nil, errors.Join(exitWith(exitDirectory, "%w", err), deliveries.close(), views.Close())
+	}
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
-		ledger:   eventstore.Ledger{Store: store, Codec: codec},
-		ids:      domain.NewIDs(time.Now, rand.Reader, last),
-		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1),
+		ledger: ledger, ids: ids, deliveries: deliveries, account: sessions,
+		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()
+	go func() {
+		defer close(c.noted)
+		sessions.Run(runCtx)
+	}()
 	return c, nil
 }
 
-// close signs the last checkpoint, flushes the projections and closes the log,
-// in this order.
+// close signs the last checkpoint, closes the lanes, flushes the projections
+// and closes the log, in this order.
 func (c *core) close() error {
 	c.signed.finish()
 	c.stop()
+	closed := c.deliveries.close()
 	c.stopViews()
 	err := <-c.viewsDone
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	return errors.Join(err, c.views.Close(), c.store.Close())
+	<-c.noted
+	return errors.Join(closed, err, c.account.Close(), c.views.Close(), c.store.Close())
 }
 
 // httpConfig is what both HTTP handlers need of the core.
 func (c *core) httpConfig() httpapi.Config {
 	return httpapi.Config{
-		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Log: c.log,
-		Checkpoint: c.signed.checkpoint,
-		Stopping:   c.stopping, Backup: c.store.Backup,
+		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Account: c.account, Log: c.log,
+		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, RetrySchedule: c.deliveries.schedule,
+		Stopping: c.stopping, Backup: c.store.Backup,
 	}
 }
 

@@ -19,7 +19,11 @@ import (
 // dataDir is a data directory:
 //
 //	ledger.db              the event log; its lock is the directory's lock
+//	ledger.claims/         where idempotency keys stand in the log, derived from it
+//	lanes.db               what of each notification is to be sent, was sent and came of it
+//	lanes.mark             tells lanes.db from an older copy of itself
 //	projections.db         folds of the log, disposable
+//	account.db             sessions of the account and when API keys were used, disposable
 //	master.key             the master keys, one "VERSION HEX" a line, newest last
 //	log.key                the key that the log's checkpoints are signed with
 //	checkpoint             the newest signed checkpoint
@@ -30,7 +34,11 @@ import (
 type dataDir string
 
 func (d dataDir) ledger() string      { return filepath.Join(string(d), "ledger.db") }
+func (d dataDir) claims() string      { return filepath.Join(string(d), "ledger.claims") }
 func (d dataDir) projections() string { return filepath.Join(string(d), "projections.db") }
+func (d dataDir) lanes() string       { return filepath.Join(string(d), "lanes.db") }
+func (d dataDir) lanesMark() string   { return filepath.Join(string(d), "lanes.mark") }
+func (d dataDir) account() string     { return filepath.Join(string(d), "account.db") }
 func (d dataDir) masterKey() string   { return filepath.Join(string(d), "master.key") }
 func (d dataDir) logKey() string      { return filepath.Join(string(d), "log.key") }
 func (d dataDir) checkpoint() string  { return filepath.Join(string(d), "checkpoint") }

@@ -12,11 +12,15 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi"
+	"payledger/httpapi/account"
 )
 
 // demoCmd runs the service with a demo project, on a directory of its own.
 type demoCmd struct {
 	Data string `help:"Keep everything in this directory. Default: a temporary one, removed at the end." placeholder:"DIR"`
+
+	Webhook    bool   `help:"Set up a webhook endpoint for \"payledger listen\" on this machine, print its secret and how to listen. Sets --webhook-allow-private."`
+	WebhookURL string `help:"The same for an endpoint of yours. Default with --webhook: http://127.0.0.1:8099/." placeholder:"URL" name:"webhook-url"`
 	serveFlags
 }
 
@@ -25,7 +29,8 @@ func (demoCmd) Help() string {
 	return `Everything is embedded and nothing leaves this machine: event log, NATS JetStream,
 payment page, and a sandbox in place of the payment provider. With --data the demo
 project and its payments are kept; each start issues a new API key and revokes the
-one of the start before.`
+one of the start before. The secret of --webhook changes likewise; a receiver that
+knows the one before can go on with it for a day.`
 }
 
 const demoName = "Demo shop"
@@ -34,11 +39,19 @@ const demoName = "Demo shop"
 type demoState struct {
 	ProjectID string `json:"project_id"`
 	KeyID     string `json:"key_id"`
+
+	EndpointID string `json:"endpoint_id,omitzero"` // of --webhook
 }
 
 // Run serves until the process is asked to stop.
 func (c demoCmd) Run(a *app) (err error) {
 	c.Sandbox = true
+	if c.Webhook && c.WebhookURL == "" {
+		c.WebhookURL = listenURL
+	}
+	if c.WebhookURL != "" {
+		c.WebhookAllowPrivate = true
+	}
 	o, err := c.options(a, serveDefaults{httpapi.Limits{}, zerolog.WarnLevel})
 	if err != nil {
 		return err
@@ -58,24 +71,25 @@ func (c demoCmd) Run(a *app) (err error) {
 		}
 	}
 	return runService(a.ctx, d, o, func(at serviceAddrs) error {
-		key, err := demoKey(a, d)
+		key, hook, err := c.setUp(a, d)
 		if err != nil {
 			return fmt.Errorf("setting up the demo project: %w", err)
 		}
 		if a.json {
 			return a.printJSON(struct {
 				serviceAddrs
-				ProjectID string `json:"project_id"`
-				APIKey    string `json:"api_key"`
-			}{at, key.ProjectID, key.APIKey})
+				ProjectID  string `json:"project_id"`
+				APIKey     string `json:"api_key"`
+				AccountURL string `json:"account_url"`
+				demoHook
+			}{at, key.ProjectID, key.APIKey, at.BaseURL + account.Path, hook})
 		}
-		return a.greet(at, key, kept)
+		return errors.Join(a.greet(at, key, kept), a.greetHook(at, hook))
 	})
 }
 
-// demoKey answers a new key of the demo project, which it makes when there is
-// none, and revokes the key of the start before.
-func demoKey(a *app, d dataDir) (issuedKey, error) {
+// setUp makes the project, its key and its endpoint what this start needs.
+func (c demoCmd) setUp(a *app, d dataDir) (issuedKey, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
 	defer cancel()
 	m := &admin{http: socketClient(d)}
@@ -85,10 +99,34 @@ func demoKey(a *app, d dataDir) (issuedKey, error) {
 		err = json.Unmarshal(content, &last)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return issuedKey{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.demo(), err)
+		return issuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.demo(), err)
 	}
+	key, err := m.demoKey(ctx, last)
+	if err != nil {
+		return key, demoHook{}, err
+	}
+	now := demoState{key.ProjectID, key.KeyID, ""}
+	if key.ProjectID == last.ProjectID {
+		now.EndpointID = last.EndpointID
+	}
+	var hook demoHook
+	if c.WebhookURL != "" {
+		if hook, err = m.demoEndpoint(ctx, now, c.WebhookURL); err != nil {
+			return key, hook, err
+		}
+		now.EndpointID = hook.EndpointID
+	}
+	state, err := json.Marshal(now)
+	if err != nil {
+		return key, hook, err
+	}
+	return key, hook, writeFileSynced(d.demo(), append(state, '\n'))
+}
+
+// demoKey answers a new key of the demo project, which it makes when there is
+// none, and revokes the key of the start before.
+func (m *admin) demoKey(ctx context.Context, last demoState) (key issuedKey, err error) {
 	// The log may have been restored to a time before the project or the key.
-	var key issuedKey
 	made := last.ProjectID != ""
 	if made {
 		key, err = m.issueKey(ctx, last.ProjectID, nil)
@@ -102,14 +140,7 @@ func demoKey(a *app, d dataDir) (issuedKey, error) {
 			err = nil
 		}
 	}
-	if err != nil {
-		return issuedKey{}, err
-	}
-	state, err := json.Marshal(demoState{key.ProjectID, key.KeyID})
-	if err != nil {
-		return issuedKey{}, err
-	}
-	return key, writeFileSynced(d.demo(), append(state, '\n'))
+	return key, err
 }
 
 func refusedFor(err error, code domain.Code) bool {
@@ -126,6 +157,7 @@ func (a *app) greet(at serviceAddrs, key issuedKey, kept bool) error {
 
   Base address  %[1]s
   API docs      %[1]s/docs
+  Account       %[8]s (sign in with the project and the key)
   Project       %[2]s
   API key       %[3]s
   Verifier key  %[6]s
@@ -139,7 +171,7 @@ Create a payment:
     -d '{"amount":"1500.00","description":"order-1042"}'
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
-payment at /v1/payments/ID. Watch the log:  payledger events tail --follow --data %[4]s
-`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey)
+payment at /v1/payments/ID. Watch the log:  %[7]s events tail --follow --data %[4]s
+`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey, programName(), at.BaseURL+account.Path)
 	return err
 }

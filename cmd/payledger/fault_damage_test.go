@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/domain"
 	"payledger/eventstore/bolt"
 )
 
@@ -53,6 +54,29 @@ func command(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
+// The form of a record in the file: where its format is told, where the event
+// id, and how many bytes it has at least.
+const (
+	recordFormat = 4
+	recordID     = 6
+	recordLeast  = 64
+)
+
+// recordsOf is where the event's record stands in the bytes of a ledger; older
+// copies of its page are free by now.
+func recordsOf(ledger []byte, event domain.ID) (all []int) {
+	for at := 0; ; at++ {
+		i := bytes.Index(ledger[at:], event[:])
+		if i < 0 {
+			return all
+		}
+		at += i
+		if record := at - recordID; ledger[record+recordFormat] == 2 { // the id stands elsewhere too
+			all = append(all, record)
+		}
+	}
+}
+
 // TestFlippedBits flips one bit after the other in stored events. Reading them
 // tells the position, and shows nothing from there on; a server that has to
 // read it does not start, and one that has not does not show it.
@@ -64,17 +88,16 @@ func TestFlippedBits(t *testing.T) {
 	for round := range 12 {
 		at := random.IntN(len(events) - 1)
 		damaged := bytes.Clone(ledger)
+		var e struct{ ID domain.ID }
+		if err := json.Unmarshal([]byte(events[at]), &e); err != nil {
+			t.Fatal(err)
+		}
 		place, bit := -1, byte(1)<<random.IntN(8)
-		for from := 0; ; { // older copies of its page are free by now
-			i := bytes.Index(damaged[from:], []byte(events[at]))
-			if i < 0 {
-				break
-			}
+		for _, record := range recordsOf(damaged, e.ID) {
 			if place < 0 {
-				place = random.IntN(len(events[at]))
+				place = random.IntN(recordLeast)
 			}
-			damaged[from+i+place] ^= bit
-			from += i + 1
+			damaged[record+place] ^= bit
 		}
 		if place < 0 {
 			t.Fatalf("event %d is not in the file", at+1)

@@ -1,81 +1,134 @@
 package main
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"io"
-	"net"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestLinksNameAnAddressThatCanBeOpened(t *testing.T) {
+// listener is a "payledger listen" that runs.
+type listener struct {
+	url            string
+	cmd            *exec.Cmd
+	stdout, stderr *syncBuffer
+	exited         chan struct{}
+}
+
+// startListener runs "payledger listen ARGS" on a free port and waits until it
+// listens. env is added to this process's environment.
+func startListener(env []string, args ...string) (*listener, error) {
+	l := &listener{
+		cmd:    exec.Command("payledger", append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...),
+		stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan struct{}),
+	}
+	l.cmd.Env = append(os.Environ(), env...)
+	l.cmd.Stdout, l.cmd.Stderr = l.stdout, l.stderr
+	if err := l.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(l.exited)
+		l.cmd.Wait() //nolint:errcheck // read from ProcessState
+	}()
+	said := regexp.MustCompile(`listening on (http://\S+/)`)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if m := said.FindStringSubmatch(l.stderr.String()); m != nil {
+			l.url = m[1]
+			return l, nil
+		}
+		select {
+		case <-l.exited:
+			return nil, fmt.Errorf("payledger listen: %s\n%s", l.cmd.ProcessState, l.stderr)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil, fmt.Errorf("it does not listen\n%s", l.stderr)
+}
+
+// end asks it to end and answers its exit code.
+func (l *listener) end(how os.Signal) int {
+	if l.cmd == nil {
+		return 0
+	}
+	l.cmd.Process.Signal(how) //nolint:errcheck // it may be gone already
+	<-l.exited
+	return l.cmd.ProcessState.ExitCode()
+}
+
+// printed reports whether it has printed lines that match, in this order.
+func (l *listener) printed(patterns []*regexp.Regexp) bool {
+	rest := []byte(l.stdout.String())
+	for _, p := range patterns {
+		at := p.FindIndex(rest)
+		if at == nil {
+			return false
+		}
+		_, rest, _ = bytes.Cut(rest[at[1]:], []byte("\n"))
+	}
+	return true
+}
+
+type listenerKey struct{}
+
+func listening(ts *testscript.TestScript) *listener {
+	return ts.Value(listenerKey{}).(*listener) //nolint:forcetypeassert // set in Setup
+}
+
+func scriptReceiver(ts *testscript.TestScript, _ bool, args []string) {
+	if code := listening(ts).end(os.Interrupt); code != 0 {
+		ts.Fatalf("the receiver before ended with exit code %d\n%s", code, listening(ts).stderr)
+	}
+	var env []string
+	if secret := ts.Getenv("PAYLEDGER_WEBHOOK_SECRET"); secret != "" {
+		env = append(env, "PAYLEDGER_WEBHOOK_SECRET="+secret)
+	}
+	l, err := startListener(env, args...)
+	ts.Check(err)
+	ts.Defer(func() { l.end(syscall.SIGKILL) })
+	*listening(ts) = *l
+	ts.Setenv("HOOK", l.url)
+}
+
+func scriptArrives(ts *testscript.TestScript, neg bool, args []string) {
+	l := listening(ts)
+	var patterns []*regexp.Regexp
+	for _, a := range args {
+		p, err := regexp.Compile("(?m)" + a)
+		ts.Check(err)
+		patterns = append(patterns, p)
+	}
+	if neg {
+		if l.printed(patterns) {
+			ts.Fatalf("it arrived\n%s", l.stdout)
+		}
+		return
+	}
+	for deadline := time.Now().Add(20 * time.Second); !l.printed(patterns); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s did not arrive\n%s%s", strings.Join(args, ", then "), l.stdout, l.stderr)
+		}
+	}
+}
+
+// TestListenEnds: Ctrl-C is no failure, and neither is a terminal that asks
+// politely.
+func TestListenEnds(t *testing.T) {
 	t.Parallel()
-	for listen, want := range map[string]string{
-		"0.0.0.0:8080": "localhost:8080", "[::]:8080": "localhost:8080",
-		"127.0.0.1:8080": "127.0.0.1:8080", "[::1]:8080": "[::1]:8080", "192.0.2.7:80": "192.0.2.7:80",
-	} {
-		addr, err := net.ResolveTCPAddr("tcp", listen)
+	for _, how := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		l, err := startListener(nil, "--secret", testSecret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := reachable(addr); got != want {
-			t.Errorf("listening on %s: %s, want %s", listen, got, want)
-		}
-	}
-}
-
-// TestClosedTerminal: a demo whose window is closed leaves nothing behind.
-func TestClosedTerminal(t *testing.T) {
-	t.Parallel()
-	s := start(t, "demo")
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-s.exited:
-	case <-time.After(30 * time.Second):
-		t.Fatal("it goes on")
-	}
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("%s\n%s", s.cmd.ProcessState, s.stderr)
-	}
-	if _, err := os.Stat(s.Data); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the temporary directory is left behind: %v", err)
-	}
-}
-
-// TestOptionsOfTheServer: the one request target that is no path gets an
-// answer like any other, not net/http's own.
-func TestOptionsOfTheServer(t *testing.T) {
-	t.Parallel()
-	s := start(t, "demo")
-	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := fmt.Fprint(c, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(string(answer), "HTTP/1.1 404 ") || !strings.Contains(string(answer), `"code":"path_not_found"`) {
-		t.Errorf("%s", answer)
-	}
-}
-
-func TestReadySaysWhereEverythingListens(t *testing.T) {
-	t.Parallel()
-	s := start(t, "demo", "--log-level=info", "--admin-listen=:0", "--nats-listen=127.0.0.1:0")
-	for name, addr := range map[string]string{"admin_listen": s.AdminAddress, "nats_listen": s.NATSAddress} {
-		if want := fmt.Sprintf("%q:%q", name, addr); addr == "" || !strings.Contains(s.stderr.String(), want) {
-			t.Errorf("want %s in\n%s", want, s.stderr)
+		if code := l.end(how); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", how, code, l.stderr)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the service on a data directory."`
 	Project projectCmd `cmd:"" help:"Register and change merchant projects."`
 	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
+	Webhook webhookCmd `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
+	Listen  listenCmd  `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
 	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
@@ -41,7 +43,11 @@ type cli struct {
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore restoreCmd `cmd:"" help:"Put a backup in the place of a directory's event log."`
+	Bench   benchCmd   `cmd:"" help:"Measure this program on this machine, beside programs that do less."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	BenchBaseline benchBaselineCmd `cmd:"" hidden:"" help:"Run a baseline of bench."`
+	BenchFill     benchFillCmd     `cmd:"" hidden:"" help:"Write a long log for bench."`
 }
 
 // app is what every command's Run gets.

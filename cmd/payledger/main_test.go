@@ -32,6 +32,9 @@ type server struct {
 
 	VerifierKey string `json:"verifier_key"`
 
+	EndpointID    string `json:"webhook_endpoint_id"`
+	WebhookSecret string `json:"webhook_secret"`
+
 	NATSAddress  string `json:"nats_address"`
 	AdminAddress string `json:"admin_address"`
 

@@ -157,8 +157,13 @@ func (a *app) printProject(p project, what string) error {
 }
 
 // with runs fn with the admin interface.
-func (c inDirectory) with(a *app, fn func(*admin) error) (err error) {
-	m, err := c.admin(a)
+func (c inDirectory) with(a *app, fn func(*admin) error) error {
+	return c.holding(a, coreOptions{}, fn)
+}
+
+// holding is with, where o says how to hold the directory if no server does.
+func (c inDirectory) holding(a *app, o coreOptions, fn func(*admin) error) (err error) {
+	m, err := c.admin(a, o)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,12 @@ the file that "backup --with-keys" wrote.
 Refused is whatever would lose an event: a log that has more events than the backup or
 went on differently. With --force it is moved aside, never deleted. No server may run on
 the directory. Projections and the embedded JetStream need no care: the next start
-compares them with the log and makes them anew where they differ.`
+compares them with the log and makes them anew where they differ.
+
+What was sent to webhook endpoints (lanes.db) is in no backup. It stays where the backup
+only adds to the directory's log; otherwise it is moved aside too, and each endpoint is told
+once of the newest event of every payment. Receivers take that for old news where they
+have seen its sequence.`
 }
 
 // restoring is a restore under way.
@@ -51,6 +56,7 @@ type restoring struct {
 
 	pledge *pledge // the directory's newest checkpoint, nil for none
 	forged bool    // it is not of the backup's events
+	lost   bool    // the directory knows what the backup does not
 	aside  []string
 	stamp  string
 }
@@ -211,6 +217,7 @@ func (r *restoring) mayLose(losses []string) error {
 	case len(losses) == 0:
 		return nil
 	case r.force:
+		r.lost = true
 		for _, l := range losses {
 			fmt.Fprintf(r.stderr, "payledger: %s: %s\n", r.dir, l)
 		}
@@ -260,7 +267,7 @@ func refuseFile(name string, err error) error {
 		return exitWith(exitDirectory, "%s: there is no such file", name)
 	case errors.Is(err, bolt.ErrForeign):
 		return exitWith(exitDirectory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
-	case errors.Is(err, bolt.ErrVersion):
+	case errors.Is(err, bolt.ErrVersion), errors.Is(err, bolt.ErrOutdated):
 		return exitWith(exitDirectory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
 	case errors.Is(err, bolt.ErrLocked):
 		return exitWith(exitInUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)

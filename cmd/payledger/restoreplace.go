@@ -23,7 +23,8 @@ import (
 // files are those a data directory may hold.
 func (d dataDir) files() []string {
 	return []string{
-		d.ledger(), d.masterKey(), d.logKey(), d.checkpoint(), d.projections(), d.nats(), d.credentials(), d.socket(), d.demo(),
+		d.ledger(), d.masterKey(), d.logKey(), d.checkpoint(), d.projections(), d.lanes(), d.lanesMark(), d.nats(), d.credentials(),
+		d.claims(), d.account(), d.socket(), d.demo(),
 	}
 }
 
@@ -146,6 +147,9 @@ func (r *restoring) put(tmp string, keys keyPlan) error {
 			return err
 		}
 	}
+	if err := r.putLanesAside(); err != nil {
+		return err
+	}
 	_, err := os.Lstat(r.dir.ledger())
 	replace := err == nil
 	if replace {
@@ -164,6 +168,21 @@ func (r *restoring) put(tmp string, keys keyPlan) error {
 		return err
 	}
 	return errors.Join(removeIfThere(r.dir.checkpoint()), syncDir(string(r.dir)))
+}
+
+// putLanesAside leaves the next server no record of what was sent unless that
+// is of events the backup has too. It comes before the log is replaced, so
+// that no log ever meets the lanes of another.
+func (r *restoring) putLanesAside() error {
+	if r.old != nil && !r.lost {
+		return nil
+	}
+	for _, name := range []string{r.dir.lanes(), r.dir.lanesMark()} {
+		if err := errors.Join(r.keep(name), removeIfThere(name)); err != nil {
+			return err
+		}
+	}
+	return syncDir(string(r.dir))
 }
 
 // keep gives a file that is about to be replaced a second name.

@@ -4,9 +4,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -16,10 +18,15 @@ import (
 //
 //	server ARGS…                  start "payledger ARGS" and wait until it is ready;
 //	                              sets $BASE, $PROJECT and $KEY
+//	                              and, of --webhook, $ENDPOINT and $SECRET
+//	receiver ARGS…                start "payledger listen ARGS" at $HOOK, in place of the one before
+//	arrives PATTERN…              wait until the receiver has printed lines like these, in this order
 //	shutdown                      ask it to end; fails unless it exits with 0
 //	crash                         kill it
-//	http STATUS METHOD PATH BODY  make a request with $PROJECT:$KEY; the body is stdout
+//	http STATUS METHOD PATH BODY  make a request with $PROJECT:$KEY; the body is stdout;
+//	                              PATH may be a URL, such as $HOOK
 //	member NAME VAR               put a member of the JSON object on stdout into $VAR
+//	waitfor PATTERN COMMAND ARGS… run a command until its stdout matches
 //	status CODE COMMAND ARGS…     run a command that must end with this exit code
 //	hold VAR                      occupy a TCP address for the rest of the script
 func TestScripts(t *testing.T) {
@@ -30,15 +37,19 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server":   scriptServer,
+			"receiver": scriptReceiver,
+			"arrives":  scriptArrives,
 			"shutdown": scriptShutdown,
 			"crash":    func(ts *testscript.TestScript, _ bool, _ []string) { running(ts).kill() },
 			"http":     scriptHTTP,
 			"member":   scriptMember,
 			"status":   scriptStatus,
+			"waitfor":  scriptWaitFor,
 			"hold":     scriptHold,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = &server{}
+			env.Values[listenerKey{}] = &listener{}
 			env.Setenv("TMPDIR", env.WorkDir)
 			return nil
 		},
@@ -89,6 +100,10 @@ func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("PROJECT", s.ProjectID)
 		ts.Setenv("KEY", s.APIKey)
 	}
+	if s.EndpointID != "" {
+		ts.Setenv("ENDPOINT", s.EndpointID)
+		ts.Setenv("SECRET", s.WebhookSecret)
+	}
 }
 
 func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
@@ -103,6 +118,9 @@ func scriptHTTP(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	s := *running(ts)
 	s.ProjectID, s.APIKey = ts.Getenv("PROJECT"), ts.Getenv("KEY")
+	if strings.Contains(args[2], "://") {
+		s.BaseURL = ""
+	}
 	a, err := s.send(args[1], args[2], strings.Join(args[3:], ""))
 	ts.Check(err)
 	_, err = ts.Stdout().Write(append(a.Body, '\n'))
@@ -140,6 +158,23 @@ func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func scriptWaitFor(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: waitfor PATTERN COMMAND ARGS…")
+	}
+	want, err := regexp.Compile(args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("timed out waiting for %s", want)
+		}
 	}
 }
 

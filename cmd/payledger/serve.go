@@ -11,6 +11,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi"
+	"payledger/notifier/webhook"
 )
 
 // serveFlags are the flags serve and demo share.
@@ -25,12 +26,17 @@ type serveFlags struct {
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
 	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all, and its weight is 1 unless given." placeholder:"FILE"`
 
+	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
+	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
+
 	RateWrites       *int `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0." placeholder:"N"`
 	RateReads        *int `help:"Reads a second and project, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
 	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
+	RateCustomers    *int `help:"Requests to the payment page a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 
 	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
 	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown." default:"15s"`
+	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
 	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
 	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`
 }
@@ -76,13 +82,20 @@ type serveDefaults struct {
 func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, error) {
 	o := serviceOptions{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
-		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, ShutdownTimeout: f.ShutdownTimeout,
-		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits,
+		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
+		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits, WebhookAllowPrivate: f.WebhookAllowPrivate,
+	}
+	if f.WebhookRetrySchedule != "" {
+		var err error
+		if o.WebhookSchedule, err = webhook.ParseSchedule(f.WebhookRetrySchedule); err != nil {
+			return o, exitWith(exitUsage, "--webhook-retry-schedule: %w", err)
+		}
 	}
 	for flag, set := range map[*int]func(int){
 		f.RateWrites:       func(n int) { o.Limits.Writes = rate(n) },
 		f.RateReads:        func(n int) { o.Limits.Reads = rate(n) },
 		f.RateAuthFailures: func(n int) { o.Limits.FailedAuthPerMinute = n },
+		f.RateCustomers:    func(n int) { o.Limits.CustomersPerMinute = n },
 	} {
 		if flag == nil {
 			continue

@@ -16,6 +16,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi"
+	"payledger/notifier/webhook"
 )
 
 // serviceOptions are the settings of a running service.
@@ -23,9 +24,12 @@ type serviceOptions struct {
 	Listen, PublicURL, AdminListen string
 	NATSURL, NATSListen            string
 	Sandbox                        bool
+	WebhookAllowPrivate            bool
+	WebhookSchedule                webhook.Schedule // nil: the default
 	Routes                         domain.RoutingTable
 	Limits                         httpapi.Limits
 	MinFree                        uint64
+	SyncDelay                      time.Duration
 	ShutdownTimeout                time.Duration
 	Log                            zerolog.Logger
 	Stderr                         io.Writer // for progress
@@ -43,8 +47,9 @@ type serviceAddrs struct {
 // runService serves a data directory until ctx ends or the log fails. Once
 // everything answers it calls ready. What is started is stopped in the reverse
 // order, so nothing is taken away from what still needs it: HTTP is drained,
-// then come the workers, the relay, NATS, and last a checkpoint over all that
-// came of it, the projections and the log.
+// then come the workers with the fan-out, the deliveries, the relay, NATS, and
+// last a checkpoint over all that came of it, the lanes of the deliveries, the
+// projections and the log.
 func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
 	var stops []func() error
 	defer func() {
@@ -54,8 +59,11 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	}()
 	started := func(stop func() error) { stops = append(stops, stop) }
 
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(ctx, d, coreOptions{
-		Log: o.Log, MinFree: o.MinFree, Progress: newProgress(o.Stderr, "Bringing the projections up to the log"),
+		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: newProgress(o.Stderr, "Bringing the projections up to the log"),
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Metrics: metrics,
 	})
 	if err != nil {
 		return err
@@ -72,8 +80,6 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		at.BaseURL = "http://" + reachable(listener.Addr())
 	}
 
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	bus, err := startBus(core, o, metrics)
 	if err != nil {
 		return err

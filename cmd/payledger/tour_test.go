@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -81,4 +82,33 @@ func wantInOrder(t *testing.T, out string, all ...string) {
 		}
 		rest = after
 	}
+}
+
+// TestWebhooksTour runs the README's commands that show a webhook arrive.
+func TestWebhooksTour(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed: the tour is written for it", tool)
+		}
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String() // free for the receiver once it is closed
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "demo", "--webhook-url", "http://"+addr+"/")
+	const variables = "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n"
+	cmd := exec.Command("bash", "-c", variables+readmeScript(t, "Webhooks"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "BASE="+s.BaseURL, "PROJECT_ID="+s.ProjectID, "API_KEY="+s.APIKey,
+		"WEBHOOK_ADDR="+addr, "WEBHOOK_SECRET="+s.WebhookSecret)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantInOrder(t, string(out), `"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 3", "200")
 }

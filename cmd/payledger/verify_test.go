@@ -14,6 +14,7 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
@@ -159,10 +160,14 @@ func TestVerifyFindsTampering(t *testing.T) {
 		for _, live := range []bool{false, true} {
 			c := e.copied(t)
 			at := c.created(t)
-			c.flip(t, at.Body)
 			if live {
-				start(t, "serve", "--data", c.dir)
+				// A relay that has yet to copy a damaged record ends the server.
+				s := start(t, "serve", "--data", c.dir, "--admin-listen", "127.0.0.1:0")
+				eventually(t, "all is in JetStream", func() bool {
+					return bytes.Contains(s.scrape(t), []byte("payledger_relay_lag_events 0\n"))
+				})
 			}
+			c.flip(t, at.Commit)
 			r := verify(t, exitVerify, append(c.kept(), "--data", c.dir)...)
 			if r.FirstBad != at.Position || r.Findings[0].Kind != audit.DamagedRecord || r.Found != 1 {
 				t.Errorf("live %t: want position %d: %+v", live, at.Position, r)
@@ -239,31 +244,34 @@ func TestVerifyFindsTamperedProjections(t *testing.T) {
 	}
 }
 
-// flip changes one bit in the middle of what stands somewhere in the log's
-// file, wherever it stands.
-func (e *evidenceDir) flip(t *testing.T, what []byte) {
+// flip changes one bit in the middle of the record of an event, wherever it
+// stands in the log's file.
+func (e *evidenceDir) flip(t *testing.T, event domain.ID) {
 	t.Helper()
-	b, err := os.ReadFile(e.ledger())
+	f, err := os.OpenFile(e.ledger(), os.O_RDWR, 0) // in place: a server may have the file mapped
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for at := 0; ; n++ {
-		i := bytes.Index(b[at:], what)
-		if i < 0 {
-			break
+	for _, record := range recordsOf(b, event) {
+		n++
+		middle := record + recordLeast/2
+		if _, err := f.WriteAt([]byte{b[middle] ^ 4}, int64(middle)); err != nil {
+			t.Fatal(err)
 		}
-		at += i + len(what)
-		b[at-len(what)/2] ^= 4
 	}
 	if n == 0 {
 		t.Fatal("the event is not in the file")
 	}
-	put(t, e.ledger(), b)
 }
 
-// rewrite replaces text in a record's body by text of the same length and
-// makes the record's checksum anew, as package bolt defines it.
+// rewrite replaces text in a record's body and makes the record anew, with the
+// body as it is and a right checksum, as package bolt defines it.
 func (e *evidenceDir) rewrite(t *testing.T, r eventstore.Stored, was, is string) {
 	t.Helper()
 	key := binary.BigEndian.AppendUint64(nil, uint64(r.Position))
@@ -271,10 +279,28 @@ func (e *evidenceDir) rewrite(t *testing.T, r eventstore.Stored, was, is string)
 		if !bytes.Equal(k, key) {
 			return v
 		}
-		v = bytes.Replace(v, []byte(was), []byte(is), 1)
+		v = append(recordHeader(v), bytes.Replace(r.Body, []byte(was), []byte(is), 1)...)
+		v[5] &^= 2
 		binary.BigEndian.PutUint32(v, crc32.Checksum(append(bytes.Clone(key), v[4:]...), crc32.MakeTable(crc32.Castagnoli)))
 		return v
 	})
+}
+
+// recordHeader is what stands before the body in the record of a payment.
+func recordHeader(v []byte) []byte {
+	const claim, payment = 1, 4
+	n := 22
+	for range 2 {
+		_, size := binary.Uvarint(v[n:])
+		n += size
+	}
+	if v[5]&claim != 0 {
+		n += 64
+	}
+	if v[5]&payment == 0 {
+		panic("no payment's record")
+	}
+	return bytes.Clone(v[:n+32])
 }
 
 // edit changes the values of a bucket; nil removes the key.

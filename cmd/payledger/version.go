@@ -9,9 +9,9 @@ import (
 // versionCmd prints what this binary was built from.
 type versionCmd struct{}
 
-// Run prints the version.
-func (versionCmd) Run(a *app) error {
-	version, revision := "devel", "unknown"
+// builtFrom answers the version and the revision this binary was built from.
+func builtFrom() (version, revision string) {
+	version, revision = "devel", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "" && info.Main.Version != "(devel)" {
 			version = info.Main.Version
@@ -22,6 +22,12 @@ func (versionCmd) Run(a *app) error {
 			}
 		}
 	}
+	return version, revision
+}
+
+// Run prints the version.
+func (versionCmd) Run(a *app) error {
+	version, revision := builtFrom()
 	if a.json {
 		return a.printJSON(map[string]string{"version": version, "revision": revision, "go": runtime.Version()})
 	}

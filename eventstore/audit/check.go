@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
@@ -32,7 +34,8 @@ type Options struct {
 	// Claim of their own.
 	Bare bool
 	// Structure checks what the store derives from its records; nil: nothing.
-	// The error is a *eventstore.CorruptError when that is damaged.
+	// The error is a *eventstore.CorruptError when that is damaged. It is called
+	// while the records are checked.
 	Structure func(context.Context) error
 	// Projections compares what was derived from the log; nil: not checked.
 	// A finding may say that the log ends before what the projections have
@@ -45,20 +48,29 @@ type Options struct {
 	Progress func(done, total eventstore.Position)
 	// Workers decode and hash; 0 means one per processor.
 	Workers int
+
+	unpacked int // 0: unpackedLimit
 }
 
 // Check reads the whole log. The error is what kept it from doing so: the
 // context's, or the source's; whatever is wrong with the log is in the report.
 func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 	c := newChecker(o)
+	structure := func() error { return nil }
+	if o.Structure != nil { // reads the log too, meanwhile
+		during, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- o.Structure(during) }()
+		structure = sync.OnceValue(func() error { return <-ended })
+		defer structure() //nolint:errcheck // has ended, or is not asked
+		defer cancel()
+	}
 	if err := c.records(ctx, src); err != nil {
 		return nil, err
 	}
 	c.finish()
-	if o.Structure != nil {
-		if err := c.structure(ctx); err != nil {
-			return nil, err
-		}
+	if err := c.structure(structure()); err != nil {
+		return nil, err
 	}
 	r := c.report
 	r.Projections = Verdict{NotChecked, "there are no projections beside this log"}
@@ -79,8 +91,7 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 
 // structure adds what the store's own check finds, unless the records showed
 // the same before.
-func (c *checker) structure(ctx context.Context) error {
-	err := c.options.Structure(ctx)
+func (c *checker) structure(err error) error {
 	var corrupt *eventstore.CorruptError
 	switch {
 	case err == nil:
@@ -119,7 +130,7 @@ func newChecker(o Options) *checker {
 		lost:    make(map[eventstore.Position]bool),
 		ids:     newIDs(),
 		claims:  newClaims(),
-		streams: newStreams(),
+		streams: newStreams(cmp.Or(o.unpacked, unpackedLimit)),
 	}
 	c.roots = newRoots(o, c.report)
 	c.roots.reached(&c.tree, c.report)
@@ -163,7 +174,7 @@ func (c *checker) skipTo(next eventstore.Position) {
 
 // take checks one record.
 func (c *checker) take(i *item) {
-	r := i.record
+	r := &i.record
 	c.report.Events++
 	if r.Position <= c.last {
 		c.add(r, WrongPosition, "it follows position %d", c.last)
@@ -185,7 +196,7 @@ func (c *checker) take(i *item) {
 	c.follow(i)
 }
 
-func (c *checker) add(r eventstore.Stored, k Kind, format string, args ...any) {
+func (c *checker) add(r *eventstore.Stored, k Kind, format string, args ...any) {
 	c.report.Add(Finding{
 		Kind: k, Position: r.Position, Detail: fmt.Sprintf(format, args...),
 		Stream: r.Stream.Project + "/" + r.Stream.Kind + "/" + r.Stream.ID,
@@ -197,7 +208,7 @@ func (c *checker) add(r eventstore.Stored, k Kind, format string, args ...any) {
 func (c *checker) finish() {
 	r := c.report
 	r.Last = c.last
-	r.Payments, r.Projects = uint64(len(c.streams.payments)), uint64(len(c.streams.projects))
+	r.Payments, r.Projects = c.streams.payments, uint64(len(c.streams.projects))
 	if !c.tree.broken {
 		root := c.tree.edge.Root()
 		r.Root = &root

@@ -3,9 +3,11 @@ package audit
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -152,8 +154,8 @@ func TestClaimWindow(t *testing.T) {
 		key := domain.Digest{1}
 		now := time.UnixMilli(1_795_169_730_123)
 		ids := domain.NewIDs(func() time.Time { return now }, bytes.NewReader(make([]byte, 1000)), domain.ID{})
-		stored := func(p eventstore.Position, project string) eventstore.Stored {
-			return eventstore.Stored{Position: p, Stream: eventstore.Stream{Project: project}, Commit: ids.Next()}
+		stored := func(p eventstore.Position, project string) *eventstore.Stored {
+			return &eventstore.Stored{Position: p, Stream: eventstore.Stream{Project: project}, Commit: ids.Next()}
 		}
 		if c.add(stored(1, "a"), key) != 0 || c.add(stored(2, "b"), key) != 0 {
 			t.Error("keys of different projects are different")
@@ -221,5 +223,31 @@ func TestErrors(t *testing.T) {
 	}
 	if r := w.check(nil); !r.OK() || r.Events != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestIDs compares with a map, ids that come in order, nearly so and from long
+// ago.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	id := func(n int) (id domain.ID) {
+		binary.BigEndian.PutUint64(id[8:], uint64(n)+1)
+		return id
+	}
+	for name, next := range map[string]func(i int) int{
+		"in order":     func(i int) int { return i },
+		"nearly":       func(i int) int { return i + random.IntN(600) },
+		"from far off": func(i int) int { return random.IntN(i + 1) },
+		"falling":      func(i int) int { return 20_000 - i },
+	} {
+		s, were := newIDs(), make(map[int]bool)
+		for i := range 10_000 {
+			n := next(i)
+			if got := s.add(id(n)) != ""; got != were[n] {
+				t.Fatalf("%s: id %d, the %d-th: found %t, want %t", name, n, i, got, were[n])
+			}
+			were[n] = true
+		}
 	}
 }

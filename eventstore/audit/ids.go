@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -19,25 +20,20 @@ const (
 // ids finds event ids that come twice: exactly among the last half million at
 // least, and by their time when they are older than a day.
 type ids struct {
-	recent, before map[domain.ID]struct{}
+	recent, before idSet
 	newest         domain.Instant
 }
 
-func newIDs() ids { return ids{recent: make(map[domain.ID]struct{})} }
+func newIDs() ids { return ids{recent: newIDSet()} }
 
 // add says what is wrong with the id, "" for nothing.
 func (s *ids) add(id domain.ID) string {
-	_, twice := s.recent[id]
-	if !twice {
-		_, twice = s.before[id]
+	if s.recent.size() == idsKept {
+		s.recent, s.before = newIDSet(), s.recent
 	}
-	if twice {
+	if s.before.has(id) || !s.recent.add(id) {
 		return fmt.Sprintf("event id %s came before", id)
 	}
-	if len(s.recent) == idsKept {
-		s.recent, s.before = make(map[domain.ID]struct{}, idsKept), s.recent
-	}
-	s.recent[id] = struct{}{}
 	at := domain.IDTime(id)
 	switch {
 	case id.IsZero():
@@ -47,6 +43,58 @@ func (s *ids) add(id domain.ID) string {
 	}
 	s.newest = max(s.newest, at)
 	return ""
+}
+
+// nearEnd is how many ids an insertion may move.
+const nearEnd = 1 << 10
+
+// idSet is a set of ids that come nearly in order.
+type idSet struct {
+	sorted []domain.ID
+	strays map[domain.ID]struct{} // that belong too far from the end
+}
+
+func newIDSet() idSet { return idSet{strays: make(map[domain.ID]struct{})} }
+
+func (s *idSet) size() int { return len(s.sorted) + len(s.strays) }
+
+// place is where the id stands among the sorted ones, or belongs.
+func (s *idSet) place(id domain.ID) (i int, ok bool) {
+	n := len(s.sorted)
+	from := n
+	for step := 1; from > 0 && s.sorted[from-1].Compare(id) >= 0; step *= 2 {
+		n, from = from, max(0, from-step)
+	}
+	i, ok = slices.BinarySearchFunc(s.sorted[from:n], id, domain.ID.Compare)
+	return from + i, ok
+}
+
+func (s *idSet) has(id domain.ID) bool {
+	i, ok := s.place(id)
+	return ok || (i < len(s.sorted) && s.stray(id)) // strays are smaller than the greatest
+}
+
+func (s *idSet) stray(id domain.ID) bool {
+	_, ok := s.strays[id]
+	return ok
+}
+
+// add answers false if the id was there.
+func (s *idSet) add(id domain.ID) bool {
+	switch i, ok := s.place(id); {
+	case ok:
+		return false
+	case i == len(s.sorted):
+		s.sorted = append(s.sorted, id)
+		return true
+	case s.stray(id):
+		return false
+	case i < len(s.sorted)-nearEnd:
+		s.strays[id] = struct{}{}
+	default:
+		s.sorted = slices.Insert(s.sorted, i, id)
+	}
+	return true
 }
 
 const (
@@ -82,7 +130,7 @@ func newClaims() claims {
 }
 
 // add answers the position at which the key was claimed before, 0 for none.
-func (s *claims) add(r eventstore.Stored, key domain.Digest) eventstore.Position {
+func (s *claims) add(r *eventstore.Stored, key domain.Digest) eventstore.Position {
 	s.newest = max(s.newest, domain.IDTime(r.Commit))
 	period := int64(s.newest) / claimsPeriod.Milliseconds()
 	for n := min(period-s.period, 3); n > 0; n-- {
@@ -106,7 +154,7 @@ func (s *claims) add(r eventstore.Stored, key domain.Digest) eventstore.Position
 
 // checkClaim checks that record and event speak of the same idempotency key,
 // and that it is new.
-func (c *checker) checkClaim(r eventstore.Stored, e domain.Event) {
+func (c *checker) checkClaim(r *eventstore.Stored, e domain.Event) {
 	var in *domain.Idempotency
 	switch e := e.(type) {
 	case domain.PaymentCreated:

@@ -18,9 +18,10 @@ type item struct {
 	record  eventstore.Stored
 	damaged *eventstore.CorruptError // in place of record
 
-	leaf  tlog.Hash
-	event domain.Event
-	err   *eventstore.CorruptError // of decoding
+	leaf    tlog.Hash
+	event   domain.Event
+	err     *eventstore.CorruptError // of decoding
+	payment domain.ID                // zero where the stream is no payment's
 }
 
 // batch is what a worker takes at once; done is closed when it is through.
@@ -44,13 +45,14 @@ func (c *checker) records(ctx context.Context, src Source) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	todo, inOrder := make(chan *batch, workers), make(chan *batch, 2*workers)
+	used := make(chan *batch, 2*workers) // to be filled again
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() {
 		defer close(inOrder)
 		defer close(todo)
-		read(ctx, src, func(b *batch) bool {
+		read(ctx, src, used, func(b *batch) bool {
 			for _, to := range []chan *batch{todo, inOrder} {
 				select {
 				case to <- b:
@@ -86,6 +88,10 @@ func (c *checker) records(ctx context.Context, src Source) error {
 			told = c.last
 			c.options.Progress(c.last, max(c.last, c.options.Total))
 		}
+		select {
+		case used <- b:
+		default:
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -98,8 +104,16 @@ func (c *checker) records(ctx context.Context, src Source) error {
 
 // read cuts what the source yields into batches. Behind damage it asks the
 // source to go on.
-func read(ctx context.Context, src Source, send func(*batch) bool) {
-	fresh := func() *batch { return &batch{items: make([]item, 0, batchSize), done: make(chan struct{})} }
+func read(ctx context.Context, src Source, used <-chan *batch, send func(*batch) bool) {
+	fresh := func() *batch {
+		select {
+		case b := <-used:
+			clear(b.items)
+			return &batch{items: b.items[:0], done: make(chan struct{})}
+		default:
+			return &batch{items: make([]item, 0, batchSize), done: make(chan struct{})}
+		}
+	}
 	b := fresh()
 	var last eventstore.Position
 	for again := true; again; {
@@ -144,6 +158,9 @@ func (b *batch) work(codec *eventstore.Codec) {
 		var err error
 		if it.event, err = codec.Decode(it.record); err != nil && !errors.As(err, &it.err) {
 			it.err = &eventstore.CorruptError{Position: it.record.Position, Reason: err.Error()}
+		}
+		if it.record.Stream.Kind == eventstore.KindPayment {
+			it.payment, _ = domain.ParseID(it.record.Stream.ID)
 		}
 	}
 }

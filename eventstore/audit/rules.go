@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -97,9 +98,10 @@ func sameTime(event, created domain.Instant, id domain.ID) error {
 	return nil
 }
 
-// explainProject is explain for a project's event.
-func explainProject(p domain.Project, e domain.Event) error {
+// explainProject is explain for a project's event recorded at the instant.
+func explainProject(p domain.Project, e domain.Event, at domain.Instant) error {
 	var cmd domain.ProjectCommand
+	named := at // by the event itself, where it names a time
 	switch e := e.(type) {
 	case domain.ProjectRegistered:
 		if p.Name != "" {
@@ -114,8 +116,28 @@ func explainProject(p domain.Project, e domain.Event) error {
 		cmd = domain.IssueKey(e)
 	case domain.KeyRevoked:
 		cmd = domain.RevokeKey(e)
+	case domain.WebhookEndpointAdded:
+		named = e.CreatedAt
+		cmd = domain.AddEndpoint{
+			At: at, EndpointID: e.EndpointID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, KeyVersion: e.KeyVersion,
+		}
+	case domain.WebhookEndpointChanged:
+		cmd = domain.ChangeEndpoint(e)
+	case domain.WebhookEndpointDisabled:
+		named = e.At
+		cmd = domain.DisableEndpoint(e)
+	case domain.WebhookEndpointEnabled:
+		cmd = domain.EnableEndpoint(e)
+	case domain.WebhookEndpointRemoved:
+		cmd = domain.RemoveEndpoint(e)
+	case domain.WebhookSecretRotated:
+		overlap := time.Duration(e.PreviousUntil-at) * time.Millisecond
+		cmd = domain.RotateSecret{At: at, EndpointID: e.EndpointID, Overlap: overlap, KeyVersion: e.KeyVersion}
 	default:
 		return errors.New("it is no event of a project")
+	}
+	if named != at {
+		return fmt.Errorf("it was recorded at %s and says it happened at %s", at, named)
 	}
 	got, err := p.Decide(cmd)
 	return same(got, err, e, "this project")
@@ -129,8 +151,25 @@ func same(got domain.Event, err error, e domain.Event, state string) error {
 		return fmt.Errorf("%s cannot be of %s: there was nothing left to do", e.Type(), state)
 	case got.Type() != e.Type():
 		return fmt.Errorf("%s cannot be of %s: the rules lead to %s", e.Type(), state, got.Type())
-	case !reflect.DeepEqual(got, e):
+	case !alike(got, e):
 		return fmt.Errorf("%s of %s has members that the rules do not lead to", e.Type(), state)
 	}
 	return nil
 }
+
+// alike is reflect.DeepEqual of events of one type. The event that is decided
+// again mostly points to what it was made from, so that == suffices.
+func alike(got, e domain.Event) bool {
+	if e, ok := e.(domain.PaymentCreated); ok {
+		return alikeCreated(got.(domain.PaymentCreated), e)
+	}
+	return (reflect.TypeOf(e).Comparable() && got == e) || reflect.DeepEqual(got, e)
+}
+
+func alikeCreated(a, b domain.PaymentCreated) bool {
+	return a.CreatedAt == b.CreatedAt && a.ExpiresAt == b.ExpiresAt && a.Amount == b.Amount && a.Currency == b.Currency &&
+		alikePointers(a.Description, b.Description) && bytes.Equal(a.Payload, b.Payload) && a.Link == b.Link &&
+		alikePointers(a.Idempotency, b.Idempotency)
+}
+
+func alikePointers[T comparable](a, b *T) bool { return a == b || (a != nil && b != nil && *a == *b) }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -59,10 +60,17 @@ func TestImpossibleEvents(t *testing.T) {
 		"changed to nothing": {-1, func(*world) domain.Event {
 			return domain.ProjectChanged{Name: "x", Settings: domain.Settings{MaxAmount: 1}}
 		}, "required"},
-		"disabled twice":         {-1, func(*world) domain.Event { return domain.ProjectDisabled{} }, "nothing left to do"},
-		"a key issued twice":     {-1, func(*world) domain.Event { return domain.KeyIssued{KeyID: "key_1", Scopes: domain.AllScopes()} }, "internal_error"},
-		"an unknown key revoked": {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
-		"a key revoked twice":    {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
+		"disabled twice":              {-1, func(*world) domain.Event { return domain.ProjectDisabled{} }, "nothing left to do"},
+		"a key issued twice":          {-1, func(*world) domain.Event { return domain.KeyIssued{KeyID: "key_1", Scopes: domain.AllScopes()} }, "internal_error"},
+		"an unknown key revoked":      {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
+		"a key revoked twice":         {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
+		"an unknown endpoint enabled": {-1, func(*world) domain.Event { return domain.WebhookEndpointEnabled{EndpointID: "we_9"} }, "webhook_endpoint_not_found"},
+		"an endpoint of another time": {-1, func(*world) domain.Event {
+			return domain.WebhookEndpointAdded{EndpointID: "we_9", URL: "https://x.example", Kinds: domain.FinalKinds(), CreatedAt: 1}
+		}, "says it happened at"},
+		"an endpoint without kinds": {-1, func(w *world) domain.Event {
+			return domain.WebhookEndpointChanged{EndpointID: "we_1", URL: "https://x.example"}
+		}, "webhook_endpoint_not_found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,12 +114,43 @@ func TestEveryEventHasARule(t *testing.T) {
 	t.Parallel()
 	for _, typ := range domain.Events() {
 		payment := explainPayment(domain.Payment{}, typ.Sample, 0)
-		project := explainProject(domain.Project{}, typ.Sample)
+		project := explainProject(domain.Project{}, typ.Sample, 0)
 		if _, ok := typ.Sample.(domain.PaymentEvent); ok && payment != nil && strings.Contains(payment.Error(), "no event of a payment") {
 			t.Errorf("%s: no case in explainPayment", typ.Name)
 		}
 		if _, ok := typ.Sample.(domain.ProjectEvent); ok && project != nil && strings.Contains(project.Error(), "no event of a project") {
 			t.Errorf("%s: no case in explainProject", typ.Name)
+		}
+	}
+}
+
+// TestAlikeCreated changes each member, so that none is left out.
+func TestAlikeCreated(t *testing.T) {
+	t.Parallel()
+	made := func() domain.PaymentCreated {
+		e := (*world)(nil).created(1_795_169_730_123).(domain.PaymentCreated)
+		e.Description, e.Idempotency = new("order-1"), &domain.Idempotency{Key: domain.Digest{1}}
+		e.Link = domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1}
+		return e
+	}
+	if !alike(made(), made()) {
+		t.Error("equal events are not alike")
+	}
+	members := reflect.TypeFor[domain.PaymentCreated]()
+	for i := range members.NumField() {
+		for what, change := range map[string]func(v reflect.Value){
+			"zero": reflect.Value.SetZero,
+			"another": func(v reflect.Value) {
+				if v.Kind() == reflect.Pointer {
+					v.Set(reflect.New(v.Type().Elem()))
+				}
+			},
+		} {
+			e := made()
+			change(reflect.ValueOf(&e).Elem().Field(i))
+			if same := reflect.DeepEqual(e, made()); alike(e, made()) != same || (same && what == "zero") {
+				t.Errorf("%s %s: alike %t, equal %t", what, members.Field(i).Name, !same, same)
+			}
 		}
 	}
 }

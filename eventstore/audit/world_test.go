@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -205,11 +206,15 @@ func (w *world) verifiers() []*translog.Verifier {
 // check checks records against checkpoints.
 func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *Report {
 	w.t.Helper()
-	r, err := Check(w.t.Context(), listed(records), Options{
-		Codec: w.ledger.Codec, Checkpoints: checkpoints, Verifiers: w.verifiers(), Origin: w.signer.Origin(),
-	})
+	o := Options{Codec: w.ledger.Codec, Checkpoints: checkpoints, Verifiers: w.verifiers(), Origin: w.signer.Origin()}
+	r, err := Check(w.t.Context(), listed(records), o)
 	if err != nil {
 		w.t.Fatalf("%v", err)
+	}
+	// What a payment is judged by is the same when it is packed at once.
+	o.unpacked = 1
+	if packed, err := Check(w.t.Context(), listed(records), o); err != nil || !reflect.DeepEqual(packed, r) {
+		w.t.Fatalf("%+v, with packed payments %+v, %v", r, packed, err)
 	}
 	return r
 }

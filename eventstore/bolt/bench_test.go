@@ -136,3 +136,37 @@ func parallel(b *testing.B, writers int, call func() error) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
+
+// BenchmarkRecord tells what the form of a record costs, and saves.
+func BenchmarkRecord(b *testing.B) {
+	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	id, event := ids.Pair()
+	r := eventstore.Stored{
+		Position: 7, Stream: eventstore.PaymentStream(projectPrefix+ids.Next().String(), id), Sequence: 3, Prev: 5, Commit: event,
+	}
+	body, err := eventstore.NewCodec().Encode(r.Stream, 3, event, domain.PaymentPaid{Signal: domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "sandbox-" + event.String(),
+		Amount: 150000, Currency: domain.DefaultCurrency, StartedAt: domain.IDTime(event),
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Body = body
+	record := encodeRecord(&r)
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			r.Body = body
+			encodeRecord(&r)
+		}
+		b.ReportMetric(float64(len(record)), "bytes")
+		b.ReportMetric(float64(len(body)), "body-bytes")
+	})
+	b.Run("decode", func(b *testing.B) {
+		var d decoder
+		for b.Loop() {
+			if _, err := d.record(7, record); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,7 +1,7 @@
 package bolt
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 
@@ -12,86 +12,73 @@ import (
 )
 
 const (
-	epochMillis = 15 * 24 * 60 * 60 * 1000
-	epochs      = 3 // buckets that are kept
+	spanMillis = 15 * 24 * 60 * 60 * 1000
+	spansKept  = 3
+	spanSize   = 16 // bytes of one in the file
 )
 
-// epochOf numbers the claims bucket of records whose greatest event id so far
-// is newest.
-func epochOf(newest domain.ID) uint64 { return newest.Time() / epochMillis }
-
-func claimsBucket(epoch uint64) []byte {
-	return binary.BigEndian.AppendUint64(slices.Clone(prefixClaims), epoch)
+// span is 15 days in which keys were claimed.
+type span struct {
+	number uint64              // days since the Unix epoch divided by 15
+	first  eventstore.Position // of the first record that claimed a key
 }
 
-// claims is the index of idempotency keys within one transaction.
-type claims struct {
-	tx    *bbolt.Tx
-	epoch uint64          // in which keys are claimed now
-	kept  []claimsOfEpoch // newest first
-}
+// spans are those whose keys are remembered, oldest first.
+type spans []span
 
-type claimsOfEpoch struct {
-	epoch  uint64
-	bucket *bbolt.Bucket
-}
-
-func claimsOf(tx *bbolt.Tx, newest domain.ID) *claims {
-	c := &claims{tx: tx, epoch: epochOf(newest)}
-	for _, epoch := range claimedEpochs(tx) {
-		c.kept = append(c.kept, claimsOfEpoch{epoch, tx.Bucket(claimsBucket(epoch))})
-	}
-	return c
-}
-
-// claimedEpochs are those that have a bucket, newest first.
-func claimedEpochs(tx *bbolt.Tx) (epochs []uint64) {
-	c := tx.Cursor()
-	for k, _ := c.Seek(prefixClaims); bytes.HasPrefix(k, prefixClaims); k, _ = c.Next() {
-		if len(k) == len(prefixClaims)+8 {
-			epochs = append(epochs, binary.BigEndian.Uint64(k[len(prefixClaims):]))
-		}
-	}
-	slices.Reverse(epochs)
-	return epochs
-}
-
-// advance tells the greatest event id so far.
-func (c *claims) advance(newest domain.ID) { c.epoch = epochOf(newest) }
-
-func (c *claims) find(project string, key domain.Digest) eventstore.Position {
-	k := claimKey(project, key)
-	for _, e := range c.kept {
-		if v := e.bucket.Get(k); len(v) == 8 {
-			return eventstore.Position(binary.BigEndian.Uint64(v))
-		}
-	}
-	return 0
-}
-
-// add notes a key. The first one of an epoch makes its bucket, and the oldest
+// claim notes that the record at a position claims a key; newest is the
+// greatest event id so far. The first key of a span begins it, and the oldest
 // of more than three is forgotten. Time alone forgets nothing: a clock that
 // was a year ahead for a moment would have all keys claimed again.
-func (c *claims) add(project string, key domain.Digest, at eventstore.Position) error {
-	if len(c.kept) == 0 || c.kept[0].epoch != c.epoch {
-		b, err := c.tx.CreateBucket(claimsBucket(c.epoch))
-		if err != nil {
-			return err
-		}
-		c.kept = slices.Insert(c.kept, 0, claimsOfEpoch{c.epoch, b})
+func (s spans) claim(newest domain.ID, at eventstore.Position) (_ spans, begun bool) {
+	number := newest.Time() / spanMillis
+	if n := len(s); n > 0 && s[n-1].number == number {
+		return s, false
 	}
-	for len(c.kept) > epochs {
-		oldest := len(c.kept) - 1
-		if err := c.tx.DeleteBucket(claimsBucket(c.kept[oldest].epoch)); err != nil {
-			return err
-		}
-		c.kept = c.kept[:oldest]
-	}
-	return c.kept[0].bucket.Put(claimKey(project, key), positionKey(at))
+	s = append(slices.Clip(s), span{number, at})
+	return s[max(0, len(s)-spansKept):], true
 }
 
-func claimKey(project string, key domain.Digest) []byte {
-	return append(append(make([]byte, 0, len(key)+len(project)), key[:]...), project...)
+// floor is where the records begin whose keys are remembered.
+func (s spans) floor() eventstore.Position {
+	if len(s) == 0 {
+		return 1
+	}
+	return s[0].first
+}
+
+func (s spans) value() []byte {
+	b := make([]byte, 0, spansKept*spanSize)
+	for _, e := range s {
+		b = binary.BigEndian.AppendUint64(b, e.number)
+		b = binary.BigEndian.AppendUint64(b, uint64(e.first))
+	}
+	return b
+}
+
+// spansOf reads the spans; ok is false when they make no sense.
+func spansOf(tx *bbolt.Tx) (s spans, ok bool) {
+	b := tx.Bucket(bucketMeta).Get(keySpans)
+	if len(b)%spanSize != 0 || len(b) > spansKept*spanSize {
+		return nil, false
+	}
+	for ; len(b) > 0; b = b[spanSize:] {
+		e := span{binary.BigEndian.Uint64(b), eventstore.Position(binary.BigEndian.Uint64(b[8:]))}
+		if n := len(s); e.first == 0 || (n > 0 && (e.first <= s[n-1].first || e.number <= s[n-1].number)) {
+			return nil, false
+		}
+		s = append(s, e)
+	}
+	return s, true
+}
+
+// claimName is what the index knows a project's key by: the first half of the
+// SHA-256 of both. Nobody can make two keys of one name.
+type claimName [16]byte
+
+func nameOf(project string, key domain.Digest) claimName {
+	sum := sha256.Sum256(append(append(make([]byte, 0, 96), key[:]...), project...))
+	return claimName(sum[:])
 }
 
 // holdsClaim reports an error unless the index led to the right record.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"runtime/debug"
+	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -19,12 +20,15 @@ var errNothing = errors.New("nothing to write")
 // commitAll is the committer: it commits group after group until the queue is
 // closed and empty.
 func (s *Store) commitAll() {
+	var took time.Duration
 	for {
-		group := s.queue.take()
-		if group == nil {
+		group := s.queue.take(took)
+		if len(group) == 0 {
 			return
 		}
+		began := time.Now()
 		s.commitGroup(group)
+		took = time.Since(began)
 		for _, p := range group {
 			close(p.done)
 		}
@@ -37,14 +41,14 @@ func (s *Store) commitGroup(group []*pending) {
 		refuse(group, err)
 		return
 	}
-	if s.space.low() {
+	if s.space.Low() {
 		refuse(group, eventstore.ErrFull)
 		return
 	}
 	var g *staging
 	err := s.update(func(tx *bbolt.Tx) error {
 		// Only the committer moves durable, so it may read it unlocked.
-		g = stage(tx, s.tail.durable)
+		g = stage(tx, s.tail.durable, s.claims)
 		for _, p := range group {
 			if err := g.add(p); err != nil {
 				return err
@@ -53,6 +57,7 @@ func (s *Store) commitGroup(group []*pending) {
 		if len(g.records) == 0 {
 			return errNothing
 		}
+		s.slowDown()
 		return g.meta.Put(keyNewest, g.newest[:])
 	})
 	switch {
@@ -61,7 +66,18 @@ func (s *Store) commitGroup(group []*pending) {
 		s.fail(err)
 		refuse(group, s.Err())
 	default:
+		s.slowDown()
 		s.tail.publish(g.records)
+		s.claims.settled(g.records[len(g.records)-1])
+	}
+}
+
+// slowDown stands for what a sync takes longer on the disk of
+// Options.SyncDelay. bbolt syncs the pages of a group, then the page that
+// makes them count.
+func (s *Store) slowDown() {
+	if s.slower > 0 {
+		<-time.After(s.slower)
 	}
 }
 
@@ -92,14 +108,13 @@ type staging struct {
 	records []eventstore.Stored // staged, at the positions after durable
 
 	meta, log, heads *bbolt.Bucket
-	claims           *claims
+	claims           *claimIndex
 	newest           domain.ID
 }
 
-func stage(tx *bbolt.Tx, durable eventstore.Position) *staging {
-	newest := newestID(tx)
+func stage(tx *bbolt.Tx, durable eventstore.Position, claims *claimIndex) *staging {
 	g := &staging{
-		durable: durable, newest: newest, claims: claimsOf(tx, newest),
+		durable: durable, newest: newestID(tx), claims: claims,
 		meta: tx.Bucket(bucketMeta), log: tx.Bucket(bucketRecords), heads: tx.Bucket(bucketHeads),
 	}
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
@@ -113,7 +128,14 @@ func (g *staging) add(p *pending) error {
 	}
 	c := p.commit
 	if c.Claim != nil {
-		if at := g.claims.find(c.Record.Stream.Project, c.Claim.Key); at != 0 {
+		at, err := g.claims.find(c.Record.Stream.Project, c.Claim.Key)
+		switch {
+		case errors.As(err, new(*damagedRun)):
+			return err
+		case err != nil:
+			p.err = err
+			return nil //nolint:nilerr // it fails this commit alone
+		case at != 0:
 			r, err := g.readClaim(at, c)
 			switch {
 			case err != nil:
@@ -155,7 +177,6 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 	}
 	if c.ID.Compare(g.newest) > 0 {
 		g.newest = c.ID
-		g.claims.advance(g.newest)
 	}
 	if err := g.log.Put(positionKey(r.Position), encodeRecord(&r)); err != nil {
 		return r, err
@@ -164,8 +185,10 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 		return r, err
 	}
 	if r.Claim != nil {
-		if err := g.claims.add(r.Stream.Project, r.Claim.Key, r.Position); err != nil {
-			return r, err
+		if changed := g.claims.add(r.Stream.Project, r.Claim.Key, g.newest, r.Position); changed != nil {
+			if err := g.meta.Put(keySpans, changed.value()); err != nil {
+				return r, err
+			}
 		}
 	}
 	g.records = append(g.records, r)

@@ -2,11 +2,16 @@
 //
 // # Durability
 //
-// One goroutine commits. It takes whatever waits, up to 1024 commits, into
+// One goroutine commits. It takes whatever waits, up to 2048 commits, into
 // one bbolt transaction, checks each against the log including what the group
 // has staged already, and lets a refused commit fail alone. Results, refusals
 // too, are handed out only after the transaction is synced, so nobody acts on
 // a record that a crash could take back.
+//
+// How a group fills adapts to what a transaction costs: it waits for the
+// writers that were just answered, half as long as the last one took, and
+// commits for which nobody waits ride along with others'. A lone writer is
+// never kept.
 //
 // bbolt shows a transaction to its readers before the last sync. Therefore
 // the store keeps the last durable position by itself, moves it after the
@@ -19,36 +24,75 @@
 //
 // Top-level buckets; numbers are big-endian:
 //
-//	meta              "format" -> "payledger event log 1"
+//	meta              "format" -> "payledger event log 3"
 //	                  "log"    -> 16 bytes, the id of this log
 //	                  "newest" -> 16 bytes, the greatest event id recorded
+//	                  "spans"  -> up to three spans of claims: number (8), first position (8)
 //	records           position (8) -> record
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
-//	"claims" + n (8)  idempotency key (32) project -> position (8)
 //
 // Positions run from 1 without gaps. A record at position p is
 //
 //	offset  bytes
 //	0       4      CRC-32C (Castagnoli) of p as 8 bytes and of bytes 4 to the end
-//	4       1      format of the record, 1
-//	5       1      flags: bit 0, a claim follows; all others 0
+//	4       1      format of the record, 2
+//	5       1      flags: bit 0, a claim follows; bit 1, the body is in short form;
+//	               bit 2, the stream is a payment's, named by two ids; all others 0
 //	6       16     event id
-//	22      8      sequence within the stream, from 1
-//	30      8      position of the stream's record before, 0 for the first
-//	38      64     only with a claim: idempotency key (32), fingerprint (32)
-//	…       1+n    project: its length in bytes, then the bytes
-//	…       1+n    kind, likewise
-//	…       1+n    id, likewise
+//	22      …      sequence within the stream, from 1, as a varint
+//	…       …      how many positions before p the stream's record before this one
+//	               is, 0 for the first, as a varint
+//	…       64     only with a claim: idempotency key (32), fingerprint (32)
+//	…       32     with bit 2: the project's id without "prj_" (16), the payment's (16)
+//	…       1+n    else: project: its length in bytes, then the bytes
+//	…       1+n          kind, likewise
+//	…       1+n          id, likewise
 //	…       rest   body, at least one byte
+//
+// Varints are those of encoding/binary, unsigned. A body in short form is its
+// length in bytes as a varint, its CRC-32C (4), and then the body with phrases
+// that the header tells, or that many events have, as one byte each: words.go
+// lists them. It takes a quarter to a third of the room. What is hashed,
+// exported and published is always the body itself.
 //
 // The records are the truth. A stream is read from its head backwards along
 // the positions of the record before. Heads and claims are derived and can be
 // checked against the records: see Verify.
 //
-// Idempotency keys are indexed in buckets of 15 days, numbered by days since
-// the Unix epoch divided by 15. A record's bucket is that of the greatest
-// event id up to and including it. Buckets are made with their first key, and
-// of more than three the oldest is forgotten, so a key is remembered for 30 days
-// at least, and no jump of the clock forgets any.
+// # Idempotency keys
+//
+// Time is divided into spans of 15 days, numbered by days since the Unix epoch
+// divided by 15. A record's span is that of the greatest event id up to and
+// including it. The first key of a span begins it, and of more than three the
+// oldest is forgotten, so a key is remembered for 30 days at least, and no jump
+// of the clock forgets any. Spans follow each other in the log: what is
+// remembered begins at the first position of the oldest one.
+//
+// Keys are random, so an index of them in the file would cost a page for each
+// key of a group. They are indexed beside it instead, in the directory
+// LOG.claims next to LOG.db: the newest in memory, the others in files, the
+// runs, each of which covers a part of the log. A goroutine writes a run for
+// every 32,768 keys or 65,536 records and merges runs as they come, until each
+// is several times as long as the next one; so there are few to look through,
+// and a key is written again about as often as the log has doubled. Nothing
+// waits for it.
+//
+// Runs are derived, and of durable records only. Open uses those that fit
+// together and to the log - its id, and the event id of their last record - and
+// reads the records behind them again, which are few; when all are gone, as
+// after a restore, those of all spans. A run that turns out to be damaged is
+// deleted, and the process must end. While a record that may have claimed a key
+// cannot be read, commits with a key that is not found are refused.
+//
+// A run is named after its first and last position, as 16 hexadecimal digits
+// each with "-" between. It consists of blocks of 4096 bytes, each ending with
+// the CRC-32C of the rest of it:
+//
+//	first   "payledger claims 1\n" (19), the log's id (16), first position (8),
+//	        last position (8), event id of the record there (16), entries (8)
+//	others  170 entries: name (16) position (8), ordered by name
+//
+// A name is the first half of the SHA-256 of key (32) and project. Names are
+// spread evenly, so one is looked for where it should be.
 package bolt

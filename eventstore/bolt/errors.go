@@ -17,6 +17,8 @@ var (
 	ErrForeign = errors.New("this is not an event log of payledger")
 	// ErrVersion: the file's format is newer than this program.
 	ErrVersion = errors.New("the event log was written by a newer payledger")
+	// ErrOutdated: the file's format is older than this program knows.
+	ErrOutdated = errors.New("the event log was written by an older payledger")
 	// ErrDamaged: the file was an event log once and cannot be opened.
 	ErrDamaged = errors.New("the event log is damaged")
 	// ErrReadOnly: the store was opened for reading only.

@@ -36,13 +36,13 @@ func TestFaultChild(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(childWriters), &writers, &commits); err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(path, false)
+	s, err := open(path, false, walkAtOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	noSync := os.Getenv(childNoSync) != ""
 	s.db.NoSync, s.db.NoGrowSync = noSync, noSync
-	s.space = &space{path: path, now: time.Now, free: freeSpace}
+	s.space = &Space{path: path, now: time.Now, free: freeSpace}
 	s.committer.Go(func() {
 		// strace counts the calls of each thread by itself.
 		runtime.LockOSThread()

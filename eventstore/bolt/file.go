@@ -13,19 +13,21 @@ import (
 
 // openLocked opens an existing file, takes its lock and makes sure that bbolt
 // can open it without going back to an older state by itself. It is the same
-// lock that bbolt takes on the descriptor again.
-func openLocked(path string, flag int, mode os.FileMode, shared bool) (*os.File, error) {
+// lock that bbolt takes on the descriptor again. The state is that of the
+// newest transaction; of its branches the right edges alone were walked if it
+// has more than atOnce pages.
+func openLocked(path string, flag int, mode os.FileMode, shared bool, atOnce uint64) (_ *os.File, newest metaPage, _ error) {
 	f, err := os.OpenFile(path, flag, mode)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, &OpenError{
+		return nil, newest, &OpenError{
 			Path: path, Err: ErrMissing,
 			Advice: "check the path of the data directory, or make a new one with payledger init",
 		}
 	case errors.Is(err, unix.EISDIR):
-		return nil, foreign(path, "a directory")
+		return nil, newest, foreign(path, "a directory")
 	case err != nil:
-		return nil, &OpenError{Path: path, Err: err}
+		return nil, newest, &OpenError{Path: path, Err: err}
 	}
 	how := unix.LOCK_EX
 	if shared {
@@ -39,14 +41,14 @@ func openLocked(path string, flag int, mode os.FileMode, shared bool) (*os.File,
 		err = &OpenError{Path: path, Err: fmt.Errorf("locking: %w", err)}
 	default:
 		if err = stillThere(path, f); err == nil {
-			err = inspect(path, f)
+			newest, err = inspect(path, f, atOnce)
 		}
 	}
 	if err != nil {
 		_ = release(f)
-		return nil, err
+		return nil, newest, err
 	}
-	return f, nil
+	return f, newest, nil
 }
 
 // release gives the lock back and closes the file. Closing alone would leave
@@ -72,15 +74,15 @@ const (
 // unreadable. A copy is far smaller than a disk's unit of writing, so a crash
 // does not tear it: one that is unreadable was damaged later, and with the
 // newest the last commit would silently be gone.
-func inspect(path string, f *os.File) error {
+func inspect(path string, f *os.File, atOnce uint64) (newest metaPage, err error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return &OpenError{Path: path, Err: err}
+		return newest, &OpenError{Path: path, Err: err}
 	case !info.Mode().IsRegular():
-		return foreign(path, "not a regular file")
+		return newest, foreign(path, "not a regular file")
 	case info.Size() == 0:
-		return damaged(path, "the file is empty")
+		return newest, damaged(path, "the file is empty")
 	}
 	first, ok := readMetaPage(f, 0)
 	pageSize := int64(first.pageSize)
@@ -88,26 +90,30 @@ func inspect(path string, f *os.File) error {
 		// The page size is not known then; look wherever a second copy can be.
 		for pageSize = 1 << 10; pageSize <= 16<<20; pageSize *= 2 {
 			if second, found := readMetaPage(f, pageSize); found && int64(second.pageSize) == pageSize {
-				return damaged(path, "the first page is unreadable")
+				return newest, damaged(path, "the first page is unreadable")
 			}
 		}
-		return foreign(path, "no page of it is known")
+		return newest, foreign(path, "no page of it is known")
 	}
 	second, ok := readMetaPage(f, pageSize)
 	if !ok {
-		return damaged(path, "the second page is unreadable")
+		return newest, damaged(path, "the second page is unreadable")
 	}
-	newest := first
+	newest = first
 	if second.transaction > first.transaction {
 		newest = second
 	}
 	if want := int64(newest.pages) * pageSize; info.Size() < want {
-		return damaged(path, fmt.Sprintf("it was cut off: %d bytes, %d are in use", info.Size(), want))
+		return newest, damaged(path, fmt.Sprintf("it was cut off: %d bytes, %d are in use", info.Size(), want))
 	}
-	if err := checkTree(f, newest); err != nil {
-		return damaged(path, err.Error())
+	check := checkTree
+	if newest.pages > atOnce {
+		check = checkEdges
 	}
-	return nil
+	if err := check(f, newest); err != nil {
+		return newest, damaged(path, err.Error())
+	}
+	return newest, nil
 }
 
 type metaPage struct {

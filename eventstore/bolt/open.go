@@ -1,14 +1,15 @@
 package bolt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
-	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -18,7 +19,7 @@ import (
 
 const (
 	formatName = "payledger event log "
-	format     = formatName + "1"
+	format     = formatName + "3"
 
 	appendFill = 0.9 // of a page's space before it is split
 
@@ -32,11 +33,11 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records")
 	bucketHeads   = []byte("heads")
-	prefixClaims  = []byte("claims")
 
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
 	keyNewest = []byte("newest")
+	keySpans  = []byte("spans")
 )
 
 // Init makes an empty log with the id at path. The file appears there complete
@@ -106,32 +107,110 @@ func syncDir(dir string) error {
 // Open opens the log for reading and writing and takes its lock without
 // waiting. What is wrong is an *OpenError: ErrMissing, ErrLocked, ErrForeign,
 // ErrVersion, ErrDamaged or the system's error. The file is never repaired.
+//
+// It takes no longer for a large log than for one of 256 MiB: what is looked
+// at beyond that is looked at while the store is used, and damage that is found
+// then is fatal.
 func Open(path string, o Options) (*Store, error) {
-	s, err := open(path, false)
+	s, err := open(path, false, walkAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	s.space = &space{path: filepath.Dir(path), min: o.MinFree, now: o.Now, free: freeSpace}
-	if s.space.min == 0 {
-		s.space.min = DefaultMinFree
-	}
-	if s.space.now == nil {
-		s.space.now = time.Now
+	s.slower = o.SyncDelay
+	s.space = NewSpace(filepath.Dir(path), o.MinFree)
+	if o.Now != nil {
+		s.space.now = o.Now
 	}
 	s.committer.Go(s.commitAll)
 	return s, nil
 }
 
+// openClaims opens the index of idempotency keys, and tells it of the records
+// that it does not cover.
+func (s *Store) openClaims() error {
+	var kept spans
+	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
+		var ok bool
+		if kept, ok = spansOf(tx); !ok {
+			return damaged(s.path, "it does not tell whose idempotency keys are remembered")
+		}
+		log := tx.Bucket(bucketRecords)
+		var err error
+		s.claims, err = openClaims(claimsDir(s.path), s.logID, kept, func(at eventstore.Position, event domain.ID) bool {
+			r, err := readRecord(log, at)
+			return err == nil && r.Commit == event
+		}, s.fail)
+		return err
+	})
+	if err != nil {
+		return s.indexError(err)
+	}
+	for at := s.claims.next; at <= s.tail.durable; {
+		if at, err = s.renewClaims(at); err != nil {
+			return s.indexError(err)
+		}
+	}
+	s.claims.begin()
+	return nil
+}
+
+// renewClaims tells the index of a number of records, and answers where the
+// next one is. Whether a key was claimed by one that cannot be read is not
+// known; the index says so when it is asked for one that it does not find.
+func (s *Store) renewClaims(from eventstore.Position) (next eventstore.Position, err error) {
+	const atOnce = 1 << 14
+	next = min(from+atOnce, s.tail.durable+1)
+	d := decoder{bodiless: true}
+	err = s.view(from, func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketRecords).Cursor()
+		k, v := c.Seek(positionKey(from))
+		for at := from; at < next; at++ {
+			r, err := eventstore.Stored{}, missing(at)
+			if string(k) == string(positionKey(at)) {
+				r, err = d.record(at, v)
+				k, v = c.Next()
+			}
+			if err != nil {
+				s.claims.gap = cmp.Or(s.claims.gap, err)
+				continue
+			}
+			if err := s.claims.renew(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.As(err, new(*eventstore.CorruptError)) {
+		s.claims.gap, err = cmp.Or(s.claims.gap, err), nil
+	}
+	return next, err
+}
+
+// indexError says what kept the index of idempotency keys from being opened.
+func (s *Store) indexError(err error) error {
+	switch {
+	case errors.As(err, new(*OpenError)):
+		return err
+	case errors.As(err, new(*eventstore.CorruptError)):
+		return damaged(s.path, err.Error())
+	}
+	return &OpenError{
+		Path: claimsDir(s.path), Err: fmt.Errorf("the index of idempotency keys: %w", err),
+		Advice: "check that the directory can be written to; it can be deleted and is then made anew",
+	}
+}
+
 // OpenReadOnly opens a log that no process writes to, such as that of a
 // stopped server or a backup. Several may read it at once. Append answers
 // ErrReadOnly. Errors are those of Open.
-func OpenReadOnly(path string) (*Store, error) { return open(path, true) }
+func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.MaxUint64) }
 
-func open(path string, readOnly bool) (_ *Store, err error) {
+func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
 		path: path, readOnly: readOnly, queue: newQueue(),
 		fatal: make(chan struct{}), closing: make(chan struct{}),
 	}
+	var newest metaPage
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		// bbolt panics on pages that make no sense. It has then lost track of
@@ -147,7 +226,7 @@ func open(path string, readOnly bool) (_ *Store, err error) {
 		Timeout: 1, ReadOnly: readOnly, PreLoadFreelist: true,
 		FreelistType: bbolt.FreelistMapType, InitialMmapSize: mapSize,
 		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
-			s.file, err = openLocked(path, flag&^os.O_CREATE, mode, readOnly)
+			s.file, newest, err = openLocked(path, flag&^os.O_CREATE, mode, readOnly, atOnce)
 			return s.file, err
 		},
 	})
@@ -163,6 +242,21 @@ func open(path string, readOnly bool) (_ *Store, err error) {
 		return nil, err
 	}
 	s.tail = newTail(last)
+	if !readOnly {
+		if err := s.openClaims(); err != nil {
+			_ = s.db.Close()
+			return nil, err
+		}
+	}
+	if newest.pages > atOnce {
+		if err := s.walkBeside(newest); err != nil {
+			if s.claims != nil {
+				s.claims.end()
+			}
+			_ = s.db.Close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -177,10 +271,14 @@ func (s *Store) readMeta() (last eventstore.Position, err error) {
 		switch name := string(meta.Get(keyFormat)); {
 		case name == format:
 		case len(name) > len(formatName) && name[:len(formatName)] == formatName:
-			return &OpenError{
+			o := &OpenError{
 				Path: s.path, Err: ErrVersion, Detail: strconv.Quote(name),
 				Advice: "use the program that wrote it, or a newer one",
 			}
+			if name < format && len(name) == len(format) {
+				o.Err, o.Advice = ErrOutdated, "use the program that wrote it, or export the log with that one and restore it with this"
+			}
+			return o
 		default:
 			return foreign(s.path, "a bbolt file without our name in it")
 		}

@@ -132,16 +132,20 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	newer := newLog(t)
-	if db, err = bbolt.Open(newer, 0o600, nil); err != nil {
-		t.Fatal(err)
+	formatted := func(name string) string {
+		path := newLog(t)
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		if err := db.Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put(keyFormat, []byte(name))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	if err := db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(keyFormat, []byte("payledger event log 2"))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	_ = db.Close()
 
 	for what, refused := range map[string]struct {
 		path string
@@ -155,7 +159,9 @@ func TestOpenRefuses(t *testing.T) {
 		"long text":         {file("long", bytes.Repeat([]byte("hello"), 10000)), ErrForeign},
 		"zeros":             {file("zeros", make([]byte, 1<<16)), ErrForeign},
 		"other bbolt file":  {other, ErrForeign},
-		"newer format":      {newer, ErrVersion},
+		"newer format":      {formatted("payledger event log 4"), ErrVersion},
+		"much newer format": {formatted("payledger event log 10"), ErrVersion},
+		"older format":      {formatted("payledger event log 1"), ErrOutdated},
 	} {
 		for _, open := range []func(string) (*Store, error){openDefault, OpenReadOnly} {
 			_, err := open(refused.path)

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -40,19 +39,13 @@ func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) (err er
 	return err
 }
 
-// readRecord answers a copy of the record at the position.
+// readRecord reads the record at the position.
 func readRecord(log *bbolt.Bucket, at eventstore.Position) (eventstore.Stored, error) {
 	v := log.Get(positionKey(at))
 	if v == nil {
 		return eventstore.Stored{}, missing(at)
 	}
-	return copyRecord(at, v)
-}
-
-func copyRecord(at eventstore.Position, v []byte) (eventstore.Stored, error) {
-	r, err := decodeRecord(at, v)
-	r.Body = bytes.Clone(r.Body)
-	return r, err
+	return decodeRecord(at, v)
 }
 
 func missing(at eventstore.Position) error {
@@ -143,18 +136,41 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err != nil {
 		return r, false, err
 	}
-	err = s.view(durable, func(tx *bbolt.Tx) error {
-		at := claimsOf(tx, newestID(tx)).find(project, key)
-		if at == 0 || at > durable {
-			return nil
-		}
+	if s.claims == nil {
+		return s.claimedInLog(ctx, project, key)
+	}
+	at, err := s.claims.find(project, key)
+	if err != nil || at == 0 || at > durable {
+		return r, false, err
+	}
+	err = s.view(at, func(tx *bbolt.Tx) error {
 		if r, err = readRecord(tx.Bucket(bucketRecords), at); err == nil {
 			err = holdsClaim(r, project, key)
 		}
-		ok = err == nil
 		return err
 	})
-	return r, ok, err
+	return r, err == nil, err
+}
+
+// claimedInLog is Claimed without the index, which who only reads does not
+// open.
+func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Digest) (found eventstore.Stored, ok bool, err error) {
+	var kept spans
+	if err := s.view(0, func(tx *bbolt.Tx) error {
+		kept, _ = spansOf(tx)
+		return nil
+	}); err != nil {
+		return found, false, err
+	}
+	for r, err := range s.Scan(ctx, kept.floor()-1, eventstore.Filter{Project: project}) {
+		if err != nil {
+			return eventstore.Stored{}, false, err
+		}
+		if r.Claim != nil && r.Claim.Key == key {
+			found, ok = r, true
+		}
+	}
+	return found, ok, nil
 }
 
 // Last implements eventstore.Store.
@@ -250,6 +266,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	}
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
 		size := 0
+		var d decoder
 		c := tx.Bucket(bucketRecords).Cursor()
 		k, v := c.Seek(positionKey(after + 1))
 		for n := 0; reached < durable && n < chunkExamined && len(dst) < chunkRecords && size < chunkBytes; n++ {
@@ -257,12 +274,11 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 			if len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != at {
 				return missing(at)
 			}
-			r, err := decodeRecord(at, v)
+			r, err := d.record(at, v)
 			if err != nil {
 				return err
 			}
 			if f.Matches(r.Stream) {
-				r.Body = bytes.Clone(r.Body)
 				size += len(r.Body)
 				dst = append(dst, r)
 			}

@@ -5,17 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 
 	"payledger/domain"
 	"payledger/eventstore"
 )
 
 const (
-	recordFormat = 1
-	flagClaim    = 1
+	recordFormat = 2
 
-	fixedSize = 38
+	flagClaim   = 1
+	flagShort   = 2 // the body is in short form
+	flagPayment = 4 // the stream is named by two ids
+
+	fixedSize = 22
 	claimSize = 64
+	idSize    = len(domain.ID{})
+
+	projectPrefix = "prj_"
 )
 
 // checksum is CRC-32C over the position and the bytes, so that a record that
@@ -27,38 +34,84 @@ func checksum(p eventstore.Position, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key[:], table), table, b)
 }
 
-// encodeRecord writes the record. r.Body becomes that part of the result that
-// holds it, so that nothing of the caller's is kept.
+// encodeRecord writes the record. r.Body becomes a copy, so that nothing of
+// the caller's is kept.
 func encodeRecord(r *eventstore.Stored) []byte {
-	n := fixedSize + 3 + len(r.Stream.Project) + len(r.Stream.Kind) + len(r.Stream.ID) + len(r.Body)
-	if r.Claim != nil {
-		n += claimSize
-	}
-	b := make([]byte, 4, n)
+	b := make([]byte, 4, 256)
 	b = append(b, recordFormat, 0)
 	b = append(b, r.Commit[:]...)
-	b = binary.BigEndian.AppendUint64(b, r.Sequence)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Prev))
+	b = binary.AppendUvarint(b, r.Sequence)
+	b = binary.AppendUvarint(b, backBy(r))
 	if r.Claim != nil {
 		b[5] |= flagClaim
 		b = append(b, r.Claim.Key[:]...)
 		b = append(b, r.Claim.Fingerprint[:]...)
 	}
-	for _, name := range [...]string{r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
-		b = append(b, byte(len(name)))
-		b = append(b, name...)
+	if project, id, ok := paymentNames(r.Stream); ok {
+		b[5] |= flagPayment
+		b = append(append(b, project[:]...), id[:]...)
+	} else {
+		for _, name := range [...]string{r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
+			b = append(append(b, byte(len(name))), name...)
+		}
 	}
-	at := len(b)
-	b = append(b, r.Body...)
+	body := append(make([]byte, 0, len(r.Body)), r.Body...)
+	long := len(b)
+	b = binary.AppendUvarint(b, uint64(len(body)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	if short, ok := shorten(b, r); ok {
+		b = short
+		b[5] |= flagShort
+	} else {
+		b = append(b[:long], body...)
+	}
 	binary.BigEndian.PutUint32(b, checksum(r.Position, b[4:]))
-	r.Body = b[at:len(b):len(b)]
+	r.Body = body
 	return b
 }
 
-// decodeRecord reads the record at position p. The body is a part of b. The
-// error is a *eventstore.CorruptError.
+// backBy is how many positions before the record the one before it in its
+// stream stands, 0 for none.
+func backBy(r *eventstore.Stored) uint64 {
+	if r.Prev == 0 {
+		return 0
+	}
+	return uint64(r.Position - r.Prev)
+}
+
+// paymentNames are the ids that name a payment's stream.
+func paymentNames(s eventstore.Stream) (project, id domain.ID, ok bool) {
+	name, ok := strings.CutPrefix(s.Project, projectPrefix)
+	if !ok || s.Kind != eventstore.KindPayment {
+		return project, id, false
+	}
+	if project, ok = domain.ParseID(name); ok {
+		id, ok = domain.ParseID(s.ID)
+	}
+	return project, id, ok
+}
+
+// decoder reads records one after the other. What it answers stays valid: its
+// bodies lie in blocks, each for as many as fit.
+type decoder struct {
+	block     []byte
+	project   domain.ID // the last one, and its name
+	named     string
+	bodiless  bool // bodies are left out, unread
+	blockSize int
+}
+
+// maxBlock bounds what a body that is kept keeps with it.
+const maxBlock = 64 << 10
+
+// decodeRecord reads the record at position p. The error is a
+// *eventstore.CorruptError.
 func decodeRecord(p eventstore.Position, b []byte) (eventstore.Stored, error) {
-	r, err := parseRecord(p, b)
+	return new(decoder).record(p, b)
+}
+
+func (d *decoder) record(p eventstore.Position, b []byte) (eventstore.Stored, error) {
+	r, err := d.parse(p, b)
 	if err != nil {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: err.Error()}
 	}
@@ -67,41 +120,113 @@ func decodeRecord(p eventstore.Position, b []byte) (eventstore.Stored, error) {
 
 var errShort = errors.New("it is shorter than its header says")
 
-func parseRecord(p eventstore.Position, b []byte) (eventstore.Stored, error) {
+func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, err error) {
 	if len(b) < fixedSize {
-		return eventstore.Stored{}, errShort
+		return r, errShort
 	}
 	if want, got := binary.BigEndian.Uint32(b), checksum(p, b[4:]); got != want {
-		return eventstore.Stored{}, fmt.Errorf("its checksum is %08x, stored was %08x", got, want)
+		return r, fmt.Errorf("its checksum is %08x, stored was %08x", got, want)
 	}
-	if b[4] != recordFormat || b[5]&^flagClaim != 0 {
-		return eventstore.Stored{}, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], b[5])
+	flags := b[5]
+	if b[4] != recordFormat || flags&^(flagClaim|flagShort|flagPayment) != 0 {
+		return r, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], flags)
 	}
-	r := eventstore.Stored{
-		Position: p,
-		Sequence: binary.BigEndian.Uint64(b[22:]),
-		Prev:     eventstore.Position(binary.BigEndian.Uint64(b[30:])),
-		Commit:   domain.ID(b[6:22]),
-	}
+	r.Position, r.Commit = p, domain.ID(b[6:fixedSize])
 	r.At = domain.IDTime(r.Commit).Time()
 	rest := b[fixedSize:]
-	if b[5]&flagClaim != 0 {
+	var back uint64
+	for _, n := range [...]*uint64{&r.Sequence, &back} {
+		if *n, rest, err = number(rest); err != nil {
+			return r, err
+		}
+	}
+	if back >= uint64(p) && back != 0 {
+		return r, errors.New("the record before it would stand before the first")
+	}
+	if back > 0 {
+		r.Prev = p - eventstore.Position(back)
+	}
+	if flags&flagClaim != 0 {
 		if len(rest) < claimSize {
-			return eventstore.Stored{}, errShort
+			return r, errShort
 		}
 		r.Claim = &eventstore.Claim{Key: domain.Digest(rest), Fingerprint: domain.Digest(rest[32:])}
 		rest = rest[claimSize:]
 	}
-	for _, name := range [...]*string{&r.Stream.Project, &r.Stream.Kind, &r.Stream.ID} {
-		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
-			return eventstore.Stored{}, errShort
-		}
-		n := 1 + int(rest[0])
-		*name, rest = string(rest[1:n]), rest[n:]
+	if rest, err = d.names(&r.Stream, rest, flags&flagPayment != 0); err != nil || d.bodiless {
+		return r, err
 	}
-	if len(rest) == 0 {
-		return eventstore.Stored{}, errShort
-	}
-	r.Body = rest
-	return r, nil
+	err = d.body(&r, rest, flags&flagShort != 0)
+	return r, err
 }
+
+func number(b []byte) (n uint64, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 {
+		return 0, nil, errShort
+	}
+	return n, b[size:], nil
+}
+
+func (d *decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []byte, err error) {
+	if payment {
+		if len(b) < 2*idSize {
+			return nil, errShort
+		}
+		if project := domain.ID(b); project != d.project || d.named == "" {
+			d.project, d.named = project, projectPrefix+project.String()
+		}
+		*s = eventstore.Stream{Project: d.named, Kind: eventstore.KindPayment, ID: domain.ID(b[idSize:]).String()}
+		return b[2*idSize:], nil
+	}
+	for _, name := range [...]*string{&s.Project, &s.Kind, &s.ID} {
+		if len(b) == 0 || len(b) < 1+int(b[0]) {
+			return nil, errShort
+		}
+		n := 1 + int(b[0])
+		*name, b = string(b[1:n]), b[n:]
+	}
+	return b, nil
+}
+
+// body reads the rest of a record.
+func (d *decoder) body(r *eventstore.Stored, b []byte, short bool) (err error) {
+	if !short {
+		if len(b) == 0 {
+			return errShort
+		}
+		r.Body = append(d.room(len(b)), b...)
+		d.took(len(b))
+		return nil
+	}
+	n, b, err := number(b)
+	switch {
+	case err != nil || len(b) < 4:
+		return errShort
+	case n > eventstore.MaxBody:
+		return fmt.Errorf("its body would have %d bytes", n)
+	}
+	body, ok := lengthen(d.room(int(n)), b[4:], r, int(n))
+	switch {
+	case !ok || len(body) != int(n):
+		return errors.New("its body has not the length that it says")
+	case crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(b):
+		return errors.New("its body does not match its checksum")
+	}
+	r.Body = body
+	d.took(int(n))
+	return nil
+}
+
+// room is where the next n bytes can be appended. A block grows with what
+// was read, so that one record alone takes no more than it needs.
+func (d *decoder) room(n int) []byte {
+	if cap(d.block)-len(d.block) < n {
+		d.blockSize = min(2*d.blockSize+n, maxBlock)
+		d.block = make([]byte, 0, max(n, d.blockSize))
+	}
+	at := len(d.block)
+	return d.block[at : at : at+n]
+}
+
+func (d *decoder) took(n int) { d.block = d.block[:len(d.block)+n] }

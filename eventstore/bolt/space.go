@@ -9,9 +9,8 @@ import (
 // spaceEvery is how often the free space is looked at.
 const spaceEvery = time.Second
 
-// space watches the free space of the log's file system. Only the committer
-// uses it.
-type space struct {
+// Space watches the free space of a file system. It is for one goroutine.
+type Space struct {
 	path   string
 	min    uint64
 	now    func() time.Time
@@ -20,9 +19,18 @@ type space struct {
 	full   bool
 }
 
-// low reports whether the free space was below the floor at the last look. A
+// NewSpace watches the file system with this path. Less than floor bytes free is
+// low; 0 is DefaultMinFree.
+func NewSpace(path string, floor uint64) *Space {
+	if floor == 0 {
+		floor = DefaultMinFree
+	}
+	return &Space{path: path, min: floor, now: time.Now, free: freeSpace}
+}
+
+// Low reports whether the free space was below the floor at the last look. A
 // file system that does not tell is taken to have room.
-func (s *space) low() bool {
+func (s *Space) Low() bool {
 	now := s.now()
 	if d := now.Sub(s.looked); !s.looked.IsZero() && d >= 0 && d < spaceEvery {
 		return s.full

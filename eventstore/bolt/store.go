@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,11 +13,6 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-)
-
-const (
-	maxGroup   = 1024 // commits in one transaction
-	maxWaiting = 4096 // commits waiting for their group
 )
 
 // DefaultMinFree is the free space below which commits are refused.
@@ -33,6 +27,9 @@ type Options struct {
 	// which commits answer eventstore.ErrFull; 0 is DefaultMinFree. It must
 	// leave room for what is written in a second.
 	MinFree uint64
+	// SyncDelay is added to each sync of the file, of which a group takes two,
+	// to see what a slower disk would do.
+	SyncDelay time.Duration
 }
 
 // Store is an event log in a file. It is safe for concurrent use and holds
@@ -43,11 +40,14 @@ type Store struct {
 	db       *bbolt.DB
 	readOnly bool
 	logID    domain.ID
-	space    *space
+	space    *Space
+	slower   time.Duration // Options.SyncDelay
 	tail     *tail
 	queue    *queue
+	claims   *claimIndex // nil if readOnly
 
 	committer sync.WaitGroup
+	walking   sync.WaitGroup // through the branches of a large file
 	fatal     chan struct{}
 	failure   atomic.Pointer[eventstore.FatalError]
 	broken    bool // set by the committer: bbolt panicked, its locks may be held
@@ -96,8 +96,9 @@ func (s *Store) Err() error {
 }
 
 func (s *Store) fail(err error) {
-	s.failure.Store(&eventstore.FatalError{Err: err})
-	close(s.fatal)
+	if s.failure.CompareAndSwap(nil, &eventstore.FatalError{Err: err}) {
+		close(s.fatal)
+	}
 }
 
 // Close implements eventstore.Store. Closing again answers the same.
@@ -107,10 +108,14 @@ func (s *Store) Close() error {
 		s.queue.close()
 		s.committer.Wait()
 		s.tail.close()
+		if s.claims != nil {
+			s.claims.end()
+		}
 		if s.broken {
 			s.closeErr = release(s.file)
 			return
 		}
+		s.walking.Wait()
 		if s.readOnly { // bbolt gives back only the lock of a writer
 			s.closeErr = unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
 		}
@@ -133,64 +138,4 @@ type pending struct {
 	done   chan struct{}
 	stored eventstore.Stored
 	err    error
-}
-
-// queue holds the commits that wait for the committer.
-type queue struct {
-	mu      sync.Mutex
-	filled  *sync.Cond
-	waiting []*pending
-	closed  bool
-}
-
-func newQueue() *queue {
-	q := new(queue)
-	q.filled = sync.NewCond(&q.mu)
-	return q
-}
-
-func (q *queue) add(p *pending) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return eventstore.ErrClosed
-	case len(q.waiting) >= maxWaiting:
-		return eventstore.ErrBusy
-	}
-	q.waiting = append(q.waiting, p)
-	q.filled.Signal()
-	return nil
-}
-
-// take waits for commits and answers a group of them, or nil when the queue
-// is closed and empty.
-func (q *queue) take() []*pending {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.waiting) == 0 && !q.closed {
-		q.filled.Wait()
-	}
-	if len(q.waiting) == 0 {
-		return nil
-	}
-	// Writers that were just answered are about to come back: a group that
-	// leaves without them costs a sync of its own.
-	for n := 0; n < len(q.waiting) && len(q.waiting) < maxGroup; {
-		n = len(q.waiting)
-		q.mu.Unlock()
-		runtime.Gosched()
-		q.mu.Lock()
-	}
-	n := min(len(q.waiting), maxGroup)
-	group := q.waiting[:n:n]
-	q.waiting = q.waiting[n:]
-	return group
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.filled.Broadcast()
 }

@@ -18,9 +18,10 @@ const (
 type tail struct {
 	mu      sync.RWMutex
 	durable eventstore.Position
-	records []eventstore.Stored // contiguous, the last one at durable
-	bytes   int
-	heads   map[eventstore.Stream]eventstore.Position // of streams whose last record is in records
+	ring    []eventstore.Stored                       // of tailRecords, made with the first; each record at its position's place
+	held    int                                       // how many of the ring there are, the last one at durable
+	bytes   int                                       // of their bodies
+	heads   map[eventstore.Stream]eventstore.Position // of streams whose last record is in memory
 	wake    chan struct{}                             // closed when durable moves; nil while nobody waits
 	closed  bool
 }
@@ -33,27 +34,43 @@ func newTail(durable eventstore.Position) *tail {
 func (t *tail) publish(records []eventstore.Stored) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.ring == nil {
+		t.ring = make([]eventstore.Stored, tailRecords)
+	}
 	for _, r := range records {
-		t.records = append(t.records, r)
+		if t.held == tailRecords {
+			t.drop()
+		}
+		*t.place(r.Position) = r
+		t.held++
 		t.bytes += len(r.Body)
 		t.heads[r.Stream] = r.Position
 		t.durable = r.Position
 	}
-	drop := 0
-	for len(t.records)-drop > tailRecords || t.bytes > tailBytes {
-		r := t.records[drop]
-		t.bytes -= len(r.Body)
-		if t.heads[r.Stream] == r.Position {
-			delete(t.heads, r.Stream)
-		}
-		t.records[drop] = eventstore.Stored{}
-		drop++
+	for t.bytes > tailBytes {
+		t.drop()
 	}
-	t.records = t.records[drop:]
 	if t.wake != nil {
 		close(t.wake)
 		t.wake = nil
 	}
+}
+
+// place is where the record at a position stands while it is in memory.
+func (t *tail) place(p eventstore.Position) *eventstore.Stored { return &t.ring[p%tailRecords] }
+
+// first is the position of the oldest record in memory.
+func (t *tail) first() eventstore.Position { return t.durable + 1 - eventstore.Position(t.held) }
+
+// drop forgets the oldest record.
+func (t *tail) drop() {
+	r := t.place(t.first())
+	t.bytes -= len(r.Body)
+	if t.heads[r.Stream] == r.Position {
+		delete(t.heads, r.Stream)
+	}
+	*r = eventstore.Stored{}
+	t.held--
 }
 
 // last is the last durable position.
@@ -67,11 +84,10 @@ func (t *tail) last() (eventstore.Position, error) {
 }
 
 func (t *tail) at(p eventstore.Position) (eventstore.Stored, bool) {
-	first := t.durable + 1 - eventstore.Position(len(t.records))
-	if p < first || p > t.durable {
+	if p < t.first() || p > t.durable {
 		return eventstore.Stored{}, false
 	}
-	return t.records[p-first], true
+	return *t.place(p), true
 }
 
 // stream appends the newest records of the stream, newest first, as far as

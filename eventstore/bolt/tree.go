@@ -9,8 +9,11 @@ import (
 
 // bbolt follows the numbers of pages wherever they lead. Where damage has made
 // them lead back, it would go around for ever, or until the memory or a stack
-// is used up, which nothing can recover from. So the branches are walked once
-// before bbolt sees the file: every page is free, or reached once, or neither.
+// is used up, which nothing can recover from. So the branches are walked once:
+// every page is free, or reached once, or neither. Of a small file this is done
+// before bbolt sees it. Of a large one only the way to each bucket's last leaf
+// is, which the next records will go, and the rest while the log is in use:
+// nothing that grows with the log keeps a server from being ready.
 //
 // A page has a header of 16 bytes, then elements of 16 bytes:
 //
@@ -31,32 +34,84 @@ const (
 	flagBucket = 1
 )
 
+// walkAtOnce is how many pages a file may have to be walked before it is used:
+// 256 MiB of the usual pages take some ten milliseconds.
+const walkAtOnce = 1 << 16
+
 type treeWalk struct {
 	file     io.ReaderAt
+	stop     <-chan struct{} // closed when the walk is not wanted any more
 	pageSize int64
 	pages    uint64   // in use: numbers are below
 	met      []uint64 // a bit for each page
 }
 
+var errStopped = errors.New("the log was closed")
+
+func newTreeWalk(f io.ReaderAt, m metaPage) *treeWalk {
+	return &treeWalk{file: f, pageSize: int64(m.pageSize), pages: m.pages, met: make([]uint64, m.pages/64+1)}
+}
+
 // checkTree walks the branches of the state that m describes. It reads no
 // leaves, but those that tell where the buckets begin.
-func checkTree(f io.ReaderAt, m metaPage) error {
-	w := &treeWalk{file: f, pageSize: int64(m.pageSize), pages: m.pages, met: make([]uint64, m.pages/64+1)}
-	if err := w.markFree(m.freelist); err != nil {
-		return err
-	}
-	var roots []uint64
-	err := w.walk(m.root, func(leaf treePage) error {
-		var err error
-		roots, err = leaf.buckets(roots)
-		return err
-	})
+func checkTree(f io.ReaderAt, m metaPage) error { return newTreeWalk(f, m).all(m) }
+
+func (w *treeWalk) all(m metaPage) error {
+	roots, err := w.bucketRoots(m)
 	for _, root := range roots {
 		if err == nil {
 			err = w.walk(root, nil)
 		}
 	}
 	return err
+}
+
+// checkEdges walks from each bucket's root to its last leaf.
+func checkEdges(f io.ReaderAt, m metaPage) error {
+	w := newTreeWalk(f, m)
+	roots, err := w.bucketRoots(m)
+	for _, root := range roots {
+		if err == nil {
+			err = w.edge(root)
+		}
+	}
+	return err
+}
+
+// bucketRoots walks the list of free pages and the tree of the buckets' names.
+func (w *treeWalk) bucketRoots(m metaPage) (roots []uint64, err error) {
+	if err := w.markFree(m.freelist); err != nil {
+		return nil, err
+	}
+	err = w.walk(m.root, func(leaf treePage) error {
+		var err error
+		roots, err = leaf.buckets(roots)
+		return err
+	})
+	return roots, err
+}
+
+// walkBeside walks the branches of the state that m describes, the newest,
+// while the log is used. What is wrong is fatal.
+func (s *Store) walkBeside(m metaPage) error {
+	// While there is a reader of this state, none of its pages is used again.
+	tx, err := s.db.Begin(false)
+	if err != nil {
+		return err
+	}
+	w := newTreeWalk(s.file, m)
+	w.stop = s.closing
+	s.walking.Go(func() {
+		err := w.all(m)
+		if err != nil && !errors.Is(err, errStopped) {
+			s.fail(&OpenError{
+				Path: s.path, Err: ErrDamaged, Detail: err.Error(),
+				Advice: "keep a copy of the file and restore the newest backup",
+			})
+		}
+		_ = tx.Rollback()
+	})
+	return nil
 }
 
 // meet notes that the page was met.
@@ -103,6 +158,11 @@ func (w *treeWalk) walk(root uint64, eachLeaf func(treePage) error) error {
 		return err
 	}
 	for todo := []uint64{root}; len(todo) > 0; {
+		select {
+		case <-w.stop:
+			return errStopped
+		default:
+		}
 		p, err := w.read(todo[len(todo)-1])
 		if err != nil {
 			return err
@@ -116,8 +176,8 @@ func (w *treeWalk) walk(root uint64, eachLeaf func(treePage) error) error {
 			}
 			continue
 		}
-		if p.flags != flagBranch || p.elements == 0 {
-			return fmt.Errorf("page %d is no branch and no leaf", p.number)
+		if err := p.mustBranch(); err != nil {
+			return err
 		}
 		below, err := p.below(w)
 		if err != nil {
@@ -132,6 +192,23 @@ func (w *treeWalk) walk(root uint64, eachLeaf func(treePage) error) error {
 		}
 	}
 	return nil
+}
+
+// edge meets the pages from a tree's root to its last leaf.
+func (w *treeWalk) edge(at uint64) error {
+	for {
+		if err := w.meet(at); err != nil {
+			return err
+		}
+		p, err := w.read(at)
+		if err != nil || p.flags == flagLeaf {
+			return err
+		}
+		if err := p.mustBranch(); err != nil {
+			return err
+		}
+		at = p.child(int(p.elements) - 1)
+	}
 }
 
 // treePage is a page with the pages that follow it.
@@ -166,11 +243,22 @@ func (w *treeWalk) read(number uint64) (treePage, error) {
 	return p, nil
 }
 
+func (p treePage) mustBranch() error {
+	if p.flags != flagBranch || p.elements == 0 {
+		return fmt.Errorf("page %d is no branch and no leaf", p.number)
+	}
+	return nil
+}
+
+func (p treePage) child(i int) uint64 {
+	return binary.NativeEndian.Uint64(p.body[headerSize+elementSize*i+8:])
+}
+
 // below are the pages below a branch, each met once.
 func (p treePage) below(w *treeWalk) ([]uint64, error) {
 	pages := make([]uint64, p.elements)
 	for i := range pages {
-		pages[i] = binary.NativeEndian.Uint64(p.body[headerSize+elementSize*i+8:])
+		pages[i] = p.child(i)
 		if err := w.meet(pages[i]); err != nil {
 			return nil, fmt.Errorf("below page %d: %w", p.number, err)
 		}

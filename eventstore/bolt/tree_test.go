@@ -1,10 +1,14 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"testing"
 	"time"
+
+	bbolt "go.etcd.io/bbolt"
 )
 
 // TestBranchesThatLeadAstray: wherever the number of a page leads by mistake,
@@ -79,12 +83,9 @@ func TestBranchesThatLeadAstray(t *testing.T) {
 
 func liveBranches(t *testing.T, f *os.File, m metaPage) (branches []uint64) {
 	t.Helper()
-	w := &treeWalk{file: f, pageSize: int64(m.pageSize), pages: m.pages, met: make([]uint64, m.pages/64+1)}
-	var roots []uint64
-	if err := w.walk(m.root, func(p treePage) (err error) {
-		roots, err = p.buckets(roots)
-		return err
-	}); err != nil {
+	w := newTreeWalk(f, m)
+	roots, err := w.bucketRoots(m)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, root := range roots {
@@ -97,4 +98,75 @@ func liveBranches(t *testing.T, f *os.File, m metaPage) (branches []uint64) {
 		}
 	}
 	return branches
+}
+
+// TestLargeFilesAreWalkedBeside opens a log as a large one is opened, whole and
+// with a branch that leads astray: at the right edge that is refused at once,
+// elsewhere it is fatal once it is found, and reading goes on until then.
+func TestLargeFilesAreWalkedBeside(t *testing.T) {
+	t.Parallel()
+	path := written(t, 1500)
+	openLarge := func() (*Store, error) { return open(path, false, 1) }
+
+	s, err := openLarge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.walking.Wait()
+	if err := s.Err(); err != nil {
+		t.Errorf("nothing is wrong: %v", err)
+	}
+	if n, err := s.Last(t.Context()); n != 1500 || err != nil {
+		t.Errorf("last is %d, %v", n, err)
+	}
+	// It can be closed while the walk goes on.
+	for range 20 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = openLarge(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var branch, elements, pageSize int
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		pageSize = s.db.Info().PageSize
+		branch = int(tx.Bucket(bucketRecords).Root())
+		return nil
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := binary.NativeEndian
+	at := branch * pageSize
+	elements = int(order.Uint16(whole[at+10:]))
+	if order.Uint16(whole[at+8:]) != flagBranch || elements < 3 {
+		t.Fatalf("the records' root is no branch of several pages: %d", elements)
+	}
+	for i, atOnce := range map[int]bool{1: false, elements - 1: true} {
+		damaged := bytes.Clone(whole)
+		order.PutUint64(damaged[at+headerSize+elementSize*i+8:], uint64(branch))
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openLarge()
+		if atOnce {
+			wantOpenError(t, "the right edge leads astray", err, ErrDamaged)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-s.Fatal()
+		if err := s.Err(); !errors.Is(err, ErrDamaged) {
+			t.Errorf("the walk found %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -18,16 +19,22 @@ import (
 // is a *eventstore.CorruptError, the first that is found, ErrClosed or the
 // context's. Commits go on meanwhile; the file may grow a little more than
 // usual.
-func (s *Store) Verify(ctx context.Context) error {
+func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, lately) }
+
+// lately is how many records are at hand for those that follow them: most do
+// so soon.
+const lately = 1 << 12
+
+func (s *Store) verify(ctx context.Context, atHand int) error {
 	last, err := s.tail.last()
 	if err != nil {
 		return err
 	}
-	v := &verifier{ctx: ctx, claims: make(map[uint64]int)}
+	v := &verifier{ctx: ctx, index: s.claims, links: decoder{bodiless: true}, lately: make([]eventstore.Stored, atHand)}
 	err = s.view(last, func(tx *bbolt.Tx) error {
 		v.tx = tx
 		v.records, v.heads = tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
-		for _, step := range [...]func() error{v.walkRecords, v.checkHeads, v.checkClaims} {
+		for _, step := range [...]func() error{v.walkRecords, v.checkHeads} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -49,13 +56,19 @@ type verifier struct {
 	records, heads *bbolt.Bucket
 	last           eventstore.Position
 	newest         domain.ID
-	claims         map[uint64]int // epoch -> keys claimed in it
+	index          *claimIndex // nil: not opened
+	spans          spans
+	links          decoder             // of records that others lead to; walkRecords reads their bodies
+	lately         []eventstore.Stored // at position modulo its length, without body
 }
 
 func (v *verifier) walkRecords() error {
-	kept := claimedEpochs(v.tx)
-	forgotten := func(epoch uint64) bool { return len(kept) == epochs && epoch < kept[epochs-1] }
+	kept, ok := spansOf(v.tx)
+	if !ok {
+		return &eventstore.CorruptError{Reason: "it does not tell whose idempotency keys are remembered"}
+	}
 	c := v.records.Cursor()
+	var d decoder
 	for k, b := c.First(); k != nil; k, b = c.Next() {
 		at := v.last + 1
 		if at%1024 == 0 && v.ctx.Err() != nil {
@@ -64,7 +77,8 @@ func (v *verifier) walkRecords() error {
 		if len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != at {
 			return missing(at)
 		}
-		r, err := decodeRecord(at, b)
+		d.block = d.block[:0] // no body is kept
+		r, err := d.record(at, b)
 		if err != nil {
 			return err
 		}
@@ -74,19 +88,36 @@ func (v *verifier) walkRecords() error {
 		if r.Commit.Compare(v.newest) > 0 {
 			v.newest = r.Commit
 		}
-		if epoch := epochOf(v.newest); r.Claim != nil && !forgotten(epoch) {
-			v.claims[epoch]++
-			b := v.tx.Bucket(claimsBucket(epoch))
-			if b == nil || string(b.Get(claimKey(r.Stream.Project, r.Claim.Key))) != string(positionKey(at)) {
-				return &eventstore.CorruptError{Position: at, Reason: "its idempotency key is not in the index"}
+		if r.Claim != nil {
+			v.spans, _ = v.spans.claim(v.newest, at)
+			if err := v.checkClaim(r, kept.floor()); err != nil {
+				return err
 			}
 		}
 		v.last = at
+		r.Body, r.Claim = nil, nil
+		v.lately[int(at)%len(v.lately)] = r
 	}
 	if v.newest != newestID(v.tx) {
 		return &eventstore.CorruptError{Position: v.last, Reason: "the newest event id is not that of the records"}
 	}
+	if !slices.Equal(v.spans, kept) {
+		return &eventstore.CorruptError{Position: v.last, Reason: "it tells wrongly whose idempotency keys are remembered"}
+	}
 	return nil
+}
+
+// checkClaim makes sure that the index finds the record by its key. An entry
+// too many would do no harm: what it leads to is looked at.
+func (v *verifier) checkClaim(r eventstore.Stored, floor eventstore.Position) error {
+	if v.index == nil || r.Position < floor {
+		return nil
+	}
+	at, err := v.index.find(r.Stream.Project, r.Claim.Key)
+	if err == nil && at != r.Position && r.Position >= v.index.floor() {
+		err = &eventstore.CorruptError{Position: r.Position, Reason: "its idempotency key is not in the index"}
+	}
+	return err
 }
 
 // checkLink checks the record against the one before it in its stream.
@@ -94,11 +125,14 @@ func (v *verifier) checkLink(r eventstore.Stored) error {
 	if err := begins(r, r.Stream); err != nil || r.Prev == 0 {
 		return err
 	}
+	if before := v.lately[int(r.Prev)%len(v.lately)]; before.Position == r.Prev {
+		return follows(before, r)
+	}
 	b := v.records.Get(positionKey(r.Prev))
 	if b == nil {
 		return missing(r.Prev)
 	}
-	before, err := decodeRecord(r.Prev, b)
+	before, err := v.links.record(r.Prev, b)
 	if err != nil {
 		return err
 	}
@@ -120,7 +154,7 @@ func (v *verifier) checkHeads() error {
 		if b == nil {
 			return missing(h.position)
 		}
-		r, err := decodeRecord(h.position, b)
+		r, err := v.links.record(h.position, b)
 		if err != nil {
 			return err
 		}
@@ -134,20 +168,4 @@ func (v *verifier) checkHeads() error {
 			"the heads lead to %d of %d records", sum, v.last)}
 	}
 	return nil
-}
-
-// checkClaims makes sure that the index holds nothing but what walkRecords
-// found there.
-func (v *verifier) checkClaims() error {
-	return v.tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-		if len(name) != len(prefixClaims)+8 || string(name[:len(prefixClaims)]) != string(prefixClaims) {
-			return nil
-		}
-		epoch := binary.BigEndian.Uint64(name[len(prefixClaims):])
-		if n := b.Stats().KeyN; n != v.claims[epoch] {
-			return &eventstore.CorruptError{Position: v.last, Reason: fmt.Sprintf(
-				"the index has %d idempotency keys of the 15 days from day %d, the records %d", n, epoch*15, v.claims[epoch])}
-		}
-		return nil
-	})
 }

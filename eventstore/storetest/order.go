@@ -197,7 +197,9 @@ func checkGapless(s *subject) {
 		writing.Go(func() {
 			st, head := stream("prj_a", w), eventstore.Position(0)
 			for range each {
-				r, err := s.store.Append(s.Context(), s.commit(st, head))
+				c := s.commit(st, head)
+				c.Patient = w%4 == 0
+				r, err := s.store.Append(s.Context(), c)
 				if err != nil {
 					s.Errorf("Append: %v", err)
 					return

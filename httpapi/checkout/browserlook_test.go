@@ -2,11 +2,8 @@ package checkout
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"payledger/domain"
+	"payledger/httpapi/ui/uitest"
 )
 
 func testKeyboard(t *testing.T, browser context.Context) {
@@ -24,7 +22,7 @@ func testKeyboard(t *testing.T, browser context.Context) {
 	const focus = `document.activeElement.value || document.activeElement.hreflang || document.activeElement.tagName`
 	var order []string
 	for range 3 {
-		b.do(chromedp.KeyEvent(kb.Tab))
+		b.Do(chromedp.KeyEvent(kb.Tab))
 		order = append(order, eval[string](b, focus))
 		outline := eval[string](b, `getComputedStyle(document.activeElement).outlineStyle + getComputedStyle(document.activeElement).outlineWidth`)
 		if outline != "solid3px" {
@@ -34,9 +32,9 @@ func testKeyboard(t *testing.T, browser context.Context) {
 	if got := strings.Join(order, " "); got != "pay decline ru" {
 		t.Fatalf("the focus goes through %s", got)
 	}
-	b.do(chromedp.KeyEvent(kb.Enter))
-	b.do(chromedp.WaitReady(chromedp.CSS(`html[lang="ru"]`)), b.shows(open), chromedp.KeyEvent(kb.Tab))
-	b.do(chromedp.KeyEvent(" "), b.shows(paid))
+	b.Do(chromedp.KeyEvent(kb.Enter))
+	b.Do(chromedp.WaitReady(chromedp.CSS(`html[lang="ru"]`)), b.shows(open), chromedp.KeyEvent(kb.Tab))
+	b.Do(chromedp.KeyEvent(" "), b.shows(paid))
 	if got := b.last(id); got != domain.TypePaymentPaid {
 		t.Errorf("the last event is %s", got)
 	}
@@ -47,7 +45,7 @@ func testDoublePress(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	id := b.world.create(domain.AwaitingPayment)
 	b.visit(id, "")
-	b.do(chromedp.DoubleClick(payButton), b.shows(paid))
+	b.Do(chromedp.DoubleClick(payButton), b.shows(paid))
 	if n := len(b.world.events(id)); n != 3 {
 		t.Errorf("events %v", b.world.events(id))
 	}
@@ -64,8 +62,8 @@ func testBack(t *testing.T, browser context.Context) {
 	// The page may come back from memory as it was left, with the form, and
 	// without a load event; it must look at the payment at once.
 	for eval[string](b, `location.pathname + document.querySelector("main")?.dataset.state`) != b.world.path(id)+string(paid) {
-		if b.ctx.Err() != nil {
-			t.Fatal(b.html())
+		if b.Ctx.Err() != nil {
+			t.Fatal(b.HTML())
 		}
 	}
 	if n := eval[int](b, `document.forms.length`); n != 0 {
@@ -76,7 +74,7 @@ func testBack(t *testing.T, browser context.Context) {
 // On plain http to an address a browser tells no Sec-Fetch-Site and, asked for
 // no referrer, names the form's origin "null".
 func testPlainHTTP(t *testing.T, browser context.Context) {
-	address := ownAddress()
+	address := uitest.OwnAddress()
 	if address == "" {
 		t.Skip("this machine has no address but loopback")
 	}
@@ -96,8 +94,8 @@ func testPlainHTTP(t *testing.T, browser context.Context) {
 	if eval[bool](b, `window.isSecureContext`) {
 		t.Skip("the browser takes this address for secure")
 	}
-	b.do(chromedp.Click(payButton), b.shows(paid))
-	b.forgive("The Cross-Origin-Opener-Policy header has been ignored")
+	b.Do(chromedp.Click(payButton), b.shows(paid))
+	b.Forgive("The Cross-Origin-Opener-Policy header has been ignored")
 }
 
 // testEveryPage looks at all there is to see, in both languages, with names
@@ -105,7 +103,7 @@ func testPlainHTTP(t *testing.T, browser context.Context) {
 // whether it fits, also wide and dark.
 func testEveryPage(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
-	axe := loadAxe(t)
+	axe := uitest.LoadAxe(t)
 	links := make(map[string]string)
 	for s, arrange := range situations() {
 		if s != closed { // it moves the clock that all share
@@ -123,29 +121,8 @@ func testEveryPage(t *testing.T, browser context.Context) {
 	})
 	b.world.route(large)
 	links["large"] = b.server.URL + b.world.path(large)
-	widths, schemes := []int64{320}, []bool{false}
-	if os.Getenv("PAYLEDGER_AXE")+os.Getenv("PAYLEDGER_SCREENSHOTS") != "" {
-		widths, schemes = []int64{320, 1280}, []bool{false, true}
-	}
 	look := func(name, link string) {
-		for _, lang := range []string{"ru", "en"} {
-			for _, width := range widths {
-				for _, dark := range schemes {
-					full := fmt.Sprintf("%s %s %d", name, lang, width)
-					if dark {
-						full += " dark"
-					}
-					b.do(chromedp.EmulateViewport(width, 640+width/8))
-					b.dark(dark)
-					b.do(chromedp.Navigate(link+"?lang="+lang), b.shows(""))
-					if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
-						t.Errorf("%s: the page is %d wide", full, got)
-					}
-					b.picture(full)
-					axe(b, full)
-				}
-			}
-		}
+		uitest.Look(b.Tab, axe, name, func(lang string) string { return link + "?lang=" + lang })
 	}
 	for name, link := range links {
 		look(name, link)
@@ -161,39 +138,5 @@ func testEveryPage(t *testing.T, browser context.Context) {
 	}
 	b.world.pass(time.Hour)
 	look("closed", links["open"])
-	b.forgive("404 (Not Found)")
-}
-
-// loadAxe answers a check of the present page with axe-core, whose file
-// PAYLEDGER_AXE names; without it only that check is left out.
-func loadAxe(t *testing.T) func(b *tab, page string) {
-	path := os.Getenv("PAYLEDGER_AXE")
-	if path == "" {
-		t.Log("accessibility is not checked: set PAYLEDGER_AXE to axe.min.js of the npm package axe-core")
-		return func(*tab, string) {}
-	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("PAYLEDGER_AXE: %v", err)
-	}
-	return func(b *tab, page string) {
-		b.t.Helper()
-		b.do(chromedp.Evaluate[chromedp.Void](string(source)))
-		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
-			`axe.run().then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, on: v.nodes.map((n) => n.html + ": " + n.failureSummary)}))))`,
-			chromedp.EvalAwaitPromise))
-		if err != nil {
-			b.t.Fatalf("%s: axe: %v", page, err)
-		}
-		var violations []struct {
-			ID, Help string
-			On       []string
-		}
-		if err := json.Unmarshal([]byte(found), &violations); err != nil {
-			b.t.Fatal(err)
-		}
-		for _, v := range violations {
-			b.t.Errorf("%s: %s: %s: %s", page, v.ID, v.Help, strings.Join(v.On, "\n"))
-		}
-	}
+	b.Forgive("404 (Not Found)")
 }

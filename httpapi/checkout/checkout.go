@@ -2,19 +2,23 @@ package checkout
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/text/language"
 
 	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/ui"
 )
+
+//go:embed locales templates
+var files embed.FS
 
 // Views are the reads the page needs. Each must show everything that was
 // durable when it was called, so that a customer who is sent back after paying
@@ -30,13 +34,27 @@ type Sandbox interface {
 	SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome, reference string) (domain.SignalReply, error)
 }
 
-// Config is what the page is made of. All members but Sandbox, PublicURL and
-// Log are required.
+// Events tell what becomes durable; eventstore.Store says how.
+type Events interface {
+	Last(ctx context.Context) (eventstore.Position, error)
+	Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error
+}
+
+// Config is what the page is made of. Views, Links and Now are required.
 type Config struct {
 	Views   Views
 	Links   *Links
 	Now     func() time.Time
+	Events  Events  // nil: open pages learn of a change by looking now and then
 	Sandbox Sandbox // nil: the page has no form and only awaits the payment
+
+	// Limit asks whether a request may pass, and if not, when to come again.
+	// nil: all pass. Files that the page loads are not asked for.
+	Limit func(*http.Request) (wait time.Duration, ok bool)
+
+	// Stopping ends when the server begins to shut down; so do the streams of
+	// open pages. nil: never.
+	Stopping context.Context
 
 	// PublicURL is the address customers use. Forms from its origin are
 	// accepted even when a proxy tells another Host.
@@ -53,65 +71,69 @@ const (
 
 type handler struct {
 	Config
-	origins   *http.CrossOriginProtection
+	origins   *ui.Origins
+	site      *ui.Site
 	templates *template.Template
-	assets    map[string]asset
-	languages []locale
-	matcher   language.Matcher
+	changes   *changes
+	turns     *turns
+	heartbeat time.Duration
 }
 
-// New returns the handler of everything below /p/: the page and its status for
-// each link, and the files the page loads. It expects the request's path
-// unchanged, and is safe for concurrent use.
+// New returns the handler of everything below /p/: the page, its status and
+// its stream for each link, and the files the page loads. It expects the
+// request's path unchanged, and is safe for concurrent use.
 func New(c Config) (http.Handler, error) {
 	if c.Views == nil || c.Links == nil || c.Now == nil {
 		return nil, errors.New("payment page: views, links and a clock are required")
 	}
-	h := &handler{Config: c, origins: http.NewCrossOriginProtection(), languages: locales()}
-	if c.PublicURL != "" {
-		u, err := url.Parse(c.PublicURL)
-		if err == nil {
-			err = h.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("payment page: public URL %q: %w", c.PublicURL, err)
-		}
-	}
+	h := &handler{Config: c, changes: newChanges(c.Events), turns: newTurns(), heartbeat: heartbeat}
 	var err error
-	if h.assets, err = loadAssets(); err != nil {
+	if h.origins, err = ui.NewOrigins(c.PublicURL); err != nil {
 		return nil, fmt.Errorf("payment page: %w", err)
 	}
-	if h.templates, err = parseTemplates(h.assets); err != nil {
+	if h.site, err = ui.New(files); err != nil {
 		return nil, fmt.Errorf("payment page: %w", err)
 	}
-	tags := make([]language.Tag, len(h.languages))
-	for i, l := range h.languages {
-		tags[i] = l.tag
+	if h.templates, err = h.site.Templates(files, "templates/*.html"); err != nil {
+		return nil, fmt.Errorf("payment page: %w", err)
 	}
-	h.matcher = language.NewMatcher(tags)
 	return h, nil
 }
 
 // ServeHTTP compares the path as it was sent: a token never needs escaping, so
 // an escaped spelling of one leads nowhere.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setHeaders(w.Header())
+	ui.Secure(w.Header())
 	path, _ := strings.CutPrefix(r.URL.EscapedPath(), pathPrefix)
-	if name, ok := strings.CutPrefix(path, assetFolder); ok {
-		if a, ok := h.assets[name]; ok && readOnly(r) {
-			a.ServeHTTP(w, r)
-			return
-		}
-	}
-	token, isStatus := strings.CutSuffix(path, "/status")
-	if isStatus {
-		h.status(w, r, token)
+	if name, ok := strings.CutPrefix(path, ui.AssetFolder); ok && h.site.ServeAsset(w, r, name) {
 		return
 	}
-	v := &visit{request: r, locale: h.locale(r), token: token}
-	if err := h.visit(w, v); err != nil {
-		h.fail(w, v, err)
+	v := &visit{request: r, locale: h.site.Locale(r), token: path}
+	answer, refuse := h.visit, h.fail
+	if token, ok := strings.CutSuffix(path, "/status"); ok {
+		v.token, answer, refuse = token, h.status, h.failStatus
+	} else if token, ok := strings.CutSuffix(path, "/events"); ok {
+		v.token, answer, refuse = token, h.events, h.failStatus
 	}
+	err := h.admit(r)
+	if err == nil {
+		err = answer(w, v)
+	}
+	if err != nil {
+		refuse(w, v, err)
+	}
+}
+
+// admit lets a request pass that is within its limit.
+func (h *handler) admit(r *http.Request) error {
+	if h.Limit == nil {
+		return nil
+	}
+	wait, ok := h.Limit(r)
+	if ok {
+		return nil
+	}
+	return &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: max(1, seconds(wait))}
 }
 
 func (h *handler) visit(w http.ResponseWriter, v *visit) error {
@@ -130,21 +152,4 @@ const readMethods = "GET, HEAD"
 
 func readOnly(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
-}
-
-// setHeaders keeps the page out of caches, frames, indexes and referrers, and
-// lets it load nothing but its own files. The link is a secret of the
-// customer's, so no request may tell it to anybody.
-func setHeaders(h http.Header) {
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Robots-Tag", "noindex, nofollow")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "+
-		"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), "+
-		"publickey-credentials-get=(), serial=(), usb=()")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }

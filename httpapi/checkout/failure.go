@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi/ui"
 )
 
 // reason names what a page of failure says.
@@ -23,6 +24,7 @@ const (
 	badForm     reason = "bad_form"
 	notReady    reason = "not_ready"
 	undecided   reason = "undecided"
+	tooMany     reason = "too_many"
 	unavailable reason = "unavailable"
 	broken      reason = "broken"
 )
@@ -33,7 +35,8 @@ type failure struct {
 	why        reason
 	cause      error  // for the log; may be nil
 	allow      string // 405: the methods that work
-	retryAfter int    // 503: seconds
+	retryAfter int    // 429 and 503: seconds
+	ours       bool   // a limit of the program's own, no failure: not logged
 
 	// form and outcome, when set, are offered to be sent again unchanged.
 	form, outcome string
@@ -65,7 +68,7 @@ func failureOf(err error) *failure {
 // announce logs what is the program's fault and sets the headers of the answer.
 func (h *handler) announce(w http.ResponseWriter, r *http.Request, err error) *failure {
 	f := failureOf(err)
-	if f.status >= http.StatusInternalServerError && r.Context().Err() == nil {
+	if f.status >= http.StatusInternalServerError && !f.ours && r.Context().Err() == nil {
 		h.log(r).Error().Err(err).Int("status", f.status).Msg("the payment page failed")
 	}
 	if f.allow != "" {
@@ -80,17 +83,20 @@ func (h *handler) announce(w http.ResponseWriter, r *http.Request, err error) *f
 // fail answers a page in the look of the others that says what to do.
 func (h *handler) fail(w http.ResponseWriter, v *visit, err error) {
 	f := h.announce(w, v.request, err)
-	page := view{
-		locale: v.locale, Root: root(v.request), Switch: readOnly(v.request), Others: h.others(v.locale),
-		Text: v.locale.Failures[f.why],
+	page := h.view(v, v.locale.T("failure."+string(f.why)))
+	page.Plain = true
+	if f.why == tooMany {
+		page.Note = v.locale.Plural("advice.too_many", f.retryAfter)
+	} else {
+		page.Note = v.locale.T("advice." + string(f.why))
 	}
 	page.Form, page.Outcome = f.form, f.outcome
-	if v.id != (domain.ID{}) && f.status != http.StatusNotFound {
+	if f.why == tooMany || v.id != (domain.ID{}) && f.status != http.StatusNotFound {
 		page.Here = v.here()
 	}
-	if err := h.render(w, f.status, "failure.html", page); err != nil {
+	if err := ui.Render(w, f.status, h.templates, "failure.html", page); err != nil {
 		h.log(v.request).Error().Err(err).Msg("the payment page failed")
-		http.Error(w, page.Text.Heading, f.status)
+		http.Error(w, page.Heading, f.status)
 	}
 }
 

@@ -21,8 +21,9 @@ func (l *Links) newForm(v *visit) string {
 	return canonical.EncodeToString(append(nonce, l.formMAC(v.version, v.id, nonce)...))
 }
 
-// openForm checks a form's token and answers the provider's reference that
-// every sending of this form has.
+// openForm checks a form's token and answers the provider's reference of what
+// the form asks for. It is the payment's, not the form's: a form whose answer
+// was lost counts once with those of every other window.
 func (l *Links) openForm(v *visit, token string) (reference string, ok bool) {
 	in, err := canonical.DecodeString(token)
 	if err != nil || len(in) != nonceBytes+macBytes {
@@ -32,7 +33,7 @@ func (l *Links) openForm(v *visit, token string) (reference string, ok bool) {
 	if !hmac.Equal(mac, l.formMAC(v.version, v.id, nonce)) {
 		return "", false
 	}
-	return "page-" + canonical.EncodeToString(nonce), true
+	return "page-" + v.id.String(), true
 }
 
 // outcomes maps what a form can say to what the provider makes of it.

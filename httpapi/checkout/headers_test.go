@@ -42,6 +42,7 @@ func TestHeaders(t *testing.T) {
 		"result":           get(h, path),
 		"unknown link":     get(h, "/p/x"),
 		"unknown status":   get(h, "/p/x/status"),
+		"unknown stream":   get(h, "/p/x/events"),
 		"unknown asset":    get(h, "/p/assets/x.css"),
 		"method":           call(h, http.MethodDelete, path, ""),
 		"method of status": call(h, http.MethodDelete, path+"/status", ""),
@@ -109,7 +110,7 @@ func wellFormed(t *testing.T, body string) {
 	if !strings.HasPrefix(body, "<!doctype html>\n<html lang=") {
 		t.Errorf("no doctype and language in\n%s", body)
 	}
-	void := map[string]bool{"meta": true, "link": true, "input": true, "circle": true, "path": true}
+	void := map[string]bool{"meta": true, "link": true, "input": true, "circle": true, "path": true, "rect": true}
 	var stack []string
 	count := make(map[string]int)
 	ids := make(map[string]bool)

@@ -1,21 +1,21 @@
 package checkout
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"html/template"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
+	"unicode"
 
 	"payledger/domain"
+	"payledger/httpapi/ui"
 )
 
 // visit is one request for the page.
 type visit struct {
 	request *http.Request
-	locale  locale
+	locale  *ui.Locale
 	token   string // as in the path, not yet known to be one
 	id      domain.ID
 	version int // of the master key that opens the token
@@ -67,29 +67,33 @@ func (s state) refresh(form bool) int {
 	return 5
 }
 
-// view is what the template of the page is filled with.
+// view is what the templates are filled with.
 type view struct {
-	locale
-	Root     string // relative address of /p/
-	Switch   bool   // offer the other languages
-	Others   []locale
+	ui.Page
+	Heading  string
+	Note     string
 	Here     string // relative address of this page, language included
 	Token    string
 	State    state
-	Text     stateText
 	Status   domain.PaymentStatus
 	Final    bool
 	Merchant string
-	Amount   string
+	Initial  string // of the merchant's name; may be empty
+	Sum      string
 	Long     bool   // the amount needs small type on small screens
 	Form     string // token of the form; empty: there is none
 	Outcome  string // failures: what the form said
 	Sandbox  bool
-	Refresh  int
 	ClosesAt domain.Instant
-	Deadline string // that instant in words
-	Left     string // time to it in words
-	ClosesIn int    // seconds to it
+	Left     string        // time to it in words
+	ClosesIn int           // seconds to it
+	QR       template.HTML // of the payment's link, while it can be paid
+	Receipt  *receipt
+}
+
+// view has what every page of the visit has.
+func (h *handler) view(v *visit, heading string) view {
+	return view{Page: h.site.Page(v.request, v.locale, pathPrefix, heading), Heading: heading}
 }
 
 // paymentBehind opens the token and reads its payment.
@@ -150,24 +154,57 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	case !ok:
 		return fmt.Errorf("payment %v is of project %s, which is unknown", p.ID, p.Project)
 	}
+	page, err := h.pageOf(v, p, project)
+	if err != nil {
+		return err
+	}
+	return ui.Render(w, http.StatusOK, h.templates, "page.html", page)
+}
+
+func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (view, error) {
 	now := h.now()
 	s := stateOf(p, now)
-	page := view{
-		locale: v.locale, Root: root(v.request), Switch: true, Others: h.others(v.locale), Here: v.here(), Token: v.token,
-		State: s, Status: p.Status, Text: v.locale.States[s], Final: s.final(),
-		Merchant: project.Name, Amount: v.locale.amount(p.Amount, p.Currency), Sandbox: h.Sandbox != nil,
-		ClosesAt: p.ExpiresAt, Deadline: v.locale.moment(p.ExpiresAt),
+	page := h.view(v, v.locale.T("state."+string(s)))
+	page.Here, page.Token = v.here(), v.token
+	page.State, page.Status, page.Final = s, p.Status, s.final()
+	page.Merchant, page.Initial, page.Sandbox = project.Name, initial(project.Name), h.Sandbox != nil
+	page.Sum = v.locale.Amount(p.Amount, p.Currency)
+	page.Long = len([]rune(page.Sum)) > longAmount
+	page.Title += " · " + page.Sum + " · " + isolate(project.Name)
+	page.Note = v.locale.T("checkout.awaiting")
+	if s != open {
+		page.Note = v.locale.T("note." + string(s))
 	}
-	page.Long = len([]rune(page.Amount)) > longAmount
 	if !page.Final && s != closed {
 		left := time.Duration(p.ExpiresAt-now) * time.Millisecond
-		page.Left, page.ClosesIn = v.locale.left(left), seconds(left)
+		page.ClosesAt, page.Left, page.ClosesIn = p.ExpiresAt, v.locale.Left(left), seconds(left)
+	}
+	if s == paid {
+		page.Receipt = receiptOf(v.locale, p)
 	}
 	if s == open && h.Sandbox != nil {
 		page.Form = h.Links.newForm(v)
 	}
 	page.Refresh = s.refresh(page.Form != "")
-	return h.render(w, http.StatusOK, "page.html", page)
+	var err error
+	if s == open {
+		page.QR, err = ui.QR(p.Link.Base + pathPrefix + v.token)
+	}
+	return page, err
+}
+
+// isolate keeps a name that is written the other way from turning what stands
+// beside it.
+func isolate(name string) string { return "\u2068" + name + "\u2069" }
+
+// initial is the first letter or digit of a name, which may have none.
+func initial(name string) string {
+	for _, r := range name {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return ""
 }
 
 // longAmount is how many characters of an amount fit a small screen in large
@@ -180,33 +217,8 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 // here is the page's address relative to /p/. The language is in it only when
 // the customer chose one.
 func (v *visit) here() string {
-	if v.locale.chosen {
+	if v.locale.Chosen {
 		return v.token + "?lang=" + v.locale.Lang
 	}
 	return v.token
-}
-
-// root is the relative address of /p/ as seen from the request's path. The
-// program does not know under which path a proxy shows it, so every address on
-// the page is relative.
-func root(r *http.Request) string {
-	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), pathPrefix)
-	if n := strings.Count(rest, "/"); n > 0 {
-		return strings.Repeat("../", n)
-	}
-	return "./"
-}
-
-// render fills the template before the status is sent, so that a page comes
-// whole or not at all.
-func (h *handler) render(w http.ResponseWriter, status int, name string, data any) error {
-	var b bytes.Buffer
-	if err := h.templates.ExecuteTemplate(&b, name, data); err != nil {
-		return fmt.Errorf("rendering %s: %w", name, err)
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the customer may have left
-	return nil
 }

@@ -22,7 +22,7 @@ const maxForm = 4 << 10
 // nothing and leads to the page as well.
 func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	r := v.request
-	if err := h.sameOrigin(r); err != nil {
+	if err := h.origins.Check(r); err != nil {
 		return &failure{status: http.StatusForbidden, why: foreignForm, cause: err}
 	}
 	ctx := r.Context()
@@ -54,16 +54,6 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	w.Header().Set("Location", v.here())
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
-}
-
-// sameOrigin refuses forms that another site sent. With the page's referrer
-// policy a browser names the origin of its form "null"; where it does not tell
-// Sec-Fetch-Site either, as on plain http, the form's token has to do.
-func (h *handler) sameOrigin(r *http.Request) error {
-	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
-		return nil
-	}
-	return h.origins.Check(r)
 }
 
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
@@ -104,20 +94,29 @@ func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcom
 	if err != nil {
 		return err
 	}
-	switch stateOf(p, h.now()) {
-	case preparing:
+	if stateOf(p, h.now()) == preparing {
 		return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
-	case open:
-	default:
-		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
+	undecidedBy := func(cause error) error {
+		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 5, cause: cause}
+	}
+	leave, err := h.turns.enter(ctx, p.ID)
+	if err != nil {
+		return undecidedBy(fmt.Errorf("waiting for another form of payment %v: %w", p.ID, err))
+	}
+	defer leave()
+	if p, err = h.paymentBehind(ctx, v); err != nil {
+		return err
+	}
+	if stateOf(p, h.now()) != open {
+		return nil
+	}
 	reply, err := h.Sandbox.SignalPayment(ctx, p, outcome, reference)
 	switch {
 	case err != nil:
-		cause := fmt.Errorf("signalling payment %v: %w", p.ID, err)
-		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 5, cause: cause}
+		return undecidedBy(fmt.Errorf("signalling payment %v: %w", p.ID, err))
 	case reply.Result == domain.SignalParked:
 		return fmt.Errorf("the signal of payment %v was parked: %s", p.ID, reply.Reason)
 	case reply.Result != domain.SignalApplied && reply.Result != domain.SignalUnchanged:

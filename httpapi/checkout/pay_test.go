@@ -81,24 +81,93 @@ func TestReplayedForms(t *testing.T) {
 	}
 }
 
-// The provider's reference is the form's own: the same for every sending of
-// one, another for another.
+// The provider's reference is the payment's: the same for all its forms,
+// whichever key version they are of, and another for another payment.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	l := newTestLinks(t)
-	v := &visit{id: domain.ID{1}, version: 2}
-	form := l.newForm(v)
-	first, ok1 := l.openForm(v, form)
-	second, ok2 := l.openForm(v, form)
-	other, ok3 := l.openForm(v, l.newForm(v))
-	if !ok1 || !ok2 || !ok3 || first != second || first == other {
-		t.Errorf("references %q, %q and, of another form, %q", first, second, other)
+	v, older, other := &visit{id: domain.ID{1}, version: 2}, &visit{id: domain.ID{1}, version: 1}, &visit{id: domain.ID{2}, version: 2}
+	var got []string
+	for _, of := range []*visit{v, v, older, other} {
+		reference, ok := l.openForm(of, l.newForm(of))
+		if !ok {
+			t.Fatal("a form of its own is refused")
+		}
+		got = append(got, reference)
+	}
+	if got[0] != got[1] || got[0] != got[2] || got[0] == got[3] {
+		t.Errorf("references %q", got)
 	}
 	if err := (domain.Signal{
-		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: first, Amount: 1, Currency: "RUB", StartedAt: 1,
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: got[0], Amount: 1, Currency: "RUB", StartedAt: 1,
 	}).Validate(); err != nil {
 		t.Errorf("no provider's reference: %v", err)
 	}
+}
+
+// slow is a sandbox that takes its time, so that forms that are not kept
+// apart would all be in it at once.
+type slow struct{ *world }
+
+func (s slow) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
+	time.Sleep(time.Second)
+	return s.world.SignalPayment(ctx, p, o, reference)
+}
+
+// Forms of several windows that are sent at the same moment are one attempt:
+// no money comes twice, and the payment ends one way.
+func TestFormsOfSeveralWindows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(domain.AwaitingPayment)
+		path := w.path(id)
+		h := w.handler(true).(*handler)
+		h.Sandbox = slow{w}
+		choices := []string{"pay", "decline", "pay", "decline", "pay"}
+		var forms []string
+		for range choices {
+			forms = append(forms, formToken(t, h, path))
+		}
+		var sent sync.WaitGroup
+		for i, choice := range choices {
+			sent.Go(func() {
+				if rec := send(h, path, forms[i], choice); rec.Code != http.StatusSeeOther {
+					t.Error(page(rec))
+				}
+			})
+		}
+		sent.Wait()
+		if got := w.events(id); len(got) != 3 || len(w.signals) != 1 {
+			t.Errorf("events %v, signals %v", got, w.signals)
+		}
+		if len(h.turns.taken) != 0 {
+			t.Errorf("left behind: %v", h.turns.taken)
+		}
+	})
+}
+
+// A form that cannot have its turn in time is offered again.
+func TestFormsWaitForTheirTurnNoLongerThanForAnOutcome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(domain.AwaitingPayment)
+		h := w.handler(true).(*handler)
+		form := formToken(t, h, w.path(id))
+		leave, err := h.turns.enter(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec := send(h, w.path(id), form, "pay"); rec.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(rec.Body.String(), `name="form" value="`+form+`"`) {
+			t.Error(page(rec))
+		}
+		leave()
+		if rec := send(h, w.path(id), form, "pay"); rec.Code != http.StatusSeeOther || len(h.turns.taken) != 0 {
+			t.Error(page(rec))
+		}
+	})
 }
 
 // A form that was open in another window when the payment ended leads to the

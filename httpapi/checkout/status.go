@@ -3,34 +3,13 @@ package checkout
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
+
+	"payledger/domain"
 )
 
-// status answers where the payment stands, for the page's script.
-func (h *handler) status(w http.ResponseWriter, r *http.Request, token string) {
-	v := &visit{request: r, locale: h.locale(r), token: token}
-	body, err := h.readStatus(v)
-	w.Header().Set("Content-Type", "application/json")
-	code := http.StatusOK
-	if err != nil {
-		f := h.announce(w, r, err)
-		w.Header().Set("Content-Type", "application/problem+json")
-		code, body = f.status, problem{Type: "about:blank", Title: http.StatusText(f.status), Status: f.status}
-	}
-	out, err := json.Marshal(body)
-	if err != nil {
-		h.log(r).Error().Err(err).Msg("the payment page's status failed")
-	}
-	w.WriteHeader(code)
-	_, _ = w.Write(append(out, '\n'))
-}
-
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-}
-
+// liveStatus is where the payment stands, for the page's script.
 type liveStatus struct {
 	State    state `json:"state"`     // what the page would show
 	Final    bool  `json:"final"`     // it will not change any more
@@ -40,16 +19,55 @@ type liveStatus struct {
 	Left string `json:"left"`
 }
 
-func (h *handler) readStatus(v *visit) (any, error) {
-	if !readOnly(v.request) {
-		return nil, &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
-	}
-	p, err := h.paymentBehind(v.request.Context(), v)
-	if err != nil {
-		return nil, err
-	}
+func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
 	now := h.now()
 	s := stateOf(p, now)
 	left := max(0, time.Duration(p.ExpiresAt-now)*time.Millisecond)
-	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.left(left)}, nil
+	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.Left(left)}
+}
+
+// status answers where the payment stands now.
+func (h *handler) status(w http.ResponseWriter, v *visit) error {
+	p, err := h.paymentToRead(v)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(h.statusOf(v, p))
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, "application/json", body)
+	return nil
+}
+
+// paymentToRead is paymentBehind for requests that only read.
+func (h *handler) paymentToRead(v *visit) (domain.Payment, error) {
+	if !readOnly(v.request) {
+		return domain.Payment{}, &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
+	}
+	return h.paymentBehind(v.request.Context(), v)
+}
+
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+}
+
+// failStatus answers the script.
+func (h *handler) failStatus(w http.ResponseWriter, v *visit, err error) {
+	f := h.announce(w, v.request, err)
+	body, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(f.status), Status: f.status})
+	if err != nil {
+		h.log(v.request).Error().Err(err).Msg("the payment page's status failed")
+	}
+	reply(w, f.status, "application/problem+json", body)
+}
+
+func reply(w http.ResponseWriter, status int, contentType string, body []byte) {
+	body = append(body, '\n')
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the customer may have left
 }

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// openConnections is how many requests an open loop can have under way.
+const openConnections = 256
+
+// getRate is that of the GETs whose latency is looked at while payments come.
+const getRate = 1000
+
+func openRates() []int { return []int{1000, 4000} }
+
+func stepsLatency(b *bench) int { return b.Rounds*(2*len(openRates())+3) + 2 }
+
+// latency measures at fixed rates.
+func (b *bench) latency(ctx context.Context) error {
+	const suite = "latency"
+	service, err := b.service(ctx, suite, b.SyncDelay)
+	if err != nil {
+		return err
+	}
+	beside, err := b.baseline(ctx, ceiling)
+	if err != nil {
+		return err
+	}
+	for _, rate := range openRates() {
+		what := fmt.Sprintf("POST at %d/s", rate)
+		m, err := b.measure(ctx, what, load{Connections: openConnections, Rate: rate}, creators(service, beside))
+		if err != nil {
+			return err
+		}
+		own, base := m[0].p99, m[1].p99
+		b.row(Row{
+			Suite: suite, Name: what + ": p99", Unit: "ms", Figure: own.median(), Note: latencyNote(m[0]),
+			Must: own.atMost(2, ceiling, base), Aim: own.atMost(1.2, ceiling, base),
+		})
+	}
+	top, err := b.measure(ctx, "POST, 64 connections", load{Connections: 64}, creators(service))
+	if err != nil {
+		return err
+	}
+	return b.mixed(ctx, service, int(top[0].rate.median()/2))
+}
+
+// mixed measures GET alone, and while payments come at a rate.
+func (b *bench) mixed(ctx context.Context, t *target, rate int) error {
+	reading := load{Connections: readers, Rate: getRate, ReadOnly: true}
+	reader := getters(t)[0]
+	var alone, busy measured
+	for round := range b.Rounds {
+		b.step("GET alone, round %d", round+1)
+		if err := b.one(ctx, "GET alone", round, reading, reader, &alone); err != nil {
+			return err
+		}
+		b.step("GET while POST runs at half its maximum, round %d", round+1)
+		read := reader.work()
+		g, both := errgroup.WithContext(ctx)
+		g.Go(func() error {
+			_, err := drive(both, t, load{
+				Connections: openConnections, Rate: max(rate, 1), Warm: b.Duration / 8, Duration: b.Duration,
+			}, create(&t.acks))
+			return err
+		})
+		g.Go(func() error {
+			return b.one(both, "GET while POST", round, reading, entrant{t.name, t, func() work { return read }}, &busy)
+		})
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		if err := t.settled(ctx); err != nil {
+			return err
+		}
+	}
+	b.row(Row{
+		Suite: "latency", Name: "GET while POST runs at half its maximum: p99", Unit: "ms", Figure: busy.p99.median(), Note: fmt.Sprintf("GET at %d/s, POST at %d/s", getRate, rate),
+		Must: busy.p99.atMost(3, "GET alone", alone.p99), Aim: busy.p99.atMost(1.5, "GET alone", alone.p99),
+	})
+	return b.checkAcks(ctx, t)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// TestMetrics reads the metrics of a server as Prometheus would: they follow
+// its naming conventions, and each one the code names is among them.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo", "--webhook", "--data", filepath.Join(t.TempDir(), "data"), "--admin-listen", "127.0.0.1:0")
+	s.paid(t)
+	text := s.scrape(t)
+	problems, err := promlint.New(bytes.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	families := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			families[name] = true
+			if !strings.HasPrefix(name, "payledger_") && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+				t.Errorf("%s: of whom?", name)
+			}
+		}
+	}
+	named := namedMetrics(t)
+	for name, where := range named {
+		if !families[name] {
+			t.Errorf("%s names the metric %s, which the server does not have", where, name)
+		}
+	}
+	for name := range families {
+		if strings.HasPrefix(name, "payledger_") && !strings.HasSuffix(name, "_up") && named[name] == "" {
+			t.Errorf("the metric %s is named in no file: it was not looked for", name)
+		}
+	}
+	for _, part := range []string{"dispatcher", "expirer", "fanout", "enforcer", "checkpoints", "relay"} {
+		up := "payledger_" + part + "_up 1\n"
+		eventually(t, part+" is up", func() bool { return bytes.Contains(s.scrape(t), []byte(up)) })
+	}
+	eventually(t, "webhooks do not lag", func() bool {
+		return bytes.Contains(s.scrape(t), []byte("payledger_fanout_lag_events 0\n"))
+	})
+	if wrong, err := promlint.New(strings.NewReader("# TYPE payledger_relay_count gauge\npayledger_relay_count 1\n")).Lint(); err != nil || len(wrong) == 0 {
+		t.Errorf("a metric without help passes: %v", err)
+	}
+}
+
+func (s *server) scrape(t *testing.T) []byte {
+	t.Helper()
+	resp, err := http.Get("http://" + s.AdminAddress + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
+	}
+	return text
+}
+
+// namedMetrics finds the metrics' names in the code of the service, with the
+// file each stands in.
+func namedMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	name := regexp.MustCompile(`^payledger_[a-z0-9_]*[a-z0-9]$`)
+	found := map[string]string{}
+	for _, room := range []string{"httpapi", "notifier"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", room), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			if err != nil || !bytes.Contains(src, []byte("client_golang/prometheus")) {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, src, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, err := strconv.Unquote(lit.Value); err == nil && name.MatchString(text) {
+						found[text] = path
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) < 20 {
+		t.Errorf("%d metrics are named: the search has gone blind", len(found))
+	}
+	return found
+}

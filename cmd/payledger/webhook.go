@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+)
+
+// webhookCmd groups the commands on webhook endpoints and deliveries.
+type webhookCmd struct {
+	Add          webhookAddCmd        `cmd:"" help:"Add an endpoint; shows its signing secret."`
+	List         webhookListCmd       `cmd:"" help:"List a project's endpoints and how deliveries to them go."`
+	Show         webhookShowCmd       `cmd:"" help:"Show one endpoint."`
+	Change       webhookChangeCmd     `cmd:"" help:"Change an endpoint's URL, kinds or description."`
+	Remove       webhookRemoveCmd     `cmd:"" help:"Remove an endpoint for good."`
+	Enable       webhookEnableCmd     `cmd:"" help:"Let a disabled endpoint be notified again."`
+	Disable      webhookDisableCmd    `cmd:"" help:"Stop notifications to an endpoint until it is enabled."`
+	RotateSecret webhookRotateCmd     `cmd:"" help:"Give an endpoint a new signing secret; shows it."`
+	Test         webhookTestCmd       `cmd:"" help:"Send an endpoint.test notification and tell what came of it."`
+	Deliveries   webhookDeliveriesCmd `cmd:"" help:"List deliveries, newest first."`
+	Delivery     webhookDeliveryCmd   `cmd:"" help:"Show one delivery with its attempts."`
+	Resend       webhookResendCmd     `cmd:"" help:"Send a notification again."`
+	Recover      webhookRecoverCmd    `cmd:"" help:"Send what an endpoint missed since a time: how each of these payments stands now."`
+}
+
+// Help is shown by --help.
+func (webhookCmd) Help() string {
+	return `Merchants do the same with their API key under /v1/webhook-endpoints. The commands work
+whether the server runs or not; without one, what they put in line is sent when it runs again.
+
+For each payment an endpoint hears of its events in their order, and never of an earlier
+status after a later one. What it does not take is tried again for some 76 hours, then listed
+as given_up; "resend" and "recover" send what it missed.`
+}
+
+// ofProject are the flags of commands on what belongs to a project.
+type ofProject struct {
+	inDirectory
+	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID"`
+}
+
+// projectPath answers the path of the project.
+func (c ofProject) projectPath(ctx context.Context, m *admin) (string, error) {
+	if c.Project != "" {
+		return projectPath(c.Project), nil
+	}
+	var list struct {
+		Data []project `json:"data"`
+	}
+	if err := m.call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+		return "", err
+	}
+	switch len(list.Data) {
+	case 0:
+		return "", exitWith(exitRefused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
+	case 1:
+		return projectPath(list.Data[0].ProjectID), nil
+	}
+	return "", exitWith(exitUsage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
+		len(list.Data), c.Data)
+}
+
+func projectPath(id string) string { return "/admin/projects/" + url.PathEscape(id) }
+
+// withProject runs fn with the admin interface and the path of the project.
+func (c ofProject) withProject(a *app, o coreOptions, fn func(m *admin, path string) error) error {
+	return c.holding(a, o, func(m *admin) error {
+		path, err := c.projectPath(a.ctx, m)
+		if err != nil {
+			return err
+		}
+		return fn(m, path)
+	})
+}
+
+// ofEndpoint are the flags and the argument of commands on one endpoint.
+type ofEndpoint struct {
+	ofProject
+	EndpointID string `arg:"" help:"Endpoint, as \"webhook list\" shows it."`
+}
+
+// withEndpoint runs fn with the admin interface and the path of the endpoint.
+func (c ofEndpoint) withEndpoint(a *app, fn func(m *admin, path string) error) error {
+	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+		return fn(m, endpointPath(path, c.EndpointID))
+	})
+}
+
+func endpointsPath(project string) string { return project + "/webhook-endpoints" }
+
+func endpointPath(project, id string) string {
+	return endpointsPath(project) + "/" + url.PathEscape(id)
+}
+
+// endpoint is a webhook endpoint as the admin interface shows it.
+type endpoint struct {
+	ID             string   `json:"id"`
+	URL            string   `json:"url"`
+	Kinds          []string `json:"kinds"`
+	Description    *string  `json:"description"`
+	Status         string   `json:"status"`
+	DisabledReason string   `json:"disabled_reason"`
+	DisabledAt     string   `json:"disabled_at"`
+	CreatedAt      string   `json:"created_at"`
+	Secret         string   `json:"secret"` // only when it was just made
+	OldUntil       string   `json:"previous_secret_until"`
+	Health         struct {
+		Pending      int    `json:"pending"`
+		Undelivered  int    `json:"undelivered"`
+		FailingSince string `json:"failing_since"`
+		PausedUntil  string `json:"paused_until"`
+	} `json:"health"`
+}
+
+// state says whether the endpoint is notified, and if not, why.
+func (e endpoint) state() string {
+	switch {
+	case e.Status == "enabled":
+		return e.Status
+	case e.DisabledReason == "gone":
+		return "disabled: it answered 410"
+	case e.DisabledReason == "failing":
+		return "disabled: it took nothing for days"
+	}
+	return "disabled"
+}
+
+// private says how to use an address that is refused, where that is meant.
+func private(err error) error {
+	p, ok := errors.AsType[*problem](err)
+	if !ok || !slices.ContainsFunc(p.Errors, func(f fieldProblem) bool { return f.Code == string(domain.TargetNotAllowed) }) {
+		return err
+	}
+	return exitWith(exitRefused, "%w\nFor development: \"payledger serve --webhook-allow-private\" takes any address, "+
+		"and so does this command with that flag while no server runs", err)
+}
+
+// askEndpoint asks for something whose answer is an endpoint, and prints it.
+func (a *app) askEndpoint(m *admin, method, path string, body any) error {
+	var raw jsontext.Value
+	if err := m.call(a.ctx, method, path, body, &raw); err != nil {
+		return private(err)
+	}
+	if a.json {
+		return a.printJSON(raw)
+	}
+	var e endpoint
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	lines := [][2]string{{"Endpoint", e.ID}, {"URL", e.URL}, {"Kinds", strings.Join(e.Kinds, " ")}}
+	add := func(name, format, value string) {
+		if value != "" {
+			lines = append(lines, [2]string{name, fmt.Sprintf(format, value)})
+		}
+	}
+	if e.Description != nil {
+		add("Description", "%s", *e.Description)
+	}
+	add("State", "%s", e.state())
+	add("Disabled", "%s", e.DisabledAt)
+	add("Created", "%s", e.CreatedAt)
+	add("Secret", "%s  (shown this once)", e.Secret)
+	add("Old secret", "signs too until %s", e.OldUntil)
+	if n := e.Health.Pending; n > 0 {
+		add("Pending", "%s", fmt.Sprint(n))
+	}
+	if n := e.Health.Undelivered; n > 0 {
+		add("Undelivered", "%s", fmt.Sprint(n))
+	}
+	add("Failing", "since %s", e.Health.FailingSince)
+	add("Paused", "until %s", e.Health.PausedUntil)
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(a.stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

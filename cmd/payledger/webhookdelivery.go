@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// sending is a delivery as the admin interface shows it.
+type sending struct {
+	EventID       string `json:"event_id"`
+	EndpointID    string `json:"endpoint_id"`
+	Type          string `json:"type"`
+	PaymentID     string `json:"payment_id"`
+	Sequence      uint64 `json:"sequence"`
+	State         string `json:"state"`
+	CreatedAt     string `json:"created_at"`
+	NextAttemptAt string `json:"next_attempt_at"`
+	Attempts      []try  `json:"attempts"`
+}
+
+// try is one attempt of a delivery.
+type try struct {
+	At         string `json:"at"`
+	Status     int    `json:"status"`
+	Error      string `json:"error"`
+	DurationMS int64  `json:"duration_ms"`
+	Answer     string `json:"answer"`
+}
+
+func (t try) String() string {
+	if t.Status == 0 {
+		return t.Error
+	}
+	return strconv.Itoa(t.Status)
+}
+
+// last tells how the last attempt ended.
+func (s sending) last() string {
+	if len(s.Attempts) == 0 {
+		return "-"
+	}
+	return s.Attempts[len(s.Attempts)-1].String()
+}
+
+// askSending asks for something whose answer is a delivery.
+func (m *admin) askSending(ctx context.Context, method, path string) (s sending, raw jsontext.Value, err error) {
+	if err = m.call(ctx, method, path, nil, &raw); err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	return s, raw, err
+}
+
+func deliveryPath(endpoint, event string) string {
+	return endpoint + "/deliveries/" + url.PathEscape(event)
+}
+
+type webhookTestCmd struct{ ofEndpoint }
+
+// Run sends a test and waits for the first attempt.
+func (c webhookTestCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error { return c.send(a, m, path, path+"/test") })
+}
+
+type webhookResendCmd struct {
+	ofEndpoint
+	EventID string `arg:"" help:"Event, as \"webhook deliveries\" shows it."`
+}
+
+// Help is shown by --help.
+func (webhookResendCmd) Help() string {
+	return `Only the newest event of a payment that the endpoint was ever sent can be sent again: an
+earlier status must not follow a later one. For everything an endpoint missed, use
+"payledger webhook recover".`
+}
+
+// Run sends the notification again and waits for the first attempt.
+func (c webhookResendCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		return c.send(a, m, path, deliveryPath(path, c.EventID)+"/resend")
+	})
+}
+
+// attemptWait is how long a command waits to tell how an attempt ended: a
+// little longer than one takes at most.
+const attemptWait = 20 * time.Second
+
+// send puts a notification in line and, when a server runs that sends it,
+// tells how the first attempt ended. One that failed is an error.
+func (c ofEndpoint) send(a *app, m *admin, endpoint, path string) error {
+	s, raw, err := m.askSending(a.ctx, http.MethodPost, path)
+	if err != nil {
+		return err
+	}
+	if !m.live {
+		if a.json {
+			return a.printJSON(raw)
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, attemptWait)
+	defer cancel()
+	for before := len(s.Attempts); s.State == "pending" && len(s.Attempts) <= before; {
+		select {
+		case <-ctx.Done():
+			return errors.Join(a.printSending(s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
+				s.EventID, attemptWait, c.EndpointID, s.EventID))
+		case <-time.After(50 * time.Millisecond):
+		}
+		if s, raw, err = m.askSending(a.ctx, http.MethodGet, deliveryPath(endpoint, s.EventID)); err != nil {
+			return err
+		}
+	}
+	if err := a.printSending(s, raw); err != nil || s.State == "delivered" {
+		return err
+	}
+	if s.NextAttemptAt != "" {
+		return fmt.Errorf("the endpoint did not take it: %s; the next attempt is at %s", s.last(), s.NextAttemptAt)
+	}
+	return fmt.Errorf("the endpoint did not take it: %s; the delivery is %s", s.last(), s.State)
+}
+
+// printSending prints a delivery with its attempts.
+func (a *app) printSending(s sending, raw jsontext.Value) error {
+	if a.json {
+		return a.printJSON(raw)
+	}
+	fmt.Fprintf(a.stdout, "Event     %s  %s\n", s.EventID, s.Type)
+	if s.PaymentID != "" {
+		fmt.Fprintf(a.stdout, "Payment   %s  sequence %d\n", s.PaymentID, s.Sequence)
+	}
+	fmt.Fprintf(a.stdout, "Endpoint  %s\nState     %s\n", s.EndpointID, s.State)
+	if s.NextAttemptAt != "" {
+		fmt.Fprintf(a.stdout, "Next      %s\n", s.NextAttemptAt)
+	}
+	var err error
+	for _, t := range s.Attempts {
+		_, err = fmt.Fprintf(a.stdout, "Attempt   %s  %s  after %d ms", t.At, t, t.DurationMS)
+		if text := strings.TrimSpace(t.Answer); text != "" {
+			_, err = fmt.Fprintf(a.stdout, "  %q", text)
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	return err
+}
+
+type webhookDeliveryCmd struct {
+	ofEndpoint
+	EventID string `arg:"" help:"Event, as \"webhook deliveries\" shows it."`
+}
+
+// Run shows the delivery.
+func (c webhookDeliveryCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		s, raw, err := m.askSending(a.ctx, http.MethodGet, deliveryPath(path, c.EventID))
+		if err != nil {
+			return err
+		}
+		return a.printSending(s, raw)
+	})
+}
+
+type webhookRecoverCmd struct {
+	ofEndpoint
+	Since string `help:"Since when: a time (2026-11-20T10:15:30Z), or how long ago (36h)." required:"" placeholder:"TIME|DURATION"`
+}
+
+// Help is shown by --help.
+func (webhookRecoverCmd) Help() string {
+	return `After an outage of the receiver, or when the endpoint was disabled: each payment of which
+an event since then was given up, parked or held is sent once, as it stands now. What lies
+between is not: it would be old news.`
+}
+
+// Run puts the newest notifications in line.
+func (c webhookRecoverCmd) Run(a *app) error {
+	since := c.Since
+	if ago, err := time.ParseDuration(since); err == nil {
+		since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
+	}
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		var done struct {
+			Enqueued int `json:"enqueued"`
+		}
+		if err := m.call(a.ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(done)
+		}
+		_, err := fmt.Fprintf(a.stdout, "In line: %d\n", done.Enqueued)
+		return err
+	})
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// endpointBody is what the admin interface takes; what is left out stays, or
+// gets its default.
+type endpointBody struct {
+	URL         string   `json:"url,omitzero"`
+	Kinds       []string `json:"kinds,omitempty"`
+	Description *string  `json:"description,omitzero"`
+}
+
+type webhookAddCmd struct {
+	ofProject
+	URL                 string   `arg:"" help:"Where notifications are POSTed: https, port 443 or 8443, a public address."`
+	Kinds               []string `help:"What it is notified of: payment.created, payment.awaiting_payment, payment.paid, payment.expired, payment.failed, refund.pending, refund.succeeded, refund.failed. Default: the final ones, which tell an outcome." placeholder:"KIND"`
+	Description         *string  `help:"Note for people, up to 128 characters." placeholder:"TEXT"`
+	WebhookAllowPrivate bool     `help:"While no server runs: take http, any port and any address. A running server knows by itself."`
+}
+
+// Help is shown by --help.
+func (webhookAddCmd) Help() string {
+	return `The secret is shown this once and signs what the endpoint gets, as Standard Webhooks
+(https://www.standardwebhooks.com) says. The endpoint is notified of what happens from now on;
+"payledger webhook test" shows whether it is reached.`
+}
+
+// Run adds the endpoint.
+func (c webhookAddCmd) Run(a *app) error {
+	return c.withProject(a, coreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *admin, path string) error {
+		return a.askEndpoint(m, http.MethodPost, endpointsPath(path), endpointBody{c.URL, c.Kinds, c.Description})
+	})
+}
+
+type webhookListCmd struct{ ofProject }
+
+// Run lists the endpoints, newest first.
+func (c webhookListCmd) Run(a *app) error {
+	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+		var list struct {
+			Data []jsontext.Value `json:"data"`
+		}
+		if err := m.call(a.ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(list.Data)
+		}
+		rows := make([][]string, len(list.Data))
+		for i, raw := range list.Data {
+			var e endpoint
+			if err := json.Unmarshal(raw, &e); err != nil {
+				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			}
+			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), e.state(), e.URL}
+		}
+		return a.printTable([]string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
+	})
+}
+
+type webhookShowCmd struct{ ofEndpoint }
+
+// Run shows the endpoint.
+func (c webhookShowCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error { return a.askEndpoint(m, http.MethodGet, path, nil) })
+}
+
+type webhookChangeCmd struct {
+	ofEndpoint
+	URL                 string   `help:"New URL." placeholder:"URL"`
+	Kinds               []string `help:"New kinds, in place of all present ones." placeholder:"KIND"`
+	Description         *string  `help:"New note for people." placeholder:"TEXT"`
+	WebhookAllowPrivate bool     `help:"While no server runs: take http, any port and any address. A running server knows by itself."`
+}
+
+// Validate refuses to change nothing.
+func (c webhookChangeCmd) Validate() error {
+	if c.URL == "" && c.Kinds == nil && c.Description == nil {
+		return errors.New("nothing to change: give --url, --kinds or --description")
+	}
+	return c.inDirectory.Validate()
+}
+
+// Run changes what was named and leaves the rest.
+func (c webhookChangeCmd) Run(a *app) error {
+	return c.withProject(a, coreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *admin, path string) error {
+		return a.askEndpoint(m, http.MethodPost, endpointPath(path, c.EndpointID), endpointBody{c.URL, c.Kinds, c.Description})
+	})
+}
+
+type webhookRemoveCmd struct{ ofEndpoint }
+
+// Run removes the endpoint.
+func (c webhookRemoveCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		if err := m.call(a.ctx, http.MethodDelete, path, nil, nil); err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]any{"endpoint_id": c.EndpointID, "removed": true})
+		}
+		fmt.Fprintf(a.stdout, "Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
+		return nil
+	})
+}
+
+type (
+	webhookEnableCmd  struct{ ofEndpoint }
+	webhookDisableCmd struct{ ofEndpoint }
+)
+
+// Help is shown by --help.
+func (webhookEnableCmd) Help() string {
+	return `What happened while the endpoint was disabled is held and not sent by itself: "payledger
+webhook recover" tells it how these payments stand now.`
+}
+
+// Run enables the endpoint.
+func (c webhookEnableCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		return a.askEndpoint(m, http.MethodPost, path+"/enable", nil)
+	})
+}
+
+// Run disables the endpoint.
+func (c webhookDisableCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		return a.askEndpoint(m, http.MethodPost, path+"/disable", nil)
+	})
+}
+
+type webhookRotateCmd struct {
+	ofEndpoint
+	Overlap time.Duration `help:"How long the old secret signs beside the new one, up to 168h; 0s ends it at once." default:"24h" placeholder:"DURATION"`
+}
+
+// Help is shown by --help.
+func (webhookRotateCmd) Help() string {
+	return `Until the overlap ends each notification carries two signatures, so a receiver may know
+either secret. Give the new one to the receiver before then. Rotated again, the secret that
+still overlapped ends at once.`
+}
+
+// Validate refuses an overlap that is no number of seconds.
+func (c webhookRotateCmd) Validate() error {
+	if c.Overlap < 0 || c.Overlap%time.Second != 0 {
+		return fmt.Errorf("--overlap %s: want whole seconds, 0s or more", c.Overlap)
+	}
+	return c.inDirectory.Validate()
+}
+
+// Run rotates the secret.
+func (c webhookRotateCmd) Run(a *app) error {
+	return c.withEndpoint(a, func(m *admin, path string) error {
+		body := map[string]int{"overlap_seconds": int(c.Overlap.Seconds())}
+		return a.askEndpoint(m, http.MethodPost, path+"/rotate-secret", body)
+	})
+}

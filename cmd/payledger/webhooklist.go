@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+type webhookDeliveriesCmd struct {
+	ofProject
+	EndpointID string `arg:"" optional:"" help:"Deliveries to this endpoint."`
+	Payment    string `help:"Deliveries about this payment and its refund, to all endpoints unless one is named." placeholder:"PAYMENT_ID"`
+	Event      string `help:"Deliveries of this event." placeholder:"EVENT_ID"`
+	State      string `help:"In this state: pending, delivered, superseded, given_up, parked, held, cancelled." placeholder:"STATE"`
+	Limit      int    `help:"At most so many; 0: all." default:"50" placeholder:"N"`
+}
+
+// Help is shown by --help.
+func (webhookDeliveriesCmd) Help() string {
+	return `States: pending, to be tried; delivered; superseded, because something later was known
+before it was sent; given_up after the last attempt; parked, because its target may not be
+called; held while the endpoint is disabled; cancelled with the endpoint. Kept for 30 days.
+With --json, a line for each delivery.`
+}
+
+// Validate refuses a list of everything.
+func (c webhookDeliveriesCmd) Validate() error {
+	switch {
+	case c.EndpointID == "" && c.Payment == "":
+		return errors.New("deliveries of what? Name an endpoint or give --payment")
+	case c.Limit < 0:
+		return fmt.Errorf("--limit %d: want 0 or more", c.Limit)
+	}
+	return c.inDirectory.Validate()
+}
+
+// Run lists the deliveries.
+func (c webhookDeliveriesCmd) Run(a *app) error {
+	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+		q := url.Values{}
+		setUnlessEmpty(q, "state", c.State)
+		setUnlessEmpty(q, "event_id", c.Event)
+		if c.EndpointID != "" {
+			path = endpointPath(path, c.EndpointID)
+			setUnlessEmpty(q, "payment_id", c.Payment)
+		} else {
+			path += "/payments/" + url.PathEscape(c.Payment)
+		}
+		return c.list(a, m, path+"/deliveries", q)
+	})
+}
+
+// deliveriesPage is how many deliveries are asked for at a time.
+const deliveriesPage = 100
+
+func (c webhookDeliveriesCmd) list(a *app, m *admin, path string, q url.Values) error {
+	heading := []string{"EVENT", "TYPE", "PAYMENT", "SEQUENCE", "STATE", "ATTEMPTS", "LAST", "NEXT"}
+	if c.EndpointID == "" {
+		heading = append(heading, "ENDPOINT")
+	}
+	var rows [][]string
+	for left := c.Limit; ; {
+		size := deliveriesPage
+		if c.Limit > 0 {
+			size = min(size, left)
+		}
+		q.Set("limit", strconv.Itoa(size))
+		var page struct {
+			Data       []jsontext.Value `json:"data"`
+			NextCursor string           `json:"next_cursor"`
+		}
+		if err := m.call(a.ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, raw := range page.Data {
+			if a.json {
+				if err := a.printJSON(raw); err != nil {
+					return err
+				}
+				continue
+			}
+			var s sending
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			}
+			row := []string{
+				s.EventID, s.Type, dash(s.PaymentID), strconv.FormatUint(s.Sequence, 10), s.State,
+				strconv.Itoa(len(s.Attempts)), s.last(), dash(s.NextAttemptAt), s.EndpointID,
+			}
+			rows = append(rows, row[:len(heading)])
+		}
+		left -= len(page.Data)
+		if page.NextCursor == "" || (c.Limit > 0 && left <= 0) {
+			break
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	if a.json {
+		return nil
+	}
+	return a.printTable(heading, rows)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,329 @@
+package domain
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The limits of webhook endpoints.
+const (
+	MaxEndpoints           = 16   // of a project
+	MaxEndpointURL         = 2048 // bytes
+	MaxEndpointDescription = 128  // Unicode code points
+
+	DefaultSecretOverlap = 24 * time.Hour     // how long the secret before stays good after a rotation
+	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest one can ask for
+)
+
+// Endpoint is an address of a project's that is notified of events.
+type Endpoint struct {
+	ID          string         `json:"id"`
+	URL         string         `json:"url"`
+	Kinds       []Kind         `json:"kinds"` // in the order of Kinds
+	Description *string        `json:"description"`
+	CreatedAt   Instant        `json:"created_at"`
+	Disabled    DisabledReason `json:"disabled,omitempty"` // "": enabled
+	DisabledAt  Instant        `json:"disabled_at,omitempty"`
+	Secret      Secret         `json:"secret"`
+	Previous    *OldSecret     `json:"previous,omitempty"` // the secret before the last rotation
+}
+
+// Secret names a signing secret, which is derived from the master key of a
+// version, the endpoint's id and the generation; the secret itself is kept
+// nowhere.
+type Secret struct {
+	Generation int `json:"generation"` // from 1
+	KeyVersion int `json:"key_version"`
+}
+
+// OldSecret is a secret that was rotated out and signs beside the new one
+// until an instant.
+type OldSecret struct {
+	Secret
+	Until Instant `json:"until"`
+}
+
+// DisabledReason says why an endpoint gets nothing.
+type DisabledReason string
+
+// The reasons.
+const (
+	DisabledByRequest DisabledReason = "requested" // the merchant or the operator wished it
+	DisabledGone      DisabledReason = "gone"      // it answered 410
+	DisabledFailing   DisabledReason = "failing"   // it took nothing for days
+)
+
+// Secrets lists those a notification sent at an instant is signed with, the
+// newest first.
+func (e Endpoint) Secrets(at Instant) []Secret {
+	if e.Previous != nil && at < e.Previous.Until {
+		return []Secret{e.Secret, e.Previous.Secret}
+	}
+	return []Secret{e.Secret}
+}
+
+// Wants reports whether the endpoint subscribed to the kind.
+func (e Endpoint) Wants(k Kind) bool { return slices.Contains(e.Kinds, k) }
+
+// Endpoint finds one of the project's endpoints.
+func (p Project) Endpoint(id string) (Endpoint, bool) {
+	for _, e := range p.Endpoints {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return Endpoint{}, false
+}
+
+// AddEndpoint adds a webhook endpoint. Whether its URL may be called at all is
+// for the sender to say, who knows the network: URL has passed that.
+type AddEndpoint struct {
+	At          Instant
+	EndpointID  string
+	URL         string
+	Kinds       []Kind // none: FinalKinds
+	Description *string
+	KeyVersion  int // of the master key the secret is derived from
+}
+
+// ChangeEndpoint replaces what its owner can set of an endpoint.
+type ChangeEndpoint struct {
+	EndpointID  string
+	URL         string
+	Kinds       []Kind // none: FinalKinds
+	Description *string
+}
+
+// EditEndpoint changes what it names of an endpoint and leaves the rest: two of
+// them that name different members both count, whichever comes first.
+type EditEndpoint struct {
+	EndpointID  string
+	URL         *string
+	Kinds       []Kind // none: as they are
+	Description *string
+}
+
+// DisableEndpoint stops notifications to an endpoint until it is enabled.
+type DisableEndpoint struct {
+	At         Instant
+	EndpointID string
+	Reason     DisabledReason
+}
+
+// EnableEndpoint lets an endpoint be notified again.
+type EnableEndpoint struct{ EndpointID string }
+
+// RemoveEndpoint takes an endpoint away for good.
+type RemoveEndpoint struct{ EndpointID string }
+
+// RotateSecret gives an endpoint a new secret. The present one stays good for
+// Overlap; one that still overlapped from a rotation before ends now.
+type RotateSecret struct {
+	At         Instant
+	EndpointID string
+	Overlap    time.Duration // 0 … MaxSecretOverlap
+	KeyVersion int
+}
+
+// normalKinds answers the kinds in their one order, without repetition.
+func normalKinds(kinds []Kind) ([]Kind, FieldErrors) {
+	if len(kinds) == 0 {
+		return FinalKinds(), nil
+	}
+	for _, k := range kinds {
+		if !slices.Contains(Kinds(), k) {
+			allowed := make([]string, 0, len(Kinds()))
+			for _, k := range Kinds() {
+				allowed = append(allowed, string(k))
+			}
+			return nil, FieldErrors{{Field: "kinds", Code: InvalidValue, Allowed: allowed}}
+		}
+	}
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !slices.Contains(kinds, k) }), nil
+}
+
+func validateEndpoint(url string, kinds []Kind, description *string) ([]Kind, FieldErrors) {
+	kinds, errs := normalKinds(kinds)
+	switch {
+	case url == "":
+		errs = append(errs, &FieldError{Field: "url", Code: Required})
+	case len(url) > MaxEndpointURL:
+		errs = append(errs, &FieldError{Field: "url", Code: TooLong, Limit: MaxEndpointURL, Got: len(url)})
+	case hasControl(url):
+		errs = append(errs, &FieldError{Field: "url", Code: ControlCharacter})
+	case strings.ContainsFunc(url, func(r rune) bool { return r <= ' ' || r > '~' }):
+		errs = append(errs, &FieldError{Field: "url", Code: InvalidValue}) // RFC 3986 knows no other characters
+	}
+	if description != nil {
+		if n := utf8.RuneCountInString(*description); n > MaxEndpointDescription {
+			errs = append(errs, &FieldError{Field: "description", Code: TooLong, Limit: MaxEndpointDescription, Got: n})
+		}
+		if hasControl(*description) {
+			errs = append(errs, &FieldError{Field: "description", Code: ControlCharacter})
+		}
+	}
+	return kinds, errs
+}
+
+// Validate answers what is wrong with the members the command names, whatever
+// the endpoint is now. It names fields as the API does.
+func (c EditEndpoint) Validate() FieldErrors {
+	url := "https://named.by.none"
+	if c.URL != nil {
+		url = *c.URL
+	}
+	_, errs := validateEndpoint(url, c.Kinds, c.Description)
+	return errs
+}
+
+func (c AddEndpoint) decideProject(p Project) (Event, error) {
+	if p.Name == "" {
+		return nil, &Refusal{Code: ProjectNotFound}
+	}
+	kinds, errs := validateEndpoint(c.URL, c.Kinds, c.Description)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	if _, taken := p.Endpoint(c.EndpointID); taken {
+		// The id is taken; commands that create carry a fresh one.
+		return nil, &Refusal{Code: InternalError}
+	}
+	if len(p.Endpoints) >= MaxEndpoints {
+		return nil, &Refusal{Code: WebhookEndpointLimit}
+	}
+	return WebhookEndpointAdded{
+		EndpointID: c.EndpointID, CreatedAt: c.At, URL: c.URL, Kinds: kinds, Description: c.Description, KeyVersion: c.KeyVersion,
+	}, nil
+}
+
+func (e WebhookEndpointAdded) evolveProject(p Project) Project {
+	p.Endpoints = append(slices.Clip(p.Endpoints), Endpoint{
+		ID: e.EndpointID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, CreatedAt: e.CreatedAt,
+		Secret: Secret{Generation: 1, KeyVersion: e.KeyVersion},
+	})
+	return p
+}
+
+// known finds the endpoint a command is about.
+func (p Project) known(id string) (Endpoint, error) {
+	e, ok := p.Endpoint(id)
+	if !ok {
+		return e, &Refusal{Code: WebhookEndpointNotFound}
+	}
+	return e, nil
+}
+
+// withEndpoint answers the project with one endpoint changed.
+func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
+	p.Endpoints = slices.Clone(p.Endpoints)
+	for i := range p.Endpoints {
+		if p.Endpoints[i].ID == id {
+			change(&p.Endpoints[i])
+		}
+	}
+	return p
+}
+
+func (c ChangeEndpoint) decideProject(p Project) (Event, error) {
+	was, err := p.known(c.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	kinds, errs := validateEndpoint(c.URL, c.Kinds, c.Description)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	same := (was.Description == nil) == (c.Description == nil) && (c.Description == nil || *was.Description == *c.Description)
+	if was.URL == c.URL && slices.Equal(was.Kinds, kinds) && same {
+		return nil, nil
+	}
+	return WebhookEndpointChanged{EndpointID: c.EndpointID, URL: c.URL, Kinds: kinds, Description: c.Description}, nil
+}
+
+func (c EditEndpoint) decideProject(p Project) (Event, error) {
+	was, err := p.known(c.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	all := ChangeEndpoint{EndpointID: was.ID, URL: was.URL, Kinds: was.Kinds, Description: was.Description}
+	if c.URL != nil {
+		all.URL = *c.URL
+	}
+	if len(c.Kinds) > 0 {
+		all.Kinds = c.Kinds
+	}
+	if c.Description != nil {
+		all.Description = c.Description
+	}
+	return all.decideProject(p)
+}
+
+func (e WebhookEndpointChanged) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
+		at.URL, at.Kinds, at.Description = e.URL, e.Kinds, e.Description
+	})
+}
+
+func (c DisableEndpoint) decideProject(p Project) (Event, error) {
+	was, err := p.known(c.EndpointID)
+	if err != nil || was.Disabled != "" {
+		return nil, err
+	}
+	switch c.Reason {
+	case DisabledByRequest, DisabledGone, DisabledFailing:
+		return WebhookEndpointDisabled(c), nil
+	default:
+		return nil, FieldErrors{{Field: "reason", Code: InvalidValue}}
+	}
+}
+
+func (e WebhookEndpointDisabled) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = e.Reason, e.At })
+}
+
+func (c EnableEndpoint) decideProject(p Project) (Event, error) {
+	was, err := p.known(c.EndpointID)
+	if err != nil || was.Disabled == "" {
+		return nil, err
+	}
+	return WebhookEndpointEnabled(c), nil
+}
+
+func (e WebhookEndpointEnabled) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = "", 0 })
+}
+
+func (c RemoveEndpoint) decideProject(p Project) (Event, error) {
+	if _, err := p.known(c.EndpointID); err != nil {
+		return nil, err
+	}
+	return WebhookEndpointRemoved(c), nil
+}
+
+func (e WebhookEndpointRemoved) evolveProject(p Project) Project {
+	p.Endpoints = slices.DeleteFunc(slices.Clone(p.Endpoints), func(at Endpoint) bool { return at.ID == e.EndpointID })
+	return p
+}
+
+func (c RotateSecret) decideProject(p Project) (Event, error) {
+	was, err := p.known(c.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	if c.Overlap < 0 || c.Overlap > MaxSecretOverlap {
+		return nil, FieldErrors{{Field: "overlap_seconds", Code: InvalidValue}}
+	}
+	return WebhookSecretRotated{
+		EndpointID: c.EndpointID, Generation: was.Secret.Generation + 1, KeyVersion: c.KeyVersion,
+		PreviousUntil: c.At.Add(c.Overlap),
+	}, nil
+}
+
+func (e WebhookSecretRotated) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
+		at.Previous = &OldSecret{Secret: at.Secret, Until: e.PreviousUntil}
+		at.Secret = Secret{Generation: e.Generation, KeyVersion: e.KeyVersion}
+	})
+}

@@ -1,0 +1,232 @@
+package domain_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+)
+
+const hook = "https://shop.example.com/hooks"
+
+func added(id string) domain.WebhookEndpointAdded {
+	return domain.WebhookEndpointAdded{EndpointID: id, CreatedAt: 1000, URL: hook, Kinds: domain.FinalKinds(), KeyVersion: 1}
+}
+
+func add(id string) domain.AddEndpoint {
+	return domain.AddEndpoint{At: 1000, EndpointID: id, URL: hook, KeyVersion: 1}
+}
+
+func TestDecideEndpoint(t *testing.T) {
+	t.Parallel()
+	one := append(registered(), added("we_1"))
+	full := registered()
+	for i := range domain.MaxEndpoints {
+		full = append(full, added("we_"+strconv.Itoa(i)))
+	}
+	freed := append(slices.Clone(full), domain.WebhookEndpointRemoved{EndpointID: "we_0"})
+	disabled := append(slices.Clone(one), domain.WebhookEndpointDisabled{At: 5, EndpointID: "we_1", Reason: domain.DisabledGone})
+	notFound := &domain.Refusal{Code: domain.WebhookEndpointNotFound}
+	field := func(name string, code domain.Code) domain.FieldErrors {
+		return domain.FieldErrors{{Field: name, Code: code}}
+	}
+	with := func(change func(*domain.AddEndpoint)) domain.AddEndpoint {
+		c := add("we_1")
+		change(&c)
+		return c
+	}
+	text := func(s string) *string { return &s }
+	long := strings.Repeat("ж", domain.MaxEndpointDescription+1)
+	for name, tt := range map[string]struct {
+		given []domain.Event
+		when  domain.ProjectCommand
+		then  any // a domain.Event, an error, or nil
+	}{
+		"add":                         {registered(), add("we_1"), added("we_1")},
+		"add to no project":           {nil, add("we_1"), &domain.Refusal{Code: domain.ProjectNotFound}},
+		"add an id that is taken":     {one, add("we_1"), &domain.Refusal{Code: domain.InternalError}},
+		"add the seventeenth":         {full, add("we_x"), &domain.Refusal{Code: domain.WebhookEndpointLimit}},
+		"add where one was removed":   {freed, add("we_x"), added("we_x")},
+		"add without a URL":           {registered(), with(func(c *domain.AddEndpoint) { c.URL = "" }), field("url", domain.Required)},
+		"add a URL with a line break": {registered(), with(func(c *domain.AddEndpoint) { c.URL += "\n" }), field("url", domain.ControlCharacter)},
+		"add the longest URL": {
+			registered(),
+			with(func(c *domain.AddEndpoint) { c.URL = strings.Repeat("u", domain.MaxEndpointURL) }),
+			domain.WebhookEndpointAdded{
+				EndpointID: "we_1", CreatedAt: 1000, URL: strings.Repeat("u", domain.MaxEndpointURL), Kinds: domain.FinalKinds(), KeyVersion: 1,
+			},
+		},
+		"add a longer URL": {
+			registered(),
+			with(func(c *domain.AddEndpoint) { c.URL = strings.Repeat("u", domain.MaxEndpointURL+1) }),
+			domain.FieldErrors{{Field: "url", Code: domain.TooLong, Limit: domain.MaxEndpointURL, Got: domain.MaxEndpointURL + 1}},
+		},
+		"add a long description": {
+			registered(),
+			with(func(c *domain.AddEndpoint) { c.Description = &long }),
+			domain.FieldErrors{{Field: "description", Code: domain.TooLong, Limit: domain.MaxEndpointDescription, Got: domain.MaxEndpointDescription + 1}},
+		},
+		"kinds are kept in one order, once": {
+			registered(),
+			with(func(c *domain.AddEndpoint) {
+				c.Kinds = []domain.Kind{domain.KindRefundFailed, domain.KindPaymentPaid, domain.KindRefundFailed}
+			}),
+			domain.WebhookEndpointAdded{
+				EndpointID: "we_1", CreatedAt: 1000, URL: hook, KeyVersion: 1,
+				Kinds: []domain.Kind{domain.KindPaymentPaid, domain.KindRefundFailed},
+			},
+		},
+		"change": {
+			one,
+			domain.ChangeEndpoint{EndpointID: "we_1", URL: hook + "2", Description: text("b")},
+			domain.WebhookEndpointChanged{EndpointID: "we_1", URL: hook + "2", Kinds: domain.FinalKinds(), Description: text("b")},
+		},
+		"edit the URL": {
+			one,
+			domain.EditEndpoint{EndpointID: "we_1", URL: text(hook + "2")},
+			domain.WebhookEndpointChanged{EndpointID: "we_1", URL: hook + "2", Kinds: domain.FinalKinds()},
+		},
+		"edit the kinds": {
+			one,
+			domain.EditEndpoint{EndpointID: "we_1", Kinds: []domain.Kind{domain.KindRefundFailed}},
+			domain.WebhookEndpointChanged{EndpointID: "we_1", URL: hook, Kinds: []domain.Kind{domain.KindRefundFailed}},
+		},
+		"edit the description": {
+			one,
+			domain.EditEndpoint{EndpointID: "we_1", Description: text("b")},
+			domain.WebhookEndpointChanged{EndpointID: "we_1", URL: hook, Kinds: domain.FinalKinds(), Description: text("b")},
+		},
+		"edit nothing":                {one, domain.EditEndpoint{EndpointID: "we_1"}, nil},
+		"edit to no URL":              {one, domain.EditEndpoint{EndpointID: "we_1", URL: text("")}, field("url", domain.Required)},
+		"edit an unknown one":         {one, domain.EditEndpoint{EndpointID: "we_2"}, notFound},
+		"add a URL with a blank":      {registered(), with(func(c *domain.AddEndpoint) { c.URL += " " }), field("url", domain.InvalidValue)},
+		"add a URL beyond ASCII":      {registered(), with(func(c *domain.AddEndpoint) { c.URL += "é" }), field("url", domain.InvalidValue)},
+		"add a URL that is no UTF-8":  {registered(), with(func(c *domain.AddEndpoint) { c.URL += "\xff" }), field("url", domain.InvalidValue)},
+		"change to the same":          {one, domain.ChangeEndpoint{EndpointID: "we_1", URL: hook}, nil},
+		"change an unknown one":       {one, domain.ChangeEndpoint{EndpointID: "we_2", URL: hook}, notFound},
+		"disable":                     {one, domain.DisableEndpoint{At: 5, EndpointID: "we_1", Reason: domain.DisabledGone}, disabled[2]},
+		"disable twice":               {disabled, domain.DisableEndpoint{At: 9, EndpointID: "we_1", Reason: domain.DisabledByRequest}, nil},
+		"disable for no known reason": {one, domain.DisableEndpoint{At: 9, EndpointID: "we_1", Reason: "x"}, field("reason", domain.InvalidValue)},
+		"disable an unknown one":      {one, domain.DisableEndpoint{At: 9, EndpointID: "we_2", Reason: domain.DisabledGone}, notFound},
+		"enable":                      {disabled, domain.EnableEndpoint{EndpointID: "we_1"}, domain.WebhookEndpointEnabled{EndpointID: "we_1"}},
+		"enable what is enabled":      {one, domain.EnableEndpoint{EndpointID: "we_1"}, nil},
+		"enable an unknown one":       {one, domain.EnableEndpoint{EndpointID: "we_2"}, notFound},
+		"remove":                      {one, domain.RemoveEndpoint{EndpointID: "we_1"}, domain.WebhookEndpointRemoved{EndpointID: "we_1"}},
+		"remove an unknown one":       {one, domain.RemoveEndpoint{EndpointID: "we_2"}, notFound},
+		"rotate": {
+			one,
+			domain.RotateSecret{At: 2000, EndpointID: "we_1", Overlap: time.Hour, KeyVersion: 2},
+			domain.WebhookSecretRotated{EndpointID: "we_1", Generation: 2, KeyVersion: 2, PreviousUntil: domain.Instant(2000).Add(time.Hour)},
+		},
+		"rotate without an overlap": {
+			one,
+			domain.RotateSecret{At: 2000, EndpointID: "we_1", KeyVersion: 1},
+			domain.WebhookSecretRotated{EndpointID: "we_1", Generation: 2, KeyVersion: 1, PreviousUntil: 2000},
+		},
+		"rotate with too long an overlap": {
+			one, domain.RotateSecret{EndpointID: "we_1", Overlap: domain.MaxSecretOverlap + 1}, field("overlap_seconds", domain.InvalidValue),
+		},
+		"rotate with an overlap below nothing": {
+			one, domain.RotateSecret{EndpointID: "we_1", Overlap: -1}, field("overlap_seconds", domain.InvalidValue),
+		},
+		"rotate of an unknown one": {one, domain.RotateSecret{EndpointID: "we_2"}, notFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := foldProject(tt.given).Decide(tt.when)
+			var got any = err
+			if err == nil && e != nil {
+				got = e
+			}
+			if err == nil && e == nil {
+				got = nil
+			}
+			if diff := cmp.Diff(tt.then, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnUnknownKindIsRefusedWithTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	for _, k := range []domain.Kind{"payment.captured", domain.KindEndpointTest, "PAYMENT.PAID", ""} {
+		c := add("we_1")
+		c.Kinds = []domain.Kind{domain.KindPaymentPaid, k}
+		_, err := foldProject(registered()).Decide(c)
+		errs, ok := errors.AsType[domain.FieldErrors](err)
+		if !ok || len(errs) != 1 || errs[0].Field != "kinds" || errs[0].Code != domain.InvalidValue || len(errs[0].Allowed) != len(domain.Kinds()) {
+			t.Errorf("%q: %v", k, err)
+		}
+	}
+}
+
+func TestSecretsOverlap(t *testing.T) {
+	t.Parallel()
+	first, second, third := domain.Secret{Generation: 1, KeyVersion: 1}, domain.Secret{Generation: 2, KeyVersion: 1}, domain.Secret{Generation: 3, KeyVersion: 2}
+	rotated := func(s domain.Secret, until domain.Instant) domain.Event {
+		return domain.WebhookSecretRotated{EndpointID: "we_1", Generation: s.Generation, KeyVersion: s.KeyVersion, PreviousUntil: until}
+	}
+	for _, tt := range []struct {
+		events []domain.Event
+		at     domain.Instant
+		want   []domain.Secret
+	}{
+		{nil, 0, []domain.Secret{first}},
+		{[]domain.Event{rotated(second, 100)}, 99, []domain.Secret{second, first}},
+		{[]domain.Event{rotated(second, 100)}, 100, []domain.Secret{second}},
+		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 99, []domain.Secret{third, second}},
+		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 200, []domain.Secret{third}},
+	} {
+		p := foldProject(append(append(registered(), added("we_1")), tt.events...))
+		e, _ := p.Endpoint("we_1")
+		if diff := cmp.Diff(tt.want, e.Secrets(tt.at)); diff != "" {
+			t.Errorf("%v at %d, -want +got:\n%s", tt.events, tt.at, diff)
+		}
+	}
+}
+
+// TestEndpointEventsLeaveEarlierValuesAlone: a project is a value; those who
+// hold one from before see no change.
+func TestEndpointEventsLeaveEarlierValuesAlone(t *testing.T) {
+	t.Parallel()
+	p := foldProject(append(registered(), added("we_1"), added("we_2")))
+	before := p.Endpoints[0]
+	for _, e := range []domain.Event{
+		domain.WebhookEndpointChanged{EndpointID: "we_1", URL: "https://other.example"},
+		domain.WebhookEndpointDisabled{EndpointID: "we_1", Reason: domain.DisabledGone},
+		domain.WebhookEndpointRemoved{EndpointID: "we_1"},
+		domain.WebhookSecretRotated{EndpointID: "we_1", Generation: 2},
+	} {
+		p.Evolve(e)
+		if diff := cmp.Diff(before, p.Endpoints[0]); diff != "" {
+			t.Errorf("%s changed a value from before:\n%s", e.Type(), diff)
+		}
+	}
+}
+
+// TestEveryEventOfAPaymentHasAKindOrNone lists which events notify.
+func TestEveryEventOfAPaymentHasAKindOrNone(t *testing.T) {
+	t.Parallel()
+	silent := map[string]bool{domain.TypePaymentSignalRefused: true, domain.TypePaymentLateFunds: true}
+	seen := map[domain.Kind]bool{}
+	for _, e := range domain.Events() {
+		k, ok := domain.KindOf(e.Name)
+		_, payment := e.Sample.(domain.PaymentEvent)
+		if ok != (payment && !silent[e.Name]) {
+			t.Errorf("%s notifies: %v", e.Name, ok)
+		}
+		seen[k] = ok
+	}
+	for _, k := range domain.Kinds() {
+		if !seen[k] {
+			t.Errorf("no event leads to %s", k)
+		}
+	}
+}

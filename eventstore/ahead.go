@@ -1,0 +1,106 @@
+package eventstore
+
+import (
+	"context"
+	"iter"
+	"runtime"
+	"sync"
+)
+
+// aheadSize is how many records a worker takes at once.
+const aheadSize = 128
+
+type aheadBatch[T any] struct {
+	records []Stored
+	made    []T
+	err     error // of the log, behind the records
+	done    chan struct{}
+}
+
+// Ahead yields what work makes of each record, in order. The work is done on
+// all processors while earlier records are being taken, up to a few thousand
+// records ahead; an error of the log, or of the context, comes behind the
+// records before it. What is started has ended when the iteration has.
+func Ahead[T any](ctx context.Context, log iter.Seq2[Stored, error], work func(Stored) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		workers := runtime.GOMAXPROCS(0)
+		ctx, cancel := context.WithCancel(ctx)
+		todo, inOrder := make(chan *aheadBatch[T], 4*workers), make(chan *aheadBatch[T], 8*workers)
+		used := make(chan *aheadBatch[T], 8*workers) // to be filled again
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() {
+			defer close(inOrder)
+			defer close(todo)
+			inBatches(log, used, func(b *aheadBatch[T]) bool {
+				for _, to := range []chan *aheadBatch[T]{todo, inOrder} {
+					select {
+					case to <- b:
+					case <-ctx.Done():
+						return false
+					}
+				}
+				return true
+			})
+		})
+		for range workers {
+			running.Go(func() {
+				for b := range todo {
+					for _, r := range b.records {
+						b.made = append(b.made, work(r))
+					}
+					close(b.done)
+				}
+			})
+		}
+		var none T
+		for b := range inOrder {
+			<-b.done
+			for _, made := range b.made {
+				if !yield(made, nil) {
+					return
+				}
+			}
+			if b.err != nil {
+				yield(none, b.err)
+				return
+			}
+			select {
+			case used <- b:
+			default:
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(none, err)
+		}
+	}
+}
+
+// inBatches cuts the log until send answers false.
+func inBatches[T any](log iter.Seq2[Stored, error], used <-chan *aheadBatch[T], send func(*aheadBatch[T]) bool) {
+	next := func() *aheadBatch[T] {
+		select {
+		case b := <-used:
+			clear(b.records)
+			clear(b.made)
+			return &aheadBatch[T]{records: b.records[:0], made: b.made[:0], done: make(chan struct{})}
+		default:
+			return &aheadBatch[T]{records: make([]Stored, 0, aheadSize), made: make([]T, 0, aheadSize), done: make(chan struct{})}
+		}
+	}
+	b := next()
+	for r, err := range log {
+		if err != nil {
+			b.err = err
+			break
+		}
+		if b.records = append(b.records, r); len(b.records) == aheadSize {
+			if !send(b) {
+				return
+			}
+			b = next()
+		}
+	}
+	send(b)
+}

@@ -1,0 +1,380 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// The form of a run; see the package comment.
+const (
+	runMagic    = "payledger claims 1\n"
+	runBlock    = 4096
+	runSum      = runBlock - 4
+	runEntry    = 24
+	runPerBlock = runSum / runEntry
+	runBurst    = 4 << 20 // bytes written between syncs, so that none is long
+)
+
+// runSpan says which records a run is about.
+type runSpan struct {
+	log      domain.ID
+	from, to eventstore.Position
+	event    domain.ID // of the record at to
+}
+
+func (s runSpan) name() string { return fmt.Sprintf("%016x-%016x", s.from, s.to) }
+
+// claimEntry is one key of a run.
+type claimEntry struct {
+	name claimName
+	at   eventstore.Position
+}
+
+func (e claimEntry) compare(o claimEntry) int { return bytes.Compare(e.name[:], o.name[:]) }
+
+// run is a file of claims, ordered by name and never changed.
+type run struct {
+	runSpan
+	path    string
+	data    []byte // the file, mapped
+	entries int
+	blocks  int
+	checked []atomic.Bool // blocks whose checksum was right
+}
+
+// damagedRun: a run is not what was written.
+type damagedRun struct {
+	path   string
+	reason string
+}
+
+func (e *damagedRun) Error() string {
+	return fmt.Sprintf("the index of idempotency keys is damaged in %s: %s", e.path, e.reason)
+}
+
+// openRun opens a run. A *damagedRun is none of this log.
+func openRun(path string, log domain.ID) (_ *run, err error) {
+	bad := func(reason string) (*run, error) { return nil, &damagedRun{path, reason} }
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size < runBlock || size%runBlock != 0 {
+		return bad("its size")
+	}
+	r := &run{path: path, blocks: int(size/runBlock) - 1}
+	if r.data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, fmt.Errorf("mapping %s: %w", path, err)
+	}
+	head := r.data[:runBlock]
+	n := len(runMagic)
+	r.runSpan = runSpan{
+		log:  domain.ID(head[n:]),
+		from: eventstore.Position(binary.BigEndian.Uint64(head[n+16:])), to: eventstore.Position(binary.BigEndian.Uint64(head[n+24:])),
+		event: domain.ID(head[n+32:]),
+	}
+	r.entries = int(binary.BigEndian.Uint64(head[n+48:]))
+	r.checked = make([]atomic.Bool, r.blocks)
+	switch {
+	case string(head[:n]) != runMagic, !sumsUp(head), r.log != log, r.name() != filepath.Base(path), r.from > r.to,
+		r.entries < 0, r.blocks != (r.entries+runPerBlock-1)/runPerBlock:
+		r.unmap()
+		return bad("its first block")
+	}
+	return r, nil
+}
+
+func (r *run) unmap() {
+	_ = unix.Munmap(r.data)
+	r.data = nil
+}
+
+// remove deletes the file. Nobody reads it any more.
+func (r *run) remove() {
+	r.unmap()
+	_ = os.Remove(r.path) // what stays is deleted at the next start
+}
+
+func blockSum(b []byte) uint32 { return crc32.Checksum(b[:runSum], crc32.MakeTable(crc32.Castagnoli)) }
+
+func sumsUp(b []byte) bool { return binary.BigEndian.Uint32(b[runSum:]) == blockSum(b) }
+
+func (r *run) raw(block int) []byte { return r.data[(1+block)*runBlock : (2+block)*runBlock] }
+
+// block answers a block's entries.
+func (r *run) block(i int) ([]byte, error) {
+	b := r.raw(i)
+	if !r.checked[i].Load() {
+		if !sumsUp(b) {
+			return nil, &damagedRun{r.path, fmt.Sprintf("block %d has another checksum", i+1)}
+		}
+		r.checked[i].Store(true)
+	}
+	return b[:min(runPerBlock, r.entries-i*runPerBlock)*runEntry], nil
+}
+
+// beyond reports whether a block begins behind a name.
+func (r *run) beyond(block int, n claimName) bool {
+	return bytes.Compare(r.raw(block)[:len(n)], n[:]) > 0
+}
+
+// find answers the record that claimed a key, 0 if none of the run's did.
+// Names are spread evenly, so the search begins where the name should be.
+func (r *run) find(n claimName) (eventstore.Position, error) {
+	if r.blocks == 0 {
+		return 0, nil
+	}
+	guess, _ := bits.Mul64(binary.BigEndian.Uint64(n[:]), uint64(r.blocks))
+	lo, hi := int(guess), int(guess)+1
+	for step := 1; lo > 0 && r.beyond(lo, n); step *= 2 {
+		lo, hi = max(0, lo-step), lo
+	}
+	for step := 1; hi < r.blocks && !r.beyond(hi, n); step *= 2 {
+		lo, hi = hi, min(r.blocks, hi+step)
+	}
+	at := lo + sort.Search(hi-lo-1, func(i int) bool { return r.beyond(lo+1+i, n) })
+	// That it is this block and no other is told by its first name and the
+	// next block's: both blocks must be as they were written.
+	b, err := r.block(at)
+	if err == nil && at+1 < r.blocks {
+		_, err = r.block(at + 1)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if (at > 0 && r.beyond(at, n)) || (at+1 < r.blocks && !r.beyond(at+1, n)) {
+		return 0, &damagedRun{r.path, "its blocks are out of order"}
+	}
+	i := sort.Search(len(b)/runEntry, func(i int) bool { return bytes.Compare(b[i*runEntry:i*runEntry+len(n)], n[:]) >= 0 })
+	if e := b[i*runEntry:]; len(e) > 0 && claimName(e) == n {
+		return eventstore.Position(binary.BigEndian.Uint64(e[len(n):])), nil
+	}
+	return 0, nil
+}
+
+// runCursor goes through a run's entries in order.
+type runCursor struct {
+	run  *run
+	next int    // block
+	rest []byte // of the block before
+}
+
+// peek answers the entry that is next; ok is false at the end.
+func (c *runCursor) peek() (e claimEntry, ok bool, err error) {
+	for len(c.rest) == 0 {
+		if c.next == c.run.blocks {
+			return e, false, nil
+		}
+		if c.rest, err = c.run.block(c.next); err != nil {
+			return e, false, err
+		}
+		c.next++
+	}
+	return claimEntry{claimName(c.rest), eventstore.Position(binary.BigEndian.Uint64(c.rest[len(e.name):]))}, true, nil
+}
+
+func (c *runCursor) step() { c.rest = c.rest[runEntry:] }
+
+// merged yields the entries of two runs in order. Of a name in both, the newer
+// run's counts.
+func merged(older, newer *run) iter.Seq2[claimEntry, error] {
+	return func(yield func(claimEntry, error) bool) {
+		o, n := &runCursor{run: older}, &runCursor{run: newer}
+		for {
+			a, oldLeft, err := o.peek()
+			b, newLeft, newErr := n.peek()
+			if err = errors.Join(err, newErr); err != nil || (!oldLeft && !newLeft) {
+				if err != nil {
+					yield(a, err)
+				}
+				return
+			}
+			order := a.compare(b)
+			if oldLeft && (!newLeft || order <= 0) {
+				o.step()
+				if newLeft && order == 0 {
+					continue
+				}
+			} else {
+				n.step()
+				a = b
+			}
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+// unfinished ends the names of runs that are being written.
+const unfinished = ".part"
+
+// writeRun writes a run, which takes its name only when it is complete and
+// synced. Entries of records before floor are left out.
+func writeRun(dir string, s runSpan, floor eventstore.Position, entries iter.Seq2[claimEntry, error], stop <-chan struct{}) (_ *run, err error) {
+	path := filepath.Join(dir, s.name())
+	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(path + unfinished)
+		}
+	}()
+	w := &runWriter{file: f, at: runBlock, stop: stop}
+	for e, err := range entries {
+		if err == nil && e.at >= floor {
+			err = w.add(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := w.finish(s); err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path+unfinished, path); err != nil {
+		return nil, err
+	}
+	if err := syncDir(dir); err != nil {
+		return nil, err
+	}
+	return openRun(path, s.log)
+}
+
+// runWriter fills blocks and writes them in bursts.
+type runWriter struct {
+	file    *os.File
+	at      int64 // in the file
+	burst   []byte
+	block   []byte
+	entries uint64
+	stop    <-chan struct{}
+}
+
+var errRunStopped = errors.New("the writing of a run was given up")
+
+func (w *runWriter) add(e claimEntry) error {
+	w.block = append(w.block, e.name[:]...)
+	w.block = binary.BigEndian.AppendUint64(w.block, uint64(e.at))
+	w.entries++
+	if len(w.block) == runPerBlock*runEntry {
+		return w.flush(runBurst)
+	}
+	return nil
+}
+
+// sealBlock fills a block up and appends its checksum.
+func sealBlock(b []byte) []byte {
+	b = append(b, make([]byte, runSum-len(b))...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// flush ends the block; so many bytes are written and synced.
+func (w *runWriter) flush(most int) error {
+	if len(w.block) > 0 {
+		w.burst = append(w.burst, sealBlock(w.block)...)
+		w.block = w.block[:0]
+	}
+	if len(w.burst) < most {
+		return nil
+	}
+	select {
+	case <-w.stop:
+		return errRunStopped
+	default:
+	}
+	if _, err := w.file.WriteAt(w.burst, w.at); err != nil {
+		return err
+	}
+	w.at += int64(len(w.burst))
+	w.burst = w.burst[:0]
+	return w.file.Sync()
+}
+
+func (w *runWriter) finish(s runSpan) error {
+	if err := w.flush(0); err != nil {
+		return err
+	}
+	head := append([]byte(runMagic), s.log[:]...)
+	head = binary.BigEndian.AppendUint64(head, uint64(s.from))
+	head = binary.BigEndian.AppendUint64(head, uint64(s.to))
+	head = append(head, s.event[:]...)
+	head = binary.BigEndian.AppendUint64(head, w.entries)
+	if _, err := w.file.WriteAt(sealBlock(head), 0); err != nil {
+		return err
+	}
+	return w.file.Sync()
+}
+
+// runsIn opens the runs of a log that fit together, oldest first: the first
+// one begins at floor or before, each other one behind the one before. The
+// rest is deleted: parts of what was merged since, what was not finished, and
+// what is of another course of the log.
+func runsIn(dir string, log domain.ID, floor eventstore.Position, holds func(eventstore.Position, domain.ID) bool) (runs []*run, next eventstore.Position, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	var found []*run
+	for _, file := range files {
+		path := filepath.Join(dir, file.Name())
+		r, err := openRun(path, log)
+		switch {
+		case errors.As(err, new(*damagedRun)) || strings.HasSuffix(path, unfinished):
+			err = os.Remove(path)
+		case err == nil && !holds(r.to, r.event):
+			r.remove()
+		case err == nil:
+			found = append(found, r)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	// Of those that begin together the longest was merged last.
+	sort.Slice(found, func(i, j int) bool {
+		return found[i].from < found[j].from || (found[i].from == found[j].from && found[i].to > found[j].to)
+	})
+	for _, r := range found {
+		fits := r.from == next
+		if len(runs) == 0 {
+			fits = r.from <= floor && r.to >= floor
+		}
+		if !fits {
+			r.remove()
+			continue
+		}
+		runs, next = append(runs, r), r.to+1
+	}
+	if len(runs) == 0 {
+		next = floor
+	}
+	return runs, next, nil
+}

@@ -1,0 +1,26 @@
+package bolt
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSyncDelay: both syncs of a group take longer before anybody is answered.
+func TestSyncDelay(t *testing.T) {
+	t.Parallel()
+	const delay = 20 * time.Millisecond
+	s, err := Open(newLog(t), Options{SyncDelay: delay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := s.Append(t.Context(), loadCommit(0, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 2*delay {
+		t.Errorf("a commit took %v, want twice %v or more", took, delay)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

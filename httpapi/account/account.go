@@ -1,0 +1,155 @@
+package account
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/alexedwards/scs/v2"
+
+	"payledger/httpapi/ui"
+)
+
+//go:embed templates locales
+var files embed.FS
+
+// Path is where the handler is mounted; everything below it is the account's.
+const Path = "/account"
+
+// page is one row of the table of pages.
+type page struct {
+	method string // GET, which HEAD goes with, or POST
+	path   string // below Path, "" for Path itself; {name} stands for one segment
+	open   bool   // for everybody, signed in or not
+	serve  func(*visit) error
+}
+
+// pages is the table of pages. A path of fixed text comes before one with a
+// variable in the same place.
+func (h *handler) pages() []page {
+	return slices.Concat(
+		h.sessionPages(), h.overviewPages(), h.paymentPages(), h.refundPages(), h.webhookPages(), h.keyPages(), h.balancePages(),
+		h.eventPages(), h.settingsPages(), h.revealPages(),
+	)
+}
+
+// tab is an entry of the navigation beside every page: a path of the table and
+// the id of its word. One whose path no row of the table has is left out.
+type tab struct{ path, word string }
+
+func navigation() []tab {
+	return []tab{
+		{"", "nav.overview"},
+		{"payments", "nav.payments"},
+		{"refunds", "nav.refunds"},
+		{"webhooks", "nav.webhooks"},
+		{"keys", "nav.keys"},
+		{"balance", "nav.balance"},
+		{"events", "nav.events"},
+		{"settings", "nav.settings"},
+	}
+}
+
+type handler struct {
+	Config
+	site      *ui.Site
+	templates *template.Template
+	origins   *http.CrossOriginProtection
+	sessions  *scs.SessionManager
+	table     []page
+	under     forms
+	streams   streams
+	reveals   reveals
+	prefix    string // path of the public URL
+}
+
+// New returns the handler of everything at and below Path. It expects the
+// request's path unchanged, and is safe for concurrent use.
+func New(c Config) (http.Handler, error) {
+	if c.Call == nil || c.Stream == nil || c.SignIn == nil || c.File == nil || c.Now == nil {
+		return nil, errors.New("account: the API, a file and a clock are needed")
+	}
+	base, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
+	}
+	h := &handler{Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection()}
+	if base.Host != "" {
+		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
+			return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
+		}
+	}
+	if h.site, err = ui.New(files); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	if h.templates, err = h.site.Templates(files, "templates/*.html"); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	h.sessions = newSessions(c.File, base.Scheme == "https")
+	h.table = h.pages()
+	return h, nil
+}
+
+// ServeHTTP finds the page. Paths match as they were sent: no id needs
+// escaping.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ui.Secure(w.Header())
+	// The origin of a form is told to the account itself and to nobody else.
+	w.Header().Set("Referrer-Policy", "same-origin")
+	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
+	rest = strings.TrimPrefix(rest, "/")
+	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(w, r, name) {
+		return
+	}
+	v := &visit{handler: h, w: w, r: r, locale: h.site.RememberedLocale(w, r, h.prefix+Path)}
+	if err := h.visit(v, rest); err != nil {
+		v.fail(err)
+	}
+}
+
+func (h *handler) visit(v *visit, path string) error {
+	if err := v.loadSession(); err != nil {
+		return err
+	}
+	var allowed []string
+	for i := range h.table {
+		p := &h.table[i]
+		vars, ok := match(p.path, path)
+		if !ok {
+			continue
+		}
+		if p.method != v.r.Method && (p.method != http.MethodGet || v.r.Method != http.MethodHead) {
+			allowed = append(allowed, p.method)
+			continue
+		}
+		v.page, v.vars = p, vars
+		return v.serve()
+	}
+	if len(allowed) > 0 {
+		v.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return &failure{status: http.StatusMethodNotAllowed, why: "method"}
+	}
+	return &failure{status: http.StatusNotFound, why: "page"}
+}
+
+// match compares a path with a pattern and answers its variables.
+func match(pattern, path string) (map[string]string, bool) {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return nil, false
+	}
+	vars := make(map[string]string)
+	for i, w := range want {
+		if name, ok := strings.CutPrefix(w, "{"); ok && have[i] != "" {
+			vars[strings.TrimSuffix(name, "}")] = have[i]
+		} else if w != have[i] {
+			return nil, false
+		}
+	}
+	return vars, true
+}

@@ -1,0 +1,125 @@
+package account
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// maxForm is the longest body of a form, in bytes.
+const maxForm = 64 << 10
+
+// formField is the hidden field that a form's token is in.
+const formField = "form"
+
+const nonceBytes = 16
+
+// canonical is the only spelling of a token.
+var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immutable
+
+// Form is the hidden field that every form needs: a token that is good for one
+// sending in this session.
+func (d desk) Form() template.HTML {
+	nonce := make([]byte, nonceBytes, nonceBytes+sha256.Size)
+	rand.Read(nonce)
+	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(nonce)...))
+	return template.HTML(`<input type="hidden" name="` + formField + `" value="` + token + `">`) //nolint:gosec // base64url
+}
+
+func (v *visit) formMAC(nonce []byte) []byte {
+	m := hmac.New(sha256.New, []byte(v.sessions.GetString(v.r.Context(), formsValue)))
+	m.Write(nonce)
+	return m.Sum(nil)
+}
+
+// ofSession reports whether a token was made for this session.
+func (v *visit) ofSession(token string) bool {
+	in, err := canonical.DecodeString(token)
+	return err == nil && len(in) == nonceBytes+sha256.Size && hmac.Equal(in[nonceBytes:], v.formMAC(in[:nonceBytes]))
+}
+
+func (v *visit) readForm() error {
+	media, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
+	charset, has := params["charset"]
+	if err != nil || media != "application/x-www-form-urlencoded" || has && !strings.EqualFold(charset, "utf-8") {
+		return &failure{status: http.StatusUnsupportedMediaType, why: "form"}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, maxForm))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &failure{status: http.StatusRequestEntityTooLarge, why: "form"}
+	case err != nil:
+		return &failure{status: http.StatusBadRequest, why: "form", cause: err}
+	}
+	if v.form, err = url.ParseQuery(string(body)); err != nil {
+		return &failure{status: http.StatusBadRequest, why: "form"}
+	}
+	return nil
+}
+
+// forms are the forms that are being carried out.
+type forms struct {
+	mu  sync.Mutex
+	now map[string]*formUse // by token
+}
+
+// formUse is one form that is being carried out.
+type formUse struct {
+	done  chan struct{} // closed at the end
+	path  string        // where it led to; "" if nowhere
+	again bool          // it had been used before, so it was refused
+}
+
+// once carries out a form that was sent. Sent twice at once, as by a double
+// click, both are led to the same page; sent again later it is refused.
+func (v *visit) once(carryOut func() error) error {
+	token := v.value(formField)
+	if !v.ofSession(token) {
+		return &failure{status: http.StatusForbidden, why: "unknown_form"}
+	}
+	v.under.mu.Lock()
+	if first, ok := v.under.now[token]; ok {
+		v.under.mu.Unlock()
+		select {
+		case <-first.done:
+		case <-v.r.Context().Done():
+			return v.r.Context().Err()
+		}
+		if first.path == "" || first.again {
+			return &failure{status: http.StatusConflict, why: "sent", path: first.path}
+		}
+		return v.leave(first.path)
+	}
+	use := &formUse{done: make(chan struct{})}
+	if v.under.now == nil {
+		v.under.now = make(map[string]*formUse)
+	}
+	v.under.now[token] = use
+	v.under.mu.Unlock()
+	defer func() {
+		v.under.mu.Lock()
+		delete(v.under.now, token)
+		v.under.mu.Unlock()
+		close(use.done)
+	}()
+	fresh, path, err := v.File.useForm(token, v.sessions.Deadline(v.r.Context()))
+	switch {
+	case err != nil:
+		return err
+	case !fresh:
+		use.path, use.again = path, true
+		return &failure{status: http.StatusConflict, why: "sent", path: path}
+	}
+	v.token, v.use = token, use
+	return carryOut()
+}

@@ -1,0 +1,245 @@
+package account
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"payledger/domain"
+)
+
+func (h *handler) paymentPages() []page {
+	return []page{
+		{method: "GET", path: "payments", serve: (*visit).listPayments},
+		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
+		{method: "GET", path: "payments/new", serve: (*visit).newPayment},
+		{method: "POST", path: "payments/new", serve: (*visit).createPayment},
+		{method: "GET", path: "payments/{id}", serve: (*visit).showPayment},
+		{method: "GET", path: "payments/{id}/proof", serve: (*visit).proof},
+		{method: "GET", path: "payments/{id}/refund", serve: (*visit).confirmRefund},
+		{method: "POST", path: "payments/{id}/refund", serve: (*visit).refund},
+		{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend},
+		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
+		{method: "GET", path: "search", serve: (*visit).search},
+	}
+}
+
+// pageSize is how many rows a list shows.
+const pageSize = "25"
+
+// How the text of a filter is compared with descriptions.
+const (
+	matchWords  = "words"
+	matchPrefix = "prefix"
+	matchExact  = "exact"
+)
+
+// paymentFilter is what a list of payments is narrowed to, as it stands in the
+// page's address.
+type paymentFilter struct {
+	Text, Match  string
+	Status       string
+	Currency     string
+	Least, Most  string // amounts
+	First, Final string // days of UTC, both part of it
+}
+
+func (v *visit) paymentFilter() paymentFilter {
+	f := paymentFilter{
+		Text: v.query("q"), Match: v.query("match"), Status: v.query("status"), Currency: v.query("currency"),
+		Least: strings.TrimSpace(v.query("amount_from")), Most: strings.TrimSpace(v.query("amount_to")),
+		First: v.query("from"), Final: v.query("to"),
+	}
+	if f.Match != matchPrefix && f.Match != matchExact {
+		f.Match = matchWords
+	}
+	return f
+}
+
+// Any reports whether anything is left out.
+func (f paymentFilter) Any() bool { return f != paymentFilter{Match: f.Match} }
+
+// More reports whether any of the filters is set that are seldom needed.
+func (f paymentFilter) More() bool { return f.Currency+f.Least+f.Most+f.First+f.Final != "" }
+
+// address is the filter as the query of the page; what is not set is left out.
+func (f paymentFilter) address() url.Values {
+	q := url.Values{}
+	match := f.Match
+	if f.Text == "" || match == matchWords {
+		match = ""
+	}
+	for name, value := range map[string]string{
+		"q": f.Text, "match": match, "status": f.Status, "currency": f.Currency,
+		"amount_from": f.Least, "amount_to": f.Most, "from": f.First, "to": f.Final,
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+// parameters is the filter as the API takes it. The error is a *Problem that
+// names the API's parameter, as the API's own refusals do.
+func (f paymentFilter) parameters() (url.Values, error) {
+	q := url.Values{}
+	text := map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match]
+	for name, value := range map[string]string{
+		text: f.Text, "status": f.Status, "currency": f.Currency, "amount_min": amountText(f.Least), "amount_max": amountText(f.Most),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for name, day := range map[string]string{"created_from": f.First, "created_to": f.Final} {
+		if day == "" {
+			continue
+		}
+		t, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return q, &Problem{Status: http.StatusBadRequest, Code: string(domain.InvalidParameter), Parameter: name}
+		}
+		if name == "created_to" {
+			t = t.AddDate(0, 0, 1)
+		}
+		q.Set(name, domain.InstantOf(t).String())
+	}
+	return q, nil
+}
+
+// amountText takes an amount as people write it: with blanks between
+// thousands and a decimal comma.
+func amountText(s string) string {
+	s = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(s)
+	if strings.Count(s, ",") == 1 && !strings.Contains(s, ".") {
+		s = strings.Replace(s, ",", ".", 1)
+	}
+	return s
+}
+
+// filterField is the field of the form that a parameter of the API comes from.
+func filterField(parameter string) string {
+	switch parameter {
+	case "amount_min":
+		return "amount_from"
+	case "amount_max":
+		return "amount_to"
+	case "created_from":
+		return "from"
+	case "created_to":
+		return "to"
+	case "description", "description_prefix", "description_words":
+		return "q"
+	}
+	return parameter
+}
+
+// totals is what a list of payments amounts to.
+type totals struct {
+	Complete bool   `json:"complete"` // false: it is at least that
+	Count    uint64 `json:"count"`
+	Data     []struct {
+		Currency domain.Currency      `json:"currency"`
+		Status   domain.PaymentStatus `json:"status"`
+		Sum      domain.Sum           `json:"sum"`
+	} `json:"data"`
+}
+
+// Counted is the number as plural forms take it.
+func (t totals) Counted() int { return int(min(t.Count, math.MaxInt32)) }
+
+// total is what a list amounts to in one currency.
+type total struct {
+	Currency  domain.Currency
+	All, Paid domain.Sum
+}
+
+// Totals adds up over statuses, in the order of the currencies.
+func (t totals) Totals() (all []total) {
+	for _, d := range t.Data {
+		i := slices.IndexFunc(all, func(o total) bool { return o.Currency == d.Currency })
+		if i < 0 {
+			i, all = len(all), append(all, total{Currency: d.Currency})
+		}
+		all[i].All = all[i].All.Add(d.Sum)
+		if d.Status == domain.Paid {
+			all[i].Paid = all[i].Paid.Add(d.Sum)
+		}
+	}
+	return all
+}
+
+// paymentsPage is what payments.html is filled with.
+type paymentsPage struct {
+	desk
+	Filter     paymentFilter
+	Statuses   []domain.PaymentStatus
+	Currencies []domain.Currency
+	Payments   []domain.PaymentObject
+	totals
+	CSV string
+	pager
+}
+
+func (v *visit) listPayments() error {
+	page := paymentsPage{
+		desk: v.desk(v.locale.T("payments.title")), Filter: v.paymentFilter(),
+		Statuses: domain.PaymentStatuses(), Currencies: v.who.Settings.Currencies,
+	}
+	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
+		return v.leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
+	}
+	page.CSV = page.Root + "payments.csv?" + page.Filter.address().Encode()
+	status, err := v.fillPayments(&page)
+	if err != nil {
+		return err
+	}
+	return v.render(status, "payments.html", page)
+}
+
+// fillPayments reads the list. A filter that cannot be is said at its field.
+func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
+	q, err := page.Filter.parameters()
+	var list listOf[domain.PaymentObject]
+	if err == nil {
+		page.totals, err = get[totals](v, "/account-api/totals", q)
+	}
+	if err == nil {
+		q.Set("limit", pageSize)
+		if cursor := v.query("cursor"); cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		list, err = get[listOf[domain.PaymentObject]](v, "/v1/payments", q)
+	}
+	if p, ok := errors.AsType[*Problem](err); ok && p.Code == string(domain.InvalidParameter) {
+		field := filterField(p.Parameter)
+		page.Alert = &notice{"bad", v.locale.T("payments.bad_filter")}
+		page.Fields = map[string]string{field: p.Detail}
+		if id := "payments.bad." + field; v.locale.Has(id) {
+			page.Fields[field] = v.locale.T(id)
+		}
+		return http.StatusBadRequest, nil
+	}
+	page.Payments = list.Data
+	page.pager = v.pager("payments", page.Filter.address(), list.Next)
+	return http.StatusOK, err
+}
+
+// paymentsCSV answers the list of a filter, all of it.
+func (v *visit) paymentsCSV() error {
+	q, err := v.paymentFilter().parameters()
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Disposition", `attachment; filename="payments-`+v.Now().UTC().Format("20060102-1504")+`.csv"`)
+	if err := v.stream("/v1/payments", q, "text/csv"); err != nil {
+		v.w.Header().Del("Content-Disposition")
+		return err
+	}
+	return nil
+}

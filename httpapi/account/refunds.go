@@ -1,0 +1,45 @@
+package account
+
+import (
+	"net/http"
+	"net/url"
+
+	"payledger/domain"
+)
+
+func (h *handler) refundPages() []page {
+	return []page{
+		{method: "GET", path: "refunds", serve: (*visit).listRefunds},
+		{method: "GET", path: "refunds.csv", serve: (*visit).refundsCSV},
+	}
+}
+
+// refundsPage is what refunds.html is filled with.
+type refundsPage struct {
+	desk
+	pager
+
+	Status, Payment string // the filters
+	Statuses        []domain.RefundStatus
+	Filtered        bool
+	Refunds         []domain.RefundObject
+	CSV             string
+}
+
+func (v *visit) refundFilters() url.Values { return v.filters("status", "payment_id") }
+
+func (v *visit) listRefunds() error {
+	q := v.refundFilters()
+	p := refundsPage{
+		desk: v.desk(v.locale.T("refunds.title")), Status: q.Get("status"), Payment: q.Get("payment_id"),
+		Statuses: domain.RefundStatuses(), Filtered: len(q) > 0,
+	}
+	p.CSV = p.Root + "refunds.csv?" + q.Encode()
+	var err error
+	if p.Refunds, p.pager, err = readList[domain.RefundObject](v, &p.desk, "refunds", "/v1/refunds", q, q); err != nil {
+		return err
+	}
+	return v.render(http.StatusOK, "refunds.html", p)
+}
+
+func (v *visit) refundsCSV() error { return v.csv("/v1/refunds", v.refundFilters(), "refunds.csv") }

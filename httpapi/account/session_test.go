@@ -1,0 +1,338 @@
+package account
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	bolt "go.etcd.io/bbolt"
+)
+
+// front is the account over an API that knows one key, whose credentials are
+// prj_1 and sk_1.
+type front struct {
+	t       *testing.T
+	path    string
+	file    *File
+	handler http.Handler
+	revoked bool
+	cookie  string
+}
+
+func newFront(t *testing.T) *front {
+	t.Helper()
+	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db")}
+	f.start()
+	t.Cleanup(func() { _ = f.file.Close() })
+	return f
+}
+
+// start opens the file and makes the handler, as the start of a program does.
+func (f *front) start() {
+	f.t.Helper()
+	var err error
+	if f.file, err = OpenFile(f.path, zerolog.Nop()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.handler, err = New(Config{
+		Call: f.call, Stream: func(http.ResponseWriter, Session, *http.Request) *http.Response { return nil },
+		SignIn: func(_ *http.Request, project, key string) (Session, error) {
+			if project != "prj_1" || key != "sk_1" || f.revoked {
+				return Session{}, &Problem{Status: http.StatusUnauthorized, Code: "unauthorized"}
+			}
+			return Session{Project: "prj_1", KeyID: "key_1"}, nil
+		},
+		File: f.file, Now: time.Now, PublicURL: "http://pay.example.com",
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *front) restart() {
+	f.t.Helper()
+	if err := f.file.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.start()
+}
+
+func (f *front) call(as Session, r *http.Request) (*http.Response, error) {
+	status, kind := http.StatusOK, "application/json"
+	var body string
+	switch {
+	case f.revoked || as.KeyID != "key_1":
+		status, kind, body = http.StatusUnauthorized, "application/problem+json", `{"code":"unauthorized"}`
+	case r.URL.Path == "/account-api/session":
+		body = `{"project_id":"prj_1","project_name":"Tea","key_id":"key_1","scopes":["read"]}`
+	default:
+		return nil, errors.New("asked for " + r.URL.Path)
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func (f *front) do(r *http.Request) *httptest.ResponseRecorder {
+	if f.cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "payledger_account", Value: f.cookie})
+	}
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if c.Name == "payledger_account" {
+			f.cookie = c.Value
+		}
+	}
+	return w
+}
+
+func (f *front) get(path string) *httptest.ResponseRecorder {
+	return f.do(httptest.NewRequest(http.MethodGet, "http://pay.example.com/account/"+path, nil))
+}
+
+func (f *front) post(path string, fields url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "http://pay.example.com/account/"+path, strings.NewReader(fields.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://pay.example.com")
+	return f.do(r)
+}
+
+func (f *front) signIn() {
+	f.t.Helper()
+	if w := f.post("signin", url.Values{"project": {"prj_1"}, "key": {"sk_1"}}); w.Code != http.StatusSeeOther || f.cookie == "" {
+		f.t.Fatalf("signing in: %d %s", w.Code, w.Body)
+	}
+}
+
+// in reports whether the session is alive.
+func (f *front) in() bool {
+	f.t.Helper()
+	switch w := f.get("session"); w.Code {
+	case http.StatusOK:
+		return true
+	case http.StatusSeeOther:
+		return false
+	default:
+		f.t.Fatalf("answer %d %s", w.Code, w.Body)
+		return false
+	}
+}
+
+func TestLimitsOfASession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		f.signIn()
+		time.Sleep(idleLimit - touchEvery - time.Second)
+		if !f.in() {
+			t.Error("the session ended before it was idle for long")
+		}
+		time.Sleep(idleLimit + time.Second)
+		if f.in() {
+			t.Error("an idle session goes on")
+		}
+		f.cookie = ""
+		f.signIn()
+		began := time.Now()
+		for time.Since(began) < lifeLimit-20*time.Minute {
+			time.Sleep(20 * time.Minute)
+			if !f.in() {
+				t.Fatalf("a session in use ended after %v", time.Since(began))
+			}
+		}
+		time.Sleep(20*time.Minute + time.Second)
+		if f.in() {
+			t.Error("a session goes on for ever while it is used")
+		}
+	})
+}
+
+func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.signIn()
+	first := f.cookie
+	f.restart()
+	if !f.in() {
+		t.Error("the session did not survive a restart")
+	}
+	if raw, err := os.ReadFile(f.path); err != nil || bytes.Contains(raw, []byte(first)) || bytes.Contains(raw, []byte("sk_1")) {
+		t.Errorf("the file holds the token or the key (%v)", err)
+	}
+	f.revoked = true
+	if f.in() {
+		t.Error("the session outlives its key")
+	}
+	f.revoked = false
+	f.cookie = first
+	if f.in() {
+		t.Error("the session came back with its key")
+	}
+}
+
+func TestSigningInChangesTheToken(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.cookie = "chosen-by-somebody-else"
+	f.signIn()
+	if f.cookie == "chosen-by-somebody-else" {
+		t.Error("the token is the one that was sent")
+	}
+	first := f.cookie
+	f.post("signin", url.Values{"project": {"prj_1"}, "key": {"sk_1"}})
+	if f.cookie == first {
+		t.Error("signing in again kept the token")
+	}
+	f.cookie = first
+	if f.in() {
+		t.Error("the token from before still works")
+	}
+}
+
+// TestSignedOutStaysSignedOut has a request that began before the session was
+// signed out and ends after.
+func TestSignedOutStaysSignedOut(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.signIn()
+	s := sessionStore{f.file}
+	var token string
+	var values []byte
+	err := f.file.db.View(func(tx *bolt.Tx) error {
+		k, v := tx.Bucket([]byte(sessionsBucket)).Cursor().First()
+		token = string(k)
+		_, content := ended(v)
+		values = bytes.Clone(content)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.cookie
+	m := regexp.MustCompile(`signout"[^>]*><input type="hidden" name="form" value="([^"]+)"`).FindStringSubmatch(f.get("session").Body.String())
+	if m == nil {
+		t.Fatal("no form")
+	}
+	if w := f.post("signout", url.Values{"form": {m[1]}}); w.Code != http.StatusSeeOther {
+		t.Fatal(w.Code, w.Body)
+	}
+	if err := s.Commit(token, append(values, ' '), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	f.cookie = before
+	if f.in() {
+		t.Error("a session that was signed out came back")
+	}
+}
+
+func TestWhatEndedIsCleanedAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		f.signIn()
+		if fresh, _, err := f.file.useForm("a", time.Now().Add(time.Hour)); err != nil || !fresh {
+			t.Fatal(fresh, err)
+		}
+		if err := f.file.formLed("a", "payments/1"); err != nil {
+			t.Fatal(err)
+		}
+		if fresh, path, err := f.file.useForm("a", time.Now()); err != nil || fresh || path != "payments/1" {
+			t.Fatal(fresh, path, err)
+		}
+		count := func() (n int) {
+			err := f.file.db.View(func(tx *bolt.Tx) error {
+				for _, name := range []string{sessionsBucket, formsBucket} {
+					n += tx.Bucket([]byte(name)).Stats().KeyN
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if n := count(); n != 2 {
+			t.Fatalf("%d are kept", n)
+		}
+		time.Sleep(lifeLimit)
+		f.cookie = ""
+		f.signIn()
+		if n := count(); n != 1 {
+			t.Errorf("%d are kept after a new sign-in, want 1", n)
+		}
+	})
+}
+
+func TestNextIsOurs(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	v := &visit{handler: f.handler.(*handler)}
+	for path, want := range map[string]bool{
+		"payments": true, "payments?q=a&b=//c": true, "payments/01": true, "session": true, "": v.has(""),
+		"signin": false, "signout": false, "//evil": false, "https://evil": false, "/payments": false, "../x": false,
+		"payments\r\nX: y": false, `\evil`: false, "javascript:alert(1)": false,
+	} {
+		if got := v.ours(path); got != want {
+			t.Errorf("ours(%q) = %v", path, got)
+		}
+	}
+}
+
+func TestStreamsEndWithTheirSession(t *testing.T) {
+	t.Parallel()
+	h := &handler{}
+	h.sessions = newSessions(nil, false)
+	open := func(s Session) (*visit, func() bool) {
+		ctx, err := h.sessions.Load(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.sessions.Put(ctx, projectValue, s.Project)
+		v := &visit{handler: h, r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s}
+		stream, done := v.streaming()
+		t.Cleanup(done)
+		return v, func() bool { return stream.Err() == nil }
+	}
+	one, two := Session{Project: "prj_1", KeyID: "key_1"}, Session{Project: "prj_1", KeyID: "key_2"}
+	_, first := open(one)
+	_, second := open(one)
+	_, other := open(two)
+	h.streams.end(func(s *stream) bool { return s.session == one })
+	if first() || second() || !other() {
+		t.Error(first(), second(), other())
+	}
+}
+
+// TestAFormCountsOnceAtTheAPIToo: whatever becomes of the file, the API knows
+// a form that it has seen.
+func TestAFormCountsOnceAtTheAPIToo(t *testing.T) {
+	t.Parallel()
+	key := func(token, method string) string {
+		v := &visit{token: token}
+		r, err := v.request(t.Context(), method, "/v1/payments", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Header.Get("Idempotency-Key")
+	}
+	one := key("a", http.MethodPost)
+	if !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(one) {
+		t.Errorf("key %q is no UUID", one)
+	}
+	if again, other := key("a", http.MethodPost), key("b", http.MethodPost); again != one || other == one {
+		t.Error(one, again, other)
+	}
+	if got := key("a", http.MethodGet) + key("", http.MethodPost); got != "" {
+		t.Errorf("key %q without a form that does something", got)
+	}
+}

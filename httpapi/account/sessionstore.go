@@ -1,0 +1,191 @@
+package account
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Beside the times of use, the file holds
+//
+//	"sessions"     hash of the token → end of the session, its values; no values: it was signed out
+//	"forms"        SHA-256 of a form's token → end of its session, the path it led to
+//	"generations"  project, 0, key id → how often all sessions of the key were ended
+//
+// where an end is 8 bytes, milliseconds since 1970, big-endian, and so is a
+// number. What has ended is cleaned away when somebody signs in.
+const (
+	sessionsBucket    = "sessions"
+	formsBucket       = "forms"
+	generationsBucket = "generations"
+)
+
+// touchEvery is how much later the end of a session must be to be worth a
+// write of its own.
+const touchEvery = time.Minute
+
+// maxCleaned bounds how much one sign-in cleans away.
+const maxCleaned = 1000
+
+// sessionStore keeps sessions in a File, for scs. Tokens come hashed.
+type sessionStore struct{ *File }
+
+// Find implements scs.Store.
+func (s sessionStore) Find(token string) (values []byte, found bool, err error) {
+	err = s.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
+			var end int64
+			end, values = ended(b.Get([]byte(token)))
+			found = len(values) > 0 && time.Now().UnixMilli() < end
+			values = bytes.Clone(values)
+		}
+		return nil
+	})
+	return values, found, err
+}
+
+// Commit implements scs.Store. A session that was signed out stays so, though
+// a request that began before may end after.
+func (s sessionStore) Commit(token string, values []byte, expiry time.Time) error {
+	same := false
+	err := s.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
+			end, old := ended(b.Get([]byte(token)))
+			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli()-end < touchEvery.Milliseconds())
+		}
+		return nil
+	})
+	if err != nil || same {
+		return err
+	}
+	return s.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(sessionsBucket))
+		if err != nil {
+			return err
+		}
+		if end, old := ended(b.Get([]byte(token))); end != 0 && len(old) == 0 {
+			return nil
+		}
+		return b.Put([]byte(token), ending(expiry, values))
+	})
+}
+
+// Delete implements scs.Store.
+func (s sessionStore) Delete(token string) error {
+	return s.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(sessionsBucket))
+		if b == nil {
+			return nil
+		}
+		if end, _ := ended(b.Get([]byte(token))); end != 0 {
+			return b.Put([]byte(token), binary.BigEndian.AppendUint64(nil, uint64(end)))
+		}
+		return nil
+	})
+}
+
+func ending(end time.Time, content []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(end.UnixMilli())), content...)
+}
+
+func ended(v []byte) (end int64, content []byte) {
+	if len(v) < 8 {
+		return 0, nil
+	}
+	return int64(binary.BigEndian.Uint64(v)), v[8:]
+}
+
+// clean removes what ended before now.
+func (f *File) clean(now time.Time) error {
+	return f.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range []string{sessionsBucket, formsBucket} {
+			b := tx.Bucket([]byte(name))
+			if b == nil {
+				continue
+			}
+			var old [][]byte
+			c := b.Cursor()
+			for k, v := c.First(); k != nil && len(old) < maxCleaned; k, v = c.Next() {
+				if end, _ := ended(v); end < now.UnixMilli() {
+					old = append(old, bytes.Clone(k))
+				}
+			}
+			for _, k := range old {
+				if err := b.Delete(k); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// useForm uses up a form's token, which nobody asks for after end. fresh is
+// false when it was used before; path is then where it led to, "" if that is
+// not known.
+func (f *File) useForm(token string, end time.Time) (fresh bool, path string, err error) {
+	key := sha256.Sum256([]byte(token))
+	err = f.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(formsBucket))
+		if err != nil {
+			return err
+		}
+		if old := b.Get(key[:]); old != nil {
+			_, led := ended(old)
+			path = string(led)
+			return nil
+		}
+		fresh = true
+		return b.Put(key[:], ending(end, nil))
+	})
+	return fresh && err == nil, path, err
+}
+
+// formLed notes where a used form led to.
+func (f *File) formLed(token, path string) error {
+	key := sha256.Sum256([]byte(token))
+	return f.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(formsBucket))
+		if b == nil {
+			return nil
+		}
+		old := b.Get(key[:])
+		if len(old) < 8 {
+			return nil
+		}
+		return b.Put(key[:], append(bytes.Clone(old[:8]), path...))
+	})
+}
+
+// generation is how often all sessions of a key were ended. A session of an
+// earlier generation is over.
+func (f *File) generation(s Session) (n uint64, err error) {
+	err = f.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket([]byte(generationsBucket)); b != nil {
+			if v := b.Get([]byte(s.Project + "\x00" + s.KeyID)); len(v) == 8 {
+				n = binary.BigEndian.Uint64(v)
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// endAll ends all sessions of a key.
+func (f *File) endAll(s Session) error {
+	return f.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(generationsBucket))
+		if err != nil {
+			return err
+		}
+		key := []byte(s.Project + "\x00" + s.KeyID)
+		var n uint64
+		if v := b.Get(key); len(v) == 8 {
+			n = binary.BigEndian.Uint64(v)
+		}
+		return b.Put(key, binary.BigEndian.AppendUint64(nil, n+1))
+	})
+}

@@ -1,0 +1,48 @@
+package account
+
+import (
+	"context"
+	"sync"
+)
+
+// streams are the answers that go on: each ends with its session.
+type streams struct {
+	mu  sync.Mutex
+	all map[*stream]struct{}
+}
+
+type stream struct {
+	session Session
+	token   string // of the session
+	end     context.CancelFunc
+}
+
+// streaming is the context of an answer that may go on until the session ends,
+// by its limit or by signing out.
+func (v *visit) streaming() (context.Context, context.CancelFunc) {
+	ctx, end := context.WithDeadline(v.r.Context(), v.sessions.Deadline(v.r.Context()))
+	s := &stream{session: v.session, token: v.sessions.Token(v.r.Context()), end: end}
+	v.streams.mu.Lock()
+	if v.streams.all == nil {
+		v.streams.all = make(map[*stream]struct{})
+	}
+	v.streams.all[s] = struct{}{}
+	v.streams.mu.Unlock()
+	return ctx, func() {
+		v.streams.mu.Lock()
+		delete(v.streams.all, s)
+		v.streams.mu.Unlock()
+		end()
+	}
+}
+
+// end ends the streams that are over.
+func (all *streams) end(over func(*stream) bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for s := range all.all {
+		if over(s) {
+			s.end()
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package account
+
+import "payledger/domain"
+
+// What templates ask for beside the methods of ui.Locale.
+
+// Text is a text that may not be there.
+func (d desk) Text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// StatusWord is a status without its badge.
+func (d desk) StatusWord(status any) string {
+	switch s := status.(type) {
+	case domain.PaymentStatus:
+		return d.T("status." + string(s))
+	case domain.RefundStatus:
+		return d.T("status." + string(s))
+	case domain.DeliveryState:
+		return d.T("status." + string(s))
+	}
+	return ""
+}
+
+// EventWord says what happened, for an event's type; one without words says it
+// itself.
+func (d desk) EventWord(eventType string) string { return d.wordOr("event.", eventType) }
+
+// Reason says why something happened.
+func (d desk) Reason(code string) string { return d.wordOr("reason.", code) }
+
+func (d desk) wordOr(prefix, code string) string {
+	if d.Has(prefix + code) {
+		return d.T(prefix + code)
+	}
+	return code
+}
+
+// LastAttempt says how the last attempt of a delivery ended, "" before the
+// first.
+func (d desk) LastAttempt(o domain.DeliveryObject) string {
+	if len(o.Attempts) == 0 {
+		return ""
+	}
+	return d.AttemptText(o.Attempts[len(o.Attempts)-1])
+}
+
+// inputField is a field of a form of filters.
+type inputField struct{ Name, Type, Value, Label, Wrong string }
+
+// FilterField is a field with the word of an id for its label.
+func (d desk) FilterField(name, kind, value, label string) inputField {
+	return inputField{Name: name, Type: kind, Value: value, Label: d.T(label), Wrong: d.Fields[name]}
+}
+
+// Sum writes a balance, which can be larger than an amount.
+func (d desk) Sum(s domain.Sum, c domain.Currency) string {
+	if hi, lo := s.Bits(); hi == uint64(int64(lo)>>63) { // the sign of lo, 64 times
+		return d.Amount(domain.Amount(lo), c)
+	}
+	return s.String() + " " + string(c)
+}

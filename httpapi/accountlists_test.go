@@ -1,0 +1,237 @@
+package httpapi
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/domain"
+)
+
+var rowPattern = regexp.MustCompile(`<tr data-id="([^"]+)"`)
+
+// rows are the ids of the payments a page lists.
+func (s *screen) rows() []string {
+	var ids []string
+	for _, m := range rowPattern.FindAllStringSubmatch(s.Text, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+// follow opens the link with a relation.
+func (s *screen) follow(rel string) *screen {
+	s.b.t.Helper()
+	m := regexp.MustCompile(`rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(s.Text)
+	if m == nil {
+		s.b.t.Fatalf("%s has no link %s", s.at, rel)
+	}
+	return s.b.open("/account/" + strings.TrimPrefix(html.UnescapeString(m[1]), "./"))
+}
+
+func TestFindingPayments(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant(`{"currencies":["RUB","USD"]}`)
+	b := s.browser().signIn(m)
+	b.open("/account/payments").want(200).has("No payments yet", "payments/new").lacks("<table")
+	ids := make(map[string]string)
+	for name, body := range map[string]string{
+		"green":  `{"amount":"100","description":"order 1042 green tea"}`,
+		"black":  `{"amount":"2000.50","description":"order 1043 Black tea"}`,
+		"nought": `{"amount":"3"}`,
+		"dollar": `{"amount":"7","currency":"USD","description":"=1+1"}`,
+	} {
+		ids[name] = m.pay(body).want(201, "").object().ID
+	}
+	other := s.merchant("")
+	other.pay(`{"amount":"5","description":"order 9 green"}`).want(201, "")
+	for query, want := range map[string]string{
+		"q=tea":                                "green black",
+		"q=TEA+gre":                            "green",
+		"q=order+104&match=prefix":             "green black",
+		"q=order+1042+green+tea&match=exact":   "green",
+		"q=order&match=exact":                  "",
+		"status=created&currency=USD":          "dollar",
+		"amount_from=100&amount_to=2+000%2C50": "green black",
+		"amount_to=3":                          "nought",
+		"from=2026-11-20&to=2026-11-20":        "green black nought dollar",
+		"to=2026-11-19":                        "",
+		"status=paid":                          "",
+	} {
+		page := b.open("/account/payments?" + query).want(200)
+		got := page.rows()
+		names := strings.Fields(want)
+		if len(got) != len(names) {
+			t.Errorf("%s: %d rows, want %s", query, len(got), want)
+		}
+		for _, n := range names {
+			page.has(`data-id="` + ids[n] + `"`)
+		}
+		if want == "" {
+			page.has("Nothing matches", "Clear filters")
+		}
+	}
+	b.open("/account/payments?q=tea").has("2 payments", "₽2,100.50", `value="tea"`)
+	b.open("/account/payments").has("₽2,103.50", "$7.00", "4 payments")
+	for _, query := range []string{"amount_from=x", "amount_to=1.234", "from=yesterday", "status=lost", "q=%21%3F"} {
+		b.open("/account/payments?"+query).want(400).has(`role="alert"`).lacks("No payments yet", "payments.csv", `data-hook="nothing"`)
+	}
+	b.open("/account/payments?status=lost").want(400).has("There is no such status", `aria-describedby="status-error"`)
+	b.open("/account/payments?currency=lost").want(400).has("No such currency", `aria-describedby="currency-error"`)
+	b.open("/account/payments?cursor=x").want(400).has("place in the list")
+
+	csv := b.open("/account/payments.csv?q=order").want(200)
+	if kind := csv.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/csv") {
+		t.Error(kind)
+	}
+	if d := csv.Header.Get("Content-Disposition"); !strings.HasPrefix(d, `attachment; filename="payments-`) {
+		t.Error(d)
+	}
+	csv.has(ids["green"], ids["black"]).lacks(ids["dollar"], "9 green")
+	b.open("/account/payments.csv?currency=USD").has("'=1+1")
+	b.open("/account/payments.csv?amount_from=x").want(400)
+}
+
+func TestPagesOfPayments(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	for i := range 60 {
+		m.pay(fmt.Sprintf(`{"amount":"%d","description":"order %d"}`, i+1, i)).want(201, "")
+	}
+	b := s.browser().signIn(m)
+	first := b.open("/account/payments?q=order").want(200).has("60 payments").lacks(`rel="prev"`)
+	second := first.follow("next").want(200)
+	third := second.follow("next").want(200).lacks(`rel="next"`)
+	seen := make(map[string]bool)
+	for _, p := range []*screen{first, second, third} {
+		for _, id := range p.rows() {
+			if seen[id] {
+				t.Errorf("%s is there twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	if len(seen) != 60 {
+		t.Errorf("%d payments on three pages", len(seen))
+	}
+	back := third.follow("prev")
+	if strings.Join(back.rows(), " ") != strings.Join(second.rows(), " ") {
+		t.Error("Newer does not lead to the page before")
+	}
+	if strings.Join(back.follow("prev").rows(), " ") != strings.Join(first.rows(), " ") {
+		t.Error("Newer does not lead to the first page")
+	}
+}
+
+func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10"}`).want(201, "").object()
+	id, _ := domain.ParseID(p.ID)
+	s.settle(m, id, domain.OutcomePaid)
+	r := m.refund(p.ID).want(201, "").object()
+	var event string
+	for rec, err := range s.store.Scan(t.Context(), 0, filterOf(m.project)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		event = rec.Commit.String()
+	}
+	find := func(q string) string {
+		return b.open("/account/search?q=" + url.QueryEscape(q)).want(303).Header.Get("Location")
+	}
+	for q, want := range map[string]string{
+		p.ID:                  "./payments/" + p.ID,
+		" " + p.ID + " ":      "./payments/" + p.ID,
+		strings.ToLower(p.ID): "./payments/" + p.ID,
+		p.Instructions.URL:    "./payments/" + p.ID,
+		r.ID:                  "./payments/" + p.ID + "#" + r.ID,
+		event:                 "./payments/" + p.ID + "#" + event,
+		"green tea":           "./payments?q=green+tea",
+		"":                    "./payments",
+	} {
+		if got := find(q); got != want {
+			t.Errorf("%q leads to %s, want %s", q, got, want)
+		}
+	}
+	b.open("/account/search?q=01M7W78FJBM8T4R7B5N0C1D2E3").want(404).has("Nothing has this id")
+	theirs := s.browser().signIn(s.merchant(""))
+	theirs.open("/account/search?q=" + p.ID).want(404)
+	b.open("/account/payments/"+p.ID).want(200).has(`id="`+event+`"`, `id="`+r.ID+`"`)
+	if got := b.open("/account/payments?q=" + p.ID).want(303).Header.Get("Location"); got != "./search?q="+p.ID {
+		t.Error(got)
+	}
+}
+
+func TestProofsAreProofs(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10","payload":{"x":"\u0416<"}}`).want(201, "").object()
+	link := regexp.MustCompile(`href="([^"]+/proof\?position=\d+)"`).FindStringSubmatch(b.open("/account/payments/" + p.ID).Text)
+	if link == nil {
+		t.Fatal("no link to a proof")
+	}
+	page := b.open("/account/" + strings.TrimPrefix(link[1], "../")).want(200)
+	var file struct {
+		Position   int64
+		Event      rawValue
+		Inclusion  struct{ Hashes []tlog.Hash }
+		Checkpoint string
+	}
+	if err := json.Unmarshal([]byte(page.Text), &file, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(file.Checkpoint, "\n")
+	var size int64
+	if _, err := fmt.Sscan(lines[1], &size); err != nil {
+		t.Fatal(err)
+	}
+	root, err := tlog.ParseHash(lines[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := tlog.RecordHash(file.Event)
+	if err := tlog.CheckRecord(file.Inclusion.Hashes, size, root, file.Position-1, leaf); err != nil {
+		t.Error(err)
+	}
+	if tlog.CheckRecord(file.Inclusion.Hashes, size, root, file.Position-1, tlog.RecordHash(append(file.Event, ' '))) == nil {
+		t.Error("another event is proved as well")
+	}
+	for _, position := range []string{"1", "0", "x", "999"} {
+		b.open("/account/payments/" + p.ID + "/proof?position=" + position).want(404)
+	}
+	s.browser().signIn(s.merchant("", "read")).open("/account/payments/" + p.ID).want(404)
+	reader := s.merchant("", "read", "payments:write")
+	q := reader.pay(`{"amount":"10"}`).want(201, "").object()
+	r := s.browser().signIn(reader)
+	r.open("/account/payments/" + q.ID).want(200).lacks("/proof?")
+}
+
+func TestPagesAreRefusedAsPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	b := s.browser().signIn(s.merchant(""))
+	b.open("/account/nothing").want(404).has("There is no such page")
+	b.open("/account/payments/").want(404)
+	b.open("/account/payments/nope").want(404).has("no such payment")
+	b.open("/account/payments/nope?lang=ru").want(404).has("нет такого платежа", `lang="ru"`)
+	b.open("/account/payments").has(`lang="ru"`, "Платежи") // it is remembered
+	a := b.post("/account/session", url.Values{"form": {"x"}}).want(405)
+	if a.Header.Get("Allow") != http.MethodGet {
+		t.Error(a.Header)
+	}
+	s.browser().open("/account-api/session").want(404)
+}

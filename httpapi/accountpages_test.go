@@ -1,0 +1,528 @@
+package httpapi
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/httpapi/account"
+)
+
+// withAccount gives a server the account's file.
+func withAccount(t testing.TB) func(*Config) {
+	t.Helper()
+	file, err := account.OpenFile(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(c *Config) {
+		c.Account = file
+		c.PublicURL = "http://pay.example.com" // cookies of https would not be sent back here
+	}
+}
+
+// browser is one person's: it keeps cookies and follows nothing by itself.
+type browser struct {
+	t testing.TB
+	s *server
+	c *http.Client
+}
+
+func (s *server) browser() *browser {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &browser{s.t, s, &http.Client{Jar: jar, CheckRedirect: s.client.CheckRedirect, Transport: s.client.Transport}}
+}
+
+// screen is a page as it came.
+type screen struct {
+	b      *browser
+	at     string // its path
+	Code   int
+	Header http.Header
+	Text   string
+}
+
+func (b *browser) send(r *http.Request) *screen {
+	b.t.Helper()
+	res, err := b.c.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &screen{b, r.URL.Path, res.StatusCode, res.Header, string(body)}
+}
+
+func (b *browser) open(path string) *screen {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.s.url+path, http.NoBody)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.send(r)
+}
+
+// post sends a form as a browser does from a page of the program.
+func (b *browser) post(path string, fields url.Values, headers ...header) *screen {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.s.url+path, strings.NewReader(fields.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", b.s.url)
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	for _, h := range headers {
+		if h[1] == "" {
+			r.Header.Del(h[0])
+		} else {
+			r.Header.Set(h[0], h[1])
+		}
+	}
+	return b.send(r)
+}
+
+// want checks the status.
+func (s *screen) want(status int) *screen {
+	s.b.t.Helper()
+	if s.Code != status {
+		s.b.t.Fatalf("%s: answer %d, want %d\n%s", s.at, s.Code, status, s.Text)
+	}
+	return s
+}
+
+// leads checks that it is a redirect and opens where it leads.
+func (s *screen) leads(path string) *screen {
+	s.b.t.Helper()
+	s.want(http.StatusSeeOther)
+	base, err := url.Parse(s.b.s.url + s.at)
+	if err != nil {
+		s.b.t.Fatal(err)
+	}
+	to, err := base.Parse(s.Header.Get("Location"))
+	if err != nil || to.RequestURI() != path {
+		s.b.t.Fatalf("%s leads to %v (%v), want %s", s.at, to, err, path)
+	}
+	return s.b.open(to.RequestURI())
+}
+
+func (s *screen) has(texts ...string) *screen {
+	s.b.t.Helper()
+	for _, t := range texts {
+		if !strings.Contains(s.Text, t) {
+			s.b.t.Errorf("%s has not %q:\n%s", s.at, t, s.Text)
+		}
+	}
+	return s
+}
+
+func (s *screen) lacks(texts ...string) *screen {
+	s.b.t.Helper()
+	for _, t := range texts {
+		if strings.Contains(s.Text, t) {
+			s.b.t.Errorf("%s has %q", s.at, t)
+		}
+	}
+	return s
+}
+
+var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// token is that of the last form on the page that has the hook.
+func (s *screen) token(hook string) string {
+	s.b.t.Helper()
+	_, from, ok := strings.Cut(s.Text, `data-hook="`+hook+`"`)
+	m := formToken.FindStringSubmatch(from)
+	if !ok || m == nil {
+		s.b.t.Fatalf("%s has no form %s:\n%s", s.at, hook, s.Text)
+	}
+	return html.UnescapeString(m[1])
+}
+
+func (b *browser) signIn(m merchant) *browser {
+	b.t.Helper()
+	b.post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}}).want(http.StatusSeeOther)
+	return b
+}
+
+func TestSigningInAndOut(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t), func(c *Config) { c.Limits.FailedAuthPerMinute = 3 })
+	m := s.merchant("")
+	b := s.browser()
+	page := b.open("/account/payments?status=paid").leads("/account/signin?next=payments%3Fstatus%3Dpaid")
+	page.want(200).has(`autocomplete="username"`, `autocomplete="current-password"`, `type="password"`)
+	for name, want := range map[string]string{
+		"X-Frame-Options": "DENY", "Cache-Control": "no-store", "Referrer-Policy": "same-origin",
+	} {
+		if got := page.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if csp := page.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-ancestors 'none'") {
+		t.Error(csp)
+	}
+
+	wrong := b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}})
+	wrong.want(401).has("no such project", m.project).lacks("sk_wrong")
+	unknown := b.post("/account/signin", url.Values{"project": {"prj_unknown"}, "key": {m.secret}}).want(401)
+	if unknown.lacks(m.secret); strings.ReplaceAll(wrong.Text, m.project, "prj_unknown") != unknown.Text &&
+		stripRequest(wrong.Text, m.project) != stripRequest(unknown.Text, "prj_unknown") {
+		t.Error("a wrong key and an unknown project are answered differently")
+	}
+	b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}).want(401)
+	slow := b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}).want(429).has("Too many failed tries")
+	if slow.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	// The right one is never refused for the wrong ones.
+	in := b.post("/account/signin", url.Values{"project": {" " + m.project + " "}, "key": {m.secret}, "next": {"payments?status=paid"}})
+	cookie := in.Header.Get("Set-Cookie")
+	for _, want := range []string{"payledger_account=", "Path=/", "HttpOnly", "SameSite=Strict"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("cookie %q lacks %s", cookie, want)
+		}
+	}
+	in.leads("/account/payments?status=paid").want(200).has("Tea &amp; Co").lacks(m.secret)
+
+	b.post("/account/signout", url.Values{"form": {b.open("/account/payments").token("signout")}}).
+		leads("/account/signin?why=out").has("signed out")
+	b.open("/account/payments").want(303)
+}
+
+func stripRequest(text, project string) string { return strings.ReplaceAll(text, project, "") }
+
+// TestWhereSignInLeads has addresses that would lead away.
+func TestWhereSignInLeads(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	for _, next := range []string{"https://evil.example/", "//evil.example/account/payments", `\\evil.example`, "/etc", "payments/../../x", "signin", "payments\r\nX: y"} {
+		to := s.browser().post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}, "next": {next}}).want(303).Header.Get("Location")
+		if strings.Contains(to, "evil") || strings.Contains(to, "etc") || strings.Contains(to, "X:") {
+			t.Errorf("next %q leads to %q", next, to)
+		}
+	}
+}
+
+func TestSecureCookies(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t), func(c *Config) { c.PublicURL = publicURL })
+	m := s.merchant("")
+	r := s.browser().post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}}).want(303)
+	if c := r.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-payledger_account=") || !strings.Contains(c, "Secure") || strings.Contains(c, "Domain") {
+		t.Error(c)
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	one, two := s.browser().signIn(m), s.browser().signIn(m)
+	other := s.browser().signIn(s.merchant(""))
+	one.post("/account/signout-everywhere", url.Values{"form": {one.open("/account/session").token("signout-everywhere")}}).
+		leads("/account/signin?why=everywhere")
+	two.open("/account/payments").leads("/account/signin?next=payments&why=ended").has("session is over")
+	other.open("/account/payments").want(200)
+
+	// A form of a session that is over does nothing.
+	again := s.browser().signIn(m)
+	form := again.open("/account/payments/new").token("create")
+	s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{}`).want(201, "")
+	s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "")
+	again.post("/account/payments/new", url.Values{"form": {form}, "amount": {"10"}}).leads("/account/signin?why=ended")
+	again.open("/account/payments").want(303)
+	if n := len(s.events(m.project)); n != 0 {
+		t.Errorf("%d events", n)
+	}
+
+	p := s.merchant("")
+	b := s.browser().signIn(p)
+	s.adminDo("POST", "/admin/projects/"+p.project+"/disable", "").want(200, "")
+	b.open("/account/payments").want(303)
+}
+
+// events are the events of a project's payments.
+func (s *server) events(project string) (types []string) {
+	s.t.Helper()
+	for r, err := range s.store.Scan(s.t.Context(), 0, filterOf(project)) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		e, err := s.cfg.Ledger.Codec.Decode(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if strings.HasPrefix(e.Type(), "payment.") || strings.HasPrefix(e.Type(), "refund.") {
+			types = append(types, e.Type())
+		}
+	}
+	return types
+}
+
+func TestFormsOfTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	fields := func(token string) url.Values {
+		return url.Values{"form": {token}, "amount": {"1 500,50"}, "description": {"by hand"}, "payload": {` {"cart": 7} `}}
+	}
+	page := b.open("/account/payments/new").want(200)
+	for _, h := range [][]header{
+		{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}},
+		{{"Sec-Fetch-Site", "same-site"}, {"Origin", "https://other.example.com"}},
+		{{"Sec-Fetch-Site", ""}, {"Origin", "https://evil.example"}},
+		{{"Sec-Fetch-Site", ""}, {"Origin", "null"}},
+	} {
+		b.post("/account/payments/new", fields(page.token("create")), h...).want(403)
+	}
+	b.post("/account/payments/new", fields("")).want(403)
+	b.post("/account/payments/new", fields(page.token("create")[1:]+"A")).want(403)
+	theirs := s.browser().signIn(s.merchant("")).open("/account/payments/new").token("create")
+	b.post("/account/payments/new", fields(theirs)).want(403)
+	b.post("/account/payments/new", fields(page.token("create")), header{"Content-Type", "text/plain"}).want(415)
+	b.post("/account/payments/new", url.Values{"form": {page.token("create")}, "x": {strings.Repeat("x", 70_000)}}).want(413)
+	b.open("/account/signout").want(405)
+	if n := len(s.events(m.project)); n != 0 {
+		t.Fatalf("refused forms made %d events", n)
+	}
+
+	made := b.post("/account/payments/new", fields(page.token("create"))).want(303)
+	path := "/account/" + strings.TrimPrefix(made.Header.Get("Location"), "../")
+	b.open(path).want(200).has("₽1,500.50", "by hand", "The payment is created", `data-copy="http://pay.example.com/p/`)
+	b.open(path).lacks("The payment is created")
+	b.post("/account/payments/new", fields(page.token("create"))).want(409).has("sent already", strings.TrimPrefix(path, "/account/"))
+	if got := strings.Join(s.events(m.project), " "); got != "payment.created" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// TestADoubleClickCountsOnce sends one form many times at once.
+func TestADoubleClickCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	form := b.open("/account/payments/new").token("create")
+	var all sync.WaitGroup
+	answers := make([]*screen, 8)
+	for i := range answers {
+		all.Go(func() {
+			answers[i] = b.post("/account/payments/new", url.Values{"form": {form}, "amount": {"10"}})
+		})
+	}
+	all.Wait()
+	made := 0
+	for _, a := range answers {
+		switch a.Code {
+		case 303:
+			made++
+		case 409:
+			a.has("Show what it led to")
+		default:
+			t.Errorf("answer %d", a.Code)
+		}
+	}
+	if got := strings.Join(s.events(m.project), " "); got != "payment.created" || made == 0 {
+		t.Errorf("events %s, %d led to the payment", got, made)
+	}
+}
+
+func TestWrongFieldsAreSaidAtTheField(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	b := s.browser().signIn(s.merchant(""))
+	for _, c := range []struct{ amount, description, payload, want string }{
+		{"", "", "", "amount-error"},
+		{"1.234", "", "", "At most two digits"},
+		{"0", "", "", "At least 0.01"},
+		{"10", strings.Repeat("x", 129), "", "description-error"},
+		{"10", "", "{broken", "payload-error"},
+		{"10", "", "[1]", "payload-error"},
+		{"10", "", `{"a":1,"a":2}`, "payload-error"},
+		{"10", "", `{"a":"` + strings.Repeat("x", 600) + `"}`, "At most 512 bytes"},
+	} {
+		page := b.open("/account/payments/new")
+		in := url.Values{"form": {page.token("create")}, "amount": {c.amount}, "description": {c.description}, "payload": {c.payload}}
+		again := b.post("/account/payments/new", in).want(422).has(c.want, `role="alert"`, `value="`+c.amount+`"`)
+		if again.token("create") == page.token("create") {
+			t.Error("the form has the token that was used")
+		}
+	}
+}
+
+const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
+
+func TestHostileTextStaysText(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10","description":"<script>alert(1)</script>\"'><img src=x onerror=alert(2)>",`+
+		`"payload":{"n":12345678901234567890,"x":"</pre><script>alert(3)</script>","e":"\u0416"}}`).want(201, "").object()
+	for _, path := range []string{
+		"/account/payments", "/account/payments/" + p.ID, "/account/payments/" + p.ID + "/refund",
+		"/account/payments?q=" + url.QueryEscape(hostile), "/account/payments?amount_from=" + url.QueryEscape(hostile),
+		"/account/signin?next=" + url.QueryEscape(hostile), "/account/" + url.PathEscape(hostile),
+	} {
+		b.open(path).lacks("<script>alert", "<img src=x")
+	}
+	b.post("/account/signin", url.Values{"project": {hostile}, "key": {"x"}}).lacks("<script>alert", "<img src=x")
+	b.open("/account/payments/"+p.ID).want(200).has(
+		"&lt;script&gt;alert(1)&lt;/script&gt;", "12345678901234567890", `\u0416`, "&lt;/pre&gt;&lt;script&gt;")
+}
+
+func TestRefundingInTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10","description":"tea"}`).want(201, "").object()
+	id, _ := domain.ParseID(p.ID)
+	path := "/account/payments/" + p.ID
+	b.open(path).want(200).has("Only a paid payment").lacks(path[9:] + `/refund"`)
+	b.open(path + "/refund").has("cannot be refunded").lacks("<button class=\"danger\"")
+	s.settle(m, id, domain.OutcomePaid)
+
+	asked := b.open(path+"/refund").want(200).has("Refund ₽10.00?", "cannot be undone")
+	two := b.open(path + "/refund")
+	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).leads(path).has("The refund is requested", `data-status="pending"`)
+	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).want(409).has("sent already")
+	// Another window that asked before: the rules of the API refuse it.
+	b.post(path+"/refund", url.Values{"form": {two.token("refund")}}).leads(path).has("has a refund already")
+	if got := strings.Join(s.events(m.project), " "); strings.Count(got, "refund.created") != 1 {
+		t.Error(got)
+	}
+
+	other := s.browser().signIn(s.merchant(""))
+	other.open(path).want(404).has("no such payment")
+	foreign := other.open("/account/session").token("signout")
+	other.post(path+"/refund", url.Values{"form": {foreign}}).want(404)
+	reader := s.merchant("", "read")
+	r := s.browser().signIn(reader)
+	r.open("/account/payments").lacks("payments/new")
+	r.post("/account/payments/new", url.Values{"form": {r.open("/account/session").token("signout")}, "amount": {"1"}}).want(403).has("may not do this")
+}
+
+// settle routes a payment and plays the provider.
+func (s *server) settle(m merchant, id domain.ID, outcome domain.Outcome) {
+	s.t.Helper()
+	if _, err := s.decide(s.t.Context(), m.project, id, domain.AssignRoute{Table: domain.RoutingTable{{
+		Route: "sandbox", Currency: domain.DefaultCurrency, Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1,
+	}}}); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.decide(s.t.Context(), m.project, id, domain.ApplySignal{Signal: domain.Signal{
+		Route: "sandbox", Outcome: outcome, Reference: "ref-" + id.String(), Amount: 1000, Currency: domain.DefaultCurrency,
+		StartedAt: domain.InstantOf(s.clock.Now()),
+	}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10"}`).want(201, "").object()
+	m.route(p.ID)
+	path := "/account/payments/" + p.ID
+	page := b.open(path).want(200).has("no real provider")
+	late := page.token("settle-failed")
+	b.post(path+"/settle", url.Values{"form": {page.token("settle-paid")}, "outcome": {"paid"}}).leads(path).
+		has(`data-status="paid"`, "answer is recorded").lacks("no real provider")
+	b.post(path+"/settle", url.Values{"form": {late}, "outcome": {"failed"}}).leads(path).has(`data-status="paid"`, "final already")
+	r := m.refund(p.ID).want(201, "").object()
+	form := b.open(path).has("no real provider").token("settle-succeeded")
+	b.post(path+"/settle", url.Values{"form": {form}, "outcome": {"succeeded"}, "refund": {r.ID}}).leads(path).
+		has(`data-status="succeeded"`, "Refunded")
+	live := s.again(func(c *Config) { c.Sandbox, c.Metrics = nil, nil })
+	q := m.pay(`{"amount":"10"}`).want(201, "").object()
+	other := live.browser().signIn(m)
+	form = other.open("/account/payments/" + q.ID).want(200).lacks("no real provider").token("signout")
+	other.post("/account/payments/"+q.ID+"/settle", url.Values{"form": {form}, "outcome": {"paid"}}).want(404)
+}
+
+func TestNotificationsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	hook := m.newEndpoint()
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10"}`).want(201, "").object()
+	id, _ := domain.ParseID(p.ID)
+	path := "/account/payments/" + p.ID
+	b.open(path).has("no endpoint was subscribed")
+	old := s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: domain.KindPaymentCreated, PaymentID: &id, State: domain.DeliverySuperseded})
+	failed := s.hooks.add(domain.DeliveryObject{
+		EndpointID: hook, Type: domain.KindPaymentPaid, PaymentID: &id, State: domain.DeliveryGivenUp,
+		Attempts: []domain.AttemptObject{{Status: 500, Error: "answered", DurationMS: 12, Answer: "<b>no</b>"}},
+	})
+	s.hooks.mu.Lock()
+	s.hooks.newest[id] = failed.EventID
+	s.hooks.mu.Unlock()
+	page := b.open(path).want(200).has("Refused with 500", "1 attempt", "&lt;b&gt;no&lt;/b&gt;", `data-state="given_up"`)
+	again := func(event domain.ID) *screen {
+		return b.post(path+"/resend", url.Values{"form": {b.open(path).token("resend")}, "endpoint": {hook}, "event": {event.String()}})
+	}
+	b.post(path+"/resend", url.Values{"form": {page.token("resend")}, "endpoint": {hook}, "event": {failed.EventID.String()}}).
+		leads(path).has("will be sent again", `data-state="pending"`)
+	again(old.EventID).leads(path).has("must not go backward")
+	again(domain.ID{1}).want(404).has("no such delivery")
+}
+
+func TestALiveFeedEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	watcher, other := s.browser().signIn(m), s.browser().signIn(m)
+	for _, end := range []string{"signout", "signout-everywhere"} {
+		b := watcher
+		if end == "signout-everywhere" {
+			b = other
+		}
+		b.signIn(m)
+		watcher.signIn(m)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/account/events/live", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := watcher.c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusOK {
+			t.Error(res.Status)
+		}
+		b.post("/account/"+end, url.Values{"form": {b.open("/account/session").token("signout")}}).want(303)
+		if _, err := io.Copy(io.Discard, res.Body); err != nil { // it ends, or the test never does
+			t.Error(err)
+		}
+		res.Body.Close()
+	}
+}

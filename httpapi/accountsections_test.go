@@ -1,0 +1,333 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+)
+
+// complete sends a form of a page and opens where it leads.
+func (s *screen) complete(hook, path string, fields url.Values) *screen {
+	s.b.t.Helper()
+	if fields == nil {
+		fields = url.Values{}
+	}
+	fields.Set("form", s.token(hook))
+	sent := s.b.post(path, fields)
+	sent.want(http.StatusSeeOther)
+	base, err := url.Parse(s.b.s.url + path)
+	if err != nil {
+		s.b.t.Fatal(err)
+	}
+	to, err := base.Parse(sent.Header.Get("Location"))
+	if err != nil {
+		s.b.t.Fatal(err)
+	}
+	return s.b.open(to.RequestURI())
+}
+
+var secretOnPage = regexp.MustCompile(`<p class="secret"><code>([^<]+)</code>`)
+
+// secret is what a page shows once.
+func (s *screen) secret() string {
+	s.b.t.Helper()
+	m := secretOnPage.FindStringSubmatch(s.want(http.StatusOK).Text)
+	if m == nil {
+		s.b.t.Fatalf("no secret on\n%s", s.Text)
+	}
+	return html.UnescapeString(m[1])
+}
+
+// Every page of an account in which nothing has happened yet opens, in both
+// languages, and says what to do.
+func TestEmptyAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	b := s.browser().signIn(s.merchant(""))
+	for path, want := range map[string]string{
+		"": "Create the first payment", "refunds": "No refunds yet", "webhooks": "No endpoints yet", "keys": "you are signed in with it",
+		"balance": "Nothing is booked yet", "events": "Nothing happened yet", "settings": "What payments may be",
+		"keys/new": "The secret is shown once", "webhooks/new": "Told of payments",
+		"refunds?status=pending": "Nothing matches", "events?payment_id=x": "Nothing matches",
+	} {
+		b.open("/account/"+path).want(200).has(want, `<html lang="en">`, `aria-current="page"`)
+		sep := "?"
+		if strings.Contains(path, "?") {
+			sep = "&"
+		}
+		b.open("/account/" + path + sep + "lang=ru").want(200).has(`<html lang="ru">`).lacks(want)
+		b.open("/account/" + path + sep + "lang=en")
+	}
+	for path, status := range map[string]int{
+		"webhooks/we_x": 404, "webhooks/we_x/rotate": 404, "keys/key_x/revoke": 404, "secrets/x": 410, "nosuch": 404,
+		"refunds?status=x": 200, "refunds?cursor=x": 200, "?from=x": 200, "balance?from=x": 200, "events?before=x": 200,
+	} {
+		b.open("/account/" + path).want(status)
+	}
+	b.open("/account/refunds?status=x").has(`role="alert"`, "check the filter status")
+	b.open("/account/?from=2026-13-40").has(`role="alert"`, "check the filter from")
+}
+
+func TestOverviewPage(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	paid := m.paid() // 1500.00
+	r := m.refund(paid).want(201, "").object().ID
+	m.post("/v1/sandbox/refunds/"+r, `{"outcome":"succeeded"}`).want(200, "")
+	open := m.pay(`{"amount":"7.50"}`).want(201, "").object().ID
+	failed := m.pay(`{"amount":"2"}`).want(201, "").object().ID
+	m.route(failed)
+	m.post("/v1/sandbox/payments/"+failed, `{"outcome":"failed"}`).want(200, "")
+
+	page := b.open("/account").want(200)
+	page.has(`role="img"`, "<title id=", "<desc id=", "chart-paid", "chart-back", "chart-grid", "₽1,500.00", "1 payment", "1 refund", "50.0%", "In all ₽1,500.00 paid").
+		lacks("<style", ` style="`) // which the policy of the pages forbids
+	b.open("/account/?from=2026-11-20&to=2026-11-20&lang=ru").has("1\u00a0500,00\u00a0₽", "20\u00a0ноября\u00a02026", "50,0\u00a0%")
+	b.open("/account/?from=2026-01-01&to=2026-01-02&lang=en").has("Nothing was paid or refunded on these days").lacks("chart-paid ")
+
+	// Whatever needs the merchant is told with what to do.
+	s.clock.advance(2 * time.Minute)
+	b.open("/account").has(`data-hook="alert-payments_not_routed"`, open, "Its customer cannot pay yet")
+	e := b.addEndpoint("https://hooks.example.com/a")
+	s.hooks.mu.Lock()
+	s.hooks.failing = map[string]domain.Instant{e: domain.InstantOf(s.clock.Now())}
+	s.hooks.mu.Unlock()
+	b.open("/account").has(`data-hook="alert-endpoint_failing"`, "https://hooks.example.com/a", "/webhooks/"+e)
+	b.open("/account/webhooks").has("Failing")
+	at := b.open("/account/webhooks/" + e).has("It fails since")
+	at.complete("toggle", "/account/webhooks/"+e+"/disable", nil).has("The endpoint is disabled. Notifications are kept.", "disabled it on purpose")
+	b.open("/account").has(`data-hook="alert-endpoint_disabled"`)
+	b.open("/account/webhooks/"+e).complete("toggle", "/account/webhooks/"+e+"/enable", nil).has("The endpoint is enabled.")
+}
+
+// addEndpoint adds one for every kind that is chosen at first and answers its
+// id.
+func (b *browser) addEndpoint(address string) string {
+	b.t.Helper()
+	shown := b.open("/account/webhooks/new").complete("endpoint", "/account/webhooks/new", url.Values{
+		"url": {address}, "about": {"orders"}, "kinds": {"payment.paid", "refund.succeeded"},
+	})
+	if secret := shown.secret(); !strings.HasPrefix(secret, "whsec_") {
+		b.t.Errorf("secret %q", secret)
+	}
+	shown.has("shown only once", "data-copy=")
+	b.open(shown.at).want(410).has("shown already")
+	id := regexp.MustCompile(`webhooks/(we_\w+)`).FindStringSubmatch(shown.Text)
+	if id == nil {
+		b.t.Fatal(shown.Text)
+	}
+	return id[1]
+}
+
+func TestWebhookPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+
+	for _, c := range []struct {
+		fields url.Values
+		want   string
+	}{
+		{url.Values{"url": {"ftp://x"}, "kinds": {"payment.paid"}}, "must begin with https://"},
+		{url.Values{"url": {"https://x.example"}}, "Choose at least one."},
+		{url.Values{"url": {"https://x.example"}, "kinds": {"nosuch"}}, `role="alert"`},
+		{url.Values{"url": {"https://x.example"}, "kinds": {"payment.paid"}, "about": {strings.Repeat("x", 129)}}, "This is too long."},
+	} {
+		c.fields.Set("form", b.open("/account/webhooks/new").token("endpoint"))
+		b.post("/account/webhooks/new", c.fields).want(422).has(c.want, c.fields.Get("url"))
+	}
+
+	id := b.addEndpoint("https://hooks.example.com/a")
+	path := "/account/webhooks/" + id
+	b.open("/account/webhooks").has("https://hooks.example.com/a", "orders", "2 kinds")
+	b.open(path).has("Payment paid", "Nothing was sent yet")
+	b.open(path+"/edit").has(`value="payment.paid" checked`, `value="https://hooks.example.com/a"`).
+		complete("endpoint", path+"/edit", url.Values{"url": {"https://hooks.example.com/b"}, "about": {hostile}, "kinds": {"payment.failed"}}).
+		has("The endpoint is changed.", "https://hooks.example.com/b", "Payment failed").lacks("<script>alert", "Payment paid")
+
+	rotated := b.open(path+"/rotate").has("Rotate the signing secret?", `value="86400" checked`).complete("rotate", path+"/rotate", url.Values{"overlap": {"3600"}})
+	if !strings.HasPrefix(rotated.secret(), "whsec_") {
+		t.Error(rotated.Text)
+	}
+	b.open(path).has("The secret before is good until")
+
+	b.open(path).complete("test", path+"/test", nil).has("The test is on its way", "Test notification")
+	pay, _ := domain.ParseID(m.paid())
+	answer := domain.DeliveryObject{
+		EndpointID: id, Type: domain.KindPaymentPaid, PaymentID: &pay, Sequence: 3, Position: 9, State: domain.DeliveryGivenUp,
+		Attempts: []domain.AttemptObject{
+			{At: domain.InstantOf(s.clock.Now()), Error: "timeout", DurationMS: 15000},
+			{At: domain.InstantOf(s.clock.Now()), Status: 500, Error: "status", DurationMS: 12, Answer: "<script>alert(1)</script>"},
+		},
+	}
+	d := s.hooks.add(answer)
+	s.hooks.mu.Lock()
+	s.hooks.newest[pay] = d.EventID
+	s.hooks.mu.Unlock()
+	b.open(path+"?state=given_up").has("Refused with 500", d.EventID.String(), pay.String()).lacks("Test notification</a>")
+	b.open(path + "?state=delivered").has("Nothing matches")
+	event := path + "/deliveries/" + d.EventID.String()
+	b.open(event).has("No answer within 15 s", "Refused with 500", "Every try failed", "&lt;script&gt;").lacks("<script>alert").
+		complete("resend", event+"/resend", nil).has("The notification will be sent again now.")
+	b.post(event+"/resend", url.Values{"form": {b.open(path).token("test")}, "back": {"https://evil.example"}}).want(303).lacks("evil")
+	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"2026-11-20T00:00"}}).has("7 notifications are on their way.")
+	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"soon"}}).has("Write a day and a time")
+	b.open(path+"/remove").has("Remove this endpoint?").complete("remove", path+"/remove", nil).has("The endpoint is removed.", "No endpoints yet")
+
+	other := s.browser().signIn(s.merchant(""))
+	other.open(path).want(404)
+	reader := s.browser().signIn(s.merchant("", "read"))
+	reader.post("/account/webhooks/new", url.Values{
+		"form": {reader.open("/account/webhooks/new").token("endpoint")}, "url": {"https://x.example"}, "kinds": {"payment.paid"},
+	}).want(403).has("may not do this")
+}
+
+func TestKeyPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	b.post("/account/keys/new", url.Values{"form": {b.open("/account/keys/new").token("create-key")}}).want(422).has("Choose at least one.")
+	shown := b.open("/account/keys/new").complete("create-key", "/account/keys/new", url.Values{"scopes": {"read"}})
+	secret := shown.secret()
+	b.open(shown.at).want(410)
+	made := m
+	made.secret = secret
+	made.get("/v1/payments").want(200, "")
+	made.pay(`{"amount":"1"}`).want(403, domain.ScopeMissing)
+	if keys := b.open("/account/keys"); strings.Contains(keys.Text, secret) {
+		t.Error("the secret is told again")
+	}
+
+	// A key can give on no more than it has itself.
+	reader := s.browser().signIn(made)
+	reader.open("/account/keys/new").has("your own key may not")
+	reader.post("/account/keys/new", url.Values{"form": {reader.open("/account/session").token("signout")}, "scopes": {"audit"}}).want(403)
+	reader.open("/account/events").has("Your key may not read the log")
+
+	// Nor is it offered what it may not do.
+	hooked := b.addEndpoint("https://hooks.example.com/a")
+	b.open("/account/keys").has(m.keyID + "/revoke")
+	reader.open("/account/keys").lacks(m.keyID + "/revoke")
+	b.open("/account/webhooks/"+hooked).has("/test", "/edit", "/remove")
+	reader.open("/account/webhooks/"+hooked).has("hooks.example.com").lacks("/test", "/edit", "/remove", "/recover")
+	reader.open("/account/webhooks").has("hooks.example.com").lacks("webhooks/new")
+
+	id := regexp.MustCompile(`keys/(key_\w+)/revoke`).FindStringSubmatch(b.open("/account/keys").Text)[1]
+	asked := b.open("/account/keys/"+id+"/revoke").has("Revoke this key?").lacks("last live key", "signed in with this key")
+	b.open("/account/keys").has("Live")
+	asked.complete("revoke", "/account/keys/"+id+"/revoke", nil).has("The key is revoked.", "Revoked")
+	made.get("/v1/payments").want(401, domain.Unauthorized)
+	reader.open("/account").want(303)
+
+	b.open("/account/keys/"+m.keyID+"/revoke").has("last live key").
+		complete("revoke", "/account/keys/"+m.keyID+"/revoke", nil).has("You are signed out.")
+	m.get("/v1/payments").want(401, domain.Unauthorized)
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	var refunds []string
+	for range 26 {
+		s.clock.advance(time.Millisecond) // what is created later is listed before
+		refunds = append(refunds, m.refund(m.paid()).want(201, "").object().ID)
+	}
+	first := b.open("/account/refunds?status=pending").has(refunds[25], refunds[1]).lacks(refunds[0])
+	next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindStringSubmatch(first.Text)
+	if next == nil {
+		t.Fatal(first.Text)
+	}
+	base, _ := url.Parse(s.url + "/account/refunds")
+	to, _ := base.Parse(html.UnescapeString(next[1]))
+	b.open(to.RequestURI()).has(refunds[0], "status=pending").lacks(refunds[1])
+	csv := b.open("/account/refunds.csv?status=pending").want(200)
+	if got := csv.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/csv") || strings.Count(csv.Text, "\n") != 27 {
+		t.Errorf("%s: %s", got, csv.Text)
+	}
+	if got := csv.Header.Get("Content-Disposition"); !strings.Contains(got, "refunds.csv") {
+		t.Error(got)
+	}
+	b.open("/account/refunds.csv?status=x").want(400).has("<html")
+
+	b.open("/account/balance").has("Owed to you", "₽0.00", "Provider: ", "−₽39,000.00", `rel="next"`)
+	b.open("/account/balance?account=refunds_in_flight&from=2026-11-20&to=2026-11-20").has("Refund requested").lacks("Beginning")
+	b.open("/account/balance?account=merchant_payable&to=2026-11-19").has("Nothing matches")
+	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight").want(200).Text, "\n"); n != 27 {
+		t.Errorf("%d lines", n)
+	}
+	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight&to=2026-11-19").want(200).Text, "\n"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestEventPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m, noise := s.merchant(""), s.merchant("")
+	b := s.browser().signIn(m)
+	first := m.pay(`{"amount":"1","description":"<script>alert(1)</script>"}`).want(201, "").object().ID
+	for range 30 {
+		noise.pay(`{"amount":"1"}`).want(201, "")
+	}
+	var last string
+	for range 55 {
+		last = m.pay(`{"amount":"1"}`).want(201, "").object().ID
+	}
+	page := b.open("/account/events").want(200).has(last, "Payment created", "data-feed=", "Older").lacks(first)
+	if n := strings.Count(page.Text, `<li id="e`); n != 50 {
+		t.Errorf("%d events on the page", n)
+	}
+	older := regexp.MustCompile(`\?before=\d+`).FindString(page.Text)
+	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks("data-feed=", last, "<script>alert", noise.project)
+	b.open("/account/events?payment_id="+first).has(first, "&#34;sequence&#34;: 1").lacks(last)
+
+	// The feed tells the same rows, and goes on after the one that was seen.
+	feed := regexp.MustCompile(`data-feed="([^"]+)"`).FindStringSubmatch(page.Text)[1]
+	base, _ := url.Parse(s.url + "/account/events")
+	at, err := base.Parse(html.UnescapeString(feed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
+	res, err := b.c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
+		t.Fatal(got)
+	}
+	fresh := m.pay(`{"amount":"2","description":"</li><script>alert(2)</script>"}`).want(201, "").object().ID
+	lines := bufio.NewScanner(res.Body)
+	var told []string
+	for lines.Scan() && (len(told) == 0 || lines.Text() != "") {
+		if text := lines.Text(); text != "" && !strings.HasPrefix(text, "retry") {
+			told = append(told, text)
+		}
+	}
+	all := strings.Join(told, "\n")
+	if !strings.Contains(all, "event: row") || !strings.Contains(all, `data: <li id="e`) || !strings.Contains(all, "payments/"+fresh) || strings.Contains(all, "<script>") {
+		t.Error(all)
+	}
+	for _, line := range told {
+		if !strings.HasPrefix(line, "data: ") && !strings.HasPrefix(line, "id: ") && !strings.HasPrefix(line, "event: ") && !strings.HasPrefix(line, ":") {
+			t.Errorf("line %q", line)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package checkout
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// changes tells the streams of open pages when their payment has a new event.
+// One follower reads the log for all of them, and only while there are any;
+// whoever leaves last stops it and waits for its end.
+type changes struct {
+	log Events // nil: nobody is told
+
+	mu       sync.Mutex
+	total    int
+	waiting  map[string][]chan struct{} // by payment id
+	follower *follower                  // nil: none runs
+}
+
+type follower struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+func newChanges(log Events) *changes {
+	return &changes{log: log, waiting: make(map[string][]chan struct{})}
+}
+
+// join asks to be told of every event of the payment that is not durable yet.
+// Events may be told of together. A failure says when there is no place.
+func (c *changes) join(ctx context.Context, id domain.ID) (changed <-chan struct{}, leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := id.String()
+	if c.total >= mostStreams || len(c.waiting[name]) >= mostOfOne {
+		return nil, nil, &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: streamsAgain, ours: true}
+	}
+	if c.follower == nil && c.log != nil {
+		after, err := c.log.Last(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.follow(context.WithoutCancel(ctx), after)
+	}
+	ch := make(chan struct{}, 1)
+	c.total++
+	c.waiting[name] = append(c.waiting[name], ch)
+	return ch, func() { c.leave(name, ch) }, nil
+}
+
+// follow starts the follower, whose context outlives the request that brought
+// it about. It ends by itself when the log does; the
+// streams then go by their heartbeat.
+func (c *changes) follow(ctx context.Context, after eventstore.Position) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &follower{stop: stop, ended: make(chan struct{})}
+	c.follower = f
+	go func() {
+		defer close(f.ended)
+		_ = c.log.Follow(ctx, after, eventstore.Filter{Kind: eventstore.KindPayment}, func(r eventstore.Stored) error {
+			c.tell(r.Stream.ID)
+			return ctx.Err()
+		})
+	}()
+}
+
+func (c *changes) tell(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ch := range c.waiting[name] {
+		select {
+		case ch <- struct{}{}:
+		default: // it was told and has not looked yet
+		}
+	}
+}
+
+func (c *changes) leave(name string, ch chan struct{}) {
+	c.mu.Lock()
+	c.total--
+	var rest []chan struct{}
+	for _, other := range c.waiting[name] {
+		if other != ch {
+			rest = append(rest, other)
+		}
+	}
+	if c.waiting[name] = rest; len(rest) == 0 {
+		delete(c.waiting, name)
+	}
+	var last *follower
+	if c.total == 0 {
+		last, c.follower = c.follower, nil
+	}
+	c.mu.Unlock()
+	if last != nil {
+		last.stop()
+		<-last.ended
+	}
+}

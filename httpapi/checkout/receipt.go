@@ -1,0 +1,34 @@
+package checkout
+
+import (
+	"payledger/domain"
+	"payledger/httpapi/ui"
+)
+
+// receipt is what a customer keeps of a paid payment. The number is how the
+// shop finds it; by itself it opens nothing.
+type receipt struct {
+	Number domain.ID
+	PaidAt domain.Instant // when the paying attempt began; 0: unknown
+	Refund string         // what became of the newest refund; empty: there is none
+}
+
+func receiptOf(l *ui.Locale, p domain.Payment) *receipt {
+	r := &receipt{Number: p.ID}
+	for _, s := range p.Signals {
+		if s.RefundID == nil && s.Outcome == domain.OutcomePaid && s.Route == p.Route &&
+			s.Amount == p.Amount && s.Currency == p.Currency && s.StartedAt <= p.ExpiresAt {
+			r.PaidAt = s.StartedAt // every later one like it is late funds
+			break
+		}
+	}
+	if n := len(p.Refunds); n > 0 {
+		switch p.Refunds[n-1].Status {
+		case domain.RefundPending:
+			r.Refund = l.T("checkout.refund_pending")
+		case domain.RefundSucceeded:
+			r.Refund = l.T("checkout.refund_succeeded", "Amount", l.Amount(p.Refunds[n-1].Amount, p.Currency))
+		}
+	}
+	return r
+}

@@ -1,0 +1,49 @@
+package ui
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"payledger/httpapi/ui/uitest"
+)
+
+// TestBrowserSpecimen looks at every component there is, on one page.
+func TestBrowserSpecimen(t *testing.T) {
+	t.Parallel()
+	browser := uitest.Browser(t)
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := s.Templates(os.DirFS("testdata"), "specimen.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Secure(w.Header())
+		if name, ok := strings.CutPrefix(r.URL.Path, "/"+AssetFolder); ok && s.ServeAsset(w, r, name) {
+			return
+		}
+		data := struct {
+			Page
+			Rows []string
+		}{s.Page(r, s.Locale(r), "/", "Specimen"), []string{"created", "awaiting_payment", "paid", "expired", "failed", "succeeded"}}
+		if err := Render(w, http.StatusOK, pages, "specimen.html", data); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	b := uitest.OpenTab(t, browser)
+	uitest.Look(b, uitest.LoadAxe(t), "specimen", func(lang string) string { return server.URL + "/?lang=" + lang })
+
+	// A row is a card where there is no room, and each value has its name then.
+	b.Do(chromedp.EmulateViewport(320, 640))
+	if got := uitest.Eval[string](b, `getComputedStyle(document.querySelector("td"), "::before").content`); got != `"Created"` {
+		t.Errorf("on a small screen a value is named %s", got)
+	}
+}

@@ -1,0 +1,240 @@
+// What pages gain by script; every page works without. The elements it acts
+// on are marked by data attributes, listed in the package's documentation.
+"use strict";
+
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const each = (selector, act, root = document) => root.querySelectorAll(selector).forEach(act);
+  const lang = document.documentElement.lang;
+  const words = () => $("#live")?.dataset ?? {};
+  const say = (text) => {
+    const live = $("#live");
+    if (live && live.textContent !== text) live.textContent = text ?? "";
+  };
+
+  const zoned = {timeZoneName: "short"};
+  const clock = {hour: "2-digit", minute: "2-digit", hourCycle: "h23"};
+  const figures = {year: "numeric", month: lang === "ru" ? "2-digit" : "short", day: "2-digit"};
+  const styles = {
+    moment: {year: "numeric", month: "long", day: "numeric", ...clock, ...zoned},
+    near: {month: "long", day: "numeric", ...clock, ...zoned},
+    short: {...figures, ...clock, ...zoned},
+    day: {year: "numeric", month: "long", day: "numeric"},
+  };
+
+  const two = (n) => String(n).padStart(2, "0");
+  const running = (s) => {
+    const hours = Math.floor(s / 3600), minutes = Math.floor(s / 60) % 60;
+    return hours ? `${hours}:${two(minutes)}:${two(s % 60)}` : `${minutes}:${two(s % 60)}`;
+  };
+
+  // count shows the running clocks; more than a day is left in the server's words.
+  const count = () => each("[data-closes-in]", (left) => {
+    left.end ??= performance.now() + left.dataset.closesIn * 1000;
+    const s = Math.max(0, Math.ceil((left.end - performance.now()) / 1000));
+    if (s < 86400) left.textContent = running(s);
+    left.classList.toggle("soon", s < 300);
+  });
+
+  // dress fits what the server sent to the reader's place and browser.
+  const dress = (root) => {
+    each("time[data-local]", (t) => {
+      const style = styles[t.dataset.local];
+      if (style) t.textContent = new Intl.DateTimeFormat(lang === "en" ? "en-GB" : lang, style).format(new Date(t.dateTime));
+    }, root);
+    each("[data-copy], [data-print]", (button) => { button.hidden = false; }, root);
+    count();
+  };
+
+  // copy works without the clipboard API too, which plain http has not.
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      area.className = "visually-hidden";
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+  };
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy], [data-print]");
+    if (!button) return;
+    if (button.dataset.copy === undefined) {
+      print();
+      return;
+    }
+    await copy(button.dataset.copy);
+    button.focus();
+    button.classList.add("done");
+    say(words().copied);
+    setTimeout(() => { button.classList.remove("done"); say(""); }, 2000);
+  });
+
+  // A second press while the first is under way would only be a repetition.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if ("again" in form.dataset || form.method === "get") return;
+    if (form.classList.contains("sent")) {
+      event.preventDefault();
+      return;
+    }
+    form.classList.add("sent");
+    say(words().sending);
+  });
+
+  // Live pages. The stream tells the state; when it is another than the one on
+  // the page, the page is loaded again and its changing parts put in place.
+  // While there is no stream, the page asks for the state now and then.
+  const main = $("[data-live]");
+  const every = {preparing: 500}; // ms between questions, else 2000
+  const longest = 30000; // ms between questions while the service is out of reach
+  const patience = 40000; // ms without a sign of life before a stream is given up
+  const again = 15000; // ms between openings of a stream
+  let stream, pending, opened = -again, heard = 0, wait = 0, timer = 0, busy = false;
+  const final = () => main.dataset.final === "true";
+  const away = () => document.hidden || final();
+  const streaming = () => stream?.readyState === EventSource.OPEN && performance.now() - heard < patience;
+
+  const show = async () => {
+    const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+    if (!answer.ok) throw new Error(String(answer.status));
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const hadFocus = main.contains(document.activeElement);
+    each("[data-swap]", (part) => {
+      const fresh = next.getElementById(part.id);
+      if (fresh) part.replaceWith(document.adoptNode(fresh));
+    });
+    Object.assign(main.dataset, $("[data-live]", next).dataset);
+    document.title = next.title;
+    dress(document);
+    const heading = $("h1");
+    if (hadFocus && !main.contains(document.activeElement)) {
+      heading.tabIndex = -1;
+      heading.focus();
+    }
+    say(heading.textContent);
+  };
+
+  // take fits the page to what was heard: one thing at a time, and of those
+  // that come meanwhile the last.
+  const take = async (hear) => {
+    if (busy) {
+      pending = hear;
+      return;
+    }
+    busy = true;
+    try {
+      const status = await hear();
+      if (wait) say("");
+      wait = 0;
+      if (status.state !== main.dataset.state) await show();
+      each("[data-closes-in]", (left) => {
+        left.end = performance.now() + status.closes_in * 1000;
+        if (status.closes_in >= 86400) left.textContent = status.left;
+      });
+    } catch {
+      wait = Math.min(longest, 2 * wait + 1000);
+      say(words().offline);
+    }
+    busy = false;
+    const next = pending;
+    pending = undefined;
+    if (final()) hush();
+    else if (next) await take(next);
+  };
+
+  const listen = () => {
+    if (away() || streaming() || performance.now() - opened < again) return;
+    stream?.close();
+    opened = heard = performance.now();
+    stream = new EventSource(main.dataset.live);
+    stream.addEventListener("state", (event) => {
+      heard = performance.now();
+      take(() => JSON.parse(event.data));
+    });
+  };
+  const hush = () => {
+    stream?.close();
+    stream = undefined;
+    opened = -again;
+  };
+  const ask = () => take(async () => {
+    const answer = await fetch(main.dataset.ask, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+    if (!answer.ok) throw new Error(String(answer.status));
+    return answer.json();
+  });
+  const look = async () => {
+    clearTimeout(timer);
+    if (!away() && !busy && (wait || !streaming())) { // wait: what the stream told could not be shown
+      listen();
+      await ask();
+    }
+    clearTimeout(timer);
+    timer = setTimeout(look, (every[main.dataset.state] ?? 2000) + wait);
+  };
+
+  if (main) {
+    listen();
+    timer = setTimeout(look, every[main.dataset.state] ?? 2000);
+    // A page that nobody sees holds no connection; one that is seen again may
+    // be long out of date.
+    document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else look(); });
+    window.addEventListener("pagehide", hush);
+    window.addEventListener("online", look);
+  }
+
+  // Feeds put new rows in front of those there are.
+  each("[data-feed]", (list) => {
+    const address = new URL(list.dataset.feed, location.href);
+    let source, retry = 0, paused = false;
+    const close = () => { source?.close(); clearTimeout(retry); };
+    const open = () => {
+      close();
+      if (paused) return;
+      source = new EventSource(address);
+      source.addEventListener("row", (event) => {
+        address.searchParams.set("after", event.lastEventId);
+        const holder = document.createElement("template");
+        holder.innerHTML = event.data;
+        const row = holder.content.firstElementChild;
+        if (!row || row.id && document.getElementById(row.id)) return;
+        each("[data-empty]", (none) => { none.hidden = true; });
+        list.prepend(row);
+        dress(row);
+        while (list.children.length > (list.dataset.keep || 100)) list.lastElementChild.remove();
+      });
+      source.addEventListener("open", () => say(""));
+      source.addEventListener("error", () => {
+        say(words().offline);
+        if (source.readyState === EventSource.CLOSED) retry = setTimeout(open, again);
+      });
+    };
+    open();
+    window.addEventListener("pagehide", close);
+    window.addEventListener("pageshow", (event) => { if (event.persisted) open(); });
+    each("[data-feed-pause]", (button) => {
+      const [pause, resume] = [button.textContent, button.dataset.resume];
+      button.hidden = false;
+      button.addEventListener("click", () => {
+        paused = !paused;
+        button.textContent = paused ? resume : pause;
+        if (paused) close(); else open();
+      });
+    });
+  });
+
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    each("form.sent", (form) => form.classList.remove("sent"));
+    say("");
+    if (main) look();
+  });
+
+  dress(document);
+  if ($("[data-closes-in]")) setInterval(count, 1000);
+})();

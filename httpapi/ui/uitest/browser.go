@@ -1,0 +1,50 @@
+package uitest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Browser starts a headless Chromium that ends with the test. Where none is
+// installed the test is skipped, or fails if PAYLEDGER_REQUIRE_BROWSER is set.
+// The context is for chromedp; a tab of its own comes from
+// chromedp.NewContext.
+func Browser(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the browser is not started with -short")
+	}
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		if os.Getenv("PAYLEDGER_REQUIRE_BROWSER") != "" {
+			t.Fatal("Chromium is not installed, and PAYLEDGER_REQUIRE_BROWSER is set")
+		}
+		t.Skip("Chromium is not installed: install the package chromium to run the tests of the pages")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.WSURLReadTimeout(time.Minute))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, closeBrowser := chromedp.NewContext(ctx)
+	t.Cleanup(closeBrowser)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("starting Chromium: %v", err)
+	}
+	return ctx
+}

@@ -1,0 +1,202 @@
+package uitest
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a test may take with one window, many pages in many
+// looks on a busy machine included.
+const patience = 4 * time.Minute
+
+// Tab is one person's window. When its test ends it must have asked no other
+// machine, written nothing to the console and thrown nothing, but for what was
+// forgiven.
+type Tab struct {
+	T   *testing.T
+	Ctx context.Context // ends when patience does
+
+	mu    sync.Mutex
+	noise []string
+	asked []string // the address of every request the window sent
+}
+
+// OpenTab opens a window of the browser, 1280 pixels wide, with cookies of its
+// own. Start the server it is for first: cleanups run backward, and a server
+// waits for the streams that a window holds open.
+func OpenTab(t *testing.T, browser context.Context) *Tab { //nolint:revive // t comes first in tests
+	t.Helper()
+	b := &Tab{T: t}
+	ctx, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(closeTab)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
+	b.Ctx = ctx
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	Call(b, network.Enable, network.EnableParams{})
+	Call(b, log.Enable, cdp.Empty{})
+	Call(b, runtime.Enable, cdp.Empty{})
+	b.Do(chromedp.EmulateViewport(1280, 800))
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, n := range b.noise {
+			t.Error(n)
+		}
+	})
+	return b
+}
+
+func (b *Tab) hear(event any) {
+	noise := ""
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
+		u, err := url.Parse(e.Request.URL)
+		// The browser draws its own controls from data: URLs.
+		if err != nil || u.Scheme != "data" && u.Hostname() != "127.0.0.1" && u.Hostname() != OwnAddress() {
+			noise = "request to " + e.Request.URL
+		}
+	case *log.EventEntryAdded:
+		noise = "browser log: " + e.Entry.Text + " " + e.Entry.URL
+	case *runtime.EventConsoleAPICalled:
+		noise = "console: " + string(e.Type)
+	case *runtime.EventExceptionThrown:
+		noise = "exception: " + e.ExceptionDetails.Text
+	}
+	if noise != "" && !slices.Contains(b.noise, noise) {
+		b.noise = append(b.noise, noise)
+	}
+}
+
+// Forgive forgets the noise that the test itself has asked for.
+func (b *Tab) Forgive(part string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.noise = slices.DeleteFunc(b.noise, func(n string) bool { return strings.Contains(n, part) })
+}
+
+// Requests counts the requests whose address has the part.
+func (b *Tab) Requests(part string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, u := range b.asked {
+		if strings.Contains(u, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// OwnAddress is an address of this machine that is not loopback, or nothing.
+func OwnAddress() string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
+			return n.IP.String()
+		}
+	}
+	return ""
+}
+
+// Do takes the steps, or ends the test with what the page was.
+func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.T.Helper()
+	if err := chromedp.Do(b.Ctx, steps...); err != nil {
+		b.T.Fatalf("%v; the page is\n%s", err, b.HTML())
+	}
+}
+
+// HTML is the page as it is.
+func (b *Tab) HTML() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Ctx), 5*time.Second)
+	defer cancel()
+	s, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
+	return s
+}
+
+// Eval is the value of a JavaScript expression.
+func Eval[T any](b *Tab, expression string) T {
+	b.T.Helper()
+	v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.T.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// Call sends a command of the DevTools protocol.
+func Call[P, R any](b *Tab, c cdp.Command[P, R], p P) R {
+	b.T.Helper()
+	r, err := chromedp.Call(b.Ctx, c, p)
+	if err != nil {
+		b.T.Fatalf("%s: %v", c.Method, err)
+	}
+	return r
+}
+
+// Poll waits until a JavaScript expression is true.
+func Poll(predicate string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](predicate, chromedp.WithPollingInterval(20*time.Millisecond))
+}
+
+// WithoutScript turns JavaScript off.
+func (b *Tab) WithoutScript() {
+	b.T.Helper()
+	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+}
+
+// Dark asks for dark pages, or for light ones.
+func (b *Tab) Dark(yes bool) {
+	b.T.Helper()
+	scheme := "light"
+	if yes {
+		scheme = "dark"
+	}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// Picture keeps a screenshot of the whole page when PAYLEDGER_SCREENSHOTS
+// names a folder.
+func (b *Tab) Picture(name string) {
+	b.T.Helper()
+	dir := os.Getenv("PAYLEDGER_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600) //nolint:gosec // whoever runs the tests names it
+	}
+	if err != nil {
+		b.T.Error(err)
+	}
+}

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/ui"
+)
+
+//go:embed receivers/*.txt
+var receiverFiles embed.FS
+
+// receivers are the languages there is a sample receiver in.
+func receivers() [][2]string {
+	return [][2]string{{"javascript", "JavaScript"}, {"python", "Python"}, {"go", "Go"}, {"php", "PHP"}, {"java", "Java"}}
+}
+
+// sampleNotification is a body as the sender makes it.
+const sampleNotification = `{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.paid","timestamp":"2026-11-20T10:19:02.400Z",
+ "sequence":3,"position":88417,
+ "data":{"id":"01M7W78FJBM8T4R7B5N0C1D2E3","status":"paid","amount":"1500.00","currency":"RUB",
+  "description":"order-1042","payload":{"cart":7},"created_at":"2026-11-20T10:15:30.123Z"}}`
+
+// renderWebhookPage makes the page for merchants who receive notifications
+// that are tried after these waits.
+func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error) {
+	if len(cfg.RetrySchedule) == 0 {
+		return nil, errors.New("httpapi: RetrySchedule is needed with Webhooks")
+	}
+	type row struct{ Kind, When, Final any }
+	type try struct{ Number, Wait, Since any }
+	type receiver struct {
+		ID, Language, Code string
+		Open               bool
+	}
+	var kinds []row
+	for _, k := range append(domain.Kinds(), domain.KindEndpointTest) {
+		kinds = append(kinds, row{k, whenSent(k), slices.Contains(domain.FinalKinds(), k)})
+	}
+	var tries []try
+	var since time.Duration
+	for i, wait := range cfg.RetrySchedule {
+		since += wait
+		tries = append(tries, try{i + 1, spell(wait), spell(since)})
+	}
+	attempts := strconv.Itoa(len(tries)) + " attempts"
+	if len(tries) == 1 {
+		attempts = "1 attempt"
+	}
+	var samples []receiver
+	for i, r := range receivers() {
+		code, err := receiverFiles.ReadFile("receivers/" + r[0] + ".txt")
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, receiver{r[0], r[1], strings.TrimSpace(string(code)), i == 0})
+	}
+	sql, err := receiverFiles.ReadFile("receivers/sql.txt")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = documents.ExecuteTemplate(&b, "webhooks.html", map[string]any{
+		"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Title": "Receiving webhooks",
+		"Base": cfg.PublicURL, "Prefix": cfg.prefix(), "Example": sampleNotification, "SQL": strings.TrimSpace(string(sql)),
+		"Kinds": kinds, "Tries": tries, "Attempts": attempts, "Receivers": samples, "MaxEndpoints": domain.MaxEndpoints,
+		"Timeout": spell(domain.AnswerTime), "MaxRetryAfter": spell(domain.MaxRetryAfter),
+		"DisableAfter": spell(domain.MaxFailingTime), "Keep": spell(domain.KeepDeliveries),
+		"Overlap": spell(domain.DefaultSecretOverlap), "MaxOverlap": spell(domain.MaxSecretOverlap),
+	})
+	return b.Bytes(), err
+}
+
+// whenSent says what a kind tells.
+func whenSent(k domain.Kind) string {
+	switch k {
+	case domain.KindPaymentCreated:
+		return "the payment was created"
+	case domain.KindPaymentAwaitingPayment:
+		return "the customer can pay"
+	case domain.KindPaymentPaid:
+		return "the payment is paid"
+	case domain.KindPaymentExpired:
+		return "its time ran out"
+	case domain.KindPaymentFailed:
+		return "an error occurred during payment"
+	case domain.KindRefundPending:
+		return "a refund was created"
+	case domain.KindRefundSucceeded:
+		return "the money was returned"
+	case domain.KindRefundFailed:
+		return "the refund did not succeed; another one can be made"
+	case domain.KindEndpointTest:
+		return "you ask for it, see below; it has no sequence and no position"
+	}
+	return ""
+}
+
+// spell writes a length of time for people: its two greatest units.
+func spell(d time.Duration) string {
+	if d < time.Second {
+		return "at once"
+	}
+	var parts []string
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		n := d / u.size
+		d %= u.size
+		switch {
+		case len(parts) == 2 || n == 0:
+		case n == 1:
+			parts = append(parts, "1 "+u.name)
+		default:
+			parts = append(parts, strconv.Itoa(int(n))+" "+u.name+"s")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// webhooks answers GET /docs/webhooks.
+func (p *pages) webhooks(x *exchange) error {
+	ui.Secure(x.Header())
+	x.replyBytes(http.StatusOK, "text/html; charset=utf-8", p.hooks)
+	return nil
+}

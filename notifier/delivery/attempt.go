@@ -1,0 +1,211 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/webhook"
+)
+
+// classInternal is the class of an attempt that failed on our side.
+const classInternal webhook.Class = "internal"
+
+// outcome is how an attempt ended, and when it began by the wall clock.
+type outcome struct {
+	webhook.Outcome
+	at domain.Instant
+}
+
+// tells reports whether the outcome says something about the endpoint.
+func (o outcome) tells() bool {
+	return !o.Refused && o.Class != webhook.ClassUnsigned && o.Class != classInternal
+}
+
+func (o outcome) shown() domain.AttemptObject {
+	return domain.AttemptObject{
+		At: o.at, Status: o.Status, Error: string(o.Class), DurationMS: o.Duration.Milliseconds(), Answer: string(o.Answer),
+	}
+}
+
+// attempt makes one try and records how it ended. When the engine ends under
+// way, nothing is recorded: the same event is sent again after the next start.
+func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a attempt) {
+	o, err := l.send(ctx, e, t, a)
+	t.ended(1)
+	if err != nil {
+		return
+	}
+	l.metrics.attempted(o, a.record, l.wallNow())
+	settle := &settleOp{target: t, attempt: a, outcome: o}
+	if l.writer.insist(ctx, settle) != nil {
+		return // Run learns it from the writer
+	}
+	l.tell(t, settle)
+	now := l.clock.now()
+	switch {
+	case o.Gone:
+		l.disable(ctx, t, domain.DisabledGone)
+	case settle.failingSince != 0 && until(now, settle.failingSince) >= domain.MaxFailingTime:
+		l.disable(ctx, t, domain.DisabledFailing)
+	}
+	t.nudge()
+}
+
+// notice is what the operator is told of an endpoint when it begins, not at
+// every attempt.
+type notice int
+
+const (
+	noticePaused  notice = iota + 1 // the circuit breaker has opened
+	noticeResumed                   // and closed
+	noticeRefused                   // its target may not be called
+)
+
+func (l *Lanes) tell(t *target, s *settleOp) {
+	event := func(e *zerolog.Event) *zerolog.Event {
+		return e.Str("project", t.project).Str("endpoint", t.id)
+	}
+	switch s.notice {
+	case noticePaused:
+		event(l.config.Log.Warn()).Str("outcome", string(s.outcome.Class)).Int("status", s.outcome.Status).
+			Msg("a webhook endpoint fails again and again: its notifications wait, and one is tried from time to time")
+	case noticeResumed:
+		event(l.config.Log.Info()).Msg("a webhook endpoint takes notifications again")
+	case noticeRefused:
+		event(l.config.Log.Warn()).Msg("a webhook endpoint is at an address that may not be called: its notifications are parked")
+	}
+}
+
+// send renders and sends one notification. An error means that nothing can be
+// said about it: the engine or the event log is ending.
+func (l *Lanes) send(ctx context.Context, e domain.Endpoint, t *target, a attempt) (outcome, error) {
+	l.metrics.inFlight.Inc()
+	defer l.metrics.inFlight.Dec()
+	at := l.config.Now()
+	o := outcome{at: domain.InstantOf(at)}
+	body, err := l.render(ctx, t, a.record)
+	var secrets []string
+	if err == nil {
+		secrets, err = l.secrets(e, domain.InstantOf(at))
+	}
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError)) {
+			return o, err
+		}
+		l.config.Log.Error().Err(err).Str("endpoint", e.ID).Stringer("event", a.event).Msg("a notification could not be made; it is tried again")
+		o.Class = classInternal
+		return o, nil
+	}
+	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
+		URL: e.URL, ID: a.event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
+	})
+	if o.Class == webhook.ClassCancelled {
+		return o, context.Canceled
+	}
+	return o, nil
+}
+
+func (l *Lanes) secrets(e domain.Endpoint, at domain.Instant) ([]string, error) {
+	var all []string
+	for _, s := range e.Secrets(at) {
+		secret, err := l.Secret(e.ID, s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, secret)
+	}
+	return all, nil
+}
+
+// render makes the body of a delivery from the log: the same bytes each time.
+func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error) {
+	n := webhook.Notification{EventID: d.event, Kind: d.kind, At: domain.IDTime(d.event)}
+	if d.kind == domain.KindEndpointTest {
+		n.Endpoint = t.id
+		return webhook.Body(d.render, n)
+	}
+	n.Sequence, n.Position = d.sequence, uint64(d.position)
+	p := domain.Payment{Project: t.project, ID: d.payment}
+	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.payment)) {
+		if err != nil {
+			return nil, err
+		}
+		event, err := l.config.Ledger.Codec.Decode(r)
+		if err != nil {
+			return nil, err
+		}
+		p = p.Evolve(event)
+		if r.Sequence < d.sequence {
+			continue
+		}
+		if r.Commit != d.event || r.Position != d.position {
+			break
+		}
+		if refund, is := refundOf(event); is {
+			if of, ok := p.Refund(refund); ok {
+				object := of.Object(p.ID)
+				n.Refund = &object
+			}
+		} else {
+			object := p.Object()
+			n.Payment = &object
+		}
+		return webhook.Body(d.render, n)
+	}
+	return nil, fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.event, d.position, d.sequence, d.payment)
+}
+
+// refundOf says which refund an event is about, if it is about one.
+func refundOf(e domain.Event) (domain.ID, bool) {
+	switch e := e.(type) {
+	case domain.RefundCreated:
+		return e.RefundID, true
+	case domain.RefundSucceededEvent:
+		return e.RefundID, true
+	case domain.RefundFailedEvent:
+		return e.RefundID, true
+	default:
+		return domain.ID{}, false
+	}
+}
+
+// disable stops notifications to an endpoint, for good until its owner or the
+// operator enables it.
+func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReason) {
+	defer func() {
+		t.mu.Lock()
+		t.leaving = false
+		t.mu.Unlock()
+	}()
+	pause := 10 * time.Millisecond
+	for {
+		event := l.config.IDs.Next()
+		r, err := eventstore.Execute(ctx, l.config.Ledger, eventstore.ProjectStream(t.project), domain.Project{ID: t.project},
+			domain.ProjectCommand(domain.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
+			eventstore.Order{EventID: event})
+		switch {
+		case err == nil && r.Event != nil:
+			l.metrics.disabled.WithLabelValues(string(why)).Inc()
+			l.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
+				Msg("a webhook endpoint was disabled; what it was to be told stays listed")
+			return
+		case err == nil || ctx.Err() != nil:
+			return
+		case !errors.Is(err, eventstore.ErrBusy) && !errors.Is(err, eventstore.ErrFull):
+			l.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}

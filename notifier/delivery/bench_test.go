@@ -1,0 +1,220 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/webhook"
+)
+
+// instant answers at once.
+type instant struct{ n atomic.Int64 }
+
+func (s *instant) Send(context.Context, webhook.Request) webhook.Outcome {
+	s.n.Add(1)
+	return webhook.Outcome{Status: http.StatusOK, Delivered: true, Duration: time.Millisecond}
+}
+
+func (*instant) Check(string) error { return nil }
+
+// BenchmarkDeliveries: what one delivery costs, from Enqueue to its record,
+// with all syncs on a real disk and a sender that answers at once. Several
+// payments are paid and told to several endpoints.
+func BenchmarkDeliveries(b *testing.B) {
+	for _, endpoints := range []int{1, 16} {
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
+			w := newWorld(b)
+			w.path = filepath.Join(b.TempDir(), "lanes.db") // a disk, and no memory
+			var ids []string
+			for i := range endpoints {
+				ids = append(ids, w.endpoint(fmt.Sprintf("e%d", i), domain.KindPaymentPaid))
+			}
+			var events []Event
+			for range b.N/endpoints + 1 {
+				id := w.paid()
+				p := w.last(b)
+				for _, to := range ids {
+					events = append(events, Event{
+						Project: testProject, Endpoint: to, Payment: id, ID: p.Commit, Kind: domain.KindPaymentPaid, Sequence: p.Sequence, Position: p.Position,
+					})
+				}
+			}
+			events = events[:b.N]
+			c := w.config()
+			sender := new(instant)
+			c.Sender, c.Limits = sender, Limits{Rate: 1e9, Burst: 1e9, Concurrency: 256}
+			l, err := Open(b.Context(), c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w.lanes = l
+			w.run()
+			b.ResetTimer()
+			for group := range slices.Chunk(events, 512) {
+				if err := l.Enqueue(b.Context(), group[len(group)-1].Position, group); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for pending := 1; pending > 0; time.Sleep(time.Millisecond) {
+				pending = 0
+				for _, id := range ids {
+					if t := l.known(id); t != nil {
+						pending += t.counted().pending
+					}
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "deliveries/s")
+			if n := sender.n.Load(); n != int64(b.N) {
+				b.Errorf("%d of %d were sent", n, b.N)
+			}
+			if err := w.end(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// directory is one project with any number of endpoints.
+type directory domain.Project
+
+func (d directory) Project(context.Context, string) (domain.Project, bool, error) {
+	return domain.Project(d), true, nil
+}
+
+// last answers the newest record of the log.
+func (w *world) last(b *testing.B) eventstore.Stored {
+	b.Helper()
+	end, err := w.ledger.Store.Last(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for r, err := range w.ledger.Store.Scan(b.Context(), end-1, eventstore.Filter{}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	b.Fatal("the log is empty")
+	return eventstore.Stored{}
+}
+
+// BenchmarkBlackHoles: 200 receivers over HTTP, half of which take a request
+// and never answer; how much longer the slowest hundredth of the others waits
+// than it does without them. Both take turns, so that what else the machine
+// does hits both.
+func BenchmarkBlackHoles(b *testing.B) {
+	for b.Loop() {
+		alone, beside := newRig(b, 100, 0), newRig(b, 100, 100)
+		for range 60 {
+			alone.send(b, 25)
+			beside.send(b, 25)
+		}
+		p99, with := alone.slowest(b), beside.slowest(b)
+		b.ReportMetric(float64(p99.Microseconds())/1000, "alone-p99-ms")
+		b.ReportMetric(float64(with.Microseconds())/1000, "beside-p99-ms")
+		b.ReportMetric(float64(with)/float64(p99), "ratio")
+	}
+}
+
+// rig is a world whose receivers are reached over HTTP.
+type rig struct {
+	*world
+	shop    directory
+	healthy int
+	since   sync.Map // by event: when it was handed over
+	arrived chan time.Duration
+	sent    int
+	close   func()
+}
+
+func newRig(b *testing.B, healthy, silent int) *rig {
+	r := &rig{world: newWorld(b), shop: directory{ID: testProject}, healthy: healthy, arrived: make(chan time.Duration, 1<<20)}
+	r.path = filepath.Join(b.TempDir(), "lanes.db") // a disk, and no memory
+	good := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		if at, ok := r.since.Load(req.Header.Get(webhook.HeaderID)); ok {
+			r.arrived <- time.Since(at.(time.Time))
+		}
+	}))
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepted by the system, and read by nobody
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range healthy + silent {
+		url := good.URL
+		if i >= healthy {
+			url = "http://" + hole.Addr().String()
+		}
+		r.shop.Endpoints = append(r.shop.Endpoints, domain.Endpoint{
+			ID: fmt.Sprintf("we_%d", i), URL: url, Kinds: domain.Kinds(), Secret: domain.Secret{Generation: 1, KeyVersion: 1},
+		})
+	}
+	c := r.config()
+	sender := webhook.NewSender(webhook.Config{AllowPrivate: true})
+	c.Endpoints, c.Sender = r.shop, sender
+	if r.lanes, err = Open(b.Context(), c); err != nil {
+		b.Fatal(err)
+	}
+	r.run()
+	r.close = func() {
+		sender.Close()
+		good.Close()
+		hole.Close()
+	}
+	return r
+}
+
+// send pays some payments, one after the other, and tells each to a tenth of
+// the receivers.
+func (r *rig) send(b *testing.B, payments int) {
+	for range payments {
+		id := r.paid()
+		p := r.last(b)
+		var events []Event
+		for i, to := range r.shop.Endpoints {
+			if rand.IntN(10) > 0 {
+				continue
+			}
+			events = append(events, Event{
+				Project: testProject, Endpoint: to.ID, Payment: id, ID: p.Commit, Kind: domain.KindPaymentPaid, Sequence: p.Sequence, Position: p.Position,
+			})
+			if i < r.healthy {
+				r.sent++
+			}
+		}
+		r.since.Store(p.Commit.String(), time.Now())
+		if err := r.lanes.Enqueue(b.Context(), p.Position, events); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// slowest answers the 99th percentile of the time from handing an event over
+// to its arrival at a healthy receiver.
+func (r *rig) slowest(b *testing.B) time.Duration {
+	times := make([]time.Duration, r.sent)
+	for i := range times {
+		times[i] = <-r.arrived
+	}
+	if err := r.end(); err != nil {
+		b.Fatal(err)
+	}
+	r.close()
+	slices.Sort(times)
+	return times[len(times)*99/100]
+}

@@ -1,0 +1,66 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/webhook"
+)
+
+// Config is what the lanes need of the world. Every member is needed but for
+// those that say otherwise.
+type Config struct {
+	Path  string    // of the lane file; it is made when it is not there
+	Mark  string    // of the file beside it that tells the lane file from older copies
+	LogID domain.ID // of the event log
+
+	Ledger    eventstore.Ledger
+	Endpoints Endpoints
+	Secrets   *webhook.Secrets
+	Sender    Sender
+	Schedule  webhook.Schedule // nil: webhook.DefaultSchedule
+	IDs       *domain.IDs      // for endpoint.test, and for events that disable endpoints
+
+	Now     func() time.Time      // nil: time.Now
+	Random  func() float64        // from 0 up to 1, safe for concurrent use; nil: math/rand
+	Log     zerolog.Logger        // the zero value logs nothing
+	Full    func() bool           // the disk has too little room to write to the file; asked by one goroutine; nil: never
+	Metrics prometheus.Registerer // nil: none
+	Limits  Limits                // zero members: the defaults
+}
+
+// Endpoints finds the webhook endpoints of a project as they are now.
+type Endpoints interface {
+	Project(ctx context.Context, id string) (domain.Project, bool, error)
+}
+
+// Sender makes attempts: a *webhook.Sender.
+type Sender interface {
+	// Send makes one attempt. Safe for concurrent use.
+	Send(ctx context.Context, r webhook.Request) webhook.Outcome
+
+	// Check says why a URL may not be called, nil if it may.
+	Check(url string) error
+}
+
+// Limits bound what one endpoint gets.
+type Limits struct {
+	Concurrency int     // requests at the same time; default 16
+	Rate        float64 // requests per second, over time; default 1000
+	Burst       int     // requests above that rate at once; default 1000
+}
+
+// Event is what the fan-out hands over: one event that one endpoint is to be
+// notified of.
+type Event struct {
+	Project, Endpoint string
+	Payment, ID       domain.ID
+	Kind              domain.Kind
+	Sequence          uint64 // within the payment
+	Position          eventstore.Position
+}

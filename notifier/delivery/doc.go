@@ -1,0 +1,46 @@
+// Package delivery decides when merchants are notified, and in which order:
+// no merchant ever sees a status move backward, whatever is resent, however
+// often the program crashes and wherever the power is cut.
+//
+// # Lanes
+//
+// A lane is one endpoint's notifications of one payment. Its rules:
+//
+//  1. At most one request is in flight. The next one begins when the one
+//     before is settled: delivered, superseded, given up, parked, held or
+//     cancelled.
+//  2. Before each try, an intermediate event that has a later one behind it
+//     is superseded. Final ones never are.
+//  3. The highest sequence an attempt was begun for is synced to the disk
+//     before the attempt, and nothing below it is begun any more.
+//  4. Only the newest event of a lane is sent again on request, or an outcome
+//     that is the highest begun, and either only while nothing later is in line.
+//
+// The type lane holds the rules; the writer, one goroutine, is the only one
+// that applies them, in transactions of the lane file. So it does not matter
+// who asks how often for a lane to be started: the file decides. An attempt
+// whose end was not recorded when the program ended is made again: the same
+// sequence twice, which receivers expect.
+//
+// # Endpoints
+//
+// Each endpoint has a queue, a goroutine, a limit of requests at the same
+// time, a token bucket and a circuit breaker of its own. There is no limit
+// across endpoints that one of them could use up for the others: an endpoint
+// that answers nothing holds a few connections until its breaker opens, and
+// one from then on. While it is open, deliveries wait and use up no tries.
+// Waiting lanes lie in the file; in memory are those that are due first.
+//
+// # Time
+//
+// Lanes wait by a clock of their own that is never set back (see clock).
+//
+// # The file
+//
+// lanes.db is a bbolt file (see tables) that belongs to one event log. It can
+// be deleted: then each payment's newest event is sent again. What must not
+// happen unnoticed is that an older copy takes its place, as its marks would
+// be too low; the epoch in it and in the file lanes.mark tells (see epoch).
+// Bodies are not stored: they are rendered from the event log at each try, to
+// the same bytes, by the version of the form that the delivery was made with.
+package delivery

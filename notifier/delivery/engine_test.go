@@ -1,0 +1,297 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+	"payledger/notifier/webhook"
+)
+
+// engine runs a test on a virtual clock with lanes that send.
+func engine(t *testing.T, set func(w *world), fn func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.net.keep = true
+		if set != nil {
+			set(w)
+		}
+		w.start(t)
+		defer func() {
+			if err := w.end(); err != nil {
+				t.Error(err)
+			}
+			if faults := w.net.found(); len(faults) > 0 {
+				t.Error(faults)
+			}
+		}()
+		fn(t, w)
+	})
+}
+
+func (w *world) spread(t *testing.T) {
+	t.Helper()
+	if err := w.fanOut(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// paid makes a payment that is paid.
+func (w *world) paid() domain.ID {
+	id := w.payment()
+	w.route(id)
+	w.signal(id, domain.OutcomePaid, nil)
+	return id
+}
+
+func (w *world) deliveries(t *testing.T, f domain.DeliveryFilter) []domain.DeliveryObject {
+	t.Helper()
+	all, err := w.list(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (w *world) states(t *testing.T, endpoint string) map[domain.DeliveryState]int {
+	t.Helper()
+	states := make(map[domain.DeliveryState]int)
+	for _, d := range w.deliveries(t, domain.DeliveryFilter{Endpoint: endpoint}) {
+		states[d.State]++
+	}
+	return states
+}
+
+func (w *world) health(t *testing.T, endpoint string) domain.EndpointHealth {
+	t.Helper()
+	h, err := w.lanes.Health(t.Context(), endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestSchedule: twelve tries with the waits of the schedule and jitter, the
+// same bytes each time; then the notification is given up and can be resent.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		w.paid()
+		w.spread(t)
+		began := time.Now()
+		time.Sleep(100 * time.Hour)
+		var got []time.Duration
+		for _, r := range w.net.seen() {
+			got = append(got, r.at.Sub(began).Round(time.Second))
+			if n := fmt.Sprint(len(got)); r.header.Get(webhook.HeaderAttempt) != n || r.body != w.net.seen()[0].body {
+				t.Errorf("attempt %s: headers %v, body %s", n, r.header, r.body)
+			}
+		}
+		var want []time.Duration
+		at := time.Duration(0)
+		for _, wait := range webhook.DefaultSchedule() {
+			at += wait + wait/8 // half the jitter
+			want = append(want, at.Round(time.Second))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("attempts (-want +got):\n%s", diff)
+		}
+		all := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, State: domain.DeliveryGivenUp})
+		if len(all) != 1 || len(all[0].Attempts) != 12 || all[0].NextAttemptAt != nil {
+			t.Fatalf("deliveries %+v", all)
+		}
+		if last := all[0].Attempts[11]; last.Status != 500 || last.Error != "status" || last.Answer != "sorry" {
+			t.Errorf("last attempt %+v", last)
+		}
+		if h := w.health(t, a); h.Undelivered != 1 || h.Pending != 0 || h.FailingSince == nil {
+			t.Errorf("health %+v", h)
+		}
+		w.net.set(a, fine)
+		d, err := w.lanes.Resend(t.Context(), testProject, a, all[0].EventID)
+		if err != nil || d.State != domain.DeliveryPending || d.NextAttemptAt == nil {
+			t.Fatalf("resend: %+v, %v", d, err)
+		}
+		time.Sleep(time.Hour)
+		all = w.deliveries(t, domain.DeliveryFilter{Endpoint: a, Event: d.EventID})
+		if len(all) != 1 || all[0].State != domain.DeliveryDelivered || len(all[0].Attempts) != 13 {
+			t.Errorf("after the resend: %+v", all)
+		}
+		if h := w.health(t, a); h != (domain.EndpointHealth{}) {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, busy)
+		w.paid()
+		w.spread(t)
+		time.Sleep(5 * time.Hour)
+		seen := w.net.seen()
+		if len(seen) != 3 || seen[1].at.Sub(seen[0].at) != 2*time.Hour || seen[2].at.Sub(seen[1].at) != 2*time.Hour {
+			t.Errorf("%d attempts: %v", len(seen), seen)
+		}
+	})
+}
+
+// TestPaidDoesNotWait behind what came before it and has long to wait.
+func TestPaidDoesNotWait(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a")
+		w.net.set(a, broken)
+		id := w.payment()
+		w.route(id)
+		w.spread(t)
+		time.Sleep(time.Hour) // the next try is in two
+		w.net.set(a, fine)
+		before := len(w.net.seen())
+		at := time.Now()
+		w.signal(id, domain.OutcomePaid, nil)
+		w.spread(t)
+		time.Sleep(time.Second)
+		seen := w.net.seen()[before:]
+		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || !seen[0].at.Equal(at) {
+			t.Errorf("sent: %+v", seen)
+		}
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliverySuperseded: 2, domain.DeliveryDelivered: 1}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestFinalsKeepTheirPlace: a refund waits until the payment's outcome is
+// settled, however long that takes.
+func TestFinalsKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.schema = webhook.Schedule{0, time.Minute, time.Hour} }, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.FinalKinds()...)
+		w.net.set(a, broken)
+		id := w.paid()
+		w.advance(id, 2)
+		w.advance(id, 2)
+		w.spread(t)
+		time.Sleep(3 * time.Hour)
+		var got []domain.Kind
+		for _, r := range w.net.seen() {
+			got = append(got, r.kind)
+		}
+		paid, refunded := domain.KindPaymentPaid, domain.KindRefundSucceeded
+		if diff := cmp.Diff([]domain.Kind{paid, paid, paid, refunded, refunded, refunded}, got); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestEndpointTest goes out by itself, whatever waits.
+func TestEndpointTest(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		d, err := w.lanes.Test(t.Context(), testProject, a)
+		if err != nil || d.Type != domain.KindEndpointTest || d.PaymentID != nil || d.Sequence != 0 || d.Position != 0 || d.State != domain.DeliveryPending {
+			t.Fatalf("test: %+v, %v", d, err)
+		}
+		time.Sleep(time.Second)
+		seen := w.net.seen()
+		if len(seen) != 1 || seen[0].event != d.EventID || seen[0].kind != domain.KindEndpointTest {
+			t.Errorf("sent: %+v", seen)
+		}
+		all := w.deliveries(t, domain.DeliveryFilter{Project: testProject, Event: d.EventID})
+		if len(all) != 1 || all[0].State != domain.DeliveryDelivered {
+			t.Errorf("deliveries: %+v", all)
+		}
+		if _, err := w.lanes.Resend(t.Context(), testProject, a, d.EventID); err != nil {
+			t.Errorf("resend: %v", err)
+		}
+		_, err = w.lanes.Test(t.Context(), testProject, "we_other")
+		if refusal(err).Code != domain.WebhookEndpointNotFound {
+			t.Errorf("a test of an unknown endpoint: %v", err)
+		}
+	})
+}
+
+// TestClockSetBack: by an hour, a month and while stopped, the tries come when
+// they would have come.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	times := func(set func(t *testing.T, w *world)) (at []time.Duration) {
+		engine(t, nil, func(t *testing.T, w *world) {
+			a := w.endpoint("a", domain.KindPaymentPaid)
+			w.net.set(a, broken)
+			w.paid()
+			w.spread(t)
+			began := time.Now()
+			time.Sleep(time.Hour)
+			set(t, w)
+			time.Sleep(90 * time.Hour)
+			for _, r := range w.net.seen() {
+				at = append(at, r.at.Sub(began))
+			}
+		})
+		return at
+	}
+	want := times(func(*testing.T, *world) {})
+	if len(want) != 12 {
+		t.Fatalf("%d tries", len(want))
+	}
+	for _, by := range []time.Duration{time.Hour, 30 * 24 * time.Hour, -time.Hour, -30 * 24 * time.Hour} {
+		if got := times(func(_ *testing.T, w *world) { w.setBack(by) }); !slices.Equal(got, want) {
+			t.Errorf("set back by %s: tries at %v, want %v", by, got, want)
+		}
+	}
+	stopped := func(by time.Duration) []time.Duration {
+		return times(func(t *testing.T, w *world) {
+			if err := w.end(); err != nil {
+				t.Fatal(err)
+			}
+			w.setBack(by)
+			w.start(t)
+		})
+	}
+	for _, by := range []time.Duration{time.Hour, 30 * 24 * time.Hour} {
+		// The engine knows what time it was at its last change of the file,
+		// 16 minutes before it was stopped.
+		got := stopped(by)
+		for i := range want {
+			if i >= len(got) || got[i] < want[i] || got[i] > want[i]+time.Hour {
+				t.Errorf("set back by %s while stopped: tries at %v, want about %v", by, got, want)
+				break
+			}
+		}
+	}
+}
+
+// TestListsDoNotWaitForTheWindow: whoever reads the file must not wait for
+// somebody who is about to, because a writer that has to map the file anew
+// stands between the two.
+func TestListsDoNotWaitForTheWindow(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		id := w.paid()
+		w.spread(t)
+		time.Sleep(time.Second)
+		to := w.lanes.known(a)
+		to.due.Lock() // as while it is filled from the file
+		defer to.due.Unlock()
+		for _, f := range []domain.DeliveryFilter{{Endpoint: a}, {Payment: id}} {
+			if all := w.deliveries(t, f); len(all) != 1 || all[0].NextAttemptAt == nil {
+				t.Errorf("%+v: %+v", f, all)
+			}
+		}
+		w.health(t, a)
+	})
+}

@@ -1,0 +1,241 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// What meta holds.
+const (
+	keyFormat    = "format"
+	keyLog       = "log"       // id of the event log
+	keyEpoch     = "epoch"     // drawn at each Open
+	keyEpochWas  = "epoch_was" // the one before
+	keyBase      = "base"      // the log's last position when the file was made
+	keyAfter     = "after"     // how far the fan-out got
+	keyEndpoints = "endpoints" // the highest number of one
+	keyTime      = "time"      // the lanes' clock at the last change
+
+	fileFormat = "payledger lanes 1"
+)
+
+// Address space is reserved for 64 GiB, on 32-bit systems for 1 MiB, so that
+// growing seldom has to wait for readers.
+const mapSize = 1 << (strconv.IntSize/2 + 4)
+
+// epoch is drawn anew whenever the file is opened or closed, and written into
+// the file and then into the mark beside it. A copy of the file that was taken
+// earlier knows only older ones.
+type epoch [16]byte
+
+func newEpoch() (e epoch) {
+	_, _ = rand.Read(e[:]) // never fails
+	return e
+}
+
+// asideError says why a lane file cannot be gone on with.
+type asideError struct{ why string }
+
+func (e *asideError) Error() string { return e.why }
+
+func aside(format string, args ...any) error { return &asideError{fmt.Sprintf(format, args...)} }
+
+// openFile opens the lane file, or puts it aside and makes a fresh one.
+func openFile(ctx context.Context, c Config) (*bbolt.DB, error) {
+	last, err := c.Ledger.Store.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := readMark(c.Mark)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openKnown(c, mark, last)
+	if unfit := (*asideError)(nil); errors.As(err, &unfit) {
+		name, err := putAside(c.Path, c.Now())
+		if err != nil {
+			return nil, err
+		}
+		c.Log.Warn().Str("file", c.Path).Str("kept_as", name).Str("why", unfit.why).
+			Msg("the lane file was put aside: notifications start again at each payment's newest state")
+	} else if err != nil || db != nil {
+		return db, err
+	}
+	return makeFile(c, mark, last)
+}
+
+// openKnown opens the file that is there; nil: there is none.
+func openKnown(c Config, mark epoch, last eventstore.Position) (_ *bbolt.DB, err error) {
+	info, err := os.Lstat(c.Path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("the lane file %s is not a regular file: move it away", c.Path)
+	}
+	db, err := openBolt(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := renew(db, c, mark, last); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// openBolt opens a file that exists. One that bbolt cannot make sense of is an
+// *asideError.
+func openBolt(path string) (db *bbolt.DB, err error) {
+	var file *os.File
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			if file != nil {
+				_ = file.Close() // bbolt has lost track of it
+			}
+			db, err = nil, aside("it is damaged: %v", p)
+		}
+	}()
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, PreLoadFreelist: true, InitialMmapSize: mapSize,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+			return file, err
+		},
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("the lane file %s is in use: stop the payledger that runs on this data directory first", path)
+	case err != nil && (errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist)):
+		return nil, fmt.Errorf("opening the lane file: %w", err)
+	case err != nil:
+		return nil, aside("it is damaged: %v", err)
+	}
+	return db, nil
+}
+
+// renew judges an opened file by its epochs and draws a new one. The file
+// learns it before the mark does; a crash in between leaves a file whose epoch
+// before is the mark's.
+func renew(db *bbolt.DB, c Config, mark epoch, last eventstore.Position) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = aside("it is damaged: %v", p)
+		}
+	}()
+	next := newEpoch()
+	err = db.Update(func(btx *bbolt.Tx) error {
+		for _, name := range buckets() {
+			if btx.Bucket([]byte(name)) == nil {
+				return aside("it is no lane file of this version: it has no %s", name)
+			}
+		}
+		meta := btx.Bucket([]byte(bucketMeta))
+		is, was := epochIn(meta, keyEpoch), epochIn(meta, keyEpochWas)
+		switch {
+		case string(meta.Get([]byte(keyFormat))) != fileFormat:
+			return aside("it is of another version: %q", meta.Get([]byte(keyFormat)))
+		case !bytes.Equal(meta.Get([]byte(keyLog)), c.LogID[:]):
+			return aside("it belongs to another event log")
+		case mark != is && mark != was:
+			return aside("it is not the one this directory was last used with, but an older copy, or %s was replaced", filepath.Base(c.Mark))
+		case positionIn(meta, keyAfter) > last || positionIn(meta, keyBase) > last:
+			return aside("it knows of position %d, and the event log ends at %d", positionIn(meta, keyAfter), last)
+		}
+		return putEpochs(meta, next, mark)
+	})
+	if err != nil {
+		return err
+	}
+	return writeMark(c.Mark, next)
+}
+
+// makeFile makes a fresh file. It gets its name when it is complete.
+func makeFile(c Config, mark epoch, last eventstore.Position) (*bbolt.DB, error) {
+	if mark == (epoch{}) {
+		mark = newEpoch()
+		if err := writeMark(c.Mark, mark); err != nil {
+			return nil, err
+		}
+	}
+	next := newEpoch()
+	tmp := c.Path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err := writeFresh(tmp, c.LogID, next, mark, last); err != nil {
+		return nil, fmt.Errorf("making the lane file %s: %w", c.Path, err)
+	}
+	if err := os.Rename(tmp, c.Path); err != nil {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(c.Path)); err != nil {
+		return nil, err
+	}
+	if err := writeMark(c.Mark, next); err != nil {
+		return nil, err
+	}
+	return openBolt(c.Path)
+}
+
+func writeFresh(path string, log domain.ID, is, was epoch, last eventstore.Position) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(btx *bbolt.Tx) error {
+		for _, name := range buckets() {
+			if _, err := btx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		meta := btx.Bucket([]byte(bucketMeta))
+		return errors.Join(
+			meta.Put([]byte(keyFormat), []byte(fileFormat)), meta.Put([]byte(keyLog), log[:]),
+			putEpochs(meta, is, was), putNumber(meta, keyBase, uint64(last)),
+		)
+	})
+	return errors.Join(err, db.Sync(), db.Close())
+}
+
+func epochIn(meta *bbolt.Bucket, name string) (e epoch) {
+	copy(e[:], meta.Get([]byte(name)))
+	return e
+}
+
+func putEpochs(meta *bbolt.Bucket, is, was epoch) error {
+	return errors.Join(meta.Put([]byte(keyEpoch), is[:]), meta.Put([]byte(keyEpochWas), was[:]))
+}
+
+// putAside renames a file that cannot be gone on with.
+func putAside(path string, now time.Time) (string, error) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.aside-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
+		if _, err := os.Lstat(name); err == nil {
+			continue
+		}
+		if err := os.Rename(path, name); err != nil {
+			return "", fmt.Errorf("putting the lane file aside: %w", err)
+		}
+		return name, syncDir(filepath.Dir(path))
+	}
+}

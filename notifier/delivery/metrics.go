@@ -1,0 +1,101 @@
+package delivery
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/notifier/webhook"
+)
+
+type metrics struct {
+	registry   prometheus.Registerer
+	collectors []prometheus.Collector
+
+	attempts *prometheus.CounterVec
+	duration prometheus.Histogram
+	lag      prometheus.Histogram
+	inFlight prometheus.Gauge
+	disabled *prometheus.CounterVec
+}
+
+// classDelivered is the label of attempts that had no class of failure.
+const classDelivered = "delivered"
+
+func newMetrics(l *Lanes) metrics {
+	m := metrics{
+		registry: l.config.Metrics,
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payledger_webhook_attempts_total", Help: "Attempts to notify an endpoint, by how they ended.",
+		}, []string{"outcome"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "payledger_webhook_attempt_duration_seconds", Help: "How long attempts took until the answer was judged.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20},
+		}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "payledger_webhook_delivery_lag_seconds", Help: "From an event to its delivery, for those that were delivered.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 5, 30, 120, 600, 3600, 6 * 3600, 24 * 3600, 76 * 3600},
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "payledger_webhook_in_flight", Help: "Attempts under way.",
+		}),
+		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payledger_webhook_endpoints_disabled_total", Help: "Endpoints that were disabled because they failed or wished it, by reason.",
+		}, []string{"reason"}),
+	}
+	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
+		m.attempts.WithLabelValues(string(c))
+	}
+	for _, r := range []domain.DisabledReason{domain.DisabledGone, domain.DisabledFailing} {
+		m.disabled.WithLabelValues(string(r))
+	}
+	gauge := func(name, help string, of func(*target) int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			n := 0
+			for _, t := range l.all() {
+				n += of(t)
+			}
+			return float64(n)
+		})
+	}
+	m.collectors = []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_webhook_up", Help: "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
+		}, func() float64 { return float64(1 - one(l.writer.full.Load())) }),
+		m.attempts, m.duration, m.lag, m.inFlight, m.disabled,
+		gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.", func(t *target) int {
+			return one(t.open(l.clock.now()) != 0)
+		}),
+		gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.", func(t *target) int {
+			return t.counted().lanes
+		}),
+		gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(t *target) int {
+			return t.counted().pending
+		}),
+		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked or held: the dead letters.", func(t *target) int {
+			return t.counted().undelivered
+		}),
+	}
+	if m.registry != nil {
+		m.registry.MustRegister(m.collectors...)
+	}
+	return m
+}
+
+func (m metrics) unregister() {
+	if m.registry == nil {
+		return
+	}
+	for _, c := range m.collectors {
+		m.registry.Unregister(c)
+	}
+}
+
+func (m metrics) attempted(o outcome, d record, now domain.Instant) {
+	class := string(o.Class)
+	if o.Delivered {
+		class = classDelivered
+		m.lag.Observe(float64(now-domain.IDTime(d.event)) / 1000)
+	}
+	m.attempts.WithLabelValues(class).Inc()
+	m.duration.Observe(o.Duration.Seconds())
+}

@@ -1,0 +1,336 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// step is one thing that happens in a script.
+type step struct {
+	What  string
+	Pause time.Duration // before it
+	A, B  int           // which; the meaning depends on What
+}
+
+// whats lists what can happen, as often as it shall.
+func whats() []string {
+	var all []string
+	for _, w := range []struct {
+		what string
+		n    int
+	}{
+		{"create", 6},
+		{"advance", 22},
+		{"fan out", 3},
+		{"mode", 6},
+		{"resend", 6},
+		{"recover", 2},
+		{"test", 1},
+		{"enable", 3},
+		{"disable", 1},
+		{"change", 1},
+		{"restart", 2},
+		{"crash", 5},
+		{"set clock", 2},
+		{"lose file", 1},
+		{"older file", 1},
+	} {
+		for range w.n {
+			all = append(all, w.what)
+		}
+	}
+	return all
+}
+
+func pauses() []time.Duration {
+	return []time.Duration{
+		0, 0, 0, 0, time.Millisecond, time.Second, 3 * time.Second, 6 * time.Second, 20 * time.Second, time.Minute,
+		7 * time.Minute, 40 * time.Minute, 3 * time.Hour, 11 * time.Hour,
+	}
+}
+
+// script makes n steps, the same for the same seed.
+func script(seed uint64, n int) []step {
+	src := rand.New(rand.NewPCG(seed, 1))
+	steps := make([]step, n)
+	for i := range steps {
+		steps[i] = step{
+			What: whats()[src.IntN(len(whats()))], Pause: pauses()[src.IntN(len(pauses()))], A: src.IntN(1000), B: src.IntN(1000),
+		}
+	}
+	return steps
+}
+
+// play plays a script and answers what went wrong.
+func play(t *testing.T, script []step, off rules) []string {
+	var faults []string
+	synctest.Test(t, func(t *testing.T) {
+		p := &player{world: newWorld(t)}
+		p.off = off
+		for _, name := range []string{"a", "b", "c"} {
+			p.endpoint(name)
+		}
+		p.endpoint("d", domain.FinalKinds()...)
+		p.start(t)
+		began := time.Now()
+		for i, s := range script {
+			time.Sleep(s.Pause)
+			if err := p.step(s); err != nil {
+				p.net.note("step %d, %+v: %v", i, s, err)
+				break
+			}
+			if len(p.net.found()) > 0 {
+				break
+			}
+		}
+		if rest := 76*time.Hour - time.Since(began); rest > 0 {
+			time.Sleep(rest)
+		}
+		if err := p.finish(); err != nil {
+			p.net.note("at the end: %v", err)
+		}
+		if err := p.end(); err != nil {
+			p.net.note("at the end: %v", err)
+		}
+		faults = p.net.found()
+	})
+	return faults
+}
+
+type player struct {
+	*world
+	payments []domain.ID
+	older    string // a copy of the file from before the last orderly stop
+	since    eventstore.Position
+}
+
+func (p *player) pick(from []domain.ID, n int) (domain.ID, bool) {
+	if len(from) == 0 {
+		return domain.ID{}, false
+	}
+	// The latest are the busiest.
+	return from[max(len(from)-1-n%5, 0)], true
+}
+
+func (p *player) step(s step) error {
+	endpoints := p.state().Endpoints
+	e := endpoints[s.A%len(endpoints)]
+	ctx := context.Background()
+	switch s.What {
+	case "create":
+		p.payments = append(p.payments, p.payment())
+		return p.fanOut()
+	case "advance":
+		if id, ok := p.pick(p.payments, s.A); ok {
+			p.advance(id, s.B)
+		}
+		if s.B%4 == 0 {
+			return nil // the fan-out lags
+		}
+		return p.fanOut()
+	case "fan out":
+		return p.fanOut()
+	case "mode":
+		p.net.set(e.ID, modes()[s.B%len(modes())])
+	case "enable":
+		for _, e := range endpoints {
+			p.project(domain.EnableEndpoint{EndpointID: e.ID})
+		}
+	case "disable":
+		p.project(domain.DisableEndpoint{At: domain.InstantOf(p.now()), EndpointID: e.ID, Reason: domain.DisabledByRequest})
+	case "change":
+		var url string
+		if s.B%2 == 0 {
+			url = "https://10.1.2.3/hooks" // refused, without being called
+		} else {
+			url = "https://" + e.ID[len("we_"):] + ".example/hooks"
+		}
+		p.project(domain.ChangeEndpoint{EndpointID: e.ID, URL: url, Kinds: e.Kinds})
+	case "resend":
+		return p.resend(ctx, e, s)
+	case "recover":
+		_, err := p.lanes.RecoverSince(ctx, testProject, e.ID, domain.InstantOf(time.Now().Add(-time.Duration(s.B)*time.Minute)))
+		return notRefused(err)
+	case "test":
+		_, err := p.lanes.Test(ctx, testProject, e.ID)
+		return notRefused(err)
+	case "set clock":
+		p.setBack([]time.Duration{26 * time.Hour, time.Minute, -time.Minute, -3 * time.Hour}[s.B%4])
+	case "restart":
+		return p.restart()
+	case "crash":
+		if err := p.crash(); err != nil {
+			return err
+		}
+		p.older = ""
+		return p.again()
+	case "lose file":
+		if err := p.end(); err != nil {
+			return err
+		}
+		if err := os.Remove(p.path); err != nil {
+			return err
+		}
+		return p.fresh()
+	case "older file":
+		if p.older == "" {
+			return p.restart()
+		}
+		if err := p.end(); err != nil {
+			return err
+		}
+		if err := os.Rename(p.older, p.path); err != nil {
+			return err
+		}
+		return p.fresh()
+	}
+	return nil
+}
+
+func notRefused(err error) error {
+	if errors.As(err, new(*domain.Refusal)) {
+		return nil
+	}
+	return err
+}
+
+// resend asks for an event; if it is not to be had, for the one offered.
+func (p *player) resend(ctx context.Context, e domain.Endpoint, s step) error {
+	id, ok := p.pick(p.payments, s.B)
+	if !ok {
+		return nil
+	}
+	all, err := p.list(domain.DeliveryFilter{Endpoint: e.ID, Payment: id})
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	_, err = p.lanes.Resend(ctx, testProject, e.ID, all[s.B/5%len(all)].EventID)
+	var refusal *domain.Refusal
+	if errors.As(err, &refusal) && refusal.Code == domain.DeliverySupersededCode {
+		if _, err = p.lanes.Resend(ctx, testProject, e.ID, refusal.EventID); err != nil {
+			return fmt.Errorf("resending event %s of %s, which was offered: %w", refusal.EventID, e.ID, err)
+		}
+	}
+	return notRefused(err)
+}
+
+func (p *player) restart() error {
+	p.files++
+	p.older = fmt.Sprintf("%s/older%d.db", p.dir, p.files)
+	if err := p.copyTo(p.older); err != nil {
+		return err
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	p.net.cut()
+	return p.again()
+}
+
+func (p *player) again() error {
+	if err := p.open(); err != nil {
+		return err
+	}
+	p.run()
+	return nil
+}
+
+// fresh goes on with a file that has to be a new one.
+func (p *player) fresh() error {
+	p.net.cut()
+	p.older = ""
+	if err := p.again(); err != nil {
+		return err
+	}
+	last, err := p.ledger.Store.Last(context.Background())
+	if err != nil {
+		return err
+	}
+	if _, p.since, err = p.lanes.Start(); err != nil || p.since != last {
+		return fmt.Errorf("the file knows base %d, want a fresh one with %d", p.since, last)
+	}
+	return p.fanOut()
+}
+
+// TestForwardOnly plays scripts of 76 hours and more with hostile receivers,
+// crashes, lost files and clocks that are set: no lane's starts ever decrease
+// or overlap, nothing intermediate is sent once something later is known, and
+// everything ends delivered or listed.
+func TestForwardOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays so much that the race detector itself may give up")
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := script(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(10, 200).Draw(rt, "steps"))
+		if faults := play(t, steps, rules{}); len(faults) > 0 {
+			rt.Fatalf("%v\nafter %+v", faults, steps)
+		}
+	})
+}
+
+// TestEveryRuleIsNeeded plays scripts with one rule switched off: that has to
+// show.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays so much that the race detector itself may give up")
+	}
+	for _, rule := range []struct {
+		name  string
+		off   rules
+		fault string
+	}{
+		{"one request at a time", rules{overlap: true}, "while another one was under way"},
+		{"intermediate events give way", rules{stale: true}, "was begun though"},
+		{"the mark is durable before a start", rules{unsynced: answerEarly}, "was begun after"},
+		{"nothing older is sent again", rules{backward: true}, "was begun after"},
+	} {
+		t.Run(rule.name, func(t *testing.T) {
+			for seed := range uint64(300) {
+				for _, fault := range play(t, script(seed, 100), rule.off) {
+					if strings.Contains(fault, rule.fault) {
+						t.Logf("script %d: %s", seed, fault)
+						return
+					}
+				}
+			}
+			t.Fatal("without this rule no script went wrong")
+		})
+	}
+}
+
+// answerEarly answers operations before they are synced, and takes in more of
+// them before it lets the transaction be.
+func answerEarly(x *tx, group []*waiting) error {
+	w := x.lanes.writer
+	for range 40 {
+		x.publish()
+		for _, p := range group {
+			p.done <- nil
+		}
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		group, w.queue = w.queue, nil
+		w.mu.Unlock()
+		for _, p := range group {
+			if err := p.op.apply(x); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range group {
+		p.done <- nil
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// finish lets all be well and waits for the longest retry; then everything
+// has to be settled, and what tells an outcome delivered or listed.
+func (p *player) finish() error {
+	for _, e := range p.state().Endpoints {
+		p.net.set(e.ID, fine)
+		p.project(domain.EnableEndpoint{EndpointID: e.ID})
+	}
+	if err := p.fanOut(); err != nil {
+		return err
+	}
+	time.Sleep(32 * time.Hour)
+	for _, e := range p.state().Endpoints {
+		all, err := p.list(domain.DeliveryFilter{Endpoint: e.ID})
+		if err != nil {
+			return err
+		}
+		if err := p.judge(e, all); err != nil {
+			return err
+		}
+	}
+	return p.audit()
+}
+
+func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
+	states := make(map[domain.ID]domain.DeliveryState)
+	undelivered := 0
+	for _, d := range all {
+		states[d.EventID] = d.State
+		switch d.State {
+		case domain.DeliveryDelivered:
+			if !p.net.answered(e.ID, d.EventID) {
+				return fmt.Errorf("%s: %s is told to be delivered and never was", e.ID, d.EventID)
+			}
+		case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
+			undelivered++
+		case domain.DeliverySuperseded:
+			if d.Type.Final() {
+				return fmt.Errorf("%s: %s, %s, was superseded", e.ID, d.EventID, d.Type)
+			}
+		default:
+			return fmt.Errorf("%s: %s, sequence %d, is %s, due %v at %v: attempts %+v", e.ID, d.EventID, d.Sequence, d.State, d.NextAttemptAt, p.now(), d.Attempts)
+		}
+	}
+	h, err := p.lanes.Health(context.Background(), e.ID)
+	if err != nil || h.Pending != 0 || h.Undelivered != undelivered {
+		return fmt.Errorf("%s: health %+v, %w; want %d undelivered", e.ID, h, err, undelivered)
+	}
+	for r, err := range p.ledger.Store.Scan(context.Background(), p.since, eventstore.Filter{Kind: eventstore.KindPayment}) {
+		if err != nil {
+			return err
+		}
+		event, err := p.ledger.Codec.Decode(r)
+		if err != nil {
+			return err
+		}
+		if k, ok := domain.KindOf(event.Type()); ok && e.Wants(k) && k.Final() && states[r.Commit] == "" {
+			return fmt.Errorf("%s: %s at position %d, %s, is neither delivered nor listed", e.ID, r.Commit, r.Position, k)
+		}
+	}
+	return nil
+}
+
+// audit checks the file as bbolt and as the lanes see it, with all settled.
+func (p *player) audit() error {
+	return p.lanes.db.View(func(btx *bbolt.Tx) error {
+		for err := range btx.Check() {
+			return err
+		}
+		x := tablesOf(btx)
+		if n := x.due.Inspect().KeyN + x.pending.Inspect().KeyN; n != 0 {
+			return fmt.Errorf("%d keys are left among those due and pending", n)
+		}
+		return x.lane.ForEach(func(k, v []byte) error {
+			l, err := parseLane(k, v)
+			if err == nil && (len(l.line) > 0 || l.started > l.newest) {
+				err = fmt.Errorf("lane %x: %+v", k, l)
+			}
+			return err
+		})
+	})
+}

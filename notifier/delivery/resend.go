@@ -1,0 +1,167 @@
+package delivery
+
+import (
+	"context"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// live finds an endpoint that may be sent something.
+func (l *Lanes) live(ctx context.Context, project, endpoint string) (domain.Endpoint, error) {
+	p, ok, err := l.config.Endpoints.Project(ctx, project)
+	if err != nil {
+		return domain.Endpoint{}, err
+	}
+	var e domain.Endpoint
+	if ok {
+		e, ok = p.Endpoint(endpoint)
+	}
+	switch {
+	case !ok:
+		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
+	case e.Disabled != "":
+		return e, &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
+	}
+	return e, nil
+}
+
+// Test sends endpoint.test to an endpoint. It has a lane of its own. Errors:
+// *domain.Refusal with WebhookEndpointNotFound or WebhookEndpointDisabledCode.
+func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.DeliveryObject, error) {
+	if _, err := l.live(ctx, project, endpoint); err != nil {
+		return domain.DeliveryObject{}, err
+	}
+	id := l.config.IDs.Next()
+	err := l.writer.do(&enqueueOp{events: []Event{{
+		Project: project, Endpoint: endpoint, Payment: id, ID: id, Kind: domain.KindEndpointTest, Sequence: 1,
+	}}})
+	if err != nil {
+		return domain.DeliveryObject{}, err
+	}
+	l.Changed(endpoint)
+	return l.delivery(endpoint, id)
+}
+
+// Resend makes a delivery due now, with all tries before it. Only the newest
+// event of a payment can be sent again, and one while nothing later was begun;
+// for others the answer is a *domain.Refusal with DeliverySupersededCode and,
+// as EventID, the event that can be. Other refusals: DeliveryNotFound,
+// WebhookEndpointNotFound, WebhookEndpointDisabledCode.
+func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event domain.ID) (domain.DeliveryObject, error) {
+	e, err := l.live(ctx, project, endpoint)
+	if err != nil {
+		return domain.DeliveryObject{}, err
+	}
+	t := l.known(endpoint)
+	if t == nil {
+		return domain.DeliveryObject{}, &domain.Refusal{Code: domain.DeliveryNotFound}
+	}
+	o := &resendOp{target: t, event: event}
+	if err := l.writer.do(o); err != nil {
+		return domain.DeliveryObject{}, err
+	}
+	if o.forgotten {
+		// Only the log can say now whether it is the newest.
+		upTo, err := l.fannedOut()
+		if err != nil {
+			return domain.DeliveryObject{}, err
+		}
+		newest, err := l.newest(ctx, e, project, o.payment, upTo)
+		if err != nil {
+			return domain.DeliveryObject{}, err
+		}
+		o.newest = &newest
+		if err := l.writer.do(o); err != nil {
+			return domain.DeliveryObject{}, err
+		}
+	}
+	if o.refusal != nil {
+		return domain.DeliveryObject{}, o.refusal
+	}
+	l.Changed(endpoint)
+	return l.delivery(endpoint, event)
+}
+
+// resendOp puts a delivery in line again.
+type resendOp struct {
+	target *target
+	event  domain.ID
+	newest *Event // of the payment, from the log; nil: not looked up
+
+	payment   domain.ID
+	forgotten bool // newest is needed
+	refusal   *domain.Refusal
+}
+
+func (o *resendOp) apply(x *tx) error {
+	d, ok, err := x.record(o.target, o.event)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		o.refusal = &domain.Refusal{Code: domain.DeliveryNotFound}
+		return nil
+	}
+	o.payment = d.payment
+	l, err := x.laneOf(o.target, d.payment)
+	if err != nil {
+		return err
+	}
+	p := place{sequence: d.sequence, event: d.event, final: d.kind.Final(), asked: true}
+	switch {
+	case l.known:
+		if !l.resend(p, x.now, x.lanes.off) {
+			o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: l.newestEvent}
+			return nil
+		}
+	case d.kind == domain.KindEndpointTest, o.newest != nil && o.newest.ID == d.event:
+		l.enqueue(p, x.now)
+	case o.newest == nil:
+		o.forgotten = true
+		return nil
+	default:
+		o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: o.newest.ID}
+		return nil
+	}
+	return o.again(x, l, d)
+}
+
+func (o *resendOp) again(x *tx, l *laneAt, d record) error {
+	if err := x.save(l); err != nil {
+		return err
+	}
+	was := d.state
+	d.state, d.tries = domain.DeliveryPending, 0
+	return x.put(o.target, d, was)
+}
+
+// newest finds the last event of a payment that an endpoint is notified of,
+// among those up to a position; zero if there is none.
+func (l *Lanes) newest(ctx context.Context, e domain.Endpoint, project string, payment domain.ID, upTo eventstore.Position) (Event, error) {
+	var found Event
+	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(project, payment)) {
+		if err != nil {
+			return found, err
+		}
+		if r.Position > upTo {
+			break
+		}
+		event, err := l.config.Ledger.Codec.Decode(r)
+		if err != nil {
+			return found, err
+		}
+		if k, ok := domain.KindOf(event.Type()); ok && e.Wants(k) {
+			found = Event{
+				Project: project, Endpoint: e.ID, Payment: payment, ID: r.Commit, Kind: k, Sequence: r.Sequence, Position: r.Position,
+			}
+		}
+	}
+	return found, nil
+}
+
+// fannedOut is the position up to which the lanes know the log.
+func (l *Lanes) fannedOut() (eventstore.Position, error) {
+	after, _, err := l.Start()
+	return after, err
+}

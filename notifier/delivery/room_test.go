@@ -1,0 +1,187 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// TestFullDisk: while the disk is full nothing is sent, and what was under way
+// is noted when there is room again; nothing is lost or sent twice.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, late)
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Second) // under way
+		w.paid()
+		w.spread(t)
+		w.full.Store(true)
+		time.Sleep(time.Minute)
+		if n := len(w.net.seen()); n > 2 {
+			t.Errorf("%d requests, want the two that were begun", n)
+		}
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryPending: 2}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		w.paid()
+		if err := w.fanOut(); !errors.Is(err, eventstore.ErrFull) {
+			t.Errorf("Enqueue on a full disk: %v", err)
+		}
+		_, err := w.lanes.Test(t.Context(), testProject, a)
+		if !errors.Is(err, eventstore.ErrFull) {
+			t.Errorf("Test on a full disk: %v", err)
+		}
+		if up := testutil.ToFloat64(w.lanes.metrics.collectors[0]); up != 0 {
+			t.Errorf("payledger_webhook_up is %v", up)
+		}
+		w.full.Store(false)
+		w.net.set(a, fine)
+		w.spread(t)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 3}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		if n := len(w.net.seen()); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+		if up := testutil.ToFloat64(w.lanes.metrics.collectors[0]); up != 1 {
+			t.Errorf("payledger_webhook_up is %v", up)
+		}
+	})
+	if n := strings.Count(log.String(), "the disk is nearly full"); n != 1 {
+		t.Errorf("said %d times: %s", n, &log)
+	}
+}
+
+// TestFullDiskAtTheEnd: who waits for room does not hold the end up, and what
+// could not be noted is sent again.
+func TestFullDiskAtTheEnd(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, late)
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Second)
+		w.full.Store(true)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > lastWords {
+			t.Errorf("the end took %v", took)
+		}
+		w.start(t) // on the full disk
+		w.net.set(a, fine)
+		time.Sleep(time.Minute)
+		if n := len(w.net.seen()); n != 1 {
+			t.Errorf("%d requests on a full disk, want the one before", n)
+		}
+		w.full.Store(false)
+		time.Sleep(time.Minute)
+		if n := len(w.net.seen()); n != 2 {
+			t.Errorf("%d requests, want the one that was not noted again", n)
+		}
+	})
+}
+
+// TestChanged: whoever changes an endpoint, or asks for a notification, need
+// not wait for the end of a pause; and the operator was told of it.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world, endpoint string) error{
+		"changed": func(w *world, endpoint string) error {
+			w.lanes.Changed(endpoint)
+			return nil
+		},
+		"tested": func(w *world, endpoint string) error {
+			_, err := w.lanes.Test(context.Background(), testProject, endpoint)
+			return err
+		},
+		"nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log strings.Builder
+			engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
+				a := w.endpoint("a", domain.KindPaymentPaid)
+				w.net.set(a, broken)
+				for range 20 {
+					w.paid()
+				}
+				w.spread(t)
+				time.Sleep(6 * time.Hour)
+				w.net.set(a, fine)
+				time.Sleep(time.Until(w.health(t, a).OpenUntil.Time()) / 2)
+				if change != nil {
+					if err := change(w, a); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Second)
+				if open := w.health(t, a).OpenUntil != nil; open != (change == nil) {
+					t.Errorf("still paused: %t", open)
+				}
+			})
+			want := 1
+			if change == nil {
+				want = 0
+			}
+			if p, r := strings.Count(log.String(), "fails again and again"), strings.Count(log.String(), "takes notifications again"); p != 1 || r != want {
+				t.Errorf("said %d and %d times: %s", p, r, &log)
+			}
+		})
+	}
+}
+
+// TestRefusedIsSaid once, not for every notification.
+func TestRefusedIsSaid(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		url := "https://10.1.2.3/hooks?token=hidden"
+		w.project(domain.EditEndpoint{EndpointID: a, URL: &url})
+		for range 5 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+	})
+	if n := strings.Count(log.String(), "are parked"); n != 1 || strings.Contains(log.String(), "hidden") {
+		t.Errorf("said %d times: %s", n, &log)
+	}
+}
+
+// TestDisabledWhilePaused: a disabled endpoint's notifications are held at
+// once, whatever they wait for.
+func TestDisabledWhilePaused(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Hour + 30*time.Second)
+		w.project(domain.DisableEndpoint{EndpointID: a, Reason: domain.DisabledByRequest})
+		w.lanes.Changed(a)
+		time.Sleep(time.Second)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 1}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

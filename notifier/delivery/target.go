@@ -1,0 +1,251 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+	"golang.org/x/time/rate"
+
+	"payledger/domain"
+)
+
+// checkEvery is how soon an endpoint with deliveries in line is noticed to be
+// disabled or removed, when nothing is due. A project that cannot be read is
+// asked for again after retryRead.
+const (
+	checkEvery = time.Minute
+	retryRead  = time.Second
+)
+
+// target is one endpoint as the engine sees it: a queue of its own, with a
+// goroutine of its own that begins attempts.
+type target struct {
+	number  uint32
+	project string
+	id      string
+
+	wake    chan struct{}
+	limiter *rate.Limiter
+
+	// due guards window. It is held while the window is filled from the file,
+	// so nobody may wait for it who reads the file; mu is taken for moments, by
+	// anybody, and within due.
+	due    sync.Mutex
+	window window
+
+	mu       sync.Mutex
+	tally    tally // changed by the writer alone
+	breaker  breaker
+	requests int  // being prepared or under way
+	leaving  bool // it answered 410 and is being disabled
+	refused  bool // the last attempt was not allowed
+}
+
+func (l *Lanes) newTarget(number uint32, project, id string, n tally) *target {
+	limits := l.config.Limits
+	t := &target{
+		number: number, project: project, id: id, tally: n, wake: make(chan struct{}, 1),
+		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst),
+	}
+	if n.failures >= breakerFailures {
+		t.breaker = breaker{until: l.clock.now(), wait: breakerFirst} // the next attempt is a probe
+	}
+	return t
+}
+
+func (t *target) counted() tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tally
+}
+
+// offer tells of a lane that waits, as the file says since now.
+func (t *target) offer(k dueKey) {
+	t.due.Lock()
+	t.window.offer(k)
+	t.due.Unlock()
+	t.nudge()
+}
+
+// nudge lets the endpoint's goroutine look again.
+func (t *target) nudge() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tryNow lets an attempt begin although the circuit breaker is open.
+func (t *target) tryNow(now domain.Instant) {
+	t.mu.Lock()
+	t.breaker.tryNow(now)
+	t.mu.Unlock()
+	t.nudge()
+}
+
+func (t *target) passed() {
+	t.mu.Lock()
+	t.breaker.passed()
+	t.mu.Unlock()
+}
+
+// ended gives back what an attempt that is over held.
+func (t *target) ended(n int) {
+	t.mu.Lock()
+	t.requests -= n
+	t.mu.Unlock()
+	t.nudge()
+}
+
+// open says until when the circuit breaker is open, 0 if it is closed.
+func (t *target) open(now domain.Instant) domain.Instant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.breaker.open(now)
+}
+
+// serve begins attempts with an endpoint until ctx ends; sending is theirs.
+// The error is the file's.
+func (l *Lanes) serve(ctx, sending context.Context, t *target) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait, err := l.turn(ctx, sending, t)
+		if ctx.Err() != nil {
+			return nil // what is wrong with the file, the writer knows
+		}
+		if err != nil {
+			return err
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// idle is a wait that only a nudge ends.
+const idle = 100 * 365 * 24 * time.Hour
+
+// turn does what can be done for an endpoint now and says how long nothing
+// else will be, if nobody nudges.
+func (l *Lanes) turn(ctx, sending context.Context, t *target) (time.Duration, error) {
+	if t.counted().lanes == 0 {
+		return idle, nil
+	}
+	endpoint, state, err := l.endpoint(ctx, t)
+	if err != nil {
+		return retryRead, nil //nolint:nilerr // said there; it is tried until it works
+	}
+	if state != "" {
+		return checkEvery, l.hold(ctx, t, state)
+	}
+	keys, wait, err := l.ready(t)
+	if err != nil || len(keys) == 0 {
+		return wait, err
+	}
+	start := &startOp{target: t, keys: keys, endpoint: endpoint}
+	if err := l.writer.insist(ctx, start); err != nil {
+		return 0, err
+	}
+	t.limiter.AllowN(time.Now(), len(start.begun))
+	for _, a := range start.begun {
+		l.attempts.Go(func() { l.attempt(sending, t, endpoint, a) })
+	}
+	if old := len(keys) - len(start.begun); old > 0 {
+		if len(start.begun) == 0 {
+			t.passed()
+		}
+		t.ended(old)
+	}
+	return 0, nil // the next ones get what the endpoint is by then
+}
+
+// endpoint looks an endpoint up. state is what its deliveries become when it
+// gets nothing: held or cancelled.
+func (l *Lanes) endpoint(ctx context.Context, t *target) (e domain.Endpoint, state domain.DeliveryState, err error) {
+	p, ok, err := l.config.Endpoints.Project(ctx, t.project)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.config.Log.Warn().Err(err).Str("project", t.project).Msg("the project of a webhook endpoint could not be read; it is tried again")
+		}
+		return e, "", err
+	}
+	if ok {
+		e, ok = p.Endpoint(t.id)
+	}
+	switch {
+	case !ok:
+		return e, domain.DeliveryCancelled, nil
+	case e.Disabled != "":
+		return e, domain.DeliveryHeld, nil
+	}
+	return e, "", nil
+}
+
+// hold takes everything out of an endpoint's lanes.
+func (l *Lanes) hold(ctx context.Context, t *target, state domain.DeliveryState) error {
+	o := &holdOp{target: t, state: state, more: true}
+	for o.more && ctx.Err() == nil {
+		if err := l.writer.insist(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready takes as many lanes as may be started now, with the places for their
+// attempts, or says how long none may be.
+func (l *Lanes) ready(t *target) ([]dueKey, time.Duration, error) {
+	t.due.Lock()
+	defer t.due.Unlock()
+	now := l.clock.now()
+	if len(t.window.keys) == 0 && !t.window.all {
+		if err := l.refill(t); err != nil {
+			return nil, 0, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case len(t.window.keys) == 0, t.leaving:
+		return nil, checkEvery, nil
+	case t.window.keys[0].at() > now:
+		return nil, min(until(t.window.keys[0].at(), now), checkEvery), nil
+	}
+	free := t.breaker.allow(now, l.config.Limits.Concurrency-t.requests)
+	if free <= 0 {
+		if open := t.breaker.open(now); open != 0 {
+			return nil, min(until(open, now), checkEvery), nil
+		}
+		return nil, checkEvery, nil // the end of an attempt nudges
+	}
+	tokens := t.limiter.TokensAt(time.Now())
+	if tokens < 1 {
+		return nil, max(time.Duration((1-tokens)/l.config.Limits.Rate*float64(time.Second)), time.Millisecond), nil
+	}
+	keys := t.window.pop(min(free, int(tokens)), now)
+	t.requests += len(keys)
+	t.breaker.begun()
+	return keys, 0, nil
+}
+
+// refill reads on in the file where the window ends. Nothing is lost between
+// the file and the window because changes are offered to it after they are in
+// the file, under the same lock, t.due.
+func (l *Lanes) refill(t *target) error {
+	err := l.view(func(btx *bbolt.Tx) error {
+		t.window.refill(tablesOf(btx).dueAfter(t, t.window.end, windowSize))
+		return nil
+	})
+	if errors.Is(err, errDamaged) {
+		l.writer.fail(err)
+	}
+	return err
+}

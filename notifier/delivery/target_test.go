@@ -1,0 +1,277 @@
+package delivery
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+)
+
+func TestGoneDisablesAtOnce(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.FinalKinds()...)
+		w.net.set(a, gone)
+		id := w.paid()
+		w.advance(id, 2)
+		w.advance(id, 2)
+		w.spread(t)
+		time.Sleep(time.Minute)
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Hour)
+		if seen := w.net.seen(); len(seen) != 1 {
+			t.Errorf("%d requests, want 1", len(seen))
+		}
+		if e, _ := w.state().Endpoint(a); e.Disabled != domain.DisabledGone {
+			t.Errorf("the endpoint is %q", e.Disabled)
+		}
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 3}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		_, err := w.lanes.Test(t.Context(), testProject, a)
+		if code := refusal(err).Code; code != domain.WebhookEndpointDisabledCode {
+			t.Errorf("a test of it: %v", err)
+		}
+		// Let in again, it gets what it asks for, and only that.
+		w.net.set(a, fine)
+		w.project(domain.EnableEndpoint{EndpointID: a})
+		time.Sleep(time.Hour)
+		n, err := w.lanes.RecoverSince(t.Context(), testProject, a, 0)
+		if err != nil || n != 2 {
+			t.Errorf("recovered %d, %v; want the newest of 2 payments", n, err)
+		}
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 1, domain.DeliveryDelivered: 2}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		if n, err := w.lanes.RecoverSince(t.Context(), testProject, a, 0); err != nil || n != 0 {
+			t.Errorf("recovered %d again, %v", n, err)
+		}
+	})
+}
+
+func refusal(err error) domain.Refusal {
+	if r, ok := errors.AsType[*domain.Refusal](err); ok {
+		return *r
+	}
+	return domain.Refusal{}
+}
+
+// TestFailingForDaysDisables, unless the program was stopped meanwhile.
+func TestFailingForDaysDisables(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		b := w.endpoint("b", domain.KindPaymentPaid)
+		w.net.set(a, silent)
+		disabled := func() domain.DisabledReason {
+			t.Helper()
+			if e, _ := w.state().Endpoint(b); e.Disabled != "" {
+				t.Fatalf("%s is disabled", b)
+			}
+			e, _ := w.state().Endpoint(a)
+			return e.Disabled
+		}
+		day := func() {
+			for range 24 {
+				w.paid()
+				w.spread(t)
+				time.Sleep(time.Hour)
+			}
+		}
+		day()
+		day()
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * 24 * time.Hour)
+		w.start(t)
+		day()
+		day()
+		if why := disabled(); why != "" {
+			t.Fatalf("disabled after four days: %s", why)
+		}
+		day()
+		day()
+		if why := disabled(); why != domain.DisabledFailing {
+			t.Fatalf("after six days: %q", why)
+		}
+		if s := w.states(t, a); s[domain.DeliveryPending] != 0 || s[domain.DeliveryHeld] == 0 {
+			t.Errorf("states %v", s)
+		}
+		if h := w.health(t, a); h.FailingSince != nil || h.OpenUntil != nil {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+// TestBreaker: a failing endpoint is left alone but for probes, during which
+// what waits loses no tries; then all comes.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, silent)
+		for range 60 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+		if n := len(w.net.seen()); n != 16 {
+			t.Errorf("%d requests at once, want 16", n)
+		}
+		time.Sleep(20 * time.Second)
+		if h := w.health(t, a); h.OpenUntil == nil {
+			t.Errorf("16 failed and the breaker is closed: %+v", h)
+		}
+		time.Sleep(6*time.Hour - 21*time.Second)
+		n := len(w.net.seen()) - 16
+		if n < 20 || n > 40 {
+			t.Errorf("%d probes in six hours", n)
+		}
+		tries := 0
+		for _, d := range w.deliveries(t, domain.DeliveryFilter{Endpoint: a}) {
+			tries += len(d.Attempts)
+		}
+		if tries > n+16 {
+			t.Errorf("%d tries were used up by %d requests", tries, n+16)
+		}
+		w.net.set(a, fine)
+		time.Sleep(20 * time.Minute) // the longest pause and its jitter
+		if h := w.health(t, a); h.OpenUntil != nil || h.FailingSince != nil {
+			t.Errorf("health %+v", h)
+		}
+		if s := w.states(t, a); s[domain.DeliveryDelivered] < 40 {
+			t.Errorf("states %v: those without a try have to be delivered", s)
+		}
+	})
+}
+
+// TestBreakerAfterRestart goes on with a probe.
+func TestBreakerAfterRestart(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		for range 40 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+		before := len(w.net.seen())
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		w.start(t)
+		time.Sleep(time.Second)
+		if n := len(w.net.seen()) - before; n != 1 {
+			t.Errorf("%d requests after the start, want one probe", n)
+		}
+	})
+}
+
+// TestNobodyWaitsForOthers: a silent endpoint delays another by nothing.
+func TestNobodyWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a, b := w.endpoint("a"), w.endpoint("b")
+		w.net.set(a, silent)
+		for range 100 {
+			w.paid()
+		}
+		w.spread(t)
+		at := time.Now()
+		time.Sleep(time.Second)
+		n := 0
+		for _, r := range w.net.seen() {
+			if r.endpoint == b && r.at.Equal(at) {
+				n++
+			}
+		}
+		if n != 100 {
+			t.Errorf("%d of 100 were sent to the one that answers", n)
+		}
+	})
+}
+
+func TestTokenBucket(t *testing.T) {
+	t.Parallel()
+	set := func(w *world) { w.limits = Limits{Rate: 10, Burst: 20} }
+	engine(t, set, func(t *testing.T, w *world) {
+		w.endpoint("a", domain.KindPaymentPaid)
+		for range 60 {
+			w.paid()
+		}
+		w.spread(t)
+		for _, want := range []int{20, 30, 40, 50, 60, 60} {
+			time.Sleep(time.Millisecond)
+			if n := len(w.net.seen()); n < want || n > want+1 {
+				t.Errorf("%d requests, want %d", n, want)
+			}
+			time.Sleep(999 * time.Millisecond)
+		}
+	})
+}
+
+func TestParked(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.project(domain.ChangeEndpoint{EndpointID: a, URL: "https://127.0.0.1/hooks", Kinds: []domain.Kind{domain.KindPaymentPaid}})
+		for range 20 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryParked: 20}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+		if h := w.health(t, a); h.OpenUntil != nil || h.FailingSince != nil || h.Undelivered != 20 {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+// TestDisabledRemovedUnsubscribed: what waits becomes held or is cancelled,
+// also while nothing is due, and also when there is much of it.
+func TestDisabledRemovedUnsubscribed(t *testing.T) {
+	t.Parallel()
+	const many = 2*holdAtOnce + 7
+	for name, stop := range map[string]struct {
+		cmd  func(id string) domain.ProjectCommand
+		want domain.DeliveryState
+	}{
+		"disabled": {func(id string) domain.ProjectCommand {
+			return domain.DisableEndpoint{EndpointID: id, Reason: domain.DisabledByRequest}
+		}, domain.DeliveryHeld},
+		"removed": {func(id string) domain.ProjectCommand { return domain.RemoveEndpoint{EndpointID: id} }, domain.DeliveryCancelled},
+		"unsubscribed": {func(id string) domain.ProjectCommand {
+			return domain.ChangeEndpoint{EndpointID: id, URL: "https://a.example/hooks", Kinds: []domain.Kind{domain.KindPaymentFailed}}
+		}, domain.DeliveryCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine(t, nil, func(t *testing.T, w *world) {
+				a := w.endpoint("a", domain.KindPaymentPaid)
+				w.net.set(a, broken)
+				for range many {
+					w.paid()
+				}
+				w.spread(t)
+				time.Sleep(time.Second)
+				w.project(stop.cmd(a))
+				before := len(w.net.seen())
+				time.Sleep(40 * time.Minute)
+				if diff := cmp.Diff(map[domain.DeliveryState]int{stop.want: many}, w.states(t, a)); diff != "" {
+					t.Error(diff)
+				}
+				if n := len(w.net.seen()) - before; n != 0 {
+					t.Errorf("%d requests afterwards", n)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package delivery
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"payledger/domain"
+)
+
+// dueKey is the key of a waiting lane among those of its endpoint: the
+// instant its first is due, then the payment.
+type dueKey [8 + 16]byte
+
+func dueAt(at domain.Instant, payment domain.ID) (k dueKey) {
+	binary.BigEndian.PutUint64(k[:], uint64(at))
+	copy(k[8:], payment[:])
+	return k
+}
+
+func (k dueKey) at() domain.Instant       { return domain.Instant(binary.BigEndian.Uint64(k[:])) }
+func (k dueKey) payment() domain.ID       { return domain.ID(k[8:]) }
+func (k dueKey) compare(other dueKey) int { return bytes.Compare(k[:], other[:]) }
+
+// windowSize bounds how many waiting lanes of an endpoint are in memory.
+const windowSize = 512
+
+// window holds the waiting lanes of an endpoint that are due first. Every key
+// in the file that is not above end is in it, or was taken out by pop; the
+// keys above end are in the file alone. Its keys are hints: whoever starts a
+// lane looks what the file says, so one too many does no harm.
+type window struct {
+	keys []dueKey // rising
+	end  dueKey
+	all  bool // there is nothing above end in the file
+}
+
+// offer takes in a key that was just written to the file.
+func (w *window) offer(k dueKey) {
+	if !w.all && k.compare(w.end) > 0 {
+		return
+	}
+	i, found := slices.BinarySearchFunc(w.keys, k, dueKey.compare)
+	if found {
+		return
+	}
+	w.keys = slices.Insert(w.keys, i, k)
+	if len(w.keys) > 2*windowSize {
+		w.keys = slices.Clone(w.keys[:windowSize])
+		w.end, w.all = w.keys[windowSize-1], false
+	}
+}
+
+// refill takes in the keys that follow end in the file, rising; fewer than
+// windowSize are all there are.
+func (w *window) refill(keys []dueKey) {
+	if len(keys) > 0 {
+		w.keys, w.end = append(w.keys, keys...), keys[len(keys)-1]
+	}
+	w.all = len(keys) < windowSize
+}
+
+// pop takes out up to n keys that are due.
+func (w *window) pop(n int, now domain.Instant) []dueKey {
+	i := 0
+	for i < min(n, len(w.keys)) && w.keys[i].at() <= now {
+		i++
+	}
+	taken := slices.Clone(w.keys[:i])
+	w.keys = w.keys[i:]
+	return taken
+}

@@ -1,0 +1,196 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+)
+
+// maxGroup bounds the operations of one transaction.
+const maxGroup = 4096
+
+// retryFull is how long a full disk is left alone.
+const retryFull = time.Second
+
+// op is a change of the lane file. What apply finds out it leaves in the op.
+// An error is the file's and ends everything.
+type op interface{ apply(x *tx) error }
+
+// writer is the one goroutine that changes the file: whatever operations wait
+// go into one transaction, and none is answered before that is synced. While
+// the disk is too full they are refused with eventstore.ErrFull, and the file
+// stays as it is.
+type writer struct {
+	lanes *Lanes
+	end   sync.WaitGroup
+	full  atomic.Bool // the disk was too full for the last group
+
+	mu     sync.Mutex
+	wake   sync.Cond // of mu
+	queue  []*waiting
+	closed bool
+	err    error         // what ended it
+	failed chan struct{} // closed with err
+}
+
+type waiting struct {
+	op   op
+	done chan error // has room for the answer
+}
+
+func newWriter(l *Lanes) *writer {
+	w := &writer{lanes: l, failed: make(chan struct{})}
+	w.wake.L = &w.mu
+	return w
+}
+
+// do carries out an operation and returns once it is durable, or why it was
+// not: eventstore.ErrFull, ErrClosed, or what ended the writer.
+func (w *writer) do(o op) error {
+	p := &waiting{op: o, done: make(chan error, 1)}
+	w.mu.Lock()
+	switch {
+	case w.err != nil:
+		defer w.mu.Unlock()
+		return w.err
+	case w.closed:
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	w.queue = append(w.queue, p)
+	w.mu.Unlock()
+	w.wake.Signal()
+	return <-p.done
+}
+
+// insist is do for an operation that has to be: while the disk is too full it
+// is tried again, until ctx ends.
+func (w *writer) insist(ctx context.Context, o op) error {
+	for {
+		err := w.do(o)
+		if !errors.Is(err, eventstore.ErrFull) {
+			return err
+		}
+		if !sleep(ctx, retryFull) {
+			return ctx.Err()
+		}
+	}
+}
+
+// run commits group after group until the writer is closed or fails.
+func (w *writer) run() {
+	for {
+		group := w.take()
+		if group == nil {
+			return
+		}
+		err := eventstore.ErrFull
+		if w.room() {
+			if err = w.commit(group); err != nil {
+				w.fail(err)
+			}
+		}
+		for _, p := range group {
+			p.done <- err
+		}
+	}
+}
+
+// room reports whether the disk has room for a change. It is said when that
+// changes.
+func (w *writer) room() bool {
+	full := w.lanes.config.Full()
+	switch was := w.full.Swap(full); {
+	case full && !was:
+		w.lanes.config.Log.Warn().Str("file", w.lanes.config.Path).
+			Msg("the disk is nearly full: no webhooks are sent; free some space, they go on by themselves")
+	case was && !full:
+		w.lanes.config.Log.Info().Msg("the disk has room again: webhooks are sent")
+	}
+	return !full
+}
+
+// take waits for operations; nil: closed, and nothing waits.
+func (w *writer) take() []*waiting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) == 0 && !w.closed {
+		w.wake.Wait()
+	}
+	n := min(len(w.queue), maxGroup)
+	if n == 0 {
+		return nil
+	}
+	group := w.queue[:n:n]
+	w.queue = w.queue[n:]
+	if len(w.queue) == 0 {
+		w.queue = nil
+	}
+	return group
+}
+
+func (w *writer) commit(group []*waiting) (err error) {
+	if err := w.error(); err != nil {
+		return err
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+	}()
+	var x *tx
+	err = w.lanes.db.Update(func(btx *bbolt.Tx) error {
+		x = w.lanes.change(btx)
+		for _, p := range group {
+			if err := p.op.apply(x); err != nil {
+				return err
+			}
+		}
+		if w.lanes.off.unsynced != nil {
+			if err := w.lanes.off.unsynced(x, group); err != nil {
+				return err
+			}
+		}
+		return x.finish()
+	})
+	if err != nil {
+		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
+	}
+	x.publish()
+	return nil
+}
+
+// fail ends the writer. Whether what it was about to write is in the file is
+// seen at the next Open.
+func (w *writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+		close(w.failed)
+	}
+}
+
+func (w *writer) error() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// close lets the operations that wait be carried out and ends the goroutine.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.wake.Signal()
+	w.end.Wait()
+}

@@ -1,0 +1,221 @@
+package notifier
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/delivery"
+)
+
+// TestFanOutIsExactlyOnce restarts everything again and again, wipes the
+// JetStream directory, deletes consumers and the JetStream stream in the midst
+// of the work, and lets the lanes go down with what was under way.
+func TestFanOutIsExactlyOnce(t *testing.T) {
+	t.Parallel()
+	s, lanes, dir := newShop(t), &lanesDouble{}, t.TempDir()
+	s.paid(t) // before there is an endpoint
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	s.endpoint(t, "we_final")
+	for round := range 6 {
+		server := startServer(t, ServerConfig{Dir: dir})
+		c := connectTo(t, server)
+		stopRelay := run(t, newRelay(c, s.book).Run)
+		w, stop := s.serve(t, c, lanes, nil)
+		for i := range 60 {
+			s.paid(t)
+			s.create(t, time.Hour) // its route comes from the router
+			switch {
+			case i == 20 && round%3 == 0:
+				deleteConsumers(t, c)
+			case i == 20 && round%3 == 1:
+				if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+					t.Fatal(err)
+				}
+			case i == 40 && round%3 == 2:
+				lanes.mu.Lock()
+				lanes.down = true
+				lanes.mu.Unlock()
+			}
+		}
+		if round%3 != 2 {
+			last := s.last(t)
+			eventually(t, "events are enqueued", func() bool { return w.fanOut.done.Load() >= uint64(last)-20 })
+		}
+		stop()
+		stopRelay()
+		c.Close()
+		server.Shutdown()
+		lanes.mu.Lock()
+		lanes.down, lanes.unread = false, round%3 // it asks until it is told where to begin
+		lanes.mu.Unlock()
+		if round%2 == 0 {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := connectTo(t, startServer(t, ServerConfig{Dir: dir}))
+	run(t, newRelay(c, s.book).Run)
+	_, stop := s.serve(t, c, lanes, nil)
+	allRouted(t, s.book)
+	eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.last(t) })
+	stop()
+	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...), s.listener("we_final", domain.FinalKinds()...)))
+}
+
+func deleteConsumers(t *testing.T, c *Conn) {
+	t.Helper()
+	stream, err := c.js.Stream(t.Context(), EventsStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		if name != SubscriberConsumer {
+			err = errors.Join(err, ignoreNotFound(stream.DeleteConsumer(t.Context(), name)))
+		}
+	}
+	if err := errors.Join(err, names.Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ignoreNotFound: what reads EVENTS drops a consumer of its own when it is
+// done, perhaps between the list of names and this deletion.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
+}
+
+func TestWhoIsToldOfWhat(t *testing.T) {
+	t.Parallel()
+	s, lanes := newShop(t), &lanesDouble{}
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	run(t, newRelay(c, s.book).Run)
+	s.endpoint(t, "we_refunds", domain.KindRefundPending, domain.KindRefundFailed)
+	s.endpoint(t, "we_off", domain.KindPaymentPaid)
+	s.order(t, domain.DisableEndpoint{At: 1, EndpointID: "we_off", Reason: domain.DisabledByRequest})
+	s.endpoint(t, "we_gone")
+	s.paid(t)
+	s.order(t, domain.RemoveEndpoint{EndpointID: "we_gone"})
+	_, stop := s.serve(t, c, lanes, nil)
+	id := s.paid(t)
+	s.endpoint(t, "we_late", domain.KindPaymentPaid, domain.KindRefundPending)
+	refund := s.ids.Next()
+	p := s.do(t, id, domain.CreateRefund{RefundID: refund})
+	late := paid(p)
+	late.Reference, late.RefundID, late.Outcome = "r", &refund, domain.OutcomeFailed
+	s.do(t, id, domain.ApplySignal{Signal: late})
+	again := paid(p)
+	again.Reference = "second"
+	s.do(t, id, domain.ApplySignal{Signal: again}) // late funds, of which nobody is told
+	s.paid(t)
+	eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.last(t) })
+	stop()
+	lanes.check(t, s.wanted(t,
+		s.listener("we_refunds", domain.KindRefundPending, domain.KindRefundFailed),
+		s.listener("we_off", domain.KindPaymentPaid),
+		s.listener("we_late", domain.KindPaymentPaid, domain.KindRefundPending)))
+}
+
+// TestNewLanesBeginWithTheNewest: what happened before they were made counts
+// only as far as it is the newest that an endpoint wants of a payment.
+func TestNewLanesBeginWithTheNewest(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.paid(t)
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	s.endpoint(t, "we_first", domain.KindPaymentCreated)
+	inMidst := s.routed(t)
+	id := s.paid(t)
+	s.do(t, id, domain.CreateRefund{RefundID: s.ids.Next()})
+	lanes := &lanesDouble{base: s.last(t)}
+	s.do(t, inMidst.ID, domain.ApplySignal{Signal: paid(inMidst)})
+	s.paid(t)
+
+	var want []delivery.Event
+	newest := make(map[string]delivery.Event)
+	all := s.wanted(t, s.listener("we_all", domain.Kinds()...), s.listener("we_first", domain.KindPaymentCreated))
+	for _, e := range all {
+		if e.Position <= lanes.base {
+			newest[e.Endpoint+e.Payment.String()] = e
+		}
+	}
+	for _, e := range all {
+		if e.Position > lanes.base || newest[e.Endpoint+e.Payment.String()] == e {
+			want = append(want, e)
+		}
+	}
+	if len(want) == len(all) {
+		t.Fatal("nothing is left out")
+	}
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	run(t, newRelay(c, s.book).Run)
+	_, stop := s.serve(t, c, lanes, nil)
+	eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.last(t) })
+	stop()
+	lanes.check(t, want)
+}
+
+// TestNobodyToTell: how far it got is noted now and then and at the end, and
+// an endpoint that comes later hears of what is later.
+func TestNobodyToTell(t *testing.T) {
+	t.Parallel()
+	s, lanes, metrics := newShop(t), &lanesDouble{}, prometheus.NewRegistry()
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	run(t, newRelay(c, s.book).Run)
+	began := time.Now()
+	w, stop := s.serve(t, c, lanes, metrics)
+	for range 100 {
+		s.paid(t)
+	}
+	eventually(t, "nothing is left", func() bool { return measured(t, metrics, "payledger_fanout_lag_events") == 0 })
+	stop()
+	lanes.mu.Lock()
+	if most := 2 + int(time.Since(began)/noteEvery); lanes.calls > most || lanes.after != s.last(t) {
+		t.Errorf("noted %d times, want at most %d, up to %d of %d", lanes.calls, most, lanes.after, s.last(t))
+	}
+	lanes.mu.Unlock()
+	if at := measured(t, metrics, "payledger_fanout_position"); at != float64(s.last(t)) || w.fanOut.fellBack == nil {
+		t.Errorf("position %v of %d", at, s.last(t))
+	}
+
+	s.endpoint(t, "we_1")
+	_, stop = s.serve(t, c, lanes, nil)
+	s.paid(t)
+	eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.last(t) })
+	stop()
+	lanes.check(t, s.wanted(t, s.listener("we_1", domain.FinalKinds()...)))
+}
+
+// TestFanOutBeginsWhereItMatters: what is before every endpoint is not read.
+func TestFanOutBeginsWhereItMatters(t *testing.T) {
+	t.Parallel()
+	s, lanes := newShop(t), &lanesDouble{}
+	s.paid(t)
+	begins := func(want eventstore.Position) {
+		t.Helper()
+		f := newFanOut(WorkersConfig{Ledger: s.Ledger, Lanes: lanes, Endpoints: s.views}, nil)
+		if err := f.start(t.Context()); err != nil || f.taken != want {
+			t.Errorf("behind %d, %v; want %d", f.taken, err, want)
+		}
+	}
+	begins(s.last(t))
+	s.endpoint(t, "we_1")
+	s.endpoint(t, "we_2")
+	s.paid(t)
+	begins(s.added["we_1"])
+	s.order(t, domain.RemoveEndpoint{EndpointID: "we_1"})
+	begins(s.added["we_2"])
+	lanes.after = s.added["we_2"] + 2
+	begins(lanes.after)
+}

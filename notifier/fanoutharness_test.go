@@ -1,0 +1,218 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/notifier/delivery"
+	"payledger/projections"
+)
+
+// shop is a book on disk with its views and projects that have endpoints.
+type shop struct {
+	*book
+	views *projections.Engine
+	added map[string]eventstore.Position // endpoints by id, removed ones too
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	b, dir := newBook(t), t.TempDir()
+	if err := bolt.Init(filepath.Join(dir, "ledger.db"), b.logID); err != nil {
+		t.Fatal(err)
+	}
+	store, err := bolt.Open(filepath.Join(dir, "ledger.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	b.Store = store
+	views, err := projections.Open(t.Context(), projections.Config{
+		Path: filepath.Join(dir, "projections.db"), Store: store, Codec: b.Codec, LogID: b.logID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = views.Close() })
+	run(t, views.Run)
+	s := &shop{book: b, views: views, added: make(map[string]eventstore.Position)}
+	s.register(t)
+	return s
+}
+
+func (s *shop) order(t *testing.T, cmd domain.ProjectCommand) eventstore.Position {
+	t.Helper()
+	r, err := eventstore.Execute(t.Context(), s.Ledger, eventstore.ProjectStream(testProject),
+		domain.Project{ID: testProject}, cmd, eventstore.Order{EventID: s.ids.Next()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Stored.Position
+}
+
+func (s *shop) endpoint(t *testing.T, id string, kinds ...domain.Kind) {
+	t.Helper()
+	s.added[id] = s.order(t, domain.AddEndpoint{
+		At: domain.InstantOf(s.now()), EndpointID: id, URL: "https://merchant.example/" + id, Kinds: kinds, KeyVersion: 1,
+	})
+}
+
+// paid makes a payment with a route that is paid: three events.
+func (s *shop) paid(t *testing.T) domain.ID {
+	t.Helper()
+	p := s.routed(t)
+	return s.do(t, p.ID, domain.ApplySignal{Signal: paid(p)}).ID
+}
+
+// lanesDouble keeps what is enqueued, as a file would, and can fail. It is
+// there to fail on request; what the real ones do is tried elsewhere.
+type lanesDouble struct {
+	mu       sync.Mutex
+	base     eventstore.Position
+	after    eventstore.Position
+	all      []delivery.Event
+	calls    int
+	wrong    []string
+	fails    []error // of the next calls
+	keepsOne bool    // a call that fails has kept its events all the same
+	down     bool
+	unread   int           // times that Start fails before it works
+	gate     chan struct{} // calls wait for it; nil: do not
+}
+
+func (l *lanesDouble) Start() (after, base eventstore.Position, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unread > 0 {
+		l.unread--
+		return 0, 0, errors.New("the lanes cannot be read")
+	}
+	return l.after, l.base, nil
+}
+
+func (l *lanesDouble) Enqueue(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
+	l.mu.Lock()
+	gate := l.gate
+	l.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	var err error
+	switch {
+	case l.down:
+		return errors.New("the lanes are gone")
+	case len(l.fails) > 0:
+		err, l.fails = l.fails[0], l.fails[1:]
+		if !l.keepsOne {
+			return err
+		}
+	}
+	if upTo <= l.after {
+		l.wrong = append(l.wrong, fmt.Sprintf("up to %d after %d", upTo, l.after))
+	}
+	last := l.after
+	for _, e := range events {
+		if e.Position <= l.after || e.Position < last || e.Position > upTo {
+			l.wrong = append(l.wrong, fmt.Sprintf("position %d behind %d, up to %d after %d", e.Position, last, upTo, l.after))
+		}
+		last = e.Position
+	}
+	l.after, l.all = upTo, append(l.all, slices.Clone(events)...)
+	return err
+}
+
+func (l *lanesDouble) reached() eventstore.Position {
+	after, _, _ := l.Start()
+	return after
+}
+
+func (l *lanesDouble) check(t *testing.T, want []delivery.Event) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, wrong := range l.wrong {
+		t.Error(wrong)
+	}
+	for i := range max(len(l.all), len(want)) {
+		switch {
+		case i >= len(l.all):
+			t.Fatalf("%d events, want %d; the first missing: %+v", i, len(want), want[i])
+		case i >= len(want):
+			t.Fatalf("%d events, want %d; the first too many: %+v", len(l.all), i, l.all[i])
+		case l.all[i] != want[i]:
+			t.Fatalf("event %d:\n got %+v\nwant %+v", i, l.all[i], want[i])
+		}
+	}
+}
+
+func (s *shop) serve(t *testing.T, c *Conn, l Lanes, metrics prometheus.Registerer) (w *Workers, stop func()) {
+	t.Helper()
+	return s.serveFrom(t, c, l, s.views, metrics)
+}
+
+func (s *shop) serveFrom(t *testing.T, c *Conn, l Lanes, unrouted UnroutedView, metrics prometheus.Registerer) (w *Workers, stop func()) {
+	t.Helper()
+	w, err := NewWorkers(WorkersConfig{
+		Conn: c, Ledger: s.Ledger, LogID: s.logID, IDs: s.ids, Now: s.now, Table: domain.SandboxTable(),
+		Unrouted: unrouted, Due: s.views, Lanes: l, Endpoints: s.views, Log: testLog(t), Metrics: metrics,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*dispatcher{w.dispatcher, w.fanOut.reader} {
+		d.times = dispatcherTimes{
+			retry: backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
+			watch: 50 * time.Millisecond, heartbeat: 500 * time.Millisecond,
+		}
+	}
+	w.fanOut.retry = backoff{first: time.Millisecond, most: 20 * time.Millisecond}
+	return w, run(t, w.Run)
+}
+
+// wanted is what endpoints that take the kinds are to hear of the whole log,
+// in order.
+func (s *shop) wanted(t *testing.T, listeners ...listener) (all []delivery.Event) {
+	t.Helper()
+	for _, r := range s.records(t) {
+		typ, err := eventType(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, ok := domain.KindOf(typ)
+		payment, isPayment := domain.ParseID(r.Stream.ID)
+		if !ok || !isPayment || r.Stream.Kind != eventstore.KindPayment {
+			continue
+		}
+		for _, l := range listeners {
+			if r.Position > l.added && l.Wants(kind) {
+				all = append(all, delivery.Event{
+					Project: r.Stream.Project, Endpoint: l.ID, Payment: payment, ID: r.Commit, Kind: kind,
+					Sequence: r.Sequence, Position: r.Position,
+				})
+			}
+		}
+	}
+	return all
+}
+
+func (s *shop) listener(id string, kinds ...domain.Kind) listener {
+	return listener{domain.Endpoint{ID: id, Kinds: kinds}, s.added[id]}
+}

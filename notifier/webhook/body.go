@@ -1,0 +1,89 @@
+package webhook
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+)
+
+// Render is the version of the form that Body gives new notifications. Who
+// sends one keeps the version with it, so that a notification's bytes stay
+// the same when the form changes while it is under way.
+const Render = 1
+
+// Notification is what one event tells a merchant. Exactly one of Payment,
+// Refund and Endpoint is set, the one that Kind is about.
+type Notification struct {
+	EventID  domain.ID // the Webhook-Id; endpoint.test gets one of its own
+	Kind     domain.Kind
+	At       domain.Instant // when it happened
+	Sequence uint64         // within the payment, its refunds included; 0 for endpoint.test
+	Position uint64         // in the log; 0 for endpoint.test
+
+	Payment  *domain.PaymentObject // as of this event
+	Refund   *domain.RefundObject  // as of this event
+	Endpoint string                // endpoint.test: the id of the endpoint
+}
+
+// envelope is the form of version 1. A test of an endpoint is no event of the
+// log: it has neither sequence nor position.
+type envelope struct {
+	ID        domain.ID      `json:"id"`
+	Type      domain.Kind    `json:"type"`
+	Timestamp domain.Instant `json:"timestamp"`
+	Sequence  uint64         `json:"sequence,omitzero"`
+	Position  uint64         `json:"position,omitzero"`
+	Data      any            `json:"data"`
+}
+
+// tested is the data of endpoint.test.
+type tested struct {
+	EndpointID string `json:"endpoint_id"`
+}
+
+// Body renders a notification in a version of the form. It depends on its
+// arguments alone, and a payment's payload comes out byte for byte as the
+// merchant sent it. The data of payment.* and refund.* is the object as of the
+// event, never with instructions; that of endpoint.test is
+// {"endpoint_id":"we_…"}, and such a body has no sequence and no position.
+func Body(render int, n Notification) ([]byte, error) {
+	if render != 1 {
+		return nil, fmt.Errorf("rendering event %s: version %d of the form of notifications is unknown to this program: start the one that recorded it, or a newer one",
+			n.EventID, render)
+	}
+	data, err := n.data()
+	if err != nil {
+		return nil, fmt.Errorf("rendering event %s: %w", n.EventID, err)
+	}
+	body, err := json.Marshal(envelope{
+		ID: n.EventID, Type: n.Kind, Timestamp: n.At, Sequence: n.Sequence, Position: n.Position, Data: data,
+	}, jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return nil, fmt.Errorf("rendering event %s: %w", n.EventID, err)
+	}
+	return body, nil
+}
+
+// data answers the object the kind is about. A kind that does not say what the
+// object's status says would tell a merchant two things at once.
+func (n Notification) data() (any, error) {
+	numbered := n.Sequence > 0 && n.Position > 0
+	switch {
+	case n.Payment != nil && n.Refund == nil && n.Endpoint == "" && numbered &&
+		n.Kind == "payment."+domain.Kind(n.Payment.Status):
+		object := *n.Payment
+		object.Instructions = nil
+		return object, nil
+	case n.Refund != nil && n.Payment == nil && n.Endpoint == "" && numbered &&
+		n.Kind == "refund."+domain.Kind(n.Refund.Status):
+		return *n.Refund, nil
+	case n.Endpoint != "" && n.Payment == nil && n.Refund == nil && n.Sequence == 0 && n.Position == 0 &&
+		n.Kind == domain.KindEndpointTest:
+		return tested{n.Endpoint}, nil
+	default:
+		return nil, fmt.Errorf("its kind %q does not fit what it carries", n.Kind)
+	}
+}

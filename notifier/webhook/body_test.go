@@ -1,0 +1,124 @@
+package webhook_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"payledger/domain"
+	"payledger/notifier/webhook"
+)
+
+func id(t testing.TB, s string) domain.ID {
+	t.Helper()
+	v, ok := domain.ParseID(s)
+	if !ok {
+		t.Fatalf("%q is no id", s)
+	}
+	return v
+}
+
+const at = domain.Instant(1795169942400) // 2026-11-20T10:19:02.400Z
+
+// payload has everything that an encoder is tempted to change.
+const payload = `{"big":12345678901234567890,"exp":1.50E+2,"html":"<b>&","esc":"\u041f\/\ud83d\ude00","ru":"Привет 🍰","b":1,"a":2}`
+
+func payment(t testing.TB, status domain.PaymentStatus) *domain.PaymentObject {
+	description := "заказ <1042> & \u2028"
+	return &domain.PaymentObject{
+		ID: id(t, "01M7W78FJBM8T4R7B5N0C1D2E3"), Status: status, Amount: 150000, Currency: "RUB",
+		Description: &description, Payload: domain.JSON(payload), CreatedAt: at - 212277,
+		Instructions: &domain.Instructions{Type: "link", URL: "https://pay.example.com/p/secret"},
+	}
+}
+
+func refund(t testing.TB, status domain.RefundStatus) *domain.RefundObject {
+	return &domain.RefundObject{
+		ID: id(t, "01M7W9XM20C2S9D4W6Y8Z1M3P5"), PaymentID: id(t, "01M7W78FJBM8T4R7B5N0C1D2E3"), Status: status,
+		Amount: 150000, Currency: "RUB", CreatedAt: at,
+	}
+}
+
+// notifications has one of each kind.
+func notifications(t testing.TB) map[domain.Kind]webhook.Notification {
+	n := webhook.Notification{EventID: id(t, "01M7W7EYW0Q6V8B0N5R7T2M4C6"), At: at, Sequence: 3, Position: 88417}
+	all := make(map[domain.Kind]webhook.Notification)
+	for _, s := range domain.PaymentStatuses() {
+		n := n
+		n.Kind, n.Payment = domain.Kind("payment."+s), payment(t, s)
+		all[n.Kind] = n
+	}
+	for _, s := range domain.RefundStatuses() {
+		n := n
+		n.Kind, n.Refund = domain.Kind("refund."+s), refund(t, s)
+		all[n.Kind] = n
+	}
+	n.Sequence, n.Position, n.Kind, n.Endpoint = 0, 0, domain.KindEndpointTest, "we_4kz7q2m9x1"
+	all[n.Kind] = n
+	return all
+}
+
+// TestBodiesStay compares each kind with its bytes in testdata/body, which are
+// never edited: a body under way must come out the same in every later
+// version. A changed form is another render version with files of its own.
+func TestBodiesStay(t *testing.T) {
+	t.Parallel()
+	all := notifications(t)
+	for _, kind := range append(domain.Kinds(), domain.KindEndpointTest) {
+		n, ok := all[kind]
+		if !ok {
+			t.Fatalf("no notification of kind %s", kind)
+		}
+		got, err := webhook.Body(1, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join("testdata", "body", string(kind)+".v1.json")
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+		if n.Payment != nil && (!bytes.Contains(got, []byte(`"payload":`+payload+`,`)) || n.Payment.Instructions == nil) {
+			t.Errorf("%s: the payload is not as sent, or Body changed its argument: %s", kind, got)
+		}
+		if bytes.Contains(got, []byte("instructions")) {
+			t.Errorf("%s tells the instructions: %s", kind, got)
+		}
+	}
+}
+
+func TestBodyRefuses(t *testing.T) {
+	t.Parallel()
+	all := notifications(t)
+	change := func(kind domain.Kind, f func(*webhook.Notification)) webhook.Notification {
+		n := all[kind]
+		f(&n)
+		return n
+	}
+	for what, n := range map[string]webhook.Notification{
+		"nothing":                   {},
+		"another status":            change("payment.paid", func(n *webhook.Notification) { n.Payment = payment(t, "failed") }),
+		"another resource":          change("payment.failed", func(n *webhook.Notification) { n.Payment, n.Refund = nil, refund(t, "failed") }),
+		"two resources":             change("payment.paid", func(n *webhook.Notification) { n.Refund = refund(t, "failed") }),
+		"an endpoint too":           change("refund.failed", func(n *webhook.Notification) { n.Endpoint = "we_1" }),
+		"no sequence":               change("payment.paid", func(n *webhook.Notification) { n.Sequence = 0 }),
+		"no position":               change("refund.pending", func(n *webhook.Notification) { n.Position = 0 }),
+		"a test with a position":    change("endpoint.test", func(n *webhook.Notification) { n.Position = 1 }),
+		"a test with a sequence":    change("endpoint.test", func(n *webhook.Notification) { n.Sequence = 1 }),
+		"a test of no endpoint":     change("endpoint.test", func(n *webhook.Notification) { n.Endpoint = "" }),
+		"a payload that is no JSON": change("payment.paid", func(n *webhook.Notification) { n.Payment.Payload = domain.JSON("{") }),
+	} {
+		if body, err := webhook.Body(1, n); err == nil || body != nil {
+			t.Errorf("%s: rendered as %s", what, body)
+		}
+	}
+	for _, render := range []int{0, 2} {
+		if _, err := webhook.Body(render, all["payment.failed"]); err == nil {
+			t.Errorf("render version %d was accepted", render)
+		}
+	}
+}

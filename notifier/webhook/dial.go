@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// connectTime bounds the way to a connection, from the name to the last of
+// its addresses, and once more the TLS handshake on it.
+const connectTime = 5 * time.Second
+
+// How much is read at most: of an answer its head, body and framing together,
+// and before it, of a TLS handshake.
+const (
+	maxAnswer    = 64 << 10
+	maxHandshake = 512 << 10
+)
+
+var errTooLong = errors.New("the receiver sends more than is read of an answer")
+
+// failure is an error and what class of failures it belongs to.
+type failure struct {
+	class Class
+	err   error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// connect makes connections to where a notification may go.
+type connect struct {
+	// open is a net.Dialer's DialContext, with this Control.
+	open  func(ctx context.Context, network, address string, control control) (net.Conn, error)
+	guard control // nil: everything is allowed
+	tls   *tls.Config
+}
+
+// control is asked for each address a name resolves to, when its socket exists
+// and nothing was sent yet.
+type control = func(network, address string, c syscall.RawConn) error
+
+func newConnect(c Config) *connect {
+	d := &connect{
+		open: func(ctx context.Context, network, address string, control control) (net.Conn, error) {
+			dialer := net.Dialer{Resolver: c.Resolver, Control: control}
+			return dialer.DialContext(ctx, network, address)
+		},
+		tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs, NextProtos: []string{"http/1.1"}},
+	}
+	if !c.AllowPrivate {
+		d.guard = ssrf.New(ssrf.WithPorts(ports()...)).Safe
+	}
+	return d
+}
+
+// plain dials for http.
+func (d *connect) plain(ctx context.Context, network, address string) (net.Conn, error) {
+	m, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	meter(m)
+	return m, nil
+}
+
+// dial makes the connection. The target counts as refused when the guard let
+// none of its addresses pass: if one did, it is only out of reach.
+func (d *connect) dial(ctx context.Context, network, address string) (*metered, error) {
+	var passed atomic.Bool
+	guarded := d.guard
+	if guarded != nil {
+		guarded = func(network, address string, c syscall.RawConn) error {
+			err := d.guard(network, address, c)
+			if err == nil {
+				passed.Store(true)
+			}
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	conn, err := d.open(ctx, network, address, guarded)
+	if err == nil {
+		m := &metered{Conn: conn}
+		m.left.Store(maxHandshake)
+		return m, nil
+	}
+	var dns *net.DNSError
+	class := ClassConnect
+	switch {
+	case errors.As(err, &dns):
+		class = ClassDNS
+	case refusedByGuard(err) && !passed.Load():
+		class = ClassRefusedTarget
+	}
+	return nil, &failure{class, err}
+}
+
+func refusedByGuard(err error) bool {
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
+		errors.Is(err, ssrf.ErrProhibitedNetwork) || errors.Is(err, ssrf.ErrInvalidHostPort)
+}
+
+// secure dials for https and shakes hands.
+func (d *connect) secure(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &failure{ClassRefusedTarget, err}
+	}
+	raw, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	config := d.tls.Clone()
+	config.ServerName = host
+	conn := tls.Client(raw, config)
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, &failure{ClassTLS, fmt.Errorf("TLS handshake: %w", err)}
+	}
+	meter(conn)
+	return conn, nil
+}
+
+// metered is a connection that gives out only so many bytes for each request.
+type metered struct {
+	net.Conn
+
+	left atomic.Int64
+}
+
+// meter starts the count for one request on its connection.
+func meter(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if m, ok := c.(*metered); ok {
+		m.left.Store(maxAnswer)
+	}
+}
+
+// Read reads until the limit and fails beyond it.
+func (m *metered) Read(b []byte) (int, error) {
+	left := m.left.Load()
+	if left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := m.Conn.Read(b[:min(int64(len(b)), left)])
+	m.left.Add(-int64(n))
+	return n, err
+}

@@ -1,0 +1,28 @@
+// Package webhook is everything about one request that notifies a merchant:
+// the secret it is signed with, the bytes of its body, its headers, the call
+// itself and how long to wait before the next try. It knows no queues: which
+// notification is due, and when, is decided elsewhere.
+//
+// # What is sent
+//
+// A POST over HTTP/1.1 whose body is JSON (see Body) and whose headers are
+// these and no others:
+//
+//	Content-Type       application/json
+//	User-Agent         what Config.UserAgent says
+//	Webhook-Id         the event's id: the same for every attempt and endpoint
+//	Webhook-Timestamp  when this attempt began, in Unix seconds
+//	Webhook-Signature  "v1," and the signature; one for each secret, the newest first
+//	Webhook-Attempt    1, 2, 3, …
+//
+// Ids, timestamps and signatures are those of Standard Webhooks
+// (https://www.standardwebhooks.com), so any of its libraries verifies them.
+//
+// # Where it is sent
+//
+// Only to https on port 443 or 8443 of a public address. Which addresses are
+// not public is judged on the resolved address right before the connection is
+// made, so neither a name that resolves to different addresses in turn nor an
+// unusual spelling gets around it. Redirects are not followed and a proxy in
+// the environment is not used.
+package webhook

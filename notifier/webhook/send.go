@@ -1,0 +1,187 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"payledger/domain"
+)
+
+// bodyTime is how long the body of an answer, which decides nothing, may take
+// after the head.
+const bodyTime = 2 * time.Second
+
+// Idle connections end before the receiver's side ends them (the shortest
+// usual limit is Node's five seconds), so that no request meets a closing one;
+// and there are never more of them than files can be open.
+const (
+	idleTime    = 4 * time.Second
+	maxIdle     = 512
+	maxIdleHost = 64
+)
+
+// Config is how notifications are sent.
+type Config struct {
+	// AllowPrivate permits http, every port and every address, for
+	// development.
+	AllowPrivate bool
+
+	// UserAgent is the header of that name. Default: "payledger".
+	UserAgent string
+
+	// Resolver and RootCAs stand in for those of the system.
+	Resolver *net.Resolver
+	RootCAs  *x509.CertPool
+
+	// Transport carries the requests in place of the network, and then no
+	// address is judged but what the URL says.
+	Transport http.RoundTripper
+}
+
+// Sender makes attempts, many at the same time. Connections are kept and used
+// again for a few seconds.
+type Sender struct {
+	config Config
+	dials  dials
+	to     *connect        // nil with a Transport of the Config
+	pool   *http.Transport // nil with a Transport of the Config
+}
+
+// Request is one attempt to notify.
+type Request struct {
+	URL     string
+	ID      string    // the event's
+	Attempt int       // from 1
+	At      time.Time // when the attempt begins
+	Body    []byte
+	Secrets []string // one or two, the newest first
+}
+
+// NewSender returns a Sender, which lives until Close.
+func NewSender(c Config) *Sender {
+	if c.UserAgent == "" {
+		c.UserAgent = "payledger"
+	}
+	s := &Sender{config: c}
+	if c.Transport != nil {
+		return s
+	}
+	s.to = newConnect(c)
+	var http1 http.Protocols
+	http1.SetHTTP1(true)
+	s.pool = &http.Transport{
+		Proxy:               nil, // not even the environment's: it would resolve names beyond the guard
+		Protocols:           &http1,
+		DialContext:         s.dials.count(s.to.plain),
+		DialTLSContext:      s.dials.count(s.to.secure),
+		DisableCompression:  true, // nothing is unpacked
+		MaxIdleConns:        maxIdle,
+		MaxIdleConnsPerHost: maxIdleHost,
+		IdleConnTimeout:     idleTime,
+	}
+	s.config.Transport = s.pool
+	return s
+}
+
+// Close ends the connections. It waits for dials under way, not for attempts:
+// they end with their contexts, before this.
+func (s *Sender) Close() {
+	s.dials.end()
+	if s.pool != nil {
+		s.pool.CloseIdleConnections()
+	}
+}
+
+// Send makes one attempt. It takes at most some 17 seconds; a context that
+// ends sooner makes it ClassCancelled, an attempt that says nothing about the
+// receiver.
+func (s *Sender) Send(ctx context.Context, r Request) Outcome {
+	began := time.Now()
+	attempt, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := s.request(attempt, r)
+	if err != nil {
+		return failed(ClassRefusedTarget)
+	}
+	signed, err := Sign(r.ID, r.At, r.Body, r.Secrets...)
+	if err != nil {
+		return failed(ClassUnsigned)
+	}
+	maps.Copy(req.Header, signed)
+
+	var begun atomic.Bool // an answer
+	req = traced(req, &begun)
+	head := time.AfterFunc(domain.AnswerTime, cancel)
+	resp, err := s.config.Transport.RoundTrip(req)
+	inTime := head.Stop()
+	if err != nil {
+		o := failed(classOf(ctx, err, inTime, begun.Load()))
+		o.Duration = time.Since(began)
+		return o
+	}
+	o := answered(resp, time.Now())
+	o.Duration = time.Since(began)
+	body := time.AfterFunc(bodyTime, cancel)
+	o.Answer = readAnswer(resp.Body)
+	body.Stop()
+	resp.Body.Close()
+	return o
+}
+
+// request builds the attempt, whose headers are these and no others.
+func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) {
+	u, err := parseTarget(r.URL, s.config.AllowPrivate)
+	if err != nil {
+		return nil, err
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type": {"application/json"},
+			"User-Agent":   {s.config.UserAgent},
+			HeaderAttempt:  {strconv.Itoa(r.Attempt)},
+		},
+		Body:          io.NopCloser(bytes.NewReader(r.Body)),
+		ContentLength: int64(len(r.Body)),
+		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.Body)), nil },
+	}
+	return req.WithContext(ctx), nil
+}
+
+// traced starts the meter of the request's connection and notes whether an
+// answer begins.
+func traced(req *http.Request, begun *atomic.Bool) *http.Request {
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn:              func(i httptrace.GotConnInfo) { meter(i.Conn) },
+		GotFirstResponseByte: func() { begun.Store(true) },
+	}))
+}
+
+// classOf says what went wrong before there was the whole head of an answer.
+func classOf(ctx context.Context, err error, inTime, begun bool) Class {
+	var f *failure
+	var timeout net.Error
+	switch {
+	case ctx.Err() != nil:
+		return ClassCancelled
+	case errors.As(err, &f):
+		return f.class
+	case !inTime, errors.As(err, &timeout) && timeout.Timeout():
+		return ClassTimeout
+	case !begun, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return ClassReset
+	default:
+		return ClassBadResponse
+	}
+}
