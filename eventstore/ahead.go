@@ -10,9 +10,9 @@ import (
 // aheadSize is how many records a worker takes at once.
 const aheadSize = 128
 
-type aheadBatch[T any] struct {
-	records []Stored
-	made    []T
+type aheadBatch[In, Out any] struct {
+	records []In
+	made    []Out
 	err     error // of the log, behind the records
 	done    chan struct{}
 }
@@ -21,20 +21,20 @@ type aheadBatch[T any] struct {
 // all processors while earlier records are being taken, up to a few thousand
 // records ahead; an error of the log, or of the context, comes behind the
 // records before it. What is started has ended when the iteration has.
-func Ahead[T any](ctx context.Context, log iter.Seq2[Stored, error], work func(Stored) T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
+func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func(In) Out) iter.Seq2[Out, error] {
+	return func(yield func(Out, error) bool) {
 		workers := runtime.GOMAXPROCS(0)
 		ctx, cancel := context.WithCancel(ctx)
-		todo, inOrder := make(chan *aheadBatch[T], 4*workers), make(chan *aheadBatch[T], 8*workers)
-		used := make(chan *aheadBatch[T], 8*workers) // to be filled again
+		todo, inOrder := make(chan *aheadBatch[In, Out], 4*workers), make(chan *aheadBatch[In, Out], 8*workers)
+		used := make(chan *aheadBatch[In, Out], 8*workers) // to be filled again
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer cancel()
 		running.Go(func() {
 			defer close(inOrder)
 			defer close(todo)
-			inBatches(log, used, func(b *aheadBatch[T]) bool {
-				for _, to := range []chan *aheadBatch[T]{todo, inOrder} {
+			inBatches(log, used, func(b *aheadBatch[In, Out]) bool {
+				for _, to := range []chan *aheadBatch[In, Out]{todo, inOrder} {
 					select {
 					case to <- b:
 					case <-ctx.Done():
@@ -54,7 +54,7 @@ func Ahead[T any](ctx context.Context, log iter.Seq2[Stored, error], work func(S
 				}
 			})
 		}
-		var none T
+		var none Out
 		for b := range inOrder {
 			<-b.done
 			for _, made := range b.made {
@@ -78,15 +78,15 @@ func Ahead[T any](ctx context.Context, log iter.Seq2[Stored, error], work func(S
 }
 
 // inBatches cuts the log until send answers false.
-func inBatches[T any](log iter.Seq2[Stored, error], used <-chan *aheadBatch[T], send func(*aheadBatch[T]) bool) {
-	next := func() *aheadBatch[T] {
+func inBatches[In, Out any](log iter.Seq2[In, error], used <-chan *aheadBatch[In, Out], send func(*aheadBatch[In, Out]) bool) {
+	next := func() *aheadBatch[In, Out] {
 		select {
 		case b := <-used:
 			clear(b.records)
 			clear(b.made)
-			return &aheadBatch[T]{records: b.records[:0], made: b.made[:0], done: make(chan struct{})}
+			return &aheadBatch[In, Out]{records: b.records[:0], made: b.made[:0], done: make(chan struct{})}
 		default:
-			return &aheadBatch[T]{records: make([]Stored, 0, aheadSize), made: make([]T, 0, aheadSize), done: make(chan struct{})}
+			return &aheadBatch[In, Out]{records: make([]In, 0, aheadSize), made: make([]Out, 0, aheadSize), done: make(chan struct{})}
 		}
 	}
 	b := next()

@@ -36,27 +36,23 @@ func perEvent(b *testing.B, n int) {
 // decoding alone that is in the same run.
 func BenchmarkCheck(b *testing.B) {
 	w, records := benchLog(b, 5000)
-	for _, workers := range []int{1, 2} {
-		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			var checking, decoding time.Duration
-			for b.Loop() {
-				start := processorTime(b)
-				r, err := Check(b.Context(), listed(records), Options{Codec: w.ledger.Codec, Workers: workers})
-				if err != nil || !r.OK() {
-					b.Fatal(r, err)
-				}
-				between := processorTime(b)
-				for _, r := range records {
-					if _, err := w.ledger.Codec.Decode(r); err != nil {
-						b.Fatal(err)
-					}
-				}
-				checking, decoding = checking+between-start, decoding+processorTime(b)-between
+	var checking, decoding time.Duration
+	for b.Loop() {
+		start := processorTime(b)
+		r, err := Check(b.Context(), listed(records), Options{Codec: w.ledger.Codec})
+		if err != nil || !r.OK() {
+			b.Fatal(r, err)
+		}
+		between := processorTime(b)
+		for _, r := range records {
+			if _, err := w.ledger.Codec.Decode(r); err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(checking.Nanoseconds())/float64(b.N)/float64(len(records)), "cpu-ns/event")
-			b.ReportMetric(float64(checking)/float64(decoding), "of-decoding")
-		})
+		}
+		checking, decoding = checking+between-start, decoding+processorTime(b)-between
 	}
+	b.ReportMetric(float64(checking.Nanoseconds())/float64(b.N)/float64(len(records)), "cpu-ns/event")
+	b.ReportMetric(float64(checking)/float64(decoding), "of-decoding")
 }
 
 // processorTime is what the process has used.

@@ -46,8 +46,6 @@ type Options struct {
 	Total eventstore.Position
 	// Progress, if set, is told every few thousand events and at the end.
 	Progress func(done, total eventstore.Position)
-	// Workers decode and hash; 0 means one per processor.
-	Workers int
 
 	unpacked int // 0: unpackedLimit
 }
