@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -47,19 +45,6 @@ func TestPowerCutOfServer(t *testing.T) {
 
 // writing are the system calls by which init changes the disk.
 var writing = []string{"mkdirat", "write", "pwrite64", "ftruncate", "fdatasync", "fsync", "?link,linkat", "renameat", "unlinkat"}
-
-const initPath = "PAYLEDGER_TEST_INIT" // of the directory to make
-
-// TestInitChild is the process that the tests run under strace: "payledger
-// init" on one thread, because strace counts the calls of each by itself.
-func TestInitChild(t *testing.T) {
-	dir := os.Getenv(initPath)
-	if dir == "" {
-		t.Skip("run by other tests, as a process of its own")
-	}
-	runtime.LockOSThread()
-	os.Exit(run(t.Context(), []string{"init", "--data", dir}, nil, io.Discard, os.Stderr))
-}
 
 // TestPowerCutDuringInitOfDirectory cuts the power before each of init's
 // system calls in turn, until it comes to its end. Afterwards there is a whole
@@ -126,13 +111,9 @@ func TestFailedCallsOfInit(t *testing.T) {
 // and whether the fault was met at all.
 func initUnder(t *testing.T, d dataDir, call, fault string) (failed, injected bool) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	trace := filepath.Join(t.TempDir(), "trace")
-	cmd := exec.Command("strace", "-f", "-qq", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":"+fault, self, "-test.run=^TestInitChild$")
-	cmd.Env = append(os.Environ(), initPath+"="+string(d), "TMPDIR="+t.TempDir())
+	cmd := exec.Command("strace", "-f", "-qq", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":"+fault, oneThread, "init", "--data", string(d))
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), "ptrace") || strings.Contains(string(out), "PTRACE") {
 		t.Skipf("this system lets no process be traced: %s", out)

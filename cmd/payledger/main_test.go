@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,8 +21,15 @@ import (
 
 // TestMain puts the real program on PATH as "payledger".
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"payledger": main})
+	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
+		runtime.LockOSThread()
+		main()
+	}})
 }
+
+// oneThread is payledger whose main goroutine stays on one thread, for strace,
+// which counts the calls of each thread by itself.
+const oneThread = "payledger-on-one-thread"
 
 // server is a payledger process that serves.
 type server struct {
