@@ -80,12 +80,12 @@ func scopesOf(names []string) ([]domain.Scope, bool) {
 // settingsOf reads the members of settings that are there into s. It reports
 // false when v is no object.
 func settingsOf(v rawValue, s *domain.Settings) (domain.FieldErrors, bool) {
-	members, err := members(v)
-	if err != nil {
-		return nil, false //nolint:nilerr // valid JSON, so the one error there can be is: no object
+	if v.Kind() != '{' {
+		return nil, false
 	}
 	var fields domain.FieldErrors
-	for _, m := range members {
+	for _, m := range membersOf(v) {
+		var err error
 		ok := true
 		switch m.name {
 		case "currencies":

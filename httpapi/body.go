@@ -26,15 +26,15 @@ func (x *exchange) readBody() error {
 	if !isJSON(x.r.Header) {
 		return problem{Code: domain.UnsupportedMediaType}.with("Accept", "application/json")
 	}
-	tooLarge := problem{Code: domain.BodyTooLarge}.with("Connection", "close")
+	tooLarge := func() error { return problem{Code: domain.BodyTooLarge}.with("Connection", "close") }
 	if x.r.ContentLength > MaxBody {
-		return tooLarge
+		return tooLarge()
 	}
 	body, err := readAll(x.ResponseWriter, x.r)
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		return tooLarge
+		return tooLarge()
 	case err != nil:
 		return problem{
 			Code:   domain.MalformedJSON,

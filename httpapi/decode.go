@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"errors"
-	"io"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,74 +23,89 @@ type member struct {
 // errNoObject says that a body is valid JSON but no object.
 var errNoObject = domain.FieldErrors{{Code: domain.WrongType}}
 
-// decodeObject reads a body as one JSON object, in one pass. Names are
-// compared exactly, as unescaped. The error is a 400 problem when the bytes
-// are not JSON as it is accepted here (RFC 8259 without duplicate names,
-// byte order marks, lone surrogates, or nesting beyond maxDepth), and
-// errNoObject when they are and the value is no object.
+// decodeObject reads a body as one JSON object. Names are compared exactly, as
+// unescaped. The error is a 400 problem when the bytes are not JSON as it is
+// accepted here (RFC 8259 without duplicate names, byte order marks, lone
+// surrogates, or nesting beyond maxDepth), and errNoObject when they are and
+// the value is no object.
 func decodeObject(body []byte) ([]member, error) {
+	v := jsontext.Value(body)
 	switch {
 	case !utf8.Valid(body) || bytes.HasPrefix(body, []byte("\ufeff")):
 		return nil, problem{Code: domain.InvalidEncoding}
-	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
+	case space(body) == len(body):
 		return nil, problem{Code: domain.BodyRequired}
-	}
-	members, err := members(body)
-	if err != nil && !errors.As(err, new(domain.FieldErrors)) {
-		return nil, badJSON(body, err)
-	}
-	return members, err
-}
-
-var errTooDeep = problem{
-	Code:   domain.MalformedJSON,
-	Detail: "The body is nested too deeply: 128 levels are accepted.",
-}
-
-func members(body []byte) ([]member, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if dec.PeekKind() != '{' {
-		if _, err := readValue(dec, body); err != nil {
-			return nil, err
+	case !v.IsValid():
+		return nil, badJSON(body)
+	case nesting(v) > maxDepth:
+		return nil, problem{
+			Code:   domain.MalformedJSON,
+			Detail: "The body is nested too deeply: 128 levels are accepted.",
 		}
-		if err := atEnd(dec); err != nil {
-			return nil, err
-		}
+	case v.Kind() != '{':
 		return nil, errNoObject
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	all := make([]member, 0, 4)
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		m := member{name: name.String()}
-		if m.value, err = readValue(dec, body); err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	return all, atEnd(dec)
+	return membersOf(v), nil
 }
 
-// readValue reads the next value and answers its bytes within body.
-func readValue(dec *jsontext.Decoder, body []byte) (jsontext.Value, error) {
-	depth := dec.StackDepth()
-	v, err := dec.ReadValue()
-	if err != nil {
-		return nil, err
+// membersOf answers the members of a valid object.
+func membersOf(object jsontext.Value) []member {
+	all := make([]member, 0, 4)
+	rest := object[space(object)+1:]
+	next := func() jsontext.Value {
+		start := space(rest)
+		end := start + extent(rest[start:])
+		v := rest[start:end:end]
+		rest = rest[end:]
+		rest = rest[space(rest):]
+		return v
 	}
-	if depth+nesting(v) > maxDepth {
-		return nil, errTooDeep
+	for rest = rest[space(rest):]; rest[0] != '}'; {
+		name, _ := text(next())
+		rest = rest[1:] // the colon
+		all = append(all, member{name: name, value: next()})
+		if rest[0] == ',' {
+			rest = rest[1:]
+		}
 	}
-	end := dec.InputOffset()
-	return jsontext.Value(body[end-int64(len(v)) : end : end]), nil
+	return all
+}
+
+// space is how many bytes of white space b begins with.
+func space(b []byte) int {
+	for i, c := range b {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// extent is how many bytes the value has that b begins with. It is valid.
+func extent(b []byte) int {
+	level, inString := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inString && c == '\\':
+			i++
+			continue
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			level++
+		case level == 0 && (c == ',' || c == '}' || c == ']' || c <= ' '):
+			return i
+		case c == '}' || c == ']':
+			level--
+		default:
+			continue
+		}
+		if level == 0 && !inString {
+			return i + 1
+		}
+	}
+	return len(b)
 }
 
 // nesting counts the levels of objects and arrays in a valid value.
@@ -114,54 +128,69 @@ func nesting(v jsontext.Value) int {
 	return deepest
 }
 
-func atEnd(dec *jsontext.Decoder) error {
-	_, err := dec.ReadToken()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err == nil:
-		return problem{
-			Code:   domain.MalformedJSON,
-			Detail: "Something follows the JSON object. Send exactly one object.",
+// spaced reports whether a valid value has white space outside of strings.
+func spaced(v []byte) bool {
+	inString := false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case c <= ' ' && !inString:
+			return true
 		}
 	}
-	return err
+	return false
 }
 
-// badJSON names what is wrong with a body that the strict decoder refused.
-// The bytes are known to be valid UTF-8; what a decoder that lets lone
-// surrogates pass gets over, or gets past, is therefore an encoding error.
-func badJSON(body []byte, err error) error {
+// badJSON names what is wrong with a body that is not valid. Its bytes are
+// known to be valid UTF-8; what a decoder that lets lone surrogates pass gets
+// over, or gets past, is therefore an encoding error.
+func badJSON(body []byte) error {
+	at, err := fault(body)
+	further, _ := fault(body, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	var p problem
-	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return problem{Code: domain.DuplicateMember}
-	case errors.As(err, &syntax) && lenientOffset(body) > syntax.ByteOffset:
+	case further > at:
 		return problem{Code: domain.InvalidEncoding}
 	}
 	return problem{Code: domain.MalformedJSON}
 }
 
-// lenientOffset is how far a decoder gets that allows lone surrogates.
-func lenientOffset(body []byte) int64 {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-	for {
-		if _, err := dec.ReadToken(); err != nil {
-			if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-				return syntax.ByteOffset
+// fault is where a decoder gives up a body, behind its end for nowhere, and
+// why: a second value behind the first is a problem of its own.
+func fault(body []byte, how ...jsontext.Options) (at int64, err error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), how...)
+	for ended := false; ; ended = dec.StackDepth() == 0 {
+		if _, err = dec.ReadToken(); err != nil {
+			break
+		}
+		if ended {
+			err = problem{
+				Code:   domain.MalformedJSON,
+				Detail: "Something follows the JSON object. Send exactly one object.",
 			}
-			return int64(len(body)) + 1
+			break
 		}
 	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return syntax.ByteOffset, err
+	}
+	return int64(len(body)) + 1, err
 }
 
-// text is the string that a JSON string value stands for.
+// text is the string that a valid JSON string stands for.
 func text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1]), true
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	return string(b), err == nil

@@ -96,16 +96,16 @@ func paymentCommand(body []byte, settings domain.Settings) (domain.CreatePayment
 	if err != nil {
 		return cmd, nil, err
 	}
-	sent := make(map[string]bool, 4)
+	priced := false
 	refuse := func(f *domain.FieldError) { fields = append(fields, f) }
 	for _, m := range members {
 		if m.value.Kind() == 'n' && isPaymentField(m.name) {
 			continue
 		}
-		sent[m.name] = true
-		wrong := &domain.FieldError{Field: m.name, Code: domain.WrongType}
+		wrong := func() { refuse(&domain.FieldError{Field: m.name, Code: domain.WrongType}) }
 		switch m.name {
 		case "amount":
+			priced = true
 			if amount, err := amountOf(m); err != nil {
 				refuse(atMost(err, settings.MaxAmount))
 			} else {
@@ -115,25 +115,25 @@ func paymentCommand(body []byte, settings domain.Settings) (domain.CreatePayment
 			if s, ok := text(m.value); ok {
 				cmd.Currency = domain.Currency(s)
 			} else {
-				refuse(wrong)
+				wrong()
 			}
 		case "description":
 			if s, ok := text(m.value); ok {
 				cmd.Description = &s
 			} else {
-				refuse(wrong)
+				wrong()
 			}
 		case "payload":
 			if m.value.Kind() == '{' {
 				cmd.Payload = compact(m.value)
 			} else {
-				refuse(wrong)
+				wrong()
 			}
 		default:
 			refuse(&domain.FieldError{Field: m.name, Code: domain.UnknownField})
 		}
 	}
-	if !sent["amount"] {
+	if !priced {
 		refuse(&domain.FieldError{Field: "amount", Code: domain.Required})
 	}
 	return cmd, append(fields, cmd.Validate()...), nil
@@ -167,9 +167,12 @@ func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
 	return f
 }
 
-// compact is the value without insignificant white space, in memory of its
-// own; escapes, digits and the order of members stay as they are.
+// compact is the value without insignificant white space; escapes, digits and
+// the order of members stay as they are.
 func compact(v []byte) domain.JSON {
+	if !spaced(v) {
+		return domain.JSON(v)
+	}
 	raw := rawValue(v).Clone()
 	if err := raw.Compact(); err != nil {
 		return domain.JSON(v) // the decoder has found it valid before
