@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -28,18 +29,24 @@ func ParseID(s string) (ID, bool) {
 // IDs issues ids whose time part never runs behind the last one issued, even
 // when the clock is stepped back. Safe for concurrent use.
 type IDs struct {
-	now     func() time.Time
-	entropy io.Reader
+	now func() time.Time
 
-	mu   sync.Mutex
-	last uint64
+	mu      sync.Mutex
+	last    uint64
+	entropy *bufio.Reader
 }
 
-// NewIDs returns a source of ids. entropy fills the 80 random bits of each
-// id; last is the newest id that is already in use, or the zero ID.
+// NewIDs returns a source of ids. entropy fills the 80 random bits of each id,
+// and is read some ids ahead; last is the newest id that is already in use, or
+// the zero ID.
 func NewIDs(now func() time.Time, entropy io.Reader, last ID) *IDs {
-	return &IDs{now: now, entropy: entropy, last: last.Time()}
+	return &IDs{now: now, entropy: bufio.NewReaderSize(entropy, readAhead*randomSize), last: last.Time()}
 }
+
+const (
+	randomSize = 10 // bytes of an id
+	readAhead  = 32 // ids
+)
 
 // Next issues an id. Its time part is the time of everything recorded under
 // it: see IDTime.
@@ -63,12 +70,18 @@ func (s *IDs) Pair() (object, event ID) {
 func (s *IDs) advance() { s.last = max(s.last, ulid.Timestamp(s.now())) }
 
 func (s *IDs) issue() ID {
-	id, err := ulid.New(s.last, s.entropy)
+	var id ID
+	random, err := s.entropy.Peek(randomSize)
+	if err == nil {
+		err = id.SetTime(s.last)
+	}
 	if err != nil {
 		// Only a failing random source or the year 10889 leads here, and no
 		// id may be issued then.
 		panic(fmt.Sprintf("issuing an id: %v", err))
 	}
+	copy(id[len(id)-randomSize:], random)
+	_, _ = s.entropy.Discard(randomSize) // it was there
 	return id
 }
 
