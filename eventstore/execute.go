@@ -69,11 +69,12 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	}
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
+		if err == nil {
+			return r, nil
+		}
 		var conflict *ConflictError
 		var claimed *ClaimedError
 		switch {
-		case err == nil:
-			return r, nil
 		case errors.As(err, &claimed):
 			return replay[S](l, claimed.Value, o.Claim)
 		case ctx.Err() != nil:
@@ -150,18 +151,31 @@ type Evolver[S any] interface{ Evolve(domain.Event) S }
 // Fold answers the state after all of a stream's records, and the last of
 // them.
 func Fold[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S) (S, Stored, error) {
-	var last Stored
+	f := folding[S]{state: state}
 	for r, err := range l.Store.Load(ctx, s) {
-		if err != nil {
-			return state, last, err
+		if f.add(l.Codec, r, err); f.err != nil {
+			break
 		}
-		e, err := l.Codec.Decode(r)
-		if err != nil {
-			return state, last, err
-		}
-		state, last = state.Evolve(e), r
 	}
-	return state, last, nil
+	return f.state, f.last, f.err
+}
+
+// folding is a fold under way, in one piece: a loop over an iterator has what
+// it changes on the heap.
+type folding[S Evolver[S]] struct {
+	state S
+	last  Stored
+	err   error
+}
+
+func (f *folding[S]) add(c *Codec, r Stored, err error) {
+	var e domain.Event
+	if err == nil {
+		e, err = c.Decode(r)
+	}
+	if f.err = err; err == nil {
+		f.state, f.last = f.state.Evolve(e), r
+	}
 }
 
 func replay[S any](l Ledger, earlier Stored, claim *Claim) (Result[S], error) {
