@@ -92,7 +92,10 @@ type Key struct {
 
 // HashKey is the form in which an API key's secret is kept. Keys carry at
 // least 160 random bits, so a plain SHA-256 cannot be searched.
-func HashKey(secret string) Digest { return sha256.Sum256([]byte(secret)) }
+func HashKey(secret string) Digest {
+	var room [128]byte // for any key that was issued
+	return sha256.Sum256(append(room[:0], secret...))
+}
 
 // Project is the state of one merchant project: the fold of its stream. The
 // zero Name means that it does not exist.

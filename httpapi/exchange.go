@@ -43,10 +43,26 @@ type exchange struct {
 	inside bool   // from this process: a page of the account asks
 	page   string // then the id of the request to the page
 
-	status int   // of the answer; 0 while there is none
-	bytes  int64 // of the answer's body
+	lines  [fewLines]string // room for values of the answer's header
+	set    int              // of them
+	status int              // of the answer; 0 while there is none
+	bytes  int64            // of the answer's body
 	code   domain.Code
 	err    error
+}
+
+// fewLines is how many header fields an answer has, or more.
+const fewLines = 7
+
+// header sets a field of the answer's header, whose name is in canonical form.
+func (x *exchange) header(name, value string) {
+	if x.set == len(x.lines) {
+		x.Header()[name] = []string{value}
+		return
+	}
+	x.lines[x.set] = value
+	x.set++
+	x.Header()[name] = x.lines[x.set-1 : x.set : x.set]
 }
 
 // wrap makes an http.Handler that gives every request an id, survives panics,
@@ -56,7 +72,7 @@ func (e *edge) wrap(serve func(*exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{ResponseWriter: w, r: r, edge: e, id: e.requestIDs.Next().String()}
 		start := e.now()
-		w.Header().Set("X-Request-Id", x.id)
+		x.header("X-Request-Id", x.id)
 		e.metrics.begin()
 		defer func() {
 			v := recover()
@@ -157,11 +173,10 @@ func (x *exchange) reply(status int, v any) error {
 
 // replyBytes answers with a body that nobody may keep.
 func (x *exchange) replyBytes(status int, contentType string, body []byte) {
-	h := x.Header()
-	values := [...]string{contentType, strconv.Itoa(len(body)), "no-store", "nosniff"}
-	for i, name := range [...]string{"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options"} {
-		h[name] = values[i : i+1 : i+1]
-	}
+	x.header("Content-Type", contentType)
+	x.header("Content-Length", strconv.Itoa(len(body)))
+	x.header("Cache-Control", "no-store")
+	x.header("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }

@@ -116,7 +116,11 @@ func TestReadiness(t *testing.T) {
 func TestPanicsAreAnswered(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	e, err := newEdge(s.cfg, "test")
+	cfg, err := s.cfg.checked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEdge(cfg, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"strings"
@@ -32,7 +33,8 @@ func idempotencyKey(h http.Header, required bool) (*domain.Digest, error) {
 	if !isUUID(key) {
 		return nil, problem{Code: domain.IdempotencyKeyInvalid}
 	}
-	digest := domain.Digest(sha256.Sum256([]byte(strings.ToLower(key))))
+	var room [36]byte
+	digest := domain.Digest(sha256.Sum256(append(room[:0], strings.ToLower(key)...)))
 	return &digest, nil
 }
 
@@ -65,16 +67,15 @@ func claim(key *domain.Digest, method, path string, members ...string) *eventsto
 	if key == nil {
 		return nil
 	}
-	h := sha256.New()
-	for _, m := range append([]string{method, path}, members...) {
-		var length [8]byte
-		for i := range length {
-			length[i] = byte(len(m) >> (8 * (7 - i)))
-		}
-		h.Write(length[:])
-		h.Write([]byte(m))
+	var room [512]byte // for most
+	b := room[:0]
+	add := func(m string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(m))), m...) }
+	add(method)
+	add(path)
+	for _, m := range members {
+		add(m)
 	}
-	return &eventstore.Claim{Key: *key, Fingerprint: domain.Digest(h.Sum(nil))}
+	return &eventstore.Claim{Key: *key, Fingerprint: sha256.Sum256(b)}
 }
 
 // remembered is the claim as the event keeps it.

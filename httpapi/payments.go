@@ -76,9 +76,9 @@ func (a *api) createdPayment(e domain.Event, s eventstore.Stored) (domain.Paymen
 // created answers 201, the first time and every time the same request comes
 // again with its idempotency key.
 func (x *exchange) created(collection string, id domain.ID, object any, replayed bool) error {
-	x.Header().Set("Location", collection+"/"+id.String())
+	x.header("Location", collection+"/"+id.String())
 	if replayed {
-		x.Header().Set("Idempotent-Replayed", "true")
+		x.header("Idempotent-Replayed", "true")
 	}
 	return x.reply(http.StatusCreated, object)
 }
@@ -192,17 +192,16 @@ func (a *api) getPayment(x *exchange) error {
 // payment finds one of the caller's payments. Ids are compared as text;
 // another project's payment does not exist here.
 func (a *api) payment(x *exchange, text string) (domain.Payment, error) {
-	missing := &domain.Refusal{Code: domain.PaymentNotFound}
+	var p domain.Payment
 	id, ok := domain.ParseID(text)
-	if !ok {
-		return domain.Payment{}, missing
+	if ok {
+		var err error
+		if p, ok, err = a.cfg.Views.Payment(x.ctx(), id); err != nil {
+			return p, err
+		}
 	}
-	p, ok, err := a.cfg.Views.Payment(x.ctx(), id)
-	switch {
-	case err != nil:
-		return p, err
-	case !ok || !a.sees(x, p):
-		return domain.Payment{}, missing
+	if !ok || !a.sees(x, p) {
+		return domain.Payment{}, &domain.Refusal{Code: domain.PaymentNotFound}
 	}
 	return p, nil
 }

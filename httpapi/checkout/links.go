@@ -97,7 +97,8 @@ func (l *Links) token(version int, id domain.ID) string {
 	}
 	var out [16]byte
 	k.block.Encrypt(out[:], id[:])
-	return strconv.Itoa(version) + canonical.EncodeToString(out[:])
+	var room [32]byte
+	return string(canonical.AppendEncode(strconv.AppendInt(room[:0], int64(version), 10), out[:]))
 }
 
 // Open answers the id in a token. Only the exact spelling that URL gives is a
