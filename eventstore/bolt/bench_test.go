@@ -152,11 +152,11 @@ func BenchmarkRecord(b *testing.B) {
 		b.Fatal(err)
 	}
 	r.Body = body
-	record := encodeRecord(&r)
+	record := appendRecord(nil, &r)
 	b.Run("encode", func(b *testing.B) {
 		for b.Loop() {
 			r.Body = body
-			encodeRecord(&r)
+			record = appendRecord(record[:0], &r)
 		}
 		b.ReportMetric(float64(len(record)), "bytes")
 		b.ReportMetric(float64(len(body)), "body-bytes")

@@ -62,7 +62,7 @@ func TestRecordFormat(t *testing.T) {
 			Position: 9, Stream: test.stream, Sequence: 3, Prev: 7, Commit: id, Claim: test.claim, Body: []byte(test.body),
 		}
 		want.At = domain.IDTime(want.Commit).Time()
-		b := encodeRecord(&want)
+		b := appendRecord(nil, &want)
 		if got := hex.EncodeToString(b); got != strings.ReplaceAll(test.want, " ", "") {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
@@ -83,12 +83,12 @@ func TestRecordFormat(t *testing.T) {
 // other is, written again, the same record.
 func FuzzRecord(f *testing.F) {
 	r := eventstore.Stored{Position: 1, Stream: eventstore.ProjectStream("prj_1"), Sequence: 1, Commit: domain.ID{1}, Body: []byte("{}")}
-	f.Add(encodeRecord(&r)[4:])
+	f.Add(appendRecord(nil, &r)[4:])
 	r.Claim = &eventstore.Claim{}
-	f.Add(encodeRecord(&r)[4:])
+	f.Add(appendRecord(nil, &r)[4:])
 	r.Stream = eventstore.PaymentStream(projectPrefix+domain.ID{1}.String(), domain.ID{2})
 	r.Body = []byte(`{"id":"` + r.Commit.String() + `","type":"payment.paid"}`)
-	f.Add(encodeRecord(&r)[4:])
+	f.Add(appendRecord(nil, &r)[4:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		sum := checksum(1, b)
 		b = append([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}, b...)
@@ -97,7 +97,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		same := r
-		again, err := decodeRecord(1, encodeRecord(&same))
+		again, err := decodeRecord(1, appendRecord(nil, &same))
 		if d := cmp.Diff(r, again); err != nil || d != "" {
 			t.Errorf("%x: %v, (-read +written and read again):\n%s", b, err, d)
 		}
@@ -134,7 +134,7 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		want.At = domain.IDTime(want.Commit).Time()
-		got, err := decodeRecord(1, encodeRecord(&want))
+		got, err := decodeRecord(1, appendRecord(nil, &want))
 		if d := cmp.Diff(want, got); err != nil || d != "" {
 			t.Errorf("%v, (-want +got):\n%s", err, d)
 		}
@@ -348,7 +348,7 @@ func TestVerifyFinds(t *testing.T) {
 	t.Parallel()
 	other := func(r eventstore.Stored, change func(*eventstore.Stored)) []byte {
 		change(&r)
-		return encodeRecord(&r)
+		return appendRecord(nil, &r)
 	}
 	records := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket(bucketRecords) }
 	heads := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket(bucketHeads) }
@@ -358,14 +358,14 @@ func TestVerifyFinds(t *testing.T) {
 		"no last record":   func(tx *bbolt.Tx, _ eventstore.Stored) error { return records(tx).Delete(positionKey(3)) },
 		"a missing head":   func(tx *bbolt.Tx, r eventstore.Stored) error { return heads(tx).Delete(headKey(r.Stream)) },
 		"an invented head": func(tx *bbolt.Tx, r eventstore.Stored) error {
-			return heads(tx).Put([]byte("x"), headValue([]byte("x"), r))
+			return heads(tx).Put([]byte("x"), appendHead(nil, []byte("x"), r))
 		},
 		"a damaged head": func(tx *bbolt.Tx, r eventstore.Stored) error {
 			return heads(tx).Put(headKey(r.Stream), make([]byte, headSize))
 		},
 		"a head behind": func(tx *bbolt.Tx, r eventstore.Stored) error {
 			r.Sequence--
-			return heads(tx).Put(headKey(r.Stream), headValue(headKey(r.Stream), r))
+			return heads(tx).Put(headKey(r.Stream), appendHead(nil, headKey(r.Stream), r))
 		},
 		"a missing claim": func(_ *bbolt.Tx, r eventstore.Stored) error {
 			delete(index.fresh, nameOf(r.Stream.Project, r.Claim.Key))

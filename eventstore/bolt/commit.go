@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (s *Store) commitGroup(group []*pending) {
 	var g *staging
 	err := s.update(func(tx *bbolt.Tx) error {
 		// Only the committer moves durable, so it may read it unlocked.
-		g = stage(tx, s.tail.durable, s.claims)
+		g = stage(tx, s.tail.durable, s.claims, &s.room)
 		for _, p := range group {
 			if err := g.add(p); err != nil {
 				return err
@@ -104,22 +105,42 @@ func (s *Store) update(fn func(*bbolt.Tx) error) (err error) {
 // the transaction as soon as it has passed the checks, so the next one is
 // checked against it.
 type staging struct {
+	*groupRoom
+
 	durable eventstore.Position
-	records []eventstore.Stored // staged, at the positions after durable
 
 	meta, log, heads *bbolt.Bucket
+	headAt           *bbolt.Cursor // of heads
 	claims           *claimIndex
 	newest           domain.ID
 }
 
-func stage(tx *bbolt.Tx, durable eventstore.Position, claims *claimIndex) *staging {
+// groupRoom is the committer's memory for one group after the other.
+type groupRoom struct {
+	records []eventstore.Stored // staged, at the positions after durable
+	bytes   []byte              // of keys and values, which bbolt needs as long as the transaction
+}
+
+// maxRoom bounds the bytes that are kept for the next group.
+const maxRoom = 1 << 20
+
+func stage(tx *bbolt.Tx, durable eventstore.Position, claims *claimIndex, room *groupRoom) *staging {
+	clear(room.records)
+	room.records, room.bytes = room.records[:0], room.bytes[:0]
+	if cap(room.bytes) > maxRoom {
+		room.bytes = nil
+	}
 	g := &staging{
-		durable: durable, newest: newestID(tx), claims: claims,
+		groupRoom: room, durable: durable, newest: newestID(tx), claims: claims,
 		meta: tx.Bucket(bucketMeta), log: tx.Bucket(bucketRecords), heads: tx.Bucket(bucketHeads),
 	}
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
+	g.headAt = g.heads.Cursor()
 	return g
 }
+
+// since is what was appended to the bytes since they were so many.
+func (r *groupRoom) since(n int) []byte { return r.bytes[n:len(r.bytes):len(r.bytes)] }
 
 // add sets the commit's result. An error is fatal for the whole group.
 func (g *staging) add(p *pending) error {
@@ -148,8 +169,7 @@ func (g *staging) add(p *pending) error {
 			return nil
 		}
 	}
-	key := headKey(c.Record.Stream)
-	head, err := headOf(g.heads, key)
+	key, head, err := g.head(c.Record.Stream)
 	switch {
 	case err != nil:
 		p.err = err
@@ -178,10 +198,14 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 	if c.ID.Compare(g.newest) > 0 {
 		g.newest = c.ID
 	}
-	if err := g.log.Put(positionKey(r.Position), encodeRecord(&r)); err != nil {
+	n := len(g.bytes)
+	g.bytes = appendRecord(g.bytes, &r)
+	if err := g.log.Put(positionKey(r.Position), g.since(n)); err != nil {
 		return r, err
 	}
-	if err := g.heads.Put(key, headValue(key, r)); err != nil {
+	n = len(g.bytes)
+	g.bytes = appendHead(g.bytes, key, r)
+	if err := g.heads.Put(key, g.since(n)); err != nil {
 		return r, err
 	}
 	if r.Claim != nil {
@@ -193,6 +217,17 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 	}
 	g.records = append(g.records, r)
 	return r, nil
+}
+
+// head answers a stream's head, staged or durable, and the key it stands at.
+func (g *staging) head(s eventstore.Stream) (key []byte, h head, err error) {
+	n := len(g.bytes)
+	g.bytes = appendHeadKey(g.bytes, s)
+	key = g.since(n)
+	if k, v := g.headAt.Seek(key); bytes.Equal(k, key) {
+		h, err = parseHead(key, v)
+	}
+	return key, h, err
 }
 
 // read answers a record that a check met: staged in this group or durable.
@@ -221,20 +256,20 @@ type head struct {
 
 const headSize = 36
 
-func headKey(s eventstore.Stream) []byte {
-	k := make([]byte, 0, len(s.Kind)+len(s.ID)+len(s.Project)+2)
-	k = append(k, s.Kind...)
-	k = append(k, 0)
-	k = append(k, s.ID...)
-	k = append(k, 0)
-	return append(k, s.Project...)
+func headKey(s eventstore.Stream) []byte { return appendHeadKey(nil, s) }
+
+func appendHeadKey(to []byte, s eventstore.Stream) []byte {
+	to = append(append(to, s.Kind...), 0)
+	to = append(append(to, s.ID...), 0)
+	return append(to, s.Project...)
 }
 
-func headValue(key []byte, r eventstore.Stored) []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, headSize), uint64(r.Position))
-	v = binary.BigEndian.AppendUint64(v, r.Sequence)
-	v = append(v, r.Commit[:]...)
-	return binary.BigEndian.AppendUint32(v, headSum(key, v))
+func appendHead(to, key []byte, r eventstore.Stored) []byte {
+	n := len(to)
+	to = binary.BigEndian.AppendUint64(to, uint64(r.Position))
+	to = binary.BigEndian.AppendUint64(to, r.Sequence)
+	to = append(to, r.Commit[:]...)
+	return binary.BigEndian.AppendUint32(to, headSum(key, to[n:]))
 }
 
 func headOf(heads *bbolt.Bucket, key []byte) (head, error) {

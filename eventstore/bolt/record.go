@@ -34,21 +34,22 @@ func checksum(p eventstore.Position, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key[:], table), table, b)
 }
 
-// encodeRecord writes the record. r.Body becomes a copy, so that nothing of
-// the caller's is kept.
-func encodeRecord(r *eventstore.Stored) []byte {
-	b := make([]byte, 4, 256)
-	b = append(b, recordFormat, 0)
+// appendRecord appends the record as it is stored. r.Body becomes a copy, so
+// that nothing of the caller's is kept.
+func appendRecord(b []byte, r *eventstore.Stored) []byte {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, recordFormat, 0)
+	flags := len(b) - 1
 	b = append(b, r.Commit[:]...)
 	b = binary.AppendUvarint(b, r.Sequence)
 	b = binary.AppendUvarint(b, backBy(r))
 	if r.Claim != nil {
-		b[5] |= flagClaim
+		b[flags] |= flagClaim
 		b = append(b, r.Claim.Key[:]...)
 		b = append(b, r.Claim.Fingerprint[:]...)
 	}
 	if project, id, ok := paymentNames(r.Stream); ok {
-		b[5] |= flagPayment
+		b[flags] |= flagPayment
 		b = append(append(b, project[:]...), id[:]...)
 	} else {
 		for _, name := range [...]string{r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
@@ -61,11 +62,11 @@ func encodeRecord(r *eventstore.Stored) []byte {
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	if short, ok := shorten(b, r); ok {
 		b = short
-		b[5] |= flagShort
+		b[flags] |= flagShort
 	} else {
 		b = append(b[:long], body...)
 	}
-	binary.BigEndian.PutUint32(b, checksum(r.Position, b[4:]))
+	binary.BigEndian.PutUint32(b[start:], checksum(r.Position, b[start+4:]))
 	r.Body = body
 	return b
 }

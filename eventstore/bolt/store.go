@@ -45,6 +45,7 @@ type Store struct {
 	tail     *tail
 	queue    *queue
 	claims   *claimIndex // nil if readOnly
+	room     groupRoom   // the committer's
 
 	committer sync.WaitGroup
 	walking   sync.WaitGroup // through the branches of a large file
