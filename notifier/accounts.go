@@ -20,7 +20,10 @@ const (
 	accountSubscribers = "SUBSCRIBERS"
 	accountConnectors  = "CONNECTORS"
 
+	// Both users of the ledger's account are this process. Only the relay may
+	// write events, so that none of the others can take an event's place.
 	userLedger = "ledger"
+	userRelay  = "relay"
 )
 
 // What passes between the accounts. A subscriber may ask for its own
@@ -47,7 +50,10 @@ const (
 // configuration language. Without outsiders the ledger's account stands
 // alone.
 func accounts(ledgerPassword string, outsiders *Credentials) string {
-	ledger := account{name: accountLedger, jetStream: true, user: Credential{userLedger, ledgerPassword}}
+	ledger := account{
+		name: accountLedger, jetStream: true, user: Credential{userLedger, ledgerPassword},
+		denied: eventsSubjects, writer: Credential{userRelay, ledgerPassword},
+	}
 	if outsiders == nil {
 		return "accounts {\n" + ledger.String() + "}\n"
 	}
@@ -93,7 +99,9 @@ type account struct {
 	jetStream          bool
 	user               Credential
 	exports, imports   []string
-	publish, subscribe []string // permissions; none: everything
+	publish, subscribe []string   // permissions; none: everything
+	denied             string     // what user may not publish; empty: nothing
+	writer             Credential // who may publish that too
 }
 
 func (a account) String() string {
@@ -107,7 +115,12 @@ func (a account) String() string {
 		permissions = fmt.Sprintf(", permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}}",
 			quoted(a.publish), quoted(a.subscribe))
 	}
-	fmt.Fprintf(&b, "users: [{user: %q, password: %q%s}]\n", a.user.User, a.user.Password, permissions)
+	writer := ""
+	if a.denied != "" {
+		permissions = fmt.Sprintf(", permissions: {publish: {deny: [%q]}}", a.denied)
+		writer = fmt.Sprintf(", {user: %q, password: %q}", a.writer.User, a.writer.Password)
+	}
+	fmt.Fprintf(&b, "users: [{user: %q, password: %q%s}%s]\n", a.user.User, a.user.Password, permissions, writer)
 	fmt.Fprintf(&b, "exports: [%s]\nimports: [%s]\n}\n", strings.Join(a.exports, ", "), strings.Join(a.imports, ", "))
 	return b.String()
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -28,64 +30,64 @@ const (
 	headerContentType    = "content-type"
 )
 
-// eventMessage is a record as it is published.
+// eventMessage is a record as the NATS client publishes it.
 func eventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
-	return new(eventEnvelope).message(log, r, "")
+	block, err := new(eventHeader).block(log, r)
+	if err != nil {
+		return nil, err
+	}
+	header, err := nats.DecodeHeadersMsg(block)
+	if err != nil {
+		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	return &nats.Msg{Subject: EventSubject(r.Stream), Header: header, Data: r.Body}, nil
 }
 
-// eventEnvelope makes messages of events, each in the place of the one before:
-// every event comes this way, and nearly all need a message only until it is
-// written to the connection.
-type eventEnvelope struct {
-	msg    nats.Msg
-	values [13]string
-	source struct{ project, value string } // of the record before
-}
+// eventHeader writes the headers of events, each in the place of the one
+// before.
+type eventHeader struct{ buf []byte }
 
-// message is the record as it is published: a CloudEvent in binary mode whose
-// data are the stored bytes. It is accepted only as the message after the one
-// at the position before, and, if before is not empty, after the one with that
-// id. The next call changes it.
-func (e *eventEnvelope) message(log domain.ID, r eventstore.Stored, before string) (*nats.Msg, error) {
+// block is the header of the record as it is published: a CloudEvent in binary
+// mode whose data are the stored bytes. With it a message is accepted only
+// behind the one of the position before. The next call changes it.
+func (h *eventHeader) block(log domain.ID, r eventstore.Stored) ([]byte, error) {
 	typ, err := eventType(r.Body)
 	if err != nil {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	if e.source.value == "" || e.source.project != r.Stream.Project {
-		e.source.project, e.source.value = r.Stream.Project, "/payledger/"+log.String()+"/"+r.Stream.Project
-	}
-	id := r.Commit.String()
-	headers := [len(e.values)]struct{ name, value string }{
-		{headerSpecVersion, "1.0"},
-		{headerID, id},
-		{headerSource, e.source.value},
-		{headerType, typ},
-		{headerTime, domain.IDTime(r.Commit).String()},
-		{headerSubject, r.Stream.Kind + "/" + r.Stream.ID},
-		{headerPosition, strconv.FormatUint(uint64(r.Position), 10)},
-		{headerStreamSequence, strconv.FormatUint(r.Sequence, 10)},
-		{headerContentType, "application/json"},
-		{jetstream.ExpectedStreamHeader, EventsStream},
-		{jetstream.MsgIDHeader, id},
-		{jetstream.ExpectedLastSeqHeader, strconv.FormatUint(uint64(r.Position)-1, 10)},
-		{jetstream.ExpectedLastMsgIDHeader, before},
-	}
-	if e.msg.Header == nil {
-		e.msg.Header = make(nats.Header, len(headers))
-		for i, h := range headers {
-			e.msg.Header[h.name] = e.values[i : i+1 : i+1]
+	for _, word := range [...]string{typ, r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
+		if strings.ContainsFunc(word, notInToken) {
+			return nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
 		}
 	}
-	for i, h := range headers {
-		e.values[i] = h.value
-	}
-	if last := len(headers) - 1; before != "" {
-		e.msg.Header[headers[last].name] = e.values[last:]
-	} else {
-		delete(e.msg.Header, headers[last].name)
-	}
-	e.msg.Subject, e.msg.Data = EventSubject(r.Stream), r.Body
-	return &e.msg, nil
+	// The server looks for its own headers from the beginning.
+	b := h.buf[:0]
+	b = append(b, wireHeaderFirst...)
+	b = strconv.AppendUint(next(b, jetstream.ExpectedLastSeqHeader), uint64(r.Position)-1, 10)
+	b = append(next(b, headerType), typ...)
+	b = appendID(next(b, headerID), r.Commit)
+	b = strconv.AppendUint(next(b, headerStreamSequence), r.Sequence, 10)
+	b = strconv.AppendUint(next(b, headerPosition), uint64(r.Position), 10)
+	b, _ = domain.IDTime(r.Commit).AppendText(next(b, headerTime))
+	b = appendID(append(next(b, headerSource), "/payledger/"...), log)
+	b = append(append(b, '/'), r.Stream.Project...)
+	b = append(append(append(next(b, headerSubject), r.Stream.Kind...), '/'), r.Stream.ID...)
+	b = append(next(b, headerSpecVersion), "1.0"...)
+	b = append(next(b, headerContentType), "application/json"...)
+	b = append(b, "\r\n\r\n"...)
+	h.buf = b
+	return b, nil
+}
+
+func appendID(b []byte, id domain.ID) []byte {
+	var text [ulid.EncodedSize]byte
+	_ = id.MarshalTextTo(text[:]) // it has the size
+	return append(b, text[:]...)
+}
+
+// next ends a line and begins a header's.
+func next(b []byte, name string) []byte {
+	return append(append(append(b, "\r\n"...), name...), ": "...)
 }
 
 // eventType reads the wire name of a stored event, which stands near its

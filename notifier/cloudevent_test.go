@@ -7,37 +7,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"payledger/domain"
 	"payledger/eventstore"
 )
 
-// Messages that were made in one envelope are as if each had its own.
-func TestEnvelopesAreUsedAgain(t *testing.T) {
+// Blocks that were written in one place are as if each had its own, and say to
+// the wire what they say to the client.
+func TestHeadersOfEvents(t *testing.T) {
 	t.Parallel()
-	var e eventEnvelope
+	var h eventHeader
 	log, ids := domain.ID{1}, domain.NewIDs(time.Now, rand.Reader, domain.ID{})
-	for i, before := range []string{"", "A", "B", "", "C"} {
+	for i := range 5 {
 		r := eventstore.Stored{
-			Position: eventstore.Position(i + 7), Sequence: uint64(i + 1), Commit: ids.Next(),
-			Stream: eventstore.PaymentStream([]string{"prj_a", "prj_b"}[i/2%2], domain.ID{byte(i)}),
+			Position: eventstore.Position(i*1000 + 7), Sequence: uint64(i + 1), Commit: ids.Next(),
+			Stream: eventstore.PaymentStream([]string{"prj_a", "prj_bc"}[i/2%2], domain.ID{byte(i)}),
 			Body:   fmt.Appendf(nil, `{"type":"t%d"}`, i),
 		}
-		got, err := e.message(log, r, before)
+		got, err := h.block(log, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := new(eventEnvelope).message(log, r, before)
+		want, err := new(eventHeader).block(log, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, expects := got.Header[jetstream.ExpectedLastMsgIDHeader]
-		diff := cmp.Diff(want.Header, got.Header)
-		if diff != "" || want.Subject != got.Subject || !bytes.Equal(want.Data, got.Data) ||
-			got.Header.Get(jetstream.ExpectedLastMsgIDHeader) != before || expects != (before != "") {
-			t.Errorf("the message of event %d:\n%v\nwant\n%v\n%s", i, got, want, diff)
+		if !bytes.Equal(got, want) {
+			t.Errorf("event %d: %q, want %q", i, got, want)
+		}
+		decoded, err := nats.DecodeHeadersMsg(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range decoded {
+			if value := wireHeader(got).Get(name); value == "" || value != decoded.Get(name) {
+				t.Errorf("event %d: %s is %q, want %q", i, name, value, decoded.Get(name))
+			}
+		}
+		for _, absent := range []string{"ce", "e-id", "ce-ID", "NATS/1.0", "prj_a"} {
+			if value := wireHeader(got).Get(absent); value != "" {
+				t.Errorf("event %d: %s is %q", i, absent, value)
+			}
+		}
+		if status := wireHeader(got).status(); status != "" {
+			t.Errorf("event %d: status %q", i, status)
 		}
 	}
 }

@@ -38,9 +38,11 @@ const (
 const away = "NATS is away; payments go on, what follows from them waits"
 
 // Connect connects the ledger to the embedded server.
-func (s *Server) Connect() (*Conn, error) {
+func (s *Server) Connect() (*Conn, error) { return s.connectAs(userLedger) }
+
+func (s *Server) connectAs(user string) (*Conn, error) {
 	return connect(nats.DefaultURL, s, s.config.Log,
-		nats.InProcessServer(s), nats.UserInfo(userLedger, s.password), nats.ReconnectWait(reconnectEmbedded))
+		nats.InProcessServer(s), nats.UserInfo(user, s.password), nats.ReconnectWait(reconnectEmbedded))
 }
 
 // Connect connects the ledger to an external NATS server or cluster with

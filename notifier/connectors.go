@@ -19,9 +19,15 @@ import (
 type connectors struct {
 	ledger  eventstore.Ledger
 	log     zerolog.Logger
-	news    *queue[arrival]
+	news    *queue[news]
 	byRoute map[string]*queue[telling]
 	all     []acquirer.Acquirer
+}
+
+// news is an event that an acquirer may have to hear of.
+type news struct {
+	stream eventstore.Stream
+	refund *domain.ID // that was requested; nil: a route was assigned
 }
 
 // telling is one call of an acquirer.
@@ -32,7 +38,7 @@ type telling struct {
 
 func newConnectors(c WorkersConfig) (*connectors, error) {
 	cs := &connectors{
-		ledger: c.Ledger, log: c.Log, news: newQueue[arrival](),
+		ledger: c.Ledger, log: c.Log, news: newQueue[news](),
 		byRoute: make(map[string]*queue[telling]), all: c.Acquirers,
 	}
 	for _, a := range c.Acquirers {
@@ -51,9 +57,15 @@ func newConnectors(c WorkersConfig) (*connectors, error) {
 
 // take notes an event that an acquirer is to hear of.
 func (c *connectors) take(a arrival) {
-	if len(c.all) > 0 {
-		c.news.put(a)
+	if len(c.all) == 0 {
+		return
 	}
+	n := news{stream: a.stream}
+	if a.typ == domain.TypeRefundCreated {
+		refund := refundID(a.data)
+		n.refund = &refund
+	}
+	c.news.put(n)
 }
 
 func (c *connectors) run(ctx context.Context) error {
@@ -63,11 +75,11 @@ func (c *connectors) run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		for {
-			a, ok := c.news.take(ctx)
+			n, ok := c.news.take(ctx)
 			if !ok {
 				return ctx.Err()
 			}
-			if err := c.sort(ctx, a); err != nil {
+			if err := c.sort(ctx, n); err != nil {
 				return err
 			}
 		}
@@ -77,12 +89,12 @@ func (c *connectors) run(ctx context.Context) error {
 
 // sort finds out whom the news concern. The message only says where to look:
 // what the acquirer is told comes from the log.
-func (c *connectors) sort(ctx context.Context, a arrival) error {
-	id, ok := domain.ParseID(a.stream.ID)
+func (c *connectors) sort(ctx context.Context, n news) error {
+	id, ok := domain.ParseID(n.stream.ID)
 	if !ok {
 		return nil
 	}
-	p, last, err := eventstore.Fold(ctx, c.ledger, a.stream, domain.Payment{Project: a.stream.Project, ID: id})
+	p, last, err := eventstore.Fold(ctx, c.ledger, n.stream, domain.Payment{Project: n.stream.Project, ID: id})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -98,11 +110,11 @@ func (c *connectors) sort(ctx context.Context, a arrival) error {
 	if q == nil {
 		return nil // the acquirer of this route is elsewhere and listens for itself
 	}
-	if a.typ() == domain.TypePaymentRouteAssigned {
+	if n.refund == nil {
 		q.put(telling{payment: p})
 		return nil
 	}
-	if r, ok := p.Refund(refundID(a.data)); ok {
+	if r, ok := p.Refund(*n.refund); ok {
 		q.put(telling{payment: p, refund: &r})
 	}
 	return nil

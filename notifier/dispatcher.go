@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -16,16 +15,15 @@ import (
 	"payledger/eventstore"
 )
 
-// arrival is one event as JetStream delivers it.
+// arrival is one event as JetStream delivers it. Its header and data may be
+// read until it was handed on.
 type arrival struct {
 	position eventstore.Position
 	stream   eventstore.Stream
-	header   nats.Header
+	typ      string // the event's wire name
+	header   interface{ Get(name string) string }
 	data     []byte // the stored event
 }
-
-// typ is the event's wire name.
-func (a arrival) typ() string { return a.header.Get(headerType) }
 
 // dispatcher reads EVENTS with one consumer without durable state and hands on
 // the events behind a position, each once and without a gap, as long as the
@@ -140,17 +138,19 @@ func (d *dispatcher) consume(ctx context.Context) error {
 	}
 	defer d.remove(ctx, stream, consumer)
 	d.handed.Store(0)
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(fetchAhead),
-		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(d.times.heartbeat))
+	f, err := d.feed(consumer)
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.read(ctx, messages) })
+	g.Go(func() error { return d.read(ctx, f) })
 	g.Go(func() error { return d.watch(ctx, stream, consumer) })
-	err = g.Wait()
-	messages.Stop()
-	return err
+	g.Go(func() error {
+		<-ctx.Done()
+		f.close()
+		return nil
+	})
+	return g.Wait()
 }
 
 // remove deletes a consumer that is not read any more, as far as the server
@@ -164,21 +164,20 @@ func (d *dispatcher) remove(ctx context.Context, stream jetstream.Stream, consum
 	_ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContext) error {
+func (d *dispatcher) read(ctx context.Context, f feed) error {
 	var last eventstore.Position // of the log, as far as it was asked for
 	for expected := uint64(1); ; expected++ {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
+		msg, err := f.next()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
 			return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 		}
-		meta, err := msg.Metadata()
-		if err != nil {
-			return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
-		}
-		if meta.Sequence.Consumer != expected {
+		if msg.number != expected {
 			return errors.New("a message from JetStream was lost on the way")
 		}
-		position := eventstore.Position(meta.Sequence.Stream)
+		position := eventstore.Position(msg.sequence)
 		if position > last {
 			if last, err = d.store.Last(ctx); err != nil {
 				return err
@@ -187,19 +186,19 @@ func (d *dispatcher) read(ctx context.Context, messages jetstream.MessagesContex
 		if position > last {
 			return fmt.Errorf("the JetStream stream %s is ahead of the log", EventsStream)
 		}
-		s, ok := eventStream(msg.Subject())
+		s, ok := eventStream(msg.subject)
 		if !ok || position != d.next {
-			return fmt.Errorf("the JetStream stream %s answers %s at %d where position %d of the log is expected", EventsStream, msg.Subject(), position, d.next)
+			return fmt.Errorf("the JetStream stream %s answers %s at %d where position %d of the log is expected", EventsStream, msg.subject, position, d.next)
 		}
 		d.waiting.Store(true)
-		err = d.hand(ctx, arrival{position: position, stream: s, header: msg.Headers(), data: msg.Data()})
+		err = d.hand(ctx, arrival{position: position, stream: s, typ: msg.header.Get(headerType), header: msg.header, data: msg.data})
 		d.waiting.Store(false)
 		if err != nil {
 			return err
 		}
 		d.next = position + 1
 		d.handed.Add(1)
-		if meta.NumPending == 0 || expected == 1 {
+		if msg.pending == 0 || expected == 1 {
 			d.working()
 		}
 	}

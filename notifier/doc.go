@@ -19,5 +19,9 @@
 // State changes only through commands, so that the rules stand once, in
 // package domain.
 //
+// Events go to an embedded server and come back from it over connections that
+// speak only as much of its protocol as that takes (wire); everything else, and
+// an external server, goes through the NATS client.
+//
 // asyncapi.yaml describes the subjects, headers and messages.
 package notifier

@@ -165,7 +165,7 @@ func (f *fanOut) attach() bool {
 
 // take puts an event behind those taken before, unless there is no room.
 func (f *fanOut) take(a arrival) (ok bool, err error) {
-	if kind, told := domain.KindOf(a.typ()); told && a.stream.Kind == eventstore.KindPayment {
+	if kind, told := domain.KindOf(a.typ); told && a.stream.Kind == eventstore.KindPayment {
 		if len(f.ahead) >= f.most {
 			return false, nil
 		}

@@ -174,7 +174,7 @@ func TestForgedEventsAreNotEnqueued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.js.PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(EventsStream)); err != nil {
+	if _, err := connectAs(t, c.server, userRelay).js.PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(EventsStream)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is noticed", func() bool { return errors.As(w.fanOut.trouble.Err(), new(*strayError)) })

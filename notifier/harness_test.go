@@ -214,7 +214,12 @@ func (q quiet) Log(args ...any) {
 
 func connectTo(tb testing.TB, s *Server) *Conn {
 	tb.Helper()
-	c, err := s.Connect()
+	return connectAs(tb, s, userLedger)
+}
+
+func connectAs(tb testing.TB, s *Server, user string) *Conn {
+	tb.Helper()
+	c, err := s.connectAs(user)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -249,7 +254,7 @@ func measuredRelay(c *Conn, b *book, metrics prometheus.Registerer) *Relay {
 	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop(), Metrics: metrics})
 	r.times = relayTimes{
 		retry:   backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
-		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond,
+		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond, answer: ackTimeout,
 	}
 	return r
 }

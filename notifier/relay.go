@@ -34,7 +34,7 @@ type RelayConfig struct {
 // it has no gaps and its last messages are byte for byte the records at
 // their positions. Every message carries the sequence it expects before it, so
 // however publishers, retries and restarts overlap, nothing can come twice or
-// out of order. A copy that is not ours is deleted and made anew on the
+// out of order, and into an embedded EVENTS nobody else may write. A copy that is not ours is deleted and made anew on the
 // embedded server; on an external one the relay refuses to touch it, says so
 // through Err, and looks again now and then.
 type Relay struct {
@@ -50,16 +50,11 @@ type relayTimes struct {
 	retry   backoff       // after a failure
 	foreign time.Duration // after a refusal, which only the operator can lift
 	watch   time.Duration // between looks at an idle JetStream stream
+	answer  time.Duration // for JetStream's answer
 }
 
-// inFlight is how many events are published ahead of JetStream's answers. On
-// the embedded server only the last of a batch asks for one: since each expects
-// the one before, by its sequence and its id, that answer stands for all of
-// them.
-const (
-	inFlight = 256
-	batch    = 32
-)
+// inFlight is how many events are published ahead of JetStream's answers.
+const inFlight = 256
 
 // NewRelay makes a relay; Run lets it work.
 func NewRelay(c RelayConfig) *Relay {
@@ -70,6 +65,7 @@ func NewRelay(c RelayConfig) *Relay {
 			retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 			foreign: 15 * time.Second,
 			watch:   2 * time.Second,
+			answer:  ackTimeout,
 		},
 	}
 	r.rebuilt = counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
@@ -137,15 +133,19 @@ func (r *Relay) copyLog(ctx context.Context) error {
 	if last, err := r.config.Store.Last(ctx); err == nil && last == from {
 		r.working()
 	}
-	each := 1
-	if r.config.Conn.Embedded() {
-		each = batch
+	out, err := r.outlet()
+	if err != nil {
+		return err
 	}
-	pending := make(chan published, inFlight/each)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.publish(ctx, from, each, pending) })
-	g.Go(func() error { return r.confirm(ctx, pending) })
-	g.Go(func() error { return r.watch(ctx, stream) })
+	g.Go(func() error { return r.publish(ctx, from, out) })
+	g.Go(func() error { return r.confirm(ctx, out) })
+	g.Go(func() error { return r.watch(ctx, stream, out) })
+	g.Go(func() error {
+		<-ctx.Done()
+		out.close()
+		return nil
+	})
 	return g.Wait()
 }
 
@@ -155,17 +155,8 @@ func (r *Relay) working() {
 	r.trouble.set(nil)
 }
 
-// published is an event that awaits JetStream's answer.
-type published struct {
-	position eventstore.Position
-	answer   jetstream.PubAckFuture
-}
-
-// publish asks for JetStream's answer to the last event of the log, and to one
-// of so many at least.
-func (r *Relay) publish(ctx context.Context, from eventstore.Position, each int, pending chan<- published) error {
-	asked, last, before := from, from, ""
-	var unasked eventEnvelope
+func (r *Relay) publish(ctx context.Context, from eventstore.Position, out outlet) error {
+	last := from
 	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
 		if s.Position >= last {
 			var err error
@@ -173,73 +164,45 @@ func (r *Relay) publish(ctx context.Context, from eventstore.Position, each int,
 				return err
 			}
 		}
-		ask := s.Position >= last || s.Position >= asked+eventstore.Position(each)
-		envelope := &unasked
-		if ask {
-			envelope = new(eventEnvelope) // the client keeps it until there is an answer
-		}
-		msg, err := envelope.message(r.config.LogID, s, before)
-		if err != nil {
-			return err
-		}
-		before = msg.Header.Get(jetstream.MsgIDHeader)
-		if !ask {
-			if err := r.config.Conn.nc.PublishMsg(msg); err != nil {
-				return fmt.Errorf("publishing to JetStream: %w", err)
-			}
-			return nil
-		}
-		asked = s.Position
-		answer, err := r.config.Conn.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
-		if err != nil {
+		if err := out.publish(ctx, s, s.Position >= last); err != nil {
 			return fmt.Errorf("publishing to JetStream: %w", err)
 		}
-		select {
-		case pending <- published{s.Position, answer}:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return nil
 	})
 }
 
-func (r *Relay) confirm(ctx context.Context, pending <-chan published) error {
+func (r *Relay) confirm(ctx context.Context, out outlet) error {
 	for {
-		var p published
-		select {
-		case p = <-pending:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case ack := <-p.answer.Ok():
-			if ack.Sequence != uint64(p.position) {
-				return fmt.Errorf("JetStream took position %d as sequence %d", p.position, ack.Sequence)
-			}
-			r.copied.Store(ack.Sequence)
-			if len(pending) == 0 || ack.Sequence%inFlight == 0 {
-				r.working()
-			}
-		case err := <-p.answer.Err():
+		copied, more, err := out.confirmed(ctx)
+		if err != nil {
 			return fmt.Errorf("publishing to JetStream: %w", err)
-		case <-ctx.Done():
-			return ctx.Err()
+		}
+		r.copied.Store(uint64(copied))
+		if !more || copied%inFlight == 0 {
+			r.working()
 		}
 	}
 }
 
 // watch notices when the copy is deleted, rolled back or replaced while there
-// is nothing to publish.
-func (r *Relay) watch(ctx context.Context, stream jetstream.Stream) error {
+// is nothing to publish, and when JetStream does not answer.
+func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) error {
 	created := stream.CachedInfo().Created
+	copied, moved := r.copied.Load(), time.Now()
 	for pause(ctx, r.times.watch) {
-		copied := r.copied.Load()
+		before := copied
+		copied = r.copied.Load()
+		if copied != before || !out.waits() {
+			moved = time.Now()
+		}
 		info, err := stream.Info(ctx)
 		switch {
 		case err != nil:
 			return fmt.Errorf("looking at the JetStream stream %s: %w", EventsStream, err)
 		case !info.Created.Equal(created), info.State.LastSeq < copied:
 			return fmt.Errorf("the JetStream stream %s was replaced", EventsStream)
+		case time.Since(moved) > r.times.answer:
+			return errors.New("publishing to JetStream: no answer")
 		}
 	}
 	return ctx.Err()

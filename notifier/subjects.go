@@ -45,12 +45,13 @@ func EventSubject(s eventstore.Stream) string {
 
 // eventStream reads EventSubject back.
 func eventStream(subject string) (eventstore.Stream, bool) {
-	rest, ok := strings.CutPrefix(subject, eventsPrefix)
-	t := strings.Split(rest, ".")
-	if !ok || len(t) != 3 {
+	rest, ours := strings.CutPrefix(subject, eventsPrefix)
+	project, rest, hasKind := strings.Cut(rest, ".")
+	kind, id, hasID := strings.Cut(rest, ".")
+	if !ours || !hasKind || !hasID || strings.Contains(id, ".") {
 		return eventstore.Stream{}, false
 	}
-	return eventstore.Stream{Project: t[0], Kind: t[1], ID: t[2]}, true
+	return eventstore.Stream{Project: project, Kind: kind, ID: id}, true
 }
 
 // signalAddress reads the subject acquirer.Subject makes.

@@ -122,7 +122,7 @@ func (w *Workers) dispatch(ctx context.Context, a arrival) error {
 	if a.stream.Kind != eventstore.KindPayment {
 		return nil
 	}
-	switch a.typ() {
+	switch a.typ {
 	case domain.TypePaymentCreated:
 		return w.router.take(ctx, a.stream)
 	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
