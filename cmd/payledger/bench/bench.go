@@ -202,7 +202,7 @@ func (b *bench) one(ctx context.Context, what string, round int, l load, e entra
 	l.Warm, l.Duration = b.Duration/8, b.Duration
 	profiled := make(chan error, 1)
 	if b.Profile != "" && t.Admin != "" && round == 0 {
-		name := strings.NewReplacer(" ", "-", "/", "-", ",", "").Replace(b.suite + " " + what)
+		name := strings.NewReplacer(" ", "-", "/", "-", ",", "").Replace(strings.Join([]string{b.suite, what, e.name}, " "))
 		go func() { profiled <- t.profile(ctx, b.Profile, name, l.Duration) }()
 	} else {
 		profiled <- nil
