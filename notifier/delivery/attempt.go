@@ -43,7 +43,7 @@ func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a att
 	}
 	l.metrics.attempted(o, a.record, l.wallNow())
 	settle := &settleOp{target: t, attempt: a, outcome: o}
-	if l.writer.insist(ctx, settle) != nil {
+	if l.writer.insistPatiently(ctx, settle) != nil {
 		return // Run learns it from the writer
 	}
 	l.tell(t, settle)

@@ -139,7 +139,8 @@ func TestRetryAfter(t *testing.T) {
 		w.spread(t)
 		time.Sleep(5 * time.Hour)
 		seen := w.net.seen()
-		if len(seen) != 3 || seen[1].at.Sub(seen[0].at) != 2*time.Hour || seen[2].at.Sub(seen[1].at) != 2*time.Hour {
+		wait := func(i int) time.Duration { return seen[i].at.Sub(seen[i-1].at).Round(time.Second) }
+		if len(seen) != 3 || wait(1) != 2*time.Hour || wait(2) != 2*time.Hour {
 			t.Errorf("%d attempts: %v", len(seen), seen)
 		}
 	})

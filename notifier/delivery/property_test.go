@@ -321,7 +321,7 @@ func answerEarly(x *tx, group []*waiting) error {
 		}
 		time.Sleep(time.Second)
 		w.mu.Lock()
-		group, w.queue = w.queue, nil
+		group = w.group()
 		w.mu.Unlock()
 		for _, p := range group {
 			if err := p.op.apply(x); err != nil {

@@ -151,7 +151,7 @@ func (l *Lanes) turn(ctx, sending context.Context, t *target) (time.Duration, er
 		return wait, err
 	}
 	start := &startOp{target: t, keys: keys, endpoint: endpoint}
-	if err := l.writer.insist(ctx, start); err != nil {
+	if err := l.writer.start(ctx, start); err != nil {
 		return 0, err
 	}
 	t.limiter.AllowN(time.Now(), len(start.begun))

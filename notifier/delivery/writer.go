@@ -14,9 +14,6 @@ import (
 	"payledger/eventstore"
 )
 
-// maxGroup bounds the operations of one transaction.
-const maxGroup = 4096
-
 // retryFull is how long a full disk is left alone.
 const retryFull = time.Second
 
@@ -33,12 +30,16 @@ type writer struct {
 	end   sync.WaitGroup
 	full  atomic.Bool // the disk was too full for the last group
 
-	mu     sync.Mutex
-	wake   sync.Cond // of mu
-	queue  []*waiting
-	closed bool
-	err    error         // what ended it
-	failed chan struct{} // closed with err
+	mu      sync.Mutex
+	wake    sync.Cond // of mu
+	urgent  []*waiting
+	starts  []*waiting // of attempts
+	patient []*waiting
+	timer   *time.Timer // of the patient ones
+	overdue bool        // their patience is over
+	closed  bool
+	err     error         // what ended it
+	failed  chan struct{} // closed with err
 }
 
 type waiting struct {
@@ -49,33 +50,33 @@ type waiting struct {
 func newWriter(l *Lanes) *writer {
 	w := &writer{lanes: l, failed: make(chan struct{})}
 	w.wake.L = &w.mu
+	w.timer = time.AfterFunc(patience, w.ring)
 	return w
 }
 
 // do carries out an operation and returns once it is durable, or why it was
 // not: eventstore.ErrFull, ErrClosed, or what ended the writer.
-func (w *writer) do(o op) error {
-	p := &waiting{op: o, done: make(chan error, 1)}
-	w.mu.Lock()
-	switch {
-	case w.err != nil:
-		defer w.mu.Unlock()
-		return w.err
-	case w.closed:
-		w.mu.Unlock()
-		return ErrClosed
-	}
-	w.queue = append(w.queue, p)
-	w.mu.Unlock()
-	w.wake.Signal()
-	return <-p.done
-}
+func (w *writer) do(o op) error { return w.join(&w.urgent, o) }
 
 // insist is do for an operation that has to be: while the disk is too full it
 // is tried again, until ctx ends.
 func (w *writer) insist(ctx context.Context, o op) error {
+	return w.again(ctx, func() error { return w.join(&w.urgent, o) })
+}
+
+// start is insist for what begins attempts.
+func (w *writer) start(ctx context.Context, o *startOp) error {
+	return w.again(ctx, func() error { return w.join(&w.starts, o) })
+}
+
+// insistPatiently is insist for an operation that nobody is kept waiting by.
+func (w *writer) insistPatiently(ctx context.Context, o op) error {
+	return w.again(ctx, func() error { return w.join(&w.patient, o) })
+}
+
+func (*writer) again(ctx context.Context, do func() error) error {
 	for {
-		err := w.do(o)
+		err := do()
 		if !errors.Is(err, eventstore.ErrFull) {
 			return err
 		}
@@ -89,10 +90,10 @@ func (w *writer) insist(ctx context.Context, o op) error {
 func (w *writer) run() {
 	for {
 		group := w.take()
-		if group == nil {
+		if len(group) == 0 {
 			return
 		}
-		err := eventstore.ErrFull
+		start, err := time.Now(), eventstore.ErrFull
 		if w.room() {
 			if err = w.commit(group); err != nil {
 				w.fail(err)
@@ -100,6 +101,9 @@ func (w *writer) run() {
 		}
 		for _, p := range group {
 			p.done <- err
+		}
+		if len(group) > 1 {
+			<-time.After(min(restTimes*time.Since(start), mostRest))
 		}
 	}
 }
@@ -116,25 +120,6 @@ func (w *writer) room() bool {
 		w.lanes.config.Log.Info().Msg("the disk has room again: webhooks are sent")
 	}
 	return !full
-}
-
-// take waits for operations; nil: closed, and nothing waits.
-func (w *writer) take() []*waiting {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.queue) == 0 && !w.closed {
-		w.wake.Wait()
-	}
-	n := min(len(w.queue), maxGroup)
-	if n == 0 {
-		return nil
-	}
-	group := w.queue[:n:n]
-	w.queue = w.queue[n:]
-	if len(w.queue) == 0 {
-		w.queue = nil
-	}
-	return group
 }
 
 func (w *writer) commit(group []*waiting) (err error) {
@@ -193,4 +178,5 @@ func (w *writer) close() {
 	w.mu.Unlock()
 	w.wake.Signal()
 	w.end.Wait()
+	w.timer.Stop()
 }

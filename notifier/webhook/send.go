@@ -28,7 +28,7 @@ const bodyTime = 2 * time.Second
 const (
 	idleTime    = 4 * time.Second
 	maxIdle     = 512
-	maxIdleHost = 64
+	maxIdleHost = 256
 )
 
 // Config is how notifications are sent.
