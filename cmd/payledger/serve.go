@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -119,11 +120,14 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, err
 	if !known {
 		return o, exitWith(exitUsage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
-	out := a.stderr
+	var out io.Writer
 	if f.LogFormat == "console" {
-		out = zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !isTerminal(a.stderr)}
+		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !isTerminal(a.stderr)})
+	} else {
+		o.LogLines = newLogLines(a.stderr)
+		out = o.LogLines
 	}
-	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
+	o.Log = zerolog.New(out).Level(level).With().Timestamp().Logger()
 	if f.Routes != "" {
 		table, err := readRoutes(f.Routes)
 		o.Routes = table

@@ -32,6 +32,7 @@ type serviceOptions struct {
 	SyncDelay                      time.Duration
 	ShutdownTimeout                time.Duration
 	Log                            zerolog.Logger
+	LogLines                       *logLines // that Log writes to, nil for another writer
 	Stderr                         io.Writer // for progress
 }
 
@@ -58,6 +59,10 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		}
 	}()
 	started := func(stop func() error) { stops = append(stops, stop) }
+	if o.LogLines != nil {
+		o.LogLines.start()
+		started(o.LogLines.stop)
+	}
 
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
