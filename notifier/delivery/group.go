@@ -31,7 +31,7 @@ const (
 // maxStarts bounds the lanes that begin in one transaction. Where the machine
 // is busy, transactions come more seldom, and the rest waits: webhooks leave
 // it to the API then. A lane that waits is told of its newest state alone.
-const maxStarts = 64
+const maxStarts = 128
 
 // join puts an operation in line and waits for its end.
 func (w *writer) join(line *[]*waiting, o op) error {

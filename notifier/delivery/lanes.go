@@ -43,10 +43,8 @@ type Lanes struct {
 	attempts sync.WaitGroup
 }
 
-type flight struct {
-	target  *target
-	payment domain.ID
-}
+// flight is the key of a lane.
+type flight [20]byte
 
 // Open opens the lane file, or makes it. One that this directory was not last
 // used with, or that does not fit the event log, is put aside, and a fresh one

@@ -209,7 +209,7 @@ func TestResendWithoutLane(t *testing.T) {
 		assigned := w.route(id)
 		w.spread(t)
 		time.Sleep(time.Second)
-		forget := deleteOp(func(x *tx) error { return x.lane.Delete(w.lanes.known(a).keyOf(id)) })
+		forget := deleteOp(func(x *tx) error { return x.lane.Delete(w.lanes.known(a).keyLane(id)) })
 		if err := w.lanes.writer.do(forget); err != nil {
 			t.Fatal(err)
 		}

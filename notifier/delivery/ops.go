@@ -91,7 +91,7 @@ func (o *startOp) start(x *tx, l *laneAt) error {
 		}
 		if l.line[0].asked || d.kind == domain.KindEndpointTest || o.endpoint.Wants(d.kind) {
 			l.start()
-			x.lanes.flying[flight{l.target, l.payment}] = true
+			x.lanes.flying[flight(l.key)] = true
 			o.begun = append(o.begun, attempt{record: d, number: d.total + 1})
 			break
 		}
@@ -123,7 +123,7 @@ func (o *settleOp) apply(x *tx) error {
 	if err != nil {
 		return err
 	}
-	delete(x.lanes.flying, flight{l.target, l.payment})
+	delete(x.lanes.flying, flight(l.key))
 	d, ok, err := x.record(o.target, o.attempt.event)
 	if err != nil {
 		return err

@@ -31,11 +31,14 @@ func (l *Lanes) prune(ctx context.Context) {
 			return
 		}
 		for _, t := range l.all() {
-			for _, bucket := range [...]string{bucketSettled, bucketUndelivered, bucketLanes} {
+			for _, bucket := range [...]string{bucketSettled, bucketUndelivered} {
 				if !l.pruneBucket(ctx, t, bucket) {
 					return
 				}
 			}
+		}
+		if !l.pruneBucket(ctx, nil, bucketLanes) {
+			return
 		}
 	}
 }
@@ -51,22 +54,25 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pruneBucket goes through what an endpoint has in a bucket; false: it has to
-// end.
+// pruneBucket goes through what an endpoint has in a bucket, or through the
+// lanes of all; false: it has to end.
 func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool {
-	var from domain.ID
-	for {
+	var prefix []byte
+	if t != nil {
+		prefix = t.key()
+	}
+	for from := prefix; ; {
 		o := &pruneOp{target: t, bucket: bucket}
 		done := false
 		err := l.view(func(btx *bbolt.Tx) (err error) {
-			o.ids, from, done, err = l.outdated(tablesOf(btx), t, bucket, from)
+			o.keys, from, done, err = l.outdated(tablesOf(btx), bucket, prefix, from)
 			return err
 		})
 		if err != nil {
 			l.writer.fail(err)
 			return false
 		}
-		if len(o.ids) > 0 && l.writer.insist(ctx, o) != nil {
+		if len(o.keys) > 0 && l.writer.insist(ctx, o) != nil {
 			return false
 		}
 		if done {
@@ -78,33 +84,32 @@ func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool 
 	}
 }
 
-// outdated lists what can go, from an id on, and where to go on. Ids carry the
-// time of their making, which is before anything else that happened to what
-// they name: at the first one that is young enough the rest need not be seen.
-func (l *Lanes) outdated(x tables, t *target, bucket string, from domain.ID) (ids []domain.ID, next domain.ID, done bool, err error) {
+// outdated lists what can go, from a key on, and where to go on. Keys are in
+// the order of their ids, and ids carry the time of their making, which is
+// before anything else that happened to what they name: at the first one that
+// is young enough the rest need not be seen.
+func (l *Lanes) outdated(x tables, bucket string, prefix, from []byte) (keys [][]byte, next []byte, done bool, err error) {
 	b, keep := x.bucket(bucket)
 	horizon := l.clock.now().Add(-keep)
-	prefix := t.key()
 	c := b.Cursor()
-	k, v := c.Seek(t.keyOf(from))
-	for looked := 0; bytes.HasPrefix(k, prefix) && len(k) > 0; looked++ {
-		id := domain.ID(k[4:])
-		if domain.IDTime(id) >= horizon {
+	k, v := c.Seek(from)
+	for looked := 0; len(k) > 0 && bytes.HasPrefix(k, prefix); looked++ {
+		if domain.IDTime(idIn(bucket, k)) >= horizon {
 			break
 		}
-		if looked == pruneLook || len(ids) == pruneMost {
-			return ids, id, false, nil
+		if looked == pruneLook || len(keys) == pruneMost {
+			return keys, slices.Clone(k), false, nil
 		}
-		old, err := outdated(bucket, id, k, v, horizon)
+		old, err := outdated(bucket, k, v, horizon)
 		if err != nil {
-			return nil, id, true, err
+			return nil, nil, true, err
 		}
 		if old {
-			ids = append(ids, id)
+			keys = append(keys, slices.Clone(k))
 		}
 		k, v = c.Next()
 	}
-	return ids, from, true, nil
+	return keys, nil, true, nil
 }
 
 func (t tables) bucket(name string) (*bbolt.Bucket, time.Duration) {
@@ -118,35 +123,42 @@ func (t tables) bucket(name string) (*bbolt.Bucket, time.Duration) {
 	}
 }
 
-func outdated(bucket string, id domain.ID, key, v []byte, horizon domain.Instant) (bool, error) {
+// idIn is the id in a key: of a lane's payment, or of a delivery's event.
+func idIn(bucket string, key []byte) domain.ID {
+	if bucket == bucketLanes {
+		return domain.ID(key[:16])
+	}
+	return domain.ID(key[4:])
+}
+
+func outdated(bucket string, key, v []byte, horizon domain.Instant) (bool, error) {
 	if bucket == bucketLanes {
 		l, err := parseLane(key, v)
 		return len(l.line) == 0 && l.touched < horizon, err
 	}
-	d, err := parseRecord(id, key, v)
+	d, err := parseRecord(idIn(bucket, key), key, v)
 	return d.touched < horizon, err
 }
 
 // pruneOp deletes what is still outdated.
 type pruneOp struct {
-	target *target
+	target *target // whose deliveries they are
 	bucket string
-	ids    []domain.ID
+	keys   [][]byte
 }
 
 func (o *pruneOp) apply(x *tx) error {
 	b, keep := x.bucket(o.bucket)
-	for _, id := range o.ids {
-		key := o.target.keyOf(id)
+	for _, key := range o.keys {
 		v := slices.Clone(b.Get(key))
 		if v == nil {
 			continue
 		}
-		old, err := outdated(o.bucket, id, key, v, x.now.Add(-keep))
+		old, err := outdated(o.bucket, key, v, x.now.Add(-keep))
 		if err != nil {
 			return err
 		}
-		if !old || o.bucket == bucketLanes && x.inFlight(&laneAt{target: o.target, payment: id}) {
+		if !old || o.bucket == bucketLanes && x.lanes.flying[flight(key)] {
 			continue
 		}
 		if o.bucket == bucketUndelivered {

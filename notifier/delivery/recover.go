@@ -151,7 +151,7 @@ func (l *Lanes) laneKnown(endpoint string, payment domain.ID) (known bool, err e
 		return false, nil
 	}
 	err = l.view(func(btx *bbolt.Tx) error {
-		known = tablesOf(btx).lane.Get(t.keyOf(payment)) != nil
+		known = tablesOf(btx).lane.Get(t.keyLane(payment)) != nil
 		return nil
 	})
 	return known, err
@@ -191,7 +191,7 @@ func (o *forgottenOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if x.lane.Get(t.keyOf(e.Payment)) != nil {
+		if x.lane.Get(t.keyLane(e.Payment)) != nil {
 			continue // it has come by itself meanwhile
 		}
 		if err := x.enqueue(t, e); err != nil {

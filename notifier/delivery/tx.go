@@ -29,13 +29,15 @@ type offer struct {
 //
 //	meta         see file.go
 //	endpoints    number (4) → project, id and tally of the endpoint
-//	lanes        number (4), payment (16) → lane
+//	lanes        payment (16), number (4) → lane
 //	due          number (4), dueKey (24) → nothing; the lanes with somebody in line
 //	pending      number (4), event (16) → record; so are the next two:
 //	undelivered  given up, parked or held
 //	settled      delivered, superseded or cancelled
 //
-// A delivery's record is in exactly one of the last three.
+// A delivery's record is in exactly one of the last three. Keys that begin with
+// the payment keep together what changes at the same time, whosever it is:
+// lanes are the one bucket that nobody lists by endpoint.
 type tables struct{ meta, endpoints, lane, due, pending, undelivered, settled *bbolt.Bucket }
 
 const (
@@ -104,6 +106,10 @@ func (t *target) keyOf(id domain.ID) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 20), t.number), id[:]...)
 }
 
+func (t *target) keyLane(payment domain.ID) []byte {
+	return binary.BigEndian.AppendUint32(append(make([]byte, 0, 20), payment[:]...), t.number)
+}
+
 func (t *target) keyDue(k dueKey) []byte {
 	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 28), t.number), k[:]...)
 }
@@ -128,7 +134,7 @@ func (x *tx) laneOf(t *target, payment domain.ID) (*laneAt, error) {
 }
 
 func (t tables) laneOf(to *target, payment domain.ID) (*laneAt, error) {
-	l := &laneAt{target: to, payment: payment, key: to.keyOf(payment)}
+	l := &laneAt{target: to, payment: payment, key: to.keyLane(payment)}
 	v := t.lane.Get(l.key)
 	if v == nil {
 		return l, nil
@@ -140,7 +146,7 @@ func (t tables) laneOf(to *target, payment domain.ID) (*laneAt, error) {
 }
 
 // inFlight reports whether an attempt of the lane is under way.
-func (x *tx) inFlight(l *laneAt) bool { return x.lanes.flying[flight{l.target, l.payment}] }
+func (x *tx) inFlight(l *laneAt) bool { return x.lanes.flying[flight(l.key)] }
 
 // save writes a lane with its place among those due, and offers it to its
 // endpoint unless an attempt is under way: the end of that will.
