@@ -20,9 +20,9 @@ const (
 	patience   = 10 * time.Millisecond
 )
 
-// After a group of several operations the writer rests restTimes as long as
-// that took, though no longer than mostRest: those that come meanwhile share a
-// transaction, and its sync. One that comes alone never waits.
+// After a group that had to wait for the one before, the writer rests restTimes
+// as long as it took, though no longer than mostRest: those that come meanwhile
+// share a transaction, and its sync. Where there is little to do nobody waits.
 const (
 	restTimes = 2
 	mostRest  = 5 * time.Millisecond
@@ -70,15 +70,17 @@ func (w *writer) ring() {
 	}
 }
 
-// take waits for operations; none: closed, and nothing waits.
-func (w *writer) take() []*waiting {
+// take waits for operations; none: closed, and nothing waits. busy means that
+// some were there already.
+func (w *writer) take() (group []*waiting, busy bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	busy = w.ready()
 	for !w.ready() {
 		w.wake.Wait()
 	}
 	w.gather()
-	return w.group()
+	return w.group(), busy
 }
 
 // group takes those off their lines that leave together. w.mu is held.

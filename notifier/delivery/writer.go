@@ -89,7 +89,7 @@ func (*writer) again(ctx context.Context, do func() error) error {
 // run commits group after group until the writer is closed or fails.
 func (w *writer) run() {
 	for {
-		group := w.take()
+		group, busy := w.take()
 		if len(group) == 0 {
 			return
 		}
@@ -102,7 +102,7 @@ func (w *writer) run() {
 		for _, p := range group {
 			p.done <- err
 		}
-		if len(group) > 1 {
+		if busy {
 			<-time.After(min(restTimes*time.Since(start), mostRest))
 		}
 	}
