@@ -143,12 +143,15 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
-	err = s.view(at, func(tx *bbolt.Tx) error {
-		if r, err = readRecord(tx.Bucket(bucketRecords), at); err == nil {
-			err = holdsClaim(r, project, key)
-		}
-		return err
-	})
+	if r, ok = s.tail.record(at); !ok {
+		err = s.view(at, func(tx *bbolt.Tx) error {
+			r, err = readRecord(tx.Bucket(bucketRecords), at)
+			return err
+		})
+	}
+	if err == nil {
+		err = holdsClaim(r, project, key)
+	}
 	return r, err == nil, err
 }
 

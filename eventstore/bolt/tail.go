@@ -83,6 +83,13 @@ func (t *tail) last() (eventstore.Position, error) {
 	return t.durable, nil
 }
 
+// record answers the record at a position if it is in memory.
+func (t *tail) record(p eventstore.Position) (eventstore.Stored, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.at(p)
+}
+
 func (t *tail) at(p eventstore.Position) (eventstore.Stored, bool) {
 	if p < t.first() || p > t.durable {
 		return eventstore.Stored{}, false
