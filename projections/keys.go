@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 
 	"payledger/domain"
 )
@@ -23,11 +24,14 @@ func listKeyOf(id domain.ID, parts ...string) string {
 	for _, p := range parts {
 		n += len(p) + 1
 	}
-	b := make([]byte, 0, n)
+	var b strings.Builder
+	b.Grow(n)
 	for _, p := range parts {
-		b = append(append(b, p...), 0)
+		b.WriteString(p)
+		b.WriteByte(0)
 	}
-	return string(append(b, id[:]...))
+	b.Write(id[:])
+	return b.String()
 }
 
 // idOf is the id at a list key's end.
