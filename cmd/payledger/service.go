@@ -64,6 +64,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		started(o.LogLines.stop)
 	}
 
+	started(roomyHeap())
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(ctx, d, coreOptions{
