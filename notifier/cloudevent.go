@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/oklog/ulid/v2"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -80,8 +79,8 @@ func (h *eventHeader) block(log domain.ID, r eventstore.Stored) ([]byte, error) 
 }
 
 func appendID(b []byte, id domain.ID) []byte {
-	var text [ulid.EncodedSize]byte
-	_ = id.MarshalTextTo(text[:]) // it has the size
+	var text [26]byte // as long as an id's text
+	_ = id.MarshalTextTo(text[:])
 	return append(b, text[:]...)
 }
 
