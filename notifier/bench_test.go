@@ -35,7 +35,7 @@ func BenchmarkRelay(b *testing.B) {
 	var plain, relay time.Duration
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
-			c := connectTo(b, startServer(b, ServerConfig{}))
+			c := connectAs(b, startServer(b, ServerConfig{}), userRelay)
 			if _, err := c.js.CreateStream(context.Background(), eventsConfig(book.logID)); err != nil {
 				b.Fatal(err)
 			}

@@ -56,7 +56,9 @@ func (f clientFeed) next() (fed, error) {
 
 func (f clientFeed) close() { f.messages.Stop() }
 
-// wireFeed is of the embedded server.
+// wireFeed is of the embedded server. When a message is not asked for within
+// the server's 10 s for a write, the server ends the connection: who takes
+// longer over an event reads on with another consumer.
 type wireFeed struct {
 	wire        *wire
 	pull, inbox string
