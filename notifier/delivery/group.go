@@ -24,14 +24,14 @@ const (
 // as long as it took, though no longer than mostRest: those that come meanwhile
 // share a transaction, and its sync. Where there is little to do nobody waits.
 const (
-	restTimes = 2
-	mostRest  = 5 * time.Millisecond
+	restTimes = 4
+	mostRest  = 10 * time.Millisecond
 )
 
 // maxStarts bounds the lanes that begin in one transaction. Where the machine
 // is busy, transactions come more seldom, and the rest waits: webhooks leave
 // it to the API then. A lane that waits is told of its newest state alone.
-const maxStarts = 128
+const maxStarts = 256
 
 // join puts an operation in line and waits for its end.
 func (w *writer) join(line *[]*waiting, o op) error {
