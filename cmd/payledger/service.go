@@ -65,6 +65,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	}
 
 	started(roomyHeap())
+	started(moreProcessors())
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(ctx, d, coreOptions{

@@ -24,6 +24,10 @@ const (
 	// this. It looks again that often.
 	mostRefill = 5 * time.Millisecond
 	looks      = 4
+
+	// It does not wait for so few: where payments come one by one, others come
+	// than those who were answered, and a sleep is a millisecond at least.
+	fewAnswered = 8
 )
 
 // queue holds the commits that wait for the committer.
@@ -127,7 +131,7 @@ func (q *queue) refill(atMost time.Duration) {
 		n = len(q.waiting)
 		pause(0)
 	}
-	for n := 0; len(q.waiting) < q.answered && n < looks && !q.closed; n++ {
+	for n := 0; q.answered > fewAnswered && len(q.waiting) < q.answered && n < looks && !q.closed; n++ {
 		pause(atMost / looks)
 	}
 }

@@ -131,3 +131,21 @@ func TestGroupsTakeBothSorts(t *testing.T) {
 		}
 	}
 }
+
+// A group waits for the writers that were answered last, unless they are few.
+func TestWhoIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for answered, wait := range map[int]time.Duration{fewAnswered: 0, fewAnswered + 1: mostRefill} {
+			q := newQueue()
+			q.answered = answered
+			if err := q.add(waitingOf(false)); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if n := len(q.take(time.Hour)); n != 1 || time.Since(began) != wait {
+				t.Errorf("behind a group of %d one of %d left after %v, want %v", answered, n, time.Since(began), wait)
+			}
+		}
+	})
+}

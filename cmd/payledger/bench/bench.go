@@ -69,6 +69,7 @@ func Suites() []Suite {
 // Run measures. The report holds what was measured until an error ended it,
 // which is a *LostError when the service lost a payment.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + pacers))
 	b := &bench{Options: o, report: newReport(o)}
 	if b.dir, err = os.MkdirTemp(o.Dir, "payledger-bench-"); err != nil {
 		return nil, err

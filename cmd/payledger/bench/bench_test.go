@@ -151,7 +151,7 @@ func TestClosedLoop(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		w.Write([]byte(`{"id":"` + someID + `"}`)) //nolint:errcheck // the client would tell
 	})
-	o, err := drive(t.Context(), s, load{Connections: 4, Duration: 50 * time.Millisecond}, upTo(100, create(&s.acks)))
+	o, err := drive(t.Context(), s, load{Connections: 4, Duration: time.Minute}, upTo(100, create(&s.acks)))
 	if err != nil {
 		t.Fatal(err)
 	}
