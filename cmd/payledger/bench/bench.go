@@ -251,7 +251,7 @@ func closed(connections int) string {
 }
 
 // cores is how many the load and the server share.
-func cores() int { return runtime.GOMAXPROCS(0) }
+func cores() int { return runtime.NumCPU() }
 
 // The baselines as they are named in reports.
 const (
