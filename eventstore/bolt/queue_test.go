@@ -64,10 +64,11 @@ func TestPatientCommitsShareAGroup(t *testing.T) {
 	})
 }
 
-// A group waits for those that the one before answered, half as long as that
-// one took.
+// A group waits for those that the one before answered, unless they are few,
+// half as long as that one took.
 func TestGroupsAwaitThoseJustAnswered(t *testing.T) {
 	t.Parallel()
+	const many = fewAnswered + 1
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		group := func(n int, took, later time.Duration) (size int, after time.Duration) {
@@ -92,11 +93,12 @@ func TestGroupsAwaitThoseJustAnswered(t *testing.T) {
 			size        int
 			after       time.Duration
 		}{
-			{n: 3, took: time.Second, size: 3},
+			{n: many, took: time.Second, size: many},
 			{n: 1, took: 8 * time.Millisecond, size: 1, after: 4 * time.Millisecond},
-			{n: 3, took: 8 * time.Millisecond, size: 3},
-			{n: 2, took: 8 * time.Millisecond, later: 1500 * time.Microsecond, size: 3, after: 2 * time.Millisecond},
+			{n: many, took: 8 * time.Millisecond, size: many},
+			{n: many - 1, took: 8 * time.Millisecond, later: 1500 * time.Microsecond, size: many, after: 2 * time.Millisecond},
 			{n: 1, took: time.Second, size: 1, after: mostRefill},
+			{n: fewAnswered, took: time.Second, size: fewAnswered},
 			{n: 1, took: time.Second, size: 1},
 		} {
 			if size, after := group(g.n, g.took, g.later); size != g.size || after != g.after {
@@ -130,22 +132,4 @@ func TestGroupsTakeBothSorts(t *testing.T) {
 			t.Errorf("a group has %v", sorts)
 		}
 	}
-}
-
-// A group waits for the writers that were answered last, unless they are few.
-func TestWhoIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for answered, wait := range map[int]time.Duration{fewAnswered: 0, fewAnswered + 1: mostRefill} {
-			q := newQueue()
-			q.answered = answered
-			if err := q.add(waitingOf(false)); err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			if n := len(q.take(time.Hour)); n != 1 || time.Since(began) != wait {
-				t.Errorf("behind a group of %d one of %d left after %v, want %v", answered, n, time.Since(began), wait)
-			}
-		}
-	})
 }
