@@ -34,9 +34,10 @@ type RelayConfig struct {
 // it has no gaps and its last messages are byte for byte the records at
 // their positions. Every message carries the sequence it expects before it, so
 // however publishers, retries and restarts overlap, nothing can come twice or
-// out of order, and into an embedded EVENTS nobody else may write. A copy that is not ours is deleted and made anew on the
-// embedded server; on an external one the relay refuses to touch it, says so
-// through Err, and looks again now and then.
+// out of order, and into an embedded EVENTS nobody else may write. A copy that
+// is not ours is deleted and made anew on the embedded server; on an external
+// one the relay refuses to touch it, says so through Err, and looks again now
+// and then.
 type Relay struct {
 	config  RelayConfig
 	trouble trouble

@@ -61,7 +61,7 @@ func (w *writer) do(o op) error { return w.join(&w.urgent, o) }
 // insist is do for an operation that has to be: while the disk is too full it
 // is tried again, until ctx ends.
 func (w *writer) insist(ctx context.Context, o op) error {
-	return w.again(ctx, func() error { return w.join(&w.urgent, o) })
+	return w.again(ctx, func() error { return w.do(o) })
 }
 
 // start is insist for what begins attempts.

@@ -250,9 +250,6 @@ func closed(connections int) string {
 	return fmt.Sprintf("%d connections", connections)
 }
 
-// cores is how many the load and the server share.
-func cores() int { return runtime.NumCPU() }
-
 // The baselines as they are named in reports.
 const (
 	bare     = baseline.Bare

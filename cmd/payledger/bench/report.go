@@ -71,7 +71,7 @@ func (r *Report) add(run Sample) { r.Runs = append(r.Runs, run) }
 func (r *Report) describe(dir string) error {
 	synced, err := syncTime(dir)
 	r.Machine = Machine{
-		Processor: processor(), Cores: cores(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Processor: processor(), Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		FileSystem: fileSystem(dir), Sync: synced,
 	}
 	return err
