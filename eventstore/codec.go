@@ -63,6 +63,19 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	return encode(s, sequence, id, t, e)
 }
 
+// record is what Encode writes, with the event where it is known to read back
+// as it is.
+func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (r Record, err error) {
+	r = Record{Stream: s, Expect: last.Position}
+	var plain bool
+	if r.Body, plain = writePlain(s, last.Sequence+1, id, c.byName[e.Type()], e); plain {
+		r.Event = e
+		return r, nil
+	}
+	r.Body, err = c.Encode(s, last.Sequence+1, id, e)
+	return r, err
+}
+
 // encode is the general encoder, which says how a record is written.
 func encode(s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, error) {
 	// PreserveRawStrings keeps a merchant's payload byte for byte.
@@ -87,6 +100,15 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 		return nil, &CorruptError{Position: r.Position, Reason: err.Error()}
 	}
 	return e, nil
+}
+
+// Event is the record's event: the one that came with it, as long as it is in
+// memory, else what Decode answers. Who checks what is stored calls Decode.
+func (c *Codec) Event(r Stored) (domain.Event, error) {
+	if r.Event != nil {
+		return r.Event, nil
+	}
+	return c.Decode(r)
 }
 
 // decode is the general decoder, which says what a record is.

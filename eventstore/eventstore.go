@@ -50,10 +50,15 @@ func ProjectStream(project string) Stream {
 // Record is what a command adds to a stream. Expect is the position of the
 // stream's last record as the command saw it; 0 means the stream must not
 // exist yet. Body is stored, hashed, published and exported unchanged.
+//
+// Event is what Codec.Decode would answer for Body, where the one who wrote it
+// has it at hand. It is kept beside Body as long as the record is in memory,
+// so nothing that it leads to may be modified.
 type Record struct {
 	Stream Stream
 	Expect Position
 	Body   []byte
+	Event  domain.Event // nil: Body is to be decoded
 }
 
 // Claim ties an idempotency key to a record. Within a project a key is given
@@ -109,6 +114,7 @@ type Stored struct {
 	At       time.Time // the time part of Commit
 	Claim    *Claim
 	Body     []byte
+	Event    domain.Event // that of Record, as long as it is in memory: see Codec.Event
 }
 
 // Filter narrows Scan and Follow. Empty members match everything.

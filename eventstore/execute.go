@@ -116,29 +116,29 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	}
 	if last.Position != 0 && last.Commit == o.EventID {
 		// This very command was recorded and its answer lost.
-		e, err := l.Codec.Decode(last)
+		e, err := l.Codec.Event(last)
 		return Result[S]{State: state, Event: e, Stored: last}, err
 	}
 	e, err := state.Decide(cmd)
 	if err != nil || e == nil {
 		return Result[S]{State: state}, err
 	}
-	body, err := l.Codec.Encode(s, last.Sequence+1, o.EventID, e)
+	record, err := l.Codec.record(s, last, o.EventID, e)
 	if err != nil {
 		return Result[S]{}, err
 	}
 	stored, err := l.Store.Append(ctx, Commit{
 		ID:      o.EventID,
-		Record:  Record{Stream: s, Expect: last.Position, Body: body},
+		Record:  record,
 		Claim:   o.Claim,
 		Patient: o.Patient,
 	})
 	if err != nil {
 		return Result[S]{}, err
 	}
-	if !bytes.Equal(stored.Body, body) {
+	if !bytes.Equal(stored.Body, record.Body) {
 		// It was recorded before, when something else was decided.
-		if e, err = l.Codec.Decode(stored); err != nil {
+		if e, err = l.Codec.Event(stored); err != nil {
 			return Result[S]{}, err
 		}
 	}
@@ -171,7 +171,7 @@ type folding[S Evolver[S]] struct {
 func (f *folding[S]) add(c *Codec, r Stored, err error) {
 	var e domain.Event
 	if err == nil {
-		e, err = c.Decode(r)
+		e, err = c.Event(r)
 	}
 	if f.err = err; err == nil {
 		f.state, f.last = f.state.Evolve(e), r
@@ -182,7 +182,7 @@ func replay[S any](l Ledger, earlier Stored, claim *Claim) (Result[S], error) {
 	if earlier.Claim == nil || earlier.Claim.Fingerprint != claim.Fingerprint {
 		return Result[S]{}, &ClaimedError{Value: earlier}
 	}
-	e, err := l.Codec.Decode(earlier)
+	e, err := l.Codec.Event(earlier)
 	if err != nil {
 		return Result[S]{}, err
 	}

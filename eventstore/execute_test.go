@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"payledger/domain"
@@ -148,9 +149,39 @@ func (l *ledger) records(p domain.ID) (n int) {
 
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
-	if d := cmp.Diff(want, got); d != "" {
+	// Whether an event comes along with its record is the store's business.
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(eventstore.Stored{}, "Event")); d != "" {
 		t.Errorf("%s (-want +got):\n%s", what, d)
 	}
+}
+
+// TestEventsComeAlong: what Execute has recorded comes with its event, which
+// is what the bytes say, until the log is opened again.
+func TestEventsComeAlong(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		l.paid()
+		for _, along := range []bool{true, false} {
+			for r, err := range l.Store.Scan(t.Context(), 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (r.Event != nil) != along {
+					t.Errorf("position %d: its event came along: %t, want %t", r.Position, r.Event != nil, along)
+				}
+				decoded, err := l.Codec.Decode(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				event, err := l.Codec.Event(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, "the event at hand", event, decoded)
+			}
+			l.reopen()
+		}
+	})
 }
 
 func TestExecuteAnswersStateAndRecord(t *testing.T) {

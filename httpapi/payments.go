@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -168,10 +169,10 @@ func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
 }
 
 // compact is the value without insignificant white space; escapes, digits and
-// the order of members stay as they are.
+// the order of members stay as they are. It keeps nothing of the body.
 func compact(v []byte) domain.JSON {
 	if !spaced(v) {
-		return domain.JSON(v)
+		return bytes.Clone(v)
 	}
 	raw := rawValue(v).Clone()
 	if err := raw.Compact(); err != nil {

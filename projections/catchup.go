@@ -20,6 +20,7 @@ type decoded struct {
 	err    error
 }
 
+// decode trusts the stored bytes alone.
 func (e *Engine) decode(r eventstore.Stored) decoded {
 	event, err := e.codec.Decode(r)
 	return decoded{r, event, translog.Leaf(r.Body), err}

@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/translog"
 )
 
 // change is one event and what it did to its aggregate. before and after are
@@ -29,7 +30,8 @@ func (e *Engine) apply(r eventstore.Stored) error {
 	if done, err := e.follows(r.Position); done || err != nil {
 		return err
 	}
-	c, err := e.change(e.decode(r))
+	event, err := e.codec.Event(r)
+	c, err := e.change(decoded{r, event, translog.Leaf(r.Body), err})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (l *log) last() eventstore.Position { return eventstore.Position(len(l.reco
 func (l *log) add(c eventstore.Commit) eventstore.Stored {
 	r := eventstore.Stored{
 		Position: l.last() + 1, Stream: c.Record.Stream, Sequence: 1, Prev: l.heads[c.Record.Stream],
-		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: bytes.Clone(c.Record.Body),
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: bytes.Clone(c.Record.Body), Event: c.Record.Event,
 	}
 	if c.Claim != nil {
 		claim := *c.Claim

@@ -65,6 +65,9 @@ func (s *Store) Reopen() *Store {
 	_ = s.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range s.log.records {
+		s.log.records[i].Event = nil
+	}
 	return open(s.log)
 }
 
