@@ -2,7 +2,6 @@ package projections
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
@@ -15,9 +14,21 @@ type view interface {
 	// version is raised whenever the same events lead to other keys or values;
 	// the file is then rebuilt.
 	version() int
-	// fold follows one event. It may only change the view's own table, and
-	// depends on nothing but what it is told and what it folded before.
-	fold(change)
+}
+
+// eventView is told of each event. Its fold may only change the view's own
+// table, and depends on nothing but what it is told and what it folded before.
+type eventView interface {
+	view
+	fold(*change)
+}
+
+// paymentView is told how a payment was when it was told of it last, nil if it
+// did not exist, and how it is now: several events later, maybe. Its move may
+// only change the view's own table, and depends on nothing else.
+type paymentView interface {
+	view
+	move(before, after *paymentRow)
 }
 
 // loadedView is a view that keeps something of the file in memory for good; it
@@ -67,11 +78,18 @@ func newViews() views {
 	}
 }
 
-func (v views) all() []view { return slices.Concat(v.ofPayments(), v.others()) }
+func (v views) all() (all []view) {
+	for _, one := range v.ofPayments() {
+		all = append(all, one)
+	}
+	for _, one := range v.ofEvents() {
+		all = append(all, one)
+	}
+	return all
+}
 
-// ofPayments are those whose fold depends on a payment before and after alone.
-func (v views) ofPayments() []view {
-	return []view{
+func (v views) ofPayments() []paymentView {
+	return []paymentView{
 		v.payments,
 		v.byProject,
 		v.byStatus,
@@ -85,9 +103,8 @@ func (v views) ofPayments() []view {
 	}
 }
 
-// others are told of each event.
-func (v views) others() []view {
-	return []view{
+func (v views) ofEvents() []eventView {
+	return []eventView{
 		v.projects,
 		v.endpoints,
 		v.days,

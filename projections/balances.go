@@ -80,7 +80,7 @@ func (*balancesView) version() int { return 2 }
 
 func (v *balancesView) of(r *accountRow) *accountRow { return v.live[r.Project][r.books()] }
 
-func (v *balancesView) fold(c change) {
+func (v *balancesView) fold(c *change) {
 	for _, p := range c.postings {
 		if v.of(p.account) == nil {
 			v.insert(p.account.key(), p.account)

@@ -11,9 +11,8 @@ func newByProjectView() *byProjectView {
 
 func (*byProjectView) version() int { return 1 }
 
-func (v *byProjectView) fold(c change) {
-	if c.before == nil && c.after != nil {
-		p := c.after.Payment
+func (v *byProjectView) move(before, after *paymentRow) {
+	if p := &after.Payment; before == nil {
 		v.insert(listKeyOf(p.ID, p.Project), factsOf(p))
 	}
 }

@@ -12,13 +12,10 @@ func newByStatusView() *byStatusView {
 
 func (*byStatusView) version() int { return 1 }
 
-func (v *byStatusView) fold(c change) {
-	if c.after == nil {
-		return
-	}
-	p := c.after.Payment
-	if c.before != nil {
-		was := c.before.Payment.Status
+func (v *byStatusView) move(before, after *paymentRow) {
+	p := &after.Payment
+	if before != nil {
+		was := before.Payment.Status
 		if was == p.Status {
 			return
 		}

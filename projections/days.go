@@ -81,7 +81,7 @@ func newDaysView() *daysView {
 
 func (*daysView) version() int { return 1 }
 
-func (v *daysView) fold(c change) {
+func (v *daysView) fold(c *change) {
 	for _, d := range c.days {
 		if d.fresh {
 			v.insert(d.key, d.row)

@@ -12,11 +12,11 @@ func newDescriptionView() *descriptionView {
 
 func (*descriptionView) version() int { return 1 }
 
-func (v *descriptionView) fold(c change) {
-	if c.before != nil || c.after == nil || c.after.Payment.Description == nil {
+func (v *descriptionView) move(before, after *paymentRow) {
+	p := &after.Payment
+	if before != nil || p.Description == nil {
 		return
 	}
-	p := c.after.Payment
 	v.insert(listKeyOf(p.ID, p.Project, cutDescription(*p.Description)), factsOf(p))
 }
 

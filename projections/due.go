@@ -21,17 +21,17 @@ func newDueView() *dueView {
 
 func (*dueView) version() int { return 1 }
 
-func (v *dueView) fold(c change) {
-	was, before := dueKey(c.before)
-	key, after := dueKey(c.after)
-	if before == after && was == key {
+func (v *dueView) move(before, after *paymentRow) {
+	was, wasDue := dueKey(before)
+	key, due := dueKey(after)
+	if wasDue == due && was == key {
 		return
 	}
-	if before {
+	if wasDue {
 		v.remove(was)
 	}
-	if after {
-		v.insert(key, c.after.Payment.Project)
+	if due {
+		v.insert(key, after.Payment.Project)
 	}
 }
 

@@ -27,7 +27,7 @@ func newEndpointsView() *endpointsView {
 
 func (*endpointsView) version() int { return 1 }
 
-func (v *endpointsView) fold(c change) {
+func (v *endpointsView) fold(c *change) {
 	switch e := c.event.(type) {
 	case domain.WebhookEndpointAdded:
 		key, at := endpointKey(c.record.Stream.ID, e.EndpointID), c.record.Position

@@ -57,7 +57,10 @@ func (e *DamagedError) Error() string {
 // Run: among others a *eventstore.CorruptError, a *DamagedError.
 type Engine struct {
 	views
-	all   []view
+	all        []view
+	ofPayments []paymentView
+	ofEvents   []eventView
+
 	path  string
 	store eventstore.Store
 	codec *eventstore.Codec
@@ -65,12 +68,17 @@ type Engine struct {
 	every time.Duration
 	limit int // entries in memory at which a flush is due
 
+	change   change  // room for fold
+	settleAt int     // so many payments have changed
+	settling []*move // room for settle
+
 	db     *bolt.DB
 	update func(func(*bolt.Tx) error) error // db.Update, but where tests make writes fail
 
 	mu      sync.RWMutex // guards the tables in memory and what follows
 	last    checkpointAt // the last event folded
-	pending int          // entries not yet handed to a flush
+	moved   moves        // of the views of payments
+	pending int          // entries not yet handed to a flush, or more
 	flushes int          // that have ended
 
 	flushMu  sync.Mutex    // one flush at a time; guards what follows
@@ -100,7 +108,7 @@ const maxPending = 1 << 16
 func newEngine(c Config) *Engine {
 	v := newViews()
 	return &Engine{
-		views: v, all: v.all(), path: c.Path, store: c.Store, codec: c.Codec, log: c.LogID, every: c.FlushEvery,
+		views: v, all: v.all(), ofPayments: v.ofPayments(), ofEvents: v.ofEvents(), moved: make(moves), settleAt: movesAtOnce, path: c.Path, store: c.Store, codec: c.Codec, log: c.LogID, every: c.FlushEvery,
 		limit: maxPending, full: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
 }

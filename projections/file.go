@@ -39,22 +39,31 @@ type checkpoint struct {
 	Event    domain.ID           `json:"event"`
 }
 
-func castagnoli(bucket string, key, body []byte) uint32 {
+// checksums makes those of a bucket's values: it is that of the bucket's name.
+type checksums uint32
+
+func checksumsOf(bucket string) checksums {
+	return checksums(crc32.Checksum([]byte(bucket), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+func (c checksums) of(key, body []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli) // the package's own, made once
-	sum := crc32.Update(0, table, []byte(bucket))
-	sum = crc32.Update(sum, table, key)
-	return crc32.Update(sum, table, body)
+	return crc32.Update(crc32.Update(uint32(c), table, key), table, body)
 }
 
 // seal appends the checksum to a value's bytes.
 func seal(bucket string, key, body []byte) []byte {
-	return binary.BigEndian.AppendUint32(body, castagnoli(bucket, key, body))
+	return binary.BigEndian.AppendUint32(body, checksumsOf(bucket).of(key, body))
 }
 
 // unseal answers a value's bytes, which are valid as long as raw is.
 func unseal(bucket string, key, raw []byte) ([]byte, error) {
+	return checksumsOf(bucket).unseal(bucket, key, raw)
+}
+
+func (c checksums) unseal(bucket string, key, raw []byte) ([]byte, error) {
 	n := len(raw) - sumSize
-	if n < 0 || binary.BigEndian.Uint32(raw[n:]) != castagnoli(bucket, key, raw[:n]) {
+	if n < 0 || binary.BigEndian.Uint32(raw[n:]) != c.of(key, raw[:n]) {
 		return nil, &damage{fmt.Sprintf("view %s, key %x: the checksum is wrong", bucket, key)}
 	}
 	return raw[:n], nil

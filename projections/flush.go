@@ -49,6 +49,7 @@ func (e *Engine) freeze() bool {
 	if last == e.saved {
 		return false
 	}
+	e.settle()
 	for _, v := range e.all {
 		v.freeze()
 	}

@@ -8,51 +8,47 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// change is one event and what it did to its aggregate. before and after are
-// nil where the payment, or the project, does not exist; all four are nil for
-// an event of another kind.
-//
-// The views of payments are also told of several events of a payment at once:
-// before is then its state before the first and after that after the last of
-// them, and nothing else is set. The other views are then told of each event,
-// without before and after.
+// change is one event and what it means, but for its payment. was and is are
+// nil where the project does not exist, and for an event of another kind.
 type change struct {
 	decoded
-	before, after *paymentRow
-	was, is       *domain.Project
-	postings      []posted
-	days          []dayEntry
+	was, is  *domain.Project
+	postings []posted
+	days     []dayEntry
 }
 
 // apply folds one record into every view. Only one goroutine at a time may
 // call it.
 func (e *Engine) apply(r eventstore.Stored) error {
-	if done, err := e.follows(r.Position); done || err != nil {
-		return err
-	}
 	event, err := e.codec.Event(r)
-	c, err := e.change(decoded{r, event, translog.Leaf(r.Body), err})
-	if err != nil {
+	return e.fold(decoded{r, event, translog.Leaf(r.Body), err})
+}
+
+func (e *Engine) fold(d decoded) error {
+	if done, err := e.follows(d.record.Position); done || err != nil {
 		return err
 	}
-	if r.Stream.Kind == eventstore.KindPayment {
-		id, err := paymentID(r)
+	c := &e.change
+	if err := e.mean(d, c); err != nil {
+		return err
+	}
+	var before *paymentRow
+	var after paymentRow
+	if d.record.Stream.Kind == eventstore.KindPayment {
+		id, err := paymentID(d.record)
 		if err != nil {
 			return err
 		}
-		before, after, err := e.row(r, id)
-		if err != nil {
+		if before, after, err = e.row(d.record, id); err != nil {
 			return err
 		}
-		c.before = before
-		if after.Payment = after.Payment.Evolve(c.event); after.Payment.Status != "" {
-			c.after = &after
-			if c.days, err = e.countDays(r, c.event, statusOf(before), &after.Payment); err != nil {
+		if after.Payment = after.Payment.Evolve(d.event); after.Payment.Status != "" {
+			if c.days, err = e.countDays(d.record, d.event, statusOf(before), &after.Payment); err != nil {
 				return err
 			}
 		}
 	}
-	e.tell(e.all, c)
+	e.tell(c, before, &after)
 	return nil
 }
 
@@ -68,25 +64,40 @@ func (e *Engine) follows(p eventstore.Position) (done bool, err error) {
 	return false, nil
 }
 
-// tell lets the views follow a change, and moves on to its position.
-func (e *Engine) tell(views []view, c change) {
+// tell lets the views follow a change, and moves on to its position. after is
+// without a status unless the change is one of a payment there is.
+func (e *Engine) tell(c *change, before, after *paymentRow) {
 	e.mu.Lock()
-	e.pending = 0
-	for _, v := range views {
+	if after.Payment.Status != "" {
+		e.moved.add(before, after)
+	}
+	for _, v := range e.ofEvents {
 		v.fold(c)
-		e.pending += v.pending()
+	}
+	if len(e.moved) >= e.settleAt {
+		e.settle()
 	}
 	e.last = checkpointAt{c.record.Position, c.record.Commit}
+	e.count()
 	e.mu.Unlock()
 	e.advance(c.record.Position)
 }
 
-// change says what an event means, but for its payment.
-func (e *Engine) change(d decoded) (change, error) {
-	if d.err != nil {
-		return change{}, d.err
+// count finds out how much the next flush will have to write, or more. mu is
+// held.
+func (e *Engine) count() {
+	e.pending = len(e.moved) * len(e.ofPayments)
+	for _, v := range e.all {
+		e.pending += v.pending()
 	}
-	c := change{decoded: d, postings: e.post(d.record, d.event)}
+}
+
+// mean finds out what an event means, but for its payment.
+func (e *Engine) mean(d decoded, c *change) error {
+	if d.err != nil {
+		return d.err
+	}
+	*c = change{decoded: d, postings: e.post(d.record, d.event)}
 	if s := d.record.Stream; s.Kind == eventstore.KindProject {
 		next := domain.Project{ID: s.ID}
 		if p, ok := e.projects.live[s.ID]; ok {
@@ -97,7 +108,7 @@ func (e *Engine) change(d decoded) (change, error) {
 			c.is = &next
 		}
 	}
-	return c, nil
+	return nil
 }
 
 func statusOf(row *paymentRow) domain.PaymentStatus {
@@ -122,7 +133,13 @@ func (e *Engine) row(r eventstore.Stored, id domain.ID) (before *paymentRow, nex
 	if r.Sequence == 1 {
 		return nil, next, nil // opens the stream
 	}
-	row, found, err := lookup(e, &e.payments.table, string(id[:]))
+	e.mu.RLock()
+	m := e.moved[id]
+	e.mu.RUnlock()
+	if m != nil {
+		return &m.after, m.after, nil // which nobody else changes
+	}
+	row, found, err := lookup(e, &e.payments.table, idKey(id))
 	if err != nil || !found {
 		return nil, next, err
 	}

@@ -43,7 +43,7 @@ func newJournalView() *journalView {
 
 func (*journalView) version() int { return 2 }
 
-func (v *journalView) fold(c change) {
+func (v *journalView) fold(c *change) {
 	for _, p := range c.postings {
 		v.insert(p.account.line(c.record.Position), p.line)
 	}

@@ -111,7 +111,7 @@ type facts struct {
 	currency domain.Currency
 }
 
-func factsOf(p domain.Payment) facts { return facts{p.Amount, p.Currency} }
+func factsOf(p *domain.Payment) facts { return facts{p.Amount, p.Currency} }
 
 func appendFacts(b []byte, f facts) ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, uint64(f.amount))

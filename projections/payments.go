@@ -29,15 +29,11 @@ func newPaymentsView() *paymentsView {
 
 func (*paymentsView) version() int { return 2 }
 
-func (v *paymentsView) fold(c change) {
-	if c.after == nil {
-		return
-	}
-	id := c.after.Payment.ID
-	if c.before == nil {
-		v.insert(string(id[:]), c.after)
+func (v *paymentsView) move(before, after *paymentRow) {
+	if before == nil {
+		v.insert(idKey(after.Payment.ID), after)
 	} else {
-		v.put(string(id[:]), c.after)
+		v.put(idKey(after.Payment.ID), after)
 	}
 }
 
@@ -47,7 +43,7 @@ func (e *Engine) Payment(ctx context.Context, id domain.ID) (domain.Payment, boo
 	if err := e.fresh(ctx); err != nil {
 		return domain.Payment{}, false, err
 	}
-	row, ok, err := lookup(e, &e.payments.table, string(id[:]))
+	row, ok, err := e.payment(id)
 	if err != nil || !ok {
 		return domain.Payment{}, false, err
 	}

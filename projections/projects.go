@@ -26,7 +26,7 @@ func newProjectsView() *projectsView {
 
 func (*projectsView) version() int { return 1 }
 
-func (v *projectsView) fold(c change) {
+func (v *projectsView) fold(c *change) {
 	if c.is == nil {
 		return
 	}

@@ -41,7 +41,7 @@ func (q PaymentQuery) matches(p domain.Payment) bool {
 		len(q.DescriptionWords) > 0 && (p.Description == nil || !allBegin(Words(*p.Description), q.DescriptionWords)):
 		return false
 	}
-	return q.allows(factsOf(p))
+	return q.allows(factsOf(&p))
 }
 
 func (q PaymentQuery) allows(f facts) bool {

@@ -53,6 +53,7 @@ func remember[V any](e *Engine, t *table[V], flushes int, keys []string, values 
 func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 	out := make([]V, len(keys))
 	var absent []int
+	e.settled()
 	e.mu.RLock()
 	for i, key := range keys {
 		v, ok, known := t.recall(key)
@@ -109,6 +110,7 @@ func window[V any](
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
+	e.settled()
 	e.mu.RLock()
 	dirty, cutDirty := t.dirty.copyRange(r, falling, n)
 	flushing, cutFlushing := t.flushing.copyRange(r, falling, n)

@@ -15,10 +15,10 @@ func newRefundsView() *refundsView {
 
 func (*refundsView) version() int { return 1 }
 
-func (v *refundsView) fold(c change) {
-	eachRefund(c, func(r domain.Refund, was domain.RefundStatus) {
+func (v *refundsView) move(before, after *paymentRow) {
+	eachRefund(before, after, func(r domain.Refund, was domain.RefundStatus) {
 		if was == "" {
-			v.insert(idKey(r.ID), c.after.Payment.ID)
+			v.insert(idKey(r.ID), after.Payment.ID)
 		}
 	})
 }
@@ -32,10 +32,10 @@ func newRefundListView() *refundListView {
 
 func (*refundListView) version() int { return 1 }
 
-func (v *refundListView) fold(c change) {
-	eachRefund(c, func(r domain.Refund, was domain.RefundStatus) {
+func (v *refundListView) move(before, after *paymentRow) {
+	eachRefund(before, after, func(r domain.Refund, was domain.RefundStatus) {
 		if was == "" {
-			v.insert(listKeyOf(r.ID, c.after.Payment.Project), c.after.Payment.ID)
+			v.insert(listKeyOf(r.ID, after.Payment.Project), after.Payment.ID)
 		}
 	})
 }
@@ -50,9 +50,9 @@ func newRefundStatusView() *refundStatusView {
 
 func (*refundStatusView) version() int { return 1 }
 
-func (v *refundStatusView) fold(c change) {
-	eachRefund(c, func(r domain.Refund, was domain.RefundStatus) {
-		p := c.after.Payment
+func (v *refundStatusView) move(before, after *paymentRow) {
+	eachRefund(before, after, func(r domain.Refund, was domain.RefundStatus) {
+		p := &after.Payment
 		if was != "" {
 			v.remove(listKeyOf(r.ID, p.Project, string(was)))
 		}
@@ -60,17 +60,14 @@ func (v *refundStatusView) fold(c change) {
 	})
 }
 
-// eachRefund calls fn for every refund the event created, then with was "", or
-// whose status it changed.
-func eachRefund(c change, fn func(r domain.Refund, was domain.RefundStatus)) {
-	if c.after == nil {
-		return
-	}
-	for i, r := range c.after.Payment.Refunds {
+// eachRefund calls fn for every refund that is new, then with was "", or whose
+// status has changed.
+func eachRefund(before, after *paymentRow, fn func(r domain.Refund, was domain.RefundStatus)) {
+	for i, r := range after.Payment.Refunds {
 		var was domain.RefundStatus
 		// Refunds are only ever added at the end.
-		if c.before != nil && i < len(c.before.Payment.Refunds) {
-			was = c.before.Payment.Refunds[i].Status
+		if before != nil && i < len(before.Payment.Refunds) {
+			was = before.Payment.Refunds[i].Status
 		}
 		if was != r.Status {
 			fn(r, was)
@@ -87,11 +84,12 @@ func (e *Engine) Refund(ctx context.Context, id domain.ID) (domain.Payment, doma
 	if err := e.fresh(ctx); err != nil {
 		return none(err)
 	}
+	e.settled()
 	payment, ok, err := lookup(e, &e.refunds.table, idKey(id))
 	if err != nil || !ok {
 		return none(err)
 	}
-	row, ok, err := lookup(e, &e.payments.table, idKey(payment))
+	row, ok, err := e.payment(payment)
 	if err != nil {
 		return none(err)
 	}

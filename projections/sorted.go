@@ -26,20 +26,24 @@ type sorted[V any] struct {
 	size int
 }
 
-// find answers where key stands or belongs.
+// find answers where key stands or belongs. Keys mostly rise with time, so the
+// last run is looked at first.
 func (s *sorted[V]) find(key string) (run, i int, ok bool) {
-	run = sort.Search(len(s.runs), func(n int) bool {
-		r := s.runs[n]
-		return r[len(r)-1].key >= key
-	})
-	if run == len(s.runs) {
-		if run == 0 {
-			return 0, 0, false
-		}
-		run--
-		return run, len(s.runs[run]), false
+	last := len(s.runs) - 1
+	if last < 0 {
+		return 0, 0, false
+	}
+	run = last
+	if s.runs[last][0].key > key {
+		run = sort.Search(last, func(n int) bool {
+			r := s.runs[n]
+			return r[len(r)-1].key >= key
+		})
 	}
 	r := s.runs[run]
+	if r[len(r)-1].key < key {
+		return run, len(r), false
+	}
 	i = sort.Search(len(r), func(n int) bool { return r[n].key >= key })
 	return run, i, r[i].key == key
 }
@@ -57,16 +61,20 @@ func (s *sorted[V]) at(key string) *entry[V] {
 	return &s.runs[run][i]
 }
 
-// add inserts an entry whose key is not there yet.
-func (s *sorted[V]) add(e entry[V]) {
+// place answers the entry of a key, which is made if there is none. It is
+// valid until the next change.
+func (s *sorted[V]) place(key string) (e *entry[V], made bool) {
+	run, i, ok := s.find(key)
+	if ok {
+		return &s.runs[run][i], false
+	}
 	s.size++
 	if len(s.runs) == 0 {
-		s.runs = append(s.runs, append(make([]entry[V], 0, maxRun), e))
-		return
+		s.runs = append(s.runs, append(make([]entry[V], 0, maxRun), entry[V]{key: key}))
+		return &s.runs[0][0], true
 	}
-	run, i, _ := s.find(e.key)
 	if len(s.runs[run]) == maxRun {
-		// Keys mostly rise with time: a full last run is kept full.
+		// Where keys rise a full last run is kept full.
 		half := maxRun / 2
 		if run == len(s.runs)-1 && i == maxRun {
 			half = maxRun
@@ -80,7 +88,8 @@ func (s *sorted[V]) add(e entry[V]) {
 			run, i = run+1, i-half
 		}
 	}
-	s.runs[run] = slices.Insert(s.runs[run], i, e)
+	s.runs[run] = slices.Insert(s.runs[run], i, entry[V]{key: key})
+	return &s.runs[run][i], true
 }
 
 // drop takes a key out.

@@ -17,6 +17,7 @@ import (
 // reaches the file.
 type table[V any] struct {
 	name   string
+	sums   checksums
 	append func([]byte, V) ([]byte, error) // appends the value's bytes
 	parse  func([]byte) (V, error)         // keeps nothing of its argument
 	fill   float64                         // of a page's space before it is split
@@ -28,34 +29,24 @@ type table[V any] struct {
 
 // newTable is a table whose keys rise with time, as most do.
 func newTable[V any](name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) table[V] {
-	return table[V]{name: name, append: appendTo, parse: parse, fill: 0.9, dirty: new(sorted[V])}
+	return table[V]{name: name, sums: checksumsOf(name), append: appendTo, parse: parse, fill: 0.9, dirty: new(sorted[V])}
 }
 
 // insert sets a key that the table does not hold.
 func (t *table[V]) insert(key string, v V) {
-	if e := t.dirty.at(key); e != nil {
-		e.value, e.gone = v, false
-		return
-	}
-	t.dirty.add(entry[V]{key: key, value: v, fresh: true})
+	e, made := t.dirty.place(key)
+	e.value, e.gone, e.fresh = v, false, e.fresh || made
 }
 
 // put replaces the value of a key that the table holds.
 func (t *table[V]) put(key string, v V) {
-	if e := t.dirty.at(key); e != nil {
-		e.value = v
-		return
-	}
-	t.dirty.add(entry[V]{key: key, value: v})
+	e, _ := t.dirty.place(key)
+	e.value = v
 }
 
 // remove takes out a key that the table holds.
 func (t *table[V]) remove(key string) {
-	e := t.dirty.at(key)
-	if e == nil {
-		t.dirty.add(entry[V]{key: key, gone: true})
-		return
-	}
+	e, _ := t.dirty.place(key)
 	if e.fresh {
 		t.dirty.drop(key)
 		return
@@ -92,7 +83,7 @@ func (t *table[V]) fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
 
 // open checks and parses a stored value.
 func (t *table[V]) open(key, raw []byte) (v V, err error) {
-	body, err := unseal(t.name, key, raw)
+	body, err := t.sums.unseal(t.name, key, raw)
 	if err != nil {
 		return v, err
 	}
@@ -150,7 +141,7 @@ func (t *table[V]) write(tx *bolt.Tx) error {
 		if block, err = t.append(block, e.value); err != nil {
 			return fmt.Errorf("view %s, key %x: %w", t.name, key, err)
 		}
-		body := binary.BigEndian.AppendUint32(block, castagnoli(t.name, key, block[start:]))
+		body := binary.BigEndian.AppendUint32(block, t.sums.of(key, block[start:]))
 		block = body
 		return b.Put(key, body[start:len(body):len(body)])
 	})

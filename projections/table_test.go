@@ -106,7 +106,11 @@ func TestSortedRunsStayBounded(t *testing.T) {
 	} {
 		var s sorted[int]
 		for i := range n {
-			s.add(entry[int]{key: fmt.Sprintf("%08d", at(i)), value: i})
+			e, made := s.place(fmt.Sprintf("%08d", at(i)))
+			if !made {
+				t.Fatalf("%s: %s is there", name, e.key)
+			}
+			e.value = i
 		}
 		if s.size != n || len(s.runs) > 3*n/maxRun {
 			t.Errorf("%s: %d entries in %d runs", name, s.size, len(s.runs))

@@ -42,7 +42,7 @@ func newTimesView() *timesView {
 
 func (*timesView) version() int { return 1 }
 
-func (v *timesView) fold(c change) {
+func (v *timesView) fold(c *change) {
 	at := domain.InstantOf(c.record.At)
 	if v.begun && at <= v.newest {
 		v.put(timeKey(v.newest), c.record.Position)

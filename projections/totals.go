@@ -168,7 +168,7 @@ func (e *Engine) totalPages(ctx context.Context, project string, q PaymentQuery,
 		}
 		for _, p := range page.Payments {
 			q.Before = p.ID
-			if !t.take(p.ID, factsOf(p), p.Status) {
+			if !t.take(p.ID, factsOf(&p), p.Status) {
 				return false, nil
 			}
 		}

@@ -37,7 +37,7 @@ func newTranslogView() *translogView {
 
 func (*translogView) version() int { return 2 }
 
-func (v *translogView) fold(c change) {
+func (v *translogView) fold(c *change) {
 	v.scratch = v.edge.Append(v.scratch[:0], c.leaf)
 	at := uint64(c.record.Position)
 	if at%stretch == 1 {

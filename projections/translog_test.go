@@ -172,7 +172,7 @@ func TestFirstChange(t *testing.T) {
 		if at%stretch == 1 {
 			before = 0
 		}
-		v.fold(change{decoded: decoded{record: eventstore.Stored{Position: eventstore.Position(at)}, leaf: tlog.Hash{byte(at)}}})
+		v.fold(&change{decoded: decoded{record: eventstore.Stored{Position: eventstore.Position(at)}, leaf: tlog.Hash{byte(at)}}})
 		for range v.newest[before:] {
 			completed[stretchKey(at)] = append(completed[stretchKey(at)], at)
 		}
@@ -206,7 +206,7 @@ func BenchmarkTranslog(b *testing.B) {
 	for i := range b.N {
 		r := all[i%len(all)]
 		r.Position = eventstore.Position(i + 1)
-		v.fold(change{decoded: e.decode(r)})
+		v.fold(&change{decoded: e.decode(r)})
 		if v.pending() == maxPending {
 			v.freeze()
 		}

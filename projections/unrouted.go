@@ -18,13 +18,13 @@ func newUnroutedView() *unroutedView {
 
 func (*unroutedView) version() int { return 1 }
 
-func (v *unroutedView) fold(c change) {
-	was, is := unrouted(c.before), unrouted(c.after)
+func (v *unroutedView) move(before, after *paymentRow) {
+	was, is := unrouted(before), unrouted(after)
 	switch {
 	case was && !is:
-		v.remove(uint64Key(uint64(c.before.Position)))
+		v.remove(uint64Key(uint64(before.Position)))
 	case is && !was:
-		v.insert(uint64Key(uint64(c.after.Position)), c.after.Payment.ID)
+		v.insert(uint64Key(uint64(after.Position)), after.Payment.ID)
 	}
 }
 

@@ -23,14 +23,14 @@ func newWordsView() *wordsView {
 
 func (*wordsView) version() int { return 1 }
 
-func (v *wordsView) fold(c change) {
-	if c.before != nil || c.after == nil || c.after.Payment.Description == nil {
+func (v *wordsView) move(before, after *paymentRow) {
+	p := &after.Payment
+	if before != nil || p.Description == nil {
 		return
 	}
-	p := &c.after.Payment
 	var room [maxWords]string
 	for _, w := range appendWords(room[:0], *p.Description) {
-		v.insert(listKeyOf(p.ID, p.Project, w), factsOf(*p))
+		v.insert(listKeyOf(p.ID, p.Project, w), factsOf(p))
 	}
 }
 

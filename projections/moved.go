@@ -1,0 +1,78 @@
+package projections
+
+import (
+	"slices"
+
+	"payledger/domain"
+)
+
+// moves are the payments that have changed since the views of payments were
+// told last. Most payments change twice within moments of their creation, and
+// are told of once. Engine.mu guards them.
+type moves map[domain.ID]*move
+
+type move struct {
+	before *paymentRow // as the views know it, nil if they do not
+	after  paymentRow
+}
+
+// movesAtOnce is how many payments the views are told of in one go, unless
+// somebody reads before: readers wait that long, some 0.5 ms.
+const movesAtOnce = 256
+
+func (m moves) add(before, after *paymentRow) {
+	id := after.Payment.ID
+	one := m[id]
+	if one == nil {
+		one = &move{before: before}
+		m[id] = one
+	}
+	one.after = *after
+}
+
+// settle tells the views of payments what has become of them. mu is held.
+func (e *Engine) settle() {
+	if len(e.moved) == 0 {
+		return
+	}
+	all := e.settling[:0]
+	for _, m := range e.moved {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b *move) int { return a.after.Payment.ID.Compare(b.after.Payment.ID) })
+	for _, v := range e.ofPayments {
+		for _, m := range all {
+			v.move(m.before, &m.after)
+		}
+	}
+	for _, m := range all {
+		m.before = nil // is not kept longer than the views keep after
+	}
+	clear(all)
+	clear(e.moved)
+	e.settling = all
+}
+
+// settled lets the views of payments stand for all that was folded so far.
+func (e *Engine) settled() {
+	e.mu.RLock()
+	n := len(e.moved)
+	e.mu.RUnlock()
+	if n > 0 {
+		e.mu.Lock()
+		e.settle()
+		e.mu.Unlock()
+	}
+}
+
+// payment finds a payment. What it answers must not be modified.
+func (e *Engine) payment(id domain.ID) (*paymentRow, bool, error) {
+	e.mu.RLock()
+	if m := e.moved[id]; m != nil {
+		row := m.after
+		e.mu.RUnlock()
+		return &row, true, nil
+	}
+	e.mu.RUnlock()
+	return lookup(e, &e.payments.table, idKey(id))
+}
