@@ -65,7 +65,7 @@ func explainPayment(p domain.Payment, e domain.Event, at domain.Instant) error {
 		return errors.New("the payment was not created before")
 	}
 	got, err := p.Decide(cmd)
-	return same(got, err, e, "a payment that is "+string(p.Status))
+	return same(got, err, e, "a payment that is ", string(p.Status))
 }
 
 // creation is the command that an event of a new payment came from.
@@ -140,19 +140,21 @@ func explainProject(p domain.Project, e domain.Event, at domain.Instant) error {
 		return fmt.Errorf("it was recorded at %s and says it happened at %s", at, named)
 	}
 	got, err := p.Decide(cmd)
-	return same(got, err, e, "this project")
+	return same(got, err, e, "this project", "")
 }
 
-func same(got domain.Event, err error, e domain.Event, state string) error {
+// same says why an event is not the one that the rules lead to. The state is
+// named in two parts, which are put together only when something is wrong.
+func same(got domain.Event, err error, e domain.Event, what, state string) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s cannot be of %s: %w", e.Type(), state, err)
+		return fmt.Errorf("%s cannot be of %s%s: %w", e.Type(), what, state, err)
 	case got == nil:
-		return fmt.Errorf("%s cannot be of %s: there was nothing left to do", e.Type(), state)
+		return fmt.Errorf("%s cannot be of %s%s: there was nothing left to do", e.Type(), what, state)
 	case got.Type() != e.Type():
-		return fmt.Errorf("%s cannot be of %s: the rules lead to %s", e.Type(), state, got.Type())
+		return fmt.Errorf("%s cannot be of %s%s: the rules lead to %s", e.Type(), what, state, got.Type())
 	case !alike(got, e):
-		return fmt.Errorf("%s of %s has members that the rules do not lead to", e.Type(), state)
+		return fmt.Errorf("%s of %s%s has members that the rules do not lead to", e.Type(), what, state)
 	}
 	return nil
 }

@@ -416,8 +416,10 @@ func TestVerifyFinds(t *testing.T) {
 		}
 		var corrupt *eventstore.CorruptError
 		for _, atHand := range []int{1, lately} {
-			if err := s.verify(t.Context(), atHand); !errors.As(err, &corrupt) {
-				t.Errorf("%s, %d records at hand: %v", what, atHand, err)
+			for _, bodiless := range []bool{false, true} {
+				if err := s.verify(t.Context(), atHand, bodiless); !errors.As(err, &corrupt) {
+					t.Errorf("%s, %d records at hand: %v", what, atHand, err)
+				}
 			}
 		}
 	}
