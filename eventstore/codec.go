@@ -1,7 +1,9 @@
 package eventstore
 
 import (
+	"bytes"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,10 +19,12 @@ import (
 //
 // The line is written once, when the event is recorded, and never encoded
 // again. Older versions of data are lifted by the upcasters before they are
-// decoded. A Codec is immutable and safe for concurrent use.
+// decoded. A Codec never changes and is safe for concurrent use.
 type Codec struct {
 	byName map[string]domain.EventType
 	upcast map[version]Upcaster
+
+	rooms sync.Pool // of *[]byte, to write a record in
 }
 
 // envelope is the stored line, with its data still to be encoded or as it was
@@ -40,7 +44,10 @@ type envelope[D any] struct {
 
 // NewCodec returns the codec of every event in domain.Events.
 func NewCodec() *Codec {
-	c := &Codec{byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster)}
+	c := &Codec{
+		byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster),
+		rooms: sync.Pool{New: func() any { return new([]byte) }},
+	}
 	for _, t := range domain.Events() {
 		c.byName[t.Name] = t
 	}
@@ -57,10 +64,21 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
-	if b, ok := writePlain(s, sequence, id, t, e); ok {
+	if b, ok := c.plain(s, sequence, id, e); ok {
 		return b, nil
 	}
 	return encode(s, sequence, id, t, e)
+}
+
+// plain answers the record's line if all of it is plain. It is kept for long,
+// so it gets no more room than it needs.
+func (c *Codec) plain(s Stream, sequence uint64, id domain.ID, e domain.Event) (_ []byte, ok bool) {
+	room := c.rooms.Get().(*[]byte)
+	defer c.rooms.Put(room)
+	if *room, ok = appendPlain((*room)[:0], s, sequence, id, c.byName[e.Type()], e); !ok {
+		return nil, false
+	}
+	return bytes.Clone(*room), true
 }
 
 // record is what Encode writes, with the event where it is known to read back
@@ -68,7 +86,7 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (r Record, err error) {
 	r = Record{Stream: s, Expect: last.Position}
 	var plain bool
-	if r.Body, plain = writePlain(s, last.Sequence+1, id, c.byName[e.Type()], e); plain {
+	if r.Body, plain = c.plain(s, last.Sequence+1, id, e); plain {
 		r.Event = e
 		return r, nil
 	}

@@ -71,7 +71,8 @@ type Claim struct {
 // Commit is one command's outcome: one event. ID is the event's id and lets a
 // commit that is sent twice be recognised. A patient one, for which nobody
 // waits, may be kept back a few milliseconds until others come to share a sync
-// with.
+// with. From Append on the body and the claim are the store's, which keeps them
+// as they are: they must not be modified.
 type Commit struct {
 	ID      domain.ID
 	Record  Record

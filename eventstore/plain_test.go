@@ -103,7 +103,7 @@ func TestPlainIsWrittenAsGeneral(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
 	same := func(t interface{ Fatalf(string, ...any) }, s Stream, sequence uint64, id domain.ID, e domain.Event) (plain bool) {
-		got, ok := writePlain(s, sequence, id, c.byName[e.Type()], e)
+		got, ok := appendPlain(nil, s, sequence, id, c.byName[e.Type()], e)
 		if !ok {
 			return false
 		}

@@ -17,15 +17,9 @@ type plainWriter struct {
 	bad bool
 }
 
-// usualSize is room for most records.
-const usualSize = 768
-
-// writePlain answers the record's line if all of it is plain.
-func writePlain(s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, bool) {
-	if t.Version != plainVersion {
-		return nil, false
-	}
-	w := plainWriter{to: make([]byte, 0, usualSize)}
+// appendPlain appends the record's line if all of it is plain.
+func appendPlain(to []byte, s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, bool) {
+	w := plainWriter{to: to, bad: t.Version != plainVersion}
 	w.id(`{"id":`, id)
 	w.text(`,"type":`, t.Name)
 	w.number(`,"version":`, int64(t.Version))

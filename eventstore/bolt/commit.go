@@ -189,11 +189,7 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 	r := eventstore.Stored{
 		Position: g.durable + eventstore.Position(len(g.records)) + 1,
 		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
-		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: c.Record.Body, Event: c.Record.Event,
-	}
-	if c.Claim != nil {
-		claim := *c.Claim
-		r.Claim = &claim
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
 	}
 	if c.ID.Compare(g.newest) > 0 {
 		g.newest = c.ID

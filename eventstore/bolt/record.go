@@ -34,8 +34,7 @@ func checksum(p eventstore.Position, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key[:], table), table, b)
 }
 
-// appendRecord appends the record as it is stored. r.Body becomes a copy, so
-// that nothing of the caller's is kept.
+// appendRecord appends the record as it is stored.
 func appendRecord(b []byte, r *eventstore.Stored) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, recordFormat, 0)
@@ -56,18 +55,16 @@ func appendRecord(b []byte, r *eventstore.Stored) []byte {
 			b = append(append(b, byte(len(name))), name...)
 		}
 	}
-	body := append(make([]byte, 0, len(r.Body)), r.Body...)
 	long := len(b)
-	b = binary.AppendUvarint(b, uint64(len(body)))
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	b = binary.AppendUvarint(b, uint64(len(r.Body)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(r.Body, crc32.MakeTable(crc32.Castagnoli)))
 	if short, ok := shorten(b, r); ok {
 		b = short
 		b[flags] |= flagShort
 	} else {
-		b = append(b[:long], body...)
+		b = append(b[:long], r.Body...)
 	}
 	binary.BigEndian.PutUint32(b[start:], checksum(r.Position, b[start+4:]))
-	r.Body = body
 	return b
 }
 

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -37,11 +36,7 @@ func (l *log) last() eventstore.Position { return eventstore.Position(len(l.reco
 func (l *log) add(c eventstore.Commit) eventstore.Stored {
 	r := eventstore.Stored{
 		Position: l.last() + 1, Stream: c.Record.Stream, Sequence: 1, Prev: l.heads[c.Record.Stream],
-		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Body: bytes.Clone(c.Record.Body), Event: c.Record.Event,
-	}
-	if c.Claim != nil {
-		claim := *c.Claim
-		r.Claim = &claim
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
 	}
 	if r.Prev != 0 {
 		r.Sequence = l.records[r.Prev-1].Sequence + 1
