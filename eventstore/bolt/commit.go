@@ -30,9 +30,7 @@ func (s *Store) commitAll() {
 		began := time.Now()
 		s.commitGroup(group)
 		took = time.Since(began)
-		for _, p := range group {
-			close(p.done)
-		}
+		s.queue.answer(group)
 	}
 }
 

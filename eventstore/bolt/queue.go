@@ -43,11 +43,16 @@ type queue struct {
 	patience time.Duration
 	timer    *time.Timer // runs while there are patient ones
 	overdue  bool        // the patience is over
+
+	watch
+
+	spare sync.Pool // of *pending
 }
 
 func newQueue() *queue {
 	q := &queue{patience: leastPatience}
 	q.filled = sync.NewCond(&q.mu)
+	q.spare.New = func() any { return newPending() }
 	return q
 }
 
@@ -65,6 +70,9 @@ func (q *queue) add(p *pending) error {
 		return eventstore.ErrBusy
 	}
 	*to = append(*to, p)
+	if q.slow {
+		p.delay()
+	}
 	if p.commit.Patient && len(q.patient) == 1 {
 		q.wind()
 	}
@@ -112,6 +120,7 @@ func (q *queue) take(took time.Duration) []*pending {
 	if q.overdue = len(q.patient) > 0; !q.overdue && q.timer != nil {
 		q.timer.Stop()
 	}
+	q.begin(group, q.delay)
 	return group
 }
 

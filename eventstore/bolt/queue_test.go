@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +10,9 @@ import (
 )
 
 func waitingOf(patient bool) *pending {
-	return &pending{commit: eventstore.Commit{Patient: patient}, done: make(chan struct{})}
+	p := newPending()
+	p.commit.Patient = patient
+	return p
 }
 
 // Patient commits leave with the next one that is not, or together once they
@@ -132,4 +135,63 @@ func TestGroupsTakeBothSorts(t *testing.T) {
 			t.Errorf("a group has %v", sorts)
 		}
 	}
+}
+
+// Who waits for a quick group is told of its end alone. A slow one, and those
+// behind it, are told once that it takes a while.
+func TestSlowGroupsTellThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		add := func() *pending {
+			p := waitingOf(false)
+			if err := q.add(p); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		told := func(p *pending) (all []news) {
+			for len(p.told) > 0 {
+				all = append(all, <-p.told)
+			}
+			return all
+		}
+		commit := func(took time.Duration) {
+			group := q.take(0)
+			time.Sleep(took)
+			synctest.Wait()
+			q.answer(group)
+		}
+		quick := add()
+		commit(slowGroup - 1)
+		var behind, later *pending
+		slow := add()
+		go func() {
+			time.Sleep(slowGroup / 2)
+			behind = add()
+			time.Sleep(slowGroup)
+			later = add()
+		}()
+		commit(2 * slowGroup)
+		after := add()
+		for _, c := range []struct {
+			name string
+			p    *pending
+			want []news
+		}{
+			{"of a quick group", quick, []news{settled}},
+			{"of a slow group", slow, []news{delayed, settled}},
+			{"behind it", behind, []news{delayed}},
+			{"late behind it", later, []news{delayed}},
+			{"after it", after, nil},
+		} {
+			if got := told(c.p); !slices.Equal(got, c.want) {
+				t.Errorf("a commit %s was told %v, want %v", c.name, got, c.want)
+			}
+		}
+		commit(2 * slowGroup)
+		if got := told(behind); !slices.Equal(got, []news{settled}) {
+			t.Errorf("in another slow group it was told %v", got)
+		}
+	})
 }

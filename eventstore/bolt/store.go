@@ -69,16 +69,15 @@ func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Sto
 	if err := c.Validate(); err != nil {
 		return eventstore.Stored{}, err
 	}
-	p := &pending{ctx: ctx, commit: c, done: make(chan struct{})}
+	p := s.queue.pending(ctx, c)
 	if err := s.queue.add(p); err != nil {
 		return eventstore.Stored{}, err
 	}
-	select {
-	case <-p.done:
-		return p.stored, p.err
-	case <-ctx.Done():
+	if !p.wait() {
 		return eventstore.Stored{}, ctx.Err()
 	}
+	defer s.queue.free(p)
+	return p.stored, p.err
 }
 
 // LogID is the id that Init gave this log. A copy of the file keeps it.
@@ -129,14 +128,4 @@ func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-}
-
-// pending is a commit between Append and its result. The committer alone sets
-// stored and err, then closes done.
-type pending struct {
-	ctx    context.Context
-	commit eventstore.Commit
-	done   chan struct{}
-	stored eventstore.Stored
-	err    error
 }
