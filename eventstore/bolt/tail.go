@@ -18,16 +18,16 @@ const (
 type tail struct {
 	mu      sync.RWMutex
 	durable eventstore.Position
-	ring    []eventstore.Stored                       // of tailRecords, made with the first; each record at its position's place
-	held    int                                       // how many of the ring there are, the last one at durable
-	bytes   int                                       // of their bodies
-	heads   map[eventstore.Stream]eventstore.Position // of streams whose last record is in memory
-	wake    chan struct{}                             // closed when durable moves; nil while nobody waits
+	ring    []eventstore.Stored            // of tailRecords, made with the first; each record at its position's place
+	held    int                            // how many of the ring there are, the last one at durable
+	bytes   int                            // of their bodies
+	heads   map[string]eventstore.Position // of streams whose last record is in memory, by their ids
+	wake    chan struct{}                  // closed when durable moves; nil while nobody waits
 	closed  bool
 }
 
 func newTail(durable eventstore.Position) *tail {
-	return &tail{durable: durable, heads: make(map[eventstore.Stream]eventstore.Position)}
+	return &tail{durable: durable, heads: make(map[string]eventstore.Position)}
 }
 
 // publish shows the records, which are durable now, to readers.
@@ -44,7 +44,7 @@ func (t *tail) publish(records []eventstore.Stored) {
 		*t.place(r.Position) = r
 		t.held++
 		t.bytes += len(r.Body)
-		t.heads[r.Stream] = r.Position
+		t.heads[r.Stream.ID] = r.Position
 		t.durable = r.Position
 	}
 	for t.bytes > tailBytes {
@@ -66,8 +66,8 @@ func (t *tail) first() eventstore.Position { return t.durable + 1 - eventstore.P
 func (t *tail) drop() {
 	r := t.place(t.first())
 	t.bytes -= len(r.Body)
-	if t.heads[r.Stream] == r.Position {
-		delete(t.heads, r.Stream)
+	if t.heads[r.Stream.ID] == r.Position {
+		delete(t.heads, r.Stream.ID)
 	}
 	*r = eventstore.Stored{}
 	t.held--
@@ -106,7 +106,10 @@ func (t *tail) stream(s eventstore.Stream) (records []eventstore.Stored, next, d
 	if t.closed {
 		return nil, 0, 0, false, eventstore.ErrClosed
 	}
-	next, known = t.heads[s]
+	next, known = t.heads[s.ID]
+	if known && t.place(next).Stream != s {
+		next, known = 0, false // another stream has the same id
+	}
 	for next != 0 {
 		r, ok := t.at(next)
 		if !ok {
@@ -134,8 +137,8 @@ func (t *tail) after(dst []eventstore.Stored, p eventstore.Position, f eventstor
 		return dst, p, t.durable, false, nil
 	}
 	for ; p < t.durable && limit > 0; p++ {
-		if r, _ := t.at(p + 1); f.Matches(r.Stream) {
-			dst = append(dst, r)
+		if r := t.place(p + 1); f.Matches(r.Stream) {
+			dst = append(dst, *r)
 			limit--
 		}
 	}
