@@ -53,8 +53,10 @@ func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	}
 	body := make([]byte, r.ContentLength)
-	_, err := io.ReadFull(r.Body, body)
-	return body, err
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil, err
+	}
+	return body, r.Body.Close() // nobody needs to look for more
 }
 
 // isJSON reports whether the body is declared as plain JSON in UTF-8: one
