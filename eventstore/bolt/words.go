@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 
@@ -45,19 +46,30 @@ var words = [codes - codeWords]string{ //nolint:gochecknoglobals // immutable
 	`","signal":{"route":"`, `sandbox`, `","created_at":"`, `"}}}`, `.00`, `"reason":"`,
 }
 
-// beginning lists the codes of the words by their first byte.
-var beginning = func() (by [256][]byte) { //nolint:gochecknoglobals // immutable
+// beginning lists the words by their first byte.
+var beginning = func() (by [256][]word) { //nolint:gochecknoglobals // immutable
 	for i, w := range words {
-		by[w[0]] = append(by[w[0]], byte(codeWords+i))
+		at := word{code: byte(codeWords + i)}
+		for j := range min(4, len(w)) {
+			at.first |= uint32(w[j]) << (8 * j)
+			at.mask |= 0xff << (8 * j)
+		}
+		by[w[0]] = append(by[w[0]], at)
 	}
 	return by
 }()
+
+// word is one of the words, known by its first four bytes if it has as many.
+type word struct {
+	first, mask uint32
+	code        byte
+}
 
 // appendPhrase appends what a code below codeWords stands for.
 func appendPhrase(b []byte, code byte, r *eventstore.Stored) []byte {
 	switch code {
 	case codeOpening:
-		return append(appendID(append(b, `{"id":"`...), r.Commit), `","type":"`...)
+		return append(appendID(append(b, openingID...), r.Commit), `","type":"`...)
 	case codeAddress:
 		b = append(append(b, `","version":1,"project":"`...), r.Stream.Project...)
 		b = append(append(b, `","kind":"`...), r.Stream.Kind...)
@@ -87,6 +99,8 @@ func appendPhrase(b []byte, code byte, r *eventstore.Stored) []byte {
 const (
 	daySize   = 11
 	stampSize = 6
+
+	openingID = `{"id":"` // before the event id
 )
 
 func appendID(b []byte, id domain.ID) []byte {
@@ -106,11 +120,13 @@ func shorten(to []byte, r *eventstore.Stored) ([]byte, bool) {
 	var room [512]byte
 	var of [codeWords][]byte
 	b := room[:0]
-	for code := range byte(codeWords) {
+	for _, code := range [...]byte{codeOpening, codeAddress, codeTime, codeClaim} {
 		n := len(b)
 		b = appendPhrase(b, code, r)
 		of[code] = b[n:len(b):len(b)]
 	}
+	of[codeDay] = of[codeTime][:daySize]
+	of[codeStamp] = of[codeOpening][len(openingID):][:stampSize]
 	start, body := len(to), r.Body
 	for i := 0; i < len(body); {
 		c, rest := body[i], body[i:]
@@ -135,14 +151,12 @@ func shorten(to []byte, r *eventstore.Stored) ([]byte, bool) {
 		}
 		code, n := byte(0), 0
 		for ; first <= last && n == 0; first++ {
-			if p := of[first]; len(p) > 0 && bytes.HasPrefix(rest, p) {
+			if p := of[first]; len(p) > 0 && p[0] == c && bytes.HasPrefix(rest, p) {
 				code, n = first, len(p)
 			}
 		}
-		for _, w := range beginning[c] {
-			if p := words[w-codeWords]; n == 0 && len(rest) >= len(p) && string(rest[:len(p)]) == p {
-				code, n = w, len(p)
-			}
+		if n == 0 && len(beginning[c]) > 0 {
+			code, n = wordAt(rest)
 		}
 		if n == 0 {
 			code, n = c, 1
@@ -150,6 +164,23 @@ func shorten(to []byte, r *eventstore.Stored) ([]byte, bool) {
 		to, i = append(to, code), i+n
 	}
 	return to, len(to)-start < len(body)
+}
+
+// wordAt finds the word that the text begins with, if any.
+func wordAt(text []byte) (code byte, n int) {
+	if len(text) < 4 {
+		return 0, 0
+	}
+	first := binary.LittleEndian.Uint32(text)
+	for _, w := range beginning[text[0]] {
+		if first&w.mask != w.first {
+			continue
+		}
+		if p := words[w.code-codeWords]; len(text) >= len(p) && string(text[:len(p)]) == p {
+			return w.code, len(p)
+		}
+	}
+	return 0, 0
 }
 
 // lengthen appends the body whose short form is b, unless it has more bytes
