@@ -143,8 +143,9 @@ type Store interface {
 	// that of the stream's last record, or of the record that holds its
 	// claim, is that record: it is answered again.
 	//
-	// When ctx ends while the commit is under way, Append answers the
-	// context's error and the commit may still become durable.
+	// When ctx ends while the commit is under way, Append does not wait much
+	// longer: it answers the context's error, and the commit may still become
+	// durable.
 	Append(ctx context.Context, c Commit) (Stored, error)
 
 	// Load yields a stream's records, oldest first, including every one whose
