@@ -77,6 +77,40 @@ func (w *world) health(t *testing.T, endpoint string) domain.EndpointHealth {
 	return h
 }
 
+// TestAtOnce: with an endpoint that nothing waits for, the transaction that
+// enqueues a payment's events begins the attempt with the newest too.
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	groups := 0
+	count := func(w *world) {
+		w.off.unsynced = func(*tx, []*waiting) error {
+			groups++
+			return nil
+		}
+	}
+	engine(t, count, func(t *testing.T, w *world) {
+		a := w.endpoint("a")
+		w.route(w.payment())
+		w.spread(t)
+		time.Sleep(time.Minute) // the endpoint is known now
+		w.net.set(a, late)
+		groups = 0
+		id := w.payment()
+		w.route(id)
+		w.signal(id, domain.OutcomePaid, nil)
+		w.spread(t)
+		synctest.Wait()
+		if n := len(w.net.seen()); n != 2 || groups != 1 {
+			t.Errorf("%d requests in all and %d transactions for the second, want 2 and 1", n, groups)
+		}
+		w.net.set(a, fine)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryDelivered: 2, domain.DeliverySuperseded: 3}, w.states(t, a)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestSchedule: twelve tries with the waits of the schedule and jitter, the
 // same bytes each time; then the notification is given up and can be resent.
 func TestSchedule(t *testing.T) {
@@ -238,7 +272,7 @@ func TestClockSetBack(t *testing.T) {
 			set(t, w)
 			time.Sleep(90 * time.Hour)
 			for _, r := range w.net.seen() {
-				at = append(at, r.at.Sub(began))
+				at = append(at, r.at.Sub(began).Round(mostRest))
 			}
 		})
 		return at

@@ -20,12 +20,13 @@ const (
 	patience   = 10 * time.Millisecond
 )
 
-// After a group that had to wait for the one before, the writer rests restTimes
-// as long as it took, though no longer than mostRest: those that come meanwhile
-// share a transaction, and its sync. Where there is little to do nobody waits.
+// After a group that had to wait for the one before, the writer rests, restEach
+// for each lane that was changed, though no longer than mostRest: those that
+// come meanwhile share a transaction, and its sync. Where there is little to do
+// nobody waits.
 const (
-	restTimes = 4
-	mostRest  = 10 * time.Millisecond
+	restEach = 100 * time.Microsecond
+	mostRest = 10 * time.Millisecond
 )
 
 // maxStarts bounds the lanes that begin in one transaction. Where the machine

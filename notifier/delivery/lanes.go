@@ -39,8 +39,14 @@ type Lanes struct {
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
 	highest  uint32             // number of a target
-	running  func(*target)      // starts to serve one; nil: Run is not at work
+	running  *running           // nil: Run is not at work
 	attempts sync.WaitGroup
+}
+
+// running is what Run does.
+type running struct {
+	serve func(*target)  // starts to serve an endpoint
+	begin func(*startOp) // makes attempts
 }
 
 // flight is the key of a lane.
@@ -56,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Lanes, error) {
 	}
 	l.writer = newWriter(l)
 	l.metrics = newMetrics(l)
-	err := l.writer.commit([]*waiting{{op: resumeOp{}}}) // however full the disk is
+	_, err := l.writer.commit([]*waiting{{op: resumeOp{}}}) // however full the disk is
 	if err != nil {
 		l.writer.fail(err)
 	}
@@ -152,15 +158,18 @@ func (l *Lanes) Run(ctx context.Context) error {
 	defer abort()
 	var serving sync.WaitGroup
 	l.mu.Lock()
-	l.running = func(t *target) {
-		serving.Go(func() {
-			if err := l.serve(ctx, sending, t); err != nil {
-				l.writer.fail(err)
-			}
-		})
+	l.running = &running{
+		serve: func(t *target) {
+			serving.Go(func() {
+				if err := l.serve(ctx, sending, t); err != nil {
+					l.writer.fail(err)
+				}
+			})
+		},
+		begin: func(o *startOp) { l.begin(sending, o) },
 	}
 	for _, t := range l.targets {
-		l.running(t)
+		l.running.serve(t)
 	}
 	l.mu.Unlock()
 	serving.Go(func() { l.prune(ctx) })
@@ -228,7 +237,7 @@ func (x *tx) target(project, id string) (*target, error) {
 	t.window.all = true
 	l.targets[id] = t
 	if l.running != nil {
-		l.running(t)
+		l.running.serve(t)
 	}
 	x.changed[t] = struct{}{}
 	return t, putNumber(x.meta, keyEndpoints, uint64(l.highest))
@@ -276,7 +285,19 @@ func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return l.writer.do(&enqueueOp{upTo: upTo, events: events})
+	o := &enqueueOp{upTo: upTo, events: events, atOnce: l.atOnce(ctx, events)}
+	err := l.writer.do(o)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, start := range o.atOnce {
+		if err != nil {
+			start.begun = nil
+		}
+		if l.running != nil {
+			l.running.begin(start)
+		}
+	}
+	return err
 }
 
 // Secret answers a signing secret of an endpoint.

@@ -10,6 +10,7 @@ import (
 type enqueueOp struct {
 	upTo   eventstore.Position
 	events []Event
+	atOnce atOnce
 }
 
 func (o *enqueueOp) apply(x *tx) error {
@@ -18,7 +19,13 @@ func (o *enqueueOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if err := x.enqueue(t, e); err != nil {
+		if err := x.enqueue(t, e, o.atOnce); err != nil {
+			return err
+		}
+	}
+	// Only now, when what the events of one payment supersede is known.
+	for _, start := range o.atOnce {
+		if err := start.apply(x); err != nil {
 			return err
 		}
 	}
@@ -28,12 +35,9 @@ func (o *enqueueOp) apply(x *tx) error {
 	return nil
 }
 
-func (x *tx) enqueue(t *target, e Event) error {
+func (x *tx) enqueue(t *target, e Event, first atOnce) error {
 	l, err := x.laneOf(t, e.Payment)
 	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, x.lanes.firstTry(x.now)) {
-		return err
-	}
-	if err := x.save(l); err != nil {
 		return err
 	}
 	// One that is recorded was in a lane that is forgotten by now.
@@ -41,11 +45,18 @@ func (x *tx) enqueue(t *target, e Event) error {
 	if err != nil {
 		return err
 	}
-	return x.put(t, record{
+	err = x.put(t, record{
 		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
 		state: domain.DeliveryPending, render: webhook.Render, created: x.lanes.wallNow(),
 		total: was.total, attempts: was.attempts,
 	}, was.state)
+	if err != nil {
+		return err
+	}
+	if len(l.line) == 1 {
+		first.add(t, dueAt(l.due, l.payment))
+	}
+	return x.save(l)
 }
 
 // startOp begins attempts with lanes of one endpoint.
@@ -53,6 +64,7 @@ type startOp struct {
 	target   *target
 	keys     []dueKey
 	endpoint domain.Endpoint
+	places   int // reserved for attempts
 	begun    []attempt
 }
 

@@ -150,20 +150,11 @@ func (l *Lanes) turn(ctx, sending context.Context, t *target) (time.Duration, er
 	if err != nil || len(keys) == 0 {
 		return wait, err
 	}
-	start := &startOp{target: t, keys: keys, endpoint: endpoint}
+	start := &startOp{target: t, keys: keys, endpoint: endpoint, places: len(keys)}
 	if err := l.writer.start(ctx, start); err != nil {
 		return 0, err
 	}
-	t.limiter.AllowN(time.Now(), len(start.begun))
-	for _, a := range start.begun {
-		l.attempts.Go(func() { l.attempt(sending, t, endpoint, a) })
-	}
-	if old := len(keys) - len(start.begun); old > 0 {
-		if len(start.begun) == 0 {
-			t.passed()
-		}
-		t.ended(old)
-	}
+	l.begin(sending, start)
 	return 0, nil // the next ones get what the endpoint is by then
 }
 

@@ -174,7 +174,8 @@ func TestBreakerAfterRestart(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForOthers: a silent endpoint delays another by nothing.
+// TestNobodyWaitsForOthers: a silent endpoint delays another by no more than
+// the writer's rests.
 func TestNobodyWaitsForOthers(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
@@ -188,7 +189,7 @@ func TestNobodyWaitsForOthers(t *testing.T) {
 		time.Sleep(time.Second)
 		n := 0
 		for _, r := range w.net.seen() {
-			if r.endpoint == b && r.at.Equal(at) {
+			if r.endpoint == b && r.at.Sub(at) < 100*time.Millisecond {
 				n++
 			}
 		}
@@ -208,11 +209,11 @@ func TestTokenBucket(t *testing.T) {
 		}
 		w.spread(t)
 		for _, want := range []int{20, 30, 40, 50, 60, 60} {
-			time.Sleep(time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // the writer may rest
 			if n := len(w.net.seen()); n < want || n > want+1 {
 				t.Errorf("%d requests, want %d", n, want)
 			}
-			time.Sleep(999 * time.Millisecond)
+			time.Sleep(950 * time.Millisecond)
 		}
 	})
 }

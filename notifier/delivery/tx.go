@@ -18,6 +18,7 @@ type tx struct {
 	now     domain.Instant
 	changed map[*target]struct{}
 	offers  []offer
+	saved   int // lanes
 }
 
 type offer struct {
@@ -96,7 +97,9 @@ func (x *tx) finish() error {
 // publish tells the endpoints what is due, now that it is durable.
 func (x *tx) publish() {
 	for _, o := range x.offers {
-		o.to.offer(o.key)
+		if !x.lanes.flying[flight(o.to.keyLane(o.key.payment()))] {
+			o.to.offer(o.key)
+		}
 	}
 }
 
@@ -170,6 +173,7 @@ func (x *tx) save(l *laneAt) error {
 		x.offers = append(x.offers, offer{l.target, is})
 	}
 	l.known, l.waited, l.wasDue = true, waits, is
+	x.saved++
 	return x.lane.Put(l.key, appendLane(nil, l.key, l.lane))
 }
 

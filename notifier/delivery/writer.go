@@ -93,9 +93,9 @@ func (w *writer) run() {
 		if len(group) == 0 {
 			return
 		}
-		start, err := time.Now(), eventstore.ErrFull
+		lanes, err := 0, eventstore.ErrFull
 		if w.room() {
-			if err = w.commit(group); err != nil {
+			if lanes, err = w.commit(group); err != nil {
 				w.fail(err)
 			}
 		}
@@ -103,7 +103,7 @@ func (w *writer) run() {
 			p.done <- err
 		}
 		if busy {
-			<-time.After(min(restTimes*time.Since(start), mostRest))
+			<-time.After(min(time.Duration(lanes)*restEach, mostRest))
 		}
 	}
 }
@@ -122,9 +122,10 @@ func (w *writer) room() bool {
 	return !full
 }
 
-func (w *writer) commit(group []*waiting) (err error) {
+// commit carries out a group, and answers how many lanes it changed.
+func (w *writer) commit(group []*waiting) (lanes int, err error) {
 	if err := w.error(); err != nil {
-		return err
+		return 0, err
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -148,10 +149,10 @@ func (w *writer) commit(group []*waiting) (err error) {
 		return x.finish()
 	})
 	if err != nil {
-		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
+		return 0, fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
 	}
 	x.publish()
-	return nil
+	return x.saved, nil
 }
 
 // fail ends the writer. Whether what it was about to write is in the file is

@@ -1,0 +1,78 @@
+package delivery
+
+import (
+	"context"
+	"time"
+)
+
+// atOnce are the attempts that may begin with the transaction that enqueues
+// their events: those with endpoints that nothing else waits for. They spare
+// the machine a transaction, and merchants its time.
+type atOnce map[*target]*startOp
+
+// atOnce reserves places for the first attempts of events that are about to be
+// enqueued.
+func (l *Lanes) atOnce(ctx context.Context, events []Event) atOnce {
+	l.mu.Lock()
+	idle := l.running == nil
+	l.mu.Unlock()
+	if idle {
+		return nil
+	}
+	starts := make(atOnce)
+	wanted := make(map[*target]int)
+	for _, e := range events[:min(len(events), maxStarts)] {
+		if t := l.known(e.Endpoint); t != nil {
+			wanted[t]++
+		}
+	}
+	for t, n := range wanted {
+		endpoint, state, err := l.endpoint(ctx, t)
+		if err != nil || state != "" {
+			continue // t's own goroutine deals with it
+		}
+		if n = l.reserve(t, n); n > 0 {
+			starts[t] = &startOp{target: t, endpoint: endpoint, places: n}
+		}
+	}
+	return starts
+}
+
+// reserve takes up to n places for attempts with an endpoint, none where
+// something waits already: that comes first.
+func (l *Lanes) reserve(t *target, n int) int {
+	t.due.Lock()
+	defer t.due.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.window.keys) > 0 || !t.window.all || t.leaving || t.breaker.until != 0 {
+		return 0
+	}
+	n = min(n, l.config.Limits.Concurrency-t.requests, int(t.limiter.TokensAt(time.Now())))
+	t.requests += max(n, 0)
+	return n
+}
+
+// add lets an attempt with a lane that was empty begin, if there is a place for
+// it.
+func (s atOnce) add(t *target, lane dueKey) {
+	if o := s[t]; o != nil && len(o.keys) < o.places {
+		o.keys = append(o.keys, lane)
+	}
+}
+
+// begin makes the attempts that a durable change allows, and gives back the
+// places that it had no use for.
+func (l *Lanes) begin(ctx context.Context, o *startOp) {
+	t := o.target
+	t.limiter.AllowN(time.Now(), len(o.begun))
+	for _, a := range o.begun {
+		l.attempts.Go(func() { l.attempt(ctx, t, o.endpoint, a) })
+	}
+	if free := o.places - len(o.begun); free > 0 {
+		if len(o.begun) == 0 {
+			t.passed()
+		}
+		t.ended(free)
+	}
+}
