@@ -7,8 +7,13 @@ import (
 
 // atOnce are the attempts that may begin with the transaction that enqueues
 // their events: those with endpoints that nothing else waits for. They spare
-// the machine a transaction, and merchants its time.
-type atOnce map[*target]*startOp
+// the machine a transaction, and merchants its time. While the writer is busy
+// they are of final events alone: the others are about to be superseded, which
+// spares the machine more.
+type atOnce struct {
+	starts map[*target]*startOp
+	final  bool
+}
 
 // atOnce reserves places for the first attempts of events that are about to be
 // enqueued.
@@ -17,12 +22,12 @@ func (l *Lanes) atOnce(ctx context.Context, events []Event) atOnce {
 	idle := l.running == nil
 	l.mu.Unlock()
 	if idle {
-		return nil
+		return atOnce{}
 	}
-	starts := make(atOnce)
+	first := atOnce{make(map[*target]*startOp), l.writer.busy.Load()}
 	wanted := make(map[*target]int)
 	for _, e := range events[:min(len(events), maxStarts)] {
-		if t := l.known(e.Endpoint); t != nil {
+		if t := l.known(e.Endpoint); t != nil && first.takes(e) {
 			wanted[t]++
 		}
 	}
@@ -32,11 +37,13 @@ func (l *Lanes) atOnce(ctx context.Context, events []Event) atOnce {
 			continue // t's own goroutine deals with it
 		}
 		if n = l.reserve(t, n); n > 0 {
-			starts[t] = &startOp{target: t, endpoint: endpoint, places: n}
+			first.starts[t] = &startOp{target: t, endpoint: endpoint, places: n}
 		}
 	}
-	return starts
+	return first
 }
+
+func (a atOnce) takes(e Event) bool { return e.Kind.Final() || !a.final }
 
 // reserve takes up to n places for attempts with an endpoint, none where
 // something waits already: that comes first.
@@ -55,9 +62,23 @@ func (l *Lanes) reserve(t *target, n int) int {
 
 // add lets an attempt with a lane that was empty begin, if there is a place for
 // it.
-func (s atOnce) add(t *target, lane dueKey) {
-	if o := s[t]; o != nil && len(o.keys) < o.places {
+func (a atOnce) add(t *target, e Event, lane dueKey) {
+	if o := a.starts[t]; o != nil && len(o.keys) < o.places && a.takes(e) {
 		o.keys = append(o.keys, lane)
+	}
+}
+
+// beginAll makes the attempts, if what they need is durable.
+func (l *Lanes) beginAll(first atOnce, durable bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range first.starts {
+		if !durable {
+			o.begun = nil
+		}
+		if l.running != nil {
+			l.running.begin(o)
+		}
 	}
 }
 

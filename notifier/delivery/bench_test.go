@@ -216,34 +216,28 @@ func (r *rig) broken() (n int) {
 func (r *rig) turn(b *testing.B) float64 {
 	b.Helper()
 	paid := make(chan Event, 1000)
+	enqueued := make(chan error, 1)
+	go func() { enqueued <- r.enqueue(b.Context(), paid) }()
 	sent := 0
-	go func() {
-		defer close(paid)
-		due := time.Now()
-		for range 1000 {
-			due = due.Add(2 * time.Millisecond)
-			i := rand.IntN(200)
-			<-time.After(time.Until(due))
-			if i >= len(r.shop.Endpoints) {
-				continue // one whom this rig does not have
-			}
-			id := r.paid()
-			p := r.last(b)
-			r.since.Store(p.Commit.String(), time.Now())
-			sent += one(i < r.healthy)
-			paid <- Event{
-				Project: testProject, Endpoint: r.shop.Endpoints[i].ID, Payment: id, ID: p.Commit, Kind: domain.KindPaymentPaid, Sequence: p.Sequence, Position: p.Position,
-			}
+	due := time.Now()
+	for range 1000 {
+		due = due.Add(2 * time.Millisecond)
+		i := rand.IntN(200)
+		<-time.After(time.Until(due))
+		id := r.paid()
+		if i >= len(r.shop.Endpoints) {
+			continue // whom this rig does not have
 		}
-	}()
-	for e := range paid {
-		events := []Event{e}
-		for len(paid) > 0 {
-			events = append(events, <-paid)
+		p := r.last(b)
+		r.since.Store(p.Commit.String(), time.Now())
+		sent += one(i < r.healthy)
+		paid <- Event{
+			Project: testProject, Endpoint: r.shop.Endpoints[i].ID, Payment: id, ID: p.Commit, Kind: domain.KindPaymentPaid, Sequence: p.Sequence, Position: p.Position,
 		}
-		if err := r.lanes.Enqueue(b.Context(), events[len(events)-1].Position, events); err != nil {
-			b.Fatal(err)
-		}
+	}
+	close(paid)
+	if err := <-enqueued; err != nil {
+		b.Fatal(err)
 	}
 	times := make([]time.Duration, sent)
 	for i := range times {
@@ -251,6 +245,20 @@ func (r *rig) turn(b *testing.B) float64 {
 	}
 	slices.Sort(times)
 	return times[len(times)*99/100].Seconds() * 1000
+}
+
+// enqueue hands over together what has come.
+func (r *rig) enqueue(ctx context.Context, paid <-chan Event) error {
+	for e := range paid {
+		events := []Event{e}
+		for len(paid) > 0 {
+			events = append(events, <-paid)
+		}
+		if err := r.lanes.Enqueue(ctx, events[len(events)-1].Position, events); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *rig) end(b *testing.B) {

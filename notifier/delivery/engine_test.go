@@ -124,7 +124,7 @@ func TestSchedule(t *testing.T) {
 		time.Sleep(100 * time.Hour)
 		var got []time.Duration
 		for _, r := range w.net.seen() {
-			got = append(got, r.at.Sub(began).Round(time.Second))
+			got = append(got, r.at.Sub(began))
 			if n := fmt.Sprint(len(got)); r.header.Get(webhook.HeaderAttempt) != n || r.body != w.net.seen()[0].body {
 				t.Errorf("attempt %s: headers %v, body %s", n, r.header, r.body)
 			}
@@ -133,9 +133,10 @@ func TestSchedule(t *testing.T) {
 		at := time.Duration(0)
 		for _, wait := range webhook.DefaultSchedule() {
 			at += wait + wait/8 // half the jitter
-			want = append(want, at.Round(time.Second))
+			want = append(want, at)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		late := func(a, b time.Duration) bool { return (a - b).Abs() < time.Second } // ends are written a moment later
+		if diff := cmp.Diff(want, got, cmp.Comparer(late)); diff != "" {
 			t.Errorf("attempts (-want +got):\n%s", diff)
 		}
 		all := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, State: domain.DeliveryGivenUp})
@@ -197,7 +198,7 @@ func TestPaidDoesNotWait(t *testing.T) {
 		w.spread(t)
 		time.Sleep(time.Second)
 		seen := w.net.seen()[before:]
-		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || !seen[0].at.Equal(at) {
+		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || seen[0].at.Sub(at) > 4*mostRest {
 			t.Errorf("sent: %+v", seen)
 		}
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliverySuperseded: 2, domain.DeliveryDelivered: 1}, w.states(t, a)); diff != "" {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"time"
@@ -17,16 +18,17 @@ const maxGroup = 4096
 // is not, when so many wait, or after this time.
 const (
 	maxPatient = 256
-	patience   = 10 * time.Millisecond
+	patience   = 20 * time.Millisecond
 )
 
-// After a group that had to wait for the one before, the writer rests, restEach
-// for each lane that was changed, though no longer than mostRest: those that
-// come meanwhile share a transaction, and its sync. Where there is little to do
-// nobody waits.
+// After a group the writer rests, restEach for each lane that it changed within
+// these bounds: those that come meanwhile share a transaction, and its syncs. So
+// who is told of much, or does not listen, costs the others and the log's own
+// syncs no more of the disk. Where there is little to do nobody waits.
 const (
-	restEach = 100 * time.Microsecond
-	mostRest = 10 * time.Millisecond
+	restEach  = 100 * time.Microsecond
+	leastRest = 5 * time.Millisecond
+	mostRest  = 10 * time.Millisecond
 )
 
 // maxStarts bounds the lanes that begin in one transaction. Where the machine
@@ -71,17 +73,30 @@ func (w *writer) ring() {
 	}
 }
 
-// take waits for operations; none: closed, and nothing waits. busy means that
-// some were there already.
-func (w *writer) take() (group []*waiting, busy bool) {
+// take waits for operations, and for the end of the writer's rest; none: closed,
+// and nothing waits.
+func (w *writer) take() []*waiting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	busy = w.ready()
 	for !w.ready() {
 		w.wake.Wait()
 	}
+	rest := time.Until(w.rested)
+	w.busy.Store(rest > 0)
+	w.mu.Unlock()
+	<-time.After(rest)
+	w.mu.Lock()
 	w.gather()
-	return w.group(), busy
+	return w.group()
+}
+
+// rest waits for the end of the writer's rest: what is handed over then need
+// not wait, and more can be handed over at once.
+func (w *writer) rest(ctx context.Context) {
+	w.mu.Lock()
+	rest := time.Until(w.rested)
+	w.mu.Unlock()
+	sleep(ctx, rest)
 }
 
 // group takes those off their lines that leave together. w.mu is held.

@@ -280,23 +280,15 @@ func (l *Lanes) Start() (after, base eventstore.Position, err error) {
 // payments, and notes that the fan-out got to upTo. When it returns nil, both
 // are durable; an event it is told of again is left out. While the disk is too
 // full it answers eventstore.ErrFull, as does everything else that changes the
-// file.
+// file. It returns when the writer can take what comes next.
 func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &enqueueOp{upTo: upTo, events: events, atOnce: l.atOnce(ctx, events)}
-	err := l.writer.do(o)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, start := range o.atOnce {
-		if err != nil {
-			start.begun = nil
-		}
-		if l.running != nil {
-			l.running.begin(start)
-		}
-	}
+	first := l.atOnce(ctx, events)
+	err := l.writer.do(&enqueueOp{upTo: upTo, events: events, atOnce: first})
+	l.beginAll(first, err == nil)
+	l.writer.rest(ctx)
 	return err
 }
 

@@ -24,7 +24,7 @@ func (o *enqueueOp) apply(x *tx) error {
 		}
 	}
 	// Only now, when what the events of one payment supersede is known.
-	for _, start := range o.atOnce {
+	for _, start := range o.atOnce.starts {
 		if err := start.apply(x); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (x *tx) enqueue(t *target, e Event, first atOnce) error {
 		return err
 	}
 	if len(l.line) == 1 {
-		first.add(t, dueAt(l.due, l.payment))
+		first.add(t, e, dueAt(l.due, l.payment))
 	}
 	return x.save(l)
 }

@@ -29,6 +29,7 @@ type writer struct {
 	lanes *Lanes
 	end   sync.WaitGroup
 	full  atomic.Bool // the disk was too full for the last group
+	busy  atomic.Bool // the last group had to wait for the writer's rest
 
 	mu      sync.Mutex
 	wake    sync.Cond // of mu
@@ -37,6 +38,7 @@ type writer struct {
 	patient []*waiting
 	timer   *time.Timer // of the patient ones
 	overdue bool        // their patience is over
+	rested  time.Time   // the next group may leave
 	closed  bool
 	err     error         // what ended it
 	failed  chan struct{} // closed with err
@@ -89,7 +91,7 @@ func (*writer) again(ctx context.Context, do func() error) error {
 // run commits group after group until the writer is closed or fails.
 func (w *writer) run() {
 	for {
-		group, busy := w.take()
+		group := w.take()
 		if len(group) == 0 {
 			return
 		}
@@ -99,11 +101,11 @@ func (w *writer) run() {
 				w.fail(err)
 			}
 		}
+		w.mu.Lock()
+		w.rested = time.Now().Add(min(max(time.Duration(lanes)*restEach, leastRest), mostRest))
+		w.mu.Unlock()
 		for _, p := range group {
 			p.done <- err
-		}
-		if busy {
-			<-time.After(min(time.Duration(lanes)*restEach, mostRest))
 		}
 	}
 }
