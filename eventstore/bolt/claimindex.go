@@ -87,9 +87,9 @@ func (x *claimIndex) renew(r eventstore.Stored) error {
 	return nil
 }
 
-// find answers the record that claimed the key, 0 if there is none.
-func (x *claimIndex) find(project string, key domain.Digest) (eventstore.Position, error) {
-	name := nameOf(project, key)
+// find answers the record that claimed the key of that name, 0 if there is
+// none.
+func (x *claimIndex) find(name claimName) (eventstore.Position, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
@@ -116,10 +116,9 @@ func (x *claimIndex) floor() eventstore.Position {
 	return x.spans.floor()
 }
 
-// add notes that the record at a position claims a key. It answers the spans
-// if they changed.
-func (x *claimIndex) add(project string, key domain.Digest, newest domain.ID, at eventstore.Position) (changed spans) {
-	name := nameOf(project, key)
+// add notes that the record at a position claims the key of that name. It
+// answers the spans if they changed.
+func (x *claimIndex) add(name claimName, newest domain.ID, at eventstore.Position) (changed spans) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fresh[name] = at

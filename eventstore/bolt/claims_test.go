@@ -62,7 +62,7 @@ func TestClaimIndexIsAMap(t *testing.T) {
 					key = again // it was forgotten
 				}
 				want[key] = at
-				if s := x.add("p", claimedKey(key), newest, at); s != nil {
+				if s := x.add(nameOf("p", claimedKey(key)), newest, at); s != nil {
 					all = s
 				}
 			}
@@ -91,11 +91,11 @@ func TestClaimIndexIsAMap(t *testing.T) {
 				if p < all.floor() {
 					p = 0
 				}
-				if got, err := x.find("p", claimedKey(key)); err != nil || got != p {
+				if got, err := x.find(nameOf("p", claimedKey(key))); err != nil || got != p {
 					rt.Fatalf("key %d: %d, %v, want %d", key, got, err, p)
 				}
 			}
-			if p, err := x.find("q", claimedKey(int(at))); err != nil || p != 0 {
+			if p, err := x.find(nameOf("q", claimedKey(int(at)))); err != nil || p != 0 {
 				rt.Fatalf("another project's key: %d, %v", p, err)
 			}
 		}
@@ -151,7 +151,7 @@ func TestDamagedRunsAreNoticed(t *testing.T) {
 	}
 	x := open()
 	for i := 1; i <= keys; i++ {
-		x.add("p", claimedKey(i), domain.ID{}, eventstore.Position(i))
+		x.add(nameOf("p", claimedKey(i)), domain.ID{}, eventstore.Position(i))
 	}
 	if err := x.write(x.freeze(keys, eventAt(keys))); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestDamagedRunsAreNoticed(t *testing.T) {
 		}
 		noticed := 0
 		for i := 1; i <= keys; i++ {
-			p, err := x.find("p", claimedKey(i))
+			p, err := x.find(nameOf("p", claimedKey(i)))
 			switch {
 			case errors.As(err, new(*damagedRun)):
 				noticed++
@@ -324,7 +324,7 @@ func BenchmarkClaims(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := 1; i <= keys; i++ {
-				x.add("p", claimedKey(i), domain.ID{}, eventstore.Position(i))
+				x.add(nameOf("p", claimedKey(i)), domain.ID{}, eventstore.Position(i))
 				if p := eventstore.Position(i); i%freshClaims == 0 {
 					if err := x.write(x.freeze(p, eventAt(p))); err != nil {
 						b.Fatal(err)
@@ -333,7 +333,7 @@ func BenchmarkClaims(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(x.runs)), "runs")
 			for i := 0; b.Loop(); i++ {
-				if p, err := x.find("p", claimedKey(-1-i)); p != 0 || err != nil {
+				if p, err := x.find(nameOf("p", claimedKey(-1-i))); p != 0 || err != nil {
 					b.Fatal(p, err)
 				}
 			}

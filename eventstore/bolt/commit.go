@@ -145,11 +145,11 @@ func (g *staging) add(p *pending) error {
 	if p.err = p.ctx.Err(); p.err != nil {
 		return nil //nolint:nilerr // it fails this commit alone
 	}
-	c := p.commit
+	c := &p.commit
 	if c.Claim != nil {
-		at, err := g.claims.find(c.Record.Stream.Project, c.Claim.Key)
+		at, err := g.claims.find(p.claim)
 		switch {
-		case errors.As(err, new(*damagedRun)):
+		case err != nil && errors.As(err, new(*damagedRun)):
 			return err
 		case err != nil:
 			p.err = err
@@ -179,11 +179,12 @@ func (g *staging) add(p *pending) error {
 		p.err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
 		return nil
 	}
-	p.stored, err = g.write(c, key, head)
+	p.stored, err = g.write(p, key, head)
 	return err
 }
 
-func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.Stored, error) {
+func (g *staging) write(p *pending, key []byte, head head) (eventstore.Stored, error) {
+	c := &p.commit
 	r := eventstore.Stored{
 		Position: g.durable + eventstore.Position(len(g.records)) + 1,
 		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
@@ -194,7 +195,10 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 	}
 	n := len(g.bytes)
 	g.bytes = appendRecord(g.bytes, &r)
-	if err := g.log.Put(positionKey(r.Position), g.since(n)); err != nil {
+	value := g.since(n)
+	n = len(g.bytes)
+	g.bytes = appendPositionKey(g.bytes, r.Position)
+	if err := g.log.Put(g.since(n), value); err != nil {
 		return r, err
 	}
 	n = len(g.bytes)
@@ -203,7 +207,7 @@ func (g *staging) write(c eventstore.Commit, key []byte, head head) (eventstore.
 		return r, err
 	}
 	if r.Claim != nil {
-		if changed := g.claims.add(r.Stream.Project, r.Claim.Key, g.newest, r.Position); changed != nil {
+		if changed := g.claims.add(p.claim, g.newest, r.Position); changed != nil {
 			if err := g.meta.Put(keySpans, changed.value()); err != nil {
 				return r, err
 			}
@@ -232,7 +236,7 @@ func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
 	return readRecord(g.log, at)
 }
 
-func (g *staging) readClaim(at eventstore.Position, c eventstore.Commit) (eventstore.Stored, error) {
+func (g *staging) readClaim(at eventstore.Position, c *eventstore.Commit) (eventstore.Stored, error) {
 	r, err := g.read(at)
 	if err == nil {
 		err = holdsClaim(r, c.Record.Stream.Project, c.Claim.Key)
@@ -292,6 +296,8 @@ func parseHead(key, v []byte) (head, error) {
 	}, nil
 }
 
-func positionKey(p eventstore.Position) []byte {
-	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(p))
+func positionKey(p eventstore.Position) []byte { return appendPositionKey(make([]byte, 0, 8), p) }
+
+func appendPositionKey(to []byte, p eventstore.Position) []byte {
+	return binary.BigEndian.AppendUint64(to, uint64(p))
 }

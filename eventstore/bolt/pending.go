@@ -16,6 +16,7 @@ import (
 type pending struct {
 	ctx     context.Context
 	commit  eventstore.Commit
+	claim   claimName // of the commit's, if it has one
 	told    chan news // with room for all that is told
 	delayed bool      // that was told; under the queue's lock
 	stored  eventstore.Stored
@@ -83,6 +84,9 @@ func (w *watch) end() {
 func (q *queue) pending(ctx context.Context, c eventstore.Commit) *pending {
 	p := q.spare.Get().(*pending)
 	p.ctx, p.commit = ctx, c
+	if c.Claim != nil {
+		p.claim = nameOf(c.Record.Stream.Project, c.Claim.Key)
+	}
 	return p
 }
 

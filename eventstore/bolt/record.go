@@ -29,9 +29,11 @@ const (
 // stands at another position is noticed too.
 func checksum(p eventstore.Position, b []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	var key [8]byte
-	binary.BigEndian.PutUint64(key[:], uint64(p))
-	return crc32.Update(crc32.Checksum(key[:], table), table, b)
+	sum := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 { // as Update does, which would have the key on the heap
+		sum = table[byte(sum)^byte(p>>shift)] ^ sum>>8
+	}
+	return crc32.Update(^sum, table, b)
 }
 
 // appendRecord appends the record as it is stored.
