@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,6 +26,7 @@ type edge struct {
 	problems   problems
 	metrics    *metrics
 	log        zerolog.Logger
+	rooms      sync.Pool // of *[]byte, to write answers in
 }
 
 // exchange is one request with its answer under way, and what is known of
@@ -163,7 +165,9 @@ func asWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
 // reply answers with v as JSON.
 func (x *exchange) reply(status int, v any) error {
-	b, err := encode(v)
+	room := x.edge.rooms.Get().(*[]byte)
+	defer x.edge.rooms.Put(room)
+	b, err := encode(room, v)
 	if err != nil {
 		return fmt.Errorf("encoding an answer: %w", err)
 	}

@@ -8,19 +8,18 @@ import (
 )
 
 // encode writes an answer as JSON. Payments, which are asked for most, are
-// written without reflection, to the very bytes that it would lead to.
-func encode(v any) ([]byte, error) {
+// written without reflection, to the very bytes that it would lead to, and
+// into the room that is given.
+func encode(room *[]byte, v any) (b []byte, err error) {
 	if p, ok := v.(domain.PaymentObject); ok {
-		return encodePayment(&p)
+		*room, err = appendPayment((*room)[:0], &p)
+		return *room, err
 	}
 	return json.Marshal(v, asWritten())
 }
 
-// usualPayment is room for most payments.
-const usualPayment = 512
-
-func encodePayment(p *domain.PaymentObject) ([]byte, error) {
-	w := objectWriter{to: make([]byte, 0, usualPayment)}
+func appendPayment(to []byte, p *domain.PaymentObject) ([]byte, error) {
+	w := objectWriter{to: to}
 	w.word(`{"id":"`)
 	at := len(w.to)
 	w.word(`00000000000000000000000000`)

@@ -29,7 +29,7 @@ func TestPaymentsAreWrittenAsReflectionWould(t *testing.T) {
 			p.Instructions = &domain.Instructions{Type: text.Draw(t, "type"), URL: text.Draw(t, "url")}
 		}
 		want, wantErr := json.Marshal(p, asWritten())
-		got, err := encode(p)
+		got, err := encode(new([]byte), p)
 		if (err == nil) != (wantErr == nil) || (err == nil && !bytes.Equal(got, want)) {
 			t.Fatalf("%s, %v\nwant %s, %v", got, err, want, wantErr)
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -141,6 +142,7 @@ func newEdge(cfg Config, listener string) (*edge, error) {
 		problems:   newProblems(cfg.PublicURL),
 		metrics:    m,
 		log:        cfg.Log,
+		rooms:      sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }
 

@@ -84,21 +84,24 @@ func (l *Links) Current() int { return l.current }
 // master key of that version is not among the keys: the link it once made
 // cannot be told any more.
 func (l *Links) URL(base string, version int, id domain.ID) string {
-	return base + pathPrefix + l.token(version, id)
+	room := make([]byte, 0, 128) // for most
+	return string(l.appendToken(append(append(room, base...), pathPrefix...), version, id))
 }
 
 // pathPrefix is where the handler is mounted.
 const pathPrefix = "/p/"
 
 func (l *Links) token(version int, id domain.ID) string {
+	return string(l.appendToken(nil, version, id))
+}
+
+func (l *Links) appendToken(to []byte, version int, id domain.ID) []byte {
 	k, ok := l.keys[version]
 	if !ok {
 		panic(fmt.Sprintf("payment links: the master key of version %d is missing", version))
 	}
-	var out [16]byte
-	k.block.Encrypt(out[:], id[:])
-	var room [32]byte
-	return string(canonical.AppendEncode(strconv.AppendInt(room[:0], int64(version), 10), out[:]))
+	k.block.Encrypt(id[:], id[:])
+	return canonical.AppendEncode(strconv.AppendInt(to, int64(version), 10), id[:])
 }
 
 // Open answers the id in a token. Only the exact spelling that URL gives is a
