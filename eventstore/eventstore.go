@@ -148,6 +148,11 @@ type Store interface {
 	// durable.
 	Append(ctx context.Context, c Commit) (Stored, error)
 
+	// AppendAll is Append for many commits, in this order among the patient
+	// ones and among the others. Each succeeds or fails by itself, with the
+	// error at its place; it returns once all are decided.
+	AppendAll(ctx context.Context, all []Commit) []error
+
 	// Load yields a stream's records, oldest first, including every one whose
 	// Append has returned. A stream that does not exist yields nothing.
 	Load(ctx context.Context, s Stream) iter.Seq2[Stored, error]

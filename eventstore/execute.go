@@ -123,26 +123,43 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	if err != nil || e == nil {
 		return Result[S]{State: state}, err
 	}
-	record, err := l.Codec.record(s, last, o.EventID, e)
+	c, err := l.commit(s, last, e, o)
 	if err != nil {
 		return Result[S]{}, err
 	}
-	stored, err := l.Store.Append(ctx, Commit{
-		ID:      o.EventID,
-		Record:  record,
-		Claim:   o.Claim,
-		Patient: o.Patient,
-	})
+	stored, err := l.Store.Append(ctx, c)
 	if err != nil {
 		return Result[S]{}, err
 	}
-	if !bytes.Equal(stored.Body, record.Body) {
+	if !bytes.Equal(stored.Body, c.Record.Body) {
 		// It was recorded before, when something else was decided.
 		if e, err = l.Codec.Event(stored); err != nil {
 			return Result[S]{}, err
 		}
 	}
 	return Result[S]{State: state.Evolve(e), Event: e, Stored: stored}, nil
+}
+
+// Prepare is the first half of Execute, for who appends what many commands led
+// to at once: it loads a stream, lets the aggregate decide, and answers what is
+// to be appended. due is false when there is nothing to do.
+func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (c Commit, due bool, err error) {
+	state, last, err := Fold(ctx, l, s, start)
+	if err != nil {
+		return Commit{}, false, err
+	}
+	e, err := state.Decide(cmd)
+	if err != nil || e == nil {
+		return Commit{}, false, err
+	}
+	c, err = l.commit(s, last, e, o)
+	return c, err == nil, err
+}
+
+// commit is what the event comes to behind the stream's last record.
+func (l Ledger) commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
+	r, err := l.Codec.record(s, last, o.EventID, e)
+	return Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}, err
 }
 
 // Evolver is the half of an aggregate that folds events.

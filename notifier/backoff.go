@@ -47,13 +47,18 @@ func persist(ctx context.Context, command func() error) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if !errors.Is(err, eventstore.ErrBusy) && !errors.Is(err, eventstore.ErrFull) {
+		if !passes(err) {
 			return err
 		}
 		if !b.wait(ctx) {
 			return ctx.Err()
 		}
 	}
+}
+
+// passes reports whether a command is to be tried again after a pause.
+func passes(err error) bool {
+	return errors.Is(err, eventstore.ErrBusy) || errors.Is(err, eventstore.ErrFull)
 }
 
 // ends reports whether the store is at its end, so that whoever met err has

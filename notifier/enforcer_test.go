@@ -331,6 +331,14 @@ func (f *failing) Append(ctx context.Context, c eventstore.Commit) (eventstore.S
 	}
 }
 
+func (f *failing) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
+	errs := make([]error, len(all))
+	for i, c := range all {
+		_, errs[i] = f.Append(ctx, c)
+	}
+	return errs
+}
+
 // TestFatalStoreErrorsEndTheWork and leave the signal in SIGNALS.
 func TestFatalStoreErrorsEndTheWork(t *testing.T) {
 	t.Parallel()

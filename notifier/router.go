@@ -7,15 +7,14 @@ import (
 	"fmt"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
 )
 
-// router gives new payments their route. Many commands are under way at once,
-// so that one sync of the log carries many of them; the order between
-// payments does not matter.
+// router gives new payments their route. It takes whatever is queued at once,
+// and one sync of the log carries all of it; the order between payments does
+// not matter.
 type router struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
@@ -27,8 +26,8 @@ type router struct {
 }
 
 const (
-	routerWorkers = 512
-	routerQueue   = 1024
+	routerQueue = 1024
+	routerBatch = 512
 )
 
 func newRouter(c WorkersConfig) *router {
@@ -64,41 +63,90 @@ func (r *router) take(ctx context.Context, s eventstore.Stream) error {
 }
 
 func (r *router) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for range routerWorkers {
-		g.Go(func() error {
-			for {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case s := <-r.todo:
-					if err := r.route(ctx, s); err != nil {
-						return err
-					}
-				}
+	var payments []eventstore.Stream
+	for {
+		payments = r.queued(ctx, payments[:0])
+		for pauses := storePause(); len(payments) > 0; {
+			var wait bool
+			var err error
+			payments, wait, err = r.route(ctx, payments)
+			if err != nil {
+				return err
 			}
-		})
+			if wait {
+				pauses.wait(ctx)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
-	return g.Wait()
 }
 
-// route assigns a route, or fails the payment if no rule takes it. A payment
-// that has moved on is left alone. The draw comes from the id, so that a
-// repeated try draws the same.
-func (r *router) route(ctx context.Context, s eventstore.Stream) error {
+// queued waits for a payment and answers it with those behind it, none when
+// ctx has ended.
+func (r *router) queued(ctx context.Context, payments []eventstore.Stream) []eventstore.Stream {
+	select {
+	case s := <-r.todo:
+		payments = append(payments, s)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(payments) < routerBatch {
+		select {
+		case s := <-r.todo:
+			payments = append(payments, s)
+		default:
+			return payments
+		}
+	}
+	return payments
+}
+
+// route assigns each payment a route, or fails it if no rule takes it. Those
+// that have moved on are left alone. It answers the payments to be tried again,
+// and whether after a pause; the error is the context's or ends the work.
+func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again []eventstore.Stream, wait bool, err error) {
+	commits := make([]eventstore.Commit, 0, len(payments))
+	for _, s := range payments {
+		c, due, err := r.decide(ctx, s)
+		if err := r.refused(ctx, s, err); err != nil {
+			return nil, false, err
+		}
+		if due {
+			commits = append(commits, c)
+		}
+	}
+	for i, err := range r.ledger.Store.AppendAll(ctx, commits) {
+		s := commits[i].Record.Stream
+		switch later := passes(err); {
+		case err == nil:
+		case later, errors.As(err, new(*eventstore.ConflictError)):
+			again, wait = append(again, s), wait || later
+		default:
+			if err := r.refused(ctx, s, err); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return again, wait, ctx.Err()
+}
+
+// decide answers what is to be recorded of a payment. The draw comes from the
+// id, so that a repeated try draws the same.
+func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.Commit, due bool, err error) {
 	id, ok := domain.ParseID(s.ID)
 	if !ok {
-		return nil // no payment of ours
+		return c, false, nil // no payment of ours
 	}
 	cmd := domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])}
-	return settle(ctx, r.log, r.ledger, r.ids, s.Project, id, cmd)
+	return eventstore.Prepare(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id}, domain.PaymentCommand(cmd),
+		eventstore.Order{EventID: r.ids.Next(), Patient: true})
 }
 
-// settle runs a worker's command on a payment until it is decided. Refusals
-// are logged: they concern that payment alone. The error is the context's or
-// ends the work.
-func settle(ctx context.Context, log zerolog.Logger, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID, cmd domain.PaymentCommand) error {
-	_, err := execute(ctx, l, ids, project, id, true, func(domain.ID) domain.PaymentCommand { return cmd })
+// refused answers the error if it is the context's or ends the work. Others are
+// logged: they concern that payment alone.
+func (r *router) refused(ctx context.Context, s eventstore.Stream, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -107,10 +155,7 @@ func settle(ctx context.Context, log zerolog.Logger, l eventstore.Ledger, ids *d
 	case ends(err):
 		return err
 	}
-	if !errors.As(err, new(*domain.TooEarlyError)) {
-		log.Error().Err(err).Str("project", project).Stringer("payment", id).
-			Str("command", fmt.Sprintf("%T", cmd)).Msg("a payment's next step was refused")
-	}
+	r.log.Error().Err(err).Str("project", s.Project).Str("payment", s.ID).Msg("a payment was not given a route")
 	return nil
 }
 

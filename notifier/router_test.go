@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/memory"
 )
 
 // routing runs a router over payments until each is decided.
@@ -116,16 +117,55 @@ func TestRouterWaitsForABusyStoreAndStopsWithAFatalOne(t *testing.T) {
 	})
 }
 
+// A payment that cannot be read, and one that is decided by somebody else in
+// between, do not keep those that came with them from their routes.
+func TestRouterDecidesEachByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook(t)
+		damaged, raced, last := b.create(t, time.Hour), b.create(t, time.Hour), b.create(t, time.Hour)
+		store, _ := b.Store.(*memory.Store)
+		store.Damage(1)
+		conflicts := &racing{Store: b.Store, first: func() { b.do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) }}
+		ledger := b.Ledger
+		ledger.Store = conflicts
+		r := newRouter(WorkersConfig{Ledger: ledger, IDs: b.ids, Table: domain.SandboxTable(), Log: zerolog.Nop()})
+		again, wait, err := r.route(t.Context(), []eventstore.Stream{
+			eventstore.PaymentStream(testProject, damaged), eventstore.PaymentStream(testProject, raced), eventstore.PaymentStream(testProject, last),
+		})
+		if len(again) != 1 || again[0].ID != raced.String() || wait || err != nil {
+			t.Errorf("%v, %t, %v", again, wait, err)
+		}
+		if again, _, err = r.route(t.Context(), again); len(again) > 0 || err != nil {
+			t.Errorf("%v, %v", again, err)
+		}
+		if p := b.payment(t, last); p.Status != domain.AwaitingPayment || b.last(t) != 5 {
+			t.Errorf("%s, %d events", p.Status, b.last(t))
+		}
+	})
+}
+
+// racing lets somebody else be first.
+type racing struct {
+	eventstore.Store
+	first func()
+}
+
+func (r *racing) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
+	r.first()
+	r.first = func() {}
+	return r.Store.AppendAll(ctx, all)
+}
+
 func TestRouterLeavesStrangersAlone(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	r := newRouter(WorkersConfig{Ledger: b.Ledger, IDs: b.ids, Table: domain.SandboxTable(), Log: zerolog.Nop()})
-	for _, s := range []eventstore.Stream{
+	again, wait, err := r.route(t.Context(), []eventstore.Stream{
 		eventstore.PaymentStream("prj_other", b.create(t, time.Hour)), {Project: testProject, Kind: "payment", ID: "x"},
-	} {
-		if err := r.route(t.Context(), s); err != nil {
-			t.Errorf("%v: %v", s, err)
-		}
+	})
+	if len(again) > 0 || wait || err != nil {
+		t.Errorf("%v, %t, %v", again, wait, err)
 	}
 	if last := b.last(t); last != 1 {
 		t.Errorf("%d events", last)

@@ -59,6 +59,29 @@ func newQueue() *queue {
 func (q *queue) add(p *pending) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	err := q.put(p)
+	if q.ready() {
+		q.filled.Signal()
+	}
+	return err
+}
+
+// addAll adds those without an error, so that as many as possible leave
+// together, and notes the errors of others.
+func (q *queue) addAll(all []*pending, errs []error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, p := range all {
+		if errs[i] == nil {
+			errs[i] = q.put(p)
+		}
+	}
+	if q.ready() {
+		q.filled.Signal()
+	}
+}
+
+func (q *queue) put(p *pending) error {
 	to := &q.waiting
 	if p.commit.Patient {
 		to = &q.patient
@@ -75,9 +98,6 @@ func (q *queue) add(p *pending) error {
 	}
 	if p.commit.Patient && len(q.patient) == 1 {
 		q.wind()
-	}
-	if q.ready() {
-		q.filled.Signal()
 	}
 	return nil
 }

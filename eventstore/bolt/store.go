@@ -60,13 +60,7 @@ type Store struct {
 
 // Append implements eventstore.Store.
 func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
-	if s.readOnly {
-		return eventstore.Stored{}, ErrReadOnly
-	}
-	if err := ctx.Err(); err != nil {
-		return eventstore.Stored{}, err
-	}
-	if err := c.Validate(); err != nil {
+	if err := s.refuses(ctx, c); err != nil {
 		return eventstore.Stored{}, err
 	}
 	p := s.queue.pending(ctx, c)
@@ -78,6 +72,39 @@ func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Sto
 	}
 	defer s.queue.free(p)
 	return p.stored, p.err
+}
+
+// AppendAll implements eventstore.Store.
+func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
+	errs, waiting := make([]error, len(all)), make([]*pending, len(all))
+	for i, c := range all {
+		if errs[i] = s.refuses(ctx, c); errs[i] == nil {
+			waiting[i] = s.queue.pending(ctx, c)
+		}
+	}
+	s.queue.addAll(waiting, errs)
+	for i, p := range waiting {
+		switch {
+		case errs[i] != nil:
+		case p.wait():
+			errs[i] = p.err
+			s.queue.free(p)
+		default:
+			errs[i] = ctx.Err()
+		}
+	}
+	return errs
+}
+
+// refuses tells why a commit is not even queued.
+func (s *Store) refuses(ctx context.Context, c eventstore.Commit) error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.Validate()
 }
 
 // LogID is the id that Init gave this log. A copy of the file keeps it.

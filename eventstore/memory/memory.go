@@ -73,43 +73,68 @@ func (s *Store) Reopen() *Store {
 
 // Append implements eventstore.Store.
 func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
-	if err := ctx.Err(); err != nil {
-		return eventstore.Stored{}, err
-	}
-	if err := c.Validate(); err != nil {
-		return eventstore.Stored{}, err
-	}
-	p := &pending{commit: c, done: make(chan struct{})}
-	if err := s.enqueue(p); err != nil {
-		return eventstore.Stored{}, err
-	}
-	select {
-	case <-p.done:
-		return p.stored, p.err
-	case <-ctx.Done():
-		return eventstore.Stored{}, ctx.Err()
-	}
+	p := s.decide(ctx, []eventstore.Commit{c})[0]
+	return p.stored, p.err
 }
 
-func (s *Store) enqueue(p *pending) error {
+// AppendAll implements eventstore.Store.
+func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
+	errs := make([]error, len(all))
+	for i, p := range s.decide(ctx, all) {
+		errs[i] = p.err
+	}
+	return errs
+}
+
+// decide queues the commits and waits until each has its result.
+func (s *Store) decide(ctx context.Context, all []eventstore.Commit) []pending {
+	waiting := make([]*pending, len(all))
+	for i, c := range all {
+		waiting[i] = &pending{commit: c, done: make(chan struct{}), err: ctx.Err()}
+		if waiting[i].err == nil {
+			waiting[i].err = c.Validate()
+		}
+	}
+	s.enqueue(waiting)
+	results := make([]pending, len(all))
+	for i, p := range waiting {
+		select {
+		case <-p.done:
+			results[i] = *p
+		case <-ctx.Done():
+			results[i].err = ctx.Err()
+		}
+	}
+	return results
+}
+
+// enqueue queues the commits, except those with an error and those that are
+// refused.
+func (s *Store) enqueue(all []*pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return eventstore.ErrClosed
-	case s.fatal != nil && !s.flaws.survivesFaults:
-		return s.fatal
-	case s.hooks.refuse != nil:
-		return s.hooks.refuse
-	case len(s.waiting) >= maxWaiting:
-		return eventstore.ErrBusy
+	for _, p := range all {
+		switch {
+		case p.err != nil:
+		case s.closed:
+			p.err = eventstore.ErrClosed
+		case s.fatal != nil && !s.flaws.survivesFaults:
+			p.err = s.fatal
+		case s.hooks.refuse != nil:
+			p.err = s.hooks.refuse
+		case len(s.waiting) >= maxWaiting:
+			p.err = eventstore.ErrBusy
+		}
+		if p.err != nil {
+			close(p.done)
+			continue
+		}
+		s.waiting = append(s.waiting, p)
 	}
-	s.waiting = append(s.waiting, p)
-	if !s.committing {
+	if len(s.waiting) > 0 && !s.committing {
 		s.committing = true
 		s.commits.Go(s.commitWaiting)
 	}
-	return nil
 }
 
 // commitWaiting commits group after group until nothing waits. All results of

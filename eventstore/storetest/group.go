@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"runtime"
 
@@ -25,6 +26,62 @@ func checkStagedConflict(s *subject) {
 	s.same("the winner's position", a.stored.Position, eventstore.Position(2))
 	s.same("the bystander's position", c.stored.Position, eventstore.Position(3))
 	s.same("Load", s.load(st), []eventstore.Stored{a.stored})
+}
+
+// checkAppendAll: many commits at once are decided in their order, each by
+// itself, and answered when all of them are.
+func checkAppendAll(s *subject) {
+	st := stream("prj_a", 1)
+	first, loser, patient := s.claiming(st, 0, 1), s.commit(st, 0), s.commit(stream("prj_a", 4), 0)
+	patient.Patient = true
+	thief, bad, last := s.claiming(stream("prj_a", 2), 0, 1), s.commit(st, 0), s.commit(stream("prj_a", 3), 0)
+	bad.Record.Body = nil
+	all := []eventstore.Commit{first, loser, patient, thief, bad, first, last}
+	held, release := s.log.Stall(s.store)
+	s.Cleanup(release)
+	answered := make(chan []error, 1)
+	store := s.store
+	go func() { answered <- store.AppendAll(s.Context(), all) }()
+	<-held
+	for range 1000 {
+		runtime.Gosched()
+	}
+	if len(answered) > 0 {
+		s.Error("commits were answered before they were durable")
+	}
+	release()
+	errs := <-answered
+	stored, ok := s.claimed(first)
+	if !ok || len(errs) != len(all) {
+		s.Fatalf("%v", errs)
+	}
+	for _, i := range []int{0, 2, 5, 6} {
+		if errs[i] != nil {
+			s.Errorf("commit %d: %v", i, errs[i])
+		}
+	}
+	s.isConflict(errs[1], st, stored.Position)
+	s.isClaimed(errs[3], stored)
+	if errs[4] == nil {
+		s.Error("a commit without a body was taken")
+	}
+	if p := s.last(); p != 3 || len(s.load(last.Record.Stream)) != 1 || len(s.load(patient.Record.Stream)) != 1 {
+		s.Errorf("Last = %d, want 3", p)
+	}
+	if errs := s.store.AppendAll(s.Context(), nil); len(errs) != 0 {
+		s.Errorf("no commits are answered with %v", errs)
+	}
+	ended, cancel := context.WithCancel(s.Context())
+	cancel()
+	for _, err := range s.store.AppendAll(ended, all) {
+		if !errors.Is(err, context.Canceled) {
+			s.Errorf("with an ended context: %v", err)
+		}
+	}
+	s.log.Faults()[0].Arm(s.store)
+	for _, err := range s.store.AppendAll(s.Context(), []eventstore.Commit{s.commit(stream("prj_a", 5), 0), s.commit(stream("prj_a", 6), 0)}) {
+		s.isFatal("together", err)
+	}
 }
 
 // checkStagedClaim: two commits with one key in one group.

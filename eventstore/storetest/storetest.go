@@ -69,6 +69,7 @@ func checks() []check {
 		{"conflict", checkConflict},
 		{"all or nothing", checkAllOrNothing},
 		{"duplicate", checkDuplicate},
+		{"append all", checkAppendAll},
 		{"staged conflict", checkStagedConflict},
 		{"staged claim", checkStagedClaim},
 		{"staged duplicate", checkStagedDuplicate},
