@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"strings"
 	"time"
 
 	"payledger/domain"
@@ -92,9 +93,15 @@ func (v *daysView) fold(c *change) {
 }
 
 func dayKey(project string, d Day, c domain.Currency) string {
-	key := make([]byte, 0, len(project)+1+4+len(c))
-	key = append(append(key, project...), 0)
-	return string(append(binary.BigEndian.AppendUint32(key, uint32(d)), c...))
+	var day [4]byte
+	binary.BigEndian.PutUint32(day[:], uint32(d))
+	var b strings.Builder
+	b.Grow(len(project) + 1 + len(day) + len(c))
+	b.WriteString(project)
+	b.WriteByte(0)
+	b.Write(day[:])
+	b.WriteString(string(c))
+	return b.String()
 }
 
 // dayEntry is a row of the view as an event leaves it.
@@ -107,7 +114,7 @@ type dayEntry struct {
 // countDays works out what an event of a payment adds up to: was is the
 // payment's status before it, p the payment after it.
 func (e *Engine) countDays(r eventstore.Stored, event domain.Event, was domain.PaymentStatus, p *domain.Payment) ([]dayEntry, error) {
-	var out []dayEntry
+	out := e.change.days[:0]
 	on := func(d Day) (*DayRow, error) {
 		for _, o := range out {
 			if o.row.Day == d {

@@ -1,12 +1,13 @@
 // Package projections keeps the views that reads are answered from: folds of
 // the event log, disposable and rebuilt whenever they cannot be trusted.
 //
-// One goroutine, Engine.Run, follows the store and folds each event into every
-// view of all.go. A view is one table of ordered keys. What was folded lately
-// stays in memory, decoded, and so do payments that were used lately. About
-// once a second what was folded is written, together with the position it
-// stands for, in one synced bolt transaction. A crash loses at most that tail
-// of the file, and the next Open folds it again from the log.
+// One goroutine, Engine.Run, follows the store and folds each event into the
+// views of all.go; those of payments are told of some hundred payments at once,
+// and before anybody reads them. A view is one table of ordered keys. What was
+// folded lately stays in memory, decoded, and so do payments that were used
+// lately. About once a second what was folded is written, together with the
+// position it stands for, in one synced bolt transaction. A crash loses at most
+// that tail of the file, and the next Open folds it again from the log.
 //
 // Reads first wait until the views are at the store's last position as it was
 // when they arrived, so they are never stale. A read holds the lock only while

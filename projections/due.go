@@ -39,12 +39,14 @@ func dueKey(row *paymentRow) (string, bool) {
 	if row == nil || !row.Payment.Status.CanBecome(domain.Expired) {
 		return "", false
 	}
-	return dueStart(row.Payment.ExpiryDue()) + idKey(row.Payment.ID), true
+	var key [8 + idSize]byte
+	binary.BigEndian.PutUint64(key[:], uint64(max(row.Payment.ExpiryDue(), 0)))
+	copy(key[8:], row.Payment.ID[:])
+	return string(key[:]), true
 }
 
-func dueStart(at domain.Instant) string {
-	return uint64Key(uint64(max(at, 0)))
-}
+// dueStart begins the keys of an instant.
+func dueStart(at domain.Instant) string { return timeKey(at) }
 
 // EachDue calls fn for up to limit payments whose expiry is due at the instant
 // before or earlier (Payment.ExpiryDue), soonest first, until fn answers an

@@ -97,7 +97,7 @@ func (e *Engine) mean(d decoded, c *change) error {
 	if d.err != nil {
 		return d.err
 	}
-	*c = change{decoded: d, postings: e.post(d.record, d.event)}
+	*c = change{decoded: d, postings: e.post(d.record, d.event), days: c.days[:0]}
 	if s := d.record.Stream; s.Kind == eventstore.KindProject {
 		next := domain.Project{ID: s.ID}
 		if p, ok := e.projects.live[s.ID]; ok {
