@@ -136,7 +136,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		event, err := l.config.Ledger.Codec.Decode(r)
+		event, err := l.config.Ledger.Codec.Event(r)
 		if err != nil {
 			return nil, err
 		}
