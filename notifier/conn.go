@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +54,29 @@ func (s *Server) connectAs(user string) (*Conn, error) {
 // the server: while it cannot be reached, the connection keeps trying. The
 // error is about the URL.
 func Connect(rawURL string, log zerolog.Logger) (*Conn, error) {
+	for server := range strings.SplitSeq(rawURL, ",") {
+		if err := checkServer(strings.TrimSpace(server)); err != nil {
+			return nil, err
+		}
+	}
 	return connect(rawURL, nil, log, nats.ReconnectWait(reconnectExternal))
+}
+
+// checkServer refuses what no NATS server can be reached at, which nats.go
+// would go on trying for ever.
+func checkServer(server string) error {
+	if !strings.Contains(server, "://") {
+		server = "nats://" + server
+	}
+	u, err := url.Parse(server)
+	switch {
+	case err != nil:
+		return fmt.Errorf("not the URL of a NATS server: %w", redacted(err))
+	case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme), u.Hostname() == "",
+		strings.Contains(u.Hostname(), ":") && u.Host[0] != '[':
+		return fmt.Errorf("%s is not the URL of a NATS server: want nats://HOST:PORT, or tls, ws or wss", u.Redacted())
+	}
+	return nil
 }
 
 func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Option) (*Conn, error) {

@@ -294,13 +294,24 @@ func TestSubjectsTakenByAnotherStreamAreRefused(t *testing.T) {
 
 func TestConnectRefusesMalformedURLsWithoutTellingPasswords(t *testing.T) {
 	t.Parallel()
-	c, err := Connect("nats://user:secret@host:port", zerolog.Nop())
-	if err == nil {
-		c.Close()
-		t.Fatal("connected")
+	for _, bad := range []string{
+		"nats://user:secret@host:port", "http://user:secret@host:4222", "nats://user:secret@", "nats://user:secret@host::",
+		"nats://localhost:4222,user:secret@banana::", "nats://::1:4222", "nats://localhost:4222,",
+	} {
+		c, err := Connect(bad, zerolog.Nop())
+		if err == nil {
+			c.Close()
+			t.Errorf("%s: connected", bad)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
 	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
+	for _, good := range []string{"localhost", "127.0.0.1:4222", "nats://a:4222, tls://b", "ws://[::1]:8080"} {
+		for server := range strings.SplitSeq(good, ",") {
+			if err := checkServer(strings.TrimSpace(server)); err != nil {
+				t.Errorf("%s: %v", good, err)
+			}
+		}
 	}
 }
 
