@@ -8,12 +8,14 @@ import (
 // atOnce are the attempts that may begin with the transaction that enqueues
 // their events: those with endpoints that nothing else waits for. They spare
 // the machine a transaction, and merchants its time. While the writer is busy
-// they are of final events alone: the others are about to be superseded, which
-// spares the machine more.
+// they are of final events alone: the others wait aMoment, because they are
+// about to be superseded, which spares the machine more.
 type atOnce struct {
 	starts map[*target]*startOp
 	final  bool
 }
+
+const aMoment = 50 * time.Millisecond
 
 // atOnce reserves places for the first attempts of events that are about to be
 // enqueued.

@@ -14,12 +14,13 @@ type enqueueOp struct {
 }
 
 func (o *enqueueOp) apply(x *tx) error {
+	after := positionIn(x.meta, keyAfter)
 	for _, e := range o.events {
 		t, err := x.target(e.Project, e.Endpoint)
 		if err != nil {
 			return err
 		}
-		if err := x.enqueue(t, e, o.atOnce); err != nil {
+		if err := x.enqueue(t, e, e.Position > after, o.atOnce); err != nil {
 			return err
 		}
 	}
@@ -29,21 +30,28 @@ func (o *enqueueOp) apply(x *tx) error {
 			return err
 		}
 	}
-	if o.upTo > positionIn(x.meta, keyAfter) {
+	if o.upTo > after {
 		return putNumber(x.meta, keyAfter, uint64(o.upTo))
 	}
 	return nil
 }
 
-func (x *tx) enqueue(t *target, e Event, first atOnce) error {
+// enqueue adds an event to its lane. A fresh one was never recorded.
+func (x *tx) enqueue(t *target, e Event, fresh bool, first atOnce) error {
 	l, err := x.laneOf(t, e.Payment)
-	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, x.lanes.firstTry(x.now)) {
+	due := x.lanes.firstTry(x.now)
+	if !first.takes(e) {
+		due = due.Add(aMoment)
+	}
+	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, due) {
 		return err
 	}
-	// One that is recorded was in a lane that is forgotten by now.
-	was, _, err := x.record(t, e.ID)
-	if err != nil {
-		return err
+	var was record
+	if !fresh {
+		// One that is recorded was in a lane that is forgotten by now.
+		if was, _, err = x.record(t, e.ID); err != nil {
+			return err
+		}
 	}
 	err = x.put(t, record{
 		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
