@@ -1,10 +1,10 @@
 package notifier
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -95,7 +95,7 @@ func (f *wireFeed) next() (fed, error) {
 		return fed{}, errors.New(status)
 	}
 	f.due--
-	at, ok := placeOf(string(m.reply))
+	at, ok := placeOf(m.reply)
 	if !ok {
 		return fed{}, fmt.Errorf("%q does not say where the message stands", m.reply)
 	}
@@ -107,24 +107,24 @@ func (f *wireFeed) close() { f.wire.close() }
 // placeOf reads the subject on which a message is acknowledged:
 // $JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.NUMBER.TIME.PENDING, or with
 // domain and account before the stream and something at the end.
-func placeOf(ack string) (p place, ok bool) {
+func placeOf(ack []byte) (p place, ok bool) {
 	const short = 9
 	from := 5
-	if n := strings.Count(ack, ".") + 1; n < short {
+	if n := bytes.Count(ack, []byte(".")) + 1; n < short {
 		return p, false
 	} else if n > short {
 		from += 2
 	}
 	n := 0
-	for token := range strings.SplitSeq(ack, ".") {
+	for token := range bytes.SplitSeq(ack, []byte(".")) {
 		var err error
 		switch n - from {
 		case 0:
-			p.sequence, err = strconv.ParseUint(token, 10, 64)
+			p.sequence, err = strconv.ParseUint(string(token), 10, 64)
 		case 1:
-			p.number, err = strconv.ParseUint(token, 10, 64)
+			p.number, err = strconv.ParseUint(string(token), 10, 64)
 		case 3:
-			p.pending, err = strconv.ParseUint(token, 10, 64)
+			p.pending, err = strconv.ParseUint(string(token), 10, 64)
 			return p, err == nil
 		}
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -223,6 +222,6 @@ func (h wireHeader) Get(name string) string {
 // status is what the server says instead of a message, empty if it is one.
 func (h wireHeader) status() string {
 	line, _, _ := bytes.Cut(h, []byte("\r\n"))
-	status, _ := strings.CutPrefix(string(line), wireHeaderFirst)
-	return strings.TrimSpace(status)
+	status, _ := bytes.CutPrefix(line, []byte(wireHeaderFirst))
+	return string(bytes.TrimSpace(status))
 }

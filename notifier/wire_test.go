@@ -127,12 +127,12 @@ func TestPlaceOf(t *testing.T) {
 		"$JS.ACK._.hash.EVENTS.c.1.22.11.1700000000000000000.3",
 		"$JS.ACK.hub.hash.EVENTS.c.1.22.11.1700000000000000000.3.random",
 	} {
-		if got, ok := placeOf(ack); !ok || got != want {
+		if got, ok := placeOf([]byte(ack)); !ok || got != want {
 			t.Errorf("%s: %+v, %t", ack, got, ok)
 		}
 	}
 	for _, ack := range []string{"", "a.b", "$JS.ACK.EVENTS.c.1.22.11.17", "$JS.ACK.EVENTS.c.1.x.11.17.3", "$JS.ACK.EVENTS.c.1.22.-1.17.3", "$JS.ACK.EVENTS.c.1.22.11.17."} {
-		if got, ok := placeOf(ack); ok {
+		if got, ok := placeOf([]byte(ack)); ok {
 			t.Errorf("%s: %+v", ack, got)
 		}
 	}
