@@ -157,7 +157,7 @@ func TestBooksOfAnyPayment(t *testing.T) {
 			settled++
 		}
 	})
-	if settled == 0 {
+	if settled == 0 && !testing.Short() { // which makes a few payments only
 		t.Error("no payment was ever refunded")
 	}
 }

@@ -355,15 +355,12 @@ func TestOnlyTheRelayWritesEvents(t *testing.T) {
 	b := newBook(t)
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	run(t, newRelay(c, b).Run)
-	stop := make(chan struct{})
 	var foreign sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer foreign.Wait()
+	defer stop()
 	foreign.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for ctx.Err() == nil {
 			if err := errors.Join(c.nc.Publish("payledger.v1.events.x.payment.y", []byte("junk")), c.nc.Flush()); err != nil {
 				t.Error(err)
 			}
@@ -373,7 +370,7 @@ func TestOnlyTheRelayWritesEvents(t *testing.T) {
 		b.routed(t)
 	}
 	sameAsLog(t, c.js, b)
-	close(stop)
+	stop()
 	foreign.Wait()
 	if err := c.nc.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("%v", err)
