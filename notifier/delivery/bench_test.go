@@ -114,7 +114,7 @@ func (w *world) last(b *testing.B) eventstore.Stored {
 
 // BenchmarkBlackHoles: 200 receivers over HTTP, half of which take a request
 // and never answer; how much longer the slowest hundredth of the others waits
-// than it does without them. Both take turns of two seconds, some 500 deliveries
+// than it does without them. Both take turns of five seconds, some 500 deliveries
 // to healthy receivers each, so that what else the machine and its disk do hits
 // both: the ratio is the median over the turns. There is one for the time in
 // which silent receivers hold all the connections they can get, until the first
@@ -124,7 +124,7 @@ func BenchmarkBlackHoles(b *testing.B) {
 	for b.Loop() {
 		alone, beside := newRig(b, 100, 0), newRig(b, 100, 100)
 		var p99, with [2][]float64 // while breakers are closed, and then
-		for range 15 {
+		for range 9 {
 			phase := one(beside.broken() > 0)
 			p99[phase] = append(p99[phase], alone.turn(b))
 			with[phase] = append(with[phase], beside.turn(b))
@@ -208,7 +208,7 @@ func (r *rig) broken() (n int) {
 	return n
 }
 
-// turn pays 500 payments a second for two seconds, each to be told to one of
+// turn pays 200 payments a second for five seconds, each to be told to one of
 // 200 receivers, as it is where each is another merchant's. As the fan-out does,
 // it enqueues together what came while the lanes took what was before. It
 // answers the 99th percentile of the milliseconds from the payment to its
@@ -221,7 +221,7 @@ func (r *rig) turn(b *testing.B) float64 {
 	sent := 0
 	due := time.Now()
 	for range 1000 {
-		due = due.Add(2 * time.Millisecond)
+		due = due.Add(5 * time.Millisecond)
 		i := rand.IntN(200)
 		<-time.After(time.Until(due))
 		id := r.paid()

@@ -198,7 +198,7 @@ func TestPaidDoesNotWait(t *testing.T) {
 		w.spread(t)
 		time.Sleep(time.Second)
 		seen := w.net.seen()[before:]
-		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || seen[0].at.Sub(at) > 4*mostRest {
+		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || seen[0].at.Sub(at) > 4*rest {
 			t.Errorf("sent: %+v", seen)
 		}
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliverySuperseded: 2, domain.DeliveryDelivered: 1}, w.states(t, a)); diff != "" {
@@ -273,7 +273,7 @@ func TestClockSetBack(t *testing.T) {
 			set(t, w)
 			time.Sleep(90 * time.Hour)
 			for _, r := range w.net.seen() {
-				at = append(at, r.at.Sub(began).Round(mostRest))
+				at = append(at, r.at.Sub(began).Round(rest))
 			}
 		})
 		return at

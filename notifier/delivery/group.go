@@ -21,15 +21,13 @@ const (
 	patience   = 20 * time.Millisecond
 )
 
-// After a group the writer rests, restEach for each lane that it changed within
-// these bounds: those that come meanwhile share a transaction, and its syncs. So
-// who is told of much, or does not listen, costs the others and the log's own
-// syncs no more of the disk. Where there is little to do nobody waits.
-const (
-	restEach  = 100 * time.Microsecond
-	leastRest = 5 * time.Millisecond
-	mostRest  = 10 * time.Millisecond
-)
+// After a group the writer rests for so long: those that come meanwhile share a
+// transaction, and its syncs. So who is told of much, or does not listen, costs
+// the others and the log's own syncs no more of the disk. Urgent operations wait
+// for the end of the rest after the last ones only, and take all others with
+// them: what becomes of slow endpoints holds nobody up. Where there is little to
+// do nobody waits.
+const rest = 10 * time.Millisecond
 
 // maxStarts bounds the lanes that begin in one transaction. Where the machine
 // is busy, transactions come more seldom, and the rest waits: webhooks leave
@@ -52,16 +50,23 @@ func (w *writer) join(line *[]*waiting, o op) error {
 	if line == &w.patient && len(w.patient) == 1 {
 		w.timer.Reset(patience)
 	}
-	if w.ready() {
-		w.wake.Signal()
-	}
+	w.wake.Signal()
 	w.mu.Unlock()
 	return <-p.done
 }
 
-// ready reports whether a group should leave. w.mu is held.
-func (w *writer) ready() bool {
-	return len(w.urgent) > 0 || len(w.starts) > 0 || len(w.patient) >= maxPatient || w.overdue || w.closed
+// ready says how long it is until a group should leave, idle if nothing waits.
+// w.mu is held.
+func (w *writer) ready() time.Duration {
+	switch {
+	case w.closed:
+		return 0
+	case len(w.urgent) > 0:
+		return time.Until(w.urgentAt)
+	case len(w.starts) > 0 || len(w.patient) >= maxPatient || w.overdue:
+		return time.Until(w.restAt)
+	}
+	return idle
 }
 
 // ring ends the patience of those that wait.
@@ -73,30 +78,40 @@ func (w *writer) ring() {
 	}
 }
 
-// take waits for operations, and for the end of the writer's rest; none: closed,
-// and nothing waits.
-func (w *writer) take() []*waiting {
+// look lets the writer see whether its rest is over.
+func (w *writer) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.ready() {
+	w.wake.Signal()
+}
+
+// take waits for operations, and for the end of the writer's rest; none: closed,
+// and nothing waits.
+func (w *writer) take() (group []*waiting, urgent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy.Store(false)
+	for {
+		wait := w.ready()
+		if wait <= 0 {
+			break
+		}
+		w.busy.Store(wait < idle)
+		w.alarm.Reset(wait)
 		w.wake.Wait()
 	}
-	rest := time.Until(w.rested)
-	w.busy.Store(rest > 0)
-	w.mu.Unlock()
-	<-time.After(rest)
-	w.mu.Lock()
 	w.gather()
-	return w.group()
+	urgent = len(w.urgent) > 0
+	return w.group(), urgent
 }
 
 // rest waits for the end of the writer's rest: what is handed over then need
 // not wait, and more can be handed over at once.
 func (w *writer) rest(ctx context.Context) {
 	w.mu.Lock()
-	rest := time.Until(w.rested)
+	wait := time.Until(w.urgentAt)
 	w.mu.Unlock()
-	sleep(ctx, rest)
+	sleep(ctx, wait)
 }
 
 // group takes those off their lines that leave together. w.mu is held.

@@ -62,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Lanes, error) {
 	}
 	l.writer = newWriter(l)
 	l.metrics = newMetrics(l)
-	_, err := l.writer.commit([]*waiting{{op: resumeOp{}}}) // however full the disk is
+	err := l.writer.commit([]*waiting{{op: resumeOp{}}}) // however full the disk is
 	if err != nil {
 		l.writer.fail(err)
 	}

@@ -18,7 +18,6 @@ type tx struct {
 	now     domain.Instant
 	changed map[*target]struct{}
 	offers  []offer
-	saved   int // lanes
 }
 
 type offer struct {
@@ -173,7 +172,6 @@ func (x *tx) save(l *laneAt) error {
 		x.offers = append(x.offers, offer{l.target, is})
 	}
 	l.known, l.waited, l.wasDue = true, waits, is
-	x.saved++
 	return x.lane.Put(l.key, appendLane(nil, l.key, l.lane))
 }
 

@@ -31,17 +31,19 @@ type writer struct {
 	full  atomic.Bool // the disk was too full for the last group
 	busy  atomic.Bool // the last group had to wait for the writer's rest
 
-	mu      sync.Mutex
-	wake    sync.Cond // of mu
-	urgent  []*waiting
-	starts  []*waiting // of attempts
-	patient []*waiting
-	timer   *time.Timer // of the patient ones
-	overdue bool        // their patience is over
-	rested  time.Time   // the next group may leave
-	closed  bool
-	err     error         // what ended it
-	failed  chan struct{} // closed with err
+	mu       sync.Mutex
+	wake     sync.Cond // of mu
+	urgent   []*waiting
+	starts   []*waiting // of attempts
+	patient  []*waiting
+	timer    *time.Timer // of the patient ones
+	overdue  bool        // their patience is over
+	alarm    *time.Timer // ends a rest
+	restAt   time.Time   // when the next group may leave
+	urgentAt time.Time   // when one with urgent operations may
+	closed   bool
+	err      error         // what ended it
+	failed   chan struct{} // closed with err
 }
 
 type waiting struct {
@@ -53,6 +55,7 @@ func newWriter(l *Lanes) *writer {
 	w := &writer{lanes: l, failed: make(chan struct{})}
 	w.wake.L = &w.mu
 	w.timer = time.AfterFunc(patience, w.ring)
+	w.alarm = time.AfterFunc(idle, w.look)
 	return w
 }
 
@@ -91,18 +94,21 @@ func (*writer) again(ctx context.Context, do func() error) error {
 // run commits group after group until the writer is closed or fails.
 func (w *writer) run() {
 	for {
-		group := w.take()
+		group, urgent := w.take()
 		if len(group) == 0 {
 			return
 		}
-		lanes, err := 0, eventstore.ErrFull
+		err := eventstore.ErrFull
 		if w.room() {
-			if lanes, err = w.commit(group); err != nil {
+			if err = w.commit(group); err != nil {
 				w.fail(err)
 			}
 		}
 		w.mu.Lock()
-		w.rested = time.Now().Add(min(max(time.Duration(lanes)*restEach, leastRest), mostRest))
+		w.restAt = time.Now().Add(rest)
+		if urgent {
+			w.urgentAt = w.restAt
+		}
 		w.mu.Unlock()
 		for _, p := range group {
 			p.done <- err
@@ -124,10 +130,9 @@ func (w *writer) room() bool {
 	return !full
 }
 
-// commit carries out a group, and answers how many lanes it changed.
-func (w *writer) commit(group []*waiting) (lanes int, err error) {
+func (w *writer) commit(group []*waiting) (err error) {
 	if err := w.error(); err != nil {
-		return 0, err
+		return err
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -151,10 +156,10 @@ func (w *writer) commit(group []*waiting) (lanes int, err error) {
 		return x.finish()
 	})
 	if err != nil {
-		return 0, fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
+		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
 	}
 	x.publish()
-	return x.saved, nil
+	return nil
 }
 
 // fail ends the writer. Whether what it was about to write is in the file is
@@ -182,4 +187,5 @@ func (w *writer) close() {
 	w.wake.Signal()
 	w.end.Wait()
 	w.timer.Stop()
+	w.alarm.Stop()
 }
