@@ -15,7 +15,7 @@ const getRate = 1000
 
 func openRates() []int { return []int{1000, 4000} }
 
-func stepsLatency(b *bench) int { return b.Rounds*(2*len(openRates())+3) + 2 }
+func stepsLatency(b *bench) int { return b.Rounds*(3*len(openRates())+3) + 2 }
 
 // latency measures at fixed rates.
 func (b *bench) latency(ctx context.Context) error {
@@ -24,13 +24,13 @@ func (b *bench) latency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	beside, err := b.baseline(ctx, ceiling)
+	beside, err := b.baselines(ctx, ceiling, ceiling2)
 	if err != nil {
 		return err
 	}
 	for _, rate := range openRates() {
 		what := fmt.Sprintf("POST at %d/s", rate)
-		m, err := b.measure(ctx, what, load{Connections: openConnections, Rate: rate}, creators(service, beside))
+		m, err := b.measure(ctx, what, load{Connections: openConnections, Rate: rate}, creators(append([]*target{service}, beside...)...))
 		if err != nil {
 			return err
 		}
@@ -38,6 +38,7 @@ func (b *bench) latency(ctx context.Context) error {
 		b.row(Row{
 			Suite: suite, Name: what + ": p99", Unit: "ms", Figure: own.median(), Note: latencyNote(m[0]),
 			Must: own.atMost(2, ceiling, base), Aim: own.atMost(1.2, ceiling, base),
+			Beside: []Comparison{own.beside(ceiling2, m[2].p99)},
 		})
 	}
 	top, err := b.measure(ctx, "POST, 64 connections", load{Connections: 64}, creators(service))
