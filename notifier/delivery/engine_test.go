@@ -3,6 +3,7 @@ package delivery
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,10 +82,10 @@ func (w *world) health(t *testing.T, endpoint string) domain.EndpointHealth {
 // enqueues a payment's events begins the attempt with the newest too.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
-	groups := 0
+	var groups atomic.Int64
 	count := func(w *world) {
 		w.off.unsynced = func(*tx, []*waiting) error {
-			groups++
+			groups.Add(1)
 			return nil
 		}
 	}
@@ -94,14 +95,14 @@ func TestAtOnce(t *testing.T) {
 		w.spread(t)
 		time.Sleep(time.Minute) // the endpoint is known now
 		w.net.set(a, late)
-		groups = 0
+		groups.Store(0)
 		id := w.payment()
 		w.route(id)
 		w.signal(id, domain.OutcomePaid, nil)
 		w.spread(t)
 		synctest.Wait()
-		if n := len(w.net.seen()); n != 2 || groups != 1 {
-			t.Errorf("%d requests in all and %d transactions for the second, want 2 and 1", n, groups)
+		if n := len(w.net.seen()); n != 2 || groups.Load() != 1 {
+			t.Errorf("%d requests in all and %d transactions for the second, want 2 and 1", n, groups.Load())
 		}
 		w.net.set(a, fine)
 		time.Sleep(time.Minute)
