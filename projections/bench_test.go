@@ -36,6 +36,12 @@ func records(b *testing.B, w *world, n int) []eventstore.Stored {
 		signal.Outcome, signal.RefundID = domain.OutcomeSucceeded, &refund
 		w.command(p, domain.ApplySignal{Signal: signal}, w.ids.Next())
 	}
+	return recorded(b, w)
+}
+
+// recorded is all that the log holds.
+func recorded(b *testing.B, w *world) []eventstore.Stored {
+	b.Helper()
 	var all []eventstore.Stored
 	for r, err := range w.store.Scan(b.Context(), 0, eventstore.Filter{}) {
 		if err != nil {

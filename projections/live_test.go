@@ -38,14 +38,7 @@ func requests(b *testing.B, w *world, n int) []eventstore.Stored {
 			w.command(p, domain.AssignRoute{Table: table}, w.ids.Next())
 		}
 	}
-	var all []eventstore.Stored
-	for r, err := range w.store.Scan(b.Context(), 0, eventstore.Filter{}) {
-		if err != nil {
-			b.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	return all
+	return recorded(b, w)
 }
 
 // BenchmarkLive folds requests one event at a time and flushes as often as a
