@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -58,14 +59,10 @@ func testBack(t *testing.T, browser context.Context) {
 	b.visit(id, "")
 	b.visit(other, "")
 	b.world.provider(id, domain.OutcomePaid)
-	eval[chromedp.Void](b, `history.back()`)
-	// The page may come back from memory as it was left, with the form, and
-	// without a load event; it must look at the payment at once.
-	for eval[string](b, `location.pathname + document.querySelector("main")?.dataset.state`) != b.world.path(id)+string(paid) {
-		if b.Ctx.Err() != nil {
-			t.Fatal(b.HTML())
-		}
-	}
+	b.Back()
+	// The page may come back from memory as it was left, with the form; it must
+	// look at the payment at once.
+	b.Do(uitest.Poll(fmt.Sprintf(`location.pathname + document.querySelector("main")?.dataset.state === %q`, b.world.path(id)+string(paid))))
 	if n := eval[int](b, `document.forms.length`); n != 0 {
 		t.Error("the form is back")
 	}

@@ -2,6 +2,8 @@ package uitest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -12,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -161,9 +165,33 @@ func Call[P, R any](b *Tab, c cdp.Command[P, R], p P) R {
 	return r
 }
 
-// Poll waits until a JavaScript expression is true.
+// Poll waits until a JavaScript expression is true, on whichever page the
+// window is by then: an evaluation that a navigation takes away is made again.
 func Poll(predicate string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](predicate, chromedp.WithPollingInterval(20*time.Millisecond))
+	ask := chromedp.Evaluate[bool]("Boolean(" + predicate + ")")
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		for {
+			yes, err := ask(ctx, target)
+			if lost := new(cdproto.Error); yes || err != nil && !errors.As(err, &lost) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return errors.Join(fmt.Errorf("waiting for %s: %w", predicate, ctx.Err()), err)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// Back presses the button that goes to the page before. That may come back
+// from memory without a load event, so nothing is waited for; and it is no
+// script of the page, whose answer the navigation might take away.
+func (b *Tab) Back() {
+	b.T.Helper()
+	history := Call(b, page.GetNavigationHistory, cdp.Empty{})
+	before := history.Entries[history.CurrentIndex-1]
+	Call(b, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: before.ID})
 }
 
 // WithoutScript turns JavaScript off.
