@@ -70,7 +70,7 @@ var errInjected = errors.New("injected")
 
 func attach(t testing.TB, s *Store) *device {
 	t.Helper()
-	fd, err := unix.Dup(int(s.file.Fd()))
+	fd, err := unix.FcntlInt(s.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,9 @@ func field[T any](t testing.TB, f reflect.Value) *T {
 	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
-func (d *device) close() { _ = d.keep.Close() }
+// close gives the store's lock back with the duplicate, which is the last that
+// has it when the store's own descriptor was broken.
+func (d *device) close() { _ = release(d.keep) }
 
 func (d *device) arm(f fault) {
 	d.mu.Lock()

@@ -238,13 +238,13 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	}
 	last, err := s.readMeta()
 	if err != nil {
-		_ = s.db.Close()
+		_ = s.closeFile()
 		return nil, err
 	}
 	s.tail = newTail(last)
 	if !readOnly {
 		if err := s.openClaims(); err != nil {
-			_ = s.db.Close()
+			_ = s.closeFile()
 			return nil, err
 		}
 	}
@@ -253,7 +253,7 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 			if s.claims != nil {
 				s.claims.end()
 			}
-			_ = s.db.Close()
+			_ = s.closeFile()
 			return nil, err
 		}
 	}

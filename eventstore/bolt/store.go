@@ -143,12 +143,16 @@ func (s *Store) Close() error {
 			return
 		}
 		s.walking.Wait()
-		if s.readOnly { // bbolt gives back only the lock of a writer
-			s.closeErr = unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
-		}
-		s.closeErr = errors.Join(s.closeErr, s.db.Close())
+		s.closeErr = s.closeFile()
 	})
 	return s.closeErr
+}
+
+func (s *Store) closeFile() (err error) {
+	if s.readOnly { // bbolt gives back only the lock of a writer
+		err = unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
+	}
+	return errors.Join(err, s.db.Close())
 }
 
 func (t *tail) close() {
