@@ -302,7 +302,7 @@ func TestEventPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
 	res, err := b.c.Do(r)

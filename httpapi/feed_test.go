@@ -309,7 +309,7 @@ func TestFeedsOfAProjectAreBounded(t *testing.T) {
 // eventuallyOpen waits until the server has noticed that a reader left.
 func eventuallyOpen(t *testing.T, m merchant) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); m.get("/v1/events?limit=1").Code != 200; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); m.get("/v1/events?limit=1").Code != 200; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a place is not given back")
 		}

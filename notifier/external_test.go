@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,16 +60,25 @@ func newExternal(t *testing.T) *external {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &external{binary: binary, dir: t.TempDir(), addr: free.Addr().String()}
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	e := &external{binary: binary, dir: t.TempDir(), addr: freeAddress(t)}
 	t.Cleanup(e.kill)
 	return e
+}
+
+// freeAddress is an address for a server that starts later, on a port that no
+// system gives to a connection meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			defer func() { _ = l.Close() }()
+			return l.Addr().String()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (e *external) url() string { return "nats://" + e.addr }

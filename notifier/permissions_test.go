@@ -76,7 +76,7 @@ func plainClient(t *testing.T, s *Server, c Credential) *client {
 	p := &client{refused: make(chan error, 64)}
 	var err error
 	p.Conn, err = nats.Connect("nats://"+s.Addr().String(), nats.UserInfo(c.User, c.Password),
-		nats.CustomInboxPrefix("_INBOX_"+c.User),
+		nats.CustomInboxPrefix("_INBOX_"+c.User), nats.Timeout(patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.refused <- err }))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func plainClient(t *testing.T, s *Server, c Credential) *client {
 // has refused.
 func (c *client) violations(t *testing.T) []error {
 	t.Helper()
-	if err := c.FlushTimeout(10 * time.Second); err != nil {
+	if err := c.FlushTimeout(patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Barrier(func() {}); err != nil {
@@ -184,7 +184,7 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 		t.Errorf("consumed\n%s\nwant\n%s", got, want)
 	}
 	for range want {
-		m, err := live.NextMsg(10 * time.Second)
+		m, err := live.NextMsg(patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,11 +231,11 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 		ack, err := o.connector.RequestMsg(&nats.Msg{
 			Subject: acquirer.Subject(p.Route, p.Project, p.ID), Data: data,
 			Header: nats.Header{acquirer.ReplyHeader: {inbox}},
-		}, 10*time.Second)
+		}, patience)
 		if err != nil || !strings.Contains(string(ack.Data), SignalsStream) {
 			t.Fatalf("acknowledgement: %v, %v", ack, err)
 		}
-		m, err := sub.NextMsg(10 * time.Second)
+		m, err := sub.NextMsg(patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func expectRefusal(t *testing.T, c *client, what, want string) {
 		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Errorf("%s: not refused", what)
 	}
 }

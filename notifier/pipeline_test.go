@@ -19,7 +19,7 @@ func pipeline(tb testing.TB, c *Conn, b *book) {
 
 func within(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	tb.Cleanup(cancel)
 	return ctx
 }

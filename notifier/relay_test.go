@@ -179,7 +179,7 @@ func TestRelayRebuildsADirectoryDeletedUnderTheServer(t *testing.T) {
 			}
 			eventually(t, "the copy is made anew", func() bool {
 				b.create(t, time.Hour)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				stream, err := c.js.Stream(ctx, EventsStream)
 				return err == nil && stream.CachedInfo().Created.String() != was

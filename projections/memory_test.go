@@ -77,7 +77,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 func TestNoWaiterIsForgotten(t *testing.T) {
 	t.Parallel()
 	e := newEngine(seeded(t, 33).config(t.TempDir()))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	wanted, gone := make(chan eventstore.Position), make(chan error)
 	go func() {

@@ -165,7 +165,7 @@ func eventsIn(t *testing.T, s *server) int {
 		t.Fatal(err)
 	}
 	c := passwords["subscriber"]
-	nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix("_INBOX_subscriber"))
+	nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix("_INBOX_subscriber"), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // balances are the books that "payledger balance --json" prints, under the
@@ -156,11 +155,10 @@ func TestInterruptedExportGoesOn(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
-			if info, err := os.Stat(part); err == nil && (info.Size() > 0 || format != "jsonl") {
-				break
-			}
-		}
+		eventually(t, "the export has begun", func() bool {
+			info, err := os.Stat(part)
+			return err == nil && (info.Size() > 0 || format != "jsonl")
+		})
 		_ = cmd.Process.Kill() // it may just have ended
 		_ = cmd.Wait()
 		if !strings.HasPrefix(readFile(t, whole), readFile(t, part)) {

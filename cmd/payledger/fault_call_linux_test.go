@@ -37,7 +37,7 @@ func TestFailedCallsOfServer(t *testing.T) {
 		}
 		select {
 		case <-s.exited:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			if strings.Contains(trace.String(), "ptrace") {
 				t.Skipf("this system lets no process be traced: %s", &trace)
 			}

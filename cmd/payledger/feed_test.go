@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // feed opens GET /v1/events as a stream.
@@ -87,7 +86,7 @@ func TestFeedAcrossRestarts(t *testing.T) {
 // that its client does not read, and a tail over the admin socket.
 func TestOpenStreamsDoNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
-	s := start(t, "demo")
+	s := start(t, "demo", "--shutdown-timeout=1h") // longer than the test waits for the end
 	s.paid(t)
 	lines, leave := s.feed(t, "0")
 	defer leave()
@@ -108,12 +107,8 @@ func TestOpenStreamsDoNotHoldUpTheEnd(t *testing.T) {
 	}
 	eventually(t, "the tail shows events", func() bool { return strings.Contains(out.String(), "payment.paid") })
 
-	began := time.Now()
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("stopping took %s", took)
 	}
 	for {
 		if id, _ := nextEvent(lines); id == "" {

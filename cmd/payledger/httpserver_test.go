@@ -41,7 +41,7 @@ func TestClosedTerminal(t *testing.T) {
 	}
 	select {
 	case <-s.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it goes on")
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
@@ -57,7 +57,7 @@ func TestClosedTerminal(t *testing.T) {
 func TestOptionsOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
-	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.BaseURL, "http://"))
+	c, err := (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.BaseURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}

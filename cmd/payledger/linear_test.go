@@ -249,7 +249,7 @@ func TestLinearizable(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations, %d without an answer: %v", len(c.history), unknown, byOp)
-	result := porcupine.CheckOperationsTimeout(paymentModel(), c.history, 20*time.Second)
+	result := porcupine.CheckOperationsTimeout(paymentModel(), c.history, patience)
 	if result != porcupine.Ok {
 		t.Fatalf("the history is not linearizable: %s", result)
 	}

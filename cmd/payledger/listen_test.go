@@ -39,7 +39,7 @@ func startListener(env []string, args ...string) (*listener, error) {
 		l.cmd.Wait() //nolint:errcheck // read from ProcessState
 	}()
 	said := regexp.MustCompile(`listening on (http://\S+/)`)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if m := said.FindStringSubmatch(l.stderr.String()); m != nil {
 			l.url = m[1]
 			return l, nil
@@ -111,7 +111,7 @@ func scriptArrives(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return
 	}
-	for deadline := time.Now().Add(20 * time.Second); !l.printed(patterns); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !l.printed(patterns); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s did not arrive\n%s%s", strings.Join(args, ", then "), l.stdout, l.stderr)
 		}

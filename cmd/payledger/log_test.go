@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/note"
@@ -140,7 +139,7 @@ func TestCheckpointsComeByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc, err := nats.Connect("nats://"+s.NATSAddress, nats.UserInfo(credentials.Subscriber.User, credentials.Subscriber.Password),
-		nats.CustomInboxPrefix("_INBOX_subscriber"))
+		nats.CustomInboxPrefix("_INBOX_subscriber"), nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +165,7 @@ func TestCheckpointsComeByThemselves(t *testing.T) {
 	s.do(t, 201, "POST", "/v1/payments", `{"amount":"10.00"}`)
 	eventually(t, "a checkpoint is written", func() bool { return read().N > before.N })
 	for {
-		m, err := live.NextMsg(10 * time.Second)
+		m, err := live.NextMsg(patience)
 		if err != nil {
 			t.Fatal(err)
 		}

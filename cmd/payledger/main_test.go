@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 	}})
 }
 
+// patience is how long a test waits for what comes at once, except on a machine
+// that is busy with all the other tests.
+const patience = 2 * time.Minute
+
 // oneThread is payledger whose main goroutine stays on one thread, for strace,
 // which counts the calls of each thread by itself.
 const oneThread = "payledger-on-one-thread"
@@ -105,7 +109,7 @@ func (s *server) stop() int {
 	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
 	select {
 	case <-s.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		s.kill()
 	}
 	return s.cmd.ProcessState.ExitCode()
@@ -183,7 +187,7 @@ func (s *server) paid(t testing.TB) string {
 // eventually waits until ok answers true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting: %s", what)
 		}

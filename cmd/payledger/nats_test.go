@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +45,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	}
 	connectAs := func(name string) *nats.Conn {
 		c := passwords[name]
-		nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix("_INBOX_"+name))
+		nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix("_INBOX_"+name), nats.Timeout(patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +68,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	})
 	next := func(wantType string) jetstream.Msg {
 		t.Helper()
-		msg, err := events.Next(jetstream.FetchMaxWait(10 * time.Second))
+		msg, err := events.Next(jetstream.FetchMaxWait(patience))
 		if err != nil {
 			t.Fatalf("waiting for %s: %v", wantType, err)
 		}
@@ -100,7 +103,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 		if err := connector.PublishMsg(msg); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := sub.NextMsg(10 * time.Second)
+		answer, err := sub.NextMsg(patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +167,7 @@ func TestExternalNATS(t *testing.T) {
 		return len(list) == 0
 	})
 
-	nc, err := nats.Connect("nats://" + addr)
+	nc, err := nats.Connect("nats://"+addr, nats.Timeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,12 +251,18 @@ func runNATSServer(t *testing.T, binary, addr, store string) (stop func()) {
 	return stop
 }
 
+// freeAddress is an address for a server that starts later, on a port that no
+// system gives to a connection meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }

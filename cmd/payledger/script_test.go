@@ -167,7 +167,7 @@ func scriptWaitFor(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	want, err := regexp.Compile(args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		ts.Check(ts.Exec(args[1], args[2:]...))
 		if want.MatchString(ts.ReadFile("stdout")) {
 			return

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -92,14 +91,7 @@ func TestWebhooksTour(t *testing.T) {
 			t.Skipf("%s is not installed: the tour is written for it", tool)
 		}
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String() // free for the receiver once it is closed
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := freeAddress(t)
 	s := start(t, "demo", "--webhook-url", "http://"+addr+"/")
 	const variables = "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n"
 	cmd := exec.Command("bash", "-c", variables+readmeScript(t, "Webhooks"))

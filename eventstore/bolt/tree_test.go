@@ -43,7 +43,7 @@ func TestBranchesThatLeadAstray(t *testing.T) {
 				wantOpenError(t, what, err, ErrDamaged)
 			}
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%s: noticed after %s", what, took)
 		}
 		if _, err := f.WriteAt(whole[at:at+len(b)], int64(at)); err != nil {

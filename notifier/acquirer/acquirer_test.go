@@ -88,7 +88,7 @@ func TestSandboxResendsUntilAnswered(t *testing.T) {
 	go func() {
 		defer close(answered)
 		for range 2 {
-			m, err := sent.NextMsg(10 * time.Second)
+			m, err := sent.NextMsg(2 * time.Minute)
 			if err != nil {
 				t.Error(err)
 				return

@@ -35,7 +35,7 @@ func TestHonest(t *testing.T) {
 			if body := at.send(t, http.StatusOK, "GET", "/v1/backlog", ""); name != CeilingNATS && body != "0" {
 				t.Errorf("a backlog of %s", body)
 			}
-			for range 1000 {
+			for range 6000 { // a minute
 				if at.send(t, http.StatusOK, "GET", "/v1/backlog", "") == "0" {
 					break
 				}
