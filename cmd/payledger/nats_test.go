@@ -258,7 +258,7 @@ func freeAddress(t *testing.T) string {
 	for {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
 		if err == nil {
-			defer l.Close()
+			_ = l.Close()
 			return l.Addr().String()
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
