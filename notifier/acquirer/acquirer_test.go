@@ -3,6 +3,9 @@ package acquirer_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +153,44 @@ func TestSandboxSignalsRefunds(t *testing.T) {
 	}
 }
 
+// TestSandboxTellsAnswersApart: many signals at once through one subscription,
+// each answered under its own inbox, some more than once.
+func TestSandboxTellsAnswersApart(t *testing.T) {
+	t.Parallel()
+	const signals = 200
+	nc, p := connect(t), payment()
+	_, err := nc.Subscribe(acquirer.Subject("visa", p.Project, p.ID), func(m *nats.Msg) {
+		s, err := acquirer.Decode("visa", m.Data)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n, _ := strings.CutPrefix(s.Reference, "ref-")
+		for range 2 {
+			if err := nc.Publish(m.Header.Get(acquirer.ReplyHeader), []byte(`{"result":"applied","position":`+n+`}`)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox, before := acquirer.NewSandbox(env(nc)), nc.NumSubscriptions()
+	var sent sync.WaitGroup
+	for n := range uint64(signals) {
+		sent.Go(func() {
+			reply, err := sandbox.SignalPayment(t.Context(), p, domain.OutcomePaid, fmt.Sprintf("ref-%d", n))
+			if err != nil || reply.Position != n {
+				t.Errorf("%d: %+v, %v", n, reply, err)
+			}
+		})
+	}
+	sent.Wait()
+	if n := nc.NumSubscriptions() - before; n != 1 {
+		t.Errorf("%d subscriptions for %d signals", n, signals)
+	}
+}
+
 func TestSendEndsWithTheContextOrTheConnection(t *testing.T) {
 	t.Parallel()
 	nc, p := connect(t), payment()
@@ -158,9 +199,6 @@ func TestSendEndsWithTheContextOrTheConnection(t *testing.T) {
 	s := acquirer.NewSandbox(env(nc))
 	if _, err := s.SignalPayment(ctx, p, domain.OutcomePaid, "ref"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
-	}
-	if n := nc.NumSubscriptions(); n != 0 {
-		t.Errorf("%d subscriptions left", n)
 	}
 	p.Project = "two words"
 	if _, err := s.SignalPayment(t.Context(), p, domain.OutcomePaid, "ref"); !errors.Is(err, nats.ErrBadSubject) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"payledger/domain"
 )
 
@@ -13,12 +11,12 @@ import (
 // itself: payments and refunds wait until SignalPayment or SignalRefund is
 // called. Its signals take the way of any provider's.
 type Sandbox struct {
-	nc  *nats.Conn
-	now func() time.Time
+	signals *Sender
+	now     func() time.Time
 }
 
 // NewSandbox makes the sandbox's acquirer.
-func NewSandbox(e Env) *Sandbox { return &Sandbox{nc: e.NATS, now: e.Now} }
+func NewSandbox(e Env) *Sandbox { return &Sandbox{signals: NewSender(e.NATS), now: e.Now} }
 
 // Route is domain.SandboxRoute.
 func (*Sandbox) Route() string { return domain.SandboxRoute }
@@ -51,5 +49,5 @@ func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal)
 	if sig.Route == "" {
 		sig.Route = domain.SandboxRoute
 	}
-	return Send(ctx, s.nc, p.Project, p.ID, sig)
+	return s.signals.Send(ctx, p.Project, p.ID, sig)
 }
