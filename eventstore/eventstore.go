@@ -118,6 +118,13 @@ type Stored struct {
 	Event    domain.Event // that of Record, as long as it is in memory: see Codec.Event
 }
 
+// Appended is what AppendAll tells of a commit: where its record stands, or the
+// error that Append would have answered.
+type Appended struct {
+	Position Position
+	Err      error
+}
+
 // Filter narrows Scan and Follow. Empty members match everything.
 type Filter struct {
 	Project string
@@ -149,9 +156,9 @@ type Store interface {
 	Append(ctx context.Context, c Commit) (Stored, error)
 
 	// AppendAll is Append for many commits, in this order among the patient
-	// ones and among the others. Each succeeds or fails by itself, with the
-	// error at its place; it returns once all are decided.
-	AppendAll(ctx context.Context, all []Commit) []error
+	// ones and among the others. Each succeeds or fails by itself, and what
+	// became of it is told at its place; it returns once all are decided.
+	AppendAll(ctx context.Context, all []Commit) []Appended
 
 	// Load yields a stream's records, oldest first, including every one whose
 	// Append has returned. A stream that does not exist yields nothing.

@@ -142,18 +142,17 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 
 // Prepare is the first half of Execute, for who appends what many commands led
 // to at once: it loads a stream, lets the aggregate decide, and answers what is
-// to be appended. due is false when there is nothing to do.
-func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (c Commit, due bool, err error) {
+// to be appended, and its event. That is nil when there is nothing to do.
+func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (c Commit, e domain.Event, err error) {
 	state, last, err := Fold(ctx, l, s, start)
 	if err != nil {
-		return Commit{}, false, err
+		return Commit{}, nil, err
 	}
-	e, err := state.Decide(cmd)
-	if err != nil || e == nil {
-		return Commit{}, false, err
+	if e, err = state.Decide(cmd); err != nil || e == nil {
+		return Commit{}, nil, err
 	}
 	c, err = l.commit(s, last, e, o)
-	return c, err == nil, err
+	return c, e, err
 }
 
 // commit is what the event comes to behind the stream's last record.

@@ -60,8 +60,11 @@ const (
 	// signalsInHand bounds the signals taken and not yet done with, those
 	// that wait for a route included.
 	signalsInHand = 4096
-	// signalsAtOnce bounds the commands under way.
-	signalsAtOnce = 128
+	// signalsAtOnce bounds the signals that are judged together.
+	signalsAtOnce = 256
+	// signalBatches are judged side by side: while the log syncs what one led
+	// to, another is made ready for the next sync.
+	signalBatches = 2
 )
 
 // NewEnforcer makes an enforcer; Run lets it work.
@@ -123,24 +126,27 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	e.trouble.set(nil)
 
 	g, ctx := errgroup.WithContext(ctx)
-	lanes := newLanes(ctx, g, e.judge)
+	h := hand{lanes: newLanes(), aside: g}
 	g.Go(func() error {
 		for {
 			msg, err := messages.Next(jetstream.NextContext(ctx))
 			if err != nil {
 				return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 			}
-			if err := lanes.take(msg); err != nil {
+			if err := h.take(msg); err != nil {
 				return err
 			}
 		}
 	})
 	g.Go(func() error {
 		for pause(ctx, e.times.ackWait/3) {
-			lanes.keep()
+			h.keep()
 		}
 		return ctx.Err()
 	})
+	for range signalBatches {
+		g.Go(func() error { return e.work(ctx, h) })
+	}
 	g.Go(func() error { return e.watch(ctx, stream) })
 	return g.Wait()
 }

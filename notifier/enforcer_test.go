@@ -331,12 +331,13 @@ func (f *failing) Append(ctx context.Context, c eventstore.Commit) (eventstore.S
 	}
 }
 
-func (f *failing) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
-	errs := make([]error, len(all))
+func (f *failing) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
+	done := make([]eventstore.Appended, len(all))
 	for i, c := range all {
-		_, errs[i] = f.Append(ctx, c)
+		stored, err := f.Append(ctx, c)
+		done[i] = eventstore.Appended{Position: stored.Position, Err: err}
 	}
-	return errs
+	return done
 }
 
 // TestFatalStoreErrorsEndTheWork and leave the signal in SIGNALS.
@@ -422,10 +423,11 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 
 func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
 	t.Parallel()
-	l := newLanes(t.Context(), nil, nil)
-	l.inHand[7] = deliveredAs(7)
-	if err := l.take(deliveredAs(7)); err != nil || len(l.queues) != 0 {
-		t.Errorf("%v, %v", l.queues, err)
+	l := newLanes()
+	for range 2 {
+		if err := l.take(deliveredAs(7)); err != nil || len(l.queues) != 1 || len(l.queues[""]) != 1 {
+			t.Errorf("%v, %v", l.queues, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -30,78 +31,146 @@ const (
 	headerParkedSubject = "Payledger-Parked-Subject" // it was published on
 )
 
-// judge takes one signal to its end: command, answer, acknowledgement. The
-// error is the context's or ends the enforcer's work; then the signal stays in
-// SIGNALS.
-func (e *Enforcer) judge(ctx context.Context, msg jetstream.Msg, s slots) error {
-	reply, err := e.decide(ctx, msg, s)
-	if err != nil {
+// work judges what is ready, all of it at once, so that one sync of the log
+// carries what it leads to. The error is the context's or ends the enforcer's
+// work; then the signals stay in SIGNALS.
+func (e *Enforcer) work(ctx context.Context, h hand) error {
+	var signals []*signal
+	for {
+		signals = h.ready.takeAll(ctx, signals[:0], signalsAtOnce)
+		for pauses := storePause(); len(signals) > 0; {
+			var wait bool
+			var err error
+			if signals, wait, err = e.judge(ctx, h, signals); err != nil {
+				return err
+			}
+			if wait {
+				pauses.wait(ctx)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// hand is what the enforcer has in hand, and who sees to what is not judged
+// with the others.
+type hand struct {
+	*lanes
+
+	aside *errgroup.Group
+}
+
+// judge decides on signals of different payments. It answers those to be tried
+// again, and whether after a pause; the others are done with, or somebody sees
+// to them.
+func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (again []*signal, wait bool, err error) {
+	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]judged, 0, len(signals))
+	for _, s := range signals {
+		c, event, err := e.decide(ctx, s)
+		switch {
+		case err != nil:
+			err = e.refused(ctx, h, s, err)
+		case event != nil:
+			commits, of = append(commits, c), append(of, judged{s, event})
+		default:
+			err = e.close(h, s, domain.SignalReply{Result: domain.SignalUnchanged})
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	for i, done := range e.config.Ledger.Store.AppendAll(ctx, commits) {
+		s, err := of[i].signal, done.Err
+		switch later := passes(err); {
+		case err == nil:
+			err = e.close(h, s, replyTo(of[i].event, commits[i].ID, done.Position))
+		case later, errors.As(err, new(*eventstore.ConflictError)):
+			again, wait, err = append(again, s), wait || later, nil
+		default:
+			err = e.refused(ctx, h, s, err)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return again, wait, ctx.Err()
+}
+
+// judged is a signal and the event that it leads to.
+type judged struct {
+	signal *signal
+	event  domain.Event
+}
+
+// decide answers what is to be recorded of a signal, if anything.
+func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
+	if s.malformed != nil {
+		return c, nil, s.malformed
+	}
+	return eventstore.Prepare(ctx, e.config.Ledger, eventstore.PaymentStream(s.project, s.payment),
+		domain.Payment{Project: s.project, ID: s.payment}, domain.PaymentCommand(domain.ApplySignal{Signal: s.says}),
+		eventstore.Order{EventID: e.config.IDs.Next()})
+}
+
+// refused sees to a signal that cannot be judged, or not yet. An error that is
+// not about the signal is answered.
+func (e *Enforcer) refused(ctx context.Context, h hand, s *signal, err error) error {
+	var refusal *domain.Refusal
+	var reason string
+	switch {
+	case s.malformed != nil:
+		reason = ParkedMalformed
+	case errors.As(err, new(*domain.TooEarlyError)):
+		h.aside.Go(func() error { return e.wait(ctx, h, s) })
+		return nil
+	case errors.As(err, &refusal) && refusal.Code == domain.PaymentNotFound:
+		reason = ParkedUnknownPayment
+	case errors.As(err, new(*eventstore.CorruptError)):
+		reason = ParkedUnreadable
+	default:
 		return err
 	}
-	e.judged.WithLabelValues(reply.Result).Inc()
-	if err := e.answer(msg, reply); err != nil {
-		return err
-	}
-	if err := msg.Ack(); err != nil {
-		return fmt.Errorf("acknowledging a signal: %w", err)
-	}
+	h.aside.Go(func() error {
+		if err := e.park(ctx, s, reason, err); err != nil {
+			return err
+		}
+		return e.close(h, s, domain.SignalReply{Result: domain.SignalParked, Reason: reason})
+	})
 	return nil
 }
 
-func (e *Enforcer) decide(ctx context.Context, msg jetstream.Msg, s slots) (domain.SignalReply, error) {
-	route, project, payment, err := signalAddress(msg.Subject())
-	if err != nil {
-		return e.park(ctx, msg, ParkedMalformed, err)
+// wait has a signal judged again a little later.
+func (e *Enforcer) wait(ctx context.Context, h hand, s *signal) error {
+	e.waiting.Add(1)
+	defer e.waiting.Add(-1)
+	s.early.first, s.early.most = e.times.earlyFirst, e.times.earlyMost
+	if !s.early.wait(ctx) {
+		return ctx.Err()
 	}
-	signal, err := acquirer.Decode(route, msg.Data())
-	if err != nil {
-		return e.park(ctx, msg, ParkedMalformed, err)
-	}
-	r, err := e.apply(ctx, project, payment, signal, s)
-	var refusal *domain.Refusal
-	switch {
-	case err == nil:
-		return replyTo(r), nil
-	case errors.As(err, &refusal) && refusal.Code == domain.PaymentNotFound:
-		return e.park(ctx, msg, ParkedUnknownPayment, err)
-	case errors.As(err, new(*eventstore.CorruptError)):
-		return e.park(ctx, msg, ParkedUnreadable, err)
-	default:
-		return domain.SignalReply{}, err
-	}
+	h.ready.put(s)
+	return nil
 }
 
-// apply runs the command, again while the payment has no route.
-func (e *Enforcer) apply(ctx context.Context, project string, payment domain.ID, signal domain.Signal, s slots) (eventstore.Result[domain.Payment], error) {
-	early := backoff{first: e.times.earlyFirst, most: e.times.earlyMost}
-	for {
-		if !s.acquire(ctx) {
-			return eventstore.Result[domain.Payment]{}, ctx.Err()
-		}
-		r, err := execute(ctx, e.config.Ledger, e.config.IDs, project, payment, false,
-			func(domain.ID) domain.PaymentCommand { return domain.ApplySignal{Signal: signal} })
-		s.release()
-		if !errors.As(err, new(*domain.TooEarlyError)) {
-			return r, err
-		}
-		e.waiting.Add(1)
-		alive := early.wait(ctx)
-		e.waiting.Add(-1)
-		if !alive {
-			return eventstore.Result[domain.Payment]{}, ctx.Err()
-		}
+// close ends a signal: answer, acknowledgement. The next of its payment may
+// come.
+func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
+	e.judged.WithLabelValues(reply.Result).Inc()
+	if err := e.answer(s, reply); err != nil {
+		return err
 	}
+	if err := s.Ack(); err != nil {
+		return fmt.Errorf("acknowledging a signal: %w", err)
+	}
+	h.done(s)
+	return nil
 }
 
 // replyTo tells what a signal led to.
-func replyTo(r eventstore.Result[domain.Payment]) domain.SignalReply {
-	if r.Event == nil {
-		return domain.SignalReply{Result: domain.SignalUnchanged}
-	}
-	reply := domain.SignalReply{
-		Result: domain.SignalApplied, EventID: &r.Stored.Commit, Position: uint64(r.Stored.Position),
-	}
-	switch event := r.Event.(type) {
+func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.SignalReply {
+	reply := domain.SignalReply{Result: domain.SignalApplied, EventID: &id, Position: uint64(at)}
+	switch event := event.(type) {
 	case domain.PaymentSignalRefused:
 		reply.Result, reply.Reason = domain.SignalRefused, event.Reason
 	case domain.PaymentLateFunds:
@@ -112,7 +181,7 @@ func replyTo(r eventstore.Result[domain.Payment]) domain.SignalReply {
 
 // answer publishes the reply where the sender asked for it. What is lost on
 // the way is asked for again.
-func (e *Enforcer) answer(msg jetstream.Msg, reply domain.SignalReply) error {
+func (e *Enforcer) answer(msg *signal, reply domain.SignalReply) error {
 	subject := replySubject(msg.Headers())
 	if subject == "" {
 		if len(msg.Headers()[acquirer.ReplyHeader]) > 0 {
@@ -131,10 +200,10 @@ func (e *Enforcer) answer(msg jetstream.Msg, reply domain.SignalReply) error {
 }
 
 // park keeps a signal aside, however long that takes.
-func (e *Enforcer) park(ctx context.Context, msg jetstream.Msg, reason string, why error) (domain.SignalReply, error) {
+func (e *Enforcer) park(ctx context.Context, msg *signal, reason string, why error) error {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return domain.SignalReply{}, fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
 	parked := &nats.Msg{
 		Subject: parkedSubject,
@@ -158,19 +227,19 @@ func (e *Enforcer) park(ctx context.Context, msg jetstream.Msg, reason string, w
 			break
 		}
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			return domain.SignalReply{}, fmt.Errorf("parking a signal: %w", err) // PARKED is made anew
+			return fmt.Errorf("parking a signal: %w", err) // PARKED is made anew
 		}
 		if b.next == 0 && ctx.Err() == nil {
 			e.config.Log.Error().Err(err).Msg("a signal cannot be parked; it is tried until it can")
 		}
 		if !b.wait(ctx) {
-			return domain.SignalReply{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
 	e.parked.WithLabelValues(reason).Inc()
 	e.config.Log.Warn().Str("reason", reason).Err(why).Str("subject", msg.Subject()).
 		Msg("a signal could not be judged and is kept in the JetStream stream " + ParkedStream)
-	return domain.SignalReply{Result: domain.SignalParked, Reason: reason}, nil
+	return nil
 }
 
 // oneLine makes a text fit for a header.

@@ -1,47 +1,55 @@
 package notifier
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
 )
 
+// signal is a message of SIGNALS and what it says.
+type signal struct {
+	jetstream.Msg
+	sequence uint64
+	lane     string
+
+	project   string
+	payment   domain.ID
+	says      domain.Signal
+	malformed error // it is none
+
+	early backoff // between tries while its payment has no route
+}
+
+func newSignal(msg jetstream.Msg, sequence uint64) *signal {
+	s := &signal{Msg: msg, sequence: sequence, lane: msg.Subject()}
+	var route string
+	if route, s.project, s.payment, s.malformed = signalAddress(msg.Subject()); s.malformed != nil {
+		return s
+	}
+	s.lane = s.project + "." + s.payment.String() // whatever the route
+	s.says, s.malformed = acquirer.Decode(route, msg.Data())
+	return s
+}
+
 // lanes keep the signals of one payment in order and let those of different
-// payments pass each other. A lane is there while it holds a signal.
+// payments pass each other. A lane is there while it holds a signal. Safe for
+// concurrent use.
 type lanes struct {
-	ctx   context.Context //nolint:containedctx // of the group that runs the lanes
-	group *errgroup.Group
-	judge func(context.Context, jetstream.Msg, slots) error
-	slots slots
+	// ready holds the first signals of lanes, each until it is taken to be
+	// judged. Who took it puts it back or calls done.
+	ready *queue[*signal]
 
 	mu     sync.Mutex
-	queues map[string][]jetstream.Msg // by subject; the first is being judged
-	inHand map[uint64]jetstream.Msg   // by sequence in SIGNALS
+	queues map[string][]*signal // the first is ready, or being judged
+	inHand map[uint64]*signal   // by sequence in SIGNALS
 }
 
-// slots bound the commands under way; a signal that waits for its time holds
-// none.
-type slots chan struct{}
-
-func (s slots) acquire(ctx context.Context) bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s slots) release() { <-s }
-
-func newLanes(ctx context.Context, g *errgroup.Group, judge func(context.Context, jetstream.Msg, slots) error) *lanes {
-	return &lanes{
-		ctx: ctx, group: g, judge: judge, slots: make(slots, signalsAtOnce),
-		queues: make(map[string][]jetstream.Msg), inHand: make(map[uint64]jetstream.Msg),
-	}
+func newLanes() *lanes {
+	return &lanes{ready: newQueue[*signal](), queues: make(map[string][]*signal), inHand: make(map[uint64]*signal)}
 }
 
 // take adds a signal to the lane of its payment. One that is in hand already,
@@ -57,54 +65,28 @@ func (l *lanes) take(msg jetstream.Msg) error {
 	if l.inHand[seq] != nil {
 		return nil
 	}
-	l.inHand[seq] = msg
-	lane := laneOf(msg.Subject())
-	queue := l.queues[lane]
-	l.queues[lane] = append(queue, msg)
+	s := newSignal(msg, seq)
+	l.inHand[seq] = s
+	queue := l.queues[s.lane]
+	l.queues[s.lane] = append(queue, s)
 	if len(queue) == 0 {
-		l.group.Go(func() error { return l.run(lane) })
+		l.ready.put(s)
 	}
 	return nil
 }
 
-// laneOf names the payment a signal is about, whatever its route: the two
-// last parts of the subject.
-func laneOf(subject string) string {
-	if _, project, payment, err := signalAddress(subject); err == nil {
-		return project + "." + payment.String()
-	}
-	return subject
-}
-
-// run judges a lane's signals until there are none.
-func (l *lanes) run(lane string) error {
-	for {
-		l.mu.Lock()
-		msg := l.queues[lane][0]
-		l.mu.Unlock()
-		if err := l.judge(l.ctx, msg, l.slots); err != nil {
-			return err
-		}
-		if !l.done(lane, msg) {
-			return nil
-		}
-	}
-}
-
-// done takes the first signal off the lane and reports whether there is
-// another.
-func (l *lanes) done(lane string, msg jetstream.Msg) bool {
+// done takes the first signal off its lane. It is the next one's turn.
+func (l *lanes) done(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if meta, err := msg.Metadata(); err == nil {
-		delete(l.inHand, meta.Sequence.Stream)
+	delete(l.inHand, s.sequence)
+	rest := l.queues[s.lane][1:]
+	if len(rest) == 0 {
+		delete(l.queues, s.lane)
+		return
 	}
-	l.queues[lane] = l.queues[lane][1:]
-	if len(l.queues[lane]) == 0 {
-		delete(l.queues, lane)
-		return false
-	}
-	return true
+	l.queues[s.lane] = rest
+	l.ready.put(rest[0])
 }
 
 // keep tells JetStream that what is in hand is being worked on, so that it is
@@ -112,7 +94,7 @@ func (l *lanes) done(lane string, msg jetstream.Msg) bool {
 func (l *lanes) keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, msg := range l.inHand {
-		_ = msg.InProgress() // what is delivered again is recognised
+	for _, s := range l.inHand {
+		_ = s.InProgress() // what is delivered again is recognised
 	}
 }

@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// queue is an unbounded first-in first-out queue with one reader. Safe for
-// concurrent use.
+// queue is an unbounded first-in first-out queue. Safe for concurrent use.
 type queue[T any] struct {
 	mu    sync.Mutex
 	items []T
-	woken chan struct{} // holds one poke
+	woken chan struct{} // holds one poke, if there are items
 }
 
 func newQueue[T any]() *queue[T] { return &queue[T]{woken: make(chan struct{}, 1)} }
@@ -19,6 +18,10 @@ func (q *queue[T]) put(v T) {
 	q.mu.Lock()
 	q.items = append(q.items, v)
 	q.mu.Unlock()
+	q.poke()
+}
+
+func (q *queue[T]) poke() {
 	select {
 	case q.woken <- struct{}{}:
 	default:
@@ -27,19 +30,34 @@ func (q *queue[T]) put(v T) {
 
 // take waits for the next item; ok is false when ctx has ended.
 func (q *queue[T]) take(ctx context.Context) (v T, ok bool) {
+	var room [1]T
+	if items := q.takeAll(ctx, room[:0], 1); len(items) > 0 {
+		return items[0], true
+	}
+	return v, false
+}
+
+// takeAll waits for an item and appends it to dst with those behind it, up to
+// so many; none when ctx has ended.
+func (q *queue[T]) takeAll(ctx context.Context, dst []T, most int) []T {
 	for ctx.Err() == nil {
 		q.mu.Lock()
-		if len(q.items) > 0 {
-			v, q.items = q.items[0], q.items[1:]
-			q.mu.Unlock()
-			return v, true
+		n := min(len(q.items), most)
+		dst = append(dst, q.items[:n]...)
+		clear(q.items[:n])
+		if q.items = q.items[n:]; len(q.items) == 0 {
+			q.items = nil
+		} else {
+			q.poke() // another reader may be waiting
 		}
-		q.items = nil
 		q.mu.Unlock()
+		if n > 0 {
+			return dst
+		}
 		select {
 		case <-q.woken:
 		case <-ctx.Done():
 		}
 	}
-	return v, false
+	return dst
 }

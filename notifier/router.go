@@ -109,16 +109,16 @@ func (r *router) queued(ctx context.Context, payments []eventstore.Stream) []eve
 func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again []eventstore.Stream, wait bool, err error) {
 	commits := make([]eventstore.Commit, 0, len(payments))
 	for _, s := range payments {
-		c, due, err := r.decide(ctx, s)
-		if err := r.refused(ctx, s, err); err != nil {
-			return nil, false, err
+		c, e, err := r.decide(ctx, s)
+		if refused := r.refused(ctx, s, err); refused != nil {
+			return nil, false, refused
 		}
-		if due {
+		if err == nil && e != nil {
 			commits = append(commits, c)
 		}
 	}
-	for i, err := range r.ledger.Store.AppendAll(ctx, commits) {
-		s := commits[i].Record.Stream
+	for i, done := range r.ledger.Store.AppendAll(ctx, commits) {
+		s, err := commits[i].Record.Stream, done.Err
 		switch later := passes(err); {
 		case err == nil:
 		case later, errors.As(err, new(*eventstore.ConflictError)):
@@ -132,12 +132,12 @@ func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again
 	return again, wait, ctx.Err()
 }
 
-// decide answers what is to be recorded of a payment. The draw comes from the
+// decide answers what is to be recorded of a payment, if anything. The draw comes from the
 // id, so that a repeated try draws the same.
-func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.Commit, due bool, err error) {
+func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.Commit, e domain.Event, err error) {
 	id, ok := domain.ParseID(s.ID)
 	if !ok {
-		return c, false, nil // no payment of ours
+		return c, nil, nil // no payment of ours
 	}
 	cmd := domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])}
 	return eventstore.Prepare(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id}, domain.PaymentCommand(cmd),

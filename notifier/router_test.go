@@ -151,7 +151,7 @@ type racing struct {
 	first func()
 }
 
-func (r *racing) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
+func (r *racing) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
 	r.first()
 	r.first = func() {}
 	return r.Store.AppendAll(ctx, all)

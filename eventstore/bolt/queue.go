@@ -68,12 +68,12 @@ func (q *queue) add(p *pending) error {
 
 // addAll adds those without an error, so that as many as possible leave
 // together, and notes the errors of others.
-func (q *queue) addAll(all []*pending, errs []error) {
+func (q *queue) addAll(all []*pending, done []eventstore.Appended) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, p := range all {
-		if errs[i] == nil {
-			errs[i] = q.put(p)
+		if done[i].Err == nil {
+			done[i].Err = q.put(p)
 		}
 	}
 	if q.ready() {

@@ -75,25 +75,25 @@ func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Sto
 }
 
 // AppendAll implements eventstore.Store.
-func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
-	errs, waiting := make([]error, len(all)), make([]*pending, len(all))
+func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
+	done, waiting := make([]eventstore.Appended, len(all)), make([]*pending, len(all))
 	for i, c := range all {
-		if errs[i] = s.refuses(ctx, c); errs[i] == nil {
+		if done[i].Err = s.refuses(ctx, c); done[i].Err == nil {
 			waiting[i] = s.queue.pending(ctx, c)
 		}
 	}
-	s.queue.addAll(waiting, errs)
+	s.queue.addAll(waiting, done)
 	for i, p := range waiting {
 		switch {
-		case errs[i] != nil:
+		case done[i].Err != nil:
 		case p.wait():
-			errs[i] = p.err
+			done[i] = eventstore.Appended{Position: p.stored.Position, Err: p.err}
 			s.queue.free(p)
 		default:
-			errs[i] = ctx.Err()
+			done[i].Err = ctx.Err()
 		}
 	}
-	return errs
+	return done
 }
 
 // refuses tells why a commit is not even queued.

@@ -78,12 +78,12 @@ func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Sto
 }
 
 // AppendAll implements eventstore.Store.
-func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []error {
-	errs := make([]error, len(all))
+func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
+	done := make([]eventstore.Appended, len(all))
 	for i, p := range s.decide(ctx, all) {
-		errs[i] = p.err
+		done[i] = eventstore.Appended{Position: p.stored.Position, Err: p.err}
 	}
-	return errs
+	return done
 }
 
 // decide queues the commits and waits until each has its result.

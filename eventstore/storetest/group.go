@@ -39,7 +39,7 @@ func checkAppendAll(s *subject) {
 	all := []eventstore.Commit{first, loser, patient, thief, bad, first, last}
 	held, release := s.log.Stall(s.store)
 	s.Cleanup(release)
-	answered := make(chan []error, 1)
+	answered := make(chan []eventstore.Appended, 1)
 	store := s.store
 	go func() { answered <- store.AppendAll(s.Context(), all) }()
 	<-held
@@ -50,37 +50,41 @@ func checkAppendAll(s *subject) {
 		s.Error("commits were answered before they were durable")
 	}
 	release()
-	errs := <-answered
+	done := <-answered
 	stored, ok := s.claimed(first)
-	if !ok || len(errs) != len(all) {
-		s.Fatalf("%v", errs)
+	if !ok || len(done) != len(all) {
+		s.Fatalf("%v", done)
 	}
 	for _, i := range []int{0, 2, 5, 6} {
-		if errs[i] != nil {
-			s.Errorf("commit %d: %v", i, errs[i])
+		if done[i].Err != nil {
+			s.Errorf("commit %d: %v", i, done[i].Err)
+			continue
+		}
+		for _, r := range s.load(all[i].Record.Stream) {
+			s.same("the position answered", done[i].Position, r.Position)
 		}
 	}
-	s.isConflict(errs[1], st, stored.Position)
-	s.isClaimed(errs[3], stored)
-	if errs[4] == nil {
+	s.isConflict(done[1].Err, st, stored.Position)
+	s.isClaimed(done[3].Err, stored)
+	if done[4].Err == nil {
 		s.Error("a commit without a body was taken")
 	}
 	if p := s.last(); p != 3 || len(s.load(last.Record.Stream)) != 1 || len(s.load(patient.Record.Stream)) != 1 {
 		s.Errorf("Last = %d, want 3", p)
 	}
-	if errs := s.store.AppendAll(s.Context(), nil); len(errs) != 0 {
-		s.Errorf("no commits are answered with %v", errs)
+	if done := s.store.AppendAll(s.Context(), nil); len(done) != 0 {
+		s.Errorf("no commits are answered with %v", done)
 	}
 	ended, cancel := context.WithCancel(s.Context())
 	cancel()
-	for _, err := range s.store.AppendAll(ended, all) {
-		if !errors.Is(err, context.Canceled) {
-			s.Errorf("with an ended context: %v", err)
+	for _, a := range s.store.AppendAll(ended, all) {
+		if !errors.Is(a.Err, context.Canceled) {
+			s.Errorf("with an ended context: %v", a.Err)
 		}
 	}
 	s.log.Faults()[0].Arm(s.store)
-	for _, err := range s.store.AppendAll(s.Context(), []eventstore.Commit{s.commit(stream("prj_a", 5), 0), s.commit(stream("prj_a", 6), 0)}) {
-		s.isFatal("together", err)
+	for _, a := range s.store.AppendAll(s.Context(), []eventstore.Commit{s.commit(stream("prj_a", 5), 0), s.commit(stream("prj_a", 6), 0)}) {
+		s.isFatal("together", a.Err)
 	}
 }
 
