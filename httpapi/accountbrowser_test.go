@@ -91,7 +91,7 @@ func testEveryAccountPage(t *testing.T, chrome context.Context, s *server) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var w *window
-			left := 0 // pages until the window is a new one, as each lives a minute
+			left := 0 // pages until the window is a new one
 			for title, path := range pages {
 				if name == "empty" && strings.Count(path, "/") > 1 && !strings.HasSuffix(path, "/new") {
 					continue // is about something
@@ -356,7 +356,7 @@ func testReplayedForm(t *testing.T, chrome context.Context, s *server) {
 		const first = await Promise.all([send(), send(), send()]);
 		return [...first, await send()].join(" ");
 	})()`
-	got, err := chromedp.Run(w.Ctx, chromedp.Evaluate[string](sendAll, chromedp.EvalAwaitPromise))
+	got, err := uitest.Run(w.Tab, chromedp.Evaluate[string](sendAll, chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,24 +43,21 @@ func TestMerchantRefundsInBrowser(t *testing.T) {
 			w.Do(chromedp.Navigate(s.BaseURL+"/account?lang=en"), chromedp.WaitVisible(css("#project")),
 				chromedp.SendKeys(css("#project"), s.ProjectID), chromedp.SendKeys(css("#key"), s.APIKey), chromedp.Click(css(`[data-hook="signin"] button`)),
 				chromedp.WaitVisible(css(`[data-hook="per-day"]`)))
-			w.Do(chromedp.SendKeys(css("#find"), description), chromedp.Click(css(`[data-hook="search"] button`)),
-				chromedp.WaitVisible(css(`[data-hook="payments"] a[href$="`+id+`"]`)), chromedp.Click(css(`[data-hook="payments"] a[href$="`+id+`"]`)))
-			w.Do(chromedp.WaitVisible(css(`a[data-hook="refund"]`)), chromedp.Click(css(`a[data-hook="refund"]`)),
-				chromedp.WaitVisible(css(`form[data-hook="refund"] button`)), chromedp.Click(css(`form[data-hook="refund"] button`)),
+			w.Do(uitest.Loaded(), chromedp.SendKeys(css("#find"), description), chromedp.Click(css(`[data-hook="search"] button`)),
+				chromedp.WaitVisible(css(`[data-hook="payments"] a[href$="`+id+`"]`)))
+			w.Do(uitest.Loaded(), chromedp.Click(css(`[data-hook="payments"] a[href$="`+id+`"]`)))
+			w.Do(chromedp.WaitVisible(css(`a[data-hook="refund"]`)), uitest.Loaded(), chromedp.Click(css(`a[data-hook="refund"]`)),
+				chromedp.WaitVisible(css(`form[data-hook="refund"] button`)))
+			w.Do(uitest.Loaded(), chromedp.Click(css(`form[data-hook="refund"] button`)),
 				chromedp.WaitVisible(css(`[data-hook="refunds"] [data-status="pending"]`)))
 
 			// The delivery comes a moment later; the merchant looks again.
-			for {
-				texts, err := chromedp.Run(w.Ctx, chromedp.Evaluate[string](
-					`[...document.querySelectorAll('[data-hook="deliveries"] [data-state="delivered"]')].map((r) => r.innerText).join(" ")`))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if strings.Contains(texts, "refund.pending") {
-					break
-				}
+			eventually(t, "the delivery is shown", func() bool {
 				w.Do(chromedp.Reload(), chromedp.WaitVisible(css(`[data-hook="deliveries"]`)))
-			}
+				texts := uitest.Eval[string](w,
+					`[...document.querySelectorAll('[data-hook="deliveries"] [data-state="delivered"]')].map((r) => r.innerText).join(" ")`)
+				return strings.Contains(texts, "refund.pending")
+			})
 			w.Do(chromedp.Click(css(`[data-hook="deliveries"] [data-state="delivered"] a`)), chromedp.WaitVisible(css(`.timeline .what`)))
 			if told.Load() == before {
 				t.Error("the receiver was not told")

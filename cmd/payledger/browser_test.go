@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -25,10 +23,9 @@ func TestCustomerPaysInBrowser(t *testing.T) {
 		t.Fatalf("no link: %s", created.Body)
 	}
 
-	ctx, cancel := context.WithTimeout(browser, 60*time.Second)
-	defer cancel()
-	before := pageText(ctx, t, chromedp.Navigate(link), chromedp.WaitVisible(`button[value="pay"]`))
-	after := pageText(ctx, t, chromedp.Click(`button[value="pay"]`), chromedp.WaitVisible(`[data-status="paid"]`))
+	w := uitest.OpenTab(t, browser)
+	before := pageText(w, chromedp.Navigate(link), chromedp.WaitVisible(`button[value="pay"]`))
+	after := pageText(w, chromedp.Click(`button[value="pay"]`), chromedp.WaitVisible(`[data-status="paid"]`), uitest.Loaded())
 	for _, page := range []string{before, after} {
 		if !strings.Contains(page, "Demo shop") || strings.Contains(page, "internal") || strings.Contains(page, "cart") {
 			t.Errorf("page: %s", page)
@@ -44,14 +41,8 @@ func TestCustomerPaysInBrowser(t *testing.T) {
 }
 
 // pageText takes the steps and answers the text of the page they lead to.
-func pageText(ctx context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) string {
-	t.Helper()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		t.Fatal(err)
-	}
-	text, err := chromedp.Run(ctx, chromedp.Text("body"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+func pageText(w *uitest.Tab, steps ...chromedp.Action[chromedp.Void]) string {
+	w.T.Helper()
+	w.Do(steps...)
+	return uitest.Eval[string](w, `document.body.innerText`)
 }

@@ -177,7 +177,7 @@ func testLiveDeadline(t *testing.T, browser context.Context) {
 	id := b.world.create(domain.AwaitingPayment)
 	b.world.pass(time.Hour - 90*time.Second)
 	b.visit(id, "")
-	b.Do(uitest.Poll(`document.getElementById("left").textContent === "1:29"`))
+	b.Do(uitest.Poll(`document.getElementById("left")?.textContent === "1:29"`))
 	b.world.pass(90 * time.Second)
 	b.Do(b.shows(closed))
 	b.world.do(id, domain.ExpirePayment{At: domain.InstantOf(b.world.now().Add(domain.Grace))})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	printing "github.com/chromedp/cdproto/page"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"payledger/domain"
@@ -23,10 +23,11 @@ func testLiveByStream(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	b.handler.heartbeat = time.Hour
 	id := b.world.create(domain.Created)
+	b.noteStreams()
 	b.visit(id, "")
 	eval[int](b, `window.same = 1`)
 	b.awaitStreams(1)
-	b.Do(chromedp.Sleep(300 * time.Millisecond)) // the page hears of it a little later than the server
+	b.Do(hearing())
 	questions := b.Requests("/status")
 	b.Do(chromedp.Sleep(2500 * time.Millisecond)) // longer than a page without stream waits
 	b.world.route(id)
@@ -45,18 +46,33 @@ func testLiveByStream(t *testing.T, browser context.Context) {
 // awaitStreams waits until the server has so many streams open.
 func (b *tab) awaitStreams(want int) {
 	b.T.Helper()
-	for {
+	for deadline := time.Now().Add(uitest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		b.handler.changes.mu.Lock()
 		got := b.handler.changes.total
 		b.handler.changes.mu.Unlock()
 		if got == want {
 			return
 		}
-		if b.Ctx.Err() != nil {
+		if time.Now().After(deadline) {
 			b.T.Fatalf("%d streams, want %d", got, want)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// noteStreams lets the pages that are visited from now on tell of their
+// streams.
+func (b *tab) noteStreams() {
+	b.T.Helper()
+	uitest.Call(b.Tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `window.streams = [];
+			window.EventSource = class extends EventSource { constructor(...args) { super(...args); streams.push(this); } };`,
+	})
+}
+
+// hearing waits until the page, too, knows its stream to be open: it asks no
+// more questions then.
+func hearing() chromedp.Action[chromedp.Void] {
+	return uitest.Poll(`streams.some((s) => s.readyState === EventSource.OPEN)`)
 }
 
 // A change that is told while the page still fetches what the one before led
@@ -65,8 +81,10 @@ func testLiveInABurst(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	b.handler.heartbeat = time.Hour
 	id := b.world.create(domain.Created)
+	b.noteStreams()
 	b.visit(id, "")
 	b.awaitStreams(1)
+	b.Do(hearing())
 	through := b.server.Config.Handler
 	var once sync.Once
 	b.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +101,6 @@ func testLiveInABurst(t *testing.T, browser context.Context) {
 		maps.Copy(w.Header(), rec.Header())
 		_, _ = w.Write(rec.Body.Bytes())
 	})
-	b.Do(chromedp.Sleep(300 * time.Millisecond))
 	questions := b.Requests("/status")
 	b.world.route(id)
 	b.Do(b.shows(paid))
@@ -154,7 +171,7 @@ func testPrint(t *testing.T, browser context.Context) {
 	if got := eval[string](b, `getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("h1")).color`); got != "rgb(255, 255, 255)rgb(0, 0, 0)" {
 		t.Errorf("colours in print: %s", got)
 	}
-	if pdf := uitest.Call(b.Tab, printing.PrintToPDF, printing.PrintToPDFParams{}); len(pdf.Data) == 0 {
+	if pdf := uitest.Call(b.Tab, cdppage.PrintToPDF, cdppage.PrintToPDFParams{}); len(pdf.Data) == 0 {
 		t.Error("nothing is printed")
 	}
 }
@@ -167,7 +184,7 @@ func testQR(t *testing.T, browser context.Context) {
 	for _, dark := range []bool{false, true} {
 		b.Dark(dark)
 		b.visit(id, "?lang=ru")
-		shot, err := chromedp.Run(b.Ctx, chromedp.Screenshot(chromedp.CSS(".qr-code")))
+		shot, err := uitest.Run(b.Tab, chromedp.Screenshot(chromedp.CSS(".qr-code")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +199,8 @@ func testCopy(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, false)
 	id := b.world.create(domain.Paid)
 	b.visit(id, "")
-	eval[chromedp.Void](b, `Object.defineProperty(navigator, "clipboard", {value: undefined}); `+
+	// What the page says and marks for two seconds it does for good.
+	eval[chromedp.Void](b, `window.setTimeout = () => 0; Object.defineProperty(navigator, "clipboard", {value: undefined}); `+
 		`document.addEventListener("copy", () => { window.copied = String(document.activeElement.value); }); undefined`)
 	b.Do(chromedp.Click(chromedp.CSS(".copy")), chromedp.WaitVisible(chromedp.CSS(".copy.done")))
 	if got := eval[string](b, `window.copied || ""`); got != id.String() {

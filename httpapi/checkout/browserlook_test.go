@@ -34,7 +34,7 @@ func testKeyboard(t *testing.T, browser context.Context) {
 		t.Fatalf("the focus goes through %s", got)
 	}
 	b.Do(chromedp.KeyEvent(kb.Enter))
-	b.Do(chromedp.WaitReady(chromedp.CSS(`html[lang="ru"]`)), b.shows(open), chromedp.KeyEvent(kb.Tab))
+	b.Do(chromedp.WaitReady(chromedp.CSS(`html[lang="ru"]`)), b.shows(open), uitest.Loaded(), chromedp.KeyEvent(kb.Tab))
 	b.Do(chromedp.KeyEvent(" "), b.shows(paid))
 	if got := b.last(id); got != domain.TypePaymentPaid {
 		t.Errorf("the last event is %s", got)

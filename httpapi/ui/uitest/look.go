@@ -67,7 +67,7 @@ func (a *Axe) Check(b *Tab, page string) {
 		return
 	}
 	b.Do(chromedp.Evaluate[chromedp.Void](a.source))
-	found, err := chromedp.Run(b.Ctx, chromedp.Evaluate[string](
+	found, err := Run(b, chromedp.Evaluate[string](
 		`axe.run().then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, on: v.nodes.map((n) => n.html + ": " + n.failureSummary)}))))`,
 		chromedp.EvalAwaitPromise))
 	if err != nil {

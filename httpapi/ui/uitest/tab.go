@@ -24,16 +24,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a test may take with one window, many pages in many
-// looks on a busy machine included.
-const patience = 4 * time.Minute
+// Patience is how long one step may take in a window: a moment, except on a
+// machine that is busy with all the other tests.
+const Patience = 2 * time.Minute
 
 // Tab is one person's window. When its test ends it must have asked no other
 // machine, written nothing to the console and thrown nothing, but for what was
 // forgiven.
 type Tab struct {
 	T   *testing.T
-	Ctx context.Context // ends when patience does
+	ctx context.Context
 
 	mu    sync.Mutex
 	noise []string
@@ -51,9 +51,7 @@ func OpenTab(t *testing.T, browser context.Context) *Tab { //nolint:revive // t 
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	t.Cleanup(cancel)
-	b.Ctx = ctx
+	b.ctx = ctx
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
@@ -129,26 +127,34 @@ func OwnAddress() string {
 	return ""
 }
 
+// Run takes one step and answers what came of it.
+func Run[T any](b *Tab, step chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, Patience)
+	defer cancel()
+	return chromedp.Run(ctx, step)
+}
+
 // Do takes the steps, or ends the test with what the page was.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
-	if err := chromedp.Do(b.Ctx, steps...); err != nil {
+	if _, err := Run(b, chromedp.Steps(steps...)); err != nil {
 		b.T.Fatalf("%v; the page is\n%s", err, b.HTML())
 	}
 }
 
 // HTML is the page as it is.
 func (b *Tab) HTML() string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
 	s, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
 	return s
 }
 
-// Eval is the value of a JavaScript expression.
+// Eval is the value of a JavaScript expression. What may be taken away by a
+// navigation is a matter for Poll.
 func Eval[T any](b *Tab, expression string) T {
 	b.T.Helper()
-	v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[T](expression))
+	v, err := Run(b, chromedp.Evaluate[T](expression))
 	if err != nil {
 		b.T.Fatalf("%s: %v", expression, err)
 	}
@@ -158,7 +164,9 @@ func Eval[T any](b *Tab, expression string) T {
 // Call sends a command of the DevTools protocol.
 func Call[P, R any](b *Tab, c cdp.Command[P, R], p P) R {
 	b.T.Helper()
-	r, err := chromedp.Call(b.Ctx, c, p)
+	ctx, cancel := context.WithTimeout(b.ctx, Patience)
+	defer cancel()
+	r, err := chromedp.Call(ctx, c, p)
 	if err != nil {
 		b.T.Fatalf("%s: %v", c.Method, err)
 	}
@@ -194,6 +202,10 @@ func (b *Tab) Back() {
 	Call(b, page.NavigateToHistoryEntry, page.NavigateToHistoryEntryParams{EntryID: before.ID})
 }
 
+// Loaded waits until the page is whole: until then scripts and styles still
+// move what is on it, also from under a click.
+func Loaded() chromedp.Action[chromedp.Void] { return Poll(`document.readyState === "complete"`) }
+
 // WithoutScript turns JavaScript off.
 func (b *Tab) WithoutScript() {
 	b.T.Helper()
@@ -220,7 +232,7 @@ func (b *Tab) Picture(name string) {
 	if dir == "" {
 		return
 	}
-	png, err := chromedp.Run(b.Ctx, chromedp.FullScreenshot(100))
+	png, err := Run(b, chromedp.FullScreenshot(100))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600) //nolint:gosec // whoever runs the tests names it
 	}
