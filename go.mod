@@ -34,6 +34,7 @@ require (
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
+	github.com/tidwall/btree v1.8.2
 )
 
 require (

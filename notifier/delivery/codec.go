@@ -39,7 +39,8 @@ type tally struct {
 	failingSince domain.Instant // by the lanes' clock; 0: not failing
 }
 
-const recordFormat, laneFormat, tallyFormat = 1, 1, 1
+// valueFormat is the first byte of every value.
+const valueFormat = 1
 
 // Every value ends with the CRC-32C of what comes before it and of its key,
 // because bbolt checks nothing but its two meta pages.
@@ -58,9 +59,9 @@ type reader struct {
 	bad  bool
 }
 
-func opened(key, v []byte, format byte) *reader {
+func opened(key, v []byte) *reader {
 	n := len(v) - 4
-	if n < 1 || checksum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != format {
+	if n < 1 || checksum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != valueFormat {
 		return &reader{bad: true}
 	}
 	return &reader{rest: v[1:n]}
@@ -103,7 +104,7 @@ func appendText(b []byte, s string) []byte {
 }
 
 func appendLane(b, key []byte, l lane) []byte {
-	b = append(b, laneFormat)
+	b = append(b, valueFormat)
 	b = binary.AppendUvarint(b, l.started)
 	b = binary.AppendUvarint(b, l.newest)
 	b = append(b, l.newestEvent[:]...)
@@ -125,7 +126,7 @@ func flag(on bool, bit byte) byte {
 }
 
 func parseLane(key, v []byte) (lane, error) {
-	r := opened(key, v, laneFormat)
+	r := opened(key, v)
 	l := lane{started: r.number(), newest: r.number(), newestEvent: r.id(), touched: r.instant(), due: r.instant()}
 	for len(r.rest) > 0 {
 		p := place{sequence: r.number(), event: r.id()}
@@ -137,7 +138,7 @@ func parseLane(key, v []byte) (lane, error) {
 }
 
 func appendRecord(b, key []byte, d record) []byte {
-	b = append(b, recordFormat)
+	b = append(b, valueFormat)
 	b = append(b, d.payment[:]...)
 	b = appendText(b, string(d.kind))
 	b = binary.AppendUvarint(b, d.sequence)
@@ -159,7 +160,7 @@ func appendRecord(b, key []byte, d record) []byte {
 }
 
 func parseRecord(event domain.ID, key, v []byte) (record, error) {
-	r := opened(key, v, recordFormat)
+	r := opened(key, v)
 	d := record{
 		event: event, payment: r.id(), kind: domain.Kind(r.text()), sequence: r.number(),
 		position: eventstore.Position(r.number()), state: domain.DeliveryState(r.text()), render: r.int(),
@@ -174,7 +175,7 @@ func parseRecord(event domain.ID, key, v []byte) (record, error) {
 }
 
 func appendTally(b, key []byte, project, id string, t tally) []byte {
-	b = append(b, tallyFormat)
+	b = append(b, valueFormat)
 	b = appendText(b, project)
 	b = appendText(b, id)
 	for _, n := range [...]int{t.lanes, t.pending, t.undelivered, t.failures} {
@@ -185,8 +186,37 @@ func appendTally(b, key []byte, project, id string, t tally) []byte {
 }
 
 func parseTally(key, v []byte) (project, id string, t tally, err error) {
-	r := opened(key, v, tallyFormat)
+	r := opened(key, v)
 	project, id = r.text(), r.text()
 	t = tally{lanes: r.int(), pending: r.int(), undelivered: r.int(), failures: r.int(), failingSince: r.instant()}
 	return project, id, t, r.done("the endpoint", key)
+}
+
+// appendRows writes the rows of one transaction.
+func appendRows(b, key []byte, all *rows) []byte {
+	b = append(b, valueFormat)
+	all.Scan(func(k string, v []byte) bool {
+		b = appendText(b, k)
+		if v == nil {
+			b = binary.AppendUvarint(b, 0)
+		} else {
+			b = append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
+		}
+		return true
+	})
+	return sealed(key, b)
+}
+
+func parseRows(key, v []byte) (*rows, error) {
+	r := opened(key, v)
+	all := new(rows)
+	for len(r.rest) > 0 {
+		k := r.text()
+		var v []byte
+		if n := r.int(); n > 0 {
+			v = append([]byte{}, r.bytes(n-1)...)
+		}
+		all.Set(k, v)
+	}
+	return all, r.done("the row of the journal", key)
 }

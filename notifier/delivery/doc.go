@@ -37,7 +37,9 @@
 //
 // # The file
 //
-// lanes.db is a bbolt file (see tables) that belongs to one event log. It can
+// lanes.db is a bbolt file (see tables) that belongs to one event log. What an
+// endpoint waits for lies together in it, and what happens at the same time is
+// written together, however many endpoints it is for (see memtable). The file can
 // be deleted: then each payment's newest event is sent again. What must not
 // happen unnoticed is that an older copy takes its place, as its marks would
 // be too low; the epoch in it and in the file lanes.mark tells (see epoch).

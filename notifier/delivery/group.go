@@ -25,8 +25,8 @@ const (
 // transaction, and its syncs. So who is told of much, or does not listen, costs
 // the others and the log's own syncs no more of the disk. Urgent operations wait
 // for the end of the rest after the last ones only, and take all others with
-// them: what becomes of slow endpoints holds nobody up. Where there is little to
-// do nobody waits.
+// them; those let the rest pass once more, so as to go with the next: what becomes
+// of slow endpoints holds nobody up. Where there is little to do nobody waits.
 const rest = 10 * time.Millisecond
 
 // maxStarts bounds the lanes that begin in one transaction. Where the machine
@@ -64,7 +64,7 @@ func (w *writer) ready() time.Duration {
 	case len(w.urgent) > 0:
 		return time.Until(w.urgentAt)
 	case len(w.starts) > 0 || len(w.patient) >= maxPatient || w.overdue:
-		return time.Until(w.restAt)
+		return max(time.Until(w.restAt), time.Until(w.urgentAt.Add(rest)))
 	}
 	return idle
 }

@@ -27,12 +27,13 @@ var ErrClosed = errors.New("the lanes are closed")
 
 // Lanes are the deliveries to every endpoint. Safe for concurrent use.
 type Lanes struct {
-	config  Config
-	db      *bbolt.DB
-	clock   clock
-	writer  *writer
-	metrics metrics
-	off     rules
+	config   Config
+	db       *bbolt.DB
+	memtable *memtable
+	clock    clock
+	writer   *writer
+	metrics  metrics
+	off      rules
 
 	flying map[flight]bool // lanes with an attempt under way; the writer's own
 
@@ -86,6 +87,9 @@ func (c Config) withDefaults() Config {
 	if c.Schedule == nil {
 		c.Schedule = webhook.DefaultSchedule()
 	}
+	if c.memory == 0 {
+		c.memory = enough
+	}
 	if c.Limits.Concurrency == 0 {
 		c.Limits.Concurrency = 16
 	}
@@ -104,7 +108,8 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 		if l.db, err = openFile(ctx, l.config); err != nil {
 			return err
 		}
-		if err = l.load(); err == nil {
+		l.memtable = newMemtable(l.config.memory)
+		if err = errors.Join(l.view(l.memtable.replay), l.load()); err == nil {
 			return nil
 		}
 		err = errors.Join(l.distrust(err), l.db.Close())
@@ -118,12 +123,12 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 
 // load reads the endpoints.
 func (l *Lanes) load() error {
-	return l.view(func(btx *bbolt.Tx) error {
-		x := tablesOf(btx)
+	return l.view(func(x tables) error {
 		last := domain.Instant(numberIn(x.meta, keyTime))
 		l.clock = newClock(l.config.Now, last)
 		l.highest = uint32(numberIn(x.meta, keyEndpoints))
-		return x.endpoints.ForEach(func(key, v []byte) error {
+		all := x.endpoints.from(nil)
+		for key, v := all.next(); key != nil; key, v = all.next() {
 			project, id, n, err := parseTally(key, v)
 			if err != nil {
 				return err
@@ -133,20 +138,25 @@ func (l *Lanes) load() error {
 				n.failingSince += l.clock.first - last
 			}
 			l.targets[id] = l.newTarget(numberOf(key), project, id, n)
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
 // view reads the file as of its last change.
-func (l *Lanes) view(fn func(*bbolt.Tx) error) (err error) {
+func (l *Lanes) view(fn func(tables) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v", errDamaged, p)
 		}
 	}()
-	return l.db.View(fn)
+	btx, above, err := l.memtable.snapshot(l.db)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = btx.Rollback() }() // of a transaction that reads
+	return fn(tablesOf(btx, above...))
 }
 
 // Run sends until ctx ends, once. An error means that the lane file failed:
@@ -268,9 +278,8 @@ func (l *Lanes) firstTry(now domain.Instant) domain.Instant {
 // fanned out. base is where the log ended when the lane file was made: events
 // at or below it count only as their payment's newest snapshot.
 func (l *Lanes) Start() (after, base eventstore.Position, err error) {
-	err = l.view(func(btx *bbolt.Tx) error {
-		meta := tablesOf(btx).meta
-		after, base = positionIn(meta, keyAfter), positionIn(meta, keyBase)
+	err = l.view(func(x tables) error {
+		after, base = positionIn(x.meta, keyAfter), positionIn(x.meta, keyBase)
 		return nil
 	})
 	return after, base, err

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -47,8 +45,7 @@ func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain
 		}
 	}
 	var page domain.DeliveryPage
-	err = l.view(func(btx *bbolt.Tx) (err error) {
-		x := tablesOf(btx)
+	err = l.view(func(x tables) (err error) {
 		switch {
 		case !f.Event.IsZero() || !f.Payment.IsZero():
 			page, err = l.few(x, of, events, f, before)
@@ -153,13 +150,13 @@ func matches(d record, f domain.DeliveryFilter) bool {
 		(f.Payment.IsZero() || d.payment == f.Payment && d.kind != domain.KindEndpointTest)
 }
 
-// many lists the deliveries to one endpoint from all the buckets that can hold
+// many lists the deliveries to one endpoint from all the tables that can hold
 // what is asked for, which are read side by side.
 func (l *Lanes) many(x tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
-	in := []*bbolt.Bucket{x.pending, x.undelivered, x.settled}
+	in := []table{x.pending, x.undelivered, x.settled}
 	if f.State != "" {
-		in = []*bbolt.Bucket{x.of(f.State)}
+		in = []table{x.of(f.State)}
 	}
 	var open []*backward
 	for _, b := range in {
@@ -193,47 +190,37 @@ func (l *Lanes) many(x tables, t *target, f domain.DeliveryFilter, before cursor
 	return page, nil
 }
 
-// backward goes through an endpoint's records of one bucket, newest first.
+// backward goes through an endpoint's records of one table, newest first.
 type backward struct {
-	cursor     *bbolt.Cursor
+	*walk
 	prefix     []byte
 	key, value []byte // nil at the end
 }
 
 // newBackward begins below an event; the zero id: at the newest.
-func newBackward(b *bbolt.Bucket, t *target, before domain.ID) *backward {
-	c := &backward{cursor: b.Cursor(), prefix: t.key()}
+func newBackward(in table, t *target, before domain.ID) *backward {
 	from := t.keyOf(before)
 	if before.IsZero() {
 		from = (&target{number: t.number + 1}).key()
 	}
-	if k, _ := c.cursor.Seek(from); k == nil {
-		c.key, c.value = c.cursor.Last()
-	} else {
-		c.key, c.value = c.cursor.Prev()
-	}
-	c.check()
+	c := &backward{walk: in.below(from), prefix: t.key()}
+	c.next()
 	return c
 }
 
 func (c *backward) next() bool {
-	c.key, c.value = c.cursor.Prev()
-	return c.check()
-}
-
-func (c *backward) check() bool {
-	if !bytes.HasPrefix(c.key, c.prefix) {
+	if c.key, c.value = c.walk.next(); !bytes.HasPrefix(c.key, c.prefix) {
 		c.key, c.value = nil, nil
 	}
 	return c.key != nil
 }
 
-// idsFrom lists up to n of an endpoint's ids in a bucket, from one on.
-func idsFrom(b *bbolt.Bucket, t *target, from domain.ID, n int) []domain.ID {
+// idsFrom lists up to n of an endpoint's ids in a table, from one on.
+func idsFrom(in table, t *target, from domain.ID, n int) []domain.ID {
 	var ids []domain.ID
 	prefix := t.key()
-	c := b.Cursor()
-	for k, _ := c.Seek(t.keyOf(from)); bytes.HasPrefix(k, prefix) && len(k) > 0 && len(ids) < n; k, _ = c.Next() {
+	w := in.from(t.keyOf(from))
+	for k, _ := w.next(); bytes.HasPrefix(k, prefix) && len(k) > 0 && len(ids) < n; k, _ = w.next() {
 		ids = append(ids, domain.ID(k[4:]))
 	}
 	return ids
@@ -242,8 +229,7 @@ func idsFrom(b *bbolt.Bucket, t *target, from domain.ID, n int) []domain.ID {
 // delivery answers one delivery as it is now.
 func (l *Lanes) delivery(endpoint string, event domain.ID) (object domain.DeliveryObject, err error) {
 	t := l.known(endpoint)
-	err = l.view(func(btx *bbolt.Tx) error {
-		x := tablesOf(btx)
+	err = l.view(func(x tables) error {
 		d, _, err := x.record(t, event)
 		if err == nil {
 			object, err = l.object(x, t, d)

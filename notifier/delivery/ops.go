@@ -53,18 +53,16 @@ func (x *tx) enqueue(t *target, e Event, fresh bool, first atOnce) error {
 			return err
 		}
 	}
-	err = x.put(t, record{
+	x.put(t, record{
 		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
 		state: domain.DeliveryPending, render: webhook.Render, created: x.lanes.wallNow(),
 		total: was.total, attempts: was.attempts,
 	}, was.state)
-	if err != nil {
-		return err
-	}
 	if len(l.line) == 1 {
 		first.add(t, e, dueAt(l.due, l.payment))
 	}
-	return x.save(l)
+	x.save(l)
+	return nil
 }
 
 // startOp begins attempts with lanes of one endpoint.
@@ -121,7 +119,8 @@ func (o *startOp) start(x *tx, l *laneAt) error {
 			return err
 		}
 	}
-	return x.save(l)
+	x.save(l)
+	return nil
 }
 
 // settleOp records how an attempt ended.
@@ -150,7 +149,8 @@ func (o *settleOp) apply(x *tx) error {
 	}
 	o.judge(x)
 	if !ok || d.state != domain.DeliveryPending {
-		return x.save(l) // settled meanwhile by somebody else
+		x.save(l) // settled meanwhile by somebody else
+		return nil
 	}
 	d.total++
 	d.tries++
@@ -174,10 +174,9 @@ func (o *settleOp) apply(x *tx) error {
 	} else {
 		l.leave(d.event, x.now)
 	}
-	if err := x.save(l); err != nil {
-		return err
-	}
-	return x.put(o.target, d, domain.DeliveryPending)
+	x.save(l)
+	x.put(o.target, d, domain.DeliveryPending)
+	return nil
 }
 
 // judge lets the outcome speak for the whole endpoint.
@@ -249,9 +248,7 @@ func (o *holdOp) apply(x *tx) error {
 			}
 		}
 		l.line = l.line[:kept]
-		if err := x.save(l); err != nil {
-			return err
-		}
+		x.save(l)
 		o.after = k
 	}
 	o.more = len(keys) == holdAtOnce

@@ -75,20 +75,35 @@ func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
 
 // audit checks the file as bbolt and as the lanes see it, with all settled.
 func (p *player) audit() error {
-	return p.lanes.db.View(func(btx *bbolt.Tx) error {
+	err := p.lanes.db.View(func(btx *bbolt.Tx) error {
 		for err := range btx.Check() {
 			return err
 		}
-		x := tablesOf(btx)
-		if n := x.due.Inspect().KeyN + x.pending.Inspect().KeyN; n != 0 {
-			return fmt.Errorf("%d keys are left among those due and pending", n)
-		}
-		return x.lane.ForEach(func(k, v []byte) error {
-			l, err := parseLane(k, v)
-			if err == nil && (len(l.line) > 0 || l.started > l.newest) {
-				err = fmt.Errorf("lane %x: %+v", k, l)
-			}
-			return err
-		})
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return p.lanes.view(func(x tables) error {
+		if n := count(x.due) + count(x.pending); n != 0 {
+			return fmt.Errorf("%d rows are left among those due and pending", n)
+		}
+		all := x.lane.from(nil)
+		for k, v := all.next(); k != nil; k, v = all.next() {
+			l, err := parseLane(k, v)
+			if err != nil || len(l.line) > 0 || l.started > l.newest {
+				return fmt.Errorf("lane %x: %+v, %w", k, l, err)
+			}
+		}
+		return nil
+	})
+}
+
+// count counts the rows of a table.
+func count(t table) (n int) {
+	all := t.from(nil)
+	for k, _ := all.next(); k != nil; k, _ = all.next() {
+		n++
+	}
+	return n
 }

@@ -3,10 +3,7 @@ package delivery
 import (
 	"bytes"
 	"context"
-	"slices"
 	"time"
-
-	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 )
@@ -64,8 +61,8 @@ func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool 
 	for from := prefix; ; {
 		o := &pruneOp{target: t, bucket: bucket}
 		done := false
-		err := l.view(func(btx *bbolt.Tx) (err error) {
-			o.keys, from, done, err = l.outdated(tablesOf(btx), bucket, prefix, from)
+		err := l.view(func(x tables) (err error) {
+			o.keys, from, done, err = l.outdated(x, bucket, prefix, from)
 			return err
 		})
 		if err != nil {
@@ -89,30 +86,30 @@ func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool 
 // before anything else that happened to what they name: at the first one that
 // is young enough the rest need not be seen.
 func (l *Lanes) outdated(x tables, bucket string, prefix, from []byte) (keys [][]byte, next []byte, done bool, err error) {
-	b, keep := x.bucket(bucket)
+	in, keep := x.bucket(bucket)
 	horizon := l.clock.now().Add(-keep)
-	c := b.Cursor()
-	k, v := c.Seek(from)
+	w := in.from(from)
+	k, v := w.next()
 	for looked := 0; len(k) > 0 && bytes.HasPrefix(k, prefix); looked++ {
 		if domain.IDTime(idIn(bucket, k)) >= horizon {
 			break
 		}
 		if looked == pruneLook || len(keys) == pruneMost {
-			return keys, slices.Clone(k), false, nil
+			return keys, k, false, nil
 		}
 		old, err := outdated(bucket, k, v, horizon)
 		if err != nil {
 			return nil, nil, true, err
 		}
 		if old {
-			keys = append(keys, slices.Clone(k))
+			keys = append(keys, k)
 		}
-		k, v = c.Next()
+		k, v = w.next()
 	}
 	return keys, nil, true, nil
 }
 
-func (t tables) bucket(name string) (*bbolt.Bucket, time.Duration) {
+func (t tables) bucket(name string) (table, time.Duration) {
 	switch name {
 	case bucketLanes:
 		return t.lane, keepLanes
@@ -150,7 +147,7 @@ type pruneOp struct {
 func (o *pruneOp) apply(x *tx) error {
 	b, keep := x.bucket(o.bucket)
 	for _, key := range o.keys {
-		v := slices.Clone(b.Get(key))
+		v := b.Get(key)
 		if v == nil {
 			continue
 		}
@@ -164,9 +161,7 @@ func (o *pruneOp) apply(x *tx) error {
 		if o.bucket == bucketUndelivered {
 			x.count(o.target, func(n *tally) { n.undelivered-- })
 		}
-		if err := b.Delete(key); err != nil {
-			return err
-		}
+		b.Delete(key)
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sort"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -76,9 +74,7 @@ func (o *recoverOp) apply(x *tx) error {
 		if !l.resend(p, x.now, rules{}) {
 			continue
 		}
-		if err := (&resendOp{target: o.target}).again(x, l, d); err != nil {
-			return err
-		}
+		(&resendOp{target: o.target}).again(x, l, d)
 		o.enqueued++
 	}
 	return nil
@@ -150,8 +146,8 @@ func (l *Lanes) laneKnown(endpoint string, payment domain.ID) (known bool, err e
 	if t == nil {
 		return false, nil
 	}
-	err = l.view(func(btx *bbolt.Tx) error {
-		known = tablesOf(btx).lane.Get(t.keyLane(payment)) != nil
+	err = l.view(func(x tables) error {
+		known = x.lane.Get(t.keyLane(payment)) != nil
 		return nil
 	})
 	return known, err

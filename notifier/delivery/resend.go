@@ -124,16 +124,15 @@ func (o *resendOp) apply(x *tx) error {
 		o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: o.newest.ID}
 		return nil
 	}
-	return o.again(x, l, d)
+	o.again(x, l, d)
+	return nil
 }
 
-func (o *resendOp) again(x *tx, l *laneAt, d record) error {
-	if err := x.save(l); err != nil {
-		return err
-	}
+func (o *resendOp) again(x *tx, l *laneAt, d record) {
+	x.save(l)
 	was := d.state
 	d.state, d.tries = domain.DeliveryPending, 0
-	return x.put(o.target, d, was)
+	x.put(o.target, d, was)
 }
 
 // newest finds the last event of a payment that an endpoint is notified of,

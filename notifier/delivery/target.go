@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	bbolt "go.etcd.io/bbolt"
 	"golang.org/x/time/rate"
 
 	"payledger/domain"
@@ -231,8 +230,8 @@ func (l *Lanes) ready(t *target) ([]dueKey, time.Duration, error) {
 // the file and the window because changes are offered to it after they are in
 // the file, under the same lock, t.due.
 func (l *Lanes) refill(t *target) error {
-	err := l.view(func(btx *bbolt.Tx) error {
-		t.window.refill(tablesOf(btx).dueAfter(t, t.window.end, windowSize))
+	err := l.view(func(x tables) error {
+		t.window.refill(x.dueAfter(t, t.window.end, windowSize))
 		return nil
 	})
 	if errors.Is(err, errDamaged) {

@@ -18,6 +18,11 @@ type tx struct {
 	now     domain.Instant
 	changed map[*target]struct{}
 	offers  []offer
+	own     *rows // what it changes
+
+	// See memtable.
+	placed             int    // old rows
+	journaled, trimmed uint64 // the last row of the journal, and the first that is left
 }
 
 type offer struct {
@@ -25,9 +30,11 @@ type offer struct {
 	key dueKey
 }
 
-// tables are the file's buckets.
+// tables are the file's buckets. What is in all but the first two is looked for in
+// memory first.
 //
 //	meta         see file.go
+//	journal      number (8) → rows of one transaction; see memtable
 //	endpoints    number (4) → project, id and tally of the endpoint
 //	lanes        payment (16), number (4) → lane
 //	due          number (4), dueKey (24) → nothing; the lanes with somebody in line
@@ -38,10 +45,14 @@ type offer struct {
 // A delivery's record is in exactly one of the last three. Keys that begin with
 // the payment keep together what changes at the same time, whosever it is:
 // lanes are the one bucket that nobody lists by endpoint.
-type tables struct{ meta, endpoints, lane, due, pending, undelivered, settled *bbolt.Bucket }
+type tables struct {
+	meta, journal                                       *bbolt.Bucket
+	endpoints, lane, due, pending, undelivered, settled table
+}
 
 const (
 	bucketMeta        = "meta"
+	bucketJournal     = "journal"
 	bucketEndpoints   = "endpoints"
 	bucketLanes       = "lanes"
 	bucketDue         = "due"
@@ -51,19 +62,32 @@ const (
 )
 
 func buckets() []string {
-	return []string{bucketMeta, bucketEndpoints, bucketLanes, bucketDue, bucketPending, bucketUndelivered, bucketSettled}
+	return []string{bucketMeta, bucketJournal, bucketEndpoints, bucketLanes, bucketDue, bucketPending, bucketUndelivered, bucketSettled}
 }
 
-func tablesOf(btx *bbolt.Tx) tables {
-	of := func(name string) *bbolt.Bucket { return btx.Bucket([]byte(name)) }
+// tablesOf answers the tables with the rows above them, the youngest first. In
+// memory the tables are told apart by the first letters of their names.
+func tablesOf(btx *bbolt.Tx, above ...*rows) tables {
+	of := func(name string) table { return table{name[0], btx.Bucket([]byte(name)), above} }
 	return tables{
-		meta: of(bucketMeta), endpoints: of(bucketEndpoints), lane: of(bucketLanes), due: of(bucketDue),
+		meta: btx.Bucket([]byte(bucketMeta)), journal: btx.Bucket([]byte(bucketJournal)),
+		endpoints: of(bucketEndpoints), lane: of(bucketLanes), due: of(bucketDue),
 		pending: of(bucketPending), undelivered: of(bucketUndelivered), settled: of(bucketSettled),
 	}
 }
 
-// of answers the bucket for records in a state.
-func (t tables) of(s domain.DeliveryState) *bbolt.Bucket {
+// bucketOf answers the bucket of a table.
+func (t tables) bucketOf(name byte) *bbolt.Bucket {
+	for _, of := range [...]table{t.endpoints, t.lane, t.due, t.pending, t.undelivered, t.settled} {
+		if of.name == name {
+			return of.bucket
+		}
+	}
+	return nil
+}
+
+// of answers the table of records in a state.
+func (t tables) of(s domain.DeliveryState) table {
 	switch s {
 	case domain.DeliveryPending:
 		return t.pending
@@ -75,8 +99,11 @@ func (t tables) of(s domain.DeliveryState) *bbolt.Bucket {
 }
 
 func (l *Lanes) change(btx *bbolt.Tx) *tx {
-	x := &tx{tables: tablesOf(btx), lanes: l, now: l.clock.now(), changed: make(map[*target]struct{})}
-	for _, b := range [...]*bbolt.Bucket{x.lane, x.due, x.pending, x.settled} {
+	own := new(rows)
+	x := &tx{
+		tables: tablesOf(btx, own, l.memtable.young, l.memtable.old), lanes: l, now: l.clock.now(), changed: make(map[*target]struct{}), own: own,
+	}
+	for _, b := range [...]*bbolt.Bucket{x.journal, x.lane.bucket, x.due.bucket, x.pending.bucket, x.settled.bucket} {
 		b.FillPercent = 0.9 // ids and times rise
 	}
 	return x
@@ -86,11 +113,12 @@ func (l *Lanes) change(btx *bbolt.Tx) *tx {
 func (x *tx) finish() error {
 	for t := range x.changed {
 		key := t.key()
-		if err := x.endpoints.Put(key, appendTally(nil, key, t.project, t.id, t.counted())); err != nil {
-			return err
-		}
+		x.endpoints.Put(key, appendTally(nil, key, t.project, t.id, t.counted()))
 	}
-	return putInstant(x.meta, keyTime, x.now)
+	if err := putInstant(x.meta, keyTime, x.now); err != nil {
+		return err
+	}
+	return x.write()
 }
 
 // publish tells the endpoints what is due, now that it is durable.
@@ -152,18 +180,14 @@ func (x *tx) inFlight(l *laneAt) bool { return x.lanes.flying[flight(l.key)] }
 
 // save writes a lane with its place among those due, and offers it to its
 // endpoint unless an attempt is under way: the end of that will.
-func (x *tx) save(l *laneAt) error {
+func (x *tx) save(l *laneAt) {
 	l.touched = x.now
 	waits, is := len(l.line) > 0, dueAt(l.due, l.payment)
 	if l.waited && (!waits || is != l.wasDue) {
-		if err := x.due.Delete(l.target.keyDue(l.wasDue)); err != nil {
-			return err
-		}
+		x.due.Delete(l.target.keyDue(l.wasDue))
 	}
 	if waits && (!l.waited || is != l.wasDue) {
-		if err := x.due.Put(l.target.keyDue(is), nil); err != nil {
-			return err
-		}
+		x.due.Put(l.target.keyDue(is), nil)
 	}
 	if waits != l.waited {
 		x.count(l.target, func(t *tally) { t.lanes += one(waits) - one(l.waited) })
@@ -172,7 +196,7 @@ func (x *tx) save(l *laneAt) error {
 		x.offers = append(x.offers, offer{l.target, is})
 	}
 	l.known, l.waited, l.wasDue = true, waits, is
-	return x.lane.Put(l.key, appendLane(nil, l.key, l.lane))
+	x.lane.Put(l.key, appendLane(nil, l.key, l.lane))
 }
 
 func one(b bool) int {
@@ -193,7 +217,7 @@ func (x *tx) count(t *target, change func(*tally)) {
 // record finds a delivery.
 func (t tables) record(to *target, event domain.ID) (record, bool, error) {
 	key := to.keyOf(event)
-	for _, b := range [...]*bbolt.Bucket{t.pending, t.settled, t.undelivered} {
+	for _, b := range [...]table{t.pending, t.settled, t.undelivered} {
 		if v := b.Get(key); v != nil {
 			d, err := parseRecord(event, key, v)
 			return d, true, err
@@ -213,14 +237,12 @@ func (x *tx) pendingRecord(t *target, event domain.ID) (record, error) {
 }
 
 // put writes a record, which was in the state was ("": nowhere) before.
-func (x *tx) put(t *target, d record, was domain.DeliveryState) error {
+func (x *tx) put(t *target, d record, was domain.DeliveryState) {
 	key := t.keyOf(d.event)
 	d.touched = x.now
 	to := x.of(d.state)
-	if was != "" && x.of(was) != to {
-		if err := x.of(was).Delete(key); err != nil {
-			return err
-		}
+	if was != "" && x.of(was).name != to.name {
+		x.of(was).Delete(key)
 	}
 	if was != d.state {
 		x.count(t, func(n *tally) {
@@ -228,7 +250,7 @@ func (x *tx) put(t *target, d record, was domain.DeliveryState) error {
 			n.tell(d.state, 1)
 		})
 	}
-	return to.Put(key, appendRecord(nil, key, d))
+	to.Put(key, appendRecord(nil, key, d))
 }
 
 func (t *tally) tell(s domain.DeliveryState, n int) {
@@ -247,15 +269,16 @@ func (x *tx) settle(t *target, event domain.ID, state domain.DeliveryState) erro
 		return err
 	}
 	d.state = state
-	return x.put(t, d, domain.DeliveryPending)
+	x.put(t, d, domain.DeliveryPending)
+	return nil
 }
 
 // dueAfter lists up to n of an endpoint's keys among those due, after one.
 func (t tables) dueAfter(to *target, after dueKey, n int) []dueKey {
 	var keys []dueKey
 	prefix := to.key()
-	c := t.due.Cursor()
-	for k, _ := c.Seek(to.keyDue(after)); k != nil && bytes.HasPrefix(k, prefix) && len(keys) < n; k, _ = c.Next() {
+	w := t.due.from(to.keyDue(after))
+	for k, _ := w.next(); len(k) > 0 && bytes.HasPrefix(k, prefix) && len(keys) < n; k, _ = w.next() {
 		if key := dueKey(k[4:]); key != after {
 			keys = append(keys, key)
 		}

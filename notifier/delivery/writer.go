@@ -158,6 +158,7 @@ func (w *writer) commit(group []*waiting) (err error) {
 	if err != nil {
 		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
 	}
+	w.lanes.memtable.took(x)
 	x.publish()
 	return nil
 }
