@@ -129,11 +129,12 @@ type Appended struct {
 type Filter struct {
 	Project string
 	Kind    string
+	ID      string
 }
 
 // Matches reports whether a record of the stream passes the filter.
 func (f Filter) Matches(s Stream) bool {
-	return (f.Project == "" || f.Project == s.Project) && (f.Kind == "" || f.Kind == s.Kind)
+	return (f.Project == "" || f.Project == s.Project) && (f.Kind == "" || f.Kind == s.Kind) && (f.ID == "" || f.ID == s.ID)
 }
 
 // Store is the event log. It is safe for concurrent use. Nothing a method

@@ -127,6 +127,7 @@ func (s settler) routed(ctx context.Context, p domain.Payment) (domain.Payment, 
 	wait, cancel := context.WithTimeout(ctx, routeWait)
 	defer cancel()
 	stream := eventstore.PaymentStream(p.Project, p.ID)
+	its := eventstore.Filter{Project: stream.Project, Kind: stream.Kind, ID: stream.ID}
 	for p.Status == domain.Created {
 		// The position is read before the payment, so that no event falls
 		// between the two.
@@ -141,13 +142,7 @@ func (s settler) routed(ctx context.Context, p domain.Payment) (domain.Payment, 
 		if p.Status != domain.Created {
 			break
 		}
-		err = s.cfg.Ledger.Store.Follow(wait, from, eventstore.Filter{Project: p.Project, Kind: eventstore.KindPayment},
-			func(r eventstore.Stored) error {
-				if r.Stream == stream {
-					return errMoved
-				}
-				return nil
-			})
+		err = s.cfg.Ledger.Store.Follow(wait, from, its, func(eventstore.Stored) error { return errMoved })
 		switch {
 		case errors.Is(err, errMoved):
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:

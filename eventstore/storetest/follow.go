@@ -24,6 +24,7 @@ func checkFilters(s *subject) {
 		{Kind: eventstore.KindProject},
 		{Project: "prj_b", Kind: eventstore.KindPayment},
 		{Project: "prj_unknown"},
+		{ID: all[31].Stream.ID},
 	} {
 		for _, after := range []eventstore.Position{0, 1, 20, 39, 40, 41, 1 << 40} {
 			var want []eventstore.Stored
