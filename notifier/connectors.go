@@ -24,10 +24,12 @@ type connectors struct {
 	all     []acquirer.Acquirer
 }
 
+const newsAtOnce = 256
+
 // news is an event that an acquirer may have to hear of.
 type news struct {
 	stream eventstore.Stream
-	refund *domain.ID // that was requested; nil: a route was assigned
+	refund domain.ID // that was requested; zero: a route was assigned
 }
 
 // telling is one call of an acquirer.
@@ -62,8 +64,10 @@ func (c *connectors) take(a arrival) {
 	}
 	n := news{stream: a.stream}
 	if a.typ == domain.TypeRefundCreated {
-		refund := refundID(a.data)
-		n.refund = &refund
+		n.refund = refundID(a.data)
+		if n.refund.IsZero() {
+			return // it does not say which
+		}
 	}
 	c.news.put(n)
 }
@@ -74,13 +78,15 @@ func (c *connectors) run(ctx context.Context) error {
 		g.Go(func() error { return c.tell(ctx, a, c.byRoute[a.Route()]) })
 	}
 	g.Go(func() error {
+		var all []news
 		for {
-			n, ok := c.news.take(ctx)
-			if !ok {
+			if all = c.news.takeAll(ctx, all[:0], newsAtOnce); len(all) == 0 {
 				return ctx.Err()
 			}
-			if err := c.sort(ctx, n); err != nil {
-				return err
+			for _, n := range all {
+				if err := c.sort(ctx, n); err != nil {
+					return err
+				}
 			}
 		}
 	})
@@ -110,11 +116,11 @@ func (c *connectors) sort(ctx context.Context, n news) error {
 	if q == nil {
 		return nil // the acquirer of this route is elsewhere and listens for itself
 	}
-	if n.refund == nil {
+	if n.refund.IsZero() {
 		q.put(telling{payment: p})
 		return nil
 	}
-	if r, ok := p.Refund(*n.refund); ok {
+	if r, ok := p.Refund(n.refund); ok {
 		q.put(telling{payment: p, refund: &r})
 	}
 	return nil
