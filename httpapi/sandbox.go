@@ -126,8 +126,7 @@ var errMoved = errors.New("the payment moved on")
 func (s settler) routed(ctx context.Context, p domain.Payment) (domain.Payment, error) {
 	wait, cancel := context.WithTimeout(ctx, routeWait)
 	defer cancel()
-	stream := eventstore.PaymentStream(p.Project, p.ID)
-	its := eventstore.Filter{Project: stream.Project, Kind: stream.Kind, ID: stream.ID}
+	its := eventstore.Filter(eventstore.PaymentStream(p.Project, p.ID))
 	for p.Status == domain.Created {
 		// The position is read before the payment, so that no event falls
 		// between the two.
