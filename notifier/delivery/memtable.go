@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/tidwall/btree"
@@ -26,6 +27,11 @@ type memtable struct {
 	mu         sync.Mutex // for young and old; the writer alone changes them, and reads them without
 	young, old *rows
 	size       int // bytes of the young
+
+	// The rows of the transaction that is being written, and its number: who opens
+	// the file as of it needs them, whether or not it is known to be durable.
+	next   *rows
+	nextID int
 
 	// Rows of the journal, which are numbered from 1.
 	last   uint64
@@ -53,7 +59,21 @@ func (m *memtable) snapshot(db *bbolt.DB) (*bbolt.Tx, []*rows, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	btx, err := db.Begin(false)
-	return btx, []*rows{m.young.Copy(), m.old.Copy()}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	above := []*rows{m.young.Copy(), m.old.Copy()}
+	if m.next != nil && btx.ID() == m.nextID {
+		above = slices.Insert(above, 0, m.next)
+	}
+	return btx, above, nil
+}
+
+// ready tells of a transaction that is about to be written.
+func (m *memtable) ready(x *tx) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next, m.nextID = x.own, x.meta.Tx().ID()
 }
 
 // add takes in rows that are durable.
@@ -69,7 +89,7 @@ func (m *memtable) add(own *rows) {
 func (m *memtable) took(x *tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last, m.oldest = x.journaled, x.trimmed
+	m.last, m.oldest, m.next = x.journaled, x.trimmed, nil
 	for range x.placed {
 		m.old.PopMin()
 	}
@@ -121,6 +141,7 @@ func (x *tx) write() error {
 	if err := x.place(m.old, placeAtLeast+placePerRow*x.own.Len()); err != nil {
 		return err
 	}
+	m.ready(x)
 	return x.trim(m.placed)
 }
 
