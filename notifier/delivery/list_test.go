@@ -208,7 +208,7 @@ func TestResendWithoutLane(t *testing.T) {
 		assigned := w.route(id)
 		w.spread(t)
 		time.Sleep(time.Second)
-		forget := deleteOp(func(x *tx) { x.lane.Delete(w.lanes.known(a).keyLane(id)) })
+		forget := changeOp(func(x *tx) { x.lane.Delete(w.lanes.known(a).keyLane(id)) })
 		if err := w.lanes.writer.do(forget); err != nil {
 			t.Fatal(err)
 		}
@@ -226,13 +226,6 @@ func TestResendWithoutLane(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 	})
-}
-
-type deleteOp func(x *tx)
-
-func (o deleteOp) apply(x *tx) error {
-	o(x)
-	return nil
 }
 
 // TestManyWaiting: the window into those due loses nobody.

@@ -21,10 +21,10 @@ func (m *memtable) done() bool {
 	return m.young.Len()+m.old.Len() == 0 && m.oldest > m.last
 }
 
-// rowsOp changes rows of some tables.
-type rowsOp func(x *tx)
+// changeOp changes rows of some tables.
+type changeOp func(x *tx)
 
-func (o rowsOp) apply(x *tx) error {
+func (o changeOp) apply(x *tx) error {
 	o(x)
 	return nil
 }
@@ -45,7 +45,7 @@ func TestTables(t *testing.T) {
 			return string([]byte{0, 0, 0, rapid.SampledFrom(some).Draw(r, "endpoint"), rapid.SampledFrom(some).Draw(r, "key")})
 		})
 		for range rapid.IntRange(1, 60).Draw(r, "transactions") {
-			must(r, w.lanes.writer.commit([]*waiting{{op: rowsOp(func(x *tx) {
+			must(r, w.lanes.writer.commit([]*waiting{{op: changeOp(func(x *tx) {
 				for range rapid.IntRange(0, 20).Draw(r, "rows") {
 					n, k := rapid.IntRange(0, 1).Draw(r, "table"), key.Draw(r, "key")
 					if rapid.Bool().Draw(r, "delete") {
@@ -71,7 +71,7 @@ func TestTables(t *testing.T) {
 			}))
 		}
 		for n := 0; w.memory < enough && n < 1000; n++ {
-			must(r, w.lanes.writer.commit([]*waiting{{op: rowsOp(func(x *tx) { x.due.Put([]byte("last"), make([]byte, 2000)) })}}))
+			must(r, w.lanes.writer.commit([]*waiting{{op: changeOp(func(x *tx) { x.due.Put([]byte("last"), make([]byte, 2000)) })}}))
 		}
 		must(r, w.lanes.view(func(x tables) error {
 			if n, of := x.journal.Inspect().KeyN, w.lanes.memtable.young.Len()+w.lanes.memtable.old.Len(); w.memory < enough && (n > 100 || of > 2) {
