@@ -181,6 +181,12 @@ type Store interface {
 	// Last is the position of the newest durable record, 0 for an empty log.
 	Last(ctx context.Context) (Position, error)
 
+	// LastOf is a position, at most Last, after which there is no durable record
+	// that the filter matches: that of the newest one, or a later one where
+	// finding out would take more than a look into memory. Who knows the log up
+	// to there knows all that it says of what the filter names.
+	LastOf(ctx context.Context, f Filter) (Position, error)
+
 	// Close ends Follow, waits for commits under way and frees the log.
 	Close() error
 }

@@ -21,6 +21,12 @@ func (p prefix) Last(ctx context.Context) (eventstore.Position, error) {
 	return min(last, p.end), err
 }
 
+// LastOf implements eventstore.Store.
+func (p prefix) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	last, err := p.Store.LastOf(ctx, f)
+	return min(last, p.end), err
+}
+
 // Scan implements eventstore.Store.
 func (p prefix) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {

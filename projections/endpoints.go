@@ -78,7 +78,7 @@ type endpointAt struct {
 func (e *Engine) endpointsOf(project string) []endpointAt {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	p, ok := e.projects.live[project]
+	p, ok := e.projects.live.at(project)
 	if !ok || len(p.Endpoints) == 0 {
 		return nil
 	}

@@ -100,7 +100,7 @@ func (e *Engine) mean(d decoded, c *change) error {
 	*c = change{decoded: d, postings: e.post(d.record, d.event), days: c.days[:0]}
 	if s := d.record.Stream; s.Kind == eventstore.KindProject {
 		next := domain.Project{ID: s.ID}
-		if p, ok := e.projects.live[s.ID]; ok {
+		if p, ok := e.projects.live.at(s.ID); ok {
 			c.was, next = p, *p
 		}
 		next = next.Evolve(d.event)

@@ -2,26 +2,46 @@ package projections
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
+	"payledger/eventstore"
 )
 
 // projectsView holds every project under its id, in memory as well as in the
 // file: each request is authenticated by it.
 type projectsView struct {
 	table[*domain.Project]
-	live map[string]*domain.Project // guarded by Engine.mu; written by the fold alone
+	live liveProjects
+}
+
+// liveProjects are the projects in memory. A request waits for no lock to be
+// told its own. They are written by the fold alone.
+type liveProjects struct{ byID sync.Map } // of string to *domain.Project, never changed
+
+func (l *liveProjects) at(id string) (*domain.Project, bool) {
+	p, ok := l.byID.Load(id)
+	if !ok {
+		return nil, false
+	}
+	return p.(*domain.Project), true
+}
+
+func (l *liveProjects) set(p *domain.Project) { l.byID.Store(p.ID, p) }
+
+func (l *liveProjects) all() iter.Seq[*domain.Project] {
+	return func(yield func(*domain.Project) bool) {
+		l.byID.Range(func(_, p any) bool { return yield(p.(*domain.Project)) })
+	}
 }
 
 func newProjectsView() *projectsView {
-	return &projectsView{
-		table: newTable("projects", appendJSON[domain.Project], parseJSON[domain.Project]),
-		live:  make(map[string]*domain.Project),
-	}
+	return &projectsView{table: newTable("projects", appendJSON[domain.Project], parseJSON[domain.Project])}
 }
 
 func (*projectsView) version() int { return 1 }
@@ -35,7 +55,7 @@ func (v *projectsView) fold(c *change) {
 	} else {
 		v.put(c.is.ID, c.is)
 	}
-	v.live[c.is.ID] = c.is
+	v.live.set(c.is)
 }
 
 // load reads the projects of an opened file.
@@ -45,7 +65,7 @@ func (v *projectsView) load(tx *bolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		v.live[p.ID] = p
+		v.live.set(p)
 		return nil
 	})
 }
@@ -53,12 +73,10 @@ func (v *projectsView) load(tx *bolt.Tx) error {
 // Project finds a project. It is answered from memory. Its slices must not be
 // modified.
 func (e *Engine) Project(ctx context.Context, id string) (domain.Project, bool, error) {
-	if err := e.fresh(ctx); err != nil {
+	if err := e.freshOf(ctx, eventstore.Filter{Kind: eventstore.KindProject, ID: id}); err != nil {
 		return domain.Project{}, false, err
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	p, ok := e.projects.live[id]
+	p, ok := e.projects.live.at(id)
 	if !ok {
 		return domain.Project{}, false, nil
 	}
@@ -70,12 +88,10 @@ func (e *Engine) Projects(ctx context.Context) ([]domain.Project, error) {
 	if err := e.fresh(ctx); err != nil {
 		return nil, err
 	}
-	e.mu.RLock()
-	all := make([]domain.Project, 0, len(e.projects.live))
-	for _, p := range e.projects.live {
+	var all []domain.Project
+	for p := range e.projects.live.all() {
 		all = append(all, *p)
 	}
-	e.mu.RUnlock()
 	slices.SortFunc(all, func(a, b domain.Project) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }

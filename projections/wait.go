@@ -70,6 +70,19 @@ func (e *Engine) fresh(ctx context.Context) error {
 	return e.Wait(ctx, last)
 }
 
+// freshOf waits until the views stand for every event of what the filter names.
+// While they follow events of others, reads of it go on.
+func (e *Engine) freshOf(ctx context.Context, f eventstore.Filter) error {
+	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
+		return err
+	}
+	last, err := e.store.LastOf(ctx, f)
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx, last)
+}
+
 func (e *Engine) advance(p eventstore.Position) {
 	e.position.Store(uint64(p))
 	e.wake(uint64(p))

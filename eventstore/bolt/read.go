@@ -184,6 +184,15 @@ func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	return s.tail.last()
 }
 
+// LastOf implements eventstore.Store. For a filter without an ID or a Kind that
+// is Last.
+func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.tail.lastOf(f)
+}
+
 // LastID is the greatest event id in the log, zero for an empty log. Ids that
 // are issued from it on are greater than every id in use.
 func (s *Store) LastID(ctx context.Context) (id domain.ID, err error) {

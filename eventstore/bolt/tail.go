@@ -22,12 +22,17 @@ type tail struct {
 	held    int                            // how many of the ring there are, the last one at durable
 	bytes   int                            // of their bodies
 	heads   map[string]eventstore.Position // of streams whose last record is in memory, by their ids
+	kinds   map[string]eventstore.Position // of the last record of each kind since the log was opened
+	opened  eventstore.Position            // the last one then
 	wake    chan struct{}                  // closed when durable moves; nil while nobody waits
 	closed  bool
 }
 
 func newTail(durable eventstore.Position) *tail {
-	return &tail{durable: durable, heads: make(map[string]eventstore.Position)}
+	return &tail{
+		durable: durable, heads: make(map[string]eventstore.Position),
+		opened: durable, kinds: make(map[string]eventstore.Position),
+	}
 }
 
 // publish shows the records, which are durable now, to readers.
@@ -45,6 +50,7 @@ func (t *tail) publish(records []eventstore.Stored) {
 		t.held++
 		t.bytes += len(r.Body)
 		t.heads[r.Stream.ID] = r.Position
+		t.kinds[r.Stream.Kind] = r.Position
 		t.durable = r.Position
 	}
 	for t.bytes > tailBytes {
@@ -81,6 +87,23 @@ func (t *tail) last() (eventstore.Position, error) {
 		return 0, eventstore.ErrClosed
 	}
 	return t.durable, nil
+}
+
+// lastOf is a position after which no record matches.
+func (t *tail) lastOf(f eventstore.Filter) (eventstore.Position, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.closed {
+		return 0, eventstore.ErrClosed
+	}
+	last := t.durable
+	if f.Kind != "" {
+		last = max(t.kinds[f.Kind], t.opened)
+	}
+	if f.ID != "" {
+		last = min(last, max(t.heads[f.ID], t.first()-1))
+	}
+	return last, nil
 }
 
 // record answers the record at a position if it is in memory.

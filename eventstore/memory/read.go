@@ -77,6 +77,21 @@ func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	return s.durable, nil
 }
 
+// LastOf implements eventstore.Store.
+func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.readable(ctx); err != nil {
+		return 0, err
+	}
+	for at := s.durable; at > 0; at-- {
+		if f.Matches(s.log.records[at-1].Stream) {
+			return at, nil
+		}
+	}
+	return 0, nil
+}
+
 // Scan implements eventstore.Store.
 func (s *Store) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {
