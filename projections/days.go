@@ -76,7 +76,7 @@ type daysView struct{ table[*DayRow] }
 
 func newDaysView() *daysView {
 	v := &daysView{newTable("days", appendDay, parseDay)}
-	v.lately = newClean[*DayRow](1 << 10)
+	v.lately = newLately[*DayRow](1 << 10)
 	return v
 }
 

@@ -79,7 +79,6 @@ type Engine struct {
 	last    checkpointAt // the last event folded
 	moved   moves        // of the views of payments
 	pending int          // entries not yet handed to a flush, or more
-	flushes int          // that have ended
 
 	flushMu  sync.Mutex    // one flush at a time; guards what follows
 	frozen   *checkpointAt // what the frozen layers stand for, nil if there are none

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -334,12 +335,58 @@ func TestRunFollowsAndFlushesAtItsEnd(t *testing.T) {
 		t.Errorf("read after Run: %v", err)
 	}
 	w.step()
-	if _, _, err := e.Payment(t.Context(), w.order[0]); w.last() > e.Position() && !errors.Is(err, ErrStopped) {
+	list := func() error {
+		_, err := e.Payments(t.Context(), "prj_0", PaymentQuery{Limit: 9})
+		return err
+	}
+	if err := list(); w.last() > e.Position() && !errors.Is(err, ErrStopped) {
 		t.Errorf("stale read after Run: got %v, want ErrStopped", err)
 	}
 	must(t, e.Close())
-	if _, _, err := e.Payment(t.Context(), w.order[0]); err == nil {
+	if err := list(); err == nil {
 		t.Error("read after Close: no error")
+	}
+}
+
+// TestReadsWaitForTheirOwn reads while the views are behind: who asks for one
+// payment or one project waits for its events and for nobody else's.
+func TestReadsWaitForTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := seeded(t, 6)
+	e := open(t, w.config(t.TempDir()))
+	w.project()
+	w.create()
+	w.create()
+	feed(t, e)
+	changed, other := w.order[0], w.order[1]
+	project := w.payments[changed].Project
+	w.command(w.payments[changed], domain.ExpirePayment{At: w.payments[changed].ExpiryDue()}, w.ids.Next())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, _, err := e.Payment(ctx, changed); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the payment whose event is to be followed: %v, want it to wait", err)
+	}
+	if _, ok, err := e.Payment(t.Context(), other); !ok || err != nil {
+		t.Errorf("another payment: %v, %v", ok, err)
+	}
+	if _, ok, err := e.Project(t.Context(), project); !ok || err != nil {
+		t.Errorf("its project: %v, %v", ok, err)
+	}
+	feed(t, e)
+	if p, ok, err := e.Payment(t.Context(), changed); !ok || err != nil || p.Status != domain.Expired {
+		t.Errorf("the payment afterwards: %v, %v, %v", p.Status, ok, err)
+	}
+
+	w.commandProject(project, domain.DisableProject{})
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, _, err := e.Project(ctx, project); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the project whose event is to be followed: %v, want it to wait", err)
+	}
+	feed(t, e)
+	if p, ok, err := e.Project(t.Context(), project); !ok || err != nil || !p.Disabled {
+		t.Errorf("the project afterwards: %v, %v, %v", p.Disabled, ok, err)
 	}
 }
 

@@ -31,7 +31,6 @@ func (e *Engine) flush() error {
 	for _, v := range e.all {
 		v.thaw()
 	}
-	e.flushes++
 	e.saved, e.frozen = *e.frozen, nil
 	return nil
 }

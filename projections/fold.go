@@ -32,8 +32,7 @@ func (e *Engine) fold(d decoded) error {
 	if err := e.mean(d, c); err != nil {
 		return err
 	}
-	var before *paymentRow
-	var after paymentRow
+	var before, after *paymentRow
 	if d.record.Stream.Kind == eventstore.KindPayment {
 		id, err := paymentID(d.record)
 		if err != nil {
@@ -48,7 +47,7 @@ func (e *Engine) fold(d decoded) error {
 			}
 		}
 	}
-	e.tell(c, before, &after)
+	e.tell(c, before, after)
 	return nil
 }
 
@@ -65,11 +64,12 @@ func (e *Engine) follows(p eventstore.Position) (done bool, err error) {
 }
 
 // tell lets the views follow a change, and moves on to its position. after is
-// without a status unless the change is one of a payment there is.
+// nil or without a status unless the change is one of a payment there is.
 func (e *Engine) tell(c *change, before, after *paymentRow) {
 	e.mu.Lock()
-	if after.Payment.Status != "" {
+	if after != nil && after.Payment.Status != "" {
 		e.moved.add(before, after)
+		e.payments.lately.set(entry[*paymentRow]{key: idKey(after.Payment.ID), value: after})
 	}
 	for _, v := range e.ofEvents {
 		v.fold(c)
@@ -127,21 +127,16 @@ func paymentID(r eventstore.Stored) (domain.ID, error) {
 }
 
 // row is the payment before the record, nil if it does not exist, and the row
-// from which it goes on. It is read from the file before the views are locked.
-func (e *Engine) row(r eventstore.Stored, id domain.ID) (before *paymentRow, next paymentRow, err error) {
-	next = paymentRow{Payment: domain.Payment{Project: r.Stream.Project, ID: id}, Position: r.Position}
+// that goes on from it.
+func (e *Engine) row(r eventstore.Stored, id domain.ID) (before, next *paymentRow, err error) {
+	next = &paymentRow{Payment: domain.Payment{Project: r.Stream.Project, ID: id}, Position: r.Position}
 	if r.Sequence == 1 {
 		return nil, next, nil // opens the stream
 	}
-	e.mu.RLock()
-	m := e.moved[id]
-	e.mu.RUnlock()
-	if m != nil {
-		return &m.after, m.after, nil // which nobody else changes
-	}
-	row, found, err := lookup(e, &e.payments.table, idKey(id))
+	before, found, err := e.payment(id)
 	if err != nil || !found {
 		return nil, next, err
 	}
-	return row, *row, nil
+	*next = *before
+	return before, next, nil
 }

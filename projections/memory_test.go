@@ -9,32 +9,43 @@ import (
 	"payledger/eventstore"
 )
 
-// TestOldReadsAreNotKept makes a read end after a flush that changed its row.
+// TestOldReadsAreNotKept makes a read of the file end after its row was changed,
+// and flushed as well.
 func TestOldReadsAreNotKept(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 31).steps(20)
 	e := open(t, w.config(t.TempDir()))
-	v := e.payments
-	id := w.order[0]
-	row, ok, err := lookup(e, &v.table, idKey(id))
+	e.payments.lately = newLately[*paymentRow](latelyRows)
+	l, key := e.payments.lately, idKey(w.order[0])
+	row, ok, err := lookup(e, &newPaymentsView().table, key)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	old := *row
 	old.Payment.Status = "old"
-	remember(e, &v.table, e.flushes, []string{idKey(id)}, []*paymentRow{&old})
-	if p, _, _ := e.Payment(t.Context(), id); p.Status != "old" {
-		t.Fatalf("what was read is not kept: %s", p.Status)
+	status := func() domain.PaymentStatus {
+		t.Helper()
+		p, _, err := e.Payment(t.Context(), w.order[0])
+		must(t, err)
+		return p.Status
 	}
-	before := e.flushes
-	e.mu.Lock()
-	v.put(idKey(id), row)
-	e.last.event = w.ids.Next()
-	e.mu.Unlock()
-	must(t, e.flush())
-	remember(e, &v.table, before, []string{idKey(id)}, []*paymentRow{&old})
-	if p, _, _ := e.Payment(t.Context(), id); p.Status != row.Payment.Status {
-		t.Errorf("a read older than the last flush is kept: %s", p.Status)
+	stood := l.stands(key)
+	l.keep(stood, key, &old)
+	if got := status(); got != "old" {
+		t.Fatalf("what was read is not kept: %s", got)
+	}
+	for _, flushed := range []bool{false, true} {
+		e.mu.Lock()
+		e.payments.put(key, row)
+		e.last.event = w.ids.Next()
+		e.mu.Unlock()
+		if flushed {
+			must(t, e.flush())
+		}
+		l.keep(stood, key, &old)
+		if got := status(); got != row.Payment.Status {
+			t.Errorf("flushed %v: a read older than the last change is kept: %s", flushed, got)
+		}
 	}
 }
 

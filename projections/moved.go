@@ -13,7 +13,7 @@ type moves map[domain.ID]*move
 
 type move struct {
 	before *paymentRow // as the views know it, nil if they do not
-	after  paymentRow
+	after  *paymentRow
 }
 
 // movesAtOnce is how many payments the views are told of in one go, unless
@@ -27,7 +27,7 @@ func (m moves) add(before, after *paymentRow) {
 		one = &move{before: before}
 		m[id] = one
 	}
-	one.after = *after
+	one.after = after
 }
 
 // settle tells the views of payments what has become of them. mu is held.
@@ -42,11 +42,8 @@ func (e *Engine) settle() {
 	slices.SortFunc(all, func(a, b *move) int { return a.after.Payment.ID.Compare(b.after.Payment.ID) })
 	for _, v := range e.ofPayments {
 		for _, m := range all {
-			v.move(m.before, &m.after)
+			v.move(m.before, m.after)
 		}
-	}
-	for _, m := range all {
-		m.before = nil // is not kept longer than the views keep after
 	}
 	clear(all)
 	clear(e.moved)
@@ -67,12 +64,15 @@ func (e *Engine) settled() {
 
 // payment finds a payment. What it answers must not be modified.
 func (e *Engine) payment(id domain.ID) (*paymentRow, bool, error) {
-	e.mu.RLock()
-	if m := e.moved[id]; m != nil {
-		row := m.after
-		e.mu.RUnlock()
-		return &row, true, nil
+	key := idKey(id)
+	if at := e.payments.lately.at(key); at != nil {
+		return at.value, true, nil
 	}
+	e.mu.RLock()
+	m := e.moved[id]
 	e.mu.RUnlock()
-	return lookup(e, &e.payments.table, idKey(id))
+	if m != nil {
+		return m.after, true, nil
+	}
+	return lookup(e, &e.payments.table, key)
 }

@@ -23,7 +23,7 @@ func newPaymentsTable() table[*paymentRow] { return newTable("payments", appendR
 
 func newPaymentsView() *paymentsView {
 	v := &paymentsView{newPaymentsTable()}
-	v.lately = newClean[*paymentRow](cleanRows)
+	v.lately = newLately[*paymentRow](latelyRows)
 	return v
 }
 

@@ -2,9 +2,13 @@ package projections
 
 import "context"
 
-// lookup finds a key: in memory, else in a snapshot of the file that was taken
-// while memory was looked at.
+// lookup finds a key: among those used lately, else in memory, else in a
+// snapshot of the file that was taken while memory was looked at.
 func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
+	stood := t.lately.stands(key)
+	if stood != nil && stood.key == key {
+		return stood.value, !stood.gone, nil
+	}
 	e.mu.RLock()
 	v, ok, known := t.recall(key)
 	if known {
@@ -12,7 +16,6 @@ func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
 		return v, ok, nil
 	}
 	tx, err := e.db.Begin(false)
-	flushes := e.flushes
 	e.mu.RUnlock()
 	if err != nil {
 		return v, false, closed(err)
@@ -26,26 +29,9 @@ func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
 		return v, false, e.damaged(err)
 	}
 	if ok {
-		remember(e, t, flushes, []string{key}, []V{v})
+		t.lately.keep(stood, key, v)
 	}
 	return v, ok, nil
-}
-
-// remember keeps what was read from a snapshot of the file, unless a flush has
-// ended since: the file may then hold something newer. Of a flush that has not
-// ended, what it changes still hides what is kept here.
-func remember[V any](e *Engine, t *table[V], flushes int, keys []string, values []V) {
-	if t.lately == nil {
-		return
-	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if e.flushes != flushes {
-		return
-	}
-	for i, key := range keys {
-		t.lately.set(entry[V]{key: key, value: values[i]})
-	}
 }
 
 // lookupAll finds several keys at one moment. A missing one is a damage: the
@@ -53,12 +39,18 @@ func remember[V any](e *Engine, t *table[V], flushes int, keys []string, values 
 func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 	out := make([]V, len(keys))
 	var absent []int
+	var stood []*entry[V] // at the places of those
 	e.settled()
 	e.mu.RLock()
 	for i, key := range keys {
+		at := t.lately.stands(key)
+		if at != nil && at.key == key && !at.gone {
+			out[i] = at.value
+			continue
+		}
 		v, ok, known := t.recall(key)
 		if !known || !ok {
-			absent = append(absent, i)
+			absent, stood = append(absent, i), append(stood, at)
 			continue
 		}
 		out[i] = v
@@ -68,16 +60,13 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 		return out, nil
 	}
 	tx, err := e.db.Begin(false)
-	flushes := e.flushes
 	e.mu.RUnlock()
 	if err != nil {
 		return nil, closed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // only reads
-	var readKeys []string
-	var read []V
 	err = guard(func() error {
-		for _, i := range absent {
+		for n, i := range absent {
 			v, ok, err := t.fetch(tx, keys[i])
 			if err != nil {
 				return err
@@ -86,14 +75,13 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 				return &damage{"view " + t.name + " misses what other views list"}
 			}
 			out[i] = v
-			readKeys, read = append(readKeys, keys[i]), append(read, v)
+			t.lately.keep(stood[n], keys[i], v)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, e.damaged(err)
 	}
-	remember(e, t, flushes, readKeys, read)
 	return out, nil
 }
 

@@ -10,7 +10,7 @@ import (
 // table is one view's ordered keys in three layers: what was folded since the
 // last flush, what a flush is writing, and the bucket of the file. Engine.mu
 // guards the two layers in memory; a value, once set, is never changed. Some
-// tables also keep values of the file that were used lately.
+// tables also keep the newest values that were used lately at hand.
 //
 // Folds change a table through insert, put and remove, which say what is
 // there before: that way a key that comes and goes between two flushes never
@@ -24,7 +24,7 @@ type table[V any] struct {
 
 	dirty    *sorted[V]
 	flushing *sorted[V]
-	lately   *clean[V] // nil: nothing is kept
+	lately   *lately[V] // nil: nothing is kept
 }
 
 // newTable is a table whose keys rise with time, as most do.
@@ -36,16 +36,19 @@ func newTable[V any](name string, appendTo func([]byte, V) ([]byte, error), pars
 func (t *table[V]) insert(key string, v V) {
 	e, made := t.dirty.place(key)
 	e.value, e.gone, e.fresh = v, false, e.fresh || made
+	t.lately.set(entry[V]{key: key, value: v})
 }
 
 // put replaces the value of a key that the table holds.
 func (t *table[V]) put(key string, v V) {
 	e, _ := t.dirty.place(key)
 	e.value = v
+	t.lately.set(entry[V]{key: key, value: v})
 }
 
 // remove takes out a key that the table holds.
 func (t *table[V]) remove(key string) {
+	t.lately.set(entry[V]{key: key, gone: true})
 	e, _ := t.dirty.place(key)
 	if e.fresh {
 		t.dirty.drop(key)
@@ -55,15 +58,12 @@ func (t *table[V]) remove(key string) {
 	e.value, e.gone = none, true
 }
 
-// recall looks a key up in memory; known reports that the file need not be
-// asked.
+// recall looks a key up in the layers in memory; known reports that the file
+// need not be asked.
 func (t *table[V]) recall(key string) (v V, ok, known bool) {
 	e := t.dirty.at(key)
 	if e == nil {
 		e = t.flushing.at(key)
-	}
-	if e == nil {
-		e = t.lately.at(key)
 	}
 	if e == nil {
 		return v, false, false
@@ -110,15 +110,7 @@ func (t *table[V]) pending() int { return t.dirty.size }
 // file.
 func (t *table[V]) freeze() { t.flushing, t.dirty = t.dirty, new(sorted[V]) }
 
-func (t *table[V]) thaw() {
-	if t.lately != nil {
-		_ = t.flushing.each(func(e *entry[V]) error {
-			t.lately.set(entry[V]{key: e.key, value: e.value, gone: e.gone})
-			return nil
-		})
-	}
-	t.flushing = nil
-}
+func (t *table[V]) thaw() { t.flushing = nil }
 
 // blockSize is how much room for values is made at once.
 const blockSize = 64 << 10

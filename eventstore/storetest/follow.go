@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -18,14 +19,17 @@ func checkFilters(s *subject) {
 		}
 		all = append(all, s.add(s.commit(st, 0)))
 	}
-	for _, f := range []eventstore.Filter{
+	filters := []eventstore.Filter{
 		{},
 		{Project: "prj_a"},
 		{Kind: eventstore.KindProject},
 		{Project: "prj_b", Kind: eventstore.KindPayment},
 		{Project: "prj_unknown"},
 		{ID: all[31].Stream.ID},
-	} {
+		{Kind: eventstore.KindPayment, ID: all[31].Stream.ID},
+		{ID: "unknown"},
+	}
+	for _, f := range filters {
 		for _, after := range []eventstore.Position{0, 1, 20, 39, 40, 41, 1 << 40} {
 			var want []eventstore.Stored
 			for _, r := range all {
@@ -35,6 +39,26 @@ func checkFilters(s *subject) {
 			}
 			s.same("Scan", s.scan(after, f), want)
 			s.same("Follow", s.follow(after, f, len(want)), want)
+		}
+	}
+	newest := func(f eventstore.Filter) (last eventstore.Position) {
+		for _, r := range all {
+			if f.Matches(r.Stream) {
+				last = r.Position
+			}
+		}
+		return last
+	}
+	for _, f := range filters {
+		got := s.lastOf(f)
+		if f.Project == "" && f != (eventstore.Filter{}) {
+			s.same(fmt.Sprintf("LastOf(%+v) of new records", f), got, newest(f))
+		}
+	}
+	s.reopen()
+	for _, f := range filters {
+		if got := s.lastOf(f); got < newest(f) || got > s.last() {
+			s.Errorf("LastOf(%+v) of an opened log: %d, want %d to %d", f, got, newest(f), s.last())
 		}
 	}
 }
@@ -138,6 +162,7 @@ func (s *subject) reads(ctx context.Context, st eventstore.Stream) map[string]er
 	}
 	_, _, errs["Claimed"] = s.store.Claimed(ctx, st.Project, domain.Digest{})
 	_, errs["Last"] = s.store.Last(ctx)
+	_, errs["LastOf"] = s.store.LastOf(ctx, eventstore.Filter{ID: st.ID})
 	errs["Follow"] = s.store.Follow(ctx, 0, eventstore.Filter{}, func(eventstore.Stored) error { return nil })
 	return errs
 }

@@ -43,6 +43,15 @@ func (s *subject) last() eventstore.Position {
 	return p
 }
 
+func (s *subject) lastOf(f eventstore.Filter) eventstore.Position {
+	s.Helper()
+	p, err := s.store.LastOf(s.Context(), f)
+	if err != nil {
+		s.Fatalf("LastOf(%+v): %v", f, err)
+	}
+	return p
+}
+
 func (s *subject) claimed(c eventstore.Commit) (eventstore.Stored, bool) {
 	s.Helper()
 	r, ok, err := s.store.Claimed(s.Context(), c.Record.Stream.Project, c.Claim.Key)
