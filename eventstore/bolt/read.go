@@ -184,8 +184,7 @@ func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	return s.tail.last()
 }
 
-// LastOf implements eventstore.Store. For a filter without an ID or a Kind that
-// is Last.
+// LastOf implements eventstore.Store.
 func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

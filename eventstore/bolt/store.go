@@ -158,5 +158,5 @@ func (s *Store) closeFile() (err error) {
 func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed = true
+	t.closed.Store(true)
 }

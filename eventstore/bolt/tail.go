@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"payledger/eventstore"
 )
@@ -22,17 +23,14 @@ type tail struct {
 	held    int                            // how many of the ring there are, the last one at durable
 	bytes   int                            // of their bodies
 	heads   map[string]eventstore.Position // of streams whose last record is in memory, by their ids
-	kinds   map[string]eventstore.Position // of the last record of each kind since the log was opened
-	opened  eventstore.Position            // the last one then
 	wake    chan struct{}                  // closed when durable moves; nil while nobody waits
-	closed  bool
+
+	closed atomic.Bool // it and marks are read without mu
+	marks  *marks
 }
 
 func newTail(durable eventstore.Position) *tail {
-	return &tail{
-		durable: durable, heads: make(map[string]eventstore.Position),
-		opened: durable, kinds: make(map[string]eventstore.Position),
-	}
+	return &tail{durable: durable, heads: make(map[string]eventstore.Position), marks: newMarks(durable)}
 }
 
 // publish shows the records, which are durable now, to readers.
@@ -50,12 +48,12 @@ func (t *tail) publish(records []eventstore.Stored) {
 		t.held++
 		t.bytes += len(r.Body)
 		t.heads[r.Stream.ID] = r.Position
-		t.kinds[r.Stream.Kind] = r.Position
 		t.durable = r.Position
 	}
 	for t.bytes > tailBytes {
 		t.drop()
 	}
+	t.marks.set(records)
 	if t.wake != nil {
 		close(t.wake)
 		t.wake = nil
@@ -79,32 +77,19 @@ func (t *tail) drop() {
 	t.held--
 }
 
-// last is the last durable position.
-func (t *tail) last() (eventstore.Position, error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.closed {
+// lastOf is a position after which no record matches: for a filter without an ID
+// the last durable one.
+func (t *tail) lastOf(f eventstore.Filter) (eventstore.Position, error) {
+	if t.closed.Load() {
 		return 0, eventstore.ErrClosed
 	}
-	return t.durable, nil
+	if f.ID == "" {
+		return t.marks.newest(), nil
+	}
+	return t.marks.of(f.ID), nil
 }
 
-// lastOf is a position after which no record matches.
-func (t *tail) lastOf(f eventstore.Filter) (eventstore.Position, error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.closed {
-		return 0, eventstore.ErrClosed
-	}
-	last := t.durable
-	if f.Kind != "" {
-		last = max(t.kinds[f.Kind], t.opened)
-	}
-	if f.ID != "" {
-		last = min(last, max(t.heads[f.ID], t.first()-1))
-	}
-	return last, nil
-}
+func (t *tail) last() (eventstore.Position, error) { return t.lastOf(eventstore.Filter{}) }
 
 // record answers the record at a position if it is in memory.
 func (t *tail) record(p eventstore.Position) (eventstore.Stored, bool) {
@@ -126,7 +111,7 @@ func (t *tail) at(p eventstore.Position) (eventstore.Stored, bool) {
 func (t *tail) stream(s eventstore.Stream) (records []eventstore.Stored, next, durable eventstore.Position, known bool, _ error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.closed {
+	if t.closed.Load() {
 		return nil, 0, 0, false, eventstore.ErrClosed
 	}
 	next, known = t.heads[s.ID]
@@ -150,7 +135,7 @@ func (t *tail) stream(s eventstore.Stream) (records []eventstore.Stored, next, d
 func (t *tail) after(dst []eventstore.Stored, p eventstore.Position, f eventstore.Filter, limit int) (_ []eventstore.Stored, reached, durable eventstore.Position, ok bool, _ error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.closed {
+	if t.closed.Load() {
 		return dst, p, 0, false, eventstore.ErrClosed
 	}
 	if p >= t.durable {
