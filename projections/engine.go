@@ -88,6 +88,7 @@ type Engine struct {
 	full chan struct{} // asks for an early flush
 
 	position atomic.Uint64
+	written  atomic.Uint64 // of what the file holds, or less
 	waiting  waiting
 
 	failOnce sync.Once

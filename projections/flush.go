@@ -32,6 +32,7 @@ func (e *Engine) flush() error {
 		v.thaw()
 	}
 	e.saved, e.frozen = *e.frozen, nil
+	e.written.Store(uint64(e.saved.position))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/eventstore"
 )
 
 // moves are the payments that have changed since the views of payments were
@@ -62,17 +63,20 @@ func (e *Engine) settled() {
 	}
 }
 
-// payment finds a payment. What it answers must not be modified.
-func (e *Engine) payment(id domain.ID) (*paymentRow, bool, error) {
+// payment finds a payment whose events are at the position or before, but for
+// those that come while it is asked. What it answers must not be modified.
+func (e *Engine) payment(id domain.ID, last eventstore.Position) (*paymentRow, bool, error) {
 	key := idKey(id)
 	if at := e.payments.lately.at(key); at != nil {
 		return at.value, true, nil
 	}
-	e.mu.RLock()
-	m := e.moved[id]
-	e.mu.RUnlock()
-	if m != nil {
-		return m.after, true, nil
+	if uint64(last) > e.written.Load() {
+		e.mu.RLock()
+		m := e.moved[id]
+		e.mu.RUnlock()
+		if m != nil {
+			return m.after, true, nil
+		}
 	}
-	return lookup(e, &e.payments.table, key)
+	return lookupSince(e, &e.payments.table, key, last)
 }

@@ -86,6 +86,7 @@ func (e *Engine) openCurrent(ctx context.Context) error {
 	}
 	e.saved = checkpointAt{c.Position, c.Event}
 	e.last = e.saved
+	e.written.Store(uint64(c.Position))
 	e.position.Store(uint64(c.Position))
 	return nil
 }

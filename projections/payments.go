@@ -40,10 +40,11 @@ func (v *paymentsView) move(before, after *paymentRow) {
 // Payment finds a payment of any project: callers compare its Project. Its
 // slices must not be modified.
 func (e *Engine) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
-	if err := e.freshOf(ctx, eventstore.Filter{ID: id.String()}); err != nil {
+	last, err := e.freshOf(ctx, eventstore.Filter{ID: id.String()})
+	if err != nil {
 		return domain.Payment{}, false, err
 	}
-	row, ok, err := e.payment(id)
+	row, ok, err := e.payment(id, last)
 	if err != nil || !ok {
 		return domain.Payment{}, false, err
 	}

@@ -1,22 +1,42 @@
 package projections
 
-import "context"
+import (
+	"context"
+	"math"
+
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+)
 
 // lookup finds a key: among those used lately, else in memory, else in a
 // snapshot of the file that was taken while memory was looked at.
 func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
+	return lookupSince(e, t, key, math.MaxUint64)
+}
+
+// lookupSince is lookup of a key that events at the position or before have
+// changed, and perhaps some that come while it is asked. Where the file stands
+// for that position, it need not wait to look at memory.
+func lookupSince[V any](e *Engine, t *table[V], key string, changed eventstore.Position) (v V, ok bool, err error) {
 	stood := t.lately.stands(key)
 	if stood != nil && stood.key == key {
 		return stood.value, !stood.gone, nil
 	}
-	e.mu.RLock()
-	v, ok, known := t.recall(key)
-	if known {
+	var tx *bolt.Tx
+	if uint64(changed) <= e.written.Load() {
+		tx, err = e.db.Begin(false)
+	} else {
+		var known bool
+		e.mu.RLock()
+		if v, ok, known = t.recall(key); !known {
+			tx, err = e.db.Begin(false)
+		}
 		e.mu.RUnlock()
-		return v, ok, nil
+		if known {
+			return v, ok, nil
+		}
 	}
-	tx, err := e.db.Begin(false)
-	e.mu.RUnlock()
 	if err != nil {
 		return v, false, closed(err)
 	}

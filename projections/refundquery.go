@@ -51,7 +51,7 @@ func (e *Engine) Refunds(ctx context.Context, project string, q RefundQuery) (Re
 }
 
 func (e *Engine) refundsOf(project string, q RefundQuery) ([]RefundRow, error) {
-	row, ok, err := e.payment(q.PaymentID)
+	row, ok, err := e.payment(q.PaymentID, e.Position())
 	if err != nil || !ok || row.Payment.Project != project {
 		return nil, err
 	}
