@@ -10,9 +10,12 @@
 // that tail of the file, and the next Open folds it again from the log.
 //
 // Reads first wait until the views are at the store's last position as it was
-// when they arrived, so they are never stale. A read holds the lock only while
-// it looks into memory, never while it touches the disk, and sees each event
-// whole or not at all.
+// when they arrived, so they are never stale; one of a single payment or project
+// waits for the last position at which the store may have an event of it. A read
+// holds the lock only while it looks into memory, never while it touches the
+// disk, and sees each event whole or not at all. Payments used lately, projects,
+// and payments that the file is known to hold as they are, it finds without the
+// lock.
 //
 // # The file
 //

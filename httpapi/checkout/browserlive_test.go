@@ -179,17 +179,25 @@ func testPrint(t *testing.T, browser context.Context) {
 // The code on the page leads where the link leads, in both colour schemes.
 func testQR(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
-	id := b.world.create(domain.AwaitingPayment)
 	b.Do(chromedp.EmulateViewport(320, 640))
 	for _, dark := range []bool{false, true} {
 		b.Dark(dark)
-		b.visit(id, "?lang=ru")
-		shot, err := uitest.Run(b.Tab, chromedp.Screenshot(chromedp.CSS(".qr-code")))
-		if err != nil {
-			t.Fatal(err)
+		// The reader misses one picture in two hundred, so it may try others.
+		var says, want string
+		for tries := 0; tries < 4 && says == ""; tries++ {
+			id := b.world.create(domain.AwaitingPayment)
+			b.visit(id, "?lang=ru")
+			shot, err := uitest.Run(b.Tab, chromedp.Screenshot(chromedp.CSS(".qr-code")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = b.world.links.URL("https://pay.example.com", 2, id)
+			if says, err = uitest.ReadQR(shot); err != nil {
+				t.Logf("dark %v: reading the code: %v", dark, err)
+			}
 		}
-		if got, want := uitest.ReadQR(t, shot), b.world.links.URL("https://pay.example.com", 2, id); got != want {
-			t.Errorf("the code says %s, want %s", got, want)
+		if says != want {
+			t.Errorf("dark %v: the code says %q, want %s", dark, says, want)
 		}
 	}
 }
