@@ -1,8 +1,11 @@
 package projections
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,19 +18,45 @@ import (
 // found, in every view.
 func TestReadsAreNeverStale(t *testing.T) {
 	t.Parallel()
+	for _, rows := range []int{2, latelyRows} {
+		t.Run(fmt.Sprint(rows, " rows used lately"), func(t *testing.T) {
+			t.Parallel()
+			readWhileWriting(t, rows)
+		})
+	}
+}
+
+func readWhileWriting(t *testing.T, rows int) {
+	t.Helper()
 	w := seeded(t, 21)
 	w.project()
 	c := w.config(t.TempDir())
 	c.FlushEvery = time.Millisecond
 	e := open(t, c)
 	e.limit = 50
+	e.payments.lately = newLately[*paymentRow](rows)
 	stop := run(t, e)
+	var reading atomic.Pointer[domain.ID] // what is written now, for those who only read
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if id := reading.Load(); id != nil {
+					_, _, _ = e.Payment(ctx, *id)
+				}
+				runtime.Gosched() // others have work too
+			}
+		})
+	}
+	defer readers.Wait()
+	defer cancel()
 
 	var writers sync.WaitGroup
 	for n := range 8 {
 		writers.Go(func() {
 			for i := range 40 {
-				if err := writeAndRead(t, w, e, fmt.Sprintf("%d-%d", n, i)); err != nil {
+				if err := writeAndRead(t, w, e, &reading, fmt.Sprintf("%d-%d", n, i)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -35,16 +64,19 @@ func TestReadsAreNeverStale(t *testing.T) {
 		})
 	}
 	writers.Wait()
+	cancel()
+	readers.Wait()
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	diff(t, dump(t, e), w.rebuilt())
 }
 
-func writeAndRead(t *testing.T, w *world, e *Engine, description string) error {
+func writeAndRead(t *testing.T, w *world, e *Engine, reading *atomic.Pointer[domain.ID], description string) error {
 	t.Helper()
 	ctx := t.Context()
 	id, event := w.ids.Pair()
+	reading.Store(&id)
 	stream, start := eventstore.PaymentStream("prj_0", id), domain.Payment{Project: "prj_0", ID: id}
 	do := func(cmd domain.PaymentCommand, event domain.ID) error {
 		_, err := eventstore.Execute(ctx, w.ledger(), stream, start, cmd, eventstore.Order{EventID: event})

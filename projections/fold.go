@@ -133,7 +133,7 @@ func (e *Engine) row(r eventstore.Stored, id domain.ID) (before, next *paymentRo
 	if r.Sequence == 1 {
 		return nil, next, nil // opens the stream
 	}
-	before, found, err := e.payment(id, r.Prev)
+	before, found, err := e.paymentSince(id, e.payments.lately.stands(idKey(id)), r.Prev)
 	if err != nil || !found {
 		return nil, next, err
 	}

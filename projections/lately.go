@@ -14,7 +14,8 @@ const latelyRows = 1 << 14
 //
 // What it holds is never older than all layers of the table together: whoever
 // changes a key sets it, and whoever has read one in the file keeps what was
-// found only if nothing has come to its place since before the reading.
+// found only if nothing has come to its place since before it was made sure that
+// the file holds the newest.
 type lately[V any] struct {
 	seed   maphash.Seed
 	places []atomic.Pointer[entry[V]]
@@ -51,7 +52,8 @@ func (l *lately[V]) set(e entry[V]) {
 }
 
 // keep is for who has read the key in the file: before says what stood at its
-// place before that. The key's own is newer.
+// place before it was made sure that nothing newer is in memory. The key's own
+// is newer.
 func (l *lately[V]) keep(before *entry[V], key string, v V) {
 	if l != nil && (before == nil || before.key != key) {
 		l.place(key).CompareAndSwap(before, &entry[V]{key: key, value: v})

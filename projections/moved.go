@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"context"
 	"slices"
 
 	"payledger/domain"
@@ -63,12 +64,23 @@ func (e *Engine) settled() {
 	}
 }
 
-// payment finds a payment whose events are at the position or before, but for
-// those that come while it is asked. What it answers must not be modified.
-func (e *Engine) payment(id domain.ID, last eventstore.Position) (*paymentRow, bool, error) {
+// payment finds a payment. What it answers must not be modified.
+func (e *Engine) payment(ctx context.Context, id domain.ID) (*paymentRow, bool, error) {
+	stood := e.payments.lately.stands(idKey(id))
+	last, err := e.store.LastOf(ctx, eventstore.Filter{ID: id.String()})
+	if err != nil {
+		return nil, false, err
+	}
+	return e.paymentSince(id, stood, last)
+}
+
+// paymentSince finds a payment that had no event after the position when stood
+// was what stood at its place among those used lately: so stood is asked for
+// first, lest an older row be kept there.
+func (e *Engine) paymentSince(id domain.ID, stood *entry[*paymentRow], last eventstore.Position) (*paymentRow, bool, error) {
 	key := idKey(id)
-	if at := e.payments.lately.at(key); at != nil {
-		return at.value, true, nil
+	if stood != nil && stood.key == key {
+		return stood.value, true, nil
 	}
 	if uint64(last) > e.written.Load() {
 		e.mu.RLock()
@@ -78,5 +90,5 @@ func (e *Engine) payment(id domain.ID, last eventstore.Position) (*paymentRow, b
 			return m.after, true, nil
 		}
 	}
-	return lookupSince(e, &e.payments.table, key, last)
+	return lookupSince(e, &e.payments.table, key, stood, last)
 }

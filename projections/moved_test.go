@@ -46,13 +46,13 @@ func TestMovesAreReadAtOnce(t *testing.T) {
 	w.create()
 	feed(t, e)
 	id := w.order[0]
-	row, ok, err := e.payment(id, w.last())
+	row, ok, err := e.payment(t.Context(), id)
 	if err != nil || !ok || len(e.moved) == 0 {
 		t.Fatal(ok, err, len(e.moved))
 	}
 	w.command(row.Payment, domain.ExpirePayment{At: row.Payment.ExpiryDue()}, w.ids.Next())
 	feed(t, e)
-	if now, _, _ := e.payment(id, w.last()); now.Payment.Status != domain.Expired {
+	if now, _, _ := e.payment(t.Context(), id); now.Payment.Status != domain.Expired {
 		t.Errorf("it is %s, want %s", now.Payment.Status, domain.Expired)
 	}
 	if row.Payment.Status != domain.Created {

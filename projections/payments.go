@@ -40,11 +40,10 @@ func (v *paymentsView) move(before, after *paymentRow) {
 // Payment finds a payment of any project: callers compare its Project. Its
 // slices must not be modified.
 func (e *Engine) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
-	last, err := e.freshOf(ctx, eventstore.Filter{ID: id.String()})
-	if err != nil {
+	if err := e.freshOf(ctx, eventstore.Filter{ID: id.String()}); err != nil {
 		return domain.Payment{}, false, err
 	}
-	row, ok, err := e.payment(id, last)
+	row, ok, err := e.payment(ctx, id)
 	if err != nil || !ok {
 		return domain.Payment{}, false, err
 	}

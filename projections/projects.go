@@ -73,7 +73,7 @@ func (v *projectsView) load(tx *bolt.Tx) error {
 // Project finds a project. It is answered from memory. Its slices must not be
 // modified.
 func (e *Engine) Project(ctx context.Context, id string) (domain.Project, bool, error) {
-	if _, err := e.freshOf(ctx, eventstore.Filter{ID: id}); err != nil {
+	if err := e.freshOf(ctx, eventstore.Filter{ID: id}); err != nil {
 		return domain.Project{}, false, err
 	}
 	p, ok := e.projects.live.at(id)

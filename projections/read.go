@@ -12,17 +12,17 @@ import (
 // lookup finds a key: among those used lately, else in memory, else in a
 // snapshot of the file that was taken while memory was looked at.
 func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
-	return lookupSince(e, t, key, math.MaxUint64)
-}
-
-// lookupSince is lookup of a key that events at the position or before have
-// changed, and perhaps some that come while it is asked. Where the file stands
-// for that position, it need not wait to look at memory.
-func lookupSince[V any](e *Engine, t *table[V], key string, changed eventstore.Position) (v V, ok bool, err error) {
 	stood := t.lately.stands(key)
 	if stood != nil && stood.key == key {
 		return stood.value, !stood.gone, nil
 	}
+	return lookupSince(e, t, key, stood, math.MaxUint64)
+}
+
+// lookupSince is lookup of a key that no event after the position had changed
+// when stood was what stood at its place among those used lately. Where the file
+// stands for that position, it need not wait to look at memory.
+func lookupSince[V any](e *Engine, t *table[V], key string, stood *entry[V], changed eventstore.Position) (v V, ok bool, err error) {
 	var tx *bolt.Tx
 	if uint64(changed) <= e.written.Load() {
 		tx, err = e.db.Begin(false)
@@ -59,18 +59,16 @@ func lookupSince[V any](e *Engine, t *table[V], key string, changed eventstore.P
 func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 	out := make([]V, len(keys))
 	var absent []int
-	var stood []*entry[V] // at the places of those
 	e.settled()
 	e.mu.RLock()
 	for i, key := range keys {
-		at := t.lately.stands(key)
-		if at != nil && at.key == key && !at.gone {
+		if at := t.lately.at(key); at != nil && !at.gone {
 			out[i] = at.value
 			continue
 		}
 		v, ok, known := t.recall(key)
 		if !known || !ok {
-			absent, stood = append(absent, i), append(stood, at)
+			absent = append(absent, i)
 			continue
 		}
 		out[i] = v
@@ -86,7 +84,7 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 	}
 	defer tx.Rollback() //nolint:errcheck // only reads
 	err = guard(func() error {
-		for n, i := range absent {
+		for _, i := range absent {
 			v, ok, err := t.fetch(tx, keys[i])
 			if err != nil {
 				return err
@@ -95,7 +93,6 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 				return &damage{"view " + t.name + " misses what other views list"}
 			}
 			out[i] = v
-			t.lately.keep(stood[n], keys[i], v)
 		}
 		return nil
 	})

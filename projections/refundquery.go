@@ -39,7 +39,7 @@ func (e *Engine) Refunds(ctx context.Context, project string, q RefundQuery) (Re
 	if q.PaymentID.IsZero() {
 		found, err = e.listRefunds(ctx, project, q, want)
 	} else {
-		found, err = e.refundsOf(project, q)
+		found, err = e.refundsOf(ctx, project, q)
 	}
 	if err != nil {
 		return RefundPage{}, err
@@ -50,8 +50,8 @@ func (e *Engine) Refunds(ctx context.Context, project string, q RefundQuery) (Re
 	return RefundPage{Refunds: found}, nil
 }
 
-func (e *Engine) refundsOf(project string, q RefundQuery) ([]RefundRow, error) {
-	row, ok, err := e.payment(q.PaymentID, e.Position())
+func (e *Engine) refundsOf(ctx context.Context, project string, q RefundQuery) ([]RefundRow, error) {
+	row, ok, err := e.payment(ctx, q.PaymentID)
 	if err != nil || !ok || row.Payment.Project != project {
 		return nil, err
 	}

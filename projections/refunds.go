@@ -89,7 +89,7 @@ func (e *Engine) Refund(ctx context.Context, id domain.ID) (domain.Payment, doma
 	if err != nil || !ok {
 		return none(err)
 	}
-	row, ok, err := e.payment(payment, e.Position())
+	row, ok, err := e.payment(ctx, payment)
 	if err != nil {
 		return none(err)
 	}

@@ -70,17 +70,17 @@ func (e *Engine) fresh(ctx context.Context) error {
 	return e.Wait(ctx, last)
 }
 
-// freshOf waits until the views stand for every event of what the filter names,
-// and answers a position after which there is none. While they follow events of
-// others, reads of it go on.
-func (e *Engine) freshOf(ctx context.Context, f eventstore.Filter) (last eventstore.Position, err error) {
+// freshOf waits until the views stand for every event of what the filter names.
+// While they follow events of others, reads of it go on.
+func (e *Engine) freshOf(ctx context.Context, f eventstore.Filter) error {
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
-		return 0, err
+		return err
 	}
-	if last, err = e.store.LastOf(ctx, f); err != nil {
-		return 0, err
+	last, err := e.store.LastOf(ctx, f)
+	if err != nil {
+		return err
 	}
-	return last, e.Wait(ctx, last)
+	return e.Wait(ctx, last)
 }
 
 func (e *Engine) advance(p eventstore.Position) {
