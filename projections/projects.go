@@ -88,7 +88,7 @@ func (e *Engine) Projects(ctx context.Context) ([]domain.Project, error) {
 	if err := e.fresh(ctx); err != nil {
 		return nil, err
 	}
-	var all []domain.Project
+	all := []domain.Project{}
 	for p := range e.projects.live.all() {
 		all = append(all, *p)
 	}
