@@ -59,19 +59,11 @@ func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 
 // fresh waits until the views stand for everything the store holds now.
 // After a clean end of Run, reads go on as long as nothing was appended since.
-func (e *Engine) fresh(ctx context.Context) error {
-	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
-		return err
-	}
-	last, err := e.store.Last(ctx)
-	if err != nil {
-		return err
-	}
-	return e.Wait(ctx, last)
-}
+func (e *Engine) fresh(ctx context.Context) error { return e.freshOf(ctx, eventstore.Filter{}) }
 
 // freshOf waits until the views stand for every event of what the filter names.
-// While they follow events of others, reads of it go on.
+// While they follow events of others, reads of it go on. After a clean end of
+// Run, reads go on as long as nothing of it was appended since.
 func (e *Engine) freshOf(ctx context.Context, f eventstore.Filter) error {
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
 		return err

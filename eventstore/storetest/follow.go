@@ -48,10 +48,10 @@ func checkFilters(s *subject) {
 		}
 		return last
 	}
+	for _, r := range all {
+		filters = append(filters, eventstore.Filter{ID: r.Stream.ID})
+	}
 	check := func(when string) (known int) {
-		for _, r := range all {
-			filters = append(filters, eventstore.Filter{ID: r.Stream.ID})
-		}
 		for _, f := range filters {
 			got := s.lastOf(f)
 			if got < newest(f) || got > s.last() {
