@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// The heap may grow to smallHeap, and never by less than Go would let it.
+// The heap may grow to smallHeap, and always by leastGrowth.
 func TestHeapGrowth(t *testing.T) {
 	t.Parallel()
 	for live, want := range map[uint64]int{
-		0: mostGrowth, 1 << 20: mostGrowth, 32 << 20: 700, 64 << 20: 300, 127 << 20: 101,
-		smallHeap / 2: goGrowth, smallHeap: goGrowth, math.MaxUint64: goGrowth,
+		0: mostGrowth, 1 << 20: mostGrowth, 32 << 20: 700, 64 << 20: 300, 93 << 20: 175, 94 << 20: leastGrowth,
+		smallHeap: leastGrowth, math.MaxUint64: leastGrowth,
 	} {
 		if got := heapGrowth(live); got != want {
 			t.Errorf("%d bytes in use: by %d percent, want %d", live, got, want)
