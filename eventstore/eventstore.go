@@ -71,13 +71,16 @@ type Claim struct {
 // Commit is one command's outcome: one event. ID is the event's id and lets a
 // commit that is sent twice be recognised. A patient one, for which nobody
 // waits, may be kept back a few milliseconds until others come to share a sync
-// with. From Append on the body and the claim are the store's, which keeps them
-// as they are: they must not be modified.
+// with. Unclaimed promises that Claimed was asked for the claim's key and found
+// nothing when the log ended there, or later: the store need not look again
+// among the records up to there. From Append on the body and the claim are the
+// store's, which keeps them as they are: they must not be modified.
 type Commit struct {
-	ID      domain.ID
-	Record  Record
-	Claim   *Claim
-	Patient bool
+	ID        domain.ID
+	Record    Record
+	Claim     *Claim
+	Unclaimed Position // 0: nothing was asked
+	Patient   bool
 }
 
 // The bounds of what a store takes.

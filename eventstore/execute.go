@@ -30,6 +30,8 @@ type Order struct {
 	Claim   *Claim
 	New     bool
 	Patient bool
+
+	unclaimed Position // as the Commit's Unclaimed
 }
 
 // Result is what a command led to.
@@ -59,12 +61,19 @@ const maxTries = 16
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
 	if o.Claim != nil {
 		// Append would find it too, but in a group and after its sync.
+		last, err := l.Store.Last(ctx)
+		if err != nil {
+			return Result[S]{}, err
+		}
 		earlier, ok, err := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
 		if err != nil {
 			return Result[S]{}, err
 		}
 		if ok && earlier.Commit != o.EventID {
 			return replay[S](l, earlier, o.Claim)
+		}
+		if !ok {
+			o.unclaimed = last
 		}
 	}
 	for range maxTries {
@@ -158,7 +167,7 @@ func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 // commit is what the event comes to behind the stream's last record.
 func (l Ledger) commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
-	return Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}, err
+	return Commit{ID: o.EventID, Record: r, Claim: o.Claim, Unclaimed: o.unclaimed, Patient: o.Patient}, err
 }
 
 // Evolver is the half of an aggregate that folds events.

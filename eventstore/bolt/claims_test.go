@@ -91,11 +91,13 @@ func TestClaimIndexIsAMap(t *testing.T) {
 				if p < all.floor() {
 					p = 0
 				}
-				if got, err := x.find(nameOf("p", claimedKey(key))); err != nil || got != p {
-					rt.Fatalf("key %d: %d, %v, want %d", key, got, err, p)
+				for _, after := range []eventstore.Position{0, max(p, 1) - 1} {
+					if got, err := x.find(nameOf("p", claimedKey(key)), after); err != nil || got != p {
+						rt.Fatalf("key %d after %d: %d, %v, want %d", key, after, got, err, p)
+					}
 				}
 			}
-			if p, err := x.find(nameOf("q", claimedKey(int(at)))); err != nil || p != 0 {
+			if p, err := x.find(nameOf("q", claimedKey(int(at))), 0); err != nil || p != 0 {
 				rt.Fatalf("another project's key: %d, %v", p, err)
 			}
 		}
@@ -179,7 +181,7 @@ func TestDamagedRunsAreNoticed(t *testing.T) {
 		}
 		noticed := 0
 		for i := 1; i <= keys; i++ {
-			p, err := x.find(nameOf("p", claimedKey(i)))
+			p, err := x.find(nameOf("p", claimedKey(i)), 0)
 			switch {
 			case errors.As(err, new(*damagedRun)):
 				noticed++
@@ -333,7 +335,7 @@ func BenchmarkClaims(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(x.runs)), "runs")
 			for i := 0; b.Loop(); i++ {
-				if p, err := x.find(nameOf("p", claimedKey(-1-i))); p != 0 || err != nil {
+				if p, err := x.find(nameOf("p", claimedKey(-1-i)), 0); p != 0 || err != nil {
 					b.Fatal(p, err)
 				}
 			}

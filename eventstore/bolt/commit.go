@@ -147,7 +147,7 @@ func (g *staging) add(p *pending) error {
 	}
 	c := &p.commit
 	if c.Claim != nil {
-		at, err := g.claims.find(p.claim)
+		at, err := g.claims.find(p.claim, c.Unclaimed)
 		switch {
 		case err != nil && errors.As(err, new(*damagedRun)):
 			return err

@@ -121,7 +121,7 @@ func (v *verifier) checkClaim(r eventstore.Stored, floor eventstore.Position) er
 	if v.index == nil || r.Position < floor {
 		return nil
 	}
-	at, err := v.index.find(nameOf(r.Stream.Project, r.Claim.Key))
+	at, err := v.index.find(nameOf(r.Stream.Project, r.Claim.Key), 0)
 	if err == nil && at != r.Position && r.Position >= v.index.floor() {
 		err = &eventstore.CorruptError{Position: r.Position, Reason: "its idempotency key is not in the index"}
 	}

@@ -21,8 +21,11 @@ func checkClaims(s *subject) {
 		s.Error("a key of one project is found in another")
 	}
 	other := s.add(elsewhere)
+	asked := s.claiming(stream("prj_a", 3), 0, 1)
+	asked.Unclaimed = r.Position - 1
 	for range 2 {
 		for _, again := range []eventstore.Commit{
+			asked,
 			s.claiming(stream("prj_a", 2), 0, 1),
 			s.claiming(stream("prj_a", 1), r.Position, 1),
 			s.claiming(stream("prj_a", 1), 77, 1), // a conflict as well
