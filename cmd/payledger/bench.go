@@ -22,7 +22,8 @@ type benchCmd struct {
 	Duration    time.Duration `help:"Length of each run." default:"2s"`
 	Rounds      int           `help:"Rounds in which the service and the baselines take turns; figures are medians over them." default:"3" placeholder:"N"`
 	Connections []int         `help:"Connections of the closed loops of POST." default:"1,16,64,256" placeholder:"N,…"`
-	Payments    int           `help:"Payments in the long log, five events each, of the suites replay, relay and growth." default:"100000" placeholder:"N"`
+	Payments    int           `help:"Payments in the long log of the suites replay, relay and growth." default:"100000" placeholder:"N"`
+	Events      int           `help:"Events each payment of the long log has: ${enum}. With 5 it is paid and refunded, with 3 it is paid." default:"5" enum:"3,5"`
 	SyncDelay   time.Duration `help:"Let each sync of the service's log and of the ceilings' file take this much longer, as on a slower disk." placeholder:"DURATION"`
 	Postgres    string        `help:"Measure POST beside net/http, pgx and this PostgreSQL database too; a schema is made in it and dropped." placeholder:"URL"`
 	Profile     string        `help:"Write CPU profiles of the service to this directory, one for each load." placeholder:"DIR"`
@@ -91,7 +92,7 @@ func (c benchCmd) Run(a *app) error {
 
 func (c benchCmd) options() (bench.Options, error) {
 	o := bench.Options{
-		Connections: c.Connections, Duration: c.Duration, Rounds: c.Rounds, Payments: c.Payments, SyncDelay: c.SyncDelay,
+		Connections: c.Connections, Duration: c.Duration, Rounds: c.Rounds, Payments: c.Payments, Events: c.Events, SyncDelay: c.SyncDelay,
 		Postgres: c.Postgres, Profile: c.Profile, Dir: c.Dir,
 	}
 	switch {
@@ -236,12 +237,13 @@ type benchFillCmd struct {
 	inDirectory
 	Project  string `help:"Whose payments." required:"" placeholder:"PROJECT_ID"`
 	Payments int    `help:"How many." required:"" placeholder:"N"`
+	Events   int    `help:"Of each: ${enum}." default:"5" enum:"3,5"`
 }
 
 // Run writes.
 func (c benchFillCmd) Run(a *app) error {
 	progress := newProgress(a.stderr, "Writing payments")
-	filled, err := bench.Fill(a.ctx, c.Data, c.Project, c.Payments, func(done int) {
+	filled, err := bench.Fill(a.ctx, c.Data, c.Project, c.Payments, c.Events, func(done int) {
 		if done%1000 == 0 {
 			progress(eventstore.Position(done), eventstore.Position(c.Payments))
 		}

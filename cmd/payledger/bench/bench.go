@@ -22,6 +22,7 @@ type Options struct {
 	Duration    time.Duration // of each run
 	Rounds      int           // of runs that take turns
 	Payments    int           // in the log of suites that need a long one
+	Events      int           // of each of them; see Fill
 	SyncDelay   time.Duration // added to each sync of the service's log and the ceilings' file
 	Postgres    string        // URL of a PostgreSQL database for its baseline; none: left out
 	Profile     string        // directory for CPU profiles of the service; none: no profiles

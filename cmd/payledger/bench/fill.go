@@ -25,11 +25,11 @@ type Filled struct {
 // fillers is how many payments are written at a time.
 const fillers = 512
 
-// Fill appends whole lives of payments, five events each, to the log of a
-// stopped data directory: through the domain and the store, but without a
-// server, so that a long log takes minutes and not hours. told hears of the
-// progress.
-func Fill(ctx context.Context, data, project string, payments int, told func(done int)) (_ Filled, err error) {
+// Fill appends payments to the log of a stopped data directory: through the
+// domain and the store, but without a server, so that a long log takes minutes
+// and not hours. Each has three events, paid being the last, or five with its
+// refund. told hears of the progress.
+func Fill(ctx context.Context, data, project string, payments, events int, told func(done int)) (_ Filled, err error) {
 	store, err := bolt.Open(filepath.Join(data, "ledger.db"), bolt.Options{})
 	if err != nil {
 		return Filled{}, err
@@ -41,10 +41,10 @@ func Fill(ctx context.Context, data, project string, payments int, told func(don
 	}
 	f := filler{
 		ledger: eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()},
-		ids:    domain.NewIDs(time.Now, rand.Reader, last), project: project,
+		ids:    domain.NewIDs(time.Now, rand.Reader, last), project: project, refunded: events == 5,
 	}
 	start := time.Now()
-	result := Filled{Payments: payments, Events: payments * 5}
+	result := Filled{Payments: payments, Events: payments * events}
 	g, ctx := errgroup.WithContext(ctx)
 	todo := make(chan int)
 	written := make(chan struct{})
@@ -93,9 +93,10 @@ func Fill(ctx context.Context, data, project string, payments int, told func(don
 }
 
 type filler struct {
-	ledger  eventstore.Ledger
-	ids     *domain.IDs
-	project string
+	ledger   eventstore.Ledger
+	ids      *domain.IDs
+	project  string
+	refunded bool
 }
 
 // life writes one payment's events.
@@ -121,6 +122,9 @@ func (f filler) life(ctx context.Context) error {
 	}
 	if err := w.decide(ctx, f.ids.Next(), nil, domain.ApplySignal{Signal: f.signal(domain.OutcomePaid, nil)}); err != nil {
 		return err
+	}
+	if !f.refunded {
+		return nil
 	}
 	refund, event := f.ids.Pair()
 	if err := w.decide(ctx, event, nil, domain.CreateRefund{At: domain.IDTime(event), RefundID: refund}); err != nil {

@@ -34,7 +34,7 @@ func (b *bench) filled(ctx context.Context, name string, payments int) (director
 		return d, err
 	}
 	out, err := command(ctx, b.Program, "bench-fill", "--data", d.path, "--project", d.project,
-		"--payments", fmt.Sprint(payments), "--json")
+		"--payments", fmt.Sprint(payments), "--events", fmt.Sprint(b.Events), "--json")
 	if err != nil {
 		return d, err
 	}

@@ -106,8 +106,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 // about says what the figures were measured on.
 func (r *Report) about() string {
 	m, s := r.Machine, r.Settings
-	text := fmt.Sprintf("%s, %d cores, %s, %s; %s, a synced write of 4 KiB takes %.2f ms. %g s a run, %d rounds, a long log of %s payments.",
-		m.Processor, m.Cores, m.System, m.Go, m.FileSystem, m.Sync, s.Duration, s.Rounds, number(float64(s.Payments)))
+	text := fmt.Sprintf("%s, %d cores, %s, %s; %s, a synced write of 4 KiB takes %.2f ms. %g s a run, %d rounds, a long log of %s payments, %d events each.",
+		m.Processor, m.Cores, m.System, m.Go, m.FileSystem, m.Sync, s.Duration, s.Rounds, number(float64(s.Payments)), s.Events)
 	if s.SyncDelay > 0 {
 		text += fmt.Sprintf(" Each sync took %g ms longer.", s.SyncDelay)
 	}

@@ -36,6 +36,7 @@ type Settings struct {
 	Duration  float64 `json:"duration_s"`
 	Rounds    int     `json:"rounds"`
 	Payments  int     `json:"payments"`
+	Events    int     `json:"events"` // of each of them
 	SyncDelay float64 `json:"sync_delay_ms"`
 }
 
@@ -60,7 +61,7 @@ func newReport(o Options) *Report {
 	return &Report{
 		At: time.Now().UTC().Format(time.RFC3339), Rows: []Row{}, Runs: []Sample{}, Took: map[string]float64{},
 		Settings: Settings{
-			Duration: o.Duration.Seconds(), Rounds: o.Rounds, Payments: o.Payments, SyncDelay: float64(o.SyncDelay) / 1e6,
+			Duration: o.Duration.Seconds(), Rounds: o.Rounds, Payments: o.Payments, Events: o.Events, SyncDelay: float64(o.SyncDelay) / 1e6,
 		},
 	}
 }
