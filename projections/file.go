@@ -81,9 +81,10 @@ func guard(fn func() error) (err error) {
 	return fn()
 }
 
-// mapping is how much address space a file is given at once. While a file
-// grows beyond its mapping, reads wait for those before them.
-const mapping = 8 << 30
+// mapping is how much address space a file is given at once: 64 GiB, on 32-bit
+// systems 1 MiB. While a file grows beyond its mapping, reads wait for those
+// before them.
+const mapping = 1 << (strconv.IntSize/2 + 4)
 
 // openFile opens a bolt file, made if it is missing. The error is a *damage
 // when the file can only be deleted, any other when the reason may pass.
@@ -95,10 +96,7 @@ func openFile(path string) (*bolt.DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	o := &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType, NoStatistics: true}
-	if strconv.IntSize == 64 {
-		o.InitialMmapSize = mapping
-	}
+	o := &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType, NoStatistics: true, InitialMmapSize: mapping}
 	var db *bolt.DB
 	err = guard(func() error {
 		var err error

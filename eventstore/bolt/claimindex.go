@@ -194,7 +194,7 @@ func (x *claimIndex) write(b *claimBatch) error {
 	runs, floor := x.runs, x.spans.floor()
 	x.mu.RUnlock()
 	if !b.written {
-		r, err := writeRun(x.dir, b.runSpan, floor, b.ordered(), x.stop)
+		r, err := writeRun(x.dir, b.runSpan, floor, len(b.claims), b.ordered(), x.stop)
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,8 @@ func (x *claimIndex) write(b *claimBatch) error {
 	}
 	for n := len(runs); n >= 2 && runs[n-2].entries <= runGrowth*runs[n-1].entries; n = len(runs) {
 		older, newer := runs[n-2], runs[n-1]
-		r, err := writeRun(x.dir, runSpan{x.log, older.from, newer.to, newer.event}, floor, merged(older, newer), x.stop)
+		s := runSpan{x.log, older.from, newer.to, newer.event}
+		r, err := writeRun(x.dir, s, floor, older.entries+newer.entries, merged(older, newer), x.stop)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ import (
 
 // The form of a run; see the package comment.
 const (
-	runMagic    = "payledger claims 1\n"
+	runMagic    = "payledger claims 2\n"
 	runBlock    = 4096
 	runSum      = runBlock - 4
 	runEntry    = 24
@@ -53,7 +53,8 @@ type run struct {
 	path    string
 	data    []byte // the file, mapped
 	entries int
-	blocks  int
+	blocks  int           // of entries
+	filter  int           // blocks behind those
 	checked []atomic.Bool // blocks whose checksum was right
 }
 
@@ -83,7 +84,7 @@ func openRun(path string, log domain.ID) (_ *run, err error) {
 	if size < runBlock || size%runBlock != 0 {
 		return bad("its size")
 	}
-	r := &run{path: path, blocks: int(size/runBlock) - 1}
+	r := &run{path: path}
 	if r.data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
@@ -95,13 +96,15 @@ func openRun(path string, log domain.ID) (_ *run, err error) {
 		event: domain.ID(head[n+32:]),
 	}
 	r.entries = int(binary.BigEndian.Uint64(head[n+48:]))
-	r.checked = make([]atomic.Bool, r.blocks)
+	r.filter = int(binary.BigEndian.Uint64(head[n+56:]))
+	r.blocks = (r.entries + runPerBlock - 1) / runPerBlock
 	switch {
 	case string(head[:n]) != runMagic, !sumsUp(head), r.log != log, r.name() != filepath.Base(path), r.from > r.to,
-		r.entries < 0, r.blocks != (r.entries+runPerBlock-1)/runPerBlock:
+		r.entries < 0, r.filter < 0, r.entries > 0 && r.filter == 0, size/runBlock != int64(1+r.blocks+r.filter):
 		r.unmap()
 		return bad("its first block")
 	}
+	r.checked = make([]atomic.Bool, r.blocks+r.filter)
 	return r, nil
 }
 
@@ -122,8 +125,8 @@ func sumsUp(b []byte) bool { return binary.BigEndian.Uint32(b[runSum:]) == block
 
 func (r *run) raw(block int) []byte { return r.data[(1+block)*runBlock : (2+block)*runBlock] }
 
-// block answers a block's entries.
-func (r *run) block(i int) ([]byte, error) {
+// sound answers a block, which is as it was written.
+func (r *run) sound(i int) ([]byte, error) {
 	b := r.raw(i)
 	if !r.checked[i].Load() {
 		if !sumsUp(b) {
@@ -131,7 +134,26 @@ func (r *run) block(i int) ([]byte, error) {
 		}
 		r.checked[i].Store(true)
 	}
+	return b, nil
+}
+
+// block answers a block's entries.
+func (r *run) block(i int) ([]byte, error) {
+	b, err := r.sound(i)
+	if err != nil {
+		return nil, err
+	}
 	return b[:min(runPerBlock, r.entries-i*runPerBlock)*runEntry], nil
+}
+
+// mayHave reports false when the run has no such name.
+func (r *run) mayHave(n claimName) (bool, error) {
+	if r.entries == 0 {
+		return false, nil
+	}
+	i, at := lineOf(n, r.filter)
+	b, err := r.sound(r.blocks + i)
+	return err == nil && marked(b[at:at+filterLine], n), err
 }
 
 // beyond reports whether a block begins behind a name.
@@ -142,8 +164,8 @@ func (r *run) beyond(block int, n claimName) bool {
 // find answers the record that claimed a key, 0 if none of the run's did.
 // Names are spread evenly, so the search begins where the name should be.
 func (r *run) find(n claimName) (eventstore.Position, error) {
-	if r.blocks == 0 {
-		return 0, nil
+	if may, err := r.mayHave(n); !may || err != nil {
+		return 0, err
 	}
 	guess, _ := bits.Mul64(binary.BigEndian.Uint64(n[:]), uint64(r.blocks))
 	lo, hi := int(guess), int(guess)+1
@@ -231,8 +253,11 @@ func merged(older, newer *run) iter.Seq2[claimEntry, error] {
 const unfinished = ".part"
 
 // writeRun writes a run, which takes its name only when it is complete and
-// synced. Entries of records before floor are left out.
-func writeRun(dir string, s runSpan, floor eventstore.Position, entries iter.Seq2[claimEntry, error], stop <-chan struct{}) (_ *run, err error) {
+// synced. Entries, of which there are so many at most, of records before floor
+// are left out.
+func writeRun(
+	dir string, s runSpan, floor eventstore.Position, most int, entries iter.Seq2[claimEntry, error], stop <-chan struct{},
+) (_ *run, err error) {
 	path := filepath.Join(dir, s.name())
 	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -244,7 +269,7 @@ func writeRun(dir string, s runSpan, floor eventstore.Position, entries iter.Seq
 			_ = os.Remove(path + unfinished)
 		}
 	}()
-	w := &runWriter{file: f, at: runBlock, stop: stop}
+	w := &runWriter{file: f, at: runBlock, filter: newFilter(most), stop: stop}
 	for e, err := range entries {
 		if err == nil && e.at >= floor {
 			err = w.add(e)
@@ -275,6 +300,7 @@ type runWriter struct {
 	burst   []byte
 	block   []byte
 	entries uint64
+	filter  filter
 	stop    <-chan struct{}
 }
 
@@ -284,6 +310,7 @@ func (w *runWriter) add(e claimEntry) error {
 	w.block = append(w.block, e.name[:]...)
 	w.block = binary.BigEndian.AppendUint64(w.block, uint64(e.at))
 	w.entries++
+	w.filter.mark(e.name)
 	if len(w.block) == runPerBlock*runEntry {
 		return w.flush(runBurst)
 	}
@@ -319,6 +346,15 @@ func (w *runWriter) flush(most int) error {
 }
 
 func (w *runWriter) finish(s runSpan) error {
+	if err := w.flush(runBurst); err != nil {
+		return err
+	}
+	for _, block := range w.filter {
+		w.block = append(w.block, block...)
+		if err := w.flush(runBurst); err != nil {
+			return err
+		}
+	}
 	if err := w.flush(0); err != nil {
 		return err
 	}
@@ -327,6 +363,7 @@ func (w *runWriter) finish(s runSpan) error {
 	head = binary.BigEndian.AppendUint64(head, uint64(s.to))
 	head = append(head, s.event[:]...)
 	head = binary.BigEndian.AppendUint64(head, w.entries)
+	head = binary.BigEndian.AppendUint64(head, uint64(len(w.filter)))
 	if _, err := w.file.WriteAt(sealBlock(head), 0); err != nil {
 		return err
 	}

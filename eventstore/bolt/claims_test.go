@@ -137,6 +137,34 @@ func spoil(t *rapid.T, dir string) {
 	}
 }
 
+// Of keys that a run does not have, nearly none is looked for among its
+// entries; those it has all are.
+func TestFilterKeepsOtherKeysOut(t *testing.T) {
+	t.Parallel()
+	const keys = 20_000
+	f := newFilter(keys)
+	passes := func(i int) bool {
+		n := nameOf("p", claimedKey(i))
+		block, at := lineOf(n, len(f))
+		return marked(f[block][at:at+filterLine], n)
+	}
+	for i := range keys {
+		f.mark(nameOf("p", claimedKey(i)))
+	}
+	passed := 0
+	for i := range keys {
+		if !passes(i) {
+			t.Fatalf("key %d was marked", i)
+		}
+		if passes(-1 - i) {
+			passed++
+		}
+	}
+	if passed > keys/100 {
+		t.Errorf("%d of %d keys that were not marked pass", passed, keys)
+	}
+}
+
 // A bit that flips in a run is noticed by whoever would be misled: no key is
 // missed and none is found in the wrong place.
 func TestDamagedRunsAreNoticed(t *testing.T) {
@@ -319,7 +347,7 @@ func copyOf(t *testing.T, path string) string {
 
 // BenchmarkClaims looks for keys that nobody claimed, among many.
 func BenchmarkClaims(b *testing.B) {
-	for _, keys := range []int{1 << 16, 1 << 20} {
+	for _, keys := range []int{1 << 16, 1 << 20, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			x, err := openClaims(b.TempDir(), domain.ID{1}, nil, holdsAll, func(err error) { b.Error(err) })
 			if err != nil {

@@ -89,10 +89,16 @@
 // each with "-" between. It consists of blocks of 4096 bytes, each ending with
 // the CRC-32C of the rest of it:
 //
-//	first   "payledger claims 1\n" (19), the log's id (16), first position (8),
-//	        last position (8), event id of the record there (16), entries (8)
-//	others  170 entries: name (16) position (8), ordered by name
+//	first   "payledger claims 2\n" (19), the log's id (16), first position (8),
+//	        last position (8), event id of the record there (16), entries (8),
+//	        blocks of the filter (8)
+//	then    170 entries each: name (16) position (8), ordered by name
+//	last    63 lines of 64 bytes each: a Bloom filter of the names
 //
 // A name is the first half of the SHA-256 of key (32) and project. Names are
-// spread evenly, so one is looked for where it should be.
+// spread evenly, so one is looked for where it should be: a name whose first 8
+// bytes are the part x of 2^64 in line x of the filter, and if all its bits
+// are set there, near block x of the entries. Its bits are the lowest 7 times
+// 9 of its last 8 bytes, each the number of a bit of the line, from the lowest
+// of the first byte.
 package bolt
