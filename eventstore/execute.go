@@ -69,11 +69,11 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 		if err != nil {
 			return Result[S]{}, err
 		}
-		if ok && earlier.Commit != o.EventID {
-			return replay[S](l, earlier, o.Claim)
-		}
-		if !ok {
+		switch {
+		case !ok:
 			o.unclaimed = last
+		case earlier.Commit != o.EventID:
+			return replay[S](l, earlier, o.Claim)
 		}
 	}
 	for range maxTries {
