@@ -46,6 +46,13 @@ const (
 	infoNobody = "payledger.v1.nobody"
 )
 
+// What clients of one outside account may hold of the server. With what
+// ServerConfig bounds they keep files and memory for the ledger itself.
+const (
+	maxOutsideConnections   = 128    // of each account
+	maxOutsideSubscriptions = 10_000 // of each connection
+)
+
 // accounts writes the accounts, users and permissions in the server's
 // configuration language. Without outsiders the ledger's account stands
 // alone.
@@ -69,7 +76,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 	}
 	noAPI := fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", accountLedger, infoNobody, infoAPI)
 	subscribers := account{
-		name: accountSubscribers, user: outsiders.Subscriber,
+		name: accountSubscribers, user: outsiders.Subscriber, limited: true,
 		imports: []string{
 			imported("stream", paymentSubjects),
 			imported("stream", CheckpointsSubject),
@@ -82,7 +89,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 		subscribe: []string{paymentSubjects, CheckpointsSubject, inboxSubscriber + ".>"},
 	}
 	connectors := account{
-		name: accountConnectors, user: outsiders.Connector,
+		name: accountConnectors, user: outsiders.Connector, limited: true,
 		imports: []string{
 			imported("service", signalsSubjects),
 			imported("stream", inboxConnector+".>"),
@@ -97,6 +104,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 type account struct {
 	name               string
 	jetStream          bool
+	limited            bool // to what outsiders may hold
 	user               Credential
 	exports, imports   []string
 	publish, subscribe []string   // permissions; none: everything
@@ -109,6 +117,9 @@ func (a account) String() string {
 	fmt.Fprintf(&b, "%s: {\n", a.name)
 	if a.jetStream {
 		b.WriteString("jetstream: enabled\n")
+	}
+	if a.limited {
+		fmt.Fprintf(&b, "limits: {max_connections: %d, max_subscriptions: %d}\n", maxOutsideConnections, maxOutsideSubscriptions)
 	}
 	permissions := ""
 	if a.publish != nil {

@@ -55,6 +55,13 @@ const (
 	// startWait bounds the recovery of a large directory. After a crash
 	// JetStream reads all of it: a million payments take some 7 s.
 	startWait = time.Hour
+	// maxConnections bounds the sockets of Listen, those not yet signed in
+	// included, so that they cannot take the files of JetStream. The server
+	// closes one that does not sign in within two seconds.
+	maxConnections = 512
+	// maxPending bounds the bytes that wait for one client that does not
+	// read; beyond it the server drops the client.
+	maxPending = 16 << 20
 	// recoverAtOnce is how large a directory may be that StartServer waits for.
 	recoverAtOnce = 64 << 20
 )
@@ -144,7 +151,8 @@ func (s *Server) options() (*natsserver.Options, error) {
 		JetStreamMaxStore: 1 << 60,
 		// Only a cursor or two are kept in memory.
 		JetStreamMaxMemory: 64 << 20,
-		LameDuckDuration:   time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
+		MaxConn:            maxConnections, MaxPending: maxPending,
+		LameDuckDuration: time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
 	}
 	if s.config.MaxStore > 0 {
 		o.JetStreamMaxStore = s.config.MaxStore
