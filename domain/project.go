@@ -16,12 +16,13 @@ type Scope string
 const (
 	PaymentsWrite Scope = "payments:write"
 	RefundsWrite  Scope = "refunds:write"
+	WebhooksWrite Scope = "webhooks:write" // manage webhook endpoints, which are sent all outcomes
 	Read          Scope = "read"
 	Audit         Scope = "audit"
 )
 
 // AllScopes lists every scope; a key issued without a choice gets them all.
-func AllScopes() []Scope { return []Scope{PaymentsWrite, RefundsWrite, Read, Audit} }
+func AllScopes() []Scope { return []Scope{PaymentsWrite, RefundsWrite, WebhooksWrite, Read, Audit} }
 
 // Settings are what a project's operator can set.
 type Settings struct {

@@ -2,8 +2,12 @@ package eventstore
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
 )
 
 // Upcaster lifts the data of one event type from one version to the next, raw
@@ -20,9 +24,28 @@ type version struct {
 	from int
 }
 
-// upcasters lists every change of shape there has been. No event has changed
-// its shape yet.
-func upcasters() []Upcaster { return nil }
+// upcasters lists every change of shape there has been.
+func upcasters() []Upcaster {
+	return []Upcaster{{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope}}
+}
+
+// withWebhooksScope: before there was a scope for webhook endpoints,
+// payments:write allowed to manage them.
+func withWebhooksScope(data jsontext.Value) (jsontext.Value, error) {
+	var key struct {
+		KeyID  string   `json:"key_id"`
+		Hash   string   `json:"hash"`
+		Scopes []string `json:"scopes"`
+	}
+	if err := json.Unmarshal(data, &key, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	const before, with = "payments:write", "webhooks:write"
+	if i := slices.Index(key.Scopes, before); i >= 0 {
+		key.Scopes = slices.Insert(key.Scopes, i+1, with)
+	}
+	return json.Marshal(key)
+}
 
 // lift takes data from version from to version to, step by step.
 func (c *Codec) lift(typ string, from, to int, data jsontext.Value) (jsontext.Value, error) {

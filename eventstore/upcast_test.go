@@ -80,6 +80,38 @@ func TestUpcastersLiftStepByStep(t *testing.T) {
 	}
 }
 
+// A key of the time before webhooks had a scope of their own keeps what it may
+// do; a newer one does not gain it.
+func TestKeysKeepWebhooks(t *testing.T) {
+	t.Parallel()
+	issued := domain.KeyIssued{KeyID: "key_1", Hash: domain.Digest{7}}
+	r := sampled(issued, nil)
+	for _, c := range []struct {
+		version string
+		scopes  []domain.Scope
+		want    []domain.Scope
+	}{
+		{"1", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "webhooks:write", "read"}},
+		{"1", []domain.Scope{"refunds:write", "read"}, []domain.Scope{"refunds:write", "read"}},
+		{"2", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "read"}},
+	} {
+		issued.Scopes = c.scopes
+		body, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, issued)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body = []byte(strings.Replace(string(body), `"version":2`, `"version":`+c.version, 1))
+		got, err := NewCodec().Decode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued.Scopes = c.want
+		if d := cmp.Diff(domain.Event(issued), got); d != "" {
+			t.Errorf("version %s (-want +got):\n%s", c.version, d)
+		}
+	}
+}
+
 // Every version that is not the newest has the step that leads on from it.
 func TestUpcastersAreComplete(t *testing.T) {
 	t.Parallel()

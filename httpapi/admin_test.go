@@ -30,7 +30,7 @@ func TestAdminProjects(t *testing.T) {
 	}
 	got := s.adminDo("GET", "/admin/projects/"+p.ProjectID, "").want(200, "")
 	want := `{"project_id":"` + p.ProjectID + `","name":"Чайная лавка","disabled":false,"settings":{"currencies":["RUB"],"max_amount":"999999999.99",` +
-		`"lifetime_seconds":3600,"require_idempotency_key":false},"keys":[{"key_id":"` + p.KeyID + `","scopes":["payments:write","refunds:write","read","audit"],"revoked":false}]}`
+		`"lifetime_seconds":3600,"require_idempotency_key":false},"keys":[{"key_id":"` + p.KeyID + `","scopes":["payments:write","refunds:write","webhooks:write","read","audit"],"revoked":false}]}`
 	if string(got.Body) != want {
 		t.Errorf("%s\nwant %s", got.Body, want)
 	}

@@ -72,7 +72,7 @@ func problemRows() []problemRow {
 		{
 			domain.ScopeMissing, http.StatusForbidden, "Scope missing",
 			"This key lacks the scope in required_scope. Use a key that has it.",
-			"An API key carries scopes: <code>payments:write</code>, <code>refunds:write</code>, <code>read</code>, <code>audit</code>. The member <code>required_scope</code> names the one this request needs.",
+			"An API key carries scopes: <code>payments:write</code>, <code>refunds:write</code>, <code>webhooks:write</code>, <code>read</code>, <code>audit</code>. The member <code>required_scope</code> names the one this request needs.",
 		},
 		{
 			domain.PaymentNotFound, http.StatusNotFound, "Payment not found",

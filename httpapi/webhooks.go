@@ -70,7 +70,7 @@ func (a *api) webhookRoutes() []route {
 
 // routes are the rows of endpoints under a path.
 func (h hooks) routes(base string) []route {
-	const write, read = domain.PaymentsWrite, domain.Read
+	const write, read = domain.WebhooksWrite, domain.Read
 	one := base + "/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []route{

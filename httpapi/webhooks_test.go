@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/eventstore/audit"
 )
 
@@ -344,7 +345,7 @@ func TestScopesOfEndpoints(t *testing.T) {
 		if row.scope == "" {
 			continue // a page
 		}
-		want := domain.PaymentsWrite
+		want := domain.WebhooksWrite
 		if row.method == http.MethodGet {
 			want = domain.Read
 		}
@@ -362,6 +363,41 @@ func TestScopesOfEndpoints(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A key that was issued before webhooks had a scope of their own still manages
+// them: payments:write was enough then.
+func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	weak := func(version string) merchant {
+		const secret = "sk_of_before_"
+		stream := eventstore.ProjectStream(m.project)
+		_, last, err := eventstore.Fold(t.Context(), s.cfg.Ledger, stream, domain.Project{ID: m.project})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := s.cfg.IDs.Next()
+		e := domain.KeyIssued{KeyID: "key_" + id.String(), Hash: domain.HashKey(secret + version), Scopes: []domain.Scope{domain.PaymentsWrite}}
+		body, err := s.cfg.Ledger.Codec.Encode(stream, last.Sequence+1, id, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = []byte(strings.Replace(string(body), `"version":2`, `"version":`+version, 1))
+		if _, err := s.store.Append(t.Context(), eventstore.Commit{ID: id, Record: eventstore.Record{Stream: stream, Expect: last.Position, Body: body}}); err != nil {
+			t.Fatal(err)
+		}
+		return merchant{s: s, project: m.project, secret: secret + version}
+	}
+	add := func(m merchant) *answer {
+		return m.send("POST", webhooksPath, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
+	}
+	add(weak("1")).want(201, "")
+	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != domain.WebhooksWrite {
+		t.Errorf("%+v", p)
+	}
+	s.audited()
 }
 
 // When the sender fails after an endpoint was found, nothing was recorded and

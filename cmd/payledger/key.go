@@ -19,7 +19,7 @@ type keyCmd struct {
 type keyCreateCmd struct {
 	inDirectory
 	ProjectID string   `arg:"" help:"Project the key belongs to."`
-	Scopes    []string `help:"What the key may do: payments:write, refunds:write, read, audit. Default: all." placeholder:"SCOPE"`
+	Scopes    []string `help:"What the key may do: payments:write, refunds:write, webhooks:write, read, audit. Default: all." placeholder:"SCOPE"`
 }
 
 // Validate refuses an empty list of scopes: it would not mean none, but all.

@@ -125,7 +125,7 @@ func TestTampering(t *testing.T) {
 			return all, 2
 		}},
 		"of a newer program": {BadEvent, func(_ *world, all records) (records, int) {
-			all[2].Body = bytes.Replace(all[2].Body, []byte(`"version":1`), []byte(`"version":2`), 1)
+			all[2].Body = bytes.Replace(all[2].Body, []byte(`"version":`), []byte(`"version":9`), 1)
 			return all, 2
 		}},
 		"an unknown member": {BadEvent, func(_ *world, all records) (records, int) {
