@@ -68,11 +68,16 @@ func (c backupCmd) Run(a *app) (err error) {
 		}
 		report.KeysFile = keysOf(c.File)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(c.File), filepath.Base(c.File)+".*.tmp")
+	work, err := newScratch(filepath.Dir(c.File))
 	if err != nil {
 		return fmt.Errorf("making the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, tmp.Close(), removeIfThere(tmp.Name())) }()
+	defer func() { err = errors.Join(err, work.remove()) }()
+	tmp, err := createPrivate(work.file("ledger.db"))
+	if err != nil {
+		return fmt.Errorf("making the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, tmp.Close()) }()
 	err = c.copyLog(a, func(last eventstore.Position, size int64) (io.Writer, error) {
 		report.Position, report.Events, report.Bytes = last, last, size
 		return copying(tmp, a.stderr, last, size), nil
@@ -92,7 +97,7 @@ func (c backupCmd) Run(a *app) (err error) {
 	}
 	report.Log = p.log
 	if keys != nil {
-		if err := place(report.KeysFile, keys, c.Force); err != nil {
+		if err := work.place(report.KeysFile, keys, c.Force); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -44,9 +43,6 @@ type checkpoints struct {
 // log that does not hold what it covers. The caller holds the directory.
 func openCheckpoints(ctx context.Context, d dataDir, signer *translog.Signer, views *projections.Engine, log zerolog.Logger) (*checkpoints, error) {
 	c := &checkpoints{file: d.checkpoint(), signer: signer, views: views, log: log, publish: func([]byte) {}}
-	if err := removeUnfinished(c.file); err != nil {
-		return nil, exitWith(exitDirectory, "%w", err)
-	}
 	signed, err := os.ReadFile(c.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
@@ -85,16 +81,6 @@ func (c *checkpoints) check(ctx context.Context, d dataDir) error {
 		return exitWith(exitDirectory, "%w. Find out what happened with \"payledger verify\", and put the log back that %s was signed for. "+onPurpose, err, c.file, c.file)
 	}
 	return nil
-}
-
-// removeUnfinished removes what writeFileSynced leaves of a file when the
-// process is killed.
-func removeUnfinished(name string) error {
-	left, err := filepath.Glob(name + ".*.tmp")
-	for _, tmp := range left {
-		err = errors.Join(err, os.Remove(tmp))
-	}
-	return err
 }
 
 // checkpoint answers a signed checkpoint over everything that is durable when

@@ -54,6 +54,9 @@ func (d dataDir) initialise() error {
 	if _, err := os.Stat(d.ledger()); err == nil {
 		return exitWith(exitDirectory, "%s is a data directory already: its ledger.db was left as it is", d)
 	}
+	if err := sweep(string(d)); err != nil {
+		return exitWith(exitDirectory, "%w", err)
+	}
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exitWith(exitDirectory, "looking into %s: %w", d, err)
@@ -112,6 +115,9 @@ func (d dataDir) open(o bolt.Options) (*bolt.Store, error) {
 	case err != nil:
 		return nil, exitWith(exitDirectory, "opening the event log: %w", err)
 	}
+	if err := sweep(string(d), d.files()...); err != nil {
+		return nil, errors.Join(exitWith(exitDirectory, "%w", err), store.Close())
+	}
 	return store, nil
 }
 
@@ -136,17 +142,19 @@ func (d dataDir) masterKeys() (keys map[int][32]byte, current int, err error) {
 
 // writeFileSynced writes a private file under another name, syncs it and
 // renames it, so that name holds either nothing, the old or the new content.
+// What a killed process leaves of it is swept.
 func writeFileSynced(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	f, err := createUnfinished(name)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
 	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	err = errors.Join(err, f.Sync())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(name))

@@ -47,6 +47,9 @@ func (c exportCmd) bundle(a *app, m *admin) error {
 		}
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
+	if err := sweep(dir, bundleManifest, bundleCheckpoint, bundleKey); err != nil {
+		return err
+	}
 	if err := os.Remove(file(bundleManifest)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -142,16 +145,22 @@ func copyInto(w io.Writer, name string) error {
 
 // packBundle puts a bundle's files into one, the small ones first.
 func packBundle(name, dir string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	work, err := newScratch(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
-	defer func() {
-		if err != nil {
-			_ = f.Close() // the first error counts
-		}
-	}()
+	defer func() { err = errors.Join(err, work.remove()) }()
+	f, err := createPrivate(work.file("bundle.tar"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(packParts(f, dir), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return give(f.Name(), name, false)
+}
+
+func packParts(f io.Writer, dir string) error {
 	out := tar.NewWriter(f)
 	for _, part := range append([]string{bundleManifest}, bundleParts()...) {
 		info, err := os.Stat(filepath.Join(dir, part))
@@ -166,11 +175,5 @@ func packBundle(name, dir string) (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(out.Close(), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(name))
+	return out.Close()
 }

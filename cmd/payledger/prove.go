@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -50,27 +49,28 @@ func prove(a *app, path string, each func(eventstore.Stored) error) (_ proof, er
 	return p, store.Verify(a.ctx)
 }
 
-// copyFile copies a file into a new one in the directory that is synced and
-// has no name of its own yet.
-func copyFile(from, dir, pattern string, through func(io.Writer, int64) io.Writer) (name string, err error) {
+// copyFile copies a file into a new one and syncs it.
+func copyFile(from, to string, through func(io.Writer, int64) io.Writer) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	info, err := in.Stat()
 	if err != nil {
-		return "", err
+		return err
 	}
-	out, err := os.CreateTemp(dir, pattern)
+	out, err := createPrivate(to)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = io.Copy(through(out, info.Size()), in)
-	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(out.Name()))
-	}
-	return out.Name(), nil
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// createPrivate makes a file that is not there yet.
+func createPrivate(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // give renames a synced file in place of what has the name, if it may, and
@@ -95,28 +95,14 @@ func give(tmp, name string, replace bool) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// place writes a small private file, which replaces nothing unless it may.
-func place(name string, content []byte, replace bool) error {
-	if replace {
-		return writeFileSynced(name, content)
-	}
-	tmp, err := copyContent(filepath.Dir(name), filepath.Base(name)+".*.tmp", content)
-	if err != nil {
+// place gives a small private file its name, which replaces nothing unless it
+// may.
+func (s *scratch) place(name string, content []byte, replace bool) error {
+	tmp := s.file(filepath.Base(name))
+	if err := writeFileSynced(tmp, content); err != nil {
 		return err
 	}
-	return errors.Join(give(tmp, name, false), removeIfThere(tmp))
-}
-
-func copyContent(dir, pattern string, content []byte) (name string, err error) {
-	out, err := os.CreateTemp(dir, pattern)
-	if err != nil {
-		return "", err
-	}
-	_, err = io.Copy(out, bytes.NewReader(content))
-	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(out.Name()))
-	}
-	return out.Name(), nil
+	return give(tmp, name, replace)
 }
 
 func errThere(name string) error {

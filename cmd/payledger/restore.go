@@ -96,11 +96,15 @@ func (c restoreCmd) Run(a *app) (err error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return exitWith(exitDirectory, "making %s: %w", c.Data, err)
 	}
-	tmp, err := r.copy()
+	work, err := newScratch(c.Data, r.dir.files()...)
 	if err != nil {
+		return exitWith(exitDirectory, "%w", err)
+	}
+	defer func() { err = errors.Join(err, work.remove()) }()
+	tmp := work.file("ledger.db")
+	if err := r.copy(tmp); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeIfThere(tmp)) }()
 	if err := r.put(tmp, keys); err != nil {
 		return fmt.Errorf("putting the backup in place: %w", err)
 	}
@@ -179,6 +183,9 @@ func (r *restoring) hold() error {
 
 // vacant makes sure that a directory without a log is one to restore into.
 func (r *restoring) vacant() error {
+	if err := sweep(string(r.dir), r.dir.files()...); err != nil {
+		return exitWith(exitDirectory, "%w", err)
+	}
 	entries, err := os.ReadDir(string(r.dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return exitWith(exitDirectory, "looking into %s: %w", r.dir, err)
@@ -229,29 +236,24 @@ func (r *restoring) mayLose(losses []string) error {
 
 // copy brings the backup into the directory under another name and proves it
 // there, so that what is proved is what will be used.
-func (r *restoring) copy() (_ string, err error) {
-	tmp, err := copyFile(r.file, string(r.dir), "ledger.db.restore-*.tmp", func(w io.Writer, size int64) io.Writer {
+func (r *restoring) copy(to string) error {
+	err := copyFile(r.file, to, func(w io.Writer, size int64) io.Writer {
 		return copying(w, r.stderr, r.last, size)
 	})
 	if err != nil {
-		return "", fmt.Errorf("copying the backup: %w", err)
+		return fmt.Errorf("copying the backup: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp))
-		}
-	}()
 	course := r.compare()
-	p, err := prove(r.app, tmp, course.next)
+	p, err := prove(r.app, to, course.next)
 	course.stop()
 	if err != nil {
-		return "", refuseFile(r.file, err)
+		return refuseFile(r.file, err)
 	}
 	if p.last != r.last || p.log != r.backup.LogID() {
-		return "", fmt.Errorf("%s changed while it was copied: try again", r.file)
+		return fmt.Errorf("%s changed while it was copied: try again", r.file)
 	}
 	r.forged = course.forged
-	return tmp, r.mayLose(course.losses())
+	return r.mayLose(course.losses())
 }
 
 // refuseFile says what is wrong with a backup.
