@@ -1,46 +1,13 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/csv"
-	"errors"
 	"net/http"
-	"strings"
-	"unicode"
 
 	"payledger/domain"
 	"payledger/projections"
 )
 
 const csvType = "text/csv"
-
-// AppendCSV appends a row as RFC 4180 says. Cells that a spreadsheet would take
-// for a formula get a quote before them, and control characters become blanks,
-// so that every row is one line.
-func AppendCSV(dst []byte, cells ...string) ([]byte, error) {
-	row := make([]string, len(cells))
-	for i, c := range cells {
-		row[i] = harmless(c)
-	}
-	out := bytes.NewBuffer(dst)
-	w := csv.NewWriter(out)
-	w.UseCRLF = true
-	err := w.Write(row)
-	w.Flush()
-	return out.Bytes(), errors.Join(err, w.Error())
-}
-
-func harmless(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		s = "'" + s
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
 
 // asCSV reports whether a list was asked for as CSV.
 func (x *exchange) asCSV() bool {

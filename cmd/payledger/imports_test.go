@@ -141,7 +141,8 @@ func rooms() []room {
 			why:    "the merchants' edge works while NATS is away; what it needs of it is an interface it declares",
 			ours:   []string{"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/account", "httpapi/checkout", "httpapi/ui"},
 			modules: []string{
-				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/time/rate",
+				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/text/unicode/norm",
+				"golang.org/x/time/rate",
 			},
 			keepOut: []string{"encoding/json"},
 		},
