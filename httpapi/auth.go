@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"payledger/domain"
@@ -50,6 +51,26 @@ func (a *api) enterAs(x *exchange, c caller) error {
 	}
 	if c.project.Disabled {
 		return problem{Code: domain.ProjectDisabledCode}
+	}
+	return nil
+}
+
+// recheck says why the caller may not go on: an answer that takes long must not
+// outlive the right to read it. It is asked before each part of one.
+func (a *api) recheck(x *exchange) error {
+	p, known, err := a.cfg.Views.Project(x.ctx(), x.caller.project.ID)
+	switch {
+	case err != nil:
+		return err
+	case known && p.Disabled:
+		return problem{Code: domain.ProjectDisabledCode}
+	}
+	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == x.caller.key.ID && !k.Revoked })
+	switch {
+	case !known || i < 0:
+		return problem{Code: domain.Unauthorized}.with("WWW-Authenticate", challenge)
+	case !p.Keys[i].Has(x.route.scope):
+		return problem{Code: domain.ScopeMissing, RequiredScope: x.route.scope}
 	}
 	return nil
 }

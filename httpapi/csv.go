@@ -41,7 +41,9 @@ func (a *api) replyCSV(x *exchange, req listRequest, columns []string, next func
 			return out.end()
 		}
 		body = body[:0]
-		rows, more, err = next(limit)
+		if err = a.recheck(x); err == nil {
+			rows, more, err = next(limit)
+		}
 	}
 	return err
 }

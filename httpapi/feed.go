@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +54,7 @@ func (a *api) feed(x *exchange) error {
 	}
 	defer leave()
 	x.Header().Add("Vary", "Accept")
-	f := &feed{api: a, x: x, query: q, filter: eventstore.Filter{Project: x.caller.project.ID, Kind: eventstore.KindPayment}}
+	f := &feed{api: a, x: x, query: q}
 	if !q.live {
 		f.out = x.stream(a.cfg.streams, jsonLines)
 		if x.r.Method == http.MethodHead {
@@ -123,18 +122,21 @@ func accepts(h http.Header, media string) bool {
 // feed is one answer with a project's events.
 type feed struct {
 	*api
-	x      *exchange
-	out    *stream
-	query  feedQuery
-	filter eventstore.Filter
-	sent   int
+	x     *exchange
+	out   *stream
+	query feedQuery
+	sent  int
 }
 
 // lines writes JSON lines up to the newest event there is.
 func (f *feed) lines() error {
 	ctx, cancel := f.x.untilStopping(f.cfg)
 	defer cancel()
-	for r, err := range f.cfg.Ledger.Store.Scan(ctx, f.query.after, f.filter) {
+	filter := eventstore.Filter{Project: f.x.caller.project.ID, Kind: eventstore.KindPayment}
+	for r, err := range f.cfg.Ledger.Store.Scan(ctx, f.query.after, filter) {
+		if err == nil {
+			err = f.recheck(f.x)
+		}
 		if err != nil {
 			return err
 		}
@@ -167,7 +169,8 @@ func lineOf(r eventstore.Stored) ([]byte, error) {
 const reconnectAfter = 2000
 
 // events writes server-sent events until the client leaves, the server stops
-// or the key may no longer read.
+// or the key may no longer read. It follows the events of the project itself
+// too, so that a revoked key's feed ends with the revocation.
 func (f *feed) events() error {
 	ctx, cancel := f.x.untilStopping(f.cfg)
 	defer cancel()
@@ -176,7 +179,8 @@ func (f *feed) events() error {
 	var followed error
 	go func() {
 		defer close(records)
-		followed = f.cfg.Ledger.Store.Follow(ctx, f.query.after, f.filter, func(r eventstore.Stored) error {
+		filter := eventstore.Filter{Project: f.x.caller.project.ID}
+		followed = f.cfg.Ledger.Store.Follow(ctx, f.query.after, filter, func(r eventstore.Stored) error {
 			select {
 			case records <- r:
 				return nil
@@ -206,22 +210,32 @@ func (f *feed) pump(records <-chan eventstore.Stored) error {
 	heartbeat := time.NewTicker(f.cfg.streams.orDefault().heartbeat)
 	defer heartbeat.Stop()
 	for {
+		var r eventstore.Stored
+		more := true
 		select {
-		case r, ok := <-records:
-			if !ok {
-				return nil
-			}
-			if err := f.send(r); err != nil || f.full() {
-				return err
-			}
+		case r, more = <-records:
 		case <-heartbeat.C:
-			allowed, err := f.allowed()
-			if err != nil || !allowed {
-				return err
-			}
-			if _, err := f.out.Write([]byte(": \n\n")); err != nil {
-				return err
-			}
+		}
+		if !more {
+			return nil
+		}
+		err := f.recheck(f.x)
+		if _, over := errors.AsType[problem](err); over {
+			return nil // a client that comes back is told why
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.Position == 0:
+			_, err = f.out.Write([]byte(": \n\n"))
+		case r.Stream.Kind != eventstore.KindPayment:
+			continue
+		default:
+			err = f.send(r)
+		}
+		if err != nil || (r.Position != 0 && f.full()) {
+			return err
 		}
 		if err := f.out.flush(); err != nil {
 			return err
@@ -243,16 +257,4 @@ func (f *feed) send(r eventstore.Stored) error {
 	}
 	_, err = fmt.Fprintf(f.out, "id: %d\nevent: %s\ndata: %s\n\n", r.Position, head.Type, line)
 	return err
-}
-
-// allowed looks again at the project and the key: a feed must not outlive the
-// right to read it.
-func (f *feed) allowed() (bool, error) {
-	p, ok, err := f.cfg.Views.Project(f.x.ctx(), f.x.caller.project.ID)
-	if err != nil || !ok || p.Disabled {
-		return false, err
-	}
-	return slices.ContainsFunc(p.Keys, func(k domain.Key) bool {
-		return k.ID == f.x.caller.key.ID && !k.Revoked && k.Has(domain.Audit)
-	}), nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/projections"
 )
 
 // reader is a client of the feed as server-sent events.
@@ -273,16 +275,73 @@ func TestFeedShowsSignsOfLife(t *testing.T) {
 			t.Fatalf("%v %v", e, ok)
 		}
 	}
-	// A key that is revoked reads no longer.
-	s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "")
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, ok := f.next(); !ok {
-			break
+}
+
+// A feed ends with the right to read it, whether or not anything happens then.
+func TestFeedEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.streams.heartbeat = time.Hour })
+	for name, end := range map[string]func(merchant){
+		"revoked":  func(m merchant) { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") },
+		"disabled": func(m merchant) { s.adminDo("POST", "/admin/projects/"+m.project+"/disable", "").want(200, "") },
+	} {
+		m := s.merchant("")
+		m.pay(`{"amount":1}`).want(201, "")
+		f, elsewhere := m.follow(""), s.merchant("").follow("")
+		f.take(1)
+		id := m.pay(`{"amount":2}`).want(201, "").object().ID
+		if e := f.take(1)[0]; !strings.Contains(e.data, id) {
+			t.Errorf("%s: %v", name, e)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the feed outlives its key")
+		end(m)
+		if e, ok := f.next(); ok {
+			t.Errorf("%s: the feed goes on: %v", name, e)
+		}
+		elsewhere.close()
+	}
+}
+
+// What a slow reader has not been sent when the key is revoked is not sent.
+func TestLongAnswersEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for path, accept := range map[string]string{
+		"/v1/events?limit=1000": jsonLines, "/v1/events": eventStream, "/v1/payments": csvType,
+	} {
+		m := s.merchant("")
+		const events = projections.MaxLimit + 1 // more than a page of CSV
+		s.fill(m, events, 1)
+		w := &stopper{ResponseRecorder: httptest.NewRecorder()}
+		w.at = func() { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") }
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Header.Set("Authorization", m.authorization())
+		r.Header.Set("Accept", accept)
+		cut := func() (cut bool) {
+			defer func() { cut = recover() != nil }()
+			s.public.ServeHTTP(w, r)
+			return false
+		}()
+		if n := strings.Count(w.Body.String(), "RUB"); n == 0 || n >= events {
+			t.Errorf("%s %s: %d of %d events after the key was revoked during the first write", path, accept, n, events)
+		}
+		if cut != (accept != eventStream) {
+			t.Errorf("%s %s: cut short: %t", path, accept, cut)
 		}
 	}
+}
+
+// stopper is a client that does something when the first event arrives.
+type stopper struct {
+	*httptest.ResponseRecorder
+	at   func()
+	once sync.Once
+}
+
+func (w *stopper) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("RUB")) {
+		w.once.Do(w.at)
+	}
+	return w.ResponseRecorder.Write(b)
 }
 
 func TestFeedsOfAProjectAreBounded(t *testing.T) {
@@ -349,7 +408,7 @@ func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 	t.Cleanup(listener.Close)
 	s.url = listener.URL
 	m := s.merchant("")
-	s.fill(m, 20)
+	s.fill(m, 20, 60<<10)
 	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
 		var stuck []net.Conn
 		for range maxFeeds {
@@ -383,15 +442,14 @@ func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 	}
 }
 
-// fill adds large events of the merchant's, so many that no buffer on the way
-// holds them.
-func (s *server) fill(m merchant, n int) {
+// fill adds events of the merchant's with payloads of a size.
+func (s *server) fill(m merchant, n, size int) {
 	s.t.Helper()
 	for range n {
 		id := s.cfg.IDs.Next()
 		st := eventstore.PaymentStream(m.project, id)
 		body, err := s.cfg.Ledger.Codec.Encode(st, 1, id, domain.PaymentCreated{
-			Amount: 1, Currency: "RUB", Payload: domain.JSON(`{"x":"` + strings.Repeat("x", 60<<10) + `"}`),
+			Amount: 1, Currency: "RUB", Payload: domain.JSON(`{"x":"` + strings.Repeat("x", size) + `"}`),
 		})
 		if err != nil {
 			s.t.Fatal(err)
