@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -32,13 +33,18 @@ const (
 	bundleManifest   = "manifest.json"
 )
 
-// maxBundleSmall bounds every file of a bundle but the events and the journal.
-const maxBundleSmall = 1 << 20
+// The bounds of a bundle: of every file but the events and the journal, and of
+// how many files there are.
+const (
+	maxBundleSmall = 1 << 20
+	maxBundleFiles = 64
+)
 
 // bundle is an exported bundle: a directory or a tar file.
 type bundle struct {
 	path string
 	tar  bool
+	root string // the directory in the tar file that holds all of it
 }
 
 // openBundle answers nil when the path is something else.
@@ -67,7 +73,8 @@ func openBundle(name string) (*bundle, error) {
 }
 
 // each calls fn for every file of the bundle, in the order in which they lie
-// there. A directory before the names, the same for all, is left out.
+// there. Of a tar file's names the root is left out; what is not a file there
+// has no reader.
 func (b *bundle) each(fn func(name string, size int64, r io.Reader) error) error {
 	if !b.tar {
 		return b.eachInDir(fn)
@@ -86,10 +93,18 @@ func (b *bundle) each(fn func(name string, size int64, r io.Reader) error) error
 		if err != nil {
 			return fmt.Errorf("%s cannot be read: %w", b.path, err)
 		}
-		if h.Typeflag != tar.TypeReg {
-			continue
+		name := path.Clean(h.Name)
+		if b.root != "." {
+			name = strings.TrimPrefix(name, b.root+"/")
 		}
-		if err := fn(path.Base(h.Name), h.Size, in); err != nil {
+		switch h.Typeflag {
+		case tar.TypeReg:
+			err = fn(name, h.Size, in)
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+		default:
+			err = fn(name, 0, nil)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -131,13 +146,31 @@ type manifest struct {
 	SHA256 map[string]string `json:"sha256"`
 }
 
-// survey reads everything but the events' meaning: what lies in the bundle,
-// the small files, and the hash of each.
-func (b *bundle) survey() (sums map[string]string, small map[string][]byte, err error) {
-	sums, small = make(map[string]string), make(map[string][]byte)
-	err = b.each(func(name string, size int64, r io.Reader) error {
-		if _, twice := sums[name]; twice {
+func (b *bundle) checkpointName() string { return b.path + "/" + bundleCheckpoint }
+
+// contents are what lies in a bundle: the SHA-256 of each file, the small
+// files, and the names of what is no file.
+type contents struct {
+	sums  map[string]string
+	small map[string][]byte
+	odd   []string
+}
+
+// survey reads everything but the events' meaning.
+func (b *bundle) survey() (contents, error) {
+	c := contents{sums: make(map[string]string), small: make(map[string][]byte)}
+	if err := b.findRoot(); err != nil {
+		return c, err
+	}
+	err := b.each(func(name string, size int64, r io.Reader) error {
+		switch _, twice := c.sums[name]; {
+		case twice:
 			return exitWith(exitDirectory, "%s holds %s twice", b.path, name)
+		case len(c.sums)+len(c.odd) == maxBundleFiles:
+			return exitWith(exitDirectory, "%s is not a bundle, it holds more than %d files", b.path, maxBundleFiles)
+		case r == nil:
+			c.odd = append(c.odd, name)
+			return nil
 		}
 		sum := sha256.New()
 		var keep bytes.Buffer
@@ -150,11 +183,31 @@ func (b *bundle) survey() (sums map[string]string, small map[string][]byte, err 
 		if _, err := io.Copy(sum, r); err != nil {
 			return err
 		}
-		sums[name] = hex.EncodeToString(sum.Sum(nil))
-		small[name] = keep.Bytes()
+		c.sums[name] = hex.EncodeToString(sum.Sum(nil))
+		c.small[name] = keep.Bytes()
 		return nil
 	})
-	return sums, small, err
+	if err == nil && c.sums[bundleEvents] == "" {
+		err = exitWith(exitDirectory, "%s is not a bundle, it has no %s", b.path, bundleEvents)
+	}
+	return c, err
+}
+
+// findRoot finds the directory of a tar file that its events lie in. A file
+// elsewhere is none of the bundle's.
+func (b *bundle) findRoot() error {
+	b.root = "."
+	found := false
+	return b.each(func(name string, _ int64, r io.Reader) error {
+		if r == nil || path.Base(name) != bundleEvents {
+			return nil
+		}
+		if found {
+			return exitWith(exitDirectory, "%s holds %s twice", b.path, bundleEvents)
+		}
+		b.root, found = path.Dir(name), true
+		return nil
+	})
 }
 
 // bundle verifies an exported bundle. First everything in it is read for the
@@ -162,13 +215,11 @@ func (b *bundle) survey() (sums map[string]string, small map[string][]byte, err 
 // made to match an altered journal, so the journal is written anew from the
 // events and compared.
 func (c verifyCmd) bundle(a *app, b *bundle) error {
-	sums, small, err := b.survey()
+	in, err := b.survey()
 	if err != nil {
 		return openFailed(err)
 	}
-	if sums[bundleEvents] == "" {
-		return exitWith(exitDirectory, "%s is not a bundle, it has no %s", b.path, bundleEvents)
-	}
+	sums, small := in.sums, in.small
 	q, err := c.request("", true)
 	if err != nil {
 		return err
@@ -182,7 +233,7 @@ func (c verifyCmd) bundle(a *app, b *bundle) error {
 		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.Name, Signed: []byte(p.Note)})
 	}
 	if _, ok := sums[bundleCheckpoint]; ok {
-		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.path + "/" + bundleCheckpoint, Signed: small[bundleCheckpoint], Beside: true})
+		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.checkpointName(), Signed: small[bundleCheckpoint], Beside: true})
 	}
 	for _, text := range q.VerifierKeys {
 		v, err := translog.ParseVerifier(text)
@@ -192,7 +243,7 @@ func (c verifyCmd) bundle(a *app, b *bundle) error {
 		o.Verifiers = append(o.Verifiers, v)
 	}
 	var stated manifest
-	faults := readManifest(small[bundleManifest], sums, &stated)
+	faults := readManifest(in, &stated)
 	o.Total = eventstore.Position(stated.Events)
 	if !stated.LogID.IsZero() {
 		o.Origin = translog.Origin(stated.LogID)
@@ -213,8 +264,8 @@ func (c verifyCmd) bundle(a *app, b *bundle) error {
 	if sum, ok := sums[bundleJournal]; ok && report.OK() && sum != written.sum() {
 		report.Add(audit.Finding{Kind: audit.BadJournal, Detail: bundleJournal + " is not the journal of the bundle's events"})
 	}
-	if stated.Events != 0 && stated.Events != report.Events {
-		faults = append(faults, fmt.Sprintf("it names %d events, there are %d", stated.Events, report.Events))
+	if _, ok := sums[bundleManifest]; ok {
+		faults = append(faults, stated.counts(report, b.checkpointName())...)
 	}
 	for _, f := range faults {
 		report.Add(audit.Finding{Kind: audit.BadManifest, Detail: bundleManifest + ": " + f})
@@ -268,27 +319,54 @@ func openFailed(err error) error {
 }
 
 // readManifest reads the manifest and lists what in the bundle is not as it
-// says.
-func readManifest(content []byte, sums map[string]string, m *manifest) (faults []string) {
-	if content == nil {
-		return []string{"it is missing"}
+// says. It has to name all that a bundle consists of: with a part left out,
+// nothing might vouch for the events.
+func readManifest(in contents, m *manifest) (faults []string) {
+	for _, name := range in.odd {
+		faults = append(faults, name+" is no file")
+	}
+	content, ok := in.small[bundleManifest]
+	if !ok {
+		return append(faults, "it is missing")
 	}
 	if err := json.Unmarshal(content, m); err != nil {
-		return []string{"it cannot be read: " + err.Error()}
+		return append(faults, "it cannot be read: "+err.Error())
+	}
+	if m.LogID.IsZero() {
+		faults = append(faults, "it names no log")
+	}
+	for _, name := range bundleParts() {
+		if _, ok := m.SHA256[name]; !ok {
+			faults = append(faults, "it does not name "+name)
+		}
 	}
 	for name, want := range m.SHA256 {
-		switch got, ok := sums[name]; {
+		switch got, ok := in.sums[name]; {
 		case !ok:
 			faults = append(faults, name+" is missing")
 		case got != want:
 			faults = append(faults, fmt.Sprintf("%s has the SHA-256 %s, it names %s", name, got, want))
 		}
 	}
-	for name := range sums {
+	for name := range in.sums {
 		if _, ok := m.SHA256[name]; !ok && name != bundleManifest {
 			faults = append(faults, name+" is not in it")
 		}
 	}
 	slices.Sort(faults)
+	return faults
+}
+
+// counts compares how many events there are with how many there should be: as
+// many as the bundle's own checkpoint covers.
+func (m manifest) counts(r *audit.Report, checkpoint string) (faults []string) {
+	if m.Events != r.Events {
+		faults = append(faults, fmt.Sprintf("it names %d events, there are %d", m.Events, r.Events))
+	}
+	for _, c := range r.Checkpoints {
+		if c.Name == checkpoint && c.Size != 0 && c.Size != m.Events {
+			faults = append(faults, fmt.Sprintf("it names %d events, the checkpoint covers %d", m.Events, c.Size))
+		}
+	}
 	return faults
 }
