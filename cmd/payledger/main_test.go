@@ -61,12 +61,17 @@ func startServer(args ...string) (*server, error) {
 	args = append(args, "--json", "--listen", "127.0.0.1:0")
 	s := &server{cmd: exec.Command("payledger", args...), stderr: &syncBuffer{}, exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
+	return s, s.run()
+}
+
+// run starts the process and waits until it is ready.
+func (s *server) run() error {
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	lines := bufio.NewReader(out)
 	line, readErr := lines.ReadBytes('\n')
@@ -77,9 +82,9 @@ func startServer(args ...string) (*server, error) {
 	}()
 	if readErr != nil {
 		<-s.exited
-		return nil, fmt.Errorf("payledger %s: %s\n%s", strings.Join(args, " "), s.cmd.ProcessState, s.stderr)
+		return fmt.Errorf("payledger %s: %s\n%s", strings.Join(s.cmd.Args[1:], " "), s.cmd.ProcessState, s.stderr)
 	}
-	return s, json.Unmarshal(line, s)
+	return json.Unmarshal(line, s)
 }
 
 // start is startServer for tests; the process is killed at the test's end.

@@ -158,6 +158,9 @@ func (r *receiver) pass(w http.ResponseWriter, req *http.Request, body []byte, n
 			p.Out.URL, p.Out.Host = &to, to.Host
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			if resp.StatusCode < http.StatusOK {
+				return fmt.Errorf("it answers %d, which ends no request", resp.StatusCode)
+			}
 			n.Answered, n.Note = resp.StatusCode, "as "+r.forward.Redacted()+" answered"
 			return nil
 		},

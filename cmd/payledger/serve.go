@@ -36,7 +36,7 @@ type serveFlags struct {
 	RateCustomers    *int `help:"Requests to the payment page a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 
 	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
-	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown." default:"15s"`
+	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1 whatever hangs; nothing is lost." default:"15s"`
 	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
 	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
 	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`

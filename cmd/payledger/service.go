@@ -50,22 +50,19 @@ type serviceAddrs struct {
 // order, so nothing is taken away from what still needs it: HTTP is drained,
 // then come the workers with the fan-out, the deliveries, the relay, NATS, and
 // last a checkpoint over all that came of it, the lanes of the deliveries, the
-// projections and the log.
+// projections and the log. All of that has a bound, see shutdown.
 func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
-	var stops []func() error
-	defer func() {
-		for _, stop := range slices.Backward(stops) {
-			err = errors.Join(err, stop())
-		}
-	}()
-	started := func(stop func() error) { stops = append(stops, stop) }
+	end := newShutdown(o.ShutdownTimeout, o.Log)
+	defer context.AfterFunc(ctx, end.begin)()
+	defer func() { err = errors.Join(err, end.stop()) }()
+	started := end.started
 	if o.LogLines != nil {
 		o.LogLines.start()
-		started(o.LogLines.stop)
+		started("the log records", o.LogLines.stop)
 	}
 
-	started(roomyHeap())
-	started(moreProcessors())
+	started("the heap's limit", roomyHeap())
+	started("the processors", moreProcessors())
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(ctx, d, coreOptions{
@@ -75,13 +72,13 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	if err != nil {
 		return err
 	}
-	started(core.close)
+	started("the data directory", core.close)
 
 	listener, err := listenTCP("listen", o.Listen)
 	if err != nil {
 		return err
 	}
-	started(func() error { return ignoreNetClosed(listener.Close()) })
+	started("the listener", func() error { return ignoreNetClosed(listener.Close()) })
 	at := serviceAddrs{BaseURL: o.PublicURL, Data: string(d), VerifierKey: core.signed.signer.VerifierKey()}
 	if at.BaseURL == "" {
 		at.BaseURL = "http://" + reachable(listener.Addr())
@@ -91,8 +88,8 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	if err != nil {
 		return err
 	}
-	started(bus.stop)
-	started(core.signed.follow(bus.checkpoints.Publish))
+	started("the workers, webhooks and NATS", bus.stop)
+	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
 	at.NATSAddress = bus.address
 
 	public, err := core.publicHandler(at.BaseURL, o, bus.sandbox(o), metrics)
@@ -108,7 +105,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		return fmt.Errorf("opening the admin socket: %w", err)
 	}
 	servers := []*httpServer{serveHTTP("admin socket", socket, adminHandler)}
-	started(func() error { return shutdownAll(o.ShutdownTimeout, servers) })
+	started("the requests under way", func() error { return shutdownAll(o.ShutdownTimeout, servers) })
 	if o.AdminListen != "" {
 		l, err := listenTCP("admin-listen", onLoopback(o.AdminListen))
 		if err != nil {
@@ -119,7 +116,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	}
 	servers = append(servers, serveHTTP("public listener", listener, public))
 	// First of all at the end: a drain would wait for feeds that are followed.
-	started(func() error { core.stop(); return nil })
+	started("the feeds", func() error { core.stop(); return nil })
 
 	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d))
 	if at.AdminAddress != "" {

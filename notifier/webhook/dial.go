@@ -11,11 +11,20 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"payledger/domain"
 )
 
 // connectTime bounds the way to a connection, from the name to the last of
 // its addresses, and once more the TLS handshake on it.
 const connectTime = 5 * time.Second
+
+// useTime bounds the use of a connection for one attempt, on the connection
+// itself: it ends there even if net/http has handed the connection to somebody
+// who heeds no context, as it does after "101 Switching Protocols". It is
+// longer than all an attempt and the pause after it may take, so that it never
+// cuts off one that keeps to its own limits.
+const useTime = domain.AnswerTime + bodyTime + idleTime + time.Second
 
 // How much is read at most: of an answer its head, body and framing together,
 // and before it, of a TLS handshake.
@@ -67,7 +76,7 @@ func (d *connect) plain(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	meter(m)
+	renew(m)
 	return m, nil
 }
 
@@ -128,24 +137,26 @@ func (d *connect) secure(ctx context.Context, network, address string) (net.Conn
 		raw.Close()
 		return nil, &failure{ClassTLS, fmt.Errorf("TLS handshake: %w", err)}
 	}
-	meter(conn)
+	renew(conn)
 	return conn, nil
 }
 
-// metered is a connection that gives out only so many bytes for each request.
+// metered is a connection that gives out only so many bytes for each request,
+// and ends useTime after the last renewal.
 type metered struct {
 	net.Conn
 
 	left atomic.Int64
 }
 
-// meter starts the count for one request on its connection.
-func meter(c net.Conn) {
+// renew begins the use of a connection for one request: its bytes and its time.
+func renew(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
 	if m, ok := c.(*metered); ok {
 		m.left.Store(maxAnswer)
+		_ = m.SetDeadline(time.Now().Add(useTime)) // fails on a closed connection alone
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,37 @@ func TestHostileReceivers(t *testing.T) {
 
 		"silence":                   {hangs, Outcome{Class: ClassTimeout, Duration: domain.AnswerTime}, domain.AnswerTime, 0},
 		"silence after the request": {after("", hangs), Outcome{Class: ClassTimeout, Duration: domain.AnswerTime}, domain.AnswerTime, 0},
+		"101 and an open connection": {
+			after("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", hangs),
+			Outcome{Status: 101, Class: ClassStatus},
+			0, 0,
+		},
+		"101 and another protocol": {
+			after("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", func(c net.Conn) { repeats(c, "frame", 100*time.Millisecond) }),
+			Outcome{Status: 101, Class: ClassStatus},
+			0, 0,
+		},
+		"101 to no protocol":        {after("HTTP/1.1 101 Switching\r\n\r\n", hangs), Outcome{Status: 101, Class: ClassStatus}, 0, 0},
+		"101 to h2c":                {after("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\x00\x00\x00\x04", hangs), Outcome{Status: 101, Class: ClassStatus}, 0, 0},
+		"101 with a length":         {after("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 9\r\n\r\n", hangs), Outcome{Status: 101, Class: ClassStatus}, 0, 0},
+		"200 with an upgrade":       {after(ok+"Connection: upgrade\r\nUpgrade: x\r\n\r\n", hangs), Outcome{Status: 200, Delivered: true}, bodyTime, 0},
+		"early hints and silence":   {after("HTTP/1.1 103 Early Hints\r\n\r\n", hangs), Outcome{Class: ClassTimeout, Duration: domain.AnswerTime}, domain.AnswerTime, 0},
+		"early hints and an answer": {says("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n" + ok + "Content-Length: 0\r\n\r\n"), Outcome{Status: 200, Delivered: true}, 0, 0},
+		"processing that drips": {
+			after("", func(c net.Conn) { repeats(c, "HTTP/1.1 102 Processing\r\n\r\n", time.Second) }),
+			Outcome{Class: ClassTimeout, Duration: domain.AnswerTime},
+			domain.AnswerTime, 0,
+		},
+		"a length and no body": {
+			after(ok+"Content-Length: 100\r\n\r\n", hangs),
+			Outcome{Status: 200, Delivered: true},
+			bodyTime, 0,
+		},
+		"never reads": {
+			func(net.Conn) { time.Sleep(time.Minute) },
+			Outcome{Class: ClassTimeout, Duration: domain.AnswerTime},
+			domain.AnswerTime, 0,
+		},
 		"a dripping head": {
 			after(ok, func(c net.Conn) { repeats(c, "X-Drip: 1\r\n", time.Second) }),
 			Outcome{Class: ClassTimeout, Duration: domain.AnswerTime},
@@ -242,6 +274,25 @@ func TestNoConnection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNameServerIsSilent asks one that never answers.
+func TestNameServerIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var wait sync.WaitGroup
+		s := NewSender(Config{Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			wait.Go(func() { hangs(far) })
+			return near, nil
+		}}})
+		o := s.Send(t.Context(), attempt("https://shop.example/"))
+		if o.Class != ClassDNS || o.Duration != connectTime {
+			t.Errorf("%+v", o)
+		}
+		s.Close()
+		wait.Wait()
+	})
 }
 
 // TestCancelled ends attempts from outside: they say nothing of the receiver.
@@ -352,6 +403,35 @@ func TestHandshakeIsBounded(t *testing.T) {
 	defer conn.Close()
 	if n, err := io.Copy(io.Discard, conn); n != maxHandshake || !errors.Is(err, errTooLong) {
 		t.Errorf("read %d bytes: %v", n, err)
+	}
+}
+
+// TestConnectionEnds uses connections as nobody should: without a context, as
+// net/http hands them on after a 101. They end by themselves.
+func TestConnectionEnds(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(net.Conn) error{
+		"reading": func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err },
+		"writing": func(c net.Conn) error { _, err := c.Write(make([]byte, 1)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newReceivers(func(_ string, c net.Conn) { time.Sleep(time.Hour); c.Close() })
+				defer r.end()
+				conn, err := r.to.plain(t.Context(), "tcp", "shop.example:80")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				time.Sleep(time.Second)
+				renew(conn) // each attempt gets the whole time
+				began := time.Now()
+				if err := use(conn); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != useTime {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
 	}
 }
 

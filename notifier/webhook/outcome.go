@@ -59,7 +59,10 @@ type Outcome struct {
 
 func failed(c Class) Outcome { return Outcome{Class: c, Refused: c == ClassRefusedTarget} }
 
-// answered judges the head of an answer, which decides everything.
+// answered judges the head of an answer, which decides everything. A 101 is
+// the only 1xx that gets here, and no success: interim answers (100, 102, 103)
+// are passed over, as HTTP wants it, and what never comes to a final one is
+// ended by the limits of time and bytes.
 func answered(resp *http.Response, now time.Time) Outcome {
 	o := Outcome{Status: resp.StatusCode, Gone: resp.StatusCode == http.StatusGone}
 	switch resp.StatusCode / 100 {

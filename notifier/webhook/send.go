@@ -40,7 +40,9 @@ type Config struct {
 	// UserAgent is the header of that name. Default: "payledger".
 	UserAgent string
 
-	// Resolver and RootCAs stand in for those of the system.
+	// Resolver and RootCAs stand in for those of the system. Default of the
+	// first: Go's own resolver, because a name server that does not answer the
+	// C library's keeps a thread of few.
 	Resolver *net.Resolver
 	RootCAs  *x509.CertPool
 
@@ -72,6 +74,9 @@ type Request struct {
 func NewSender(c Config) *Sender {
 	if c.UserAgent == "" {
 		c.UserAgent = "payledger"
+	}
+	if c.Resolver == nil {
+		c.Resolver = &net.Resolver{PreferGo: true}
 	}
 	s := &Sender{config: c}
 	if c.Transport != nil {
@@ -132,9 +137,11 @@ func (s *Sender) Send(ctx context.Context, r Request) Outcome {
 	}
 	o := answered(resp, time.Now())
 	o.Duration = time.Since(began)
-	body := time.AfterFunc(bodyTime, cancel)
-	o.Answer = readAnswer(resp.Body)
-	body.Stop()
+	if resp.StatusCode >= http.StatusOK { // what follows a 101 is no body, and no context ends it
+		body := time.AfterFunc(bodyTime, cancel)
+		o.Answer = readAnswer(resp.Body)
+		body.Stop()
+	}
 	resp.Body.Close()
 	return o
 }
@@ -159,11 +166,10 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req.WithContext(ctx), nil
 }
 
-// traced starts the meter of the request's connection and notes whether an
-// answer begins.
+// traced renews the request's connection and notes whether an answer begins.
 func traced(req *http.Request, begun *atomic.Bool) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn:              func(i httptrace.GotConnInfo) { meter(i.Conn) },
+		GotConn:              func(i httptrace.GotConnInfo) { renew(i.Conn) },
 		GotFirstResponseByte: func() { begun.Store(true) },
 	}))
 }

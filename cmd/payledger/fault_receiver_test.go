@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// holder is a receiver that reads a request, says what it likes and keeps the
+// connection; once it is healed it answers 200 and hangs up.
+type holder struct {
+	url    string
+	held   atomic.Int64 // requests that are kept
+	healed atomic.Bool
+}
+
+func newHolder(t *testing.T, says string) *holder {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{url: "http://" + l.Addr().String() + "/"}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go h.serve(c, says)
+		}
+	}()
+	return h
+}
+
+func (h *holder) serve(c net.Conn, says string) {
+	defer c.Close()
+	for b := bufio.NewReader(c); ; {
+		req, err := http.ReadRequest(b)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		if h.healed.Load() {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the sender tries again
+			return
+		}
+		h.held.Add(1)
+		io.WriteString(c, says) //nolint:errcheck // the sender may hang up
+	}
+}
+
+// TestReceiversThatHold have every endpoint's connections held by receivers:
+// each try ends as a failure, what waits is delivered when they are well again,
+// and the server ends when it is asked to while they hold.
+func TestReceiversThatHold(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo", "--webhook-allow-private", "--webhook-retry-schedule", "0s"+strings.Repeat(",1s", 60), "--shutdown-timeout", "5s")
+	const payments = 20 // more than an endpoint has requests at a time
+	receivers := map[string]*holder{}
+	endpoints := map[string]string{}
+	for name, says := range map[string]string{
+		"101":            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"101 to h2c":     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+		"interim":        "HTTP/1.1 102 Processing\r\n\r\n",
+		"half a head":    "HTTP/1.1 200 OK\r\nX-More: ",
+		"half a refusal": "HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nno",
+		"silence":        "",
+	} {
+		receivers[name] = newHolder(t, says)
+		e := s.do(t, 201, "POST", "/v1/webhook-endpoints", fmt.Sprintf(`{"url":%q}`, receivers[name].url))
+		endpoints[name] = e.text(t, "id")
+	}
+	for range payments {
+		s.paid(t)
+	}
+	count := func(name, state string) int {
+		path := "/v1/webhook-endpoints/" + endpoints[name] + "/deliveries?limit=100&state=" + state
+		return len(s.do(t, 200, "GET", path, "").object(t)["data"].([]any))
+	}
+	eventually(t, "the breaker of the endpoint that answers 101 opens", func() bool {
+		return s.do(t, 200, "GET", "/v1/webhook-endpoints/"+endpoints["101"], "").object(t)["health"].(map[string]any)["paused_until"] != nil
+	})
+	receivers["101"].healed.Store(true)
+	s.do(t, 200, "POST", "/v1/webhook-endpoints/"+endpoints["101"], `{"description":"well again"}`)
+	eventually(t, "the endpoint that answered 101 gets everything", func() bool { return count("101", "delivered") == payments })
+
+	for name, r := range receivers {
+		eventually(t, name+" holds connections", func() bool { return r.held.Load() > 0 })
+	}
+	began := time.Now()
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if took := time.Since(began); took > 5*time.Second+closeTime {
+		t.Errorf("the stop took %v", took)
+	}
+}
