@@ -240,7 +240,10 @@ type EventType struct {
 }
 
 // Events is the registry: every event there is, with the version of its
-// present shape.
+// present shape, or of the rules that lead to it:
+//
+//   - payment.paid and payment.late_funds have version 2 since an attempt must
+//     not have begun before its payment. What was recorded as version 1 stays.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -267,11 +270,11 @@ func Events() []EventType {
 			Idempotency: claim,
 		}),
 		eventType(1, PaymentRouteAssigned{Route: "sandbox"}),
-		eventType(1, PaymentPaid{Signal: paid}),
+		eventType(2, PaymentPaid{Signal: paid}),
 		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
 		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
 		eventType(1, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid}),
-		eventType(1, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
+		eventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
 		eventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
 		}),

@@ -231,6 +231,8 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 		return refused(s, ReasonReferenceConflict), nil
 	case s.RefundID != nil:
 		return p.decideRefundSignal(s), nil
+	case s.startedBefore(p.CreatedAt):
+		return refused(s, ReasonStartedEarly), nil
 	case s.Outcome == OutcomePaid:
 		return p.decidePaidSignal(s), nil
 	case s.Amount != p.Amount || s.Currency != p.Currency:
@@ -243,8 +245,8 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 	return refused(s, ReasonFinalStatus), nil
 }
 
-// decidePaidSignal never refuses a signal outright: it brings money, which is
-// either the payment's or late funds.
+// decidePaidSignal decides on money that may be for the payment: it is the
+// payment's, or late funds.
 func (p Payment) decidePaidSignal(s Signal) Event {
 	late := func(reason string) Event { return PaymentLateFunds{Reason: reason, Signal: s} }
 	switch {

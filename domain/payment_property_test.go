@@ -31,7 +31,7 @@ func drawSignal(t *rapid.T) domain.Signal {
 
 func drawInstant(t *rapid.T) domain.Instant {
 	return rapid.SampledFrom([]domain.Instant{
-		createdAt, expiresAt - 1, expiresAt, expiresAt + 1, graceEnd - 1, graceEnd, graceEnd + 1,
+		createdAt - 1000, createdAt, expiresAt - 1, expiresAt, expiresAt + 1, graceEnd - 1, graceEnd, graceEnd + 1,
 	}).Draw(t, "at")
 }
 

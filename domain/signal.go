@@ -38,6 +38,7 @@ const (
 	ReasonUnknownRefund     = "unknown_refund"     // the payment has no such refund
 	ReasonReferenceConflict = "reference_conflict" // known reference, other content
 	ReasonWrongAmount       = "wrong_amount"       // other amount or currency
+	ReasonStartedEarly      = "started_early"      // begun before the payment was created
 	ReasonStartedLate       = "started_late"       // begun after the deadline
 	ReasonPaidTwice         = "paid_twice"         // paid before, other reference
 	ReasonAfterExpired      = "after_expired"      // money for an expired payment
@@ -96,6 +97,13 @@ func (s Signal) same(o Signal) bool {
 // reference, whatever else they say.
 func (s Signal) sameAttempt(o Signal) bool {
 	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
+}
+
+// startedBefore reports whether the attempt began before an instant. A provider
+// may tell whole seconds, so those are compared.
+func (s Signal) startedBefore(at Instant) bool {
+	const second = 1000
+	return s.StartedAt != 0 && s.StartedAt/second < at/second
 }
 
 func sameID(a, b *ID) bool {

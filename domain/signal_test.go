@@ -19,6 +19,10 @@ func lateFor(reason string, s domain.Signal) domain.Event {
 	return domain.PaymentLateFunds{Reason: reason, Signal: s}
 }
 
+func failedBy(s domain.Signal) domain.Event {
+	return domain.PaymentFailed{Reason: domain.ReasonProvider, Signal: &s}
+}
+
 // TestEveryOutcomeInEveryStatus is the whole of what a well-formed signal can
 // do, first by status, then by outcome.
 func TestEveryOutcomeInEveryStatus(t *testing.T) {
@@ -111,6 +115,23 @@ func TestSignalsThatDoNotFit(t *testing.T) {
 		row("refund of less", refunding(), with(refundWord("succeeded", "X", id(2)), otherAmount), refusedFor, domain.ReasonWrongAmount),
 		row("refund of other money", refunding(), with(refundWord("failed", "X", id(2)), otherCurrency), refusedFor, domain.ReasonWrongAmount),
 		row("refund that nobody asked for", refunding(), refundWord("succeeded", "X", id(9)), refusedFor, domain.ReasonUnknownRefund),
+
+		row("begun a second before the payment", awaiting(), started(createdAt-1000), refusedFor, domain.ReasonStartedEarly),
+		row("begun years before the payment", awaiting(), started(1), refusedFor, domain.ReasonStartedEarly),
+		row("begun in the last second before the payment's own", awaiting(), started(createdAt-createdAt%1000-1), refusedFor, domain.ReasonStartedEarly),
+		{
+			name: "begun in the payment's own second, told without its milliseconds", given: awaiting(),
+			when: signalled(started(createdAt - createdAt%1000)), want: domain.PaymentPaid{Signal: started(createdAt - createdAt%1000)},
+		},
+		row("less money, begun before the payment", awaiting(), with(started(createdAt-1000), otherAmount), refusedFor, domain.ReasonStartedEarly),
+		row("begun before the payment, come after expiry", expired(), started(createdAt-1000), refusedFor, domain.ReasonStartedEarly),
+		row("begun before the payment, paid already", paid(), started(createdAt-1000), refusedFor, domain.ReasonStartedEarly),
+		row("a failure begun before the payment", awaiting(), with(started(createdAt-1000), func(s *domain.Signal) { s.Outcome = "failed" }), refusedFor, domain.ReasonStartedEarly),
+		{
+			name: "a failure that does not say when it began", given: awaiting(),
+			when: signalled(with(word("failed", "X"), func(s *domain.Signal) { s.StartedAt = 0 })),
+			want: failedBy(with(word("failed", "X"), func(s *domain.Signal) { s.StartedAt = 0 })),
+		},
 
 		{name: "begun 1 ms in time", given: awaiting(), when: signalled(started(expiresAt - 1)), want: domain.PaymentPaid{Signal: started(expiresAt - 1)}},
 		{name: "begun just in time", given: awaiting(), when: signalled(started(expiresAt)), want: domain.PaymentPaid{Signal: started(expiresAt)}},

@@ -120,6 +120,26 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 	return e, nil
 }
 
+// Version is the version in which the record's event is stored, 0 if its body
+// does not tell. It says under which rules the event was recorded: see
+// domain.Events.
+func (c *Codec) Version(r Stored) int {
+	p := plain{rest: r.Body}
+	p.word(`{"id":`)
+	p.text()
+	p.word(`,"type":`)
+	p.text()
+	p.word(`,"version":`)
+	if version := p.number(); !p.bad {
+		return int(version)
+	}
+	var env envelope[jsontext.Value]
+	if json.Unmarshal(r.Body, &env) != nil {
+		return 0
+	}
+	return env.Version
+}
+
 // Event is the record's event: the one that came with it, as long as it is in
 // memory, else what Decode answers. Who checks what is stored calls Decode.
 func (c *Codec) Event(r Stored) (domain.Event, error) {

@@ -22,10 +22,6 @@ type plain struct {
 	bad  bool
 }
 
-// plainVersion is the version of every shape that plain reads. An event whose
-// shape has changed since is left to the general decoder.
-const plainVersion = 1
-
 // readPlain answers the record's event if all of it is plain, and in its place.
 func (c *Codec) readPlain(r Stored) (domain.Event, bool) {
 	p := plain{rest: r.Body}
@@ -46,7 +42,7 @@ func (c *Codec) readPlain(r Stored) (domain.Event, bool) {
 	p.word(`,"at":`)
 	at := p.instant()
 	p.word(`,"data":`)
-	if p.bad || version != plainVersion || c.byName[string(typ)].Version != plainVersion ||
+	if p.bad || version != uint64(c.byName[string(typ)].Version) ||
 		id != r.Commit || sequence != r.Sequence || at != domain.IDTime(r.Commit) ||
 		string(project) != r.Stream.Project || string(kind) != r.Stream.Kind || string(stream) != r.Stream.ID {
 		return nil, false
@@ -56,7 +52,8 @@ func (c *Codec) readPlain(r Stored) (domain.Event, bool) {
 	return e, e != nil && !p.bad && len(p.rest) == 0
 }
 
-// event reads the data of the events there are many of, nil for any other.
+// event reads the data of the events there are many of, in their present shape,
+// nil for any other.
 func (p *plain) event(typ string) domain.Event {
 	switch typ {
 	case domain.TypePaymentCreated:

@@ -19,7 +19,7 @@ type plainWriter struct {
 
 // appendPlain appends the record's line if all of it is plain.
 func appendPlain(to []byte, s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, bool) {
-	w := plainWriter{to: to, bad: t.Version != plainVersion}
+	w := plainWriter{to: to}
 	w.id(`{"id":`, id)
 	w.text(`,"type":`, t.Name)
 	w.number(`,"version":`, int64(t.Version))

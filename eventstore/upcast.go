@@ -26,8 +26,16 @@ type version struct {
 
 // upcasters lists every change of shape there has been.
 func upcasters() []Upcaster {
-	return []Upcaster{{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope}}
+	return []Upcaster{
+		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
+		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
+		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
+	}
 }
+
+// unchanged: the shape is the same, the rules that led to it are not. See
+// Codec.Version.
+func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
 // withWebhooksScope: before there was a scope for webhook endpoints,
 // payments:write allowed to manage them.

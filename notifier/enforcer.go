@@ -38,13 +38,15 @@ type EnforcerConfig struct {
 // PARKED, counted, and answered. A message leaves SIGNALS only after all
 // that, so after a crash it comes again, and changes nothing the second time.
 type Enforcer struct {
-	config  EnforcerConfig
-	trouble trouble
-	judged  *prometheus.CounterVec
-	parked  *prometheus.CounterVec
-	mute    prometheus.Counter
-	waiting atomic.Int64 // too early just now
-	times   enforcerTimes
+	config   EnforcerConfig
+	trouble  trouble
+	judged   *prometheus.CounterVec
+	parked   *prometheus.CounterVec
+	mute     prometheus.Counter
+	alarms   zerolog.Logger // about money that was refused
+	refusals *prometheus.CounterVec
+	waiting  atomic.Int64 // too early just now
+	times    enforcerTimes
 }
 
 type enforcerTimes struct {
@@ -75,6 +77,10 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
 		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
 			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
+		alarms: refusalLog(c.Log),
+		refusals: counterVec(c.Metrics, "payledger_signals_refused_total", "Signals that changed nothing, by why.", "reason",
+			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
+			domain.ReasonWrongAmount, domain.ReasonStartedEarly),
 		mute: counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		times: enforcerTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},

@@ -112,6 +112,7 @@ func TestEnforcerJudges(t *testing.T) {
 		"another route":         {{func(s *domain.Signal) { s.Route = "other" }, domain.SignalRefused, domain.ReasonWrongRoute}},
 		"wrong amount":          {{func(s *domain.Signal) { s.Amount++ }, domain.SignalLateFunds, domain.ReasonWrongAmount}},
 		"wrong currency":        {{func(s *domain.Signal) { s.Currency = "USD" }, domain.SignalLateFunds, domain.ReasonWrongAmount}},
+		"begun early":           {{func(s *domain.Signal) { s.StartedAt -= 1e10 }, domain.SignalRefused, domain.ReasonStartedEarly}},
 		"begun late":            {{func(s *domain.Signal) { s.StartedAt += 1e10 }, domain.SignalLateFunds, domain.ReasonStartedLate}},
 		"paid after failed":     {{failed, domain.SignalApplied, ""}, {nil, domain.SignalLateFunds, domain.ReasonAfterFailed}},
 		"failed after paid":     {{nil, domain.SignalApplied, ""}, {failed, domain.SignalRefused, domain.ReasonFinalStatus}},

@@ -157,6 +157,9 @@ func (e *Enforcer) wait(ctx context.Context, h hand, s *signal) error {
 // come.
 func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 	e.judged.WithLabelValues(reply.Result).Inc()
+	if reply.Result == domain.SignalRefused {
+		e.countRefusal(s, reply.Reason)
+	}
 	if err := e.answer(s, reply); err != nil {
 		return err
 	}

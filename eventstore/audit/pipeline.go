@@ -24,6 +24,7 @@ type item struct {
 	event   domain.Event
 	err     *eventstore.CorruptError // of decoding
 	payment domain.ID                // zero where the stream is no payment's
+	version int                      // of the event, where rules have changed since 1
 }
 
 const reportEvery = 4096
@@ -100,6 +101,10 @@ func newItem(f found, codec *eventstore.Codec) item {
 		it.err = corrupt
 	}
 	it.event = event
+	switch event.(type) {
+	case domain.PaymentPaid, domain.PaymentLateFunds:
+		it.version = codec.Version(f.record)
+	}
 	if f.record.Stream.Kind == eventstore.KindPayment {
 		it.payment, _ = domain.ParseID(f.record.Stream.ID)
 	}

@@ -18,8 +18,12 @@ import (
 // When a rule of the domain is changed, events recorded under the old one must
 // stay possible here.
 
-// explainPayment is explain for a payment's event recorded at the instant.
-func explainPayment(p domain.Payment, e domain.Event, at domain.Instant) error {
+// explainPayment is explain for a payment's event recorded at the instant, in a
+// version of the event.
+func explainPayment(p domain.Payment, e domain.Event, version int, at domain.Instant) error {
+	if !knowsStart(e, version) {
+		p.CreatedAt = 0 // no attempt began before
+	}
 	var cmd domain.PaymentCommand
 	signal := func(s domain.Signal) error {
 		cmd = domain.ApplySignal{Signal: s}
@@ -66,6 +70,19 @@ func explainPayment(p domain.Payment, e domain.Event, at domain.Instant) error {
 	}
 	got, err := p.Decide(cmd)
 	return same(got, err, e, "a payment that is ", string(p.Status))
+}
+
+// knowsStart reports whether an event was recorded under the rule that an attempt
+// must not have begun before its payment was created. Of some that cannot be
+// told.
+func knowsStart(e domain.Event, version int) bool {
+	switch e.(type) {
+	case domain.PaymentPaid, domain.PaymentLateFunds:
+		return version >= 2
+	case domain.PaymentFailed, domain.PaymentExpired:
+		return false
+	}
+	return true
 }
 
 // creation is the command that an event of a new payment came from.

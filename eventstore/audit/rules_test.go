@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,9 @@ func TestImpossibleEvents(t *testing.T) {
 		"the same signal again": {paid, func(*world) domain.Event {
 			return domain.PaymentLateFunds{Reason: "paid_twice", Signal: signalled(domain.OutcomePaid, "b")}
 		}, "nothing left to do"},
+		"late funds of an attempt from before it": {paid, func(*world) domain.Event {
+			return domain.PaymentLateFunds{Reason: "paid_twice", Signal: startedAt(domain.OutcomePaid, 1)}
+		}, "signal_refused"},
 		"another reason": {paid, func(*world) domain.Event {
 			return domain.PaymentLateFunds{Reason: "after_failed", Signal: signalled(domain.OutcomePaid, "x")}
 		}, "members"},
@@ -97,6 +102,51 @@ func TestImpossibleEvents(t *testing.T) {
 	}
 }
 
+func startedAt(o domain.Outcome, at domain.Instant) domain.Signal {
+	s := signalled(o, "early")
+	s.StartedAt = at
+	return s
+}
+
+// TestEventsOfBeforeStayPossible: events that were recorded before attempts had
+// to begin after their payment are no findings.
+func TestEventsOfBeforeStayPossible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).lives()
+	events := []domain.Event{
+		domain.PaymentPaid{Signal: startedAt(domain.OutcomePaid, 1)},
+		domain.PaymentFailed{Reason: domain.ReasonProvider, Signal: new(startedAt(domain.OutcomeFailed, 1))},
+		domain.PaymentExpired{Reason: domain.ReasonProvider, Signal: new(startedAt(domain.OutcomeExpired, 1))},
+	}
+	for range events {
+		w.route(w.create(false))
+	}
+	fresh := w.payments[len(w.payments)-len(events):]
+	again := startedAt(domain.OutcomePaid, 1)
+	again.Reference = "again"
+	before, after := []byte(`"version":1`), []byte(`"version":2`)
+	all := w.records()
+	n := len(all)
+	for i, e := range events {
+		all = w.forged(all, eventstore.PaymentStream(w.project, fresh[i]), e)
+	}
+	all = w.forged(all, eventstore.PaymentStream(w.project, fresh[0]),
+		domain.PaymentLateFunds{Reason: domain.ReasonPaidTwice, Signal: again})
+	for i := n; i < len(all); i++ {
+		all[i].Body = bytes.Replace(all[i].Body, after, before, 1)
+	}
+	if r := w.check(all); !r.OK() {
+		t.Errorf("%+v", r.Findings)
+	}
+	for _, i := range []int{n, len(all) - 1} {
+		now := slices.Clone(all)
+		now[i].Body = bytes.Replace(now[i].Body, before, after, 1)
+		if r := w.check(now); len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.FirstBad != now[i].Position {
+			t.Errorf("%+v", r.Findings)
+		}
+	}
+}
+
 func (*world) created(at domain.Instant) domain.Event {
 	return domain.PaymentCreated{
 		CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 1, Currency: "RUB", Payload: domain.EmptyObject(),
@@ -113,7 +163,7 @@ func (w *world) refunded(a domain.Amount) domain.Event {
 func TestEveryEventHasARule(t *testing.T) {
 	t.Parallel()
 	for _, typ := range domain.Events() {
-		payment := explainPayment(domain.Payment{}, typ.Sample, 0)
+		payment := explainPayment(domain.Payment{}, typ.Sample, typ.Version, 0)
 		project := explainProject(domain.Project{}, typ.Sample, 0)
 		if _, ok := typ.Sample.(domain.PaymentEvent); ok && payment != nil && strings.Contains(payment.Error(), "no event of a payment") {
 			t.Errorf("%s: no case in explainPayment", typ.Name)

@@ -114,7 +114,7 @@ func (c *checker) followPayment(i *item) {
 	if _, ok := c.streams.projects[p.state.Project]; !ok && len(c.lost) == 0 {
 		c.add(r, ImpossibleEvent, "project %s was not registered before", p.state.Project)
 	}
-	if err := explainPayment(p.state, i.event, domain.IDTime(r.Commit)); err != nil {
+	if err := explainPayment(p.state, i.event, i.version, domain.IDTime(r.Commit)); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}

@@ -133,10 +133,11 @@ func TestSandboxResendsUntilAnswered(t *testing.T) {
 func TestSandboxSignalsRefunds(t *testing.T) {
 	t.Parallel()
 	nc, p, refund := connect(t), payment(), domain.ID{9}
-	p.Route = "" // not assigned yet: its own
+	p.Route = ""                             // not assigned yet: its own
+	p.CreatedAt = p.CreatedAt.Add(time.Hour) // the clock was set back since
 	sub, err := nc.Subscribe(acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), func(m *nats.Msg) {
 		s, err := acquirer.Decode(domain.SandboxRoute, m.Data)
-		if err != nil || s.RefundID == nil || *s.RefundID != refund || s.Outcome != domain.OutcomeFailed || s.Amount != p.Amount {
+		if err != nil || s.RefundID == nil || *s.RefundID != refund || s.Outcome != domain.OutcomeFailed || s.Amount != p.Amount || s.StartedAt != p.CreatedAt {
 			t.Errorf("%+v, %v", s, err)
 		}
 		if err := nc.Publish(m.Header.Get(acquirer.ReplyHeader), []byte(`{"result":"refused","reason":"final_status"}`)); err != nil {

@@ -31,7 +31,8 @@ func (*Sandbox) RefundRequested(ctx context.Context, _ domain.Payment, _ domain.
 
 // SignalPayment signals an outcome of the payment as the provider of its
 // route would, or as the sandbox's while it has none, and answers what the
-// enforcer replied. The attempt begins now. It resends until answered; the
+// enforcer replied. The attempt begins now, or with the payment where that is
+// ahead of the clock. It resends until answered; the
 // error is the context's when ctx ends first.
 func (s *Sandbox) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
 	return s.send(ctx, p, domain.Signal{Outcome: o, Reference: reference})
@@ -45,7 +46,7 @@ func (s *Sandbox) SignalRefund(ctx context.Context, p domain.Payment, refund dom
 
 func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal) (domain.SignalReply, error) {
 	sig.Route, sig.Amount, sig.Currency = p.Route, p.Amount, p.Currency
-	sig.StartedAt = domain.InstantOf(s.now())
+	sig.StartedAt = max(domain.InstantOf(s.now()), p.CreatedAt)
 	if sig.Route == "" {
 		sig.Route = domain.SandboxRoute
 	}
