@@ -172,6 +172,6 @@ Create a payment:
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
 payment at /v1/payments/ID. Watch the log:  %[7]s events tail --follow --data %[4]s
-`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey, programName(), at.BaseURL+account.Path)
+`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey, programName(os.Args[0]), at.BaseURL+account.Path)
 	return err
 }

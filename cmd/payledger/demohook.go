@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"payledger/domain"
 )
@@ -67,9 +65,9 @@ Webhooks go to %s as they happen, signed with %s
 		return err
 	}
 	if addr, ok := h.onThisMachine(); ok {
-		_, err = fmt.Fprintf(a.stdout, "See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(), addr, h.Secret)
+		_, err = fmt.Fprintf(a.stdout, "See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(os.Args[0]), addr, h.Secret)
 	} else {
-		_, err = fmt.Fprintf(a.stdout, "Send a test:  %s webhook test %s --data %s\n", programName(), h.EndpointID, at.Data)
+		_, err = fmt.Fprintf(a.stdout, "Send a test:  %s webhook test %s --data %s\n", programName(os.Args[0]), h.EndpointID, at.Data)
 	}
 	return err
 }
@@ -92,13 +90,4 @@ func (h demoHook) onThisMachine() (flag string, ok bool) {
 		return " --addr " + addr, true
 	}
 	return "", true
-}
-
-// programName is what to type to run this program again.
-func programName() string {
-	name := os.Args[0]
-	if strings.Contains(filepath.ToSlash(name), "/go-build") {
-		return "go run ./cmd/payledger"
-	}
-	return name
 }
