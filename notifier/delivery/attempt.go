@@ -47,11 +47,10 @@ func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a att
 		return // Run learns it from the writer
 	}
 	l.tell(t, settle)
-	now := l.clock.now()
 	switch {
 	case o.Gone:
 		l.disable(ctx, t, domain.DisabledGone)
-	case settle.failingSince != 0 && until(now, settle.failingSince) >= domain.MaxFailingTime:
+	case settle.failingFor >= domain.MaxFailingTime:
 		l.disable(ctx, t, domain.DisabledFailing)
 	}
 	t.nudge()

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -23,9 +25,32 @@ func newClock(wall func() time.Time, last domain.Instant) clock {
 func (c clock) now() domain.Instant { return c.first.Add(time.Since(c.began)) }
 
 // shown tells an instant of the lanes' clock by the wall clock as it is now.
+// How far the two are apart counts in whole seconds: below that it is rounding,
+// and what is told of an instant must not change each time.
 func (c clock) shown(at domain.Instant) domain.Instant {
-	return domain.InstantOf(c.wall()) + at - c.now()
+	const second = domain.Instant(time.Second / time.Millisecond)
+	apart := domain.InstantOf(c.wall()) - c.now()
+	return at + (apart+second/2)/second*second
 }
+
+// A program that runs says so in the file at least so often, while an endpoint
+// fails: what is longer than that between two runs nobody was there to see.
+const aliveEvery = time.Minute
+
+// keepAlive writes the time into the file until ctx ends or the file fails.
+func (l *Lanes) keepAlive(ctx context.Context) {
+	for sleep(ctx, aliveEvery) {
+		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().failingSince != 0 })
+		if failing && l.writer.insistPatiently(ctx, aliveOp{}) != nil {
+			return
+		}
+	}
+}
+
+// aliveOp changes nothing: the time is written with every change.
+type aliveOp struct{}
+
+func (aliveOp) apply(*tx) error { return nil }
 
 // until is how long it takes from now to an instant.
 func until(at, now domain.Instant) time.Duration { return time.Duration(at-now) * time.Millisecond }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -37,7 +38,19 @@ type tally struct {
 
 	failures     int            // attempts failed one after the other
 	failingSince domain.Instant // by the lanes' clock; 0: not failing
+	away         time.Duration  // since then, during which no program ran
 }
+
+// failingFor is how long the endpoint has failed while a program ran to see it.
+func (t tally) failingFor(now domain.Instant) time.Duration {
+	if t.failingSince == 0 {
+		return 0
+	}
+	return until(now, t.failingSince) - t.away
+}
+
+// calm forgets failures.
+func (t *tally) calm() { t.failures, t.failingSince, t.away = 0, 0, 0 }
 
 // valueFormat is the first byte of every value.
 const valueFormat = 1
@@ -182,6 +195,7 @@ func appendTally(b, key []byte, project, id string, t tally) []byte {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	b = binary.AppendUvarint(b, uint64(t.failingSince))
+	b = binary.AppendUvarint(b, uint64(t.away.Milliseconds()))
 	return sealed(key, b)
 }
 
@@ -189,6 +203,7 @@ func parseTally(key, v []byte) (project, id string, t tally, err error) {
 	r := opened(key, v)
 	project, id = r.text(), r.text()
 	t = tally{lanes: r.int(), pending: r.int(), undelivered: r.int(), failures: r.int(), failingSince: r.instant()}
+	t.away = time.Duration(r.number()) * time.Millisecond
 	return project, id, t, r.done("the endpoint", key)
 }
 

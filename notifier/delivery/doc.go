@@ -33,7 +33,9 @@
 //
 // # Time
 //
-// Lanes wait by a clock of their own that is never set back (see clock).
+// Lanes wait by a clock of their own that is never set back (see clock). Since
+// when an endpoint fails is the same before and after a restart; of the days
+// after which it is disabled those do not count on which no program ran.
 //
 // # The file
 //

@@ -30,7 +30,7 @@ const (
 	keyEndpoints = "endpoints" // the highest number of one
 	keyTime      = "time"      // the lanes' clock at the last change
 
-	fileFormat = "payledger lanes 3"
+	fileFormat = "payledger lanes 4"
 )
 
 // Address space is reserved for 64 GiB, on 32-bit systems for 1 MiB, so that

@@ -133,9 +133,8 @@ func (l *Lanes) load() error {
 			if err != nil {
 				return err
 			}
-			if n.failingSince != 0 {
-				// The time during which nothing was sent does not count.
-				n.failingSince += l.clock.first - last
+			if gone := until(l.clock.first, last); n.failingSince != 0 && gone > aliveEvery {
+				n.away += gone - aliveEvery
 			}
 			l.targets[id] = l.newTarget(numberOf(key), project, id, n)
 		}
@@ -183,6 +182,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	serving.Go(func() { l.prune(ctx) })
+	serving.Go(func() { l.keepAlive(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-l.writer.failed:
@@ -221,12 +221,12 @@ func (l *Lanes) Close() error {
 }
 
 // seal gives the file another epoch, so that copies taken of it until now are
-// told from it.
+// told from it, and the time of its end.
 func (l *Lanes) seal() error {
 	next := newEpoch()
 	err := l.db.Update(func(btx *bbolt.Tx) error {
 		meta := btx.Bucket([]byte(bucketMeta))
-		return putEpochs(meta, next, epochIn(meta, keyEpoch))
+		return errors.Join(putEpochs(meta, next, epochIn(meta, keyEpoch)), putInstant(meta, keyTime, l.clock.now()))
 	})
 	if err != nil {
 		return fmt.Errorf("closing the lane file: %w", err)

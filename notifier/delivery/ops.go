@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"time"
+
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/webhook"
@@ -129,9 +131,9 @@ type settleOp struct {
 	attempt attempt
 	outcome outcome
 
-	state        domain.DeliveryState // after it
-	failingSince domain.Instant
-	notice       notice
+	state      domain.DeliveryState // after it
+	failingFor time.Duration
+	notice     notice
 }
 
 // maxAttempts bounds the attempts kept of one delivery.
@@ -189,14 +191,14 @@ func (o *settleOp) judge(x *tx) {
 	now := x.now
 	x.count(o.target, func(t *tally) {
 		if o.outcome.Delivered {
-			t.failures, t.failingSince = 0, 0
+			t.calm()
 		} else {
 			t.failures++
 			if t.failingSince == 0 {
 				t.failingSince = now
 			}
 		}
-		o.failingSince = t.failingSince
+		o.failingFor = t.failingFor(now)
 		o.target.leaving = o.target.leaving || o.outcome.Gone
 		was := o.target.breaker.until != 0
 		o.target.breaker.ended(now, t.failures, x.lanes.config.Random())
@@ -255,14 +257,15 @@ func (o *holdOp) apply(x *tx) error {
 	if !o.more {
 		// Whoever is let in again begins anew.
 		x.count(o.target, func(t *tally) {
-			t.failures, t.failingSince = 0, 0
+			t.calm()
 			o.target.breaker = breaker{}
 		})
 	}
 	return nil
 }
 
-// resumeOp notes what the file is opened with.
+// resumeOp notes what the file is opened with: its time, and since when no
+// program ran.
 type resumeOp struct{}
 
 func (resumeOp) apply(x *tx) error {

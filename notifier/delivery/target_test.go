@@ -109,6 +109,50 @@ func TestFailingForDaysDisables(t *testing.T) {
 	})
 }
 
+// TestFailingSinceOutlivesRestarts: a quiet server that is stopped or killed
+// again and again counts the days of an endpoint that fails all the same, and
+// tells the same instant all the time.
+func TestFailingSinceOutlivesRestarts(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Second)
+		since := w.health(t, a).FailingSince
+		if since == nil {
+			t.Fatal("it does not fail")
+		}
+		for n := range 24 { // five hours each
+			if h := w.health(t, a); h.FailingSince == nil || *h.FailingSince != *since {
+				t.Fatalf("failing since %v after %d restarts, want %v", h.FailingSince, n, since)
+			}
+			time.Sleep(5 * time.Hour)
+			end := w.end
+			if n%2 == 1 {
+				end = w.crash
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+			w.start(t)
+			if n%4 == 0 {
+				w.paid() // one that is given up later is followed by another
+				w.spread(t)
+				time.Sleep(time.Minute)
+			}
+		}
+		w.paid()
+		w.spread(t)
+		time.Sleep(time.Hour)
+		if e, _ := w.state().Endpoint(a); e.Disabled != domain.DisabledFailing {
+			t.Errorf("after five days of failing it is %q: %+v", e.Disabled, w.health(t, a))
+		}
+	})
+}
+
 // TestBreaker: a failing endpoint is left alone but for probes, during which
 // what waits loses no tries; then all comes.
 func TestBreaker(t *testing.T) {
