@@ -66,3 +66,12 @@ func (e *TooEarlyError) Error() string {
 	}
 	return "too early: not before " + e.Until.String()
 }
+
+// UnrecordedError is the answer of Decide to a signal that is refused and not
+// recorded: the payment has recorded many refusals, so this one is counted by
+// the caller.
+type UnrecordedError struct{ Reason string }
+
+func (e *UnrecordedError) Error() string {
+	return "the signal is refused and, like most of many, not recorded: " + e.Reason
+}

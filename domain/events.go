@@ -74,10 +74,12 @@ type PaymentFailed struct {
 	Signal *Signal `json:"signal,omitempty"`
 }
 
-// PaymentSignalRefused records a provider's signal that changed nothing.
+// PaymentSignalRefused records a provider's signal that changed nothing. Of a
+// payment that has many only some are recorded: see MaxRefused.
 type PaymentSignalRefused struct {
-	Reason string `json:"reason"`
-	Signal Signal `json:"signal"`
+	Reason     string `json:"reason"`
+	Signal     Signal `json:"signal"`
+	Unrecorded uint64 `json:"unrecorded,omitzero"` // at least so many were refused and not recorded since the one before
 }
 
 // PaymentLateFunds records money that came and could not count as the
@@ -273,7 +275,7 @@ func Events() []EventType {
 		eventType(2, PaymentPaid{Signal: paid}),
 		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
 		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
-		eventType(1, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid}),
+		eventType(2, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
 		eventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
 		eventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,

@@ -33,8 +33,25 @@ type Payment struct {
 	Route         string        `json:"route,omitempty"`
 	FailureReason string        `json:"failure_reason,omitempty"`
 	Refunds       []Refund      `json:"refunds,omitempty"` // oldest first
-	Signals       []Signal      `json:"signals,omitempty"` // every signal recorded, applied or not
+
+	// Signals are those that changed something, with the first MaxRefused of
+	// the refused ones and the first MaxLateFunds of the late funds, in the
+	// order in which they were recorded.
+	Signals   []Signal `json:"signals,omitempty"`
+	Refused   uint64   `json:"refused,omitzero"`    // signals refused, with those that were only counted
+	LateFunds uint64   `json:"late_funds,omitzero"` // signals recorded as late funds
 }
+
+// What a payment keeps of signals that did not change it is bounded, so that
+// deciding on one costs the same however many came before.
+const (
+	// MaxRefused refused signals are recorded one by one. Later ones are
+	// counted, and recorded with their count when it has doubled.
+	MaxRefused = 100
+	// MaxLateFunds are the late funds that Payment.Signals holds. Later ones
+	// are recorded all the same: see ApplySignal.Earlier.
+	MaxLateFunds = 100
+)
 
 // Refund is the state of one refund of a payment.
 type Refund struct {
@@ -72,7 +89,16 @@ type AssignRoute struct {
 type ExpirePayment struct{ At Instant }
 
 // ApplySignal carries a provider's signal, which has passed Validate.
-type ApplySignal struct{ Signal Signal }
+type ApplySignal struct {
+	Signal Signal
+	// Earlier is the signal of the same attempt through the same route that
+	// was recorded as late funds and is no longer among the payment's Signals;
+	// nil: there is none.
+	Earlier *Signal
+	// Unrecorded is how many signals of the payment were refused and not
+	// recorded since the last refusal that was.
+	Unrecorded uint64
+}
 
 // CreateRefund asks for the whole amount back.
 type CreateRefund struct {
@@ -82,8 +108,8 @@ type CreateRefund struct {
 }
 
 // Decide answers the one event the command leads to, nil when there is
-// nothing to do, or why it is refused: a FieldErrors, a *Refusal or a
-// *TooEarlyError.
+// nothing to do, or why it is refused: a FieldErrors, a *Refusal, a
+// *TooEarlyError or an *UnrecordedError.
 func (p Payment) Decide(c PaymentCommand) (Event, error) { return c.decidePayment(p) }
 
 // Evolve answers the payment after the event. An event that would move a
@@ -223,26 +249,48 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 		return nil, &Refusal{Code: PaymentNotFound}
 	case p.Status == Created:
 		return nil, &TooEarlyError{}
-	case slices.ContainsFunc(p.Signals, s.same):
+	case slices.ContainsFunc(p.Signals, s.same), c.Earlier != nil && s.same(*c.Earlier):
 		return nil, nil
-	case s.Route != p.Route:
-		return refused(s, ReasonWrongRoute), nil
-	case slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
-		return refused(s, ReasonReferenceConflict), nil
-	case s.RefundID != nil:
-		return p.decideRefundSignal(s), nil
-	case s.startedBefore(p.CreatedAt):
-		return refused(s, ReasonStartedEarly), nil
-	case s.Outcome == OutcomePaid:
-		return p.decidePaidSignal(s), nil
-	case s.Amount != p.Amount || s.Currency != p.Currency:
-		return refused(s, ReasonWrongAmount), nil
-	case s.Outcome == OutcomeFailed && p.Status.CanBecome(Failed):
-		return PaymentFailed{Reason: ReasonProvider, Signal: &s}, nil
-	case s.Outcome == OutcomeExpired && p.Status.CanBecome(Expired):
-		return PaymentExpired{Reason: ReasonProvider, Signal: &s}, nil
 	}
-	return refused(s, ReasonFinalStatus), nil
+	e := p.decideSignal(s, c.Earlier != nil)
+	if r, ok := e.(PaymentSignalRefused); ok {
+		if !p.records(c.Unrecorded) {
+			return nil, &UnrecordedError{Reason: r.Reason}
+		}
+		r.Unrecorded = c.Unrecorded
+		return r, nil
+	}
+	return e, nil
+}
+
+// records reports whether one more refusal is recorded, when so many before it
+// were not.
+func (p Payment) records(unrecorded uint64) bool {
+	return p.Refused < MaxRefused || unrecorded+1 >= p.Refused
+}
+
+// decideSignal decides on a signal that was not recorded before; bound says
+// that another one was under its reference.
+func (p Payment) decideSignal(s Signal, bound bool) Event {
+	switch {
+	case s.Route != p.Route:
+		return refused(s, ReasonWrongRoute)
+	case bound, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
+		return refused(s, ReasonReferenceConflict)
+	case s.RefundID != nil:
+		return p.decideRefundSignal(s)
+	case s.startedBefore(p.CreatedAt):
+		return refused(s, ReasonStartedEarly)
+	case s.Outcome == OutcomePaid:
+		return p.decidePaidSignal(s)
+	case s.Amount != p.Amount || s.Currency != p.Currency:
+		return refused(s, ReasonWrongAmount)
+	case s.Outcome == OutcomeFailed && p.Status.CanBecome(Failed):
+		return PaymentFailed{Reason: ReasonProvider, Signal: &s}
+	case s.Outcome == OutcomeExpired && p.Status.CanBecome(Expired):
+		return PaymentExpired{Reason: ReasonProvider, Signal: &s}
+	}
+	return refused(s, ReasonFinalStatus)
 }
 
 // decidePaidSignal decides on money that may be for the payment: it is the
@@ -286,9 +334,21 @@ func (e PaymentPaid) evolvePayment(p Payment) Payment {
 	return p.remember(&e.Signal)
 }
 
-func (e PaymentSignalRefused) evolvePayment(p Payment) Payment { return p.remember(&e.Signal) }
+func (e PaymentSignalRefused) evolvePayment(p Payment) Payment {
+	if p.Refused < MaxRefused {
+		p = p.remember(&e.Signal)
+	}
+	p.Refused += 1 + e.Unrecorded
+	return p
+}
 
-func (e PaymentLateFunds) evolvePayment(p Payment) Payment { return p.remember(&e.Signal) }
+func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
+	if p.LateFunds < MaxLateFunds {
+		p = p.remember(&e.Signal)
+	}
+	p.LateFunds++
+	return p
+}
 
 func (p Payment) remember(s *Signal) Payment {
 	if s != nil {

@@ -126,15 +126,16 @@ func hasControl(s string) bool {
 const (
 	SignalApplied   = "applied"    // an event changed the payment or the refund
 	SignalUnchanged = "unchanged"  // the same signal was recorded before
-	SignalRefused   = "refused"    // recorded; it changed nothing
+	SignalRefused   = "refused"    // it changed nothing; recorded, or counted where the payment has recorded many
 	SignalLateFunds = "late_funds" // recorded as money that cannot count as the payment
 	SignalParked    = "parked"     // not a signal, or of no payment: kept aside for the operator
 )
 
 // SignalReply answers a signal once what it led to is durable.
 type SignalReply struct {
-	Result   string `json:"result"`
-	Reason   string `json:"reason,omitempty"`   // of a refusal, late funds or parking
-	EventID  *ID    `json:"event_id,omitempty"` // absent when nothing was recorded
-	Position uint64 `json:"position,omitempty"` // of that event in the log
+	Result     string `json:"result"`
+	Reason     string `json:"reason,omitempty"`    // of a refusal, late funds or parking
+	Unrecorded bool   `json:"unrecorded,omitzero"` // refused and only counted: the payment has recorded as many as it keeps
+	EventID    *ID    `json:"event_id,omitempty"`  // absent when nothing was recorded
+	Position   uint64 `json:"position,omitempty"`  // of that event in the log
 }

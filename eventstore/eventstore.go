@@ -168,6 +168,10 @@ type Store interface {
 	// Append has returned. A stream that does not exist yields nothing.
 	Load(ctx context.Context, s Stream) iter.Seq2[Stored, error]
 
+	// LoadAfter is Load of the stream's records after a position. It costs
+	// what those cost, whatever came before.
+	LoadAfter(ctx context.Context, s Stream, after Position) iter.Seq2[Stored, error]
+
 	// Claimed finds the record that a project's idempotency key was claimed
 	// with.
 	Claimed(ctx context.Context, project string, key domain.Digest) (Stored, bool, error)

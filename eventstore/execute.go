@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"payledger/domain"
 )
@@ -132,7 +133,7 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	if err != nil || e == nil {
 		return Result[S]{State: state}, err
 	}
-	c, err := l.commit(s, last, e, o)
+	c, err := l.Commit(s, last, e, o)
 	if err != nil {
 		return Result[S]{}, err
 	}
@@ -160,12 +161,12 @@ func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	if e, err = state.Decide(cmd); err != nil || e == nil {
 		return Commit{}, nil, err
 	}
-	c, err = l.commit(s, last, e, o)
+	c, err = l.Commit(s, last, e, o)
 	return c, e, err
 }
 
-// commit is what the event comes to behind the stream's last record.
-func (l Ledger) commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
+// Commit is what an event comes to behind the stream's last record.
+func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
 	return Commit{ID: o.EventID, Record: r, Claim: o.Claim, Unclaimed: o.unclaimed, Patient: o.Patient}, err
 }
@@ -176,8 +177,14 @@ type Evolver[S any] interface{ Evolve(domain.Event) S }
 // Fold answers the state after all of a stream's records, and the last of
 // them.
 func Fold[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S) (S, Stored, error) {
-	f := folding[S]{state: state}
-	for r, err := range l.Store.Load(ctx, s) {
+	return FoldAfter(ctx, l, s, state, Stored{})
+}
+
+// FoldAfter goes on with a fold: state is that after last, which is the
+// stream's record that was folded last.
+func FoldAfter[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S, last Stored) (S, Stored, error) {
+	f := folding[S]{state: state, last: last}
+	for r, err := range l.Store.LoadAfter(ctx, s, last.Position) {
 		if f.add(l.Codec, r, err); f.err != nil {
 			break
 		}
@@ -195,6 +202,9 @@ type folding[S Evolver[S]] struct {
 
 func (f *folding[S]) add(c *Codec, r Stored, err error) {
 	var e domain.Event
+	if err == nil && f.last.Position != 0 && r.Prev != f.last.Position {
+		err = &CorruptError{Position: r.Position, Reason: fmt.Sprintf("the record before it in its stream is not at position %d", f.last.Position)}
+	}
 	if err == nil {
 		e, err = c.Event(r)
 	}

@@ -361,9 +361,9 @@ type counting struct {
 	loads atomic.Int32
 }
 
-func (c *counting) Load(ctx context.Context, s eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+func (c *counting) LoadAfter(ctx context.Context, s eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 	c.loads.Add(1)
-	return c.Store.Load(ctx, s)
+	return c.Store.LoadAfter(ctx, s, after)
 }
 
 func TestExecuteDoesNotLoadWhatIsNew(t *testing.T) {

@@ -30,11 +30,14 @@ func upcasters() []Upcaster {
 		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
+		// Version 2 may say how many signals were refused and not recorded; in
+		// version 1 every one was recorded.
+		{Type: domain.TypePaymentSignalRefused, From: 1, Lift: unchanged},
 	}
 }
 
-// unchanged: the shape is the same, the rules that led to it are not. See
-// Codec.Version.
+// unchanged: what was written still means the same, the rules that led to it
+// are not the same. See Codec.Version.
 func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
 // withWebhooksScope: before there was a scope for webhook endpoints,

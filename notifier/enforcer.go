@@ -38,15 +38,17 @@ type EnforcerConfig struct {
 // PARKED, counted, and answered. A message leaves SIGNALS only after all
 // that, so after a crash it comes again, and changes nothing the second time.
 type Enforcer struct {
-	config   EnforcerConfig
-	trouble  trouble
-	judged   *prometheus.CounterVec
-	parked   *prometheus.CounterVec
-	mute     prometheus.Counter
-	alarms   zerolog.Logger // about money that was refused
-	refusals *prometheus.CounterVec
-	waiting  atomic.Int64 // too early just now
-	times    enforcerTimes
+	config     EnforcerConfig
+	trouble    trouble
+	judged     *prometheus.CounterVec
+	parked     *prometheus.CounterVec
+	mute       prometheus.Counter
+	unrecorded prometheus.Counter
+	alarms     zerolog.Logger // about money that was refused
+	refusals   *prometheus.CounterVec
+	folds      *folds
+	waiting    atomic.Int64 // too early just now
+	times      enforcerTimes
 }
 
 type enforcerTimes struct {
@@ -72,7 +74,7 @@ const (
 // NewEnforcer makes an enforcer; Run lets it work.
 func NewEnforcer(c EnforcerConfig) *Enforcer {
 	e := &Enforcer{
-		config: c, trouble: trouble{log: c.Log, part: "enforcer"},
+		config: c, trouble: trouble{log: c.Log, part: "enforcer"}, folds: newFolds(),
 		judged: counterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
 			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
 		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
@@ -82,6 +84,8 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
 			domain.ReasonWrongAmount, domain.ReasonStartedEarly),
 		mute: counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
+		unrecorded: counter(c.Metrics, "payledger_signals_unrecorded_total",
+			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
 		times: enforcerTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 30 * time.Second,

@@ -109,15 +109,26 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	if s.malformed != nil {
 		return c, nil, s.malformed
 	}
-	return eventstore.Prepare(ctx, e.config.Ledger, eventstore.PaymentStream(s.project, s.payment),
-		domain.Payment{Project: s.project, ID: s.payment}, domain.PaymentCommand(domain.ApplySignal{Signal: s.says}),
+	f, err := e.folds.of(ctx, e.config.Ledger, s.project, s.payment)
+	if err != nil {
+		return c, nil, err
+	}
+	if event, err = f.Decide(f.command(s.says)); err != nil || event == nil {
+		if errors.As(err, new(*domain.UnrecordedError)) {
+			f.unrecorded++
+		}
+		return c, nil, err
+	}
+	c, err = e.config.Ledger.Commit(eventstore.PaymentStream(s.project, s.payment), f.last, event,
 		eventstore.Order{EventID: e.config.IDs.Next()})
+	return c, event, err
 }
 
 // refused sees to a signal that cannot be judged, or not yet. An error that is
 // not about the signal is answered.
 func (e *Enforcer) refused(ctx context.Context, h hand, s *signal, err error) error {
 	var refusal *domain.Refusal
+	var unrecorded *domain.UnrecordedError
 	var reason string
 	switch {
 	case s.malformed != nil:
@@ -125,6 +136,9 @@ func (e *Enforcer) refused(ctx context.Context, h hand, s *signal, err error) er
 	case errors.As(err, new(*domain.TooEarlyError)):
 		h.aside.Go(func() error { return e.wait(ctx, h, s) })
 		return nil
+	case errors.As(err, &unrecorded):
+		e.unrecorded.Inc()
+		return e.close(h, s, domain.SignalReply{Result: domain.SignalRefused, Reason: unrecorded.Reason, Unrecorded: true})
 	case errors.As(err, &refusal) && refusal.Code == domain.PaymentNotFound:
 		reason = ParkedUnknownPayment
 	case errors.As(err, new(*eventstore.CorruptError)):

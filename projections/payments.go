@@ -27,7 +27,7 @@ func newPaymentsView() *paymentsView {
 	return v
 }
 
-func (*paymentsView) version() int { return 2 }
+func (*paymentsView) version() int { return 3 }
 
 func (v *paymentsView) move(before, after *paymentRow) {
 	if before == nil {

@@ -53,6 +53,8 @@ func appendRow(b []byte, row *paymentRow) ([]byte, error) {
 		b = appendText(b, s.Currency)
 		b = binary.AppendVarint(b, int64(s.StartedAt))
 	}
+	b = binary.AppendUvarint(b, p.Refused)
+	b = binary.AppendUvarint(b, p.LateFunds)
 	return binary.AppendUvarint(b, uint64(row.Position)), nil
 }
 
@@ -90,6 +92,7 @@ func parseRow(b []byte) (*paymentRow, error) {
 		s.Amount, s.Currency, s.StartedAt = domain.Amount(u.number()), currencyOf(u.text()), domain.Instant(u.number())
 		p.Signals = append(p.Signals, s)
 	}
+	p.Refused, p.LateFunds = u.length(), u.length()
 	row.Position = eventstore.Position(u.length())
 	return row, u.end()
 }

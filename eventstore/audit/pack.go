@@ -56,6 +56,8 @@ func (k *packer) pack(h head, p domain.Payment) string {
 		k.number(1)
 		k.buf = append(k.buf, s.RefundID[:]...)
 	}
+	k.number(p.Refused)
+	k.number(p.LateFunds)
 	return string(k.buf)
 }
 
@@ -96,6 +98,7 @@ func (k *packer) unpack(id domain.ID, s string) (h head, p domain.Payment) {
 		}
 		p.Signals = append(p.Signals, sig)
 	}
+	p.Refused, p.LateFunds = u.number(), u.number()
 	return h, p
 }
 

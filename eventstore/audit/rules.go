@@ -49,7 +49,18 @@ func explainPayment(p domain.Payment, e domain.Event, version int, at domain.Ins
 			err = signal(*e.Signal)
 		}
 	case domain.PaymentSignalRefused:
-		err = signal(e.Signal)
+		if version < 2 {
+			p.Refused = 0 // every one was recorded then
+		}
+		apply := domain.ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded}
+		if e.Reason == domain.ReasonReferenceConflict && p.LateFunds > domain.MaxLateFunds {
+			// The reference may be that of late funds which the payment does not
+			// keep: of this alone the event is believed.
+			other := e.Signal
+			other.Amount++
+			apply.Earlier = &other
+		}
+		cmd, err = apply, e.Signal.Validate()
 	case domain.PaymentLateFunds:
 		err = signal(e.Signal)
 	case domain.RefundCreated:

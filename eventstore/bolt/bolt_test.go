@@ -204,7 +204,7 @@ func TestBeyondTheRecordsInMemory(t *testing.T) {
 			if i == oldest {
 				want = append(want, second)
 			}
-			got, err := s.stream(t.Context(), r.Stream)
+			got, err := s.stream(t.Context(), r.Stream, 0)
 			slices.Reverse(got)
 			if err != nil || !reflect.DeepEqual(want, got) {
 				t.Fatalf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
@@ -243,7 +243,7 @@ func TestFreeSpace(t *testing.T) {
 	if p, err := s.Last(t.Context()); p != 2 || err != nil {
 		t.Errorf("Last = %d, %v", p, err)
 	}
-	if r, err := s.stream(t.Context(), commitOf(1, 0).Record.Stream); len(r) != 1 || err != nil {
+	if r, err := s.stream(t.Context(), commitOf(1, 0).Record.Stream, 0); len(r) != 1 || err != nil {
 		t.Errorf("Load: %v, %v", r, err)
 	}
 	free = 100

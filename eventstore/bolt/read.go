@@ -54,8 +54,13 @@ func missing(at eventstore.Position) error {
 
 // Load implements eventstore.Store. It holds the stream's records in memory.
 func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	return s.LoadAfter(ctx, st, 0)
+}
+
+// LoadAfter implements eventstore.Store. It holds the records in memory.
+func (s *Store) LoadAfter(ctx context.Context, st eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {
-		records, err := s.stream(ctx, st)
+		records, err := s.stream(ctx, st, after)
 		if err != nil {
 			yield(eventstore.Stored{}, err)
 			return
@@ -68,13 +73,13 @@ func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[events
 	}
 }
 
-// stream reads a stream's durable records, newest first.
-func (s *Store) stream(ctx context.Context, st eventstore.Stream) ([]eventstore.Stored, error) {
+// stream reads a stream's durable records after a position, newest first.
+func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventstore.Position) ([]eventstore.Stored, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	records, next, durable, known, err := s.tail.stream(st)
-	if err != nil || (known && next == 0) {
+	records, next, durable, known, err := s.tail.stream(st, after)
+	if err != nil || (known && next <= after) {
 		return records, err
 	}
 	err = s.view(next, func(tx *bbolt.Tx) error {
@@ -86,7 +91,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream) ([]eventstore.
 			}
 			next = h.position
 		}
-		for next != 0 {
+		for next > after {
 			r, err := readRecord(log, next)
 			if err != nil {
 				return err

@@ -105,10 +105,11 @@ func (t *tail) at(p eventstore.Position) (eventstore.Stored, bool) {
 	return *t.place(p), true
 }
 
-// stream appends the newest records of the stream, newest first, as far as
-// they are in memory. next is where the stream goes on in the file, 0 at its
-// end; known is false when the stream's head is not in memory.
-func (t *tail) stream(s eventstore.Stream) (records []eventstore.Stored, next, durable eventstore.Position, known bool, _ error) {
+// stream answers the records of the stream after a position, newest first, as
+// far as they are in memory. next is the stream's record before them: 0 at its
+// beginning, in the file where it is after the position; known is false when
+// the stream's head is not in memory.
+func (t *tail) stream(s eventstore.Stream, after eventstore.Position) (records []eventstore.Stored, next, durable eventstore.Position, known bool, _ error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.closed.Load() {
@@ -118,7 +119,7 @@ func (t *tail) stream(s eventstore.Stream) (records []eventstore.Stored, next, d
 	if known && t.place(next).Stream != s {
 		next, known = 0, false // another stream has the same id
 	}
-	for next != 0 {
+	for next > after {
 		r, ok := t.at(next)
 		if !ok {
 			break

@@ -11,8 +11,13 @@ import (
 
 // Load implements eventstore.Store.
 func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	return s.LoadAfter(ctx, st, 0)
+}
+
+// LoadAfter implements eventstore.Store.
+func (s *Store) LoadAfter(ctx context.Context, st eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {
-		records, err := s.stream(ctx, st)
+		records, err := s.stream(ctx, st, after)
 		for _, r := range records {
 			if !yield(r, nil) {
 				return
@@ -24,14 +29,14 @@ func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[events
 	}
 }
 
-func (s *Store) stream(ctx context.Context, st eventstore.Stream) ([]eventstore.Stored, error) {
+func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventstore.Position) ([]eventstore.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.readable(ctx); err != nil {
 		return nil, err
 	}
 	var records []eventstore.Stored
-	for at := s.log.heads[st]; at != 0; at = s.log.records[at-1].Prev {
+	for at := s.log.heads[st]; at > after; at = s.log.records[at-1].Prev {
 		if at > s.durable {
 			continue
 		}

@@ -35,6 +35,10 @@ func checkOrder(s *subject) {
 		s.same("Scan", s.scan(0, eventstore.Filter{}), all)
 		for st, want := range byStream {
 			s.same("Load", s.load(st), want)
+			for i, last := range want {
+				s.same("LoadAfter", s.loadAfter(st, last.Position), append([]eventstore.Stored(nil), want[i+1:]...))
+			}
+			s.same("LoadAfter of a position between", s.loadAfter(st, want[1].Position-1), want[1:])
 		}
 		if n := len(s.load(stream("prj_a", 99))); n != 0 {
 			s.Errorf("a stream that does not exist has %d records", n)

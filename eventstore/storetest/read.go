@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"iter"
 	"reflect"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,10 +12,20 @@ import (
 // load reads a stream that must be readable.
 func (s *subject) load(st eventstore.Stream) []eventstore.Stored {
 	s.Helper()
+	return s.all(s.store.Load(s.Context(), st))
+}
+
+func (s *subject) loadAfter(st eventstore.Stream, after eventstore.Position) []eventstore.Stored {
+	s.Helper()
+	return s.all(s.store.LoadAfter(s.Context(), st, after))
+}
+
+func (s *subject) all(loaded iter.Seq2[eventstore.Stored, error]) []eventstore.Stored {
+	s.Helper()
 	var records []eventstore.Stored
-	for r, err := range s.store.Load(s.Context(), st) {
+	for r, err := range loaded {
 		if err != nil {
-			s.Fatalf("Load(%v): %v", st, err)
+			s.Fatalf("loading a stream: %v", err)
 		}
 		records = append(records, r)
 	}

@@ -69,8 +69,11 @@ type event struct {
 	Type string         `json:"type"`
 	At   domain.Instant `json:"at"`
 	Data struct {
-		Route    string         `json:"route"`
-		Reason   string         `json:"reason"`
+		Route  string `json:"route"`
+		Reason string `json:"reason"`
+
+		Unrecorded int `json:"unrecorded"`
+
 		RefundID string         `json:"refund_id"`
 		Expires  domain.Instant `json:"expires_at"`
 		Signal   *struct {

@@ -1,0 +1,140 @@
+package notifier
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/acquirer"
+)
+
+// flood publishes so many signals on a payment, each under a reference of its
+// own.
+func (c *court) flood(t *testing.T, p domain.Payment, n int, change func(*domain.Signal)) {
+	t.Helper()
+	nc := c.conn.NATS()
+	inbox := nats.NewInbox()
+	for i := range n {
+		s := paid(p)
+		change(&s)
+		s.Reference = fmt.Sprint("flood-", i)
+		m := &nats.Msg{
+			Subject: acquirer.Subject(s.Route, p.Project, p.ID), Data: encode(t, s), Header: nats.Header{acquirer.ReplyHeader: {inbox}},
+		}
+		if _, err := c.conn.js.PublishMsgAsync(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-c.conn.js.PublishAsyncComplete()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wrongRoute(s *domain.Signal) { s.Route = "bank" }
+
+func lateMoney(s *domain.Signal) { s.Amount-- }
+
+// TestFloodsOfRefusalsAreCounted, and what is beyond the cap is answered.
+func TestFloodsOfRefusalsAreCounted(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.routed(t)
+	const all = 2000
+	c.flood(t, p, all, wrongRoute)
+	s := paid(p)
+	wrongRoute(&s)
+	s.Reference = "one more"
+	reply := c.signal(t, p, s)
+	if reply.Result != domain.SignalRefused || reply.Reason != domain.ReasonWrongRoute || !reply.Unrecorded || reply.EventID != nil {
+		t.Errorf("%+v", reply)
+	}
+	if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied || reply.Unrecorded {
+		t.Errorf("%+v", reply)
+	}
+	c.drained(t)
+	got := c.payment(t, p.ID)
+	if got.Status != domain.Paid || got.Refused != 1600 || len(got.Signals) != domain.MaxRefused+1 {
+		t.Errorf("%s, %d refused, %d kept", got.Status, got.Refused, len(got.Signals))
+	}
+	if n := testutil.ToFloat64(c.enforcer.unrecorded); n != all+1-domain.MaxRefused-4 {
+		t.Errorf("%v counted as not recorded", n)
+	}
+	if n := len(c.records(t)); n != domain.MaxRefused+4+3 {
+		t.Errorf("%d records in the log", n)
+	}
+}
+
+// TestLateFundsBeyondTheCapAreRecordedOnce, also by an enforcer that has not
+// seen them.
+func TestLateFundsBeyondTheCapAreRecordedOnce(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.routed(t)
+	const all = 3 * domain.MaxLateFunds
+	c.flood(t, p, all, lateMoney)
+	c.drained(t)
+	c.flood(t, p, all, lateMoney)
+	c.drained(t)
+	c.enforcer.folds = newFolds()
+	c.flood(t, p, all, lateMoney)
+	c.drained(t)
+	if got := c.payment(t, p.ID); got.LateFunds != all || len(got.Signals) != domain.MaxLateFunds {
+		t.Errorf("%d of late funds, %d kept", got.LateFunds, len(got.Signals))
+	}
+	s := paid(p)
+	s.Amount -= 2
+	s.Reference = fmt.Sprint("flood-", all-1)
+	if reply := c.signal(t, p, s); reply.Result != domain.SignalRefused || reply.Reason != domain.ReasonReferenceConflict {
+		t.Errorf("%+v", reply)
+	}
+}
+
+// TestFoldsGoOnWhereTheyWere: the second look at a long stream reads what was
+// added alone.
+func TestFoldsGoOnWhereTheyWere(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	p := b.routed(t)
+	add := func(n int) {
+		for range n {
+			s := paid(p)
+			s.Amount--
+			s.Reference = b.ids.Next().String()
+			b.do(t, p.ID, domain.ApplySignal{Signal: s})
+		}
+	}
+	k := newFolds()
+	for _, n := range []int{1, 2 * foldsBeyond, 3, 0, 2 * domain.MaxLateFunds} {
+		add(n)
+		f, err := k.of(t.Context(), b.Ledger, p.Project, p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := b.payment(t, p.ID)
+		if f.LateFunds != want.LateFunds || f.Status != want.Status || uint64(len(f.late)+len(f.Signals)) != f.LateFunds {
+			t.Fatalf("%d of late funds, %d and %d kept: want %d", f.LateFunds, len(f.Signals), len(f.late), want.LateFunds)
+		}
+	}
+	stream := eventstore.PaymentStream(p.Project, p.ID)
+	b.routed(t)
+	add(1)
+	k.lately[stream].last.Position++ // another payment's record
+	if _, err := k.of(t.Context(), b.Ledger, p.Project, p.ID); err == nil {
+		t.Error("went on behind a record that is not the stream's")
+	}
+	if f, err := k.of(t.Context(), b.Ledger, p.Project, p.ID); err != nil || f.LateFunds != b.payment(t, p.ID).LateFunds {
+		t.Errorf("%d of late funds, %v", f.LateFunds, err)
+	}
+	// What is kept is bounded.
+	for range 3 * foldsKept {
+		k.keep(eventstore.PaymentStream(p.Project, b.ids.Next()), &folded{last: eventstore.Stored{Sequence: foldsBeyond + 1}})
+	}
+	if n := len(k.lately) + len(k.older); n > 2*foldsKept {
+		t.Errorf("%d folds are kept", n)
+	}
+}
