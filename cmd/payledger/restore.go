@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,40 +15,50 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// restoreCmd puts a backup in the place of a directory's event log.
+// restoreCmd puts a backup, or what was exported, in the place of a directory's
+// event log.
 type restoreCmd struct {
 	inDirectory
-	File  string `arg:"" help:"Backup to restore."`
-	Keys  string `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
-	Force bool   `help:"Restore although the directory's log holds what the backup does not, or is another log. What is replaced is kept beside."`
+	File        string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore."`
+	Keys        string   `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
+	Force       bool     `help:"Restore although the directory's log holds what FILE does not, is another log, or no checkpoint proves what is in FILE. What is replaced is kept beside."`
+	Checkpoint  []string `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
+	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
 }
 
 // Help is shown by --help.
 func (restoreCmd) Help() string {
-	return `The backup is copied into the directory and read from end to end; only when all of it is
-proved it takes the place of ledger.db. The directory may be missing or empty; then the
-keys have to come too: put master.key (and log.key) there yourself, or restore them from
-the file that "backup --with-keys" wrote.
+	return `FILE is a backup, a bundle ("export --format bundle") or a whole export in JSON Lines, also
+one that was finished with --resume. It is copied into the directory and read from end to end;
+only when all of it is proved it takes the place of ledger.db. The directory may be missing or
+empty; then the keys have to come too: put master.key (and log.key) there yourself, or restore
+them from the file that "backup --with-keys" wrote.
 
-Refused is whatever would lose an event: a log that has more events than the backup or
-went on differently. With --force it is moved aside, never deleted. No server may run on
-the directory. Projections and the embedded JetStream need no care: the next start
-compares them with the log and makes them anew where they differ.
+An export has no checksums: a signed checkpoint has to prove it, the bundle's own, the one in
+the directory or one given with --checkpoint. A log in an older format is taken over this way:
 
-What was sent to webhook endpoints (lanes.db) is in no backup. It stays where the backup
-only adds to the directory's log; otherwise it is moved aside too, and each endpoint is told
-once of the newest event of every payment. Receivers take that for old news where they
-have seen its sequence.`
+  old-payledger export --format bundle --output LOG.tar --data DIR
+  payledger restore LOG.tar --data DIR --force
+
+Refused is whatever would lose an event: a log that has more events than FILE or went on
+differently. With --force it is moved aside, never deleted. No server may run on the
+directory. Projections and the embedded JetStream need no care: the next start compares them
+with the log and makes them anew where they differ. Where no copy is whole, see
+"payledger salvage --help".
+
+What was sent to webhook endpoints (lanes.db) is in no backup. It stays where FILE only adds
+to the directory's log; otherwise it is moved aside too, and each endpoint is told once of
+the newest event of every payment. Receivers take that for old news where they have seen its
+sequence.`
 }
 
 // restoring is a restore under way.
 type restoring struct {
 	*app
-	dir    dataDir
-	file   string
-	force  bool
-	backup *bolt.Store // held while it is copied
-	last   eventstore.Position
+	restoreSource
+
+	dir   dataDir
+	force bool
 
 	old     *bolt.Store  // the directory's log, held; nil when there is none or it cannot be read
 	release func() error // gives the directory back
@@ -61,21 +70,22 @@ type restoring struct {
 	stamp  string
 }
 
-// Run restores the backup.
+// Run restores the file.
 func (c restoreCmd) Run(a *app) (err error) {
 	r := &restoring{
-		app: a, dir: dataDir(c.Data), file: c.File, force: c.Force,
+		app: a, dir: dataDir(c.Data), force: c.Force,
 		release: func() error { return nil },
 		stamp:   ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z"),
 	}
-	if r.backup, err = bolt.OpenReadOnly(c.File); err != nil {
-		return refuseFile(c.File, err)
-	}
-	defer func() { err = errors.Join(err, r.backup.Close(), r.release()) }()
-	if r.last, err = r.backup.Last(a.ctx); err != nil {
+	pack, err := c.readKeys()
+	if err != nil {
 		return err
 	}
-	keys, err := c.planKeys(r)
+	if r.restoreSource, err = c.open(a, pack); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close(), r.release()) }()
+	keys, err := r.dir.planKeys(pack)
 	if err != nil {
 		return err
 	}
@@ -106,27 +116,23 @@ func (c restoreCmd) Run(a *app) (err error) {
 		return err
 	}
 	if err := r.put(tmp, keys); err != nil {
-		return fmt.Errorf("putting the backup in place: %w", err)
+		return fmt.Errorf("putting the log in place: %w", err)
 	}
 	return r.tell()
 }
 
-// planKeys finds the keys to restore, before anything is touched.
-func (c restoreCmd) planKeys(r *restoring) (keyPlan, error) {
+// readKeys reads the file of keys, if there is one, before anything is touched.
+func (c restoreCmd) readKeys() (pack keyPack, err error) {
 	name := c.Keys
 	if name == "" {
 		if _, err := os.Lstat(keysOf(c.File)); err == nil {
 			name = keysOf(c.File)
 		}
 	}
-	var pack keyPack
 	if name != "" {
-		var err error
-		if pack, err = readKeys(name); err != nil {
-			return keyPlan{}, err
-		}
+		pack, err = readKeys(name)
 	}
-	return r.dir.planKeys(pack)
+	return pack, err
 }
 
 // mayServe refuses a log.key of another log: no server would start with it.
@@ -143,7 +149,7 @@ func (r *restoring) mayServe(keys keyPlan) error {
 		text = string(b)
 	}
 	s, err := translog.ParseSigner(text)
-	if err == nil && s.Origin() != translog.Origin(r.backup.LogID()) {
+	if err == nil && s.Origin() != translog.Origin(r.log) {
 		return exitWith(exitDirectory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
 			"or name a file of keys with --keys, then restore again", r.dir, s.Origin())
 	}
@@ -207,15 +213,15 @@ func (r *restoring) losses() []string {
 		switch {
 		case err != nil:
 			all = append(all, err.Error())
-		case r.old.LogID() != r.backup.LogID():
-			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.backup.LogID()))
+		case r.old.LogID() != r.log:
+			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.log))
 		case last > r.last:
 			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
 		}
 	} else if _, err := os.Lstat(r.dir.ledger()); err == nil {
 		all = append(all, "its log cannot be read, so nobody knows what the backup lacks")
 	}
-	return append(all, r.pledge.losses(r.backup.LogID(), r.last)...)
+	return append(all, r.pledge.losses(r.log, r.last)...)
 }
 
 // mayLose refuses losses that nobody has agreed to.
@@ -234,14 +240,11 @@ func (r *restoring) mayLose(losses []string) error {
 		r.dir, strings.Join(losses, "; "))
 }
 
-// copy brings the backup into the directory under another name and proves it
+// copy brings the log into the directory under another name and proves it
 // there, so that what is proved is what will be used.
 func (r *restoring) copy(to string) error {
-	err := copyFile(r.file, to, func(w io.Writer, size int64) io.Writer {
-		return copying(w, r.stderr, r.last, size)
-	})
-	if err != nil {
-		return fmt.Errorf("copying the backup: %w", err)
+	if err := r.write(to); err != nil {
+		return refuseFile(r.file, err)
 	}
 	course := r.compare()
 	p, err := prove(r.app, to, course.next)
@@ -249,7 +252,7 @@ func (r *restoring) copy(to string) error {
 	if err != nil {
 		return refuseFile(r.file, err)
 	}
-	if p.last != r.last || p.log != r.backup.LogID() {
+	if p.last != r.last || p.log != r.log {
 		return fmt.Errorf("%s changed while it was copied: try again", r.file)
 	}
 	r.forged = course.forged
@@ -269,14 +272,17 @@ func refuseFile(name string, err error) error {
 		return exitWith(exitDirectory, "%s: there is no such file", name)
 	case errors.Is(err, bolt.ErrForeign):
 		return exitWith(exitDirectory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
-	case errors.Is(err, bolt.ErrVersion), errors.Is(err, bolt.ErrOutdated):
+	case errors.Is(err, bolt.ErrOutdated):
+		return exitWith(exitDirectory, "%s is in an older format%s: with the version that wrote it restore it into an empty directory and run "+
+			"\"payledger export --format bundle --output LOG.tar\" on that, then restore LOG.tar with this one; nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrVersion):
 		return exitWith(exitDirectory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
 	case errors.Is(err, bolt.ErrLocked):
 		return exitWith(exitInUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
 	case errors.Is(err, bolt.ErrDamaged):
-		return exitWith(exitDirectory, "%s is damaged%s: take another backup; nothing was changed", name, detail)
+		return exitWith(exitDirectory, "%s is damaged%s: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, detail)
 	case errors.As(err, &corrupt):
-		return exitWith(exitDirectory, "%s: %w: take another backup; nothing was changed", name, corrupt)
+		return exitWith(exitDirectory, "%s: %w: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, corrupt)
 	}
 	return fmt.Errorf("reading %s: %w", name, err)
 }
@@ -298,9 +304,9 @@ func (r *restoring) tell() error {
 			Position eventstore.Position `json:"position"`
 			Events   eventstore.Position `json:"events"`
 			Kept     []string            `json:"kept,omitempty"`
-		}{string(r.dir), r.backup.LogID(), r.last, r.last, r.aside})
+		}{string(r.dir), r.log, r.last, r.last, r.aside})
 	}
-	fmt.Fprintf(r.stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", r.dir, r.backup.LogID(), r.last, r.last)
+	fmt.Fprintf(r.stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", r.dir, r.log, r.last, r.last)
 	for _, name := range r.aside {
 		fmt.Fprintf(r.stdout, "Kept      %s\n", name)
 	}

@@ -89,10 +89,10 @@ type course struct {
 // compare begins the comparison.
 func (r *restoring) compare() *course {
 	c := &course{stop: func() {}}
-	if r.old != nil && r.old.LogID() == r.backup.LogID() {
+	if r.old != nil && r.old.LogID() == r.log {
 		c.old, c.stop = iter.Pull2(r.old.Scan(r.ctx, 0, eventstore.Filter{}))
 	}
-	if r.pledge != nil && len(r.pledge.losses(r.backup.LogID(), r.last)) == 0 {
+	if r.pledge != nil && len(r.pledge.losses(r.log, r.last)) == 0 {
 		c.tree = translog.NewStreaming(r.pledge.Checkpoint)
 	}
 	return c
@@ -160,7 +160,7 @@ func (r *restoring) put(tmp string, keys keyPlan) error {
 	if err := give(tmp, r.dir.ledger(), replace); err != nil {
 		return err
 	}
-	if r.pledge == nil || (len(r.pledge.losses(r.backup.LogID(), r.last)) == 0 && !r.forged) {
+	if r.pledge == nil || (len(r.pledge.losses(r.log, r.last)) == 0 && !r.forged) {
 		return nil
 	}
 	// The server would take the log for one whose end was cut off.

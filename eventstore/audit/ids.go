@@ -155,18 +155,12 @@ func (s *claims) add(r *eventstore.Stored, key domain.Digest) eventstore.Positio
 // checkClaim checks that record and event speak of the same idempotency key,
 // and that it is new.
 func (c *checker) checkClaim(r *eventstore.Stored, e domain.Event) {
-	var in *domain.Idempotency
-	switch e := e.(type) {
-	case domain.PaymentCreated:
-		in = e.Idempotency
-	case domain.RefundCreated:
-		in = e.Idempotency
-	}
+	in := eventstore.ClaimOf(e)
 	if !c.options.Bare {
 		switch {
 		case (in == nil) != (r.Claim == nil):
 			c.add(r, BadClaim, "only one of record and event has an idempotency key")
-		case in != nil && (in.Key != r.Claim.Key || in.Fingerprint != r.Claim.Fingerprint):
+		case in != nil && *in != *r.Claim:
 			c.add(r, BadClaim, "record and event have different idempotency keys")
 		}
 	}

@@ -193,17 +193,7 @@ func (g *staging) write(p *pending, key []byte, head head) (eventstore.Stored, e
 	if c.ID.Compare(g.newest) > 0 {
 		g.newest = c.ID
 	}
-	n := len(g.bytes)
-	g.bytes = appendRecord(g.bytes, &r)
-	value := g.since(n)
-	n = len(g.bytes)
-	g.bytes = appendPositionKey(g.bytes, r.Position)
-	if err := g.log.Put(g.since(n), value); err != nil {
-		return r, err
-	}
-	n = len(g.bytes)
-	g.bytes = appendHead(g.bytes, key, r)
-	if err := g.heads.Put(key, g.since(n)); err != nil {
+	if err := g.put(r, key); err != nil {
 		return r, err
 	}
 	if r.Claim != nil {
@@ -215,6 +205,21 @@ func (g *staging) write(p *pending, key []byte, head head) (eventstore.Stored, e
 	}
 	g.records = append(g.records, r)
 	return r, nil
+}
+
+// put writes a record and its stream's head.
+func (g *staging) put(r eventstore.Stored, key []byte) error {
+	n := len(g.bytes)
+	g.bytes = appendRecord(g.bytes, &r)
+	value := g.since(n)
+	n = len(g.bytes)
+	g.bytes = appendPositionKey(g.bytes, r.Position)
+	if err := g.log.Put(g.since(n), value); err != nil {
+		return err
+	}
+	n = len(g.bytes)
+	g.bytes = appendHead(g.bytes, key, r)
+	return g.heads.Put(key, g.since(n))
 }
 
 // head answers a stream's head, staged or durable, and the key it stands at.

@@ -260,6 +260,14 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	return s, nil
 }
 
+// outdated is the way from an older format: the program that wrote the log can
+// read it, and this one can restore what that exports.
+func outdated(path string) string {
+	dir := filepath.Dir(path)
+	return fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
+		"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
+}
+
 // readMeta checks that the file is a log of ours and answers its last
 // position.
 func (s *Store) readMeta() (last eventstore.Position, err error) {
@@ -276,7 +284,7 @@ func (s *Store) readMeta() (last eventstore.Position, err error) {
 				Advice: "use the program that wrote it, or a newer one",
 			}
 			if name < format && len(name) == len(format) {
-				o.Err, o.Advice = ErrOutdated, "use the program that wrote it, or export the log with that one and restore it with this"
+				o.Err, o.Advice = ErrOutdated, outdated(s.path)
 			}
 			return o
 		default:

@@ -1,0 +1,119 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// The bounds of what one transaction of Build writes.
+const (
+	buildRecords = 1 << 13
+	buildBytes   = 8 << 20
+)
+
+// Build makes a log of records that were written before, of which all but Prev
+// is known: ids, claims and bodies are kept as they are. They come in order
+// from position 1, and each has to follow the one before in its stream; the
+// error for one that does not is a *eventstore.CorruptError. The file must not
+// exist. It is synced when Build returns without an error, and else of no use.
+func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error]) (last eventstore.Position, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return 0, exists(path)
+	}
+	if err := writeEmpty(path, logID); err != nil {
+		return 0, &OpenError{Path: path, Err: err}
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1, FreelistType: bbolt.FreelistMapType, NoSync: true})
+	if err != nil {
+		return 0, &OpenError{Path: path, Err: err}
+	}
+	b := &builder{db: db}
+	for r, err := range records {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = b.add(r)
+		}
+		if err != nil {
+			return 0, errors.Join(err, b.end(), db.Close())
+		}
+	}
+	return b.last, errors.Join(b.end(), db.Sync(), db.Close())
+}
+
+// builder writes records one after the other.
+type builder struct {
+	db     *bbolt.DB
+	tx     *bbolt.Tx // nil: none is open
+	group  *staging
+	room   groupRoom
+	size   int // of the bodies in the transaction
+	n      int // of the records in it
+	last   eventstore.Position
+	newest domain.ID
+	spans  spans
+}
+
+func (b *builder) add(r eventstore.Stored) (err error) {
+	if b.tx == nil {
+		if b.tx, err = b.db.Begin(true); err != nil {
+			return err
+		}
+		b.group = stage(b.tx, b.last, nil, &b.room)
+	}
+	key, head, err := b.group.head(r.Stream)
+	switch {
+	case err != nil:
+		return err
+	case r.Position != b.last+1:
+		return missing(b.last + 1)
+	case r.Sequence != head.sequence+1:
+		return &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf(
+			"it has sequence %d, the stream's last event before it %d", r.Sequence, head.sequence)}
+	}
+	c := eventstore.Commit{ID: r.Commit, Record: eventstore.Record{Stream: r.Stream, Body: r.Body}, Claim: r.Claim}
+	if err := c.Validate(); err != nil {
+		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	r.Prev, b.last = head.position, r.Position
+	if err := b.group.put(r, key); err != nil {
+		return err
+	}
+	if r.Commit.Compare(b.newest) > 0 {
+		b.newest = r.Commit
+	}
+	if r.Claim != nil {
+		b.spans, _ = b.spans.claim(b.newest, r.Position)
+	}
+	b.size += len(r.Body)
+	if b.n++; b.n < buildRecords && b.size < buildBytes {
+		return nil
+	}
+	return b.end()
+}
+
+// end commits what is not yet.
+func (b *builder) end() error {
+	if b.tx == nil {
+		return nil
+	}
+	tx := b.tx
+	b.tx, b.n, b.size = nil, 0, 0
+	err := b.group.meta.Put(keyNewest, b.newest[:])
+	if err == nil && len(b.spans) > 0 {
+		err = b.group.meta.Put(keySpans, b.spans.value())
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
