@@ -128,11 +128,13 @@ func (x *exchange) operation() string {
 	return x.route.operation
 }
 
-// WriteHeader notes the status.
+// WriteHeader notes the status. A second one, as a file server sends when its
+// client left in the middle of the file, comes too late to be sent.
 func (x *exchange) WriteHeader(status int) {
-	if x.status == 0 {
-		x.status = status
+	if x.status != 0 {
+		return
 	}
+	x.status = status
 	x.ResponseWriter.WriteHeader(status)
 }
 

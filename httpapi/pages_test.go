@@ -2,6 +2,9 @@ package httpapi
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -76,6 +79,42 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that leaves in the middle of a file gets one status all the same:
+// net/http would complain of a second one in a log that is not ours.
+func TestOneStatusForWhoLeaves(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	page := string(s.send("GET", "/docs", nil).want(200, "").Body)
+	assets := regexp.MustCompile(`(?:src|href)="(/docs/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	if len(assets) == 0 {
+		t.Fatal(page)
+	}
+	for _, m := range assets {
+		for _, encoding := range []string{"", "gzip"} {
+			w := &gone{ResponseRecorder: httptest.NewRecorder()}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, m[1], nil)
+			r.Header.Set("Accept-Encoding", encoding)
+			s.public.ServeHTTP(w, r)
+			if w.statuses > 1 {
+				t.Errorf("%s %s: %d statuses", m[1], encoding, w.statuses)
+			}
+		}
+	}
+}
+
+// gone is a client that takes nothing.
+type gone struct {
+	*httptest.ResponseRecorder
+	statuses int
+}
+
+func (w *gone) WriteHeader(int) { w.statuses++ }
+
+func (w *gone) Write([]byte) (int, error) {
+	w.statuses = max(w.statuses, 1)
+	return 0, io.ErrClosedPipe
 }
 
 // TestBrowserDocuments looks at the pages that explain the API.

@@ -132,6 +132,11 @@ func exitWith(code int, format string, args ...any) error {
 	return &exitError{code, fmt.Errorf(format, args...)}
 }
 
+// loggedError is an error that stands in the log of the service already.
+type loggedError struct{ error }
+
+func (e *loggedError) Unwrap() error { return e.error }
+
 func usageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
@@ -145,7 +150,9 @@ func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "payledger: %v\n", err)
+	if _, logged := errors.AsType[*loggedError](err); !logged {
+		fmt.Fprintf(stderr, "payledger: %v\n", err)
+	}
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}

@@ -15,19 +15,15 @@ import (
 // come: a bar on a terminal, a line every five seconds elsewhere, nothing for
 // work that is done within a moment.
 func newProgress(w io.Writer, what string) func(done, total eventstore.Position) {
+	if !isTerminal(w) {
+		return eachInterval(func(done, total eventstore.Position) {
+			fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
+		})
+	}
 	var bar *progressbar.ProgressBar
 	start := time.Now()
-	said := start
 	return func(done, total eventstore.Position) {
-		now := time.Now()
-		if now.Sub(start) < time.Second {
-			return
-		}
-		if !isTerminal(w) {
-			if now.Sub(said) >= 5*time.Second {
-				said = now
-				fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
-			}
+		if time.Since(start) < time.Second {
 			return
 		}
 		if bar == nil {
@@ -37,6 +33,17 @@ func newProgress(w io.Writer, what string) func(done, total eventstore.Position)
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
 		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn harms nobody
+	}
+}
+
+// eachInterval calls say every five seconds of work.
+func eachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
+	said := time.Now()
+	return func(done, total eventstore.Position) {
+		if now := time.Now(); now.Sub(said) >= 5*time.Second {
+			said = now
+			say(done, total)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi"
 	"payledger/notifier/webhook"
 )
@@ -52,21 +53,29 @@ type serviceAddrs struct {
 // last a checkpoint over all that came of it, the lanes of the deliveries, the
 // projections and the log. All of that has a bound, see shutdown.
 func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(serviceAddrs) error) (err error) {
+	serving := false
 	end := newShutdown(o.ShutdownTimeout, o.Log)
 	defer context.AfterFunc(ctx, end.begin)()
-	defer func() { err = errors.Join(err, end.stop()) }()
+	defer func() {
+		err = errors.Join(err, end.stop())
+		if serving && err != nil {
+			o.Log.Error().Err(err).Msg("payledger ended")
+			err = &loggedError{err}
+		}
+	}()
 	started := end.started
 	if o.LogLines != nil {
 		o.LogLines.start()
 		started("the log records", o.LogLines.stop)
 	}
+	started("the libraries' logs", takeLibraryLogs(o.Log))
 
 	started("the heap's limit", roomyHeap())
 	started("the processors", moreProcessors())
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	core, err := openCore(ctx, d, coreOptions{
-		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: newProgress(o.Stderr, "Bringing the projections up to the log"),
+		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Metrics: metrics,
 	})
 	if err != nil {
@@ -126,6 +135,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		up.Str("nats_listen", at.NATSAddress)
 	}
 	up.Msg("ready")
+	serving = true
 	if err := ready(at); err != nil {
 		return err
 	}
@@ -143,6 +153,17 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	case err := <-bus.failed:
 		return fmt.Errorf("the workers stopped: %w", err)
 	}
+}
+
+// progress shows how far long work before the start has come: on a terminal as
+// commands do, else in the log.
+func (o serviceOptions) progress(what string) func(done, total eventstore.Position) {
+	if isTerminal(o.Stderr) {
+		return newProgress(o.Stderr, what)
+	}
+	return eachInterval(func(done, total eventstore.Position) {
+		o.Log.Info().Uint64("done", uint64(done)).Uint64("events", uint64(total)).Msg(what)
+	})
 }
 
 func shutdownAll(timeout time.Duration, servers []*httpServer) error {
