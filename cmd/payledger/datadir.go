@@ -69,6 +69,11 @@ func (d dataDir) initialise() error {
 	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
 		return exitWith(exitDirectory, "making %s: %w", d, err)
 	}
+	// One that was there was empty, so it is ours alone from now on.
+	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; where somebody else owns it its mode must do
+	if err := d.mustBePrivate(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(d.masterKey()); errors.Is(err, fs.ErrNotExist) {
 		var key [32]byte
 		rand.Read(key[:])
@@ -103,9 +108,27 @@ func (d dataDir) mustExist() error {
 	return nil
 }
 
+// mustBePrivate refuses a directory in which others can replace files, the log
+// and the keys among them. Others may look into it: whatever is made there is
+// for its owner alone, whatever the umask is.
+func (d dataDir) mustBePrivate() error {
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return exitWith(exitDirectory, "%w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return exitWith(exitDirectory, "other users can write to the data directory %[1]s (mode %#[2]o), so they can replace the log and its keys: "+
+			"run \"chmod go-w %[1]s\", or use a directory inside it that only you can write to", d, mode)
+	}
+	return nil
+}
+
 // open opens the event log and with it locks the directory.
 func (d dataDir) open(o bolt.Options) (*bolt.Store, error) {
 	if err := d.mustExist(); err != nil {
+		return nil, err
+	}
+	if err := d.mustBePrivate(); err != nil {
 		return nil, err
 	}
 	store, err := bolt.Open(d.ledger(), o)

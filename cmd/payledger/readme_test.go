@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,6 +32,39 @@ func TestReadmeDefendsDependencies(t *testing.T) {
 		name := major.ReplaceAllString(r.Mod.Path, "")
 		if !r.Indirect && !strings.Contains(dependencies, name) && !strings.Contains(dependencies, strings.TrimPrefix(name, "nats-io/")) {
 			t.Errorf("the README does not say why %s is needed", r.Mod.Path)
+		}
+	}
+}
+
+// TestReadmeNamesDataFiles compares the README's table of the data directory
+// with what is made there.
+func TestReadmeNamesDataFiles(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\nThe data directory")
+	table, _, _ = strings.Cut(table, "\n## ")
+	s := start(t, "demo", "--nats-listen", "127.0.0.1:0", "--webhook")
+	entries, err := os.ReadDir(s.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := make(map[string]bool)
+	for _, e := range entries {
+		name := e.Name()
+		made[filepath.Join(s.Data, name)] = true
+		if e.IsDir() {
+			name += "/"
+		}
+		if !strings.Contains(table, "`"+name+"`") {
+			t.Errorf("the README does not say what %s is", name)
+		}
+	}
+	for _, name := range dataDir(s.Data).files() {
+		if !made[name] {
+			t.Errorf("nothing makes %s", name)
 		}
 	}
 }

@@ -14,27 +14,31 @@ import (
 // (sun_path of unix(7), less its final zero byte).
 const maxSocketPath = 107
 
-// listenSocket opens the admin socket. The caller holds the directory's lock,
-// so a socket that is still there belongs to a process that is gone.
-func (d dataDir) listenSocket() (net.Listener, error) {
-	if err := os.Remove(d.socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	path, done, err := shortPath(d.socket())
+// listenSocket opens the admin socket, for the directory's owner alone: it is
+// made in a scratch directory, which nobody else may enter, and gets its name
+// once its mode is right. The caller holds the directory's lock, so a socket
+// that is still there belongs to a process that is gone.
+func (d dataDir) listenSocket() (_ net.Listener, err error) {
+	private, err := newScratch(string(d), d.files()...)
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	defer func() { err = errors.Join(err, private.remove()) }()
+	made := private.file(filepath.Base(d.socket()))
+	path, done, err := shortPath(made)
 	if err != nil {
-		done()
 		return nil, err
 	}
-	if err := os.Chmod(d.socket(), 0o600); err != nil {
-		l.Close()
-		done()
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
 		return nil, err
 	}
-	return &socketListener{l, done}, nil
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, d.socket())); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &socketListener{l, d.socket()}, nil
 }
 
 // dialSocket connects to the admin socket of a running server.
@@ -99,14 +103,16 @@ func shortPath(path string) (short string, done func(), err error) {
 	return filepath.Join(link, filepath.Base(path)), done, nil
 }
 
-// socketListener removes the short path when it is closed; closing the
-// listener inside has removed the socket by then.
+// socketListener removes the socket when it is closed.
 type socketListener struct {
 	net.Listener
-	done func()
+	path string
 }
 
 func (l *socketListener) Close() error {
-	defer l.done()
-	return l.Listener.Close()
+	err := os.Remove(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // closed before
+	}
+	return errors.Join(err, l.Listener.Close())
 }
