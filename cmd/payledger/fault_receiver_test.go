@@ -90,9 +90,14 @@ func TestReceiversThatHold(t *testing.T) {
 	eventually(t, "the breaker of the endpoint that answers 101 opens", func() bool {
 		return s.do(t, 200, "GET", "/v1/webhook-endpoints/"+endpoints["101"], "").object(t)["health"].(map[string]any)["paused_until"] != nil
 	})
+	asked := s.do(t, 202, "POST", "/v1/webhook-endpoints/"+endpoints["101"]+"/test", "").text(t, "event_id")
+	eventually(t, "a test is sent while the endpoint is paused", func() bool {
+		d := s.do(t, 200, "GET", "/v1/webhook-endpoints/"+endpoints["101"]+"/deliveries/"+asked, "").object(t)
+		return len(d["attempts"].([]any)) > 0
+	})
 	receivers["101"].healed.Store(true)
 	s.do(t, 200, "POST", "/v1/webhook-endpoints/"+endpoints["101"], `{"description":"well again"}`)
-	eventually(t, "the endpoint that answered 101 gets everything", func() bool { return count("101", "delivered") == payments })
+	eventually(t, "the endpoint that answered 101 gets everything", func() bool { return count("101", "delivered") == payments+1 })
 
 	for name, r := range receivers {
 		eventually(t, name+" holds connections", func() bool { return r.held.Load() > 0 })

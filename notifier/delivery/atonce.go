@@ -92,7 +92,11 @@ func (l *Lanes) begin(ctx context.Context, o *startOp) {
 	for _, a := range o.begun {
 		l.attempts.Go(func() { l.attempt(ctx, t, o.endpoint, a) })
 	}
-	if free := o.places - len(o.begun); free > 0 {
+	free := o.places - len(o.begun)
+	switch {
+	case free > 0 && len(o.asked) > 0:
+		t.answered(free)
+	case free > 0:
 		if len(o.begun) == 0 {
 			t.passed()
 		}

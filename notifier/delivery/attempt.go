@@ -37,7 +37,11 @@ func (o outcome) shown() domain.AttemptObject {
 // way, nothing is recorded: the same event is sent again after the next start.
 func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a attempt) {
 	o, err := l.send(ctx, e, t, a)
-	t.ended(1)
+	if a.asked {
+		t.answered(1)
+	} else {
+		t.ended(1)
+	}
 	if err != nil {
 		return
 	}

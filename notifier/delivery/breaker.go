@@ -19,6 +19,7 @@ type breaker struct {
 	until   domain.Instant // 0: closed
 	wait    time.Duration
 	probing bool
+	granted bool // the next probe was let through by a change of the endpoint
 }
 
 // allow says how many attempts may begin.
@@ -33,19 +34,25 @@ func (b *breaker) allow(now domain.Instant, most int) int {
 	}
 }
 
-// begun notes that an attempt begins.
-func (b *breaker) begun() { b.probing = b.until != 0 }
+// begun notes that an attempt begins, and says whether it is one that was
+// granted.
+func (b *breaker) begun() (granted bool) {
+	granted = b.granted
+	b.probing, b.granted = b.until != 0, false
+	return granted
+}
 
 // ended notes how an attempt ended; failures is how many failed since the
-// last success. random spreads the probes.
-func (b *breaker) ended(now domain.Instant, failures int, random float64) {
+// last success. random spreads the probes. One that somebody asked for was no
+// probe.
+func (b *breaker) ended(now domain.Instant, failures int, random float64, asked bool) {
 	switch {
 	case failures == 0:
 		*b = breaker{}
-	case b.probing || b.until == 0 && failures >= breakerFailures:
+	case b.probing && !asked || b.until == 0 && failures >= breakerFailures:
 		b.wait = min(max(2*b.wait, breakerFirst), breakerMost)
 		b.until = now.Add(b.wait + time.Duration(float64(b.wait)*random/4))
-		b.probing = false
+		b.probing, b.granted = false, false
 	}
 }
 
@@ -54,7 +61,9 @@ func (b *breaker) ended(now domain.Instant, failures int, random float64) {
 func (b *breaker) passed() { b.probing = false }
 
 // tryNow lets a single attempt through at once if the breaker is open.
-func (b *breaker) tryNow(now domain.Instant) { b.until = min(b.until, now) }
+func (b *breaker) tryNow(now domain.Instant) {
+	b.until, b.granted = min(b.until, now), b.until != 0
+}
 
 // open answers until when the breaker is open, 0 if it is closed.
 func (b *breaker) open(now domain.Instant) domain.Instant {

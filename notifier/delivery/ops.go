@@ -13,6 +13,7 @@ type enqueueOp struct {
 	upTo   eventstore.Position
 	events []Event
 	atOnce atOnce
+	asked  bool // somebody asked for them: they are due now, and go out in any case
 }
 
 func (o *enqueueOp) apply(x *tx) error {
@@ -22,7 +23,7 @@ func (o *enqueueOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if err := x.enqueue(t, e, e.Position > after, o.atOnce); err != nil {
+		if err := x.enqueue(t, e, e.Position > after, o); err != nil {
 			return err
 		}
 	}
@@ -39,13 +40,16 @@ func (o *enqueueOp) apply(x *tx) error {
 }
 
 // enqueue adds an event to its lane. A fresh one was never recorded.
-func (x *tx) enqueue(t *target, e Event, fresh bool, first atOnce) error {
+func (x *tx) enqueue(t *target, e Event, fresh bool, o *enqueueOp) error {
 	l, err := x.laneOf(t, e.Payment)
 	due := x.lanes.firstTry(x.now)
-	if !first.takes(e) {
+	switch {
+	case o.asked:
+		due = x.now
+	case !o.atOnce.takes(e):
 		due = due.Add(aMoment)
 	}
-	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, due) {
+	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final(), asked: o.asked}, due) {
 		return err
 	}
 	var was record
@@ -61,7 +65,7 @@ func (x *tx) enqueue(t *target, e Event, fresh bool, first atOnce) error {
 		total: was.total, attempts: was.attempts,
 	}, was.state)
 	if len(l.line) == 1 {
-		first.add(t, e, dueAt(l.due, l.payment))
+		o.atOnce.add(t, e, dueAt(l.due, l.payment))
 	}
 	x.save(l)
 	return nil
@@ -71,6 +75,8 @@ func (x *tx) enqueue(t *target, e Event, fresh bool, first atOnce) error {
 type startOp struct {
 	target   *target
 	keys     []dueKey
+	asked    []askedFor // in place of keys
+	granted  bool       // the one key need not be due, see breaker
 	endpoint domain.Endpoint
 	places   int // reserved for attempts
 	begun    []attempt
@@ -79,7 +85,9 @@ type startOp struct {
 // attempt is one try of a delivery, allowed by the file.
 type attempt struct {
 	record
-	number int // from 1
+	number  int  // from 1
+	asked   bool // somebody asked for it
+	granted bool // it costs no try
 }
 
 func (o *startOp) apply(x *tx) error {
@@ -88,8 +96,21 @@ func (o *startOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if len(l.line) == 0 || l.due > x.now || x.inFlight(l) && !x.lanes.off.overlap {
+		if len(l.line) == 0 || l.due > x.now && !o.granted || x.inFlight(l) && !x.lanes.off.overlap {
 			continue // the key is an old one
+		}
+		if err := o.start(x, l); err != nil {
+			return err
+		}
+	}
+	for _, a := range o.asked {
+		l, err := x.laneOf(o.target, a.payment)
+		if err != nil {
+			return err
+		}
+		head := l.lane
+		if head.next(x.lanes.off); len(head.line) == 0 || head.line[0].event != a.event || l.due > x.now || x.inFlight(l) {
+			continue // it was tried meanwhile, or something goes before it
 		}
 		if err := o.start(x, l); err != nil {
 			return err
@@ -112,7 +133,7 @@ func (o *startOp) start(x *tx, l *laneAt) error {
 		if l.line[0].asked || d.kind == domain.KindEndpointTest || o.endpoint.Wants(d.kind) {
 			l.start()
 			x.lanes.flying[flight(l.key)] = true
-			o.begun = append(o.begun, attempt{record: d, number: d.total + 1})
+			o.begun = append(o.begun, attempt{record: d, number: d.total + 1, asked: len(o.asked) > 0, granted: o.granted})
 			break
 		}
 		// No longer subscribed to.
@@ -155,7 +176,7 @@ func (o *settleOp) apply(x *tx) error {
 		return nil
 	}
 	d.total++
-	d.tries++
+	d.tries += one(!o.attempt.granted)
 	d.attempts = append(d.attempts, o.outcome.shown())
 	if n := len(d.attempts) - maxAttempts; n > 0 {
 		d.attempts = d.attempts[n:]
@@ -171,9 +192,12 @@ func (o *settleOp) apply(x *tx) error {
 	case !more:
 		d.state = domain.DeliveryGivenUp
 	}
-	if o.state = d.state; d.state == domain.DeliveryPending {
+	switch o.state = d.state; {
+	case d.state == domain.DeliveryPending && o.attempt.granted:
+		l.retry(x.now, max(l.due, x.now.Add(o.outcome.RetryAfter)))
+	case d.state == domain.DeliveryPending:
 		l.retry(x.now, x.now.Add(wait))
-	} else {
+	default:
 		l.leave(d.event, x.now)
 	}
 	x.save(l)
@@ -185,7 +209,9 @@ func (o *settleOp) apply(x *tx) error {
 func (o *settleOp) judge(x *tx) {
 	o.noteRefused()
 	if !o.outcome.tells() {
-		o.target.passed()
+		if !o.attempt.asked {
+			o.target.passed()
+		}
 		return
 	}
 	now := x.now
@@ -201,7 +227,7 @@ func (o *settleOp) judge(x *tx) {
 		o.failingFor = t.failingFor(now)
 		o.target.leaving = o.target.leaving || o.outcome.Gone
 		was := o.target.breaker.until != 0
-		o.target.breaker.ended(now, t.failures, x.lanes.config.Random())
+		o.target.breaker.ended(now, t.failures, x.lanes.config.Random(), o.attempt.asked)
 		switch is := o.target.breaker.until != 0; {
 		case is && !was:
 			o.notice = noticePaused

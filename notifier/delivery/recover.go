@@ -190,7 +190,7 @@ func (o *forgottenOp) apply(x *tx) error {
 		if x.lane.Get(t.keyLane(e.Payment)) != nil {
 			continue // it has come by itself meanwhile
 		}
-		if err := x.enqueue(t, e, false, atOnce{}); err != nil {
+		if err := x.enqueue(t, e, false, &enqueueOp{}); err != nil {
 			return err
 		}
 		o.enqueued++

@@ -26,24 +26,26 @@ func (l *Lanes) live(ctx context.Context, project, endpoint string) (domain.Endp
 	return e, nil
 }
 
-// Test sends endpoint.test to an endpoint. It has a lane of its own. Errors:
+// Test sends endpoint.test to an endpoint, at once even while it is paused. It
+// has a lane of its own. Errors:
 // *domain.Refusal with WebhookEndpointNotFound or WebhookEndpointDisabledCode.
 func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.DeliveryObject, error) {
 	if _, err := l.live(ctx, project, endpoint); err != nil {
 		return domain.DeliveryObject{}, err
 	}
 	id := l.config.IDs.Next()
-	err := l.writer.do(&enqueueOp{events: []Event{{
+	err := l.writer.do(&enqueueOp{asked: true, events: []Event{{
 		Project: project, Endpoint: endpoint, Payment: id, ID: id, Kind: domain.KindEndpointTest, Sequence: 1,
 	}}})
 	if err != nil {
 		return domain.DeliveryObject{}, err
 	}
-	l.Changed(endpoint)
-	return l.delivery(endpoint, id)
+	return l.ask(l.known(endpoint), id, id)
 }
 
-// Resend makes a delivery due now, with all tries before it. Only the newest
+// Resend makes a delivery due now, with all tries before it, and sends it even
+// while its endpoint is paused, unless an earlier outcome of the payment stands
+// in line before it: that one keeps its own time. Only the newest
 // event of a payment can be sent again, and one while nothing later was begun;
 // for others the answer is a *domain.Refusal with DeliverySupersededCode and,
 // as EventID, the event that can be. Other refusals: DeliveryNotFound,
@@ -79,8 +81,7 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 	if o.refusal != nil {
 		return domain.DeliveryObject{}, o.refusal
 	}
-	l.Changed(endpoint)
-	return l.delivery(endpoint, event)
+	return l.ask(t, o.payment, event)
 }
 
 // resendOp puts a delivery in line again.

@@ -38,7 +38,9 @@ type target struct {
 	mu       sync.Mutex
 	tally    tally // changed by the writer alone
 	breaker  breaker
-	requests int  // being prepared or under way
+	requests int // being prepared or under way
+	asked    []askedFor
+	asking   int  // requests for those, which are no others'
 	leaving  bool // it answered 410 and is being disabled
 	refused  bool // the last attempt was not allowed
 }
@@ -145,11 +147,11 @@ func (l *Lanes) turn(ctx, sending context.Context, t *target) (time.Duration, er
 	if state != "" {
 		return checkEvery, l.hold(ctx, t, state)
 	}
-	keys, wait, err := l.ready(t)
-	if err != nil || len(keys) == 0 {
+	start, wait, err := l.ready(t)
+	if err != nil || start == nil {
 		return wait, err
 	}
-	start := &startOp{target: t, keys: keys, endpoint: endpoint, places: len(keys)}
+	start.endpoint = endpoint
 	if err := l.writer.start(ctx, start); err != nil {
 		return 0, err
 	}
@@ -192,7 +194,10 @@ func (l *Lanes) hold(ctx context.Context, t *target, state domain.DeliveryState)
 
 // ready takes as many lanes as may be started now, with the places for their
 // attempts, or says how long none may be.
-func (l *Lanes) ready(t *target) ([]dueKey, time.Duration, error) {
+func (l *Lanes) ready(t *target) (*startOp, time.Duration, error) {
+	if asked := t.takeAsked(); len(asked) > 0 {
+		return &startOp{target: t, asked: asked, places: len(asked)}, 0, nil
+	}
 	t.due.Lock()
 	defer t.due.Unlock()
 	now := l.clock.now()
@@ -206,7 +211,7 @@ func (l *Lanes) ready(t *target) ([]dueKey, time.Duration, error) {
 	switch {
 	case len(t.window.keys) == 0, t.leaving:
 		return nil, checkEvery, nil
-	case t.window.keys[0].at() > now:
+	case t.window.keys[0].at() > now && !t.breaker.granted:
 		return nil, min(until(t.window.keys[0].at(), now), checkEvery), nil
 	}
 	free := t.breaker.allow(now, l.config.Limits.Concurrency-t.requests)
@@ -220,10 +225,12 @@ func (l *Lanes) ready(t *target) ([]dueKey, time.Duration, error) {
 	if tokens < 1 {
 		return nil, max(time.Duration((1-tokens)/l.config.Limits.Rate*float64(time.Second)), time.Millisecond), nil
 	}
+	if t.breaker.granted {
+		now = t.window.keys[0].at()
+	}
 	keys := t.window.pop(min(free, int(tokens)), now)
 	t.requests += len(keys)
-	t.breaker.begun()
-	return keys, 0, nil
+	return &startOp{target: t, keys: keys, granted: t.breaker.begun(), places: len(keys)}, 0, nil
 }
 
 // refill reads on in the file where the window ends. Nothing is lost between

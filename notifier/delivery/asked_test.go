@@ -1,0 +1,190 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/webhook"
+)
+
+// paused makes an endpoint fail until its circuit breaker has opened for the
+// longest time, with so many payments waiting.
+func (w *world) paused(t *testing.T, name string, payments int) string {
+	t.Helper()
+	a := w.endpoint(name, domain.FinalKinds()...)
+	w.net.set(a, broken)
+	for range payments {
+		w.paid()
+	}
+	w.spread(t)
+	time.Sleep(2*time.Hour + time.Minute)
+	if w.health(t, a).OpenUntil == nil {
+		t.Fatal("the breaker is closed")
+	}
+	return a
+}
+
+// attempts counts them by event.
+func (w *world) attempts(t *testing.T, endpoint string) map[domain.ID]int {
+	t.Helper()
+	n := make(map[domain.ID]int)
+	for _, d := range w.deliveries(t, domain.DeliveryFilter{Endpoint: endpoint}) {
+		n[d.EventID] = len(d.Attempts)
+	}
+	return n
+}
+
+// asked does what is to send one event now, although the endpoint is paused,
+// and checks that it did that and nothing else.
+func (w *world) asked(t *testing.T, endpoint string, ask func() (domain.DeliveryObject, error)) domain.ID {
+	t.Helper()
+	before, sent, open := w.attempts(t, endpoint), len(w.net.seen()), w.health(t, endpoint).OpenUntil
+	at := domain.InstantOf(w.now())
+	d, err := ask()
+	if err != nil || d.NextAttemptAt == nil || *d.NextAttemptAt > at.Add(time.Second) {
+		t.Fatalf("%+v, %v; want it to be sent now", d, err)
+	}
+	time.Sleep(time.Second)
+	seen := w.net.seen()[sent:]
+	if len(seen) != 1 || seen[0].event != d.EventID {
+		t.Fatalf("%d requests: %+v; want one of event %s", len(seen), seen, d.EventID)
+	}
+	for event, n := range w.attempts(t, endpoint) {
+		if event != d.EventID && n != before[event] {
+			t.Errorf("event %s had %d attempts and has %d", event, before[event], n)
+		}
+	}
+	if h := w.health(t, endpoint); h.OpenUntil != nil && (open == nil || *h.OpenUntil != *open) {
+		t.Errorf("the pause ended at %v and ends at %v", open, h.OpenUntil)
+	}
+	return d.EventID
+}
+
+// TestAskedForIsSent: a test and a resend go out at once while their endpoint
+// is paused, and are no probe with anything else.
+func TestAskedForIsSent(t *testing.T) {
+	t.Parallel()
+	short := func(w *world) { w.schema = webhook.Schedule{0, 0, 3 * time.Hour, 3 * time.Hour} }
+	engine(t, short, func(t *testing.T, w *world) {
+		a := w.paused(t, "a", 30)
+		test := func() (domain.DeliveryObject, error) { return w.lanes.Test(t.Context(), testProject, a) }
+		first := w.asked(t, a, test)
+		for range 3 {
+			w.asked(t, a, test)
+		}
+		resend := func(event domain.ID) func() (domain.DeliveryObject, error) {
+			return func() (domain.DeliveryObject, error) { return w.lanes.Resend(t.Context(), testProject, a, event) }
+		}
+		w.asked(t, a, resend(first))
+		waiting := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, State: domain.DeliveryPending})
+		w.asked(t, a, resend(waiting[len(waiting)/2].EventID))
+
+		// What succeeds ends the pause.
+		w.net.set(a, fine)
+		if _, err := test(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if h := w.health(t, a); h.OpenUntil != nil {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+// TestAskedForWhileAllPlacesAreTaken by receivers that do not answer.
+func TestAskedForWhileAllPlacesAreTaken(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, silent)
+		for range 20 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+		if n := len(w.net.seen()); n != 16 {
+			t.Fatalf("%d requests are under way", n)
+		}
+		var last domain.ID
+		for range 3 * maxAsking {
+			d, err := w.lanes.Test(t.Context(), testProject, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = d.EventID
+		}
+		time.Sleep(time.Second)
+		if n := len(w.net.seen()); n != 16+maxAsking {
+			t.Errorf("%d requests are under way, want %d more than 16", n, maxAsking)
+		}
+		time.Sleep(time.Minute)
+		if n := w.attempts(t, a)[last]; n == 0 {
+			t.Error("the last one that was asked for was not tried")
+		}
+	})
+}
+
+// TestAskedForWaitsItsTurn: what comes before it in its lane goes first, in
+// its own time.
+func TestAskedForWaitsItsTurn(t *testing.T) {
+	t.Parallel()
+	engine(t, nil, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.FinalKinds()...)
+		w.net.set(a, broken)
+		id := w.paid()
+		w.advance(id, 2)
+		w.advance(id, 2)
+		w.spread(t)
+		time.Sleep(time.Hour) // the next try is in two
+		all := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, Payment: id})
+		if len(all) != 2 || all[0].Type != domain.KindRefundSucceeded {
+			t.Fatalf("deliveries %+v", all)
+		}
+		before := len(w.net.seen())
+		d, err := w.lanes.Resend(t.Context(), testProject, a, all[0].EventID)
+		if err != nil || d.State != domain.DeliveryPending || d.NextAttemptAt != nil {
+			t.Errorf("%+v, %v", d, err)
+		}
+		time.Sleep(time.Minute)
+		if n := len(w.net.seen()) - before; n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestChangeTriesAtOnce: a change of a paused endpoint lets one attempt
+// through, and what is sent with it loses none of its tries.
+func TestChangeTriesAtOnce(t *testing.T) {
+	t.Parallel()
+	short := func(w *world) { w.schema = webhook.Schedule{0, 5 * time.Minute} }
+	engine(t, short, func(t *testing.T, w *world) {
+		a := w.endpoint("a", domain.KindPaymentPaid)
+		w.net.set(a, broken)
+		for range 20 {
+			w.paid()
+		}
+		w.spread(t)
+		time.Sleep(time.Second)
+		if w.health(t, a).OpenUntil == nil {
+			t.Fatal("the breaker is closed")
+		}
+		for range 10 {
+			before := len(w.net.seen())
+			w.lanes.Changed(a)
+			time.Sleep(time.Second)
+			if n := len(w.net.seen()) - before; n != 1 {
+				t.Fatalf("%d requests after the change, want 1", n)
+			}
+		}
+		if s := w.states(t, a); s[domain.DeliveryPending] != 20 {
+			t.Errorf("states %v", s)
+		}
+		w.net.set(a, fine)
+		w.lanes.Changed(a)
+		time.Sleep(20 * time.Minute)
+		if s := w.states(t, a); s[domain.DeliveryDelivered] != 20 {
+			t.Errorf("states %v", s)
+		}
+	})
+}
