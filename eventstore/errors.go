@@ -26,11 +26,15 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("stream %s/%s/%s has moved on to position %d", e.Stream.Project, e.Stream.Kind, e.Stream.ID, e.Actual)
 }
 
-// ClaimedError: the idempotency key was given away before, with Value.
+// ClaimedError: the claim's key was given away before, with Value.
 type ClaimedError struct{ Value Stored }
 
 func (e *ClaimedError) Error() string {
-	return fmt.Sprintf("the idempotency key was used at position %d", e.Value.Position)
+	what := "idempotency key"
+	if c := e.Value.Claim; c != nil && c.Forever {
+		what = "provider's reference"
+	}
+	return fmt.Sprintf("the %s was used at position %d", what, e.Value.Position)
 }
 
 // CorruptError: the record at Position is not what was written; 0 when the

@@ -61,11 +61,14 @@ type Record struct {
 	Event  domain.Event // nil: Body is to be decoded
 }
 
-// Claim ties an idempotency key to a record. Within a project a key is given
-// away once, and is remembered for at least 30 days.
+// Claim ties a key to a record. An idempotency key is given away once within a
+// project, and is remembered for at least 30 days. A key that is claimed for
+// ever is given away once in the whole log; it has no fingerprint. The two
+// kinds do not meet: what is claimed as one can still be claimed as the other.
 type Claim struct {
 	Key         domain.Digest
 	Fingerprint domain.Digest
+	Forever     bool
 }
 
 // Commit is one command's outcome: one event. ID is the event's id and lets a
@@ -104,6 +107,9 @@ func (c Commit) Validate() error {
 	}
 	if c.ID.IsZero() {
 		return errors.New("commit: the id is zero")
+	}
+	if c.Claim != nil && c.Claim.Forever && c.Claim.Fingerprint != (domain.Digest{}) {
+		return fmt.Errorf("commit %s: a claim for ever has no fingerprint", c.ID)
 	}
 	return nil
 }
@@ -173,7 +179,7 @@ type Store interface {
 	LoadAfter(ctx context.Context, s Stream, after Position) iter.Seq2[Stored, error]
 
 	// Claimed finds the record that a project's idempotency key was claimed
-	// with.
+	// with. Claims for ever are not looked at.
 	Claimed(ctx context.Context, project string, key domain.Digest) (Stored, bool, error)
 
 	// Scan yields the records after a position, in order, up to the last one

@@ -19,7 +19,7 @@ import (
 // dataDir is a data directory:
 //
 //	ledger.db              the event log; its lock is the directory's lock
-//	ledger.claims/         where idempotency keys stand in the log, derived from it
+//	ledger.claims/         where keys and references stand in the log, derived from it
 //	lanes.db               what of each notification is to be sent, was sent and came of it
 //	lanes.mark             tells lanes.db from an older copy of itself
 //	projections.db         folds of the log, disposable

@@ -314,7 +314,7 @@ func TestClaimsAge(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := len(s.claims.spans); n != spansKept {
+	if n := len(s.claims.keys.spans); n != spansKept {
 		t.Errorf("%d spans of claims are left", n)
 	}
 }
@@ -396,7 +396,7 @@ func TestVerifyFinds(t *testing.T) {
 		},
 	} {
 		s := reopened(t, newLog(t))
-		index = s.claims
+		index = s.claims.keys
 		var last eventstore.Stored
 		for i, expect := range []eventstore.Position{0, 0, 2} {
 			c := commitOf(i, expect)

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,8 +24,10 @@ const (
 	// While the index is made anew more of them go at once.
 	renewedClaims = 1 << 19
 
-	// Runs are merged until each is this many times as long as the next one.
+	// Runs are merged until each is this many times as long as the next one, but
+	// none gets more claims than that: its filter is made in memory.
 	runGrowth = 3
+	runLimit  = 1 << 24
 
 	runRetry = time.Second // after a run could not be written
 )
@@ -33,8 +36,9 @@ const (
 // runs the others. The committer alone adds claims; it does so before they are
 // durable, so whoever else asks leaves out what is not.
 type claimIndex struct {
+	kind
+
 	dir  string
-	log  domain.ID
 	fail func(error) // the index is damaged: the process must end
 
 	mu     sync.RWMutex
@@ -61,30 +65,44 @@ type claimBatch struct {
 
 func claimsDir(path string) string { return strings.TrimSuffix(path, ".db") + ".claims" }
 
+// foreverDir is where, within that, the runs of claims for ever are.
+const foreverDir = "forever"
+
 // openClaims opens the index of a log. It answers where the records begin that
 // it does not cover: they are to be told to it, with renew, before it is used.
-func openClaims(dir string, log domain.ID, s spans, holds func(eventstore.Position, domain.ID) bool, fail func(error)) (*claimIndex, error) {
+func openClaims(dir string, k kind, s spans, holds func(eventstore.Position, domain.ID) bool, fail func(error)) (*claimIndex, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	x := &claimIndex{
-		dir: dir, log: log, fail: fail, spans: s, fresh: make(map[claimName]eventstore.Position),
+		dir: dir, kind: k, fail: fail, spans: s, fresh: make(map[claimName]eventstore.Position),
 		batches: make(chan *claimBatch, 1), stop: make(chan struct{}),
 	}
 	var err error
-	x.runs, x.next, err = runsIn(dir, log, s.floor(), holds)
+	x.runs, x.next, err = runsIn(dir, k, s.floor(), holds)
 	return x, err
 }
 
-// renew tells of a record behind what the index covers.
+// renew tells of a record, which the index may cover already.
 func (x *claimIndex) renew(r eventstore.Stored) error {
-	if r.Claim != nil && r.Position >= x.spans.floor() {
-		x.fresh[nameOf(r.Stream.Project, r.Claim.Key)] = r.Position
+	if r.Position < x.next {
+		return nil
+	}
+	if r.Claim != nil && r.Claim.Forever == x.forever && r.Position >= x.spans.floor() {
+		x.fresh[nameFor(r.Stream.Project, r.Claim)] = r.Position
 	}
 	if len(x.fresh) >= renewedClaims && x.gap == nil {
 		return x.write(x.freeze(r.Position, r.Commit))
 	}
 	return nil
+}
+
+// missed tells that the record at a position cannot be read, as far as the index
+// does not cover it.
+func (x *claimIndex) missed(at eventstore.Position, err error) {
+	if at >= x.next {
+		x.gap = cmp.Or(x.gap, err)
+	}
 }
 
 // find answers the record that claimed the key of that name, 0 if there is
@@ -122,6 +140,9 @@ func (x *claimIndex) add(name claimName, newest domain.ID, at eventstore.Positio
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fresh[name] = at
+	if x.forever {
+		return nil
+	}
 	var begun bool
 	if x.spans, begun = x.spans.claim(newest, at); begun {
 		return x.spans
@@ -145,7 +166,7 @@ func (x *claimIndex) settled(last eventstore.Stored) {
 func (x *claimIndex) freeze(to eventstore.Position, event domain.ID) *claimBatch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b := &claimBatch{runSpan: runSpan{x.log, x.next, to, event}, claims: x.fresh}
+	b := &claimBatch{runSpan: runSpan{x.kind, x.next, to, event}, claims: x.fresh}
 	x.frozen, x.fresh = x.fresh, make(map[claimName]eventstore.Position, freshClaims)
 	x.next = to + 1
 	return b
@@ -204,9 +225,12 @@ func (x *claimIndex) write(b *claimBatch) error {
 		x.mu.Unlock()
 		b.written = true
 	}
-	for n := len(runs); n >= 2 && runs[n-2].entries <= runGrowth*runs[n-1].entries; n = len(runs) {
+	for n := len(runs); n >= 2; n = len(runs) {
 		older, newer := runs[n-2], runs[n-1]
-		s := runSpan{x.log, older.from, newer.to, newer.event}
+		if older.entries > runGrowth*newer.entries || older.entries+newer.entries > runLimit {
+			break
+		}
+		s := runSpan{x.kind, older.from, newer.to, newer.event}
 		r, err := writeRun(x.dir, s, floor, older.entries+newer.entries, merged(older, newer), x.stop)
 		if err != nil {
 			return err

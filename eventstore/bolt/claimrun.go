@@ -22,17 +22,31 @@ import (
 
 // The form of a run; see the package comment.
 const (
-	runMagic    = "payledger claims 2\n"
-	runBlock    = 4096
-	runSum      = runBlock - 4
-	runEntry    = 24
-	runPerBlock = runSum / runEntry
-	runBurst    = 4 << 20 // bytes written between syncs, so that none is long
+	keysMagic    = "payledger claims 2\n"
+	foreverMagic = "payledger forever2\n"
+	runBlock     = 4096
+	runSum       = runBlock - 4
+	runEntry     = 24
+	runPerBlock  = runSum / runEntry
+	runBurst     = 4 << 20 // bytes written between syncs, so that none is long
 )
+
+// kind says whose claims an index holds.
+type kind struct {
+	log     domain.ID
+	forever bool // those for ever; there are no spans, nothing is forgotten
+}
+
+func (k kind) magic() string {
+	if k.forever {
+		return foreverMagic
+	}
+	return keysMagic
+}
 
 // runSpan says which records a run is about.
 type runSpan struct {
-	log      domain.ID
+	kind
 	from, to eventstore.Position
 	event    domain.ID // of the record at to
 }
@@ -65,11 +79,11 @@ type damagedRun struct {
 }
 
 func (e *damagedRun) Error() string {
-	return fmt.Sprintf("the index of idempotency keys is damaged in %s: %s", e.path, e.reason)
+	return fmt.Sprintf("the index of claims is damaged in %s: %s", e.path, e.reason)
 }
 
-// openRun opens a run. A *damagedRun is none of this log.
-func openRun(path string, log domain.ID) (_ *run, err error) {
+// openRun opens a run. A *damagedRun is none of this log, or of another kind.
+func openRun(path string, k kind) (_ *run, err error) {
 	bad := func(reason string) (*run, error) { return nil, &damagedRun{path, reason} }
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,9 +103,9 @@ func openRun(path string, log domain.ID) (_ *run, err error) {
 		return nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
 	head := r.data[:runBlock]
-	n := len(runMagic)
+	n := len(k.magic())
 	r.runSpan = runSpan{
-		log:  domain.ID(head[n:]),
+		kind: kind{domain.ID(head[n:]), k.forever},
 		from: eventstore.Position(binary.BigEndian.Uint64(head[n+16:])), to: eventstore.Position(binary.BigEndian.Uint64(head[n+24:])),
 		event: domain.ID(head[n+32:]),
 	}
@@ -99,7 +113,7 @@ func openRun(path string, log domain.ID) (_ *run, err error) {
 	r.filter = int(binary.BigEndian.Uint64(head[n+56:]))
 	r.blocks = (r.entries + runPerBlock - 1) / runPerBlock
 	switch {
-	case string(head[:n]) != runMagic, !sumsUp(head), r.log != log, r.name() != filepath.Base(path), r.from > r.to,
+	case string(head[:n]) != k.magic(), !sumsUp(head), r.kind != k, r.name() != filepath.Base(path), r.from > r.to,
 		r.entries < 0, r.filter < 0, r.entries > 0 && r.filter == 0, size/runBlock != int64(1+r.blocks+r.filter):
 		r.unmap()
 		return bad("its first block")
@@ -253,15 +267,18 @@ func merged(older, newer *run) iter.Seq2[claimEntry, error] {
 // one begins at floor or before, each other one behind the one before. The
 // rest is deleted: parts of what was merged since, what was not finished, and
 // what is of another course of the log.
-func runsIn(dir string, log domain.ID, floor eventstore.Position, holds func(eventstore.Position, domain.ID) bool) (runs []*run, next eventstore.Position, err error) {
+func runsIn(dir string, k kind, floor eventstore.Position, holds func(eventstore.Position, domain.ID) bool) (runs []*run, next eventstore.Position, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, 0, err
 	}
 	var found []*run
 	for _, file := range files {
+		if file.IsDir() {
+			continue
+		}
 		path := filepath.Join(dir, file.Name())
-		r, err := openRun(path, log)
+		r, err := openRun(path, k)
 		switch {
 		case errors.As(err, new(*damagedRun)) || strings.HasSuffix(path, unfinished):
 			err = os.Remove(path)

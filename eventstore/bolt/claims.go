@@ -72,9 +72,44 @@ func spansOf(tx *bbolt.Tx) (s spans, ok bool) {
 	return s, true
 }
 
-// claimName is what the index knows a project's key by: the first half of the
-// SHA-256 of both. Nobody can make two keys of one name.
+// indexes are those of the claims: for a time and for ever.
+type indexes struct{ keys, forever *claimIndex }
+
+// of is the index of a claim.
+func (x *indexes) of(c *eventstore.Claim) *claimIndex {
+	if c.Forever {
+		return x.forever
+	}
+	return x.keys
+}
+
+func (x *indexes) both() [2]*claimIndex { return [...]*claimIndex{x.keys, x.forever} }
+
+// settled tells that all up to the last record is durable.
+func (x *indexes) settled(last eventstore.Stored) {
+	for _, one := range x.both() {
+		one.settled(last)
+	}
+}
+
+// end waits for what is under way in both.
+func (x *indexes) end() {
+	for _, one := range x.both() {
+		one.end()
+	}
+}
+
+// claimName is what an index knows a key by: the first half of the SHA-256 of
+// it and of its project. Nobody can make two keys of one name.
 type claimName [16]byte
+
+// nameFor is the name of a claim's key. One for ever is of no project.
+func nameFor(project string, c *eventstore.Claim) claimName {
+	if c.Forever {
+		project = ""
+	}
+	return nameOf(project, c.Key)
+}
 
 func nameOf(project string, key domain.Digest) claimName {
 	sum := sha256.Sum256(append(append(make([]byte, 0, 96), key[:]...), project...))
@@ -82,9 +117,9 @@ func nameOf(project string, key domain.Digest) claimName {
 }
 
 // holdsClaim reports an error unless the index led to the right record.
-func holdsClaim(r eventstore.Stored, project string, key domain.Digest) error {
-	if r.Stream.Project != project || r.Claim == nil || r.Claim.Key != key {
-		return &eventstore.CorruptError{Position: r.Position, Reason: "the index of idempotency keys leads to it by mistake"}
+func holdsClaim(r eventstore.Stored, project string, c *eventstore.Claim) error {
+	if r.Claim == nil || r.Claim.Key != c.Key || r.Claim.Forever != c.Forever || (!c.Forever && r.Stream.Project != project) {
+		return &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims leads to it by mistake"}
 	}
 	return nil
 }

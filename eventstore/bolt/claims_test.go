@@ -39,9 +39,11 @@ func TestClaimIndexIsAMap(t *testing.T) {
 		runs++
 		dir := filepath.Join(base, strconv.Itoa(runs))
 		var all spans
-		log := domain.ID{1}
+		forever := rapid.Bool().Draw(rt, "for ever")
+		claimOf := func(key int) *eventstore.Claim { return &eventstore.Claim{Key: claimedKey(key), Forever: forever} }
+		name := func(key int) claimName { return nameFor("p", claimOf(key)) }
 		open := func() *claimIndex {
-			x, err := openClaims(dir, log, all, holdsAll, func(err error) { rt.Error(err) })
+			x, err := openClaims(dir, kind{domain.ID{1}, forever}, all, holdsAll, func(err error) { rt.Error(err) })
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -62,7 +64,7 @@ func TestClaimIndexIsAMap(t *testing.T) {
 					key = again // it was forgotten
 				}
 				want[key] = at
-				if s := x.add(nameOf("p", claimedKey(key)), newest, at); s != nil {
+				if s := x.add(name(key), newest, at); s != nil {
 					all = s
 				}
 			}
@@ -77,7 +79,7 @@ func TestClaimIndexIsAMap(t *testing.T) {
 				x = open()
 				claimed := make(map[eventstore.Position]*eventstore.Claim)
 				for key, p := range want {
-					claimed[p] = &eventstore.Claim{Key: claimedKey(key)}
+					claimed[p] = claimOf(key)
 				}
 				for p := x.next; p <= at; p++ {
 					r := eventstore.Stored{Position: p, Commit: eventAt(p), Stream: eventstore.Stream{Project: "p"}, Claim: claimed[p]}
@@ -92,7 +94,7 @@ func TestClaimIndexIsAMap(t *testing.T) {
 					p = 0
 				}
 				for _, after := range []eventstore.Position{0, max(p, 1) - 1} {
-					if got, err := x.find(nameOf("p", claimedKey(key)), after); err != nil || got != p {
+					if got, err := x.find(name(key), after); err != nil || got != p {
 						rt.Fatalf("key %d after %d: %d, %v, want %d", key, after, got, err, p)
 					}
 				}
@@ -127,7 +129,7 @@ func spoil(t *rapid.T, dir string) {
 		case 2: // part of it had been merged into it
 			var b []byte
 			if b, err = os.ReadFile(path); err == nil {
-				b[len(runMagic)+16+15]-- // its last position: the name no longer fits
+				b[len(keysMagic)+16+15]-- // its last position: the name no longer fits
 				err = os.WriteFile(path, b, 0o600)
 			}
 		}
@@ -173,7 +175,7 @@ func TestDamagedRunsAreNoticed(t *testing.T) {
 	dir := t.TempDir()
 	var failed error
 	open := func() *claimIndex {
-		x, err := openClaims(dir, domain.ID{1}, nil, holdsAll, func(err error) { failed = err })
+		x, err := openClaims(dir, kind{log: domain.ID{1}}, nil, holdsAll, func(err error) { failed = err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,11 +248,11 @@ func TestClaimsBesideTheLog(t *testing.T) {
 	settle := func() {
 		// The store does this by itself, for more of them.
 		last := *s.tail.place(s.tail.durable)
-		s.claims.batches <- s.claims.freeze(last.Position, last.Commit)
+		s.claims.keys.batches <- s.claims.keys.freeze(last.Position, last.Commit)
 		for busy := true; busy; runtime.Gosched() {
-			s.claims.mu.RLock()
-			busy = s.claims.frozen != nil
-			s.claims.mu.RUnlock()
+			s.claims.keys.mu.RLock()
+			busy = s.claims.keys.frozen != nil
+			s.claims.keys.mu.RUnlock()
 		}
 	}
 	var claimed *eventstore.ClaimedError
@@ -349,7 +351,7 @@ func copyOf(t *testing.T, path string) string {
 func BenchmarkClaims(b *testing.B) {
 	for _, keys := range []int{1 << 16, 1 << 20, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			x, err := openClaims(b.TempDir(), domain.ID{1}, nil, holdsAll, func(err error) { b.Error(err) })
+			x, err := openClaims(b.TempDir(), kind{log: domain.ID{1}}, nil, holdsAll, func(err error) { b.Error(err) })
 			if err != nil {
 				b.Fatal(err)
 			}

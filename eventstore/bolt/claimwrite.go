@@ -51,7 +51,7 @@ func writeRun(
 	if err := syncDir(dir); err != nil {
 		return nil, err
 	}
-	return openRun(path, s.log)
+	return openRun(path, s.kind)
 }
 
 // runWriter fills blocks and writes them in bursts.
@@ -119,7 +119,7 @@ func (w *runWriter) finish(s runSpan) error {
 	if err := w.flush(0); err != nil {
 		return err
 	}
-	head := append([]byte(runMagic), s.log[:]...)
+	head := append([]byte(s.magic()), s.log[:]...)
 	head = binary.BigEndian.AppendUint64(head, uint64(s.from))
 	head = binary.BigEndian.AppendUint64(head, uint64(s.to))
 	head = append(head, s.event[:]...)

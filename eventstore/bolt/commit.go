@@ -109,7 +109,7 @@ type staging struct {
 
 	meta, log, heads *bbolt.Bucket
 	headAt           *bbolt.Cursor // of heads
-	claims           *claimIndex
+	claims           *indexes
 	newest           domain.ID
 }
 
@@ -122,7 +122,7 @@ type groupRoom struct {
 // maxRoom bounds the bytes that are kept for the next group.
 const maxRoom = 1 << 20
 
-func stage(tx *bbolt.Tx, durable eventstore.Position, claims *claimIndex, room *groupRoom) *staging {
+func stage(tx *bbolt.Tx, durable eventstore.Position, claims *indexes, room *groupRoom) *staging {
 	clear(room.records)
 	room.records, room.bytes = room.records[:0], room.bytes[:0]
 	if cap(room.bytes) > maxRoom {
@@ -147,7 +147,7 @@ func (g *staging) add(p *pending) error {
 	}
 	c := &p.commit
 	if c.Claim != nil {
-		at, err := g.claims.find(p.claim, c.Unclaimed)
+		at, err := g.claims.of(c.Claim).find(p.claim, c.Unclaimed)
 		switch {
 		case err != nil && errors.As(err, new(*damagedRun)):
 			return err
@@ -197,7 +197,7 @@ func (g *staging) write(p *pending, key []byte, head head) (eventstore.Stored, e
 		return r, err
 	}
 	if r.Claim != nil {
-		if changed := g.claims.add(p.claim, g.newest, r.Position); changed != nil {
+		if changed := g.claims.of(r.Claim).add(p.claim, g.newest, r.Position); changed != nil {
 			if err := g.meta.Put(keySpans, changed.value()); err != nil {
 				return r, err
 			}
@@ -244,7 +244,7 @@ func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
 func (g *staging) readClaim(at eventstore.Position, c *eventstore.Commit) (eventstore.Stored, error) {
 	r, err := g.read(at)
 	if err == nil {
-		err = holdsClaim(r, c.Record.Stream.Project, c.Claim.Key)
+		err = holdsClaim(r, c.Record.Stream.Project, c.Claim)
 	}
 	return r, err
 }

@@ -37,13 +37,15 @@
 //	offset  bytes
 //	0       4      CRC-32C (Castagnoli) of p as 8 bytes and of bytes 4 to the end
 //	4       1      format of the record, 2
-//	5       1      flags: bit 0, a claim follows; bit 1, the body is in short form;
-//	               bit 2, the stream is a payment's, named by two ids; all others 0
+//	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is in short
+//	               form; bit 2, the stream is a payment's, named by two ids; bit 3, a
+//	               claim for ever follows, never with bit 0; all others 0
 //	6       16     event id
 //	22      …      sequence within the stream, from 1, as a varint
 //	…       …      how many positions before p the stream's record before this one
 //	               is, 0 for the first, as a varint
-//	…       64     only with a claim: idempotency key (32), fingerprint (32)
+//	…       64     with bit 0: idempotency key (32), fingerprint (32)
+//	…       32     with bit 3: the key that is claimed for ever
 //	…       32     with bit 2: the project's id without "prj_" (16), the payment's (16)
 //	…       1+n    else: project: its length in bytes, then the bytes
 //	…       1+n          kind, likewise
@@ -94,6 +96,13 @@
 //	        blocks of the filter (8)
 //	then    170 entries each: name (16) position (8), ordered by name
 //	last    63 lines of 64 bytes each: a Bloom filter of the names
+//
+// Keys that are claimed for ever have an index of their own of the same form, in
+// LOG.claims/forever: its first block begins with "payledger forever2\n", names
+// are made without a project, and nothing in it is forgotten. Of 10 million
+// claims it takes 256 MB on disk. When it is lost, it is made anew from the
+// whole log. No run of either index has more than 2^24 claims, so that the
+// filter that is made for it takes 27 MB of memory at most.
 //
 // A name is the first half of the SHA-256 of key (32) and project. Names are
 // spread evenly, so one is looked for where it should be: a name whose first 8

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -125,10 +124,11 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openClaims opens the index of idempotency keys, and tells it of the records
-// that it does not cover.
+// openClaims opens the indexes of claims, and tells them of the records that
+// they do not cover.
 func (s *Store) openClaims() error {
 	var kept spans
+	var keys, forever *claimIndex
 	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
 		var ok bool
 		if kept, ok = spansOf(tx); !ok {
@@ -136,27 +136,35 @@ func (s *Store) openClaims() error {
 		}
 		log := tx.Bucket(bucketRecords)
 		var err error
-		s.claims, err = openClaims(claimsDir(s.path), s.logID, kept, func(at eventstore.Position, event domain.ID) bool {
+		holds := func(at eventstore.Position, event domain.ID) bool {
 			r, err := readRecord(log, at)
 			return err == nil && r.Commit == event
-		}, s.fail)
+		}
+		dir := claimsDir(s.path)
+		if keys, err = openClaims(dir, kind{log: s.logID}, kept, holds, s.fail); err != nil {
+			return err
+		}
+		forever, err = openClaims(filepath.Join(dir, foreverDir), kind{s.logID, true}, nil, holds, s.fail)
 		return err
 	})
 	if err != nil {
 		return s.indexError(err)
 	}
-	for at := s.claims.next; at <= s.tail.durable; {
+	s.claims = &indexes{keys: keys, forever: forever}
+	for at := min(keys.next, forever.next); at <= s.tail.durable; {
 		if at, err = s.renewClaims(at); err != nil {
 			return s.indexError(err)
 		}
 	}
-	s.claims.begin()
+	for _, x := range s.claims.both() {
+		x.begin()
+	}
 	return nil
 }
 
-// renewClaims tells the index of a number of records, and answers where the
+// renewClaims tells the indexes of a number of records, and answers where the
 // next one is. Whether a key was claimed by one that cannot be read is not
-// known; the index says so when it is asked for one that it does not find.
+// known; an index says so when it is asked for one that it does not find.
 func (s *Store) renewClaims(from eventstore.Position) (next eventstore.Position, err error) {
 	const atOnce = 1 << 14
 	next = min(from+atOnce, s.tail.durable+1)
@@ -170,18 +178,21 @@ func (s *Store) renewClaims(from eventstore.Position) (next eventstore.Position,
 				r, err = d.record(at, v)
 				k, v = c.Next()
 			}
-			if err != nil {
-				s.claims.gap = cmp.Or(s.claims.gap, err)
-				continue
-			}
-			if err := s.claims.renew(r); err != nil {
-				return err
+			for _, x := range s.claims.both() {
+				if err != nil {
+					x.missed(at, err)
+				} else if err := x.renew(r); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
 	if errors.As(err, new(*eventstore.CorruptError)) {
-		s.claims.gap, err = cmp.Or(s.claims.gap, err), nil
+		for _, x := range s.claims.both() {
+			x.missed(next-1, err)
+		}
+		err = nil
 	}
 	return next, err
 }
@@ -195,7 +206,7 @@ func (s *Store) indexError(err error) error {
 		return damaged(s.path, err.Error())
 	}
 	return &OpenError{
-		Path: claimsDir(s.path), Err: fmt.Errorf("the index of idempotency keys: %w", err),
+		Path: claimsDir(s.path), Err: fmt.Errorf("the index of claims: %w", err),
 		Advice: "check that the directory can be written to; it can be deleted and is then made anew",
 	}
 }

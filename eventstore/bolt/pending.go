@@ -85,7 +85,7 @@ func (q *queue) pending(ctx context.Context, c eventstore.Commit) *pending {
 	p := q.spare.Get().(*pending)
 	p.ctx, p.commit = ctx, c
 	if c.Claim != nil {
-		p.claim = nameOf(c.Record.Stream.Project, c.Claim.Key)
+		p.claim = nameFor(c.Record.Stream.Project, c.Claim)
 	}
 	return p
 }

@@ -144,7 +144,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if s.claims == nil {
 		return s.claimedInLog(ctx, project, key)
 	}
-	at, err := s.claims.find(nameOf(project, key), 0)
+	at, err := s.claims.keys.find(nameOf(project, key), 0)
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
@@ -155,7 +155,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 		})
 	}
 	if err == nil {
-		err = holdsClaim(r, project, key)
+		err = holdsClaim(r, project, &eventstore.Claim{Key: key})
 	}
 	return r, err == nil, err
 }
@@ -174,7 +174,7 @@ func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Dig
 		if err != nil {
 			return eventstore.Stored{}, false, err
 		}
-		if r.Claim != nil && r.Claim.Key == key {
+		if r.Claim != nil && !r.Claim.Forever && r.Claim.Key == key {
 			found, ok = r, true
 		}
 	}

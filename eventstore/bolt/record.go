@@ -17,10 +17,12 @@ const (
 	flagClaim   = 1
 	flagShort   = 2 // the body is in short form
 	flagPayment = 4 // the stream is named by two ids
+	flagForever = 8 // the claim is one for ever
 
-	fixedSize = 22
-	claimSize = 64
-	idSize    = len(domain.ID{})
+	fixedSize   = 22
+	claimSize   = 64
+	foreverSize = 32
+	idSize      = len(domain.ID{})
 
 	projectPrefix = "prj_"
 )
@@ -44,7 +46,12 @@ func appendRecord(b []byte, r *eventstore.Stored) []byte {
 	b = append(b, r.Commit[:]...)
 	b = binary.AppendUvarint(b, r.Sequence)
 	b = binary.AppendUvarint(b, backBy(r))
-	if r.Claim != nil {
+	switch {
+	case r.Claim == nil:
+	case r.Claim.Forever:
+		b[flags] |= flagForever
+		b = append(b, r.Claim.Key[:]...)
+	default:
 		b[flags] |= flagClaim
 		b = append(b, r.Claim.Key[:]...)
 		b = append(b, r.Claim.Fingerprint[:]...)
@@ -128,7 +135,7 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 		return r, fmt.Errorf("its checksum is %08x, stored was %08x", got, want)
 	}
 	flags := b[5]
-	if b[4] != recordFormat || flags&^(flagClaim|flagShort|flagPayment) != 0 {
+	if b[4] != recordFormat || flags&^(flagClaim|flagShort|flagPayment|flagForever) != 0 {
 		return r, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], flags)
 	}
 	r.Position, r.Commit = p, domain.ID(b[6:fixedSize])
@@ -146,12 +153,21 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 	if back > 0 {
 		r.Prev = p - eventstore.Position(back)
 	}
-	if flags&flagClaim != 0 {
+	switch flags & (flagClaim | flagForever) {
+	case flagClaim:
 		if len(rest) < claimSize {
 			return r, errShort
 		}
 		r.Claim = &eventstore.Claim{Key: domain.Digest(rest), Fingerprint: domain.Digest(rest[32:])}
 		rest = rest[claimSize:]
+	case flagForever:
+		if len(rest) < foreverSize {
+			return r, errShort
+		}
+		r.Claim = &eventstore.Claim{Key: domain.Digest(rest), Forever: true}
+		rest = rest[foreverSize:]
+	case flagClaim | flagForever:
+		return r, errors.New("it has two claims")
 	}
 	if rest, err = d.names(&r.Stream, rest, flags&flagPayment != 0); err != nil || d.bodiless {
 		return r, err

@@ -44,8 +44,8 @@ type Store struct {
 	slower   time.Duration // Options.SyncDelay
 	tail     *tail
 	queue    *queue
-	claims   *claimIndex // nil if readOnly
-	room     groupRoom   // the committer's
+	claims   *indexes  // nil if readOnly
+	room     groupRoom // the committer's
 
 	committer sync.WaitGroup
 	walking   sync.WaitGroup // through the branches of a large file

@@ -64,7 +64,7 @@ type verifier struct {
 	records, heads *bbolt.Bucket
 	last           eventstore.Position
 	newest         domain.ID
-	index          *claimIndex // nil: not opened
+	index          *indexes // nil: not opened
 	spans          spans
 	walk           decoder             // of every record
 	links          decoder             // of records that others lead to; walkRecords reads their bodies
@@ -97,7 +97,9 @@ func (v *verifier) walkRecords() error {
 			v.newest = r.Commit
 		}
 		if r.Claim != nil {
-			v.spans, _ = v.spans.claim(v.newest, at)
+			if !r.Claim.Forever {
+				v.spans, _ = v.spans.claim(v.newest, at)
+			}
 			if err := v.checkClaim(r, kept.floor()); err != nil {
 				return err
 			}
@@ -115,15 +117,16 @@ func (v *verifier) walkRecords() error {
 	return nil
 }
 
-// checkClaim makes sure that the index finds the record by its key. An entry
+// checkClaim makes sure that the index finds the record by its claim. An entry
 // too many would do no harm: what it leads to is looked at.
 func (v *verifier) checkClaim(r eventstore.Stored, floor eventstore.Position) error {
-	if v.index == nil || r.Position < floor {
+	if v.index == nil || (!r.Claim.Forever && r.Position < floor) {
 		return nil
 	}
-	at, err := v.index.find(nameOf(r.Stream.Project, r.Claim.Key), 0)
-	if err == nil && at != r.Position && r.Position >= v.index.floor() {
-		err = &eventstore.CorruptError{Position: r.Position, Reason: "its idempotency key is not in the index"}
+	index := v.index.of(r.Claim)
+	at, err := index.find(nameFor(r.Stream.Project, r.Claim), 0)
+	if err == nil && at != r.Position && r.Position >= index.floor() {
+		err = &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims does not lead to it"}
 	}
 	return err
 }

@@ -15,12 +15,13 @@ import (
 // each byte below 32, which such a line has none of, stands for a phrase:
 //
 //	1      {"id":" event id ","type":"
-//	2      ","version":1,"project":" project ","kind":" kind ","stream":" id
-//	       ","sequence": sequence ,"at":" time of the event id ","data":{"
+//	2      ","version": 2 with a claim for ever, else 1 ,"project":" project
+//	       ","kind":" kind ","stream":" id ","sequence": sequence ,"at":" time of
+//	       the event id ","data":{"
 //	3      the time of the event id, as 2 has it
 //	4      its day: the first 11 bytes of 3
 //	5      ,"idempotency":{"key":" in hexadecimal ","fingerprint":" likewise "}
-//	       of the claim, nothing without one
+//	       of the claim, nothing without one or with one for ever
 //	6      the first 6 characters of the event id
 //	7…31   the words below, in their order
 //
@@ -71,7 +72,11 @@ func appendPhrase(b []byte, code byte, r *eventstore.Stored) []byte {
 	case codeOpening:
 		return append(appendID(append(b, openingID...), r.Commit), `","type":"`...)
 	case codeAddress:
-		b = append(append(b, `","version":1,"project":"`...), r.Stream.Project...)
+		opening := `","version":1,"project":"`
+		if r.Claim != nil && r.Claim.Forever {
+			opening = `","version":2,"project":"`
+		}
+		b = append(append(b, opening...), r.Stream.Project...)
 		b = append(append(b, `","kind":"`...), r.Stream.Kind...)
 		b = append(append(b, `","stream":"`...), r.Stream.ID...)
 		b = strconv.AppendUint(append(b, `","sequence":`...), r.Sequence, 10)
@@ -83,7 +88,7 @@ func appendPhrase(b []byte, code byte, r *eventstore.Stored) []byte {
 		b = appendTime(b, r)
 		return b[:min(n+daySize, len(b))]
 	case codeClaim:
-		if r.Claim == nil {
+		if r.Claim == nil || r.Claim.Forever {
 			return b
 		}
 		b = hex.AppendEncode(append(b, `,"idempotency":{"key":"`...), r.Claim.Key[:])

@@ -18,9 +18,17 @@ type log struct {
 	blind   bool // a flaw: damage is not noticed
 }
 
+// claimKey is what a claim takes. One for ever is of no project.
 type claimKey struct {
 	project string
 	key     domain.Digest
+}
+
+func keyOf(project string, c *eventstore.Claim) claimKey {
+	if c.Forever {
+		return claimKey{"", c.Key}
+	}
+	return claimKey{project, c.Key}
 }
 
 func newLog() *log {
@@ -49,7 +57,7 @@ func (l *log) add(c eventstore.Commit) eventstore.Stored {
 func (l *log) index(r eventstore.Stored) {
 	l.heads[r.Stream] = r.Position
 	if r.Claim != nil {
-		l.claims[claimKey{r.Stream.Project, r.Claim.Key}] = r.Position
+		l.claims[keyOf(r.Stream.Project, r.Claim)] = r.Position
 	}
 }
 
@@ -93,8 +101,8 @@ func (s *Store) Verify(context.Context) error {
 			return &eventstore.CorruptError{Position: p, Reason: fmt.Sprintf(
 				"position %d, previous %d, sequence %d do not follow from the records before", r.Position, r.Prev, r.Sequence)}
 		}
-		if r.Claim != nil && fresh.claims[claimKey{r.Stream.Project, r.Claim.Key}] != 0 {
-			return &eventstore.CorruptError{Position: p, Reason: "its idempotency key was claimed before"}
+		if r.Claim != nil && fresh.claims[keyOf(r.Stream.Project, r.Claim)] != 0 {
+			return &eventstore.CorruptError{Position: p, Reason: "its claim was made before"}
 		}
 		fresh.index(r)
 		fresh.records = append(fresh.records, r)

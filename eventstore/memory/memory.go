@@ -211,7 +211,7 @@ func (s *Store) publish() {
 // what is staged in the same group, and adds it.
 func (s *Store) stage(c eventstore.Commit) (eventstore.Stored, error) {
 	if c.Claim != nil {
-		if at := s.log.claims[claimKey{c.Record.Stream.Project, c.Claim.Key}]; at != 0 && s.counts(at) {
+		if at := s.log.claims[keyOf(c.Record.Stream.Project, c.Claim)]; at != 0 && s.counts(at) {
 			r := s.log.records[at-1]
 			if r.Commit == c.ID {
 				return r, nil

@@ -44,9 +44,9 @@ func (m *model) last(st eventstore.Stream) (r eventstore.Stored) {
 	return r
 }
 
-func (m *model) holder(project string, key domain.Digest) (eventstore.Stored, bool) {
+func (m *model) holder(project string, c eventstore.Claim) (eventstore.Stored, bool) {
 	for _, r := range m.records {
-		if r.Claim != nil && r.Stream.Project == project && r.Claim.Key == key {
+		if r.Claim != nil && *r.Claim == c && (c.Forever || r.Stream.Project == project) {
 			return r, true
 		}
 	}
@@ -61,11 +61,13 @@ func (m *model) append(t *rapid.T) {
 		c.Record.Expect = eventstore.Position(rapid.IntRange(0, len(m.records)+1).Draw(t, "expect"))
 	}
 	if rapid.Bool().Draw(t, "claim") {
-		c.Claim = &eventstore.Claim{Key: domain.Digest{byte(rapid.IntRange(1, 6).Draw(t, "key"))}}
+		c.Claim = &eventstore.Claim{
+			Key: domain.Digest{byte(rapid.IntRange(1, 6).Draw(t, "key"))}, Forever: rapid.Bool().Draw(t, "for ever"),
+		}
 	}
 	r, err := m.s.store.Append(m.s.Context(), c)
 	if c.Claim != nil {
-		if holder, taken := m.holder(st.Project, c.Claim.Key); taken {
+		if holder, taken := m.holder(st.Project, *c.Claim); taken {
 			m.s.isClaimed(err, holder)
 			return
 		}
@@ -115,7 +117,7 @@ func (m *model) compare(t *rapid.T) {
 		}
 		for key := byte(1); key <= 6; key++ {
 			got, ok, err := m.s.store.Claimed(m.s.Context(), project, domain.Digest{key})
-			want, taken := m.holder(project, domain.Digest{key})
+			want, taken := m.holder(project, eventstore.Claim{Key: domain.Digest{key}})
 			if err != nil && !errors.Is(err, eventstore.ErrClosed) || ok != taken {
 				t.Fatalf("Claimed: %v, %v, want %v", ok, err, taken)
 			}

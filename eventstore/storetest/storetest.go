@@ -77,6 +77,10 @@ func checks() []check {
 		{"claims", checkClaims},
 		{"claims last 30 days", checkClaimsLast},
 		{"claim race", checkClaimRace},
+		{"claims for ever", checkForever},
+		{"claims for ever last", checkForeverLasts},
+		{"staged claim for ever", checkStagedForever},
+		{"race for ever", checkForeverRace},
 		{"gapless", checkGapless},
 		{"cursor across reopen", checkCursor},
 		{"filters", checkFilters},
@@ -217,6 +221,13 @@ func (s *subject) commit(st eventstore.Stream, expect eventstore.Position) event
 func (s *subject) claiming(st eventstore.Stream, expect eventstore.Position, key byte) eventstore.Commit {
 	c := s.commit(st, expect)
 	c.Claim = &eventstore.Claim{Key: domain.Digest{key, 31: 1}, Fingerprint: domain.Digest{key, 31: 2}}
+	return c
+}
+
+// forever is a commit that claims a key for ever.
+func (s *subject) forever(st eventstore.Stream, expect eventstore.Position, key byte) eventstore.Commit {
+	c := s.commit(st, expect)
+	c.Claim = &eventstore.Claim{Key: domain.Digest{key, 31: 1}, Forever: true}
 	return c
 }
 

@@ -1,0 +1,174 @@
+package bolt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+)
+
+// foreverLog is a log with claims for ever, each a year after the one before,
+// and idempotency keys between them.
+type foreverLog struct {
+	*testing.T
+	path  string
+	store *Store
+	n     int
+}
+
+func newForeverLog(t *testing.T, claims int) *foreverLog {
+	l := &foreverLog{T: t, path: newLog(t)}
+	l.store = reopened(t, l.path)
+	for i := range claims {
+		if err := l.claim(i, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.claim(i, false); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 2 {
+			l.settle()
+		}
+	}
+	return l
+}
+
+func (l *foreverLog) claim(i int, forever bool) error {
+	l.n++
+	c := commitOf(l.n, 0)
+	if err := c.ID.SetTime(uint64(100+24*l.n) * spanMillis); err != nil {
+		l.Fatal(err)
+	}
+	c.Claim = &eventstore.Claim{Key: claimedKey(i), Forever: forever}
+	_, err := l.store.Append(l.Context(), c)
+	return err
+}
+
+// settle has what is in memory written into runs, as the store does by itself
+// when there is more.
+func (l *foreverLog) settle() {
+	last := *l.store.tail.place(l.store.tail.durable)
+	for _, x := range l.store.claims.both() {
+		x.batches <- x.freeze(last.Position, last.Commit)
+		for busy := true; busy; runtime.Gosched() {
+			x.mu.RLock()
+			busy = x.frozen != nil
+			x.mu.RUnlock()
+		}
+	}
+}
+
+func (l *foreverLog) reopen() {
+	l.Helper()
+	if err := l.store.Close(); err != nil {
+		l.Fatal(err)
+	}
+	l.store = reopened(l.T, l.path)
+}
+
+// check expects that all claims for ever are there and not one more.
+func (l *foreverLog) check(when string, claims int) {
+	l.Helper()
+	var claimed *eventstore.ClaimedError
+	for i := range claims {
+		if err := l.claim(i, true); !errors.As(err, &claimed) || *claimed.Value.Claim != (eventstore.Claim{Key: claimedKey(i), Forever: true}) {
+			l.Errorf("%s: claim %d: %v", when, i, err)
+		}
+	}
+	if err := l.claim(1000+l.n, true); err != nil {
+		l.Errorf("%s: %v", when, err)
+	}
+	if err := l.store.Verify(l.Context()); err != nil {
+		l.Errorf("%s: %v", when, err)
+	}
+}
+
+// TestForeverBesideTheLog: claims for ever are found years later, whatever
+// became of the index's files.
+func TestForeverBesideTheLog(t *testing.T) {
+	t.Parallel()
+	const claims = 20
+	l := newForeverLog(t, claims)
+	l.check("at once", claims)
+	l.reopen()
+	l.check("reopened", claims)
+	runs, err := filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*"))
+	if err != nil || len(runs) == 0 {
+		t.Fatalf("%q, %v", runs, err)
+	}
+	for what, spoil := range map[string]func() error{
+		"without an index":             func() error { return os.RemoveAll(claimsDir(l.path)) },
+		"without the one for ever":     func() error { return os.RemoveAll(filepath.Join(claimsDir(l.path), foreverDir)) },
+		"without its oldest run":       func() error { return os.Remove(runs[0]) },
+		"with its oldest run cut off":  func() error { return os.Truncate(runs[0], runBlock) },
+		"with keys' runs in its place": func() error { return swapRuns(claimsDir(l.path)) },
+	} {
+		if err := l.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		l.store = reopened(t, l.path)
+		l.check(what, claims)
+		l.settle()
+		if runs, err = filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*")); err != nil || len(runs) == 0 {
+			t.Fatalf("%s: %q, %v", what, runs, err)
+		}
+	}
+}
+
+// swapRuns puts the runs of one index in the place of the other's.
+func swapRuns(dir string) error {
+	away := dir + ".away"
+	if err := os.Rename(filepath.Join(dir, foreverDir), away); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, filepath.Join(away, foreverDir)); err != nil {
+		return err
+	}
+	return os.Rename(away, dir)
+}
+
+// While a record that may have claimed a key for ever cannot be read and the
+// index is gone, no key is given away.
+func TestForeverWithDamage(t *testing.T) {
+	t.Parallel()
+	l := newForeverLog(t, 3)
+	if err := l.store.db.Update(func(tx *bbolt.Tx) error {
+		records := tx.Bucket(bucketRecords)
+		v := append([]byte(nil), records.Get(positionKey(1))...)
+		v[len(v)-1] ^= 1
+		return records.Put(positionKey(1), v)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l.reopen()
+	var claimed *eventstore.ClaimedError
+	var corrupt *eventstore.CorruptError
+	if err := l.claim(2, true); !errors.As(err, &claimed) {
+		t.Errorf("with the index: %v", err)
+	}
+	if err := l.claim(100, true); err != nil {
+		t.Errorf("with the index: %v", err)
+	}
+	_ = l.store.Close()
+	if err := os.RemoveAll(claimsDir(l.path)); err != nil {
+		t.Fatal(err)
+	}
+	l.store = reopened(t, l.path)
+	if err := l.claim(2, true); !errors.As(err, &claimed) {
+		t.Errorf("without the index: %v", err)
+	}
+	if err := l.claim(101, true); !errors.As(err, &corrupt) || corrupt.Position != 1 {
+		t.Errorf("without the index: %v", err)
+	}
+	if err := l.claim(102, false); err != nil {
+		t.Errorf("an idempotency key of now: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+
+	"payledger/eventstore"
+)
+
+// checkForever: a key that is claimed for ever is given away once in the whole
+// log, and has nothing to do with idempotency keys.
+func checkForever(s *subject) {
+	first := s.forever(stream("prj_a", 1), 0, 1)
+	r := s.add(first)
+	keyed := s.add(s.claiming(stream("prj_a", 2), 0, 1)) // of the same bytes
+	bad := s.forever(stream("prj_a", 9), 0, 2)
+	bad.Claim.Fingerprint[0] = 1
+	if _, err := s.store.Append(s.Context(), bad); err == nil {
+		s.Error("a claim for ever with a fingerprint was taken")
+	}
+	asked := s.forever(stream("prj_a", 3), 0, 1)
+	asked.Unclaimed = r.Position - 1
+	for range 2 {
+		for _, again := range []eventstore.Commit{
+			asked,
+			s.forever(stream("prj_a", 2), keyed.Position, 1),
+			s.forever(stream("prj_b", 1), 0, 1), // another project
+			s.forever(stream("prj_a", 1), r.Position, 1),
+			s.forever(stream("prj_a", 1), 77, 1), // a conflict as well
+		} {
+			_, err := s.store.Append(s.Context(), again)
+			s.isClaimed(err, r)
+		}
+		_, err := s.store.Append(s.Context(), s.claiming(stream("prj_a", 4), 0, 1))
+		s.isClaimed(err, keyed)
+		again, err := s.store.Append(s.Context(), first)
+		if err != nil {
+			s.Errorf("sent twice: %v", err)
+		}
+		s.same("sent twice", again, r)
+		got, ok := s.claimed(s.claiming(stream("prj_a", 2), 0, 1))
+		if !ok {
+			s.Error("the idempotency key is not found")
+		}
+		s.same("Claimed", got, keyed)
+		if _, ok := s.claimed(s.claiming(stream("prj_b", 2), 0, 1)); ok {
+			s.Error("what was claimed for ever is found as an idempotency key")
+		}
+		s.reopen()
+	}
+	if r := s.load(first.Record.Stream); len(r) != 1 || r[0].Claim == nil || *r[0].Claim != *first.Claim {
+		s.Errorf("Load: %+v", r)
+	}
+}
+
+// checkForeverLasts: years and any number of idempotency keys later, a key that
+// was claimed for ever is still taken.
+func checkForeverLasts(s *subject) {
+	const day = 24 * 60 * 60 * 1000
+	at := func(c eventstore.Commit, days int) eventstore.Commit {
+		if err := c.ID.SetTime(firstMoment + uint64(days)*day); err != nil {
+			s.Fatal(err)
+		}
+		return c
+	}
+	var held []eventstore.Stored
+	const years = 6
+	for i := range years {
+		held = append(held, s.add(at(s.forever(stream("prj_a", i), 0, byte(i+1)), 365*i)))
+		for n := range 8 {
+			s.add(at(s.claiming(stream("prj_b", 100*i+n), 0, byte(8*i+n)), 365*i+20*n))
+		}
+		s.reopen()
+		for n, r := range held {
+			_, err := s.store.Append(s.Context(), at(s.forever(stream("prj_c", 100*i+n), 0, byte(n+1)), 365*i+300))
+			s.isClaimed(err, r)
+		}
+	}
+	if p := s.last(); p != 9*years {
+		s.Errorf("Last = %d, want %d", p, 9*years)
+	}
+}
+
+// checkStagedForever: two commits of different projects with one key in one
+// group.
+func checkStagedForever(s *subject) {
+	winner, loser := s.forever(stream("prj_a", 1), 0, 1), s.forever(stream("prj_b", 2), 0, 1)
+	_, queued, release := s.hold(s.commit(stream("prj_a", 9), 0), winner, loser, winner)
+	release()
+	a, b, again := queued[0].wait(), queued[1].wait(), queued[2].wait()
+	if a.err != nil || again.err != nil {
+		s.Fatal(a.err, again.err)
+	}
+	s.isClaimed(b.err, a.stored)
+	s.same("the second answer", again.stored, a.stored)
+	if n := len(s.load(loser.Record.Stream)); n != 0 {
+		s.Errorf("the loser's stream has %d records", n)
+	}
+}
+
+// checkForeverRace: 50 keys, 16 writers of different projects for each, one
+// winner each; the losers go on without a claim.
+func checkForeverRace(s *subject) {
+	const keys, writers = 50, 16
+	var mu sync.Mutex
+	winners := map[byte]eventstore.Stored{}
+	losers := map[byte][]eventstore.Stored{}
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			project := "prj_" + string(rune('a'+w))
+			for i := range keys {
+				key := byte((i + 3*w) % keys)
+				r, err := s.store.Append(s.Context(), s.forever(stream(project, int(key)), 0, key))
+				var claimed *eventstore.ClaimedError
+				mu.Lock()
+				switch {
+				case err == nil:
+					if _, twice := winners[key]; twice {
+						s.Errorf("key %d was given away twice", key)
+					}
+					winners[key] = r
+				case errors.As(err, &claimed):
+					losers[key] = append(losers[key], claimed.Value)
+				default:
+					s.Errorf("Append: %v", err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(winners) != keys || s.last() != keys {
+		s.Errorf("%d winners, %d records, want %d", len(winners), s.last(), keys)
+	}
+	for key, told := range losers {
+		for _, r := range told {
+			s.same("what a loser was told", r, winners[key])
+		}
+	}
+}
