@@ -46,6 +46,8 @@ type cli struct {
 	Bench   benchCmd   `cmd:"" help:"Measure this program on this machine, beside programs that do less."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
+	Licenses licensesCmd `cmd:"" help:"Print the licences of the works this program contains."`
+
 	BenchBaseline benchBaselineCmd `cmd:"" hidden:"" help:"Run a baseline of bench."`
 	BenchFill     benchFillCmd     `cmd:"" hidden:"" help:"Write a long log for bench."`
 }
