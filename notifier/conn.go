@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"payledger/eventstore"
 )
 
 // Conn is the ledger's connection to NATS, embedded or external. It
@@ -23,7 +25,8 @@ type Conn struct {
 	server *Server // the embedded one; nil: external
 	closed chan struct{}
 
-	copy atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
+	copy    atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
+	doubted atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
 }
 
 // The times of a connection.
@@ -157,6 +160,10 @@ func (c *Conn) copied(made time.Time) bool {
 	at := c.copy.Load()
 	return at != nil && at.Equal(made)
 }
+
+// doubt has the relay look whether EVENTS holds the event at the position: a
+// consumer did not deliver it, or not as it is in the log.
+func (c *Conn) doubt(p eventstore.Position) { c.doubted.Store(uint64(p)) }
 
 // Close sends what is buffered and closes the connection. Whoever uses it has
 // stopped before.

@@ -44,7 +44,9 @@ type dispatcher struct {
 	remade  prometheus.Counter
 
 	next    eventstore.Position // to be handed on; 0: not known yet
+	reached atomic.Uint64       // next, for others to see
 	handed  atomic.Uint64       // how many were, by the consumer of now
+	reading atomic.Bool         // run is under way
 	waiting atomic.Bool         // hand is under way
 	worked  atomic.Bool         // the consumer of now has
 	times   dispatcherTimes
@@ -81,6 +83,8 @@ func newDispatcher(c WorkersConfig, part string, remade prometheus.Counter,
 }
 
 func (d *dispatcher) run(ctx context.Context) error {
+	d.reading.Store(true)
+	defer d.reading.Store(false)
 	for {
 		err := d.consume(ctx)
 		switch {
@@ -103,10 +107,28 @@ func (d *dispatcher) run(ctx context.Context) error {
 		if !soon || d.times.retry.next >= d.times.retry.most {
 			d.trouble.set(err)
 		}
+		if undelivered, ok := errors.AsType[*undeliveredError](err); ok {
+			d.conn.doubt(undelivered.position)
+		}
+		if stray, ok := errors.AsType[*strayError](err); ok {
+			d.conn.doubt(stray.position)
+		}
 		if !d.times.retry.wait(ctx) {
 			return ctx.Err()
 		}
 	}
+}
+
+// undeliveredError: the consumer of EVENTS does not deliver the event that the
+// log has at the position. Another consumer may do so, unless the message
+// itself is damaged.
+type undeliveredError struct {
+	position eventstore.Position
+	reason   string
+}
+
+func (e *undeliveredError) Error() string {
+	return fmt.Sprintf("the JetStream stream %s does not deliver position %d of the log: %s", EventsStream, e.position, e.reason)
 }
 
 // consume hands events on until the consumer fails.
@@ -118,6 +140,7 @@ func (d *dispatcher) consume(ctx context.Context) error {
 		}
 		d.next = first
 	}
+	d.reached.Store(uint64(d.next))
 	stream, err := d.conn.js.Stream(ctx, EventsStream)
 	if err != nil {
 		return fmt.Errorf("looking for the JetStream stream %s: %w", EventsStream, err)
@@ -188,7 +211,7 @@ func (d *dispatcher) read(ctx context.Context, f feed) error {
 		}
 		s, ok := eventStream(msg.subject)
 		if !ok || position != d.next {
-			return fmt.Errorf("the JetStream stream %s answers %s at %d where position %d of the log is expected", EventsStream, msg.subject, position, d.next)
+			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.subject, position)}
 		}
 		d.waiting.Store(true)
 		err = d.hand(ctx, arrival{position: position, stream: s, typ: msg.header.Get(headerType), header: msg.header, data: msg.data})
@@ -197,6 +220,7 @@ func (d *dispatcher) read(ctx context.Context, f feed) error {
 			return err
 		}
 		d.next = position + 1
+		d.reached.Store(uint64(d.next))
 		d.handed.Add(1)
 		if msg.pending == 0 || expected == 1 {
 			d.working()
@@ -230,7 +254,7 @@ func (d *dispatcher) watch(ctx context.Context, stream jetstream.Stream, consume
 			pending.Delivered.Consumer > 0 && pending.Delivered.Stream > now.State.LastSeq:
 			return fmt.Errorf("the JetStream stream %s was replaced", EventsStream)
 		case pending.NumPending > 0 && handed == before && !d.waiting.Load():
-			return fmt.Errorf("the consumer of %s does not deliver", EventsStream)
+			return &undeliveredError{eventstore.Position(d.reached.Load()), "the consumer is silent"}
 		}
 		if pending.NumPending == 0 {
 			d.working()

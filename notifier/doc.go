@@ -14,6 +14,11 @@
 // enforcer takes the provider's word from the JetStream stream SIGNALS and
 // answers once what it led to is durable.
 //
+// All that JetStream holds is derived from the log or sent again until it is
+// answered. The watchdog sees work that waits while nothing moves, and then
+// makes anew what stands in the way: a consumer, a JetStream stream, in the end
+// the embedded server's whole directory.
+//
 // None of them holds the ledger up: while JetStream is away payments are
 // created as ever, and what was to follow from them follows when it is back.
 // State changes only through commands, so that the rules stand once, in

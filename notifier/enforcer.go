@@ -47,7 +47,10 @@ type Enforcer struct {
 	alarms     zerolog.Logger // about money that was refused
 	refusals   *prometheus.CounterVec
 	folds      *folds
-	waiting    atomic.Int64 // too early just now
+	remade     prometheus.Counter
+	waiting    atomic.Int64  // too early just now
+	moved      atomic.Uint64 // counts signals taken and signals done with
+	silent     atomic.Bool   // signals wait and none is delivered
 	times      enforcerTimes
 }
 
@@ -83,7 +86,8 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 		refusals: counterVec(c.Metrics, "payledger_signals_refused_total", "Signals that changed nothing, by why.", "reason",
 			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
 			domain.ReasonWrongAmount, domain.ReasonStartedEarly),
-		mute: counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
+		remade: counter(c.Metrics, "payledger_enforcer_restarts_total", "Consumers of signals that had to be replaced because they delivered nothing while signals waited."),
+		mute:   counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		unrecorded: counter(c.Metrics, "payledger_signals_unrecorded_total",
 			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
 		times: enforcerTimes{
@@ -132,8 +136,10 @@ func (e *Enforcer) consume(ctx context.Context) error {
 		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
 	defer messages.Stop()
-	e.times.retry.reset()
-	e.trouble.set(nil)
+	if !e.silent.Load() {
+		e.times.retry.reset()
+		e.trouble.set(nil)
+	}
 
 	g, ctx := errgroup.WithContext(ctx)
 	h := hand{lanes: newLanes(), aside: g}
@@ -146,6 +152,7 @@ func (e *Enforcer) consume(ctx context.Context) error {
 			if err := h.take(msg); err != nil {
 				return err
 			}
+			e.moved.Add(1)
 		}
 	})
 	g.Go(func() error {
@@ -157,13 +164,15 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	for range signalBatches {
 		g.Go(func() error { return e.work(ctx, h) })
 	}
-	g.Go(func() error { return e.watch(ctx, stream) })
+	g.Go(func() error { return e.watch(ctx, stream, h.lanes) })
 	return g.Wait()
 }
 
 // open finds or makes the JetStream streams and makes the consumer anew. A new
 // consumer begins with the oldest signal that was not acknowledged, so what
-// an earlier one had in hand comes again at once and in order.
+// an earlier one had in hand comes again at once and in order. Its state is in
+// memory only: read back from a disk it could be damaged, or be of a SIGNALS
+// that is no more, and skip signals.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
 	js := e.config.Conn.js
 	stream, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())
@@ -184,28 +193,10 @@ func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consum
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: enforcerConsumer, Description: "The enforcer of payledger.",
 		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: signalsInHand,
+		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: signalsInHand, MemoryStorage: true,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the consumer of %s: %w", SignalsStream, err)
 	}
 	return stream, consumer, nil
-}
-
-// watch fails when the JetStream stream is deleted or replaced.
-func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream) error {
-	created := stream.CachedInfo().Created
-	for pause(ctx, e.times.watch) {
-		now, err := stream.Info(ctx)
-		if err != nil {
-			return fmt.Errorf("looking at the JetStream stream %s: %w", SignalsStream, err)
-		}
-		if !now.Created.Equal(created) {
-			return fmt.Errorf("the JetStream stream %s was replaced", SignalsStream)
-		}
-		if _, err := stream.Consumer(ctx, enforcerConsumer); err != nil {
-			return fmt.Errorf("looking at the consumer of %s: %w", SignalsStream, err)
-		}
-	}
-	return ctx.Err()
 }

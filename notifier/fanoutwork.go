@@ -61,6 +61,9 @@ func (f *fanOut) work(ctx context.Context) error {
 			return ctx.Err()
 		case errors.As(err, new(*strayError)):
 			f.trouble.set(err)
+			if stray, ok := errors.AsType[*strayError](err); ok {
+				f.reader.conn.doubt(stray.position)
+			}
 			f.rewind()
 			f.retry.wait(ctx)
 		case err != nil:

@@ -25,7 +25,11 @@ func TestMain(m *testing.M) {
 			_ = os.RemoveAll(serverBinary.dir)
 		}
 		os.Exit(code)
-	}))
+	}),
+		// A JetStream stream that is being made while its server shuts down is
+		// not closed by nats-server.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }
 
 const testProject = "prj_test"

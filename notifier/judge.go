@@ -181,6 +181,7 @@ func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 		return fmt.Errorf("acknowledging a signal: %w", err)
 	}
 	h.done(s)
+	e.moved.Add(1)
 	return nil
 }
 

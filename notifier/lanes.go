@@ -89,6 +89,13 @@ func (l *lanes) done(s *signal) {
 	l.ready.put(rest[0])
 }
 
+// held is how many signals are in hand.
+func (l *lanes) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.inHand)
+}
+
 // keep tells JetStream that what is in hand is being worked on, so that it is
 // not delivered again.
 func (l *lanes) keep() {

@@ -42,7 +42,9 @@ type Relay struct {
 	config  RelayConfig
 	trouble trouble
 	copied  atomic.Uint64 // position of the last event known to be in EVENTS
+	damaged string        // why the copy has to be made anew, as watch found it
 	rebuilt prometheus.Counter
+	readers subscriber
 	times   relayTimes
 }
 
@@ -69,6 +71,7 @@ func NewRelay(c RelayConfig) *Relay {
 			answer:  ackTimeout,
 		},
 	}
+	r.readers = newSubscriber(c)
 	r.rebuilt = counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
 	gaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
 		func() float64 { return float64(r.Position()) })
@@ -186,7 +189,8 @@ func (r *Relay) confirm(ctx context.Context, out outlet) error {
 }
 
 // watch notices when the copy is deleted, rolled back or replaced while there
-// is nothing to publish, and when JetStream does not answer.
+// is nothing to publish, when it cannot be read any more, and when JetStream
+// does not answer.
 func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) error {
 	created := stream.CachedInfo().Created
 	copied, moved := r.copied.Load(), time.Now()
@@ -204,6 +208,15 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) 
 			return fmt.Errorf("the JetStream stream %s was replaced", EventsStream)
 		case time.Since(moved) > r.times.answer:
 			return errors.New("publishing to JetStream: no answer")
+		}
+		if r.damaged, err = r.doubted(ctx, stream); err != nil {
+			return err
+		}
+		if r.damaged != "" {
+			return fmt.Errorf("the JetStream stream %s is damaged: %s", EventsStream, r.damaged)
+		}
+		if r.config.Conn.Embedded() {
+			r.readers.keep(ctx, stream)
 		}
 	}
 	return ctx.Err()

@@ -29,6 +29,9 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 	if err != nil {
 		return nil, 0, err
 	}
+	if reason == "" {
+		reason = r.damaged
+	}
 	if reason != "" {
 		if !conn.Embedded() {
 			return nil, 0, &ForeignStreamError{Stream: EventsStream, Reason: reason}
@@ -40,10 +43,9 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		from = 0
 	}
+	r.damaged = ""
 	if conn.Embedded() {
-		if err := ensureSubscriber(ctx, stream); err != nil {
-			return nil, 0, err
-		}
+		r.readers.keep(ctx, stream)
 	}
 	conn.isCopy(stream.CachedInfo().Created)
 	return stream, from, nil
@@ -120,17 +122,18 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 	return "", nil
 }
 
-// ensureSubscriber makes the consumer with which the subscriber's credentials
-// read EVENTS from the beginning. It is made by us alone: who makes a
-// consumer chooses what it reads and where it delivers.
-func ensureSubscriber(ctx context.Context, stream jetstream.Stream) error {
-	_, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: SubscriberConsumer, Description: "Events of payments for the subscriber's credentials.",
-		FilterSubject: paymentSubjects, DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 4096, MaxWaiting: 128,
-	})
-	if err != nil {
-		return fmt.Errorf("making the consumer %s of %s: %w", SubscriberConsumer, EventsStream, err)
+// doubted looks whether EVENTS holds the event that a consumer could not read.
+// reason says in which way it does not.
+func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) (reason string, err error) {
+	p := eventstore.Position(r.config.Conn.doubted.Swap(0))
+	if p == 0 || p > r.Position() {
+		return "", nil
 	}
-	return nil
+	for record, err := range r.config.Store.Scan(ctx, p-1, eventstore.Filter{}) {
+		if err != nil {
+			return "", err
+		}
+		return compareOne(ctx, stream, record)
+	}
+	return "", nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
 
@@ -24,6 +25,7 @@ type ServerConfig struct {
 	Credentials Credentials // of those who connect to Listen
 	MaxStore    int64       // bytes JetStream may keep on disk; 0: as much as there is
 	Log         zerolog.Logger
+	Metrics     prometheus.Registerer // nil: none
 }
 
 // Server is the embedded NATS server with JetStream. What it keeps for the
@@ -34,6 +36,8 @@ type Server struct {
 	password string // of the ledger's own connection
 
 	watchEvery time.Duration
+	trouble    trouble
+	repaired   *prometheus.CounterVec
 
 	addr     atomic.Pointer[net.TCPAddr] // once it is known; a restart keeps it
 	starting atomic.Bool                 // mu is held for long
@@ -67,11 +71,15 @@ const (
 )
 
 // StartServer starts the server and returns when it takes connections. It
-// fails when Listen cannot be listened on or the directory cannot be written.
-// For a large directory it does not wait: what Connect has made connects by
-// itself when the directory has been read, and Run mends what fails then.
+// fails when Listen cannot be listened on or the directory cannot be made. It
+// does not wait for a large directory, nor for a disk that takes no writes:
+// what Connect has made connects by itself when the server runs, and Run mends
+// what fails then.
 func StartServer(c ServerConfig) (*Server, error) {
-	s := &Server{config: c, watchEvery: time.Second}
+	s := &Server{config: c, watchEvery: time.Second, trouble: trouble{log: c.Log, part: "embedded NATS server"}}
+	s.repaired = counterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
+		string(repairRestart), string(repairStream), string(repairEmpty), string(repairStore))
+	upGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)
 	var err error
 	if s.password, err = newPassword(rand.Reader); err != nil {
 		return nil, err
@@ -84,7 +92,12 @@ func StartServer(c ServerConfig) (*Server, error) {
 	s.mu.Lock() // until it has started
 	if !largerThan(c.Dir, recoverAtOnce) {
 		defer s.mu.Unlock()
-		if err := s.startAnew(); err != nil {
+		err := s.startAnew()
+		if errors.As(err, new(*storageError)) { // Run tries again
+			s.trouble.set(err)
+			err = nil
+		}
+		if err != nil {
 			return nil, err
 		}
 		return s, nil
@@ -96,9 +109,7 @@ func StartServer(c ServerConfig) (*Server, error) {
 	go func() { // Shutdown waits for it, with mu
 		defer s.mu.Unlock()
 		defer s.starting.Store(false)
-		if err := s.startAnew(); err != nil {
-			c.Log.Error().Err(err).Msg("the embedded NATS server does not start")
-		}
+		s.trouble.set(s.startAnew())
 	}()
 	return s, nil
 }
@@ -130,7 +141,11 @@ func (s *Server) startAnew() error {
 	if !errors.As(err, new(*storageError)) {
 		return err
 	}
+	if unwritable := s.writable(); unwritable != nil {
+		return errors.Join(err, unwritable) // what is there may be well
+	}
 	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is put aside and copied anew from the log")
+	s.repaired.WithLabelValues(string(repairStore)).Inc()
 	if asideErr := s.putAside(); asideErr != nil {
 		return errors.Join(err, asideErr)
 	}
@@ -214,6 +229,7 @@ func (s *Server) start() error {
 			s.addr.Store(addr)
 		}
 	}
+	s.stripLost()
 	s.storage = newStorageWatch(s.config.Dir)
 	s.storage.look()
 	return nil
@@ -232,16 +248,6 @@ func awaitReady(srv *natsserver.Server, log *serverLog) error {
 			return fmt.Errorf("the embedded NATS server was not ready within %v", startWait)
 		}
 	}
-}
-
-// putAside renames JetStream's directory, so that nothing in it is lost.
-func (s *Server) putAside() error {
-	from := filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir)
-	to := from + time.Now().UTC().Format("-damaged-20060102T150405.000")
-	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("putting the directory of NATS aside: %w", err)
-	}
-	return nil
 }
 
 // Addr is the address others connect to, nil without Listen.

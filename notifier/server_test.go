@@ -163,7 +163,7 @@ func TestShutdownLetsGo(t *testing.T) {
 	if _, err := s.InProcessConn(); !errors.Is(err, ErrServerClosed) {
 		t.Errorf("%v", err)
 	}
-	if err := s.restart(); err != nil || s.trouble() != "" {
+	if err := s.repair(repairRestart, ""); !errors.Is(err, ErrServerClosed) || !errors.Is(s.fault(), ErrServerClosed) {
 		t.Error("a server that was shut down comes back")
 	}
 }

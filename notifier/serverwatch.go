@@ -2,9 +2,12 @@ package notifier
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
+	"slices"
+	"strings"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
@@ -36,11 +39,12 @@ func (w *storageWatch) look() string {
 			w.seen[path] = now
 		}
 	}
-	for _, name := range []string{EventsStream, SignalsStream, ParkedStream} {
-		_, err := os.Stat(filepath.Join(path, name))
+	for _, name := range ourStreams() {
+		dir := filepath.Join(path, name, messagesDir)
+		_, err := os.Stat(dir)
 		missing, known := w.streams[name]
 		if known && missing && err != nil {
-			return "the directory " + filepath.Join(path, name) + " was deleted"
+			return "the directory " + dir + " was deleted"
 		}
 		if known || err == nil {
 			w.streams[name] = err != nil
@@ -50,54 +54,86 @@ func (w *storageWatch) look() string {
 }
 
 // Run watches the server until ctx ends and starts it again when JetStream
-// has stopped or its directory was deleted or replaced under it. Connections
-// made by Connect reconnect by themselves.
+// has stopped, writes a JetStream stream no more, or its directory was deleted
+// or replaced under it. Connections made by Connect reconnect by themselves.
 func (s *Server) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.watchEvery)
-	defer tick.Stop()
-	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		reason := s.trouble()
-		if reason == "" {
-			failed = false
+	const wellAgain = 60 // looks; a fault that comes back before is met later each time
+	retry, well := backoff{first: s.watchEvery, most: 30 * s.watchEvery}, 0
+	for pause(ctx, s.watchEvery) {
+		fault := s.fault()
+		if fault == nil {
+			s.trouble.set(nil)
+			if well++; well >= wellAgain {
+				retry.reset()
+			}
 			continue
 		}
-		if !failed {
-			s.config.Log.Error().Str("reason", reason).Msg("the embedded NATS server is started again")
+		well = 0
+		if errors.Is(fault, ErrServerClosed) {
+			return nil
 		}
-		if err := s.restart(); err != nil && !failed {
-			s.config.Log.Error().Err(err).Msg("the embedded NATS server does not start; it is tried until it does")
-			failed = true
+		err := s.repair(repairRestart, "")
+		if err != nil {
+			s.trouble.set(fmt.Errorf("%w: %w", fault, err))
+		} else {
+			s.config.Log.Error().Err(fault).Msg("the embedded NATS server was started again")
+		}
+		if !retry.wait(ctx) {
+			break
 		}
 	}
+	return nil
 }
 
-func (s *Server) trouble() string {
+// Err says why the server does not work just now, nil when it does.
+func (s *Server) Err() error { return s.trouble.Err() }
+
+// fault says why the server has to be started again, nil if it need not be.
+func (s *Server) fault() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ""
+		return ErrServerClosed
 	}
 	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
-		return "JetStream has stopped"
+		return errors.New("JetStream has stopped")
 	}
-	return s.storage.look()
+	if reason := s.storage.look(); reason != "" {
+		return errors.New(reason)
+	}
+	if unwritten := s.ill(isWriteError); len(unwritten) > 0 {
+		// After a write that failed it refuses all others until it is started anew.
+		return fmt.Errorf("JetStream takes no more messages for %s: a write to the disk failed", strings.Join(unwritten, " and "))
+	}
+	return nil
 }
 
-func (s *Server) restart() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+// ill names our JetStream streams of whose state the server itself complains.
+func (s *Server) ill(how func(complaint string) bool) (streams []string) {
+	health := s.current.Healthz(&natsserver.HealthzOptions{Details: true})
+	for _, e := range health.Errors {
+		if e.Type == natsserver.HealthzErrorStream && e.Account == accountLedger &&
+			slices.Contains(ourStreams(), e.Stream) && how(e.Error) {
+			streams = append(streams, e.Stream)
+		}
 	}
-	if s.current != nil {
-		s.current.Shutdown()
-		s.current.WaitForShutdown()
+	return streams
+}
+
+func isWriteError(complaint string) bool { return strings.Contains(complaint, "write error") }
+
+// stripLost makes ready what is left of JetStream streams that the server has
+// not recovered, so that nothing but their messages comes back when they are
+// made. On a disk that takes no writes they may be well.
+func (s *Server) stripLost() {
+	lost := s.ill(func(complaint string) bool { return !isWriteError(complaint) })
+	for _, stream := range lost {
+		if err := s.writable(); err != nil {
+			s.trouble.set(err)
+			return
+		}
+		s.config.Log.Warn().Str("stream", stream).Err(s.strip(stream)).
+			Msg("the description of a JetStream stream is damaged; it is made anew with the messages that can be read")
+		s.repaired.WithLabelValues(string(repairStream)).Inc()
 	}
-	return s.startAnew()
 }

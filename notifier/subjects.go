@@ -19,6 +19,8 @@ const (
 	enforcerConsumer   = "enforcer"   // of SIGNALS
 )
 
+func ourStreams() []string { return []string{EventsStream, SignalsStream, ParkedStream} }
+
 // Subjects.
 const (
 	eventsPrefix    = "payledger.v1.events."

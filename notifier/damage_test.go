@@ -1,0 +1,370 @@
+package notifier
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// site is a ledger with everything that runs on JetStream.
+type site struct {
+	*book
+	dir      string // of NATS
+	srv      *Server
+	conn     *Conn
+	relay    *Relay
+	workers  *Workers
+	enforcer *Enforcer
+	watchdog *Watchdog
+	metrics  *prometheus.Registry
+	stop     func()
+}
+
+func newSite(t *testing.T, dir string) *site {
+	t.Helper()
+	s := &site{book: newBook(t), dir: dir}
+	s.start(t)
+	return s
+}
+
+func (s *site) start(t *testing.T) {
+	t.Helper()
+	s.metrics = prometheus.NewRegistry()
+	s.srv = startServer(t, ServerConfig{Dir: s.dir, Metrics: s.metrics})
+	s.conn = connectTo(t, s.srv)
+	s.relay, s.workers, s.enforcer = measuredRelay(s.conn, s.book, s.metrics), newWorkers(t, s.conn, s.book), newEnforcer(t, s.conn, s.book)
+	s.watchdog = NewWatchdog(WatchdogConfig{
+		Server: s.srv, Conn: s.conn, Store: s.Store, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
+		Log: testLog(t), Metrics: s.metrics,
+	})
+	s.watchdog.stall, s.watchdog.most = time.Second, 4*time.Second
+	var stops []func()
+	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
+		stops = append(stops, run(t, part))
+	}
+	s.stop = func() {
+		for _, stop := range slices.Backward(stops) {
+			stop()
+		}
+		s.conn.Close()
+		s.srv.Shutdown()
+	}
+}
+
+// works checks that all goes well: new payments are routed, their outcomes are
+// judged, nothing waits, EVENTS is the log and in the log nothing came twice.
+func (s *site) works(t *testing.T) {
+	t.Helper()
+	s.pays(t, 10)
+	sameAsLog(t, s.conn.js, s.book)
+	paid := map[string]int{}
+	for _, r := range s.records(t) {
+		if typ, err := eventType(r.Body); err == nil && typ == domain.TypePaymentPaid {
+			paid[r.Stream.ID]++
+		}
+	}
+	for id, n := range paid {
+		if n > 1 {
+			t.Errorf("payment %s was paid %d times", id, n)
+		}
+	}
+	eventually(t, "nothing waits", func() bool { return len(s.watchdog.Degraded()) == 0 })
+}
+
+func (s *site) path(elem ...string) string {
+	return filepath.Join(append([]string{s.dir, natsserver.JetStreamStoreDir, accountLedger, "streams"}, elem...)...)
+}
+
+// pays makes payments and sends what the provider says of each as a connector
+// does: again until it is answered.
+func (s *site) pays(t *testing.T, n int) {
+	t.Helper()
+	var ids []domain.ID
+	for range n {
+		ids = append(ids, s.create(t, time.Hour))
+	}
+	last := time.Time{}
+	eventually(t, "all is routed and paid", func() bool {
+		open := slices.DeleteFunc(slices.Clone(ids), func(id domain.ID) bool { return s.payment(t, id).Status == domain.Paid })
+		if time.Since(last) > 200*time.Millisecond {
+			last = time.Now()
+			for _, id := range open {
+				if p := s.payment(t, id); p.Status == domain.AwaitingPayment {
+					s.tell(t, p)
+				}
+			}
+		}
+		ids = open
+		return len(open) == 0
+	})
+}
+
+// tell publishes the signal that pays p, once.
+func (s *site) tell(t *testing.T, p domain.Payment) {
+	t.Helper()
+	_ = s.conn.nc.PublishMsg(&nats.Msg{
+		Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
+	})
+}
+
+// hostile are the ways in which a file is damaged.
+func hostile() map[string]func([]byte) []byte {
+	flip := func(part int) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if len(b) > 0 {
+				b[(len(b)-1)*part/4] ^= 0x10
+			}
+			return b
+		}
+	}
+	return map[string]func([]byte) []byte{
+		"empty": func([]byte) []byte { return nil },
+		"zeros": func(b []byte) []byte { return make([]byte, len(b)) },
+		"half":  func(b []byte) []byte { return b[:len(b)/2] },
+		"bit":   flip(0), "bit in the middle": flip(2), "last bit": flip(4),
+	}
+}
+
+func damage(t *testing.T, pattern string, how func([]byte) []byte) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v", pattern, err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(name, how(b), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamagedJetStream damages each file of JetStream's, in turns, while the
+// server is stopped. Afterwards everything works, signals that waited and can
+// be read are judged, and the subscriber misses no event.
+func TestDamagedJetStream(t *testing.T) {
+	t.Parallel()
+	const waiting, read = 6, 10
+	for _, file := range []string{
+		"EVENTS/meta.inf", "EVENTS/meta.sum", "EVENTS/msgs/*.blk", "EVENTS/msgs/index.db",
+		"EVENTS/obs/subscriber/o.dat", "EVENTS/obs/subscriber/meta.inf", "EVENTS/obs/subscriber/meta.sum",
+		"SIGNALS/meta.inf", "SIGNALS/meta.sum", "SIGNALS/msgs/*.blk", "SIGNALS/msgs/index.db",
+		"PARKED/meta.inf", "PARKED/meta.sum",
+	} {
+		for kind, how := range hostile() {
+			t.Run(strings.ReplaceAll(file, "/", "_")+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, t.TempDir())
+				s.pays(t, 10)
+				s.subscriber(t, read)
+				s.stop()
+				unjudged := s.unjudged(t, waiting)
+				damage(t, s.path(file), how)
+				s.start(t)
+				s.works(t)
+				if file != "SIGNALS/msgs/*.blk" {
+					eventually(t, "the signals that waited are judged", func() bool { return s.open(t, unjudged) == 0 })
+				}
+				if first := s.subscriber(t, 1); first > read+1 {
+					t.Errorf("the subscriber goes on with %d, and had read %d", first, read)
+				}
+			})
+		}
+	}
+}
+
+// subscriber reads and acknowledges so many events and answers the first one's
+// sequence.
+func (s *site) subscriber(t *testing.T, n int) (first uint64) {
+	t.Helper()
+	var batch []jetstream.Msg
+	eventually(t, "the subscriber is delivered to", func() bool {
+		c, err := s.conn.js.Consumer(t.Context(), EventsStream, SubscriberConsumer)
+		if err != nil {
+			return false
+		}
+		fetched, err := c.Fetch(n-len(batch), jetstream.FetchMaxWait(time.Second))
+		if err != nil {
+			return false
+		}
+		for m := range fetched.Messages() {
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			batch = append(batch, m)
+		}
+		return len(batch) == n
+	})
+	meta, err := batch[0].Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meta.Sequence.Stream
+}
+
+// unjudged makes payments whose signals wait in SIGNALS. Nothing else runs.
+func (s *site) unjudged(t *testing.T, n int) (all []domain.ID) {
+	t.Helper()
+	srv := startServer(t, ServerConfig{Dir: s.dir})
+	s.conn = connectTo(t, srv)
+	for range n {
+		p := s.routed(t)
+		all = append(all, p.ID)
+		s.publish(t, p)
+	}
+	s.conn.Close()
+	srv.Shutdown()
+	return all
+}
+
+// open counts the payments that are not paid.
+func (s *site) open(t *testing.T, all []domain.ID) (n int) {
+	t.Helper()
+	for _, id := range all {
+		if s.payment(t, id).Status != domain.Paid {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnreadableEventIsCopiedAgain: a message of EVENTS is damaged that the
+// dispatcher has to hand on.
+func TestUnreadableEventIsCopiedAgain(t *testing.T) {
+	t.Parallel()
+	s := &site{book: newBook(t), dir: t.TempDir()}
+	srv := startServer(t, ServerConfig{Dir: s.dir})
+	for range 3 * inFlight { // more than are compared at the start
+		s.create(t, time.Hour)
+	}
+	c := connectTo(t, srv)
+	copyOnce(t, c, s.book)
+	c.Close()
+	srv.Shutdown()
+	damage(t, s.path(EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
+		b[len(b)/8] ^= 0x10
+		return b
+	})
+	s.start(t)
+	allRouted(t, s.book)
+	s.works(t)
+	if n := measured(t, s.metrics, "payledger_relay_rebuilds_total"); n != 1 {
+		t.Errorf("%v copies were made", n)
+	}
+}
+
+// TestRemovedUnderTheServer removes parts of JetStream's directory while the
+// server runs.
+func TestRemovedUnderTheServer(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(natsserver.JetStreamStoreDir, accountLedger)
+	for _, what := range []string{
+		"", natsserver.JetStreamStoreDir, store, filepath.Join(store, "streams"),
+		"EVENTS", "EVENTS/msgs", "EVENTS/msgs/*.blk", "EVENTS/obs", "EVENTS/meta.inf",
+		"SIGNALS", "SIGNALS/msgs", "SIGNALS/msgs/*.blk", "SIGNALS/obs", "SIGNALS/meta.inf",
+		"PARKED", "PARKED/msgs",
+	} {
+		t.Run(strings.ReplaceAll(what, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, filepath.Join(t.TempDir(), "nats"))
+			s.pays(t, 10)
+			dir := filepath.Join(s.dir, what)
+			if name, _, _ := strings.Cut(what, "/"); slices.Contains(ourStreams(), name) {
+				dir = s.path(what)
+			}
+			all, err := filepath.Glob(dir)
+			if err != nil || len(all) == 0 {
+				t.Fatalf("%s: %v", dir, err)
+			}
+			for _, one := range all {
+				if err := os.RemoveAll(one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.works(t)
+			s.stop()
+			s.start(t)
+			s.works(t)
+		})
+	}
+}
+
+// TestConsumerDoesNotOutliveItsStream: after a power cut SIGNALS can come back
+// empty while what was known of its consumer survives. No signal is skipped
+// then, however many were acknowledged before.
+func TestConsumerDoesNotOutliveItsStream(t *testing.T) {
+	t.Parallel()
+	empty := func([]byte) []byte { return nil }
+	for name, cut := range map[string]func(t *testing.T, s *site){
+		"messages": func(t *testing.T, s *site) {
+			damage(t, s.path(SignalsStream, "msgs", "*"), empty)
+		},
+		"messages and description": func(t *testing.T, s *site) {
+			damage(t, s.path(SignalsStream, "msgs", "*"), empty)
+			damage(t, s.path(SignalsStream, "meta.*"), empty)
+		},
+		"directory of messages": func(t *testing.T, s *site) {
+			if err := os.RemoveAll(s.path(SignalsStream, "msgs")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"all but the consumers": func(t *testing.T, s *site) {
+			if err := os.RemoveAll(s.path(SignalsStream, "msgs")); err != nil {
+				t.Fatal(err)
+			}
+			damage(t, s.path(SignalsStream, "meta.*"), empty)
+			files, _ := filepath.Glob(s.path(SignalsStream, "obs", "*", "meta.*"))
+			for _, f := range files {
+				if err := os.WriteFile(f, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, t.TempDir())
+			s.pays(t, 40)
+			s.stop()
+			cut(t, s)
+			s.start(t)
+			var all []domain.ID
+			for range 10 {
+				p := s.routed(t)
+				all = append(all, p.ID)
+				s.publish(t, p)
+			}
+			eventually(t, "each signal is judged", func() bool {
+				return !slices.ContainsFunc(all, func(id domain.ID) bool { return s.payment(t, id).Status != domain.Paid })
+			})
+		})
+	}
+}
+
+// publish sends the signal that pays p, until JetStream has it.
+func (s *site) publish(t *testing.T, p domain.Payment) {
+	t.Helper()
+	eventually(t, "JetStream takes a signal", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.conn.js.PublishMsg(ctx, &nats.Msg{
+			Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
+		})
+		return err == nil
+	})
+}

@@ -1,0 +1,179 @@
+package notifier
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// The directories of a JetStream stream, as nats-server lays them out: beside
+// them are files that describe it.
+const (
+	messagesDir  = "msgs" // its messages, and an index of them
+	consumersDir = "obs"  // its consumers, a directory each
+	indexFile    = "index.db"
+)
+
+// repair is what can be done to JetStream's directory when work waits and
+// nothing moves, from what costs least to what costs most.
+type repair string
+
+const (
+	repairRestart repair = "restart" // JetStream reads its directory again
+	repairStream  repair = "stream"  // of a JetStream stream only the messages are kept; all else is made anew
+	repairEmpty   repair = "empty"   // a JetStream stream is made anew; what it held is kept beside, unless it is a copy of the log
+	repairStore   repair = "store"   // so is the whole directory
+)
+
+func repairs() []repair { return []repair{repairRestart, repairStream, repairEmpty, repairStore} }
+
+// keptAside bounds the damaged directories that are kept beside.
+const keptAside = 3
+
+// repair restarts JetStream after it has mended its directory. While the disk
+// takes no writes it does nothing and says so: nothing is wrong then that a
+// repair could mend.
+func (s *Server) repair(how repair, stream string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrServerClosed
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if s.current != nil {
+		s.current.Shutdown()
+		s.current.WaitForShutdown()
+	}
+	var err error
+	switch how {
+	case repairStream:
+		err = s.strip(stream)
+	case repairEmpty:
+		err = s.setAside(stream)
+	case repairStore:
+		err = s.putAside()
+	}
+	s.repaired.WithLabelValues(string(how)).Inc()
+	return errors.Join(err, s.startAnew())
+}
+
+// writable tries whether the disk takes what is written to it.
+func (s *Server) writable() error {
+	const (
+		size = 1 << 20 // JetStream writes no less at once when much is published
+		slow = 5 * time.Second
+	)
+	began := time.Now()
+	err := os.MkdirAll(s.config.Dir, 0o700)
+	if err == nil {
+		err = tryWriting(filepath.Join(s.config.Dir, "probe.tmp"), size)
+	}
+	if err != nil {
+		return fmt.Errorf("the disk of the embedded NATS server takes no writes; make room on it, or mend it, and all goes on by itself: %w", err)
+	}
+	if took := time.Since(began); took > slow {
+		return fmt.Errorf("the disk of the embedded NATS server takes %v for a write of 1 MiB: nothing is repaired while it is so slow", took.Round(time.Second))
+	}
+	return nil
+}
+
+func tryWriting(name string, size int) (err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(name)) }()
+	if _, err := f.Write(make([]byte, size)); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func (s *Server) streamDir(elem ...string) string {
+	return filepath.Join(append([]string{s.config.Dir, natsserver.JetStreamStoreDir, accountLedger, "streams"}, elem...)...)
+}
+
+// strip leaves of a JetStream stream that the server does not know nothing but
+// its messages, which it finds again when it is made. What else is there
+// would come back with it: the state of its consumers, which need not be of
+// these messages.
+func (s *Server) strip(stream string) error {
+	parts, err := os.ReadDir(s.streamDir(stream))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil { // it is no directory
+		return os.RemoveAll(s.streamDir(stream))
+	}
+	var errs []error
+	for _, part := range parts {
+		if part.Name() != messagesDir || !part.IsDir() {
+			errs = append(errs, os.RemoveAll(s.streamDir(stream, part.Name())))
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
+}
+
+// forgetConsumer deletes what is left on disk of a consumer that the server
+// does not know, and reports whether there was anything.
+func (s *Server) forgetConsumer(stream, consumer string) (lost bool, err error) {
+	dir := s.streamDir(stream, consumersDir, consumer)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, os.RemoveAll(dir)
+}
+
+// setAside takes a JetStream stream out of JetStream's directory. The server
+// is stopped.
+func (s *Server) setAside(stream string) error {
+	if stream == EventsStream {
+		return os.RemoveAll(s.streamDir(stream)) // the log is the original
+	}
+	err := os.Rename(s.streamDir(stream), s.asideName(stream))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.pruneAside()
+	return err
+}
+
+// putAside renames JetStream's directory, so that no signal in it is lost. The
+// server is stopped.
+func (s *Server) putAside() error {
+	_ = os.RemoveAll(s.streamDir(EventsStream)) // the log is the original; what is left takes room and no more
+	err := os.Rename(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir), s.asideName(natsserver.JetStreamStoreDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("putting the directory of NATS aside: %w", err)
+	}
+	s.pruneAside()
+	return nil
+}
+
+const aside = "-damaged-"
+
+func (s *Server) asideName(what string) string {
+	return filepath.Join(s.config.Dir, what+aside+time.Now().UTC().Format("20060102T150405.000"))
+}
+
+// pruneAside keeps the newest of what was put aside.
+func (s *Server) pruneAside() {
+	all, err := filepath.Glob(filepath.Join(s.config.Dir, "*"+aside+"*"))
+	if err != nil || len(all) <= keptAside {
+		return
+	}
+	when := func(name string) string { return name[strings.LastIndex(name, aside):] }
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(when(a), when(b)) })
+	for _, old := range all[:len(all)-keptAside] {
+		s.config.Log.Warn().Str("directory", old).Err(os.RemoveAll(old)).Msg("the oldest damaged directory of NATS that was kept aside is deleted")
+	}
+}

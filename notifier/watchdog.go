@@ -1,0 +1,209 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/eventstore"
+)
+
+// WatchdogConfig configures a Watchdog.
+type WatchdogConfig struct {
+	Server   *Server // the embedded one; nil: the server is external
+	Conn     *Conn
+	Store    eventstore.Store
+	Relay    *Relay
+	Workers  *Workers
+	Enforcer *Enforcer
+	Log      zerolog.Logger
+	Metrics  prometheus.Registerer // nil: none
+}
+
+// Watchdog sees work that waits while nothing moves, says so, and mends it.
+//
+// The relay, the workers and the enforcer make their consumers anew by
+// themselves. Where that does not help within stall, the embedded JetStream is
+// repaired in the running process, by what costs more each time: see repair.
+// All it holds is derived from the log or sent again until it is answered, so
+// nothing is lost, though subscribers may get events twice. Pauses between
+// repairs grow, so that one that cannot help costs little.
+//
+// The JetStream streams of an external server are the operator's: there the
+// watchdog only says what waits and what to look at.
+type Watchdog struct {
+	config WatchdogConfig
+	parts  []*watched
+	stall  time.Duration // without movement, while work waits
+	most   time.Duration // between repairs
+
+	mu      sync.Mutex
+	waiting []string // what waits just now, in the words of Degraded
+}
+
+// watched is a part that moves work on.
+type watched struct {
+	name   string // as the metric calls it
+	waits  string // what waits when it does not move
+	stream string // the JetStream stream whose repair may help
+	look   func(context.Context) (moved uint64, waiting bool)
+
+	moved   uint64
+	since   time.Time // it last moved, or had nothing to do
+	stalled bool
+}
+
+// NewWatchdog makes a watchdog; Run lets it work.
+func NewWatchdog(c WatchdogConfig) *Watchdog {
+	w := &Watchdog{config: c, stall: 15 * time.Second, most: 10 * time.Minute}
+	w.parts = []*watched{
+		{name: "relay", stream: EventsStream, look: w.relay, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
+		{name: "dispatcher", stream: EventsStream, look: w.dispatcher(c.Workers.dispatcher), waits: "New payments wait for their route."},
+		{name: "enforcer", stream: SignalsStream, look: w.enforcer, waits: "Providers' outcomes wait."},
+	}
+	if f := c.Workers.fanOut; f != nil {
+		w.parts = append(w.parts, &watched{name: "fanout", stream: EventsStream, look: w.dispatcher(f.reader), waits: "Webhook notifications wait."})
+	}
+	for _, p := range w.parts {
+		register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_stalled", Help: "1 while work waits for the part and nothing moves.", ConstLabels: prometheus.Labels{"part": p.name},
+		}, func() float64 {
+			if slices.Contains(w.Degraded(), p.waits) {
+				return 1
+			}
+			return 0
+		}))
+	}
+	return w
+}
+
+// Degraded says what waits just now while nothing moves, a sentence for each
+// kind of work; none while all is well. The ledger itself goes on.
+func (w *Watchdog) Degraded() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.waiting)
+}
+
+// Run watches until ctx ends.
+func (w *Watchdog) Run(ctx context.Context) error {
+	for _, p := range w.parts {
+		p.since = time.Now()
+	}
+	var l ladder
+	for pause(ctx, w.stall/5) {
+		worst := w.look(ctx, time.Now())
+		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
+			continue // what the server itself has found, it mends itself
+		}
+		how, due := l.next(time.Now(), w.stall, w.most)
+		if !due {
+			continue
+		}
+		log := w.config.Log.With().Str("part", worst.name).Str("repair", string(how)).Str("stream", worst.stream).Logger()
+		log.Error().Msg("work waits and nothing moves; the embedded JetStream is repaired")
+		if err := w.config.Server.repair(how, worst.stream); err != nil && !errors.Is(err, ErrServerClosed) {
+			log.Error().Err(err).Msg("the embedded JetStream could not be repaired; it is tried again")
+		}
+		for _, p := range w.parts {
+			p.since = time.Now()
+		}
+	}
+	return nil
+}
+
+// look notes what waits and answers the first part that has not moved for
+// long: those behind it wait for it.
+func (w *Watchdog) look(ctx context.Context, now time.Time) (worst *watched) {
+	var waiting []string
+	for _, p := range w.parts {
+		moved, waits := p.look(ctx)
+		if moved != p.moved || !waits {
+			p.moved, p.since = moved, now
+			if p.stalled {
+				p.stalled = false
+				w.config.Log.Info().Str("part", p.name).Msg("work moves again")
+			}
+		}
+		if now.Sub(p.since) >= w.stall {
+			if worst == nil {
+				worst = p
+			}
+			if !p.stalled {
+				p.stalled = true
+				w.config.Log.Error().Str("part", p.name).Msg(p.waits + w.advice())
+			}
+		}
+		if p.stalled {
+			waiting = append(waiting, p.waits)
+		}
+	}
+	w.mu.Lock()
+	w.waiting = waiting
+	w.mu.Unlock()
+	return worst
+}
+
+func (w *Watchdog) advice() string {
+	if err := w.config.Conn.Err(); err != nil {
+		return " " + err.Error() + "; it is tried until it is back."
+	}
+	if w.config.Server != nil {
+		return " The embedded JetStream is repaired until they move. If they do not: is there room on the disk of nats/? Stop the server, move nats/ away and start it."
+	}
+	return " Look at the NATS server of --nats-url: its log, the room on its disk, and the JetStream streams " +
+		EventsStream + " and " + SignalsStream + ". payledger never deletes them there; deleted by you, they are made anew."
+}
+
+// ladder chooses repairs: each one costs more than the one before, and none
+// comes before the pause since the last has passed.
+type ladder struct {
+	rung  int
+	last  time.Time
+	pause time.Duration
+}
+
+func (l *ladder) next(now time.Time, first, most time.Duration) (how repair, due bool) {
+	switch {
+	case l.last.IsZero(), now.Sub(l.last) > 10*max(l.pause, first): // the last one helped
+		l.rung, l.pause = 0, first
+	case now.Sub(l.last) < l.pause:
+		return "", false
+	default:
+		l.pause = min(2*l.pause, most)
+	}
+	all := repairs()
+	how = all[l.rung%len(all)]
+	l.rung++
+	l.last = now
+	return how, true
+}
+
+func (w *Watchdog) relay(ctx context.Context) (moved uint64, waiting bool) {
+	r := w.config.Relay
+	last, err := w.config.Store.Last(ctx)
+	at := r.Position()
+	return uint64(at), r.Err() != nil || err == nil && last > at
+}
+
+// dispatcher has work as far as the log was copied.
+func (w *Watchdog) dispatcher(d *dispatcher) func(context.Context) (uint64, bool) {
+	return func(context.Context) (moved uint64, waiting bool) {
+		next := d.reached.Load()
+		if d.waiting.Load() {
+			return next, false // for those it hands events to
+		}
+		behind := d.reading.Load() && next > 0 && next <= uint64(w.config.Relay.Position())
+		return next, behind || d.trouble.Err() != nil
+	}
+}
+
+func (w *Watchdog) enforcer(context.Context) (moved uint64, waiting bool) {
+	e := w.config.Enforcer
+	return e.moved.Load(), e.Err() != nil || e.silent.Load()
+}
