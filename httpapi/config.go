@@ -36,6 +36,7 @@ type Config struct {
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none are kept
 	Ready     func() error          // nil: always ready; the error says why not
+	Degraded  func() []string       // nil: never; sentences on what waits although requests are answered
 	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
 
 	// RetrySchedule are the waits before each try of a notification, for the
@@ -123,6 +124,9 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.Entropy == nil {
 		c.Entropy = rand.Reader
+	}
+	if c.Degraded == nil {
+		c.Degraded = func() []string { return nil }
 	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }

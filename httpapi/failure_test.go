@@ -102,8 +102,15 @@ func TestDamagedRecordIs500AndTellsNothing(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var reason error
-	s := start(t, func(c *Config) { c.Ready = func() error { return reason } })
+	var waiting []string
+	s := start(t, func(c *Config) {
+		c.Ready, c.Degraded = func() error { return reason }, func() []string { return waiting }
+	})
 	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "ok\n" {
+		t.Errorf("%s", a.Body)
+	}
+	waiting = []string{"New payments wait for their route.", "Providers' outcomes wait."}
+	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "degraded\n"+strings.Join(waiting, "\n")+"\n" {
 		t.Errorf("%s", a.Body)
 	}
 	reason = errors.New("draining: 10.0.0.1")

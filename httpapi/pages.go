@@ -152,11 +152,16 @@ func (a *api) livez(x *exchange) error {
 }
 
 // readyz answers GET /readyz: requests will be answered, or why they will
-// not.
+// not. Work that waits behind them does not make the ledger unready, since
+// payments are recorded all the same; the body names it.
 func (a *api) readyz(x *exchange) error {
 	if err := a.cfg.Ready(); err != nil {
 		return errors.Join(unavailable("1", "The service is not ready. The operator finds the reason in its log."), err)
 	}
-	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+	body := "ok\n"
+	if waiting := a.cfg.Degraded(); len(waiting) > 0 {
+		body = "degraded\n" + strings.Join(waiting, "\n") + "\n"
+	}
+	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte(body))
 	return nil
 }

@@ -31,6 +31,7 @@ type bus struct {
 	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
 	checkpoints *notifier.Checkpoints
+	watchdog    *notifier.Watchdog
 
 	stopWorkers, stopDeliveries, stopRelay func() error
 }
@@ -48,7 +49,7 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 			err = errors.Join(err, b.stop())
 		}
 	}()
-	if err := b.connect(c, o); err != nil {
+	if err := b.connect(c, o, metrics); err != nil {
 		return nil, err
 	}
 	relay := notifier.NewRelay(notifier.RelayConfig{
@@ -82,9 +83,13 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 		watched = b.server.Run
 	}
 	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
+	b.watchdog = notifier.NewWatchdog(notifier.WatchdogConfig{
+		Server: b.server, Conn: b.conn, Store: c.store, Relay: relay, Workers: workers, Enforcer: enforcer,
+		Log: o.Log, Metrics: metrics,
+	})
 	b.stopRelay = b.run(relay.Run, b.checkpoints.Run, watched)
 	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, enforcer.Run)
+	b.stopWorkers = b.run(workers.Run, enforcer.Run, b.watchdog.Run)
 	return b, nil
 }
 
@@ -111,14 +116,14 @@ func (b *bus) run(parts ...func(context.Context) error) (stop func() error) {
 
 // connect starts the embedded server, unless an external one is named, and
 // connects to it.
-func (b *bus) connect(c *core, o serviceOptions) (err error) {
+func (b *bus) connect(c *core, o serviceOptions, metrics prometheus.Registerer) (err error) {
 	if o.NATSURL != "" {
 		if b.conn, err = notifier.Connect(o.NATSURL, o.Log); err != nil {
 			return exitWith(exitUsage, "--nats-url: %w", err)
 		}
 		return nil
 	}
-	config := notifier.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log}
+	config := notifier.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
 	if o.NATSListen != "" {
 		// Asked of the system first, because it says best what is wrong.
 		l, err := listenTCP("nats-listen", o.NATSListen)

@@ -101,7 +101,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
 	at.NATSAddress = bus.address
 
-	public, err := core.publicHandler(at.BaseURL, o, bus.sandbox(o), metrics)
+	public, err := core.publicHandler(at.BaseURL, o, bus, metrics)
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,9 @@ func ignoreNetClosed(err error) error {
 }
 
 // publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o serviceOptions, s httpapi.Sandbox, m prometheus.Registerer) (http.Handler, error) {
+func (c *core) publicHandler(base string, o serviceOptions, b *bus, m prometheus.Registerer) (http.Handler, error) {
 	config := c.httpConfig()
-	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, s, o.Limits, m
+	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, b.sandbox(o), o.Limits, m
+	config.Degraded = b.watchdog.Degraded
 	return httpapi.New(config)
 }
