@@ -15,8 +15,8 @@ const (
 // stands.
 type DeliveryState string
 
-// The states. Pending may still be tried; the others are settled, and all but
-// Delivered can be made pending again by a resend.
+// The states. Pending may still be tried; the others are settled. A resend makes
+// one pending again, as long as nothing later of its payment went out.
 const (
 	DeliveryPending    DeliveryState = "pending"
 	DeliveryDelivered  DeliveryState = "delivered"
@@ -25,12 +25,17 @@ const (
 	DeliveryParked     DeliveryState = "parked"     // the target may not be called
 	DeliveryHeld       DeliveryState = "held"       // the endpoint is or was disabled
 	DeliveryCancelled  DeliveryState = "cancelled"  // the endpoint was removed
+
+	// DeliveryUnconfirmed is an outcome that may have been delivered: what told
+	// was lost, and a later event of the payment went out in its place.
+	DeliveryUnconfirmed DeliveryState = "unconfirmed"
 )
 
 // DeliveryStates lists every state.
 func DeliveryStates() []DeliveryState {
 	return []DeliveryState{
 		DeliveryPending, DeliveryDelivered, DeliverySuperseded, DeliveryGivenUp, DeliveryParked, DeliveryHeld, DeliveryCancelled,
+		DeliveryUnconfirmed,
 	}
 }
 
@@ -78,7 +83,7 @@ type DeliveryPage struct {
 // EndpointHealth is how deliveries to one endpoint go.
 type EndpointHealth struct {
 	Pending      int      `json:"pending"`       // deliveries not settled
-	Undelivered  int      `json:"undelivered"`   // given up, parked or held
+	Undelivered  int      `json:"undelivered"`   // given up, parked, held or unconfirmed
 	FailingSince *Instant `json:"failing_since"` // first failure since the last success
 	OpenUntil    *Instant `json:"paused_until"`  // the circuit breaker is open
 }

@@ -16,7 +16,7 @@ const (
 	alertLateFunds   alertKind = "late_funds"          // money came that belongs to no payment: currency, amount
 	alertDisabled    alertKind = "endpoint_disabled"   // endpoint_id, url, reason, since
 	alertFailing     alertKind = "endpoint_failing"    // endpoint_id, url, since
-	alertUndelivered alertKind = "undelivered"         // endpoint_id, url, count: given up, parked or held
+	alertUndelivered alertKind = "undelivered"         // endpoint_id, url, count: given up, parked, held or unconfirmed
 	alertUnrouted    alertKind = "payments_not_routed" // payment_id of the newest, since: no route for over a minute
 	alertSecret      alertKind = "secret_overlap_ends" // endpoint_id, url, until
 )

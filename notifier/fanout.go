@@ -20,8 +20,9 @@ import (
 // Lanes take what webhook endpoints are to be told of and remember how far
 // they were told; *delivery.Lanes do.
 type Lanes interface {
-	// Start answers the position up to which events were enqueued, and base,
-	// at or below which an event counts only as its payment's newest.
+	// Start answers the position up to which events were enqueued, and base, at
+	// or below which an event is sent only as its payment's newest, and an outcome
+	// that is not listed as unconfirmed.
 	Start() (after, base eventstore.Position, err error)
 	// Enqueue keeps the events and the position they were found up to, both or
 	// neither.

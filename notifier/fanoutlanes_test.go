@@ -143,11 +143,29 @@ func TestRealLanesAreFed(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "lanes.db")); err != nil {
 		t.Fatal(err)
 	}
+	refunded := s.refunded(t)
 	newest := make(map[domain.ID]eventstore.Position)
 	for _, e := range s.wanted(t, all) {
 		newest[e.Payment] = e.Position
 	}
-	serve(func() { s.paid(t) }, compare(all, func(e delivery.Event) bool {
-		return e.Position > base || newest[e.Payment] == e.Position
-	}))
+	serve(func() { s.paid(t) }, func(lanes *delivery.Lanes) {
+		compare(all, func(e delivery.Event) bool {
+			return e.Position > base || newest[e.Payment] == e.Position || e.Kind.Final()
+		})(lanes)
+		for _, d := range listed(t, lanes, "we_all") {
+			if late := d.State == domain.DeliveryUnconfirmed; late != (*d.PaymentID == refunded && d.Type == domain.KindPaymentPaid) {
+				t.Errorf("%s of %s is %s", d.Type, d.PaymentID, d.State)
+			}
+		}
+	})
+}
+
+// refunded makes a payment that is paid and whose refund has succeeded.
+func (s *shop) refunded(t *testing.T) domain.ID {
+	t.Helper()
+	id, refund := s.paid(t), s.ids.Next()
+	says := paid(s.do(t, id, domain.CreateRefund{RefundID: refund}))
+	says.Reference, says.RefundID, says.Outcome = "refund", &refund, domain.OutcomeSucceeded
+	s.do(t, id, domain.ApplySignal{Signal: says})
+	return id
 }

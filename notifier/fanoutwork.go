@@ -198,8 +198,9 @@ func (f *fanOut) addressed(ctx context.Context, events []delivery.Event, upTo ev
 					return nil, err
 				}
 			}
-			if e.Position > f.base || newest(past, l) == e.Position {
-				e.Endpoint = l.ID
+			e.Endpoint = l.ID
+			e.Unconfirmed = e.Position <= f.base && newest(past, l) != e.Position
+			if !e.Unconfirmed || e.Kind.Final() {
 				out = append(out, e)
 			}
 		}

@@ -16,7 +16,7 @@ type webhookDeliveriesCmd struct {
 	EndpointID string `arg:"" optional:"" help:"Deliveries to this endpoint."`
 	Payment    string `help:"Deliveries about this payment and its refund, to all endpoints unless one is named." placeholder:"PAYMENT_ID"`
 	Event      string `help:"Deliveries of this event." placeholder:"EVENT_ID"`
-	State      string `help:"In this state: pending, delivered, superseded, given_up, parked, held, cancelled." placeholder:"STATE"`
+	State      string `help:"In this state: pending, delivered, superseded, given_up, parked, held, cancelled, unconfirmed." placeholder:"STATE"`
 	Limit      int    `help:"At most so many; 0: all." default:"50" placeholder:"N"`
 }
 
@@ -24,7 +24,8 @@ type webhookDeliveriesCmd struct {
 func (webhookDeliveriesCmd) Help() string {
 	return `States: pending, to be tried; delivered; superseded, because something later was known
 before it was sent; given_up after the last attempt; parked, because its target may not be
-called; held while the endpoint is disabled; cancelled with the endpoint. Kept for 30 days.
+called; held while the endpoint is disabled; cancelled with the endpoint; unconfirmed, an
+outcome that may have been delivered, after lanes.db was lost. Kept for 30 days.
 With --json, a line for each delivery.`
 }
 

@@ -45,7 +45,7 @@ func tone(status string) string {
 		return "good"
 	case "failed", "given_up", "parked":
 		return "bad"
-	case "created", "awaiting_payment", "pending", "held":
+	case "created", "awaiting_payment", "pending", "held", "unconfirmed":
 		return "wait"
 	}
 	return "quiet"

@@ -29,7 +29,7 @@ func (l *Lanes) atOnce(ctx context.Context, events []Event) atOnce {
 	first := atOnce{make(map[*target]*startOp), l.writer.busy.Load()}
 	wanted := make(map[*target]int)
 	for _, e := range events[:min(len(events), maxStarts)] {
-		if t := l.known(e.Endpoint); t != nil && first.takes(e) {
+		if t := l.known(e.Endpoint); t != nil && first.takes(e) && !e.Unconfirmed {
 			wanted[t]++
 		}
 	}

@@ -65,4 +65,9 @@ type Event struct {
 	Kind              domain.Kind
 	Sequence          uint64 // within the payment
 	Position          eventstore.Position
+
+	// Unconfirmed is an outcome from before the lane file was made, with a later
+	// event of its payment behind it. Whether it was delivered nobody knows, and
+	// sending it could move the merchant backward: it is listed, not sent.
+	Unconfirmed bool
 }

@@ -44,7 +44,8 @@
 // lanes.db is a bbolt file (see tables) that belongs to one event log. What an
 // endpoint waits for lies together in it, and what happens at the same time is
 // written together, however many endpoints it is for (see memtable). The file can
-// be deleted: then each payment's newest event is sent again. What must not
+// be deleted: then the newest event of each payment of the last 30 days is sent
+// again, and outcomes before it are listed (see Event.Unconfirmed). What must not
 // happen unnoticed is that an older copy takes its place, as its marks would
 // be too low; the epoch in it and in the file lanes.mark tells (see epoch).
 // Bodies are not stored: they are rendered from the event log at each try, to

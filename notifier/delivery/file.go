@@ -54,6 +54,9 @@ func (e *asideError) Error() string { return e.why }
 
 func aside(format string, args ...any) error { return &asideError{fmt.Sprintf(format, args...)} }
 
+const startsAgain = "Notifications start again at the newest event of each payment of the last 30 days; " +
+	"earlier outcomes of theirs, which may have been delivered or not, are listed as unconfirmed"
+
 // openFile opens the lane file, or puts it aside and makes a fresh one.
 func openFile(ctx context.Context, c Config) (*bbolt.DB, error) {
 	last, err := c.Ledger.Store.Last(ctx)
@@ -71,11 +74,13 @@ func openFile(ctx context.Context, c Config) (*bbolt.DB, error) {
 			return nil, err
 		}
 		c.Log.Warn().Str("file", c.Path).Str("kept_as", name).Str("why", unfit.why).
-			Msg("the lane file was put aside: notifications start again at each payment's newest state")
+			Msg("the lane file was put aside. " + startsAgain)
 	} else if err != nil || db != nil {
 		return db, err
+	} else if mark != (epoch{}) {
+		c.Log.Warn().Str("file", c.Path).Msg("the lane file is missing. " + startsAgain)
 	}
-	return makeFile(c, mark, last)
+	return makeFile(ctx, c, mark, last)
 }
 
 // openKnown opens the file that is there; nil: there is none.
@@ -169,20 +174,26 @@ func renew(db *bbolt.DB, c Config, mark epoch, last eventstore.Position) (err er
 	return writeMark(c.Mark, next)
 }
 
-// makeFile makes a fresh file. It gets its name when it is complete.
-func makeFile(c Config, mark epoch, last eventstore.Position) (*bbolt.DB, error) {
+// makeFile makes a fresh file. It gets its name when it is complete. What is
+// older than what is kept of deliveries is left alone: it may have been settled
+// and forgotten long ago.
+func makeFile(ctx context.Context, c Config, mark epoch, last eventstore.Position) (*bbolt.DB, error) {
 	if mark == (epoch{}) {
 		mark = newEpoch()
 		if err := writeMark(c.Mark, mark); err != nil {
 			return nil, err
 		}
 	}
+	after, err := positionBefore(ctx, c.Ledger.Store, domain.InstantOf(c.Now()).Add(-domain.KeepDeliveries))
+	if err != nil {
+		return nil, err
+	}
 	next := newEpoch()
 	tmp := c.Path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if err := writeFresh(tmp, c.LogID, next, mark, last); err != nil {
+	if err := writeFresh(tmp, c.LogID, next, mark, after, last); err != nil {
 		return nil, fmt.Errorf("making the lane file %s: %w", c.Path, err)
 	}
 	if err := os.Rename(tmp, c.Path); err != nil {
@@ -197,7 +208,7 @@ func makeFile(c Config, mark epoch, last eventstore.Position) (*bbolt.DB, error)
 	return openBolt(c.Path)
 }
 
-func writeFresh(path string, log domain.ID, is, was epoch, last eventstore.Position) error {
+func writeFresh(path string, log domain.ID, is, was epoch, after, last eventstore.Position) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return err
@@ -211,7 +222,7 @@ func writeFresh(path string, log domain.ID, is, was epoch, last eventstore.Posit
 		meta := btx.Bucket([]byte(bucketMeta))
 		return errors.Join(
 			meta.Put([]byte(keyFormat), []byte(fileFormat)), meta.Put([]byte(keyLog), log[:]),
-			putEpochs(meta, is, was), putNumber(meta, keyBase, uint64(last)),
+			putEpochs(meta, is, was), putNumber(meta, keyAfter, uint64(after)), putNumber(meta, keyBase, uint64(last)),
 		)
 	})
 	return errors.Join(err, db.Sync(), db.Close())

@@ -270,7 +270,7 @@ func TestFirstFileOfACrash(t *testing.T) {
 	s := newShelf(t)
 	c := s.config().withDefaults()
 	was := newEpoch()
-	if err := errors.Join(writeMark(c.Mark, was), writeFresh(c.Path, c.LogID, newEpoch(), was, 0)); err != nil {
+	if err := errors.Join(writeMark(c.Mark, was), writeFresh(c.Path, c.LogID, newEpoch(), was, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if s.use(t); s.asides(t) != 0 {

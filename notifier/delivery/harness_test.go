@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -350,14 +351,15 @@ func (w *world) fanOut() error {
 	}
 	kept := found[:0]
 	for _, e := range found {
-		if e.Position > base || newest[e.Endpoint+e.Payment.String()] == e.ID {
+		e.Unconfirmed = e.Position <= base && newest[e.Endpoint+e.Payment.String()] != e.ID
+		if !e.Unconfirmed || e.Kind.Final() {
 			kept = append(kept, e)
 		}
 	}
 	if err := w.lanes.Enqueue(ctx, upTo, kept); err != nil {
 		return err
 	}
-	w.net.heard(kept)
+	w.net.heard(slices.DeleteFunc(kept, func(e Event) bool { return e.Unconfirmed }))
 	return nil
 }
 

@@ -275,8 +275,9 @@ func (l *Lanes) firstTry(now domain.Instant) domain.Instant {
 }
 
 // Start says where the fan-out goes on: events up to and including after were
-// fanned out. base is where the log ended when the lane file was made: events
-// at or below it count only as their payment's newest snapshot.
+// fanned out, or were too old for it when the lane file was made. base is where
+// the log ended then: of the events at or below it each payment's newest is to
+// be sent, and outcomes before that are to be listed (see Event.Unconfirmed).
 func (l *Lanes) Start() (after, base eventstore.Position, err error) {
 	err = l.view(func(x tables) error {
 		after, base = positionIn(x.meta, keyAfter), positionIn(x.meta, keyBase)
@@ -295,8 +296,12 @@ func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []
 		return err
 	}
 	first := l.atOnce(ctx, events)
-	err := l.writer.do(&enqueueOp{upTo: upTo, events: events, atOnce: first})
+	o := &enqueueOp{upTo: upTo, events: events, atOnce: first}
+	err := l.writer.do(o)
 	l.beginAll(first, err == nil)
+	if err == nil {
+		l.metrics.unconfirmed.Add(float64(o.listed))
+	}
 	l.writer.rest(ctx)
 	return err
 }

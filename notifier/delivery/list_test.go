@@ -293,7 +293,7 @@ func TestMetrics(t *testing.T) {
 				w.spread(t)
 				time.Sleep(time.Hour)
 				want := `
-# HELP payledger_webhook_deliveries_undelivered Notifications given up, parked or held: the dead letters.
+# HELP payledger_webhook_deliveries_undelivered Notifications given up, parked, held or unconfirmed: the dead letters.
 # TYPE payledger_webhook_deliveries_undelivered gauge
 payledger_webhook_deliveries_undelivered 1
 # HELP payledger_webhook_endpoints_disabled_total Endpoints that were disabled because they failed or wished it, by reason.

@@ -16,6 +16,8 @@ type metrics struct {
 	lag      prometheus.Histogram
 	inFlight prometheus.Gauge
 	disabled *prometheus.CounterVec
+
+	unconfirmed prometheus.Counter
 }
 
 // classDelivered is the label of attempts that had no class of failure.
@@ -41,6 +43,10 @@ func newMetrics(l *Lanes) metrics {
 		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payledger_webhook_endpoints_disabled_total", Help: "Endpoints that were disabled because they failed or wished it, by reason.",
 		}, []string{"reason"}),
+		unconfirmed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payledger_webhook_unconfirmed_total",
+			Help: "Outcomes listed as unconfirmed, because the lane file that told whether they were delivered was lost.",
+		}),
 	}
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
 		m.attempts.WithLabelValues(string(c))
@@ -61,7 +67,7 @@ func newMetrics(l *Lanes) metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payledger_webhook_up", Help: "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
 		}, func() float64 { return float64(1 - one(l.writer.full.Load())) }),
-		m.attempts, m.duration, m.lag, m.inFlight, m.disabled,
+		m.attempts, m.duration, m.lag, m.inFlight, m.disabled, m.unconfirmed,
 		gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.", func(t *target) int {
 			return one(t.open(l.clock.now()) != 0)
 		}),
@@ -71,7 +77,7 @@ func newMetrics(l *Lanes) metrics {
 		gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(t *target) int {
 			return t.counted().pending
 		}),
-		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked or held: the dead letters.", func(t *target) int {
+		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.", func(t *target) int {
 			return t.counted().undelivered
 		}),
 	}

@@ -14,6 +14,8 @@ type enqueueOp struct {
 	events []Event
 	atOnce atOnce
 	asked  bool // somebody asked for them: they are due now, and go out in any case
+
+	listed int // as unconfirmed
 }
 
 func (o *enqueueOp) apply(x *tx) error {
@@ -23,7 +25,11 @@ func (o *enqueueOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if err := x.enqueue(t, e, e.Position > after, o); err != nil {
+		enqueue := x.enqueue
+		if e.Unconfirmed {
+			enqueue = x.list
+		}
+		if err := enqueue(t, e, e.Position > after, o); err != nil {
 			return err
 		}
 	}
@@ -68,6 +74,20 @@ func (x *tx) enqueue(t *target, e Event, fresh bool, o *enqueueOp) error {
 		o.atOnce.add(t, e, dueAt(l.due, l.payment))
 	}
 	x.save(l)
+	return nil
+}
+
+// list records an outcome that is not sent, unless it is recorded already.
+func (x *tx) list(t *target, e Event, _ bool, o *enqueueOp) error {
+	_, known, err := x.record(t, e.ID)
+	if known || err != nil {
+		return err
+	}
+	o.listed++
+	x.put(t, record{
+		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
+		state: domain.DeliveryUnconfirmed, render: webhook.Render, created: x.lanes.wallNow(),
+	}, "")
 	return nil
 }
 

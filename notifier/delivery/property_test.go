@@ -112,8 +112,8 @@ func play(t *testing.T, script []step, off rules) []string {
 type player struct {
 	*world
 	payments []domain.ID
-	older    string // a copy of the file from before the last orderly stop
-	since    eventstore.Position
+	older    string              // a copy of the file from before the last orderly stop
+	base     eventstore.Position // of the lane file
 }
 
 func (p *player) pick(from []domain.ID, n int) (domain.ID, bool) {
@@ -258,8 +258,8 @@ func (p *player) fresh() error {
 	if err != nil {
 		return err
 	}
-	if _, p.since, err = p.lanes.Start(); err != nil || p.since != last {
-		return fmt.Errorf("the file knows base %d, want a fresh one with %d", p.since, last)
+	if _, p.base, err = p.lanes.Start(); err != nil || p.base != last {
+		return fmt.Errorf("the file knows base %d, want a fresh one with %d", p.base, last)
 	}
 	return p.fanOut()
 }

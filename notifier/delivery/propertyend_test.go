@@ -46,6 +46,10 @@ func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
 			}
 		case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
 			undelivered++
+		case domain.DeliveryUnconfirmed:
+			if undelivered++; uint64(p.base) < d.Position || !d.Type.Final() {
+				return fmt.Errorf("%s: %s, %s at position %d, is unconfirmed with a file made at %d", e.ID, d.EventID, d.Type, d.Position, p.base)
+			}
 		case domain.DeliverySuperseded:
 			if d.Type.Final() {
 				return fmt.Errorf("%s: %s, %s, was superseded", e.ID, d.EventID, d.Type)
@@ -58,7 +62,7 @@ func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
 	if err != nil || h.Pending != 0 || h.Undelivered != undelivered {
 		return fmt.Errorf("%s: health %+v, %w; want %d undelivered", e.ID, h, err, undelivered)
 	}
-	for r, err := range p.ledger.Store.Scan(context.Background(), p.since, eventstore.Filter{Kind: eventstore.KindPayment}) {
+	for r, err := range p.ledger.Store.Scan(context.Background(), 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
 		if err != nil {
 			return err
 		}

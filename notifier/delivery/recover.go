@@ -95,7 +95,7 @@ func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.E
 		return err
 	}
 	since = max(since, e.CreatedAt)
-	from, err := l.positionBefore(ctx, since)
+	from, err := positionBefore(ctx, l.config.Ledger.Store, since)
 	if err != nil {
 		return 0, err
 	}
@@ -156,14 +156,14 @@ func (l *Lanes) laneKnown(endpoint string, payment domain.ID) (known bool, err e
 // positionBefore finds where in the log to begin so as to meet everything
 // since then. Times in the log rise but for events that were under way at the
 // same moment.
-func (l *Lanes) positionBefore(ctx context.Context, since domain.Instant) (eventstore.Position, error) {
-	last, err := l.config.Ledger.Store.Last(ctx)
+func positionBefore(ctx context.Context, log eventstore.Store, since domain.Instant) (eventstore.Position, error) {
+	last, err := log.Last(ctx)
 	if err != nil {
 		return 0, err
 	}
 	const underWay = 1 << 13 // more than a log takes up at once
 	n := sort.Search(int(last), func(i int) bool {
-		for r, scanErr := range l.config.Ledger.Store.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
+		for r, scanErr := range log.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
 			if scanErr != nil {
 				err = scanErr
 				return true

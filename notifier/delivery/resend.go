@@ -160,8 +160,9 @@ func (l *Lanes) newest(ctx context.Context, e domain.Endpoint, project string, p
 	return found, nil
 }
 
-// fannedOut is the position up to which the lanes know the log.
+// fannedOut is the position up to which the lanes know the log, or are about
+// to: what they were made after is handed over again, as each payment's newest.
 func (l *Lanes) fannedOut() (eventstore.Position, error) {
-	after, _, err := l.Start()
-	return after, err
+	after, base, err := l.Start()
+	return max(after, base), err
 }

@@ -39,7 +39,7 @@ type offer struct {
 //	lanes        payment (16), number (4) → lane
 //	due          number (4), dueKey (24) → nothing; the lanes with somebody in line
 //	pending      number (4), event (16) → record; so are the next two:
-//	undelivered  given up, parked or held
+//	undelivered  given up, parked, held or unconfirmed
 //	settled      delivered, superseded or cancelled
 //
 // A delivery's record is in exactly one of the last three. Keys that begin with
@@ -91,7 +91,7 @@ func (t tables) of(s domain.DeliveryState) table {
 	switch s {
 	case domain.DeliveryPending:
 		return t.pending
-	case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
+	case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld, domain.DeliveryUnconfirmed:
 		return t.undelivered
 	default:
 		return t.settled
@@ -257,7 +257,7 @@ func (t *tally) tell(s domain.DeliveryState, n int) {
 	switch s {
 	case domain.DeliveryPending:
 		t.pending += n
-	case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
+	case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld, domain.DeliveryUnconfirmed:
 		t.undelivered += n
 	}
 }
