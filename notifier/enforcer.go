@@ -31,26 +31,33 @@ type EnforcerConfig struct {
 // sender named, once what it led to is durable. Refusals and repetitions are
 // answered too.
 //
-// Signals of one payment are taken in the order in which they came, those of
-// different payments side by side. A signal that comes before the payment has
-// its route waits, and only later ones of the same payment wait behind it.
-// What is no signal, or is of no payment, is parked in the JetStream stream
-// PARKED, counted, and answered. A message leaves SIGNALS only after all
+// Signals that come for one payment through one route are taken in the order in
+// which they came, all others side by side: routes take turns, and so do the
+// payments of a route, so that a flood delays itself alone. A signal that comes
+// before the payment has its route waits, and only later ones of its lane wait
+// behind it. What is no signal, or is of no payment, is parked in the JetStream
+// stream PARKED, counted, and answered. A message leaves SIGNALS only after all
 // that, so after a crash it comes again, and changes nothing the second time.
+//
+// All there is is taken at once, as far as it may be in hand; beyond that, what
+// comes through the routes with the most is dropped without an answer, and is
+// sent again by who waits for one.
 type Enforcer struct {
 	config     EnforcerConfig
 	trouble    trouble
 	judged     *prometheus.CounterVec
-	parked     *prometheus.CounterVec
 	mute       prometheus.Counter
 	unrecorded prometheus.Counter
 	alarms     zerolog.Logger // about money that was refused
 	refusals   *prometheus.CounterVec
 	folds      *folds
 	remade     prometheus.Counter
-	waiting    atomic.Int64  // too early just now
 	moved      atomic.Uint64 // counts signals taken and signals done with
 	silent     atomic.Bool   // signals wait and none is delivered
+	sheds      prometheus.Counter
+	shedLog    zerolog.Logger
+	parker     *parker
+	lanes      atomic.Pointer[lanes] // of the hand at work; nil: none yet
 	times      enforcerTimes
 }
 
@@ -61,18 +68,11 @@ type enforcerTimes struct {
 	ackWait    time.Duration // after which JetStream delivers again
 	earlyFirst time.Duration // before a too early signal is tried again
 	earlyMost  time.Duration
+	earlyEach  time.Duration // more, for each other that waits
 }
 
-const (
-	// signalsInHand bounds the signals taken and not yet done with, those
-	// that wait for a route included.
-	signalsInHand = 4096
-	// signalsAtOnce bounds the signals that are judged together.
-	signalsAtOnce = 256
-	// signalBatches are judged side by side: while the log syncs what one led
-	// to, another is made ready for the next sync.
-	signalBatches = 2
-)
+// maxUnacknowledged is more than there can be in hand.
+const maxUnacknowledged = 2 * maxInHand
 
 // NewEnforcer makes an enforcer; Run lets it work.
 func NewEnforcer(c EnforcerConfig) *Enforcer {
@@ -80,9 +80,7 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 		config: c, trouble: trouble{log: c.Log, part: "enforcer"}, folds: newFolds(),
 		judged: counterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
 			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
-		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
-			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
-		alarms: refusalLog(c.Log),
+		alarms: fewLines(c.Log), shedLog: fewLines(c.Log), parker: newParker(c),
 		refusals: counterVec(c.Metrics, "payledger_signals_refused_total", "Signals that changed nothing, by why.", "reason",
 			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
 			domain.ReasonWrongAmount, domain.ReasonStartedEarly),
@@ -90,14 +88,22 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 		mute:   counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		unrecorded: counter(c.Metrics, "payledger_signals_unrecorded_total",
 			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
+		sheds: counter(c.Metrics, "payledger_signals_shed_total",
+			"Signals dropped without an answer because too many of their route waited, or PARKED could not be written."),
 		times: enforcerTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
-			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 30 * time.Second,
-			earlyFirst: 10 * time.Millisecond, earlyMost: 500 * time.Millisecond,
+			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 2 * time.Minute,
+			earlyFirst: 10 * time.Millisecond, earlyMost: 500 * time.Millisecond, earlyEach: 50 * time.Microsecond,
 		},
 	}
 	gaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
-		func() float64 { return float64(e.waiting.Load()) })
+		func() float64 { return float64(e.waiting()) })
+	gaugeFunc(c.Metrics, "payledger_signals_in_hand", "Signals taken from SIGNALS and not yet done with.", func() float64 {
+		if l := e.lanes.Load(); l != nil {
+			return float64(l.held())
+		}
+		return 0
+	})
 	upGauge(c.Metrics, "enforcer", "signals are taken", e.Err)
 	return e
 }
@@ -142,25 +148,15 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
-	h := hand{lanes: newLanes(), aside: g}
+	h := hand{lanes: newLanes(), stream: stream, toPark: newQueue[parking]()}
+	e.lanes.Store(h.lanes)
+	g.Go(func() error { return e.take(ctx, h, messages) })
+	g.Go(func() error { return h.wake(ctx) })
+	g.Go(func() error { return e.keep(ctx, h) })
 	g.Go(func() error {
-		for {
-			msg, err := messages.Next(jetstream.NextContext(ctx))
-			if err != nil {
-				return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
-			}
-			if err := h.take(msg); err != nil {
-				return err
-			}
-			e.moved.Add(1)
-		}
+		return e.parker.run(ctx, h, func(k parking) error { return e.closeParked(h, k) })
 	})
-	g.Go(func() error {
-		for pause(ctx, e.times.ackWait/3) {
-			h.keep()
-		}
-		return ctx.Err()
-	})
+	g.Go(func() error { return e.parker.watchFill(ctx) })
 	for range signalBatches {
 		g.Go(func() error { return e.work(ctx, h) })
 	}
@@ -168,7 +164,51 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	return g.Wait()
 }
 
-// open finds or makes the JetStream streams and makes the consumer anew. A new
+// take takes what comes, as quickly as it comes: what waits behind a flood is to
+// be seen.
+func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.MessagesContext) error {
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+		}
+		e.moved.Add(1)
+		s, err := newSignal(msg)
+		if err != nil {
+			return err
+		}
+		if h.take(s) == tooMany {
+			e.noteShed(s)
+			if err := msg.Ack(); err != nil {
+				return fmt.Errorf("acknowledging a signal: %w", err)
+			}
+		}
+	}
+}
+
+// keep tells JetStream that what is in hand is being worked on, so that it is
+// not delivered again. What is all the same is recognised.
+func (e *Enforcer) keep(ctx context.Context, h hand) error {
+	for pause(ctx, e.times.ackWait/3) {
+		for i, subject := range h.acks() {
+			if i%1024 == 0 && ctx.Err() != nil {
+				break
+			}
+			_ = e.config.Conn.nc.Publish(subject, []byte(progressWord))
+		}
+	}
+	return ctx.Err()
+}
+
+// waiting is how many signals are too early just now.
+func (e *Enforcer) waiting() int {
+	if l := e.lanes.Load(); l != nil {
+		return l.sleeping()
+	}
+	return 0
+}
+
+// open finds or makes the JetStream stream and makes the consumer anew. A new
 // consumer begins with the oldest signal that was not acknowledged, so what
 // an earlier one had in hand comes again at once and in order. Its state is in
 // memory only: read back from a disk it could be damaged, or be of a SIGNALS
@@ -179,21 +219,14 @@ func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consum
 	if err != nil {
 		return nil, nil, err
 	}
-	// What was parked is kept whatever else happened to the JetStream stream.
-	if _, err := js.Stream(ctx, ParkedStream); errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err := createStream(ctx, js, parkedConfig(e.config.LogID)); err != nil {
-			return nil, nil, err
-		}
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
-	}
+	e.parker.prepare(ctx)
 	if err := stream.DeleteConsumer(ctx, enforcerConsumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, nil, fmt.Errorf("making the consumer of %s anew: %w", SignalsStream, err)
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: enforcerConsumer, Description: "The enforcer of payledger.",
 		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: signalsInHand, MemoryStorage: true,
+		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: maxUnacknowledged, MemoryStorage: true,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the consumer of %s: %w", SignalsStream, err)

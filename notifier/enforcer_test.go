@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -207,10 +206,10 @@ func TestEnforcerParksPoison(t *testing.T) {
 			t.Errorf("%s: %s %v", tt.name, m.Data, m.Header)
 		}
 	}
-	if n := testutil.ToFloat64(c.enforcer.parked.WithLabelValues(ParkedMalformed)); int(n) != len(cases)-2 {
+	if n := testutil.ToFloat64(c.enforcer.parker.parked.WithLabelValues(ParkedMalformed)); int(n) != len(cases)-2 {
 		t.Errorf("%v counted as malformed", n)
 	}
-	if n := testutil.ToFloat64(c.enforcer.parked.WithLabelValues(ParkedUnknownPayment)); n != 2 {
+	if n := testutil.ToFloat64(c.enforcer.parker.parked.WithLabelValues(ParkedUnknownPayment)); n != 2 {
 		t.Errorf("%v counted as of unknown payments", n)
 	}
 	if got := c.payment(t, p.ID); len(got.Signals) != 0 {
@@ -238,7 +237,7 @@ func TestEarlySignalsWaitAloneAndInOrder(t *testing.T) {
 		s.Reference = fmt.Sprint("ref-", i)
 		c.publish(t, acquirer.Subject(s.Route, early.Project, early.ID), nats.NewInbox(), encode(t, s))
 	}
-	eventually(t, "the first one waits", func() bool { return c.enforcer.waiting.Load() == 1 })
+	eventually(t, "the first one waits", func() bool { return c.enforcer.waiting() == 1 })
 	for range 10 {
 		p := c.routed(t)
 		if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied {
@@ -403,7 +402,7 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 	c.ready(t)
 	p := c.payment(t, c.create(t, time.Hour))
 	c.publish(t, acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), nats.NewInbox(), encode(t, paid(p)))
-	eventually(t, "it waits", func() bool { return e.waiting.Load() == 1 })
+	eventually(t, "it waits", func() bool { return e.waiting() == 1 })
 	// Longer than JetStream would wait without a sign of life.
 	if !pause(t.Context(), 7*time.Second) {
 		t.Fatal("interrupted")
@@ -421,34 +420,6 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
-	t.Parallel()
-	l := newLanes()
-	for range 2 {
-		if err := l.take(deliveredAs(7)); err != nil || len(l.queues) != 1 || len(l.queues[""]) != 1 {
-			t.Errorf("%v, %v", l.queues, err)
-		}
-	}
-}
-
-// deliveredAs is a message of SIGNALS with nothing but its sequence.
-type deliveredAs uint64
-
-func (d deliveredAs) Metadata() (*jetstream.MsgMetadata, error) {
-	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Stream: uint64(d)}}, nil
-}
-func (deliveredAs) Data() []byte                     { return nil }
-func (deliveredAs) Headers() nats.Header             { return nil }
-func (deliveredAs) Subject() string                  { return "" }
-func (deliveredAs) Reply() string                    { return "" }
-func (deliveredAs) Ack() error                       { return nil }
-func (deliveredAs) DoubleAck(context.Context) error  { return nil }
-func (deliveredAs) Nak() error                       { return nil }
-func (deliveredAs) NakWithDelay(time.Duration) error { return nil }
-func (deliveredAs) InProgress() error                { return nil }
-func (deliveredAs) Term() error                      { return nil }
-func (deliveredAs) TermWithReason(string) error      { return nil }
 
 func TestMetricsAreRegisteredOnce(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, l *lanes)
 		before, held := moved, l.held()
 		moved = e.moved.Load()
 		switch {
-		case moved != before || now.State.Msgs <= uint64(held) || held >= signalsInHand:
+		case moved != before || now.State.Msgs <= uint64(held):
 			silent = 0
 			if e.silent.Swap(false) {
 				e.trouble.set(nil)

@@ -3,6 +3,7 @@ package notifier
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -25,11 +26,10 @@ func (c *court) flood(t *testing.T, p domain.Payment, n int, change func(*domain
 		m := &nats.Msg{
 			Subject: acquirer.Subject(s.Route, p.Project, p.ID), Data: encode(t, s), Header: nats.Header{acquirer.ReplyHeader: {inbox}},
 		}
-		if _, err := c.conn.js.PublishMsgAsync(m); err != nil {
+		if err := nc.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	<-c.conn.js.PublishAsyncComplete()
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,5 +136,39 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 	}
 	if n := len(k.lately) + len(k.older); n > 2*foldsKept {
 		t.Errorf("%d folds are kept", n)
+	}
+}
+
+// TestFloodsDelayThemselvesAlone: floods of wrong routes on six payments, of no
+// signals at all, and of a payment that has no route yet; then the outcome of
+// another payment, and of a flooded one. What the floods take by themselves is
+// the measure, since the machine may be slow.
+func TestFloodsDelayThemselvesAlone(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	early := c.payment(t, c.create(t, time.Hour))
+	c.flood(t, early, 500, func(*domain.Signal) {})
+	flooded := make([]domain.Payment, 6)
+	for i := range flooded {
+		flooded[i] = c.routed(t)
+		c.flood(t, flooded[i], 2000, wrongRoute)
+		c.flood(t, flooded[i], 500, lateMoney)
+	}
+	c.poison(t, 5000, 1000)
+	other := c.routed(t)
+	began := time.Now()
+	for _, p := range []domain.Payment{other, flooded[0]} {
+		s := paid(p)
+		s.Reference = "true"
+		reply := c.signal(t, p, s)
+		if reply.Result != domain.SignalApplied {
+			t.Errorf("%+v", reply)
+		}
+		t.Logf("answered %v after the floods", time.Since(began))
+	}
+	c.do(t, early.ID, domain.AssignRoute{Table: domain.SandboxTable()})
+	c.drained(t)
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the floods took %v", took)
 	}
 }

@@ -4,31 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/notifier/acquirer"
 )
 
-// Reasons for parking, as they are answered and counted.
-const (
-	ParkedMalformed      = "malformed"       // no signal, or not on the subject of one
-	ParkedUnknownPayment = "unknown_payment" // the project has no such payment
-	ParkedUnreadable     = "unreadable"      // the payment's own record is damaged
-)
+// hand is what the enforcer has in hand, and who sees to what cannot be judged.
+type hand struct {
+	*lanes
 
-// Headers of a parked signal, beside those it came with.
+	stream jetstream.Stream // SIGNALS
+	toPark *queue[parking]
+}
+
 const (
-	headerParkedReason  = "Payledger-Parked-Reason"
-	headerParkedDetail  = "Payledger-Parked-Detail"
-	headerParkedSubject = "Payledger-Parked-Subject" // it was published on
+	// signalsAtOnce bounds the signals that are judged together.
+	signalsAtOnce = 256
+	// signalBatches are judged side by side: while the log syncs what one led
+	// to, another is made ready for the next sync.
+	signalBatches = 2
+	// signalsInTurn bounds what a lane has judged in its turn, of signals that
+	// lead to nothing in the log.
+	signalsInTurn = 32
+	// turnTime is after how long no more is decided before what was decided is
+	// appended: some payments have long streams.
+	turnTime = 20 * time.Millisecond
+	// readAtOnce bounds how many signals are read again side by side.
+	readAtOnce = 16
 )
 
 // work judges what is ready, all of it at once, so that one sync of the log
@@ -36,66 +44,21 @@ const (
 // work; then the signals stay in SIGNALS.
 func (e *Enforcer) work(ctx context.Context, h hand) error {
 	var signals []*signal
+	pauses := storePause()
 	for {
-		signals = h.ready.takeAll(ctx, signals[:0], signalsAtOnce)
-		for pauses := storePause(); len(signals) > 0; {
-			var wait bool
-			var err error
-			if signals, wait, err = e.judge(ctx, h, signals); err != nil {
-				return err
-			}
-			if wait {
-				pauses.wait(ctx)
-			}
+		if signals = h.next(ctx, signals[:0], signalsAtOnce); len(signals) == 0 {
+			return ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// hand is what the enforcer has in hand, and who sees to what is not judged
-// with the others.
-type hand struct {
-	*lanes
-
-	aside *errgroup.Group
-}
-
-// judge decides on signals of different payments. It answers those to be tried
-// again, and whether after a pause; the others are done with, or somebody sees
-// to them.
-func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (again []*signal, wait bool, err error) {
-	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]judged, 0, len(signals))
-	for _, s := range signals {
-		c, event, err := e.decide(ctx, s)
+		busy, err := e.judge(ctx, h, signals)
 		switch {
 		case err != nil:
-			err = e.refused(ctx, h, s, err)
-		case event != nil:
-			commits, of = append(commits, c), append(of, judged{s, event})
+			return err
+		case busy:
+			pauses.wait(ctx)
 		default:
-			err = e.close(h, s, domain.SignalReply{Result: domain.SignalUnchanged})
-		}
-		if err != nil {
-			return nil, false, err
+			pauses.reset()
 		}
 	}
-	for i, done := range e.config.Ledger.Store.AppendAll(ctx, commits) {
-		s, err := of[i].signal, done.Err
-		switch later := passes(err); {
-		case err == nil:
-			err = e.close(h, s, replyTo(of[i].event, commits[i].ID, done.Position))
-		case later, errors.As(err, new(*eventstore.ConflictError)):
-			again, wait, err = append(again, s), wait || later, nil
-		default:
-			err = e.refused(ctx, h, s, err)
-		}
-		if err != nil {
-			return nil, false, err
-		}
-	}
-	return again, wait, ctx.Err()
 }
 
 // judged is a signal and the event that it leads to.
@@ -104,16 +67,120 @@ type judged struct {
 	event  domain.Event
 }
 
+// judge decides on signals of different payments, appends what they lead to,
+// and hands each back. busy is whether the store wants a pause.
+func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy bool, err error) {
+	if err := e.read(ctx, h, signals); err != nil {
+		return false, err
+	}
+	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]judged, 0, len(signals))
+	for i, began := 0, time.Now(); i < len(signals); i++ {
+		if i > 0 && time.Since(began) > turnTime {
+			h.again(signals[i])
+			continue
+		}
+		s, c, event, err := e.turn(ctx, h, signals[i])
+		if err != nil {
+			return false, err
+		}
+		if event != nil {
+			commits, of = append(commits, c), append(of, judged{s, event})
+		}
+	}
+	if len(commits) == 0 {
+		return false, ctx.Err()
+	}
+	for i, done := range e.config.Ledger.Store.AppendAll(ctx, commits) {
+		s, err := of[i].signal, done.Err
+		switch {
+		case err == nil:
+			h.leave(s)
+			err = e.close(h, s, replyTo(of[i].event, commits[i].ID, done.Position))
+		case passes(err), errors.As(err, new(*eventstore.ConflictError)):
+			busy, err = busy || passes(err), nil
+			h.again(s)
+		default:
+			err = e.refused(h, s, err)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return busy, ctx.Err()
+}
+
+// read brings back the contents that were dropped.
+func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readAtOnce)
+	var mu sync.Mutex
+	for _, s := range signals {
+		if s.content != nil {
+			continue
+		}
+		g.Go(func() error {
+			err := s.read(ctx, h.stream)
+			mu.Lock()
+			defer mu.Unlock()
+			h.holds(s)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// turn decides on a signal, and on those behind it in its lane while they lead
+// to nothing in the log. It answers the one that does, with its event, which is
+// then to be handed back; the event is nil when there is none.
+func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
+	for n := 0; s != nil; n++ {
+		if n == signalsInTurn || s.content == nil {
+			h.again(s)
+			break
+		}
+		if s.content.gone {
+			next := h.following(s)
+			h.done(s)
+			s = next
+			continue
+		}
+		if c, event, err = e.decide(ctx, s); err == nil && event != nil {
+			return s, c, event, nil
+		}
+		reply, settled := settledBy(err)
+		if !settled {
+			return nil, c, nil, e.refused(h, s, err)
+		}
+		next := h.following(s)
+		if err := e.close(h, s, reply); err != nil {
+			return nil, c, nil, err
+		}
+		s = next
+	}
+	return nil, c, nil, nil
+}
+
+// settledBy is the answer to a signal that leads to no event and no trouble.
+func settledBy(err error) (reply domain.SignalReply, settled bool) {
+	if err == nil {
+		return domain.SignalReply{Result: domain.SignalUnchanged}, true
+	}
+	if u, ok := errors.AsType[*domain.UnrecordedError](err); ok {
+		return domain.SignalReply{Result: domain.SignalRefused, Reason: u.Reason, Unrecorded: true}, true
+	}
+	return reply, false
+}
+
 // decide answers what is to be recorded of a signal, if anything.
 func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
-	if s.malformed != nil {
-		return c, nil, s.malformed
+	if s.decode(); s.content.malformed != nil {
+		return c, nil, s.content.malformed
 	}
 	f, err := e.folds.of(ctx, e.config.Ledger, s.project, s.payment)
 	if err != nil {
 		return c, nil, err
 	}
-	if event, err = f.Decide(f.command(s.says)); err != nil || event == nil {
+	if event, err = f.Decide(f.command(s.content.says)); err != nil || event == nil {
 		if errors.As(err, new(*domain.UnrecordedError)) {
 			f.unrecorded++
 		}
@@ -126,58 +193,74 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 
 // refused sees to a signal that cannot be judged, or not yet. An error that is
 // not about the signal is answered.
-func (e *Enforcer) refused(ctx context.Context, h hand, s *signal, err error) error {
-	var refusal *domain.Refusal
-	var unrecorded *domain.UnrecordedError
-	var reason string
-	switch {
-	case s.malformed != nil:
+func (e *Enforcer) refused(h hand, s *signal, err error) error {
+	reason := ""
+	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
+	case s.content.malformed != nil:
 		reason = ParkedMalformed
 	case errors.As(err, new(*domain.TooEarlyError)):
-		h.aside.Go(func() error { return e.wait(ctx, h, s) })
+		e.later(h, s)
 		return nil
-	case errors.As(err, &unrecorded):
-		e.unrecorded.Inc()
-		return e.close(h, s, domain.SignalReply{Result: domain.SignalRefused, Reason: unrecorded.Reason, Unrecorded: true})
-	case errors.As(err, &refusal) && refusal.Code == domain.PaymentNotFound:
+	case refusal != nil && refusal.Code == domain.PaymentNotFound:
 		reason = ParkedUnknownPayment
 	case errors.As(err, new(*eventstore.CorruptError)):
 		reason = ParkedUnreadable
 	default:
 		return err
 	}
-	h.aside.Go(func() error {
-		if err := e.park(ctx, s, reason, err); err != nil {
-			return err
-		}
-		return e.close(h, s, domain.SignalReply{Result: domain.SignalParked, Reason: reason})
-	})
-	return nil
-}
-
-// wait has a signal judged again a little later.
-func (e *Enforcer) wait(ctx context.Context, h hand, s *signal) error {
-	e.waiting.Add(1)
-	defer e.waiting.Add(-1)
-	s.early.first, s.early.most = e.times.earlyFirst, e.times.earlyMost
-	if !s.early.wait(ctx) {
-		return ctx.Err()
+	h.leave(s)
+	if !e.parker.room() {
+		return e.shed(h, s)
 	}
-	h.ready.put(s)
+	e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()})
 	return nil
 }
 
-// close ends a signal: answer, acknowledgement. The next of its payment may
-// come.
+// shed takes a signal out of SIGNALS that there is no room for. It is not
+// answered, so who sent it sends it again.
+func (e *Enforcer) shed(h hand, s *signal) error {
+	e.noteShed(s)
+	return e.acknowledge(h, s)
+}
+
+func (e *Enforcer) noteShed(s *signal) {
+	e.sheds.Inc()
+	e.shedLog.Error().Str("route", s.route).Str("subject", s.subject).
+		Msg("more signals wait than there is room for; this one is dropped without an answer, so that its sender sends it again: " +
+			"see what floods the route, and payledger_signals_in_hand and payledger_parking_up")
+}
+
+// closeParked ends a signal that is in PARKED.
+func (e *Enforcer) closeParked(h hand, k parking) error {
+	if k.signal.content.gone {
+		h.done(k.signal)
+		return nil
+	}
+	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
+}
+
+// later has a signal judged again a little later; the more wait, the later.
+func (e *Enforcer) later(h hand, s *signal) {
+	b := &s.early
+	b.next = min(max(2*b.next, e.times.earlyFirst), e.times.earlyMost)
+	h.later(s, b.next+time.Duration(h.sleeping())*e.times.earlyEach)
+}
+
+// close ends a signal that has left its lane: answer, acknowledgement.
 func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 	e.judged.WithLabelValues(reply.Result).Inc()
 	if reply.Result == domain.SignalRefused {
-		e.countRefusal(s, reply.Reason)
+		e.countRefusal(s, reply)
 	}
-	if err := e.answer(s, reply); err != nil {
+	if err := e.answer(s.content, reply); err != nil {
 		return err
 	}
-	if err := s.Ack(); err != nil {
+	return e.acknowledge(h, s)
+}
+
+// acknowledge takes a signal out of SIGNALS and lets go of it.
+func (e *Enforcer) acknowledge(h hand, s *signal) error {
+	if err := e.config.Conn.nc.Publish(s.ack, []byte(ackWord)); err != nil {
 		return fmt.Errorf("acknowledging a signal: %w", err)
 	}
 	h.done(s)
@@ -199,73 +282,19 @@ func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.Si
 
 // answer publishes the reply where the sender asked for it. What is lost on
 // the way is asked for again.
-func (e *Enforcer) answer(msg *signal, reply domain.SignalReply) error {
-	subject := replySubject(msg.Headers())
-	if subject == "" {
-		if len(msg.Headers()[acquirer.ReplyHeader]) > 0 {
-			e.mute.Inc()
-		}
+func (e *Enforcer) answer(c *payload, reply domain.SignalReply) error {
+	if c.mute {
+		e.mute.Inc()
+	}
+	if c.replyTo == "" {
 		return nil
 	}
 	data, err := json.Marshal(reply)
 	if err != nil {
 		return fmt.Errorf("encoding the answer to a signal: %w", err)
 	}
-	if err := e.config.Conn.nc.Publish(subject, data); err != nil {
+	if err := e.config.Conn.nc.Publish(c.replyTo, data); err != nil {
 		return fmt.Errorf("answering a signal: %w", err)
 	}
 	return nil
-}
-
-// park keeps a signal aside, however long that takes.
-func (e *Enforcer) park(ctx context.Context, msg *signal, reason string, why error) error {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
-	}
-	parked := &nats.Msg{
-		Subject: parkedSubject,
-		Header: nats.Header{
-			headerParkedReason:  {reason},
-			headerParkedDetail:  {oneLine(why.Error())},
-			headerParkedSubject: {msg.Subject()},
-			// A crash before the acknowledgement parks it again: recognised
-			// for as long as JetStream remembers.
-			jetstream.MsgIDHeader: {fmt.Sprintf("%d-%d", meta.Timestamp.UnixNano(), meta.Sequence.Stream)},
-		},
-		Data: msg.Data(),
-	}
-	if v := msg.Headers()[acquirer.ReplyHeader]; len(v) > 0 {
-		parked.Header[acquirer.ReplyHeader] = v
-	}
-	b := backoff{first: 100 * time.Millisecond, most: 5 * time.Second}
-	for {
-		_, err := e.config.Conn.js.PublishMsg(ctx, parked)
-		if err == nil {
-			break
-		}
-		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			return fmt.Errorf("parking a signal: %w", err) // PARKED is made anew
-		}
-		if b.next == 0 && ctx.Err() == nil {
-			e.config.Log.Error().Err(err).Msg("a signal cannot be parked; it is tried until it can")
-		}
-		if !b.wait(ctx) {
-			return ctx.Err()
-		}
-	}
-	e.parked.WithLabelValues(reason).Inc()
-	e.config.Log.Warn().Str("reason", reason).Err(why).Str("subject", msg.Subject()).
-		Msg("a signal could not be judged and is kept in the JetStream stream " + ParkedStream)
-	return nil
-}
-
-// oneLine makes a text fit for a header.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
 }

@@ -1,92 +1,279 @@
 package notifier
 
 import (
-	"fmt"
+	"container/heap"
+	"context"
 	"sync"
-
-	"github.com/nats-io/nats.go/jetstream"
+	"time"
 
 	"payledger/domain"
-	"payledger/notifier/acquirer"
 )
 
-// signal is a message of SIGNALS and what it says.
-type signal struct {
-	jetstream.Msg
-	sequence uint64
-	lane     string
+// What is in hand: taken from SIGNALS and not yet done with.
+const (
+	// maxInHand signals, or maxBytesInHand of them, are in hand at most; a
+	// route that then has its share or more is shed, others may go beyond by
+	// half.
+	maxInHand      = 96 << 10
+	maxBytesInHand = maxSignalBytes / 2
+	// maxContent bytes of signals are kept in memory. Of the others only their
+	// place is: they are read again when it is their turn.
+	maxContent = 32 << 20
+)
 
-	project   string
-	payment   domain.ID
-	says      domain.Signal
-	malformed error // it is none
-
-	early backoff // between tries while its payment has no route
-}
-
-func newSignal(msg jetstream.Msg, sequence uint64) *signal {
-	s := &signal{Msg: msg, sequence: sequence, lane: msg.Subject()}
-	var route string
-	if route, s.project, s.payment, s.malformed = signalAddress(msg.Subject()); s.malformed != nil {
-		return s
-	}
-	s.lane = s.project + "." + s.payment.String() // whatever the route
-	s.says, s.malformed = acquirer.Decode(route, msg.Data())
-	return s
-}
-
-// lanes keep the signals of one payment in order and let those of different
-// payments pass each other. A lane is there while it holds a signal. Safe for
-// concurrent use.
+// lanes share the work between routes, and within a route between payments: a
+// route has its turn as often as any other, however much came through it. They
+// keep what came for one payment through one route in order, and let only one
+// signal of a payment be judged at a time. Safe for concurrent use.
 type lanes struct {
-	// ready holds the first signals of lanes, each until it is taken to be
-	// judged. Who took it puts it back or calls done.
-	ready *queue[*signal]
+	mu       sync.Mutex
+	inHand   map[uint64]*signal // by sequence in SIGNALS
+	size     int                // of all in hand
+	content  int                // bytes of contents that are kept
+	routes   map[string]*route  // that have signals in hand
+	payments map[paymentKey]*docket
+	turns    fifo[*route] // those with a lane that is ready, each once
+	early    sleepers
+	poke     chan struct{} // holds one, if a lane is ready
+	alarm    chan struct{} // holds one, if early has a new first
+}
 
-	mu     sync.Mutex
-	queues map[string][]*signal // the first is ready, or being judged
-	inHand map[uint64]*signal   // by sequence in SIGNALS
+// route is what came through one route.
+type route struct {
+	name  string
+	held  int // signals in hand
+	ready fifo[*lane]
+}
+
+type paymentKey struct {
+	project string
+	id      domain.ID
+	subject string // of what is on no payment's subject
+}
+
+// docket is what is in hand for one payment.
+type docket struct {
+	key     paymentKey
+	lanes   map[string]*lane // by route
+	busy    bool             // a signal of it is being judged
+	blocked fifo[*lane]      // ready but for that; while there is one, it is busy or another of its lanes is ready
+}
+
+// lane is what came for a payment through a route, in order. The first signal
+// is the one to be judged.
+type lane struct {
+	route   *route
+	docket  *docket
+	signals fifo[*signal]
 }
 
 func newLanes() *lanes {
-	return &lanes{ready: newQueue[*signal](), queues: make(map[string][]*signal), inHand: make(map[uint64]*signal)}
+	return &lanes{
+		inHand: make(map[uint64]*signal), routes: make(map[string]*route), payments: make(map[paymentKey]*docket),
+		poke: make(chan struct{}, 1), alarm: make(chan struct{}, 1),
+	}
 }
 
-// take adds a signal to the lane of its payment. One that is in hand already,
-// delivered again, is left out.
-func (l *lanes) take(msg jetstream.Msg) error {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
-	}
+// arrived says what became of a signal that came.
+type arrived int
+
+const (
+	queued   arrived = iota
+	repeated         // it is in hand already: JetStream delivered it again
+	tooMany          // there is no room for more of its route
+)
+
+// take adds a signal to its lane.
+func (l *lanes) take(s *signal) arrived {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seq := meta.Sequence.Stream
-	if l.inHand[seq] != nil {
-		return nil
+	if l.inHand[s.sequence] != nil {
+		return repeated
 	}
-	s := newSignal(msg, seq)
-	l.inHand[seq] = s
-	queue := l.queues[s.lane]
-	l.queues[s.lane] = append(queue, s)
-	if len(queue) == 0 {
-		l.ready.put(s)
+	r := l.routes[s.route]
+	if l.full(r) {
+		return tooMany
 	}
-	return nil
+	if r == nil {
+		r = &route{name: s.route}
+		l.routes[s.route] = r
+	}
+	key := paymentKey{project: s.project, id: s.payment}
+	if s.astray != nil {
+		key = paymentKey{subject: s.subject}
+	}
+	d := l.payments[key]
+	if d == nil {
+		d = &docket{key: key, lanes: make(map[string]*lane, 1)}
+		l.payments[key] = d
+	}
+	s.lane = d.lanes[s.route]
+	if s.lane == nil {
+		s.lane = &lane{route: r, docket: d}
+		d.lanes[s.route] = s.lane
+	}
+	l.inHand[s.sequence] = s
+	r.held++
+	l.size += s.size
+	if l.content+len(s.content.body) > maxContent {
+		s.content = nil
+	} else {
+		l.content += len(s.content.body)
+	}
+	if s.lane.signals.put(s); s.lane.signals.len() == 1 {
+		l.ready(s.lane)
+	}
+	return queued
 }
 
-// done takes the first signal off its lane. It is the next one's turn.
+// full reports whether there is no room for one more of a route.
+func (l *lanes) full(r *route) bool {
+	held := len(l.inHand)
+	switch {
+	case held < maxInHand && l.size < maxBytesInHand:
+		return false
+	case held >= maxInHand*3/2 || l.size >= maxBytesInHand*3/2:
+		return true
+	}
+	return r != nil && r.held >= held/len(l.routes)
+}
+
+// ready has a lane wait for its turn.
+func (l *lanes) ready(a *lane) {
+	if a.route.ready.put(a); a.route.ready.len() == 1 {
+		l.turns.put(a.route)
+	}
+	poke(l.poke)
+}
+
+// next waits until something is ready, and appends up to so many signals to
+// dst, of different payments, the routes taking turns. Each is to be handed
+// back: by again, later, leave or following. None when ctx has ended.
+func (l *lanes) next(ctx context.Context, dst []*signal, most int) []*signal {
+	for ctx.Err() == nil {
+		if dst = l.pick(dst, most); len(dst) > 0 {
+			return dst
+		}
+		select {
+		case <-l.poke:
+		case <-ctx.Done():
+		}
+	}
+	return dst
+}
+
+func (l *lanes) pick(dst []*signal, most int) []*signal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(dst) < most && l.turns.len() > 0 {
+		r := l.turns.take()
+		a := r.ready.take()
+		if r.ready.len() > 0 {
+			l.turns.put(r)
+		}
+		if a.docket.busy {
+			a.docket.blocked.put(a)
+			continue
+		}
+		a.docket.busy = true
+		dst = append(dst, a.signals.first())
+	}
+	if l.turns.len() > 0 {
+		poke(l.poke) // another worker may be waiting
+	}
+	return dst
+}
+
+// again has a signal judged once more when it is its lane's turn.
+func (l *lanes) again(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release(s.lane)
+}
+
+// release frees the payment of a lane. Its other lanes come first.
+func (l *lanes) release(a *lane) {
+	l.free(a.docket)
+	if a.signals.len() == 0 {
+		delete(a.docket.lanes, a.route.name)
+		if len(a.docket.lanes) == 0 {
+			delete(l.payments, a.docket.key)
+		}
+		return
+	}
+	l.ready(a)
+}
+
+func (l *lanes) free(d *docket) {
+	d.busy = false
+	if d.blocked.len() > 0 {
+		l.ready(d.blocked.take())
+	}
+}
+
+// leave takes a signal off its lane, whose next one may be judged. It stays in
+// hand until done.
+func (l *lanes) leave(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.lane.signals.take()
+	l.release(s.lane)
+}
+
+// spare drops the content of a signal where there are many.
+func (l *lanes) spare(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.content > maxContent/2 {
+		l.content -= len(s.content.body)
+		s.content = nil
+	}
+}
+
+// following takes a signal off its lane and answers the next one of it, to be
+// judged at once; nil when there is none.
+func (l *lanes) following(s *signal) *signal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := s.lane
+	a.signals.take()
+	if a.signals.len() == 0 {
+		l.release(a)
+		return nil
+	}
+	return a.signals.first()
+}
+
+// done lets go of a signal that has left its lane.
 func (l *lanes) done(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.inHand, s.sequence)
-	rest := l.queues[s.lane][1:]
-	if len(rest) == 0 {
-		delete(l.queues, s.lane)
-		return
+	l.size -= s.size
+	if s.content != nil {
+		l.content -= len(s.content.body)
 	}
-	l.queues[s.lane] = rest
-	l.ready.put(rest[0])
+	if s.lane.route.held--; s.lane.route.held == 0 {
+		delete(l.routes, s.route)
+	}
+}
+
+// holds notes that the content of a signal was read again.
+func (l *lanes) holds(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.content != nil {
+		l.content += len(s.content.body)
+	}
+}
+
+// later has a signal judged again after a pause.
+func (l *lanes) later(s *signal, pause time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free(s.lane.docket)
+	heap.Push(&l.early, sleeper{time.Now().Add(pause), s.lane})
+	poke(l.alarm)
 }
 
 // held is how many signals are in hand.
@@ -96,12 +283,90 @@ func (l *lanes) held() int {
 	return len(l.inHand)
 }
 
-// keep tells JetStream that what is in hand is being worked on, so that it is
-// not delivered again.
-func (l *lanes) keep() {
+// sleeping is how many lanes pause.
+func (l *lanes) sleeping() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.inHand {
-		_ = s.InProgress() // what is delivered again is recognised
+	return len(l.early)
+}
+
+// wake readies the lanes whose pause is over, until ctx ends.
+func (l *lanes) wake(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		now, next := time.Now(), time.Hour
+		for len(l.early) > 0 {
+			if next = l.early[0].due.Sub(now); next > 0 {
+				break
+			}
+			l.ready(heap.Pop(&l.early).(sleeper).lane)
+			next = time.Hour
+		}
+		l.mu.Unlock()
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.alarm:
+		case <-timer.C:
+		}
 	}
+}
+
+// acks are the subjects on which what is in hand is acknowledged.
+func (l *lanes) acks() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]string, 0, len(l.inHand))
+	for _, s := range l.inHand {
+		all = append(all, s.ack)
+	}
+	return all
+}
+
+// sleeper is a lane that pauses.
+type sleeper struct {
+	due  time.Time
+	lane *lane
+}
+
+// sleepers is a heap, the first one due first.
+type sleepers []sleeper
+
+func (h sleepers) Len() int           { return len(h) }
+func (h sleepers) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h sleepers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *sleepers) Push(x any)        { *h = append(*h, x.(sleeper)) }
+func (h *sleepers) Pop() any {
+	all := *h
+	last := all[len(all)-1]
+	*h = all[:len(all)-1]
+	return last
+}
+
+// fifo is a first-in first-out list.
+type fifo[T any] struct {
+	items []T
+	gone  int // of items, taken
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.gone }
+func (f *fifo[T]) first() T { return f.items[f.gone] }
+func (f *fifo[T]) put(v T)  { f.items = append(f.items, v) }
+
+func (f *fifo[T]) take() T {
+	v := f.items[f.gone]
+	var none T
+	f.items[f.gone] = none
+	switch f.gone++; {
+	case f.gone == len(f.items):
+		f.items, f.gone = nil, 0
+	case f.gone > 32 && 2*f.gone > len(f.items):
+		n := copy(f.items, f.items[f.gone:])
+		clear(f.items[n:])
+		f.items, f.gone = f.items[:n], 0
+	}
+	return v
 }

@@ -17,8 +17,9 @@ import (
 // belongs to.
 const logIDKey = "payledger-log"
 
-// The room that signals may take on disk, waiting and parked. When it is
-// taken, JetStream refuses new ones and connectors resend.
+// The room that signals may take on disk, waiting and parked. When that of
+// waiting ones is taken, JetStream refuses new ones and connectors resend; of
+// parked ones the oldest give way.
 const (
 	maxSignalBytes = 1 << 30
 	maxParkedBytes = 1 << 30
@@ -57,7 +58,7 @@ func parkedConfig(log domain.ID) jetstream.StreamConfig {
 		Name: ParkedStream, Description: "Signals payledger could not judge, kept for the operator.",
 		Subjects: []string{parkedSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 		MaxMsgs: -1, MaxBytes: maxParkedBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, Duplicates: time.Minute,
+		Discard: jetstream.DiscardOld, Duplicates: time.Minute,
 		Metadata: map[string]string{logIDKey: log.String()},
 	}
 }
@@ -95,6 +96,32 @@ func openStream(ctx context.Context, js jetstream.JetStream, want jetstream.Stre
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
 	return remakeStream(ctx, js, want)
+}
+
+// openParked finds PARKED, makes it, or brings one of an earlier version to what
+// it is now, with all that is in it. On an external server one that was not made
+// for this log is a *ForeignStreamError.
+func openParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := c.js.Stream(ctx, ParkedStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return createStream(ctx, c.js, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	got := s.CachedInfo().Config
+	reason := unlike(got, want)
+	if reason == "" {
+		return s, nil
+	}
+	if !c.Embedded() && got.Metadata[logIDKey] != want.Metadata[logIDKey] {
+		return nil, &ForeignStreamError{Stream: ParkedStream, Reason: reason}
+	}
+	want.Replicas, want.Placement, want.Storage = got.Replicas, got.Placement, got.Storage
+	if s, err = c.js.UpdateStream(ctx, want); err != nil {
+		return nil, fmt.Errorf("changing the JetStream stream %s, since %s: %w", ParkedStream, reason, err)
+	}
+	return s, nil
 }
 
 func remakeStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {

@@ -1,0 +1,335 @@
+package notifier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/notifier/acquirer"
+)
+
+// Reasons for parking, as they are answered and counted.
+const (
+	ParkedMalformed      = "malformed"       // no signal, or not on the subject of one
+	ParkedUnknownPayment = "unknown_payment" // the project has no such payment
+	ParkedUnreadable     = "unreadable"      // the payment's own record is damaged
+)
+
+// Headers of a parked signal, beside those it came with.
+const (
+	headerParkedReason  = "Payledger-Parked-Reason"
+	headerParkedDetail  = "Payledger-Parked-Detail"
+	headerParkedSubject = "Payledger-Parked-Subject" // it was published on
+	headerParkedCut     = "Payledger-Parked-Cut"     // bytes it had, where only the first are kept
+)
+
+const (
+	// maxParkedBody is what is kept of a body, maxParkedDetail of why.
+	maxParkedBody   = 4 << 10
+	maxParkedDetail = 512
+	// parkedAtOnce signals are on their way to PARKED at most.
+	parkedAtOnce = 256
+	// maxToPark signals wait while PARKED cannot be written.
+	maxToPark = 4096
+	// parkedAlarm is how full PARKED is when the operator is told.
+	parkedAlarm = 0.5
+)
+
+// parker keeps what cannot be judged in the JetStream stream PARKED. It works by
+// itself: nothing that happens to PARKED keeps a signal from being judged.
+// While it cannot be written, some signals wait; those beyond are let go
+// without an answer, so that their senders send them again.
+type parker struct {
+	config  EnforcerConfig
+	trouble trouble
+	log     zerolog.Logger // of single signals
+	parked  *prometheus.CounterVec
+	retry   backoff
+	watch   time.Duration // between looks at how full PARKED is
+	stream  jetstream.StreamConfig
+
+	failing atomic.Bool
+	waiting atomic.Int64
+	opened  bool // PARKED is there; not for concurrent use
+	fill    parkedFill
+}
+
+// parking is a signal on its way to PARKED.
+type parking struct {
+	signal *signal
+	reason string
+	detail string
+}
+
+func newParker(c EnforcerConfig) *parker {
+	p := &parker{
+		config: c, trouble: trouble{log: c.Log, part: "parking"}, log: fewLines(c.Log),
+		parked: counterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
+			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
+		retry: backoff{first: 100 * time.Millisecond, most: 5 * time.Second}, watch: 5 * time.Second, stream: parkedConfig(c.LogID),
+	}
+	p.fill.log = c.Log
+	upGauge(c.Metrics, "parking", "signals that cannot be judged are kept in PARKED", p.trouble.Err)
+	p.fill.register(c.Metrics)
+	return p
+}
+
+// room reports whether one more signal may wait to be parked.
+func (p *parker) room() bool { return !p.failing.Load() || p.waiting.Load() < maxToPark }
+
+// put has a signal parked that has left its lane.
+func (p *parker) put(h hand, k parking) {
+	p.waiting.Add(1)
+	h.spare(k.signal)
+	h.toPark.put(k)
+}
+
+// run parks the signals of a hand until ctx ends. done ends a signal that is
+// parked.
+func (p *parker) run(ctx context.Context, h hand, done func(parking) error) error {
+	defer p.waiting.Store(0) // they come again
+	var left []parking
+	for ctx.Err() == nil {
+		if !p.opened && !p.prepare(ctx) {
+			p.retry.wait(ctx)
+			continue
+		}
+		if len(left) == 0 {
+			if left = h.toPark.takeAll(ctx, left, parkedAtOnce); len(left) == 0 {
+				break
+			}
+		}
+		parked, rest, failure, err := p.park(ctx, h, left)
+		if err != nil {
+			return err
+		}
+		for _, k := range parked {
+			p.waiting.Add(-1)
+			p.parked.WithLabelValues(k.reason).Inc()
+			p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
+				Msg("a signal could not be judged and is kept in the JetStream stream " + ParkedStream + ": see payledger signals parked")
+			if err := done(k); err != nil {
+				return err
+			}
+		}
+		if left = rest; failure != nil && ctx.Err() == nil {
+			p.fails(failure)
+			p.retry.wait(ctx)
+		}
+	}
+	return ctx.Err()
+}
+
+// prepare finds, makes or adapts PARKED, and reports whether it is there.
+func (p *parker) prepare(ctx context.Context) bool {
+	_, err := openParked(ctx, p.config.Conn, p.stream)
+	switch {
+	case err == nil:
+		p.opened = true
+		p.failing.Store(false)
+		p.trouble.set(nil)
+		p.retry.reset()
+	case ctx.Err() == nil:
+		p.fails(err)
+	}
+	return p.opened
+}
+
+func (p *parker) fails(err error) {
+	p.opened = false
+	p.failing.Store(true)
+	p.trouble.set(err)
+}
+
+// park publishes the signals all at once. It answers which are parked, which
+// are left, and why. err is about SIGNALS.
+func (p *parker) park(ctx context.Context, h hand, all []parking) (parked, left []parking, failure, err error) {
+	under := make([]jetstream.PubAckFuture, len(all))
+	for i, k := range all {
+		if k.signal.content == nil {
+			if err := k.signal.read(ctx, h.stream); err != nil {
+				return nil, all, nil, err
+			}
+			h.holds(k.signal)
+		}
+		if k.signal.content.gone {
+			continue
+		}
+		if under[i], err = p.config.Conn.js.PublishMsgAsync(k.message(), jetstream.WithExpectStream(ParkedStream)); err != nil {
+			failure = err
+			break
+		}
+	}
+	for i, k := range all {
+		if c := k.signal.content; c != nil && !c.gone {
+			if err := confirmed(ctx, under[i]); err != nil {
+				left = append(left, k)
+				failure = cmp.Or(failure, err)
+				continue
+			}
+		}
+		parked = append(parked, k)
+	}
+	if failure != nil {
+		failure = fmt.Errorf("the JetStream stream %s takes no signals: %w", ParkedStream, failure)
+	}
+	return parked, left, failure, nil
+}
+
+// confirmed waits for JetStream's answer; nil was not sent.
+func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
+	if f == nil {
+		return errNotSent
+	}
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errNotSent = errors.New("it was not sent")
+
+// message is what is kept of a signal.
+func (k parking) message() *nats.Msg {
+	s := k.signal
+	m := &nats.Msg{
+		Subject: parkedSubject,
+		Header: nats.Header{
+			headerParkedReason:  {k.reason},
+			headerParkedDetail:  {oneLine(k.detail, maxParkedDetail)},
+			headerParkedSubject: {s.subject},
+			// A crash before the acknowledgement parks it again: recognised
+			// for as long as JetStream remembers.
+			jetstream.MsgIDHeader: {fmt.Sprintf("%d-%d", s.stored.UnixNano(), s.sequence)},
+		},
+		Data: s.content.body,
+	}
+	if s.content.replyTo != "" {
+		m.Header[acquirer.ReplyHeader] = []string{s.content.replyTo}
+	}
+	if len(m.Data) <= maxParkedBody {
+		return m
+	}
+	if s.content.malformed == nil { // it says little in many bytes
+		if short, err := acquirer.Encode(s.content.says); err == nil {
+			m.Data = short
+			return m
+		}
+	}
+	m.Header[headerParkedCut] = []string{strconv.Itoa(len(m.Data))}
+	m.Data = m.Data[:maxParkedBody]
+	return m
+}
+
+// oneLine makes a text fit for a header.
+func oneLine(s string, most int) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), most)])
+}
+
+// watchFill looks how full PARKED is, until ctx ends.
+func (p *parker) watchFill(ctx context.Context) error {
+	for {
+		if s, err := p.config.Conn.js.Stream(ctx, ParkedStream); err == nil {
+			p.fill.set(s.CachedInfo())
+		}
+		if !pause(ctx, p.watch) {
+			return ctx.Err()
+		}
+	}
+}
+
+// parkedFill is how full PARKED was at the last look. Safe for concurrent use.
+type parkedFill struct {
+	log zerolog.Logger
+
+	mu      sync.Mutex
+	state   jetstream.StreamState
+	most    int64 // bytes
+	looked  bool
+	base    uint64 // how many were gone when first looked
+	alarmed bool
+	removed uint64 // by command
+}
+
+func (f *parkedFill) set(info *jetstream.StreamInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := info.State
+	f.most = info.Config.MaxBytes
+	if !f.looked || goneFrom(s) < f.base+f.removed { // it is another JetStream stream
+		f.base, f.removed, f.looked = goneFrom(s), 0, true
+	}
+	f.state = s
+	full := f.ratio()
+	switch {
+	case full >= parkedAlarm && !f.alarmed:
+		f.alarmed = true
+		f.log.Error().Uint64("signals", s.Msgs).Uint64("bytes", s.Bytes).Int("percent", int(100*full)).
+			Msg("many signals could not be judged and fill the JetStream stream " + ParkedStream + "; when it is full the oldest give way: " +
+				"see payledger signals parked, mend what sends them, then retry or discard them")
+	case full < parkedAlarm/2 && f.alarmed:
+		f.alarmed = false
+		f.log.Info().Uint64("signals", s.Msgs).Msg("the JetStream stream " + ParkedStream + " has room again")
+	}
+}
+
+// ratio is how full PARKED is. f.mu is held.
+func (f *parkedFill) ratio() float64 {
+	if f.most <= 0 {
+		return 0
+	}
+	return float64(f.state.Bytes) / float64(f.most)
+}
+
+// goneFrom is how many messages a JetStream stream has had and has no more.
+func goneFrom(s jetstream.StreamState) uint64 { return s.LastSeq - s.Msgs }
+
+// took notes that a command removed signals.
+func (f *parkedFill) took(n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.removed += n
+}
+
+func (f *parkedFill) gaveWay() float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(0, float64(goneFrom(f.state))-float64(f.base)-float64(f.removed))
+}
+
+func (f *parkedFill) register(r prometheus.Registerer) {
+	read := func(value func() float64) func() float64 {
+		return func() float64 {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return value()
+		}
+	}
+	gaugeFunc(r, "payledger_signals_parked", "Signals in the JetStream stream PARKED.",
+		read(func() float64 { return float64(f.state.Msgs) }))
+	gaugeFunc(r, "payledger_signals_parked_fill_ratio", "How full the JetStream stream PARKED is; at 1 the oldest signals give way.",
+		read(f.ratio))
+	register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "payledger_signals_parked_dropped_total", Help: "Parked signals that gave way to newer ones.",
+	}, f.gaveWay))
+}

@@ -1,0 +1,181 @@
+package notifier
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// poison publishes so many messages that are no signals, each of so many bytes.
+func (c *court) poison(t *testing.T, n, size int) {
+	t.Helper()
+	for i := range n {
+		m := &nats.Msg{
+			Subject: acquirer.Subject("bank", testProject, c.ids.Next()),
+			Data:    append(fmt.Appendf(nil, "poison %d ", i), bytes.Repeat([]byte("x"), size)...),
+			Header:  nats.Header{acquirer.ReplyHeader: {"_INBOX.nobody.reads"}},
+		}
+		if err := c.conn.nc.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.conn.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *court) parkedState(t *testing.T) *jetstream.StreamInfo {
+	t.Helper()
+	s, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo()
+}
+
+// TestParkingThatFailsStopsNothing: PARKED cannot even be made, and more comes
+// than may wait for it.
+func TestParkingThatFailsStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
+	if _, err := c.conn.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{parkedSubject}}); err != nil {
+		t.Fatal(err)
+	}
+	c.enforcer = newEnforcer(t, c.conn, b)
+	c.enforcer.parker.retry = backoff{first: 10 * time.Millisecond, most: 20 * time.Millisecond}
+	run(t, c.enforcer.Run)
+	c.ready(t)
+	const all = maxToPark + 3000
+	c.poison(t, all, 10)
+	p := c.routed(t)
+	if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied {
+		t.Errorf("%+v", reply)
+	}
+	if c.enforcer.Err() != nil || c.enforcer.parker.trouble.Err() == nil {
+		t.Errorf("%v, %v", c.enforcer.Err(), c.enforcer.parker.trouble.Err())
+	}
+	eventually(t, "what has no room is let go", func() bool { return c.enforcer.lanes.Load().held() == maxToPark })
+	if err := c.conn.js.DeleteStream(t.Context(), "OTHER"); err != nil {
+		t.Fatal(err)
+	}
+	c.drained(t)
+	shed := testutil.ToFloat64(c.enforcer.sheds)
+	if n := c.parkedState(t).State.Msgs; float64(n)+shed != all || n < maxToPark {
+		t.Errorf("%d parked, %v let go", n, shed)
+	}
+	if err := c.enforcer.parker.trouble.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAFullParkedGivesWay, also one that was made and filled when it did not.
+func TestAFullParkedGivesWay(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
+	before := parkedConfig(b.logID)
+	before.Discard, before.MaxBytes = jetstream.DiscardNew, 16<<10
+	if _, err := c.conn.js.CreateStream(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	old := 0
+	for ; ; old++ {
+		if _, err := c.conn.js.Publish(t.Context(), parkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
+			break
+		}
+	}
+	c.enforcer = newEnforcer(t, c.conn, b)
+	var log syncBuffer
+	parker := c.enforcer.parker
+	parker.fill.log, parker.watch, parker.stream.MaxBytes = zerolog.New(&log), 10*time.Millisecond, 64<<10
+	run(t, c.enforcer.Run)
+	c.ready(t)
+	if reply := c.send(t, "payledger.v1.signals.bank", []byte("poison")); reply.Result != domain.SignalParked {
+		t.Fatalf("%+v", reply)
+	}
+	if info := c.parkedState(t); info.State.Msgs != uint64(old)+1 || info.Config.Discard != jetstream.DiscardOld {
+		t.Errorf("%d of %d are left, %v", info.State.Msgs, old+1, info.Config.Discard)
+	}
+	eventually(t, "it looks how full PARKED is", func() bool {
+		parker.fill.mu.Lock()
+		defer parker.fill.mu.Unlock()
+		return parker.fill.looked
+	})
+	const all = 60
+	c.poison(t, all, 15_000) // of which 4 KiB are kept
+	p := c.routed(t)
+	if reply := c.signal(t, p, paid(p)); reply.Result != domain.SignalApplied {
+		t.Errorf("%+v", reply)
+	}
+	c.drained(t)
+	info := c.parkedState(t)
+	if info.State.LastSeq != uint64(old)+1+all || info.State.Msgs < 10 || info.State.Msgs > 20 {
+		t.Errorf("%d of %d are left", info.State.Msgs, info.State.LastSeq)
+	}
+	eventually(t, "what gave way is counted", func() bool { return parker.fill.gaveWay() == float64(info.State.LastSeq-info.State.Msgs) })
+	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "payledger signals parked") {
+		t.Errorf("no alarm: %s", log.String())
+	}
+	s, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(t.Context(), info.State.LastSeq)
+	if err != nil || len(m.Data) != maxParkedBody || m.Header.Get(headerParkedCut) == "" {
+		t.Errorf("%d bytes, %v, %v", len(m.Data), m.Header, err)
+	}
+}
+
+// TestParkedSignalsAreKeptSmallAndWhole: a signal with many bytes and little to
+// say can still be sent again.
+func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.payment(t, c.create(t, time.Hour))
+	p.ID = c.ids.Next()
+	s := paid(p)
+	body := append(bytes.Repeat([]byte(" "), 15_000), encode(t, s)...)
+	if reply := c.send(t, acquirer.Subject(s.Route, p.Project, p.ID), body); reply.Reason != ParkedUnknownPayment {
+		t.Fatalf("%+v", reply)
+	}
+	parked, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := parked.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := acquirer.Decode(s.Route, m.Data); err != nil || got != s || m.Header.Get(headerParkedCut) != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,99 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// signal is a message of SIGNALS in hand.
+type signal struct {
+	sequence uint64
+	stored   time.Time // in SIGNALS
+	subject  string
+	ack      string // the subject to acknowledge it on
+	size     int
+	content  *payload // nil: to be read again from SIGNALS
+
+	route   string
+	project string
+	payment domain.ID
+	astray  error // the subject is not that of a signal
+
+	lane  *lane
+	early backoff // between tries while its payment has no route
+}
+
+// payload is what a message of SIGNALS says.
+type payload struct {
+	body    []byte
+	replyTo string // empty: nobody is answered
+	mute    bool   // an answer was asked for where none may be sent
+
+	gone bool // somebody purged the message
+
+	says      domain.Signal
+	malformed error // it says nothing
+}
+
+func newSignal(msg jetstream.Msg) (*signal, error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return nil, fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+	}
+	s := &signal{
+		sequence: meta.Sequence.Stream, stored: meta.Timestamp, subject: msg.Subject(), ack: msg.Reply(),
+		size: len(msg.Subject()) + len(msg.Data()) + 2*len(msg.Reply()), // the header is about as long
+	}
+	if s.route, s.project, s.payment, s.astray = signalAddress(s.subject); s.astray != nil {
+		rest := strings.TrimPrefix(s.subject, signalsPrefix)
+		s.route, _, _ = strings.Cut(rest, ".")
+	}
+	s.content = s.contentOf(msg.Data(), msg.Headers())
+	return s, nil
+}
+
+// contentOf is what a message says; decode has to read it.
+func (s *signal) contentOf(data []byte, header nats.Header) *payload {
+	c := &payload{body: data, replyTo: replySubject(header)}
+	c.mute = c.replyTo == "" && len(header[acquirer.ReplyHeader]) > 0
+	return c
+}
+
+// decode reads what the content says.
+func (s *signal) decode() {
+	c := s.content
+	if s.astray != nil {
+		c.malformed = s.astray
+	} else if c.malformed == nil && c.says.Route == "" {
+		c.says, c.malformed = acquirer.Decode(s.route, c.body)
+	}
+}
+
+// read brings the content of a signal back that was dropped.
+func (s *signal) read(ctx context.Context, stream jetstream.Stream) error {
+	m, err := stream.GetMsg(ctx, s.sequence)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		s.content = &payload{gone: true}
+	case err != nil:
+		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+	default:
+		s.content = s.contentOf(m.Data, m.Header)
+	}
+	return nil
+}
+
+// What is said of a message that was delivered.
+const (
+	ackWord      = "+ACK"
+	progressWord = "+WPI"
+)
