@@ -15,6 +15,7 @@ const (
 
 	DefaultSecretOverlap = 24 * time.Hour     // how long the secret before stays good after a rotation
 	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest one can ask for
+	MaxOldSecrets        = 8                  // that sign beside the newest; of more, those end first that would have
 )
 
 // Endpoint is an address of a project's that is notified of events.
@@ -27,7 +28,7 @@ type Endpoint struct {
 	Disabled    DisabledReason `json:"disabled,omitempty"` // "": enabled
 	DisabledAt  Instant        `json:"disabled_at,omitempty"`
 	Secret      Secret         `json:"secret"`
-	Previous    *OldSecret     `json:"previous,omitempty"` // the secret before the last rotation
+	Previous    []OldSecret    `json:"previous,omitempty"` // those that were rotated out, the newest first
 }
 
 // Secret names a signing secret, which is derived from the master key of a
@@ -39,7 +40,7 @@ type Secret struct {
 }
 
 // OldSecret is a secret that was rotated out and signs beside the new one
-// until an instant.
+// until an instant of its own, however often the secret is rotated meanwhile.
 type OldSecret struct {
 	Secret
 	Until Instant `json:"until"`
@@ -58,10 +59,24 @@ const (
 // Secrets lists those a notification sent at an instant is signed with, the
 // newest first.
 func (e Endpoint) Secrets(at Instant) []Secret {
-	if e.Previous != nil && at < e.Previous.Until {
-		return []Secret{e.Secret, e.Previous.Secret}
+	all := []Secret{e.Secret}
+	for _, old := range e.Previous {
+		if at < old.Until {
+			all = append(all, old.Secret)
+		}
 	}
-	return []Secret{e.Secret}
+	return all
+}
+
+// SecretsUntil is when the last of the secrets that were rotated out ends; 0
+// when none of them is good any more.
+func (e Endpoint) SecretsUntil(at Instant) (until Instant) {
+	for _, old := range e.Previous {
+		if at < old.Until {
+			until = max(until, old.Until)
+		}
+	}
+	return until
 }
 
 // Wants reports whether the endpoint subscribed to the kind.
@@ -119,7 +134,7 @@ type EnableEndpoint struct{ EndpointID string }
 type RemoveEndpoint struct{ EndpointID string }
 
 // RotateSecret gives an endpoint a new secret. The present one stays good for
-// Overlap; one that still overlapped from a rotation before ends now.
+// Overlap, and those of rotations before for as long as theirs said.
 type RotateSecret struct {
 	At         Instant
 	EndpointID string
@@ -323,7 +338,16 @@ func (c RotateSecret) decideProject(p Project) (Event, error) {
 
 func (e WebhookSecretRotated) evolveProject(p Project) Project {
 	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
-		at.Previous = &OldSecret{Secret: at.Secret, Until: e.PreviousUntil}
+		at.Previous = slices.Insert(slices.Clone(at.Previous), 0, OldSecret{Secret: at.Secret, Until: e.PreviousUntil})
+		for len(at.Previous) > MaxOldSecrets {
+			first := len(at.Previous) - 1 // of those that end together, the oldest
+			for i := first; i >= 0; i-- {
+				if at.Previous[i].Until < at.Previous[first].Until {
+					first = i
+				}
+			}
+			at.Previous = slices.Delete(at.Previous, first, first+1)
+		}
 		at.Secret = Secret{Generation: e.Generation, KeyVersion: e.KeyVersion}
 	})
 }

@@ -181,7 +181,10 @@ func TestSecretsOverlap(t *testing.T) {
 		{nil, 0, []domain.Secret{first}},
 		{[]domain.Event{rotated(second, 100)}, 99, []domain.Secret{second, first}},
 		{[]domain.Event{rotated(second, 100)}, 100, []domain.Secret{second}},
-		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 99, []domain.Secret{third, second}},
+		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 99, []domain.Secret{third, second, first}},
+		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 100, []domain.Secret{third, second}},
+		{[]domain.Event{rotated(second, 200), rotated(third, 100)}, 150, []domain.Secret{third, first}},
+		{[]domain.Event{rotated(second, 100), rotated(third, 50)}, 50, []domain.Secret{third, first}},
 		{[]domain.Event{rotated(second, 100), rotated(third, 200)}, 200, []domain.Secret{third}},
 	} {
 		p := foldProject(append(append(registered(), added("we_1")), tt.events...))
@@ -189,6 +192,32 @@ func TestSecretsOverlap(t *testing.T) {
 		if diff := cmp.Diff(tt.want, e.Secrets(tt.at)); diff != "" {
 			t.Errorf("%v at %d, -want +got:\n%s", tt.events, tt.at, diff)
 		}
+	}
+}
+
+// TestManySecretsOverlap: beyond the most that may sign at the same time, those
+// end first that would have.
+func TestManySecretsOverlap(t *testing.T) {
+	t.Parallel()
+	const rotations = domain.MaxOldSecrets + 5
+	given := append(registered(), added("we_1"))
+	for i := range rotations {
+		given = append(given, domain.WebhookSecretRotated{
+			EndpointID: "we_1", Generation: i + 2, KeyVersion: 1, PreviousUntil: 1000 - domain.Instant(i%2), // every second one ends earlier
+		})
+	}
+	e, _ := foldProject(given).Endpoint("we_1")
+	got := e.Secrets(0)
+	if len(got) != 1+domain.MaxOldSecrets || got[0].Generation != rotations+1 || got[1].Generation != rotations {
+		t.Fatalf("%d secrets sign: %v", len(got), got)
+	}
+	for i, s := range got[1:] {
+		if s.Generation >= got[i].Generation {
+			t.Errorf("not the newest first: %v", got)
+		}
+	}
+	if until := e.SecretsUntil(0); until != 1000 || len(e.Secrets(999)) != 1+(rotations+1)/2 || len(e.Secrets(1000)) != 1 {
+		t.Errorf("%d sign at the end, the last until %d", len(e.Secrets(999)), until)
 	}
 }
 

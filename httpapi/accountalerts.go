@@ -93,9 +93,15 @@ func endpointAlerts(e domain.Endpoint, health domain.EndpointHealth, now domain.
 		v.Kind, v.Count = alertUndelivered, health.Undelivered
 		all = append(all, v)
 	}
-	if old := e.Previous; old != nil && now < old.Until && old.Until <= now.Add(overlapEndsSoon) {
+	var ends domain.Instant // the first to end of the secrets before
+	for _, old := range e.Previous {
+		if now < old.Until && old.Until <= now.Add(overlapEndsSoon) && (ends == 0 || old.Until < ends) {
+			ends = old.Until
+		}
+	}
+	if ends != 0 {
 		v := about
-		v.Kind, v.Until = alertSecret, &old.Until
+		v.Kind, v.Until = alertSecret, &ends
 		all = append(all, v)
 	}
 	return all

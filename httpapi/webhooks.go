@@ -124,8 +124,8 @@ func (h hooks) viewOf(e domain.Endpoint, health domain.EndpointHealth) endpointV
 	if e.Disabled != "" {
 		v.Status, v.Reason, v.DisabledAt = "disabled", &e.Disabled, &e.DisabledAt
 	}
-	if old := e.Previous; old != nil && domain.InstantOf(h.cfg.Now()) < old.Until {
-		v.Previous = &old.Until
+	if until := e.SecretsUntil(domain.InstantOf(h.cfg.Now())); until != 0 {
+		v.Previous = &until
 	}
 	return v
 }

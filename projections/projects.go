@@ -44,7 +44,7 @@ func newProjectsView() *projectsView {
 	return &projectsView{table: newTable("projects", appendJSON[domain.Project], parseJSON[domain.Project])}
 }
 
-func (*projectsView) version() int { return 2 }
+func (*projectsView) version() int { return 3 }
 
 func (v *projectsView) fold(c *change) {
 	if c.is == nil {

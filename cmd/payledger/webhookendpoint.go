@@ -146,8 +146,8 @@ type webhookRotateCmd struct {
 // Help is shown by --help.
 func (webhookRotateCmd) Help() string {
 	return `Until the overlap ends each notification carries two signatures, so a receiver may know
-either secret. Give the new one to the receiver before then. Rotated again, the secret that
-still overlapped ends at once.`
+either secret. Give the new one to the receiver before then. Rotated again, each secret stays
+good until its own overlap ends, eight of them at most; of more, the one that ends first goes.`
 }
 
 // Validate refuses an overlap that is no number of seconds.

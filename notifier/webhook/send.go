@@ -67,7 +67,7 @@ type Request struct {
 	Attempt int       // from 1
 	At      time.Time // when the attempt begins
 	Body    []byte
-	Secrets []string // one or two, the newest first
+	Secrets []string // the newest first, see Sign
 }
 
 // NewSender returns a Sender, which lives until Close.

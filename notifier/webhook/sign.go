@@ -9,6 +9,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"payledger/domain"
 )
 
 // The headers of a notification beside Content-Type and User-Agent, in the
@@ -25,11 +27,11 @@ const (
 const minSecret = len(secretPrefix) + 32
 
 // Sign answers the three Standard Webhooks headers of one attempt: id,
-// timestamp and signature. While a secret is rotated there are two secrets,
-// the newest first, and as many signatures; a receiver needs to know one.
+// timestamp and signature. While secrets overlap there are several, the newest
+// first, and as many signatures; a receiver needs to know one.
 func Sign(id string, at time.Time, body []byte, secrets ...string) (http.Header, error) {
-	if len(secrets) < 1 || len(secrets) > 2 {
-		return nil, fmt.Errorf("signing a notification: want one secret, or two during a rotation; got %d", len(secrets))
+	if len(secrets) < 1 || len(secrets) > 1+domain.MaxOldSecrets {
+		return nil, fmt.Errorf("signing a notification: want one secret, and up to %d more during rotations; got %d", domain.MaxOldSecrets, len(secrets))
 	}
 	// A dot would let the end of the id pass for the beginning of the time.
 	if id == "" || strings.ContainsFunc(id, notInID) {

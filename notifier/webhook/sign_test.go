@@ -43,7 +43,7 @@ func TestSignRefuses(t *testing.T) {
 		secrets []string
 	}{
 		"no secret":            {"id", nil},
-		"three secrets":        {"id", []string{good, good, good}},
+		"too many secrets":     {"id", slices.Repeat([]string{good}, 2+domain.MaxOldSecrets)},
 		"no prefix":            {"id", []string{strings.TrimPrefix(good, "whsec_")}},
 		"a short secret":       {"id", []string{"whsec_" + good[6:6+28]}},
 		"the second is wrong":  {"id", []string{good, "whsec_"}},
