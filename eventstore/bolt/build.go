@@ -91,7 +91,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 	if r.Commit.Compare(b.newest) > 0 {
 		b.newest = r.Commit
 	}
-	if r.Claim != nil {
+	if r.Claim != nil && !r.Claim.Forever {
 		b.spans, _ = b.spans.claim(b.newest, r.Position)
 	}
 	b.size += len(r.Body)

@@ -1,0 +1,173 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// Carved is a record found in the bytes of a file.
+type Carved struct {
+	Position eventstore.Position
+	Offset   int64  // where the record begins
+	Size     int    // of the record, in bytes
+	Sum      uint32 // its checksum: another record at this position has another one
+	// Used: the newest state of the file uses the page. A record elsewhere is an
+	// older copy of one, or of a commit that a crash undid: it may never have
+	// been acknowledged.
+	Used bool
+}
+
+// Remains is what Carve learns of a file beside its records. What cannot be
+// read is zero.
+type Remains struct {
+	LogID  domain.ID
+	Format string // of the log, such as "payledger event log 3"
+	// Unread is how many bytes the disk did not give.
+	Unread int64
+}
+
+const (
+	carveWindow = 4 << 20
+	carveBlock  = 4 << 10
+	keySize     = 8
+
+	// maxCarved is more than any record takes with its key.
+	maxCarved = keySize + fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
+)
+
+// Carve finds every record that is still in a file, whatever has become of the
+// file's structure: it looks at each byte for a key and a record behind it, as
+// bbolt lays them, and each record's own checksum is the judge. The same record
+// may be found several times. Nothing is mapped, and nothing is followed
+// wherever damage leads; a disk that does not give some bytes costs the records
+// there. told is called now and then with the bytes done.
+func Carve(ctx context.Context, f io.ReaderAt, size int64, told func(done int64), found func(Carved) error) (Remains, error) {
+	c := carver{used: usedPages(f, size)}
+	window := make([]byte, min(size, carveWindow+maxCarved))
+	for at := int64(0); at < size; at += carveWindow {
+		if err := ctx.Err(); err != nil {
+			return c.remains, err
+		}
+		told(at)
+		b := window[:min(size-at, carveWindow+maxCarved)]
+		c.remains.Unread += fill(f, b, at)
+		if err := c.window(b, at, min(carveWindow, len(b)), found); err != nil {
+			return c.remains, err
+		}
+	}
+	told(size)
+	return c.remains, nil
+}
+
+// ReadCarved reads a record that Carve has found.
+func ReadCarved(f io.ReaderAt, c Carved) (eventstore.Stored, error) {
+	b := make([]byte, c.Size)
+	if _, err := f.ReadAt(b, c.Offset); err != nil {
+		return eventstore.Stored{}, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
+	}
+	return decodeRecord(c.Position, b)
+}
+
+// fill reads what the disk gives, block by block where it does not give all,
+// and zeros for the rest.
+func fill(f io.ReaderAt, b []byte, at int64) (unread int64) {
+	if n, _ := f.ReadAt(b, at); n == len(b) {
+		return 0
+	}
+	for from := 0; from < len(b); from += carveBlock {
+		block := b[from:min(len(b), from+carveBlock)]
+		if n, _ := f.ReadAt(block, at+int64(from)); n < len(block) {
+			clear(block)
+			unread += int64(len(block))
+		}
+	}
+	return unread
+}
+
+// carver looks through a file. skip is the end of the last record found, from
+// the beginning of the file.
+type carver struct {
+	used    usage
+	remains Remains
+	skip    int64
+}
+
+// window looks for records that begin in the first bytes of b, which stand at
+// an offset of the file.
+func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error) error {
+	c.identify(b)
+	for i := max(0, int(c.skip-at)); i < begin; i++ {
+		if !maybeRecord(b[i:]) {
+			continue
+		}
+		p := eventstore.Position(binary.BigEndian.Uint64(b[i:]))
+		n := recordSize(p, b[i+keySize:min(len(b), i+maxCarved)])
+		if n == 0 {
+			continue
+		}
+		offset := at + int64(i+keySize)
+		if err := found(Carved{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(b[i+keySize:]), Used: c.used.has(offset)}); err != nil {
+			return err
+		}
+		c.skip = offset + int64(n)
+		i += keySize + n - 1
+	}
+	return nil
+}
+
+// maybeRecord reports whether a key and a record might begin here: a position
+// below 2^48, the record's format and its flags, a first sequence.
+func maybeRecord(b []byte) bool {
+	const format, sequence = keySize + 4, keySize + fixedSize
+	return len(b) > sequence && b[format] == recordFormat && b[format+1]&^(flagClaim|flagShort|flagPayment|flagForever) == 0 &&
+		b[0]|b[1] == 0 && b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 && b[sequence] != 0
+}
+
+// recordSize is how many bytes the record at the beginning of b has, 0 if there
+// is none: where its checksum comes out right and all of it makes sense.
+func recordSize(p eventstore.Position, b []byte) int {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	want := ^binary.BigEndian.Uint32(b)
+	sum := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 {
+		sum = table[byte(sum)^byte(p>>shift)] ^ sum>>8
+	}
+	for i, x := range b[4:] {
+		sum = table[byte(sum)^x] ^ sum>>8
+		if sum != want || i+5 <= fixedSize {
+			continue
+		}
+		r, err := decodeRecord(p, b[:i+5])
+		if err != nil {
+			continue // by chance
+		}
+		if n := len(r.Body); b[5]&flagShort == 0 && r.Body[0] == '{' && r.Body[n-1] != '}' {
+			continue
+		}
+		return i + 5
+	}
+	return 0
+}
+
+// identify looks for the log's name and id, as the bucket meta has them.
+func (c *carver) identify(b []byte) {
+	if !c.remains.LogID.IsZero() {
+		return
+	}
+	begin := append(bytes.Clone(keyFormat), formatName...)
+	i := bytes.Index(b, begin)
+	if i < 0 || i+len(begin)+1+len(keyLog)+idSize > len(b) {
+		return
+	}
+	b = b[i+len(keyFormat):]
+	name, rest := b[:len(formatName)+1], b[len(formatName)+1:]
+	if id, ok := bytes.CutPrefix(rest, keyLog); ok {
+		c.remains.Format, c.remains.LogID = string(name), domain.ID(id)
+	}
+}
