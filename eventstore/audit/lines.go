@@ -56,7 +56,7 @@ func Lines(r io.Reader) Source {
 					yield(eventstore.Stored{}, err)
 					return
 				}
-				s, err := parseLine(line)
+				s, err := Line(line)
 				if err != nil {
 					s, err = eventstore.Stored{}, &eventstore.CorruptError{Position: last + 1, Reason: "the line cannot be read: " + err.Error()}
 					last++
@@ -84,8 +84,9 @@ func restOfLine(in *bufio.Reader) error {
 	}
 }
 
-func parseLine(line []byte) (eventstore.Stored, error) {
-	if len(line) == maxLine {
+// Line reads one exported line.
+func Line(line []byte) (eventstore.Stored, error) {
+	if len(line) >= maxLine {
 		return eventstore.Stored{}, fmt.Errorf("it is longer than %d bytes", maxLine-1)
 	}
 	var l exported

@@ -1,0 +1,420 @@
+package salvage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/translog"
+)
+
+// Options say what the copies are held against.
+type Options struct {
+	Checkpoints []Checkpoint // whose signatures were checked
+	// Unproved: take what nothing proves too.
+	Unproved bool
+	// Progress is told now and then; nil: nobody.
+	Progress func(done, total eventstore.Position)
+}
+
+// Checkpoint is a checkpoint and its name, for people.
+type Checkpoint struct {
+	translog.Checkpoint
+
+	Name string
+}
+
+// Why says why an event is not taken for the log.
+type Why string
+
+// The reasons.
+const (
+	Missing      Why = "missing"      // no copy has it
+	Damaged      Why = "damaged"      // what the copies have there cannot be used
+	Conflict     Why = "conflict"     // copies differ, and no checkpoint tells which is right
+	Unproved     Why = "unproved"     // no checkpoint covers it, and what has it does not vouch for it
+	Contradicted Why = "contradicted" // a checkpoint was signed for other events
+)
+
+// Fault is a stretch of positions of which no event is taken for the log.
+type Fault struct {
+	From    eventstore.Position `json:"from"`
+	Through eventstore.Position `json:"through"`
+	Why     Why                 `json:"why"`
+	Detail  string              `json:"detail,omitempty"`
+}
+
+// Plan is what can be made of the copies.
+type Plan struct {
+	Sources []*Source
+	Last    eventstore.Position // the greatest position that anything tells of
+	Proved  eventstore.Position // up to which a checkpoint's tree proves what is taken
+	Cut     eventstore.Position // the last one before the first fault
+	Faults  []Fault             // by position
+	Choices []Choice            // where copies differ
+	Checks  []Check             // of the checkpoints, by size
+	Alone   []uint64            // by source: events that it alone has
+
+	codec  *eventstore.Codec
+	chosen map[eventstore.Position]tlog.Hash
+}
+
+// Choice is a position at which copies differ.
+type Choice struct {
+	Position eventstore.Position `json:"position"`
+	Copies   [][]string          `json:"copies"`          // names of the sources, those that agree together
+	Taken    []string            `json:"taken,omitempty"` // those that are right, if that is known
+}
+
+// Check is what became of a checkpoint.
+type Check struct {
+	Name    string              `json:"name"`
+	Size    eventstore.Position `json:"size"`
+	Outcome string              `json:"outcome"` // proved, contradicted, or unknown where events are missing
+}
+
+// maxListed bounds lists of positions that are only for people.
+const maxListed = 10_000
+
+// planner is a plan in the making.
+type planner struct {
+	*Plan
+
+	options     Options
+	checkpoints []Checkpoint // to come, by size
+	tree        tree
+	broken      bool // a leaf is not known
+	open        []*choice
+	choices     []*choice
+	bad         []Checkpoint // contradicted
+}
+
+// MakePlan reads the copies side by side.
+func MakePlan(ctx context.Context, sources []*Source, o Options) (*Plan, error) {
+	p := &planner{
+		Plan: &Plan{
+			Sources: sources, Alone: make([]uint64, len(sources)), codec: eventstore.NewCodec(),
+			chosen: make(map[eventstore.Position]tlog.Hash),
+		},
+		options: o, checkpoints: slices.Clone(o.Checkpoints),
+	}
+	slices.SortStableFunc(p.checkpoints, func(a, b Checkpoint) int { return int(a.Size) - int(b.Size) })
+	for _, s := range sources {
+		if n := len(s.Places); n > 0 {
+			p.Last = max(p.Last, s.Places[n-1].Position)
+		}
+	}
+	total := p.Last
+	if n := len(p.checkpoints); n > 0 {
+		p.Last = max(p.Last, p.checkpoints[n-1].Size)
+	}
+	p.check()
+	at := eventstore.Position(0)
+	for here, err := range p.positions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		p.lacks(at+1, here.position-1, Missing, "")
+		at = here.position
+		p.take(here)
+		p.check()
+		if o.Progress != nil && at%4096 == 0 {
+			o.Progress(at, total)
+		}
+	}
+	p.lacks(at+1, p.Last, Missing, "")
+	p.finish()
+	return p.Plan, nil
+}
+
+// take decides on a position.
+func (p *planner) take(h here) {
+	switch options := h.options(); {
+	case len(options) == 0:
+		p.lacks(h.position, h.position, Damaged, h.trouble)
+	case len(options) == 1:
+		o := options[0]
+		p.tree.append(o.leaf)
+		if len(o.from) == 1 {
+			p.Alone[o.from[0]]++
+		}
+		if !o.firm() {
+			p.fault(h.position, h.position, Unproved, p.names(o.from)[0]+" alone has it")
+		}
+	default:
+		c := &choice{position: h.position, sole: soleDurable(options)}
+		for _, o := range options {
+			c.leaves, c.from = append(c.leaves, o.leaf), append(c.from, o.from)
+		}
+		c.taken = max(0, c.sole)
+		p.tree.appendChoice(c)
+		p.open, p.choices = append(p.open, c), append(p.choices, c)
+		p.fault(h.position, h.position, Conflict, "")
+	}
+}
+
+// lacks notes positions of which no event is known.
+func (p *planner) lacks(from, through eventstore.Position, why Why, detail string) {
+	if from > through {
+		return
+	}
+	p.broken = true
+	p.fault(from, through, why, detail)
+}
+
+// fault adds to the last stretch where it goes on.
+func (p *planner) fault(from, through eventstore.Position, why Why, detail string) {
+	if n := len(p.Faults); n > 0 {
+		last := &p.Faults[n-1]
+		if last.Through+1 == from && last.Why == why && (last.Detail == detail || why == Damaged) && why != Conflict {
+			last.Through = through
+			return
+		}
+	}
+	p.Faults = append(p.Faults, Fault{from, through, why, detail})
+}
+
+// check compares the tree with the checkpoints of its size.
+func (p *planner) check() {
+	for !p.broken && len(p.checkpoints) > 0 && p.checkpoints[0].Size == p.tree.size {
+		c := p.checkpoints[0]
+		p.checkpoints = p.checkpoints[1:]
+		if !p.tree.settle(c.Root, p.open, len(p.Sources)) {
+			p.bad = append(p.bad, c)
+			p.Checks = append(p.Checks, Check{c.Name, c.Size, "contradicted"})
+			continue
+		}
+		p.Proved = c.Size
+		p.Checks = append(p.Checks, Check{c.Name, c.Size, "proved"})
+		for _, o := range p.open {
+			o.proved = true
+		}
+		p.open = nil
+	}
+}
+
+// finish says which faults remain, now that it is known what is proved.
+func (p *planner) finish() {
+	for _, c := range p.checkpoints {
+		p.Checks = append(p.Checks, Check{c.Name, c.Size, "unknown"})
+	}
+	var doubt eventstore.Position
+	var name string
+	for _, c := range p.bad {
+		if c.Size > p.Proved {
+			doubt, name = c.Size, c.Name
+		}
+	}
+	settled := make(map[eventstore.Position]bool)
+	for _, c := range p.choices {
+		listed := Choice{Position: c.position}
+		for _, from := range c.from {
+			listed.Copies = append(listed.Copies, p.names(from))
+		}
+		if c.sole >= 0 && !c.proved {
+			c.taken = c.sole
+			settled[c.position] = true
+		}
+		if c.proved || c.sole >= 0 {
+			p.chosen[c.position] = c.leaves[c.taken]
+			listed.Taken = p.names(c.from[c.taken])
+		}
+		if len(p.Choices) < maxListed {
+			p.Choices = append(p.Choices, listed)
+		}
+	}
+	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
+		return (f.Through <= p.Proved && (f.Why == Conflict || f.Why == Unproved)) || (p.options.Unproved && f.Why == Unproved) || (f.Why == Conflict && settled[f.From])
+	})
+	for i, f := range p.Faults {
+		if f.Why == Unproved {
+			p.Faults[i].From = max(f.From, p.Proved+1)
+		}
+	}
+	if doubt > p.Proved && !p.options.Unproved {
+		p.contradict(p.Proved+1, doubt, name)
+	}
+	p.Cut = p.Last
+	if len(p.Faults) > 0 {
+		p.Cut = p.Faults[0].From - 1
+	}
+}
+
+// contradict puts a stretch in the place of the doubts within it.
+func (p *planner) contradict(from, through eventstore.Position, name string) {
+	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
+		return f.From >= from && f.Through <= through && (f.Why == Unproved || f.Why == Conflict)
+	})
+	f := Fault{from, through, Contradicted, "somewhere in it " + name + " was signed for other events"}
+	i, _ := slices.BinarySearchFunc(p.Faults, from, func(f Fault, at eventstore.Position) int { return int(f.From) - int(at) })
+	p.Faults = slices.Insert(p.Faults, i, f)
+}
+
+func (p *Plan) names(sources []int) []string {
+	all := make([]string, len(sources))
+	for i, s := range sources {
+		all[i] = p.Sources[s].Name
+	}
+	return all
+}
+
+// here is what the sources have at one position.
+type here struct {
+	position eventstore.Position
+	copies   []found
+	trouble  string // why one of them cannot be used
+}
+
+// found is a record as one source has it.
+type found struct {
+	record           eventstore.Stored
+	leaf             tlog.Hash
+	source           int
+	durable, checked bool
+}
+
+// option is what sources agree on.
+type option struct {
+	leaf    tlog.Hash
+	record  eventstore.Stored
+	from    []int
+	durable map[int]bool // sources
+	checked bool
+}
+
+func (o option) firm() bool { return len(o.durable) > 1 || (len(o.durable) == 1 && o.checked) }
+
+// soleDurable is the only option that was acknowledged, as far as its copies
+// tell, and vouched for; -1 for none. The others are of commits that a crash
+// undid, so no checkpoint is needed to choose.
+func soleDurable(all []option) int {
+	sole := -1
+	for i, o := range all {
+		switch {
+		case len(o.durable) == 0:
+		case sole >= 0, !o.firm():
+			return -1
+		default:
+			sole = i
+		}
+	}
+	return sole
+}
+
+// options are the copies that differ, in the order of the sources.
+func (h here) options() (all []option) {
+	for _, f := range h.copies {
+		i := slices.IndexFunc(all, func(o option) bool { return o.leaf == f.leaf })
+		if i < 0 {
+			i = len(all)
+			all = append(all, option{leaf: f.leaf, record: f.record, durable: make(map[int]bool)})
+		}
+		o := &all[i]
+		if !slices.Contains(o.from, f.source) {
+			o.from = append(o.from, f.source)
+		}
+		if f.durable {
+			o.durable[f.source] = true
+		}
+		o.checked = o.checked || f.checked
+	}
+	return all
+}
+
+// positions yields what the sources have, position by position.
+func (p *Plan) positions(ctx context.Context) iter.Seq2[here, error] {
+	return func(yield func(here, error) bool) {
+		next := make([]int, len(p.Sources))
+		for {
+			at := eventstore.Position(0)
+			for i, s := range p.Sources {
+				if next[i] < len(s.Places) && (at == 0 || s.Places[next[i]].Position < at) {
+					at = s.Places[next[i]].Position
+				}
+			}
+			if at == 0 {
+				return
+			}
+			if err := ctx.Err(); err != nil {
+				yield(here{}, err)
+				return
+			}
+			h := here{position: at}
+			for i, s := range p.Sources {
+				for ; next[i] < len(s.Places) && s.Places[next[i]].Position == at; next[i]++ {
+					p.read(&h, i, s.Places[next[i]])
+				}
+			}
+			if !yield(h, nil) {
+				return
+			}
+		}
+	}
+}
+
+// read adds a copy to what is known of a position.
+func (p *Plan) read(h *here, source int, at Place) {
+	s := p.Sources[source]
+	r, err := s.read(at)
+	if err == nil {
+		err = p.complete(&r)
+	}
+	if err != nil {
+		h.trouble = fmt.Sprintf("%s: %v", s.Name, err)
+		return
+	}
+	h.copies = append(h.copies, found{r, translog.Leaf(r.Body), source, at.Durable, s.Checked})
+}
+
+// complete decodes a record and makes sure that all of it agrees with its body.
+// What has no claim of its own gets that of the body.
+func (p *Plan) complete(r *eventstore.Stored) error {
+	var err error
+	if r.Event, err = p.codec.Decode(*r); err != nil {
+		return err
+	}
+	claim := eventstore.ClaimOf(r.Event)
+	switch {
+	case r.Claim == nil:
+		r.Claim = claim
+	case claim == nil || *claim != *r.Claim:
+		return errors.New("record and event have different keys")
+	}
+	return nil
+}
+
+// Whole reports whether no event is missing or in doubt and the newest of the
+// checkpoints proves what it covers.
+func (p *Plan) Whole() bool {
+	n := len(p.Checks)
+	return len(p.Faults) == 0 && n > 0 && p.Checks[n-1].Outcome == "proved" && p.Checks[n-1].Size == p.Proved
+}
+
+// LogID is the id that the copies name, zero if none does. The error names two
+// that are of different logs.
+func LogID(sources []*Source) (id domain.ID, err error) {
+	names := make(map[domain.ID]string)
+	for _, s := range sources {
+		if !s.Log.IsZero() {
+			names[s.Log] = s.Name
+			id = s.Log
+		}
+	}
+	if len(names) > 1 {
+		return id, fmt.Errorf("the copies are of different logs: %v", slices.Sorted(func(yield func(string) bool) {
+			for id, name := range maps.All(names) {
+				if !yield(name + " of " + id.String()) {
+					return
+				}
+			}
+		}))
+	}
+	return id, nil
+}
