@@ -42,7 +42,8 @@ type cli struct {
 	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
-	Restore restoreCmd `cmd:"" help:"Put a backup in the place of a directory's event log."`
+	Restore restoreCmd `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
+	Salvage salvageCmd `cmd:"" help:"Make a new log of what is readable of a damaged one and its copies."`
 	Bench   benchCmd   `cmd:"" help:"Measure this program on this machine, beside programs that do less."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 )
 
 // TestScripts runs testdata/script/*.txtar. Beside the standard commands there
@@ -28,6 +34,7 @@ import (
 //	member NAME VAR               put a member of the JSON object on stdout into $VAR
 //	waitfor PATTERN COMMAND ARGS… run a command until its stdout matches
 //	status CODE COMMAND ARGS…     run a command that must end with this exit code
+//	spoil FILE POSITION…          damage the events in a ledger.db, every copy of them
 //	hold VAR                      occupy a TCP address for the rest of the script
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -45,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"member":   scriptMember,
 			"status":   scriptStatus,
 			"waitfor":  scriptWaitFor,
+			"spoil":    scriptSpoil,
 			"hold":     scriptHold,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -176,6 +184,34 @@ func scriptWaitFor(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("timed out waiting for %s", want)
 		}
 	}
+}
+
+func scriptSpoil(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: spoil FILE POSITION…")
+	}
+	ts.Check(spoil(ts.MkAbs(args[0]), func(at eventstore.Position) bool {
+		return slices.Contains(args[1:], strconv.FormatUint(uint64(at), 10))
+	}))
+}
+
+// spoil flips a bit in every copy of the records that a ledger.db holds.
+func spoil(file string, which func(eventstore.Position) bool) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	damaged := bytes.Clone(b)
+	_, err = bolt.Carve(context.Background(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c bolt.Carved) error {
+		if which(c.Position) {
+			damaged[c.Offset+int64(c.Size)/2] ^= 1
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, damaged, 0o600)
 }
 
 func scriptHold(ts *testscript.TestScript, _ bool, args []string) {

@@ -115,7 +115,10 @@ type line struct {
 	bytes  []byte // up to maxLine of it, valid until the next
 }
 
-const maxLine = eventstore.MaxBody + 1<<10
+const (
+	maxLine   = eventstore.MaxBody + 1<<10
+	lineBegin = `{"position":`
+)
 
 // eachLine yields lines without their ends; of one that is too long, the
 // beginning.
@@ -126,6 +129,9 @@ func eachLine(r io.Reader) iter.Seq2[line, error] {
 			b, err := in.ReadSlice('\n')
 			l := line{at, bytes.TrimSuffix(b, []byte("\n"))}
 			at += int64(len(b))
+			if i := bytes.Index(l.bytes, []byte(lineBegin)); i > 0 { // behind what is none
+				l = line{l.offset + int64(i), l.bytes[i:]}
+			}
 			for errors.Is(err, bufio.ErrBufferFull) {
 				var more []byte
 				l.bytes = nil // the next read changes it

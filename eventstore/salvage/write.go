@@ -108,6 +108,6 @@ func (h here) before() eventstore.Position {
 
 // AppendLine appends an event as an export has it.
 func AppendLine(b []byte, at eventstore.Position, body []byte) []byte {
-	b = strconv.AppendUint(append(b, `{"position":`...), uint64(at), 10)
+	b = strconv.AppendUint(append(b, lineBegin...), uint64(at), 10)
 	return append(append(append(b, `,"event":`...), body...), '}', '\n')
 }
