@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -357,4 +358,37 @@ func TestClosingWhileAway(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	c.Close()
+}
+
+// TestWatchdogLeavesAnExternalServerAlone: while it is away the watchdog says
+// what waits, and afterwards that nothing does. It deletes nothing there.
+func TestWatchdogLeavesAnExternalServerAlone(t *testing.T) {
+	t.Parallel()
+	e, b := newExternal(t), newBook(t)
+	e.start(t)
+	c := e.connect(t)
+	config := WatchdogConfig{
+		Conn: c, Store: b.Store, Relay: newRelay(c, b), Workers: newWorkers(t, c, b), Enforcer: newEnforcer(t, c, b), Log: zerolog.Nop(),
+	}
+	w := NewWatchdog(config)
+	w.stall, w.most = 100*time.Millisecond, 200*time.Millisecond
+	for _, part := range []func(context.Context) error{config.Relay.Run, config.Workers.Run, config.Enforcer.Run, w.Run} {
+		run(t, part)
+	}
+	b.create(t, time.Hour)
+	allRouted(t, b)
+	sameAsLog(t, c.js, b)
+	was := created(t, c, EventsStream)
+	e.kill()
+	b.create(t, time.Hour)
+	eventually(t, "it tells what waits", func() bool {
+		d := w.Degraded()
+		return slices.Contains(d, "Providers' outcomes wait.") && len(d) > 1
+	})
+	e.start(t)
+	allRouted(t, b)
+	eventually(t, "it tells that nothing waits", func() bool { return len(w.Degraded()) == 0 })
+	if now := created(t, c, EventsStream); now != was {
+		t.Errorf("%s was made at %s, now at %s", EventsStream, was, now)
+	}
 }

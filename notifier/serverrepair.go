@@ -27,9 +27,9 @@ type repair string
 
 const (
 	repairRestart repair = "restart" // JetStream reads its directory again
-	repairStream  repair = "stream"  // of a JetStream stream only the messages are kept; all else is made anew
-	repairEmpty   repair = "empty"   // a JetStream stream is made anew; what it held is kept beside, unless it is a copy of the log
-	repairStore   repair = "store"   // so is the whole directory
+	repairStream  repair = "stream"  // of a JetStream stream only the messages are kept, of a copy of the log nothing
+	repairEmpty   repair = "empty"   // a JetStream stream is made anew; what it held is kept beside
+	repairStore   repair = "store"   // so is the whole directory, the copy of the log apart
 )
 
 func repairs() []repair { return []repair{repairRestart, repairStream, repairEmpty, repairStore} }
@@ -49,6 +49,8 @@ func (s *Server) repair(how repair, stream string) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
+	s.starting.Store(true)
+	defer s.starting.Store(false)
 	if s.current != nil {
 		s.current.Shutdown()
 		s.current.WaitForShutdown()
@@ -56,7 +58,7 @@ func (s *Server) repair(how repair, stream string) error {
 	var err error
 	switch how {
 	case repairStream:
-		err = s.strip(stream)
+		_, err = s.strip(stream)
 	case repairEmpty:
 		err = s.setAside(stream)
 	case repairStore:
@@ -105,22 +107,26 @@ func (s *Server) streamDir(elem ...string) string {
 // strip leaves of a JetStream stream that the server does not know nothing but
 // its messages, which it finds again when it is made. What else is there
 // would come back with it: the state of its consumers, which need not be of
-// these messages.
-func (s *Server) strip(stream string) error {
+// these messages. It reports whether there was anything.
+func (s *Server) strip(stream string) (some bool, err error) {
+	if stream == EventsStream {
+		return true, s.setAside(stream) // copying it anew shows how far it is, reading it does not
+	}
 	parts, err := os.ReadDir(s.streamDir(stream))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil { // it is no directory
-		return os.RemoveAll(s.streamDir(stream))
+		return true, os.RemoveAll(s.streamDir(stream))
 	}
 	var errs []error
 	for _, part := range parts {
 		if part.Name() != messagesDir || !part.IsDir() {
+			some = true
 			errs = append(errs, os.RemoveAll(s.streamDir(stream, part.Name())))
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
+	return some, errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
 }
 
 // forgetConsumer deletes what is left on disk of a consumer that the server

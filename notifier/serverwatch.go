@@ -132,8 +132,11 @@ func (s *Server) stripLost() {
 			s.trouble.set(err)
 			return
 		}
-		s.config.Log.Warn().Str("stream", stream).Err(s.strip(stream)).
-			Msg("the description of a JetStream stream is damaged; it is made anew with the messages that can be read")
-		s.repaired.WithLabelValues(string(repairStream)).Inc()
+		some, err := s.strip(stream)
+		if some || err != nil {
+			s.config.Log.Warn().Str("stream", stream).Err(err).
+				Msg("the description of a JetStream stream is damaged; it is made anew, with the signals in it that can be read")
+			s.repaired.WithLabelValues(string(repairStream)).Inc()
+		}
 	}
 }

@@ -154,6 +154,9 @@ func (w *Watchdog) advice() string {
 		return " " + err.Error() + "; it is tried until it is back."
 	}
 	if w.config.Server != nil {
+		if err := w.config.Server.Err(); err != nil {
+			return " " + err.Error() + "."
+		}
 		return " The embedded JetStream is repaired until they move. If they do not: is there room on the disk of nats/? Stop the server, move nats/ away and start it."
 	}
 	return " Look at the NATS server of --nats-url: its log, the room on its disk, and the JetStream streams " +
