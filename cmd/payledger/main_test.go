@@ -61,7 +61,8 @@ func startServer(args ...string) (*server, error) {
 	args = append(args, "--json", "--listen", "127.0.0.1:0")
 	s := &server{cmd: exec.Command("payledger", args...), stderr: &syncBuffer{}, exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
-	return s, s.run()
+	err := s.run()
+	return s, err
 }
 
 // run starts the process and waits until it is ready.
