@@ -245,7 +245,8 @@ type EventType struct {
 // present shape, or of the rules that lead to it:
 //
 //   - payment.paid and payment.late_funds have version 2 since an attempt must
-//     not have begun before its payment. What was recorded as version 1 stays.
+//     not have begun before its payment, and a reference's money is booked once.
+//     What was recorded as version 1 stays.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}

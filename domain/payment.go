@@ -95,6 +95,10 @@ type ApplySignal struct {
 	// was recorded as late funds and is no longer among the payment's Signals;
 	// nil: there is none.
 	Earlier *Signal
+	// ReferenceUsed says that the money under the signal's reference is booked
+	// for another payment of the route. Who appends the event learns it: see
+	// UsedReference.
+	ReferenceUsed bool
 	// Unrecorded is how many signals of the payment were refused and not
 	// recorded since the last refusal that was.
 	Unrecorded uint64
@@ -252,7 +256,7 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 	case slices.ContainsFunc(p.Signals, s.same), c.Earlier != nil && s.same(*c.Earlier):
 		return nil, nil
 	}
-	e := p.decideSignal(s, c.Earlier != nil)
+	e := c.decideSignal(p)
 	if r, ok := e.(PaymentSignalRefused); ok {
 		if !p.records(c.Unrecorded) {
 			return nil, &UnrecordedError{Reason: r.Reason}
@@ -269,18 +273,20 @@ func (p Payment) records(unrecorded uint64) bool {
 	return p.Refused < MaxRefused || unrecorded+1 >= p.Refused
 }
 
-// decideSignal decides on a signal that was not recorded before; bound says
-// that another one was under its reference.
-func (p Payment) decideSignal(s Signal, bound bool) Event {
+// decideSignal decides on a signal that was not recorded before.
+func (c ApplySignal) decideSignal(p Payment) Event {
+	s := c.Signal
 	switch {
 	case s.Route != p.Route:
 		return refused(s, ReasonWrongRoute)
-	case bound, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
+	case c.Earlier != nil, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
 		return refused(s, ReasonReferenceConflict)
 	case s.RefundID != nil:
 		return p.decideRefundSignal(s)
 	case s.startedBefore(p.CreatedAt):
 		return refused(s, ReasonStartedEarly)
+	case s.Outcome == OutcomePaid && c.ReferenceUsed:
+		return refused(s, ReasonReferenceUsed)
 	case s.Outcome == OutcomePaid:
 		return p.decidePaidSignal(s)
 	case s.Amount != p.Amount || s.Currency != p.Currency:

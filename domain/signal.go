@@ -1,6 +1,9 @@
 package domain
 
-import "unicode"
+import (
+	"crypto/sha256"
+	"unicode"
+)
 
 // Outcome is what a provider says became of a payment, or of a refund when
 // the signal names one.
@@ -37,6 +40,7 @@ const (
 	ReasonFinalStatus       = "final_status"       // would leave a final status
 	ReasonUnknownRefund     = "unknown_refund"     // the payment has no such refund
 	ReasonReferenceConflict = "reference_conflict" // known reference, other content
+	ReasonReferenceUsed     = "reference_used"     // its money is another payment's of the route
 	ReasonWrongAmount       = "wrong_amount"       // other amount or currency
 	ReasonStartedEarly      = "started_early"      // begun before the payment was created
 	ReasonStartedLate       = "started_late"       // begun after the deadline
@@ -97,6 +101,25 @@ func (s Signal) same(o Signal) bool {
 // reference, whatever else they say.
 func (s Signal) sameAttempt(o Signal) bool {
 	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
+}
+
+// ReferenceKey stands for the signal's reference and route: nobody can make two
+// of one.
+func (s Signal) ReferenceKey() Digest {
+	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route has no zero
+}
+
+// UsedReference is the ReferenceKey under which an event books money that came:
+// no other event may book it, whatever payment that is of. ok is false where an
+// event books none.
+func UsedReference(e Event) (key Digest, ok bool) {
+	switch e := e.(type) {
+	case PaymentPaid:
+		return e.Signal.ReferenceKey(), true
+	case PaymentLateFunds:
+		return e.Signal.ReferenceKey(), true
+	}
+	return Digest{}, false
 }
 
 // startedBefore reports whether the attempt began before an instant. A provider

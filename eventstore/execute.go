@@ -54,7 +54,7 @@ const maxTries = 16
 // With a claim, it first looks whether the same command has succeeded before
 // under the claim's key, and so does every refusal; if so that earlier event
 // is the result, marked Replayed. A key that was claimed with another
-// fingerprint is a *ClaimedError.
+// fingerprint is a *ClaimedError, and so is a reference that was used.
 //
 // A command that is executed again under the same event id while its event is
 // the stream's last is answered with that event: an answer lost in a crash is
@@ -85,7 +85,7 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 		var conflict *ConflictError
 		var claimed *ClaimedError
 		switch {
-		case errors.As(err, &claimed):
+		case errors.As(err, &claimed) && o.Claim != nil:
 			return replay[S](l, claimed.Value, o.Claim)
 		case ctx.Err() != nil:
 			return Result[S]{}, err
@@ -165,10 +165,15 @@ func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	return c, e, err
 }
 
-// Commit is what an event comes to behind the stream's last record.
+// Commit is what an event comes to behind the stream's last record. An event
+// that books the money of a provider's reference claims that for ever.
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
-	return Commit{ID: o.EventID, Record: r, Claim: o.Claim, Unclaimed: o.unclaimed, Patient: o.Patient}, err
+	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Unclaimed: o.unclaimed, Patient: o.Patient}
+	if reference := referenceOf(e, referencesClaimed); reference != nil {
+		c.Claim, c.Unclaimed = reference, 0
+	}
+	return c, err
 }
 
 // Evolver is the half of an aggregate that folds events.

@@ -435,6 +435,74 @@ func TestExecutePassesRefusalsOn(t *testing.T) {
 	})
 }
 
+// The money of a reference is booked once, as a payment's or as late funds,
+// whoever comes first: two payments in a race under one reference are one paid
+// payment.
+func TestReferencesAreUsedOnce(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		const payments = 8
+		all := make([]domain.ID, payments)
+		for i := range all {
+			all[i] = l.ids.Next()
+			l.do(all[i], l.create())
+			l.do(all[i], domain.AssignRoute{Table: table})
+		}
+		late := signal("shared", domain.OutcomePaid)
+		late.Signal.Amount++
+		var mu sync.Mutex
+		var winner eventstore.Stored
+		var losers []eventstore.Stored
+		var racing sync.WaitGroup
+		for i, p := range all {
+			racing.Go(func() {
+				cmd := signal("shared", domain.OutcomePaid)
+				if i%2 == 1 {
+					cmd = late
+				}
+				r, err := l.execute(p, cmd, l.order())
+				var claimed *eventstore.ClaimedError
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && winner.Position == 0:
+					winner = r.Stored
+				case errors.As(err, &claimed):
+					losers = append(losers, claimed.Value)
+				default:
+					t.Errorf("%+v, %v", r.Stored, err)
+				}
+			})
+		}
+		racing.Wait()
+		if len(losers) != payments-1 {
+			t.Fatalf("%d lost", len(losers))
+		}
+		want := eventstore.Claim{Key: late.Signal.ReferenceKey(), Forever: true}
+		for _, r := range losers {
+			if r.Position != winner.Position || r.Claim == nil || *r.Claim != want {
+				t.Errorf("a loser was told of position %d, the winner is at %d", r.Position, winner.Position)
+			}
+		}
+		l.reopen()
+		for _, p := range all {
+			if p.String() == winner.Stream.ID {
+				continue
+			}
+			used := signal("shared", domain.OutcomePaid)
+			if _, err := l.execute(p, used, l.order()); !errors.As(err, new(*eventstore.ClaimedError)) {
+				t.Errorf("%v", err)
+			}
+			used.ReferenceUsed = true
+			r, err := l.execute(p, used, l.order())
+			if e, ok := r.Event.(domain.PaymentSignalRefused); err != nil || !ok || e.Reason != domain.ReasonReferenceUsed {
+				t.Errorf("%+v, %v", r.Event, err)
+			}
+			l.do(p, signal("of "+p.String(), domain.OutcomePaid)) // its own
+		}
+	})
+}
+
 // A command whose answer was lost is answered again, with or without a key,
 // and recorded once.
 func TestExecuteAfterALostAnswer(t *testing.T) {
@@ -458,7 +526,7 @@ func TestExecuteAfterALostAnswer(t *testing.T) {
 			same(t, "the creation again", again, first)
 
 			l.do(p, domain.AssignRoute{Table: table})
-			order, pay := l.order(), signal("ref", domain.OutcomePaid)
+			order, pay := l.order(), signal("of "+p.String(), domain.OutcomePaid)
 			first, err = l.execute(p, pay, order)
 			if err != nil {
 				t.Fatal(err)

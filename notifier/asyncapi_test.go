@@ -27,7 +27,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 		headerSpecVersion, headerID, headerSource, headerType, headerTime, headerSubject, headerPosition,
 		headerStreamSequence, headerContentType,
 		domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked,
-		domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
+		domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict, domain.ReasonReferenceUsed,
 		domain.ReasonWrongAmount, domain.ReasonStartedEarly, domain.ReasonStartedLate, domain.ReasonPaidTwice, domain.ReasonAfterExpired, domain.ReasonAfterFailed,
 		ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable,
 		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded),

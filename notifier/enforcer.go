@@ -83,7 +83,7 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 		alarms: fewLines(c.Log), shedLog: fewLines(c.Log), parker: newParker(c),
 		refusals: counterVec(c.Metrics, "payledger_signals_refused_total", "Signals that changed nothing, by why.", "reason",
 			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
-			domain.ReasonWrongAmount, domain.ReasonStartedEarly),
+			domain.ReasonWrongAmount, domain.ReasonReferenceUsed, domain.ReasonStartedEarly),
 		remade: counter(c.Metrics, "payledger_enforcer_restarts_total", "Consumers of signals that had to be replaced because they delivered nothing while signals waited."),
 		mute:   counter(c.Metrics, "payledger_signal_replies_refused_total", "Signals that asked for the answer on a subject that is no connector's inbox."),
 		unrecorded: counter(c.Metrics, "payledger_signals_unrecorded_total",

@@ -91,7 +91,7 @@ func encode(t *testing.T, s domain.Signal) []byte {
 // paid is the signal that pays p.
 func paid(p domain.Payment) domain.Signal {
 	return domain.Signal{
-		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref", Amount: p.Amount, Currency: p.Currency,
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref-" + p.ID.String(), Amount: p.Amount, Currency: p.Currency,
 		StartedAt: p.CreatedAt,
 	}
 }
@@ -116,7 +116,7 @@ func TestEnforcerJudges(t *testing.T) {
 		"paid after failed":     {{failed, domain.SignalApplied, ""}, {nil, domain.SignalLateFunds, domain.ReasonAfterFailed}},
 		"failed after paid":     {{nil, domain.SignalApplied, ""}, {failed, domain.SignalRefused, domain.ReasonFinalStatus}},
 		"refund there is none":  {{func(s *domain.Signal) { s.Outcome, s.RefundID = domain.OutcomeSucceeded, &domain.ID{7} }, domain.SignalRefused, domain.ReasonUnknownRefund}},
-		"paid twice":            {{nil, domain.SignalApplied, ""}, {func(s *domain.Signal) { s.Reference = "ref-2" }, domain.SignalLateFunds, domain.ReasonPaidTwice}},
+		"paid twice":            {{nil, domain.SignalApplied, ""}, {func(s *domain.Signal) { s.Reference += "-2" }, domain.SignalLateFunds, domain.ReasonPaidTwice}},
 		"same name, other news": {{nil, domain.SignalApplied, ""}, {func(s *domain.Signal) { s.Amount++ }, domain.SignalRefused, domain.ReasonReferenceConflict}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,14 +172,14 @@ func TestEnforcerParksPoison(t *testing.T) {
 		{"route in the body", subject, with("{", `{"route":"sandbox",`), ParkedMalformed},
 		{"duplicate member", subject, with("{", `{"outcome":"failed",`), ParkedMalformed},
 		{"other case", subject, with(`"outcome"`, `"Outcome"`), ParkedMalformed},
-		{"invalid UTF-8", subject, with(`"ref"`, "\"\xff\""), ParkedMalformed},
+		{"invalid UTF-8", subject, with(`"ref-`+p.ID.String()+`"`, "\"\xff\""), ParkedMalformed},
 		{"unknown outcome", subject, with(`"paid"`, `"paidd"`), ParkedMalformed},
 		{"outcome of refunds", subject, with(`"paid"`, `"succeeded"`), ParkedMalformed},
 		{"amount as a number", subject, with(`"1500.00"`, `1500.00`), ParkedMalformed},
 		{"amount in another form", subject, with(`"1500.00"`, `"1.5e3"`), ParkedMalformed},
-		{"no reference", subject, with(`"ref"`, `""`), ParkedMalformed},
-		{"control character", subject, with(`"ref"`, `"a\u0000"`), ParkedMalformed},
-		{"long reference", subject, with(`"ref"`, `"`+strings.Repeat("r", 129)+`"`), ParkedMalformed},
+		{"no reference", subject, with(`"ref-`+p.ID.String()+`"`, `""`), ParkedMalformed},
+		{"control character", subject, with(`"ref-`+p.ID.String()+`"`, `"a\u0000"`), ParkedMalformed},
+		{"long reference", subject, with(`"ref-`+p.ID.String()+`"`, `"`+strings.Repeat("r", 129)+`"`), ParkedMalformed},
 		{"refund id in lower case", subject, with("{", `{"refund_id":"01m7w78fjbm8t4r7b5n0c1d2e3",`), ParkedMalformed},
 		{"payment id in lower case", "payledger.v1.signals.sandbox." + testProject + "." + strings.ToLower(p.ID.String()), good, ParkedMalformed},
 		{"short subject", "payledger.v1.signals.sandbox." + testProject, good, ParkedMalformed},
@@ -377,7 +377,8 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 		if err := lose(); err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := sandbox.SignalPayment(within(t), c.routed(t), domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
+		p := c.routed(t)
+		if reply, err := sandbox.SignalPayment(within(t), p, domain.OutcomePaid, paid(p).Reference); err != nil || reply.Result != domain.SignalApplied {
 			t.Errorf("%+v, %v", reply, err)
 		}
 		c.ready(t)

@@ -116,7 +116,7 @@ func TestWhoIsToldOfWhat(t *testing.T) {
 	late.Reference, late.RefundID, late.Outcome = "r", &refund, domain.OutcomeFailed
 	s.do(t, id, domain.ApplySignal{Signal: late})
 	again := paid(p)
-	again.Reference = "second"
+	again.Reference += "-2"
 	s.do(t, id, domain.ApplySignal{Signal: again}) // late funds, of which nobody is told
 	s.paid(t)
 	eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.last(t) })

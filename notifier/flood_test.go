@@ -22,7 +22,7 @@ func (c *court) flood(t *testing.T, p domain.Payment, n int, change func(*domain
 	for i := range n {
 		s := paid(p)
 		change(&s)
-		s.Reference = fmt.Sprint("flood-", i)
+		s.Reference = fmt.Sprint("flood-", p.ID, "-", i)
 		m := &nats.Msg{
 			Subject: acquirer.Subject(s.Route, p.Project, p.ID), Data: encode(t, s), Header: nats.Header{acquirer.ReplyHeader: {inbox}},
 		}
@@ -88,7 +88,7 @@ func TestLateFundsBeyondTheCapAreRecordedOnce(t *testing.T) {
 	}
 	s := paid(p)
 	s.Amount -= 2
-	s.Reference = fmt.Sprint("flood-", all-1)
+	s.Reference = fmt.Sprint("flood-", p.ID, "-", all-1)
 	if reply := c.signal(t, p, s); reply.Result != domain.SignalRefused || reply.Reason != domain.ReasonReferenceConflict {
 		t.Errorf("%+v", reply)
 	}
@@ -159,7 +159,6 @@ func TestFloodsDelayThemselvesAlone(t *testing.T) {
 	began := time.Now()
 	for _, p := range []domain.Payment{other, flooded[0]} {
 		s := paid(p)
-		s.Reference = "true"
 		reply := c.signal(t, p, s)
 		if reply.Result != domain.SignalApplied {
 			t.Errorf("%+v", reply)

@@ -92,6 +92,12 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 	}
 	for i, done := range e.config.Ledger.Store.AppendAll(ctx, commits) {
 		s, err := of[i].signal, done.Err
+		if claimed, ok := errors.AsType[*eventstore.ClaimedError](err); ok {
+			if s.taken, err = e.holderIn(claimed.Value); err == nil {
+				h.again(s)
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			h.leave(s)
@@ -180,7 +186,9 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	if err != nil {
 		return c, nil, err
 	}
-	if event, err = f.Decide(f.command(s.content.says)); err != nil || event == nil {
+	cmd := f.command(s.content.says)
+	s.taken.heed(&cmd, s)
+	if event, err = f.Decide(cmd); err != nil || event == nil {
 		if errors.As(err, new(*domain.UnrecordedError)) {
 			f.unrecorded++
 		}

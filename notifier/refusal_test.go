@@ -5,10 +5,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/notifier/acquirer"
 )
 
 // logged keeps what is logged.
@@ -63,9 +65,98 @@ func TestRefusedMoneyIsAnAlarm(t *testing.T) {
 		t.Errorf("%v refusals are counted", n)
 	}
 	in := paid(p)
-	in.Reference = "ref-2"
+	in.Reference += "-2"
 	in.StartedAt -= in.StartedAt % 1000
 	if r := c.signal(t, p, in); r.Result != domain.SignalApplied {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestReferencesPayOnce: the second payment under a reference is refused,
+// recorded and alarmed, whether it would be paid or booked as late funds, and
+// also where both come in one batch.
+func TestReferencesPayOnce(t *testing.T) {
+	t.Parallel()
+	c, log := alarmed(t)
+	a, b, late := c.routed(t), c.routed(t), c.routed(t)
+	first := paid(a)
+	if r := c.signal(t, a, first); r.Result != domain.SignalApplied {
+		t.Fatalf("%+v", r)
+	}
+	again := func(p domain.Payment) domain.Signal {
+		s := paid(p)
+		s.Reference = first.Reference
+		return s
+	}
+	wrong := again(late)
+	wrong.Amount++
+	for _, step := range []struct {
+		p      domain.Payment
+		signal domain.Signal
+		result string
+	}{
+		{b, again(b), domain.SignalRefused},
+		{b, again(b), domain.SignalUnchanged},
+		{late, wrong, domain.SignalRefused},
+		{a, first, domain.SignalUnchanged},
+	} {
+		r := c.signal(t, step.p, step.signal)
+		if r.Result != step.result || (r.Reason != "") != (r.Result == domain.SignalRefused) || (r.Reason != "" && r.Reason != domain.ReasonReferenceUsed) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got := c.payment(t, b.ID); got.Status != domain.AwaitingPayment || len(got.Signals) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := c.payment(t, late.ID); got.LateFunds != 0 || got.Refused != 1 {
+		t.Errorf("%+v", got)
+	}
+	lines := log.lines()
+	if len(lines) != 2 || !strings.Contains(lines[0], `"reason":"reference_used"`) || !strings.Contains(lines[0], b.ID.String()) ||
+		!strings.Contains(lines[0], `"holder_payment":"`+a.ID.String()+`"`) || !strings.Contains(lines[0], "ask the provider") {
+		t.Errorf("%q", lines)
+	}
+	if r := c.signal(t, b, paid(b)); r.Result != domain.SignalApplied {
+		t.Errorf("under its own reference: %+v", r)
+	}
+	// A reference that failed, or that returns money, pays nobody.
+	f := c.routed(t)
+	failed := again(f)
+	failed.Outcome = domain.OutcomeFailed
+	if r := c.signal(t, f, failed); r.Result != domain.SignalApplied {
+		t.Errorf("a failure under the reference: %+v", r)
+	}
+}
+
+// TestReferencesPayOnceInARace: many payments under one reference at once.
+func TestReferencesPayOnceInARace(t *testing.T) {
+	t.Parallel()
+	c, _ := alarmed(t)
+	const payments = 32
+	all := make([]domain.Payment, payments)
+	for i := range all {
+		all[i] = c.routed(t)
+	}
+	for _, p := range all {
+		s := paid(p)
+		s.Reference = "shared"
+		c.publish(t, acquirer.Subject(s.Route, p.Project, p.ID), nats.NewInbox(), encode(t, s))
+	}
+	c.drained(t)
+	won := 0
+	for _, p := range all {
+		p = c.payment(t, p.ID)
+		if p.Status == domain.Paid {
+			won++
+		}
+		if len(p.Signals) != 1 {
+			t.Errorf("%d signals of a payment that is %s", len(p.Signals), p.Status)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d payments are paid", won)
+	}
+	if n := testutil.ToFloat64(c.enforcer.refusals.WithLabelValues(domain.ReasonReferenceUsed)); n != payments-1 {
+		t.Errorf("%v refusals are counted", n)
 	}
 }

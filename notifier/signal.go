@@ -30,6 +30,7 @@ type signal struct {
 
 	lane  *lane
 	early backoff // between tries while its payment has no route
+	taken *holder // of its reference, once that is known
 }
 
 // payload is what a message of SIGNALS says.

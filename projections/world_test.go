@@ -170,7 +170,7 @@ func (w *world) advance(p domain.Payment) {
 	w.tb.Helper()
 	event := w.ids.Next()
 	signal := domain.Signal{
-		Route: "sandbox", Reference: fmt.Sprint(w.intn(1 << 30)), Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
+		Route: "sandbox", Reference: fmt.Sprint(p.ID, w.intn(1<<30)), Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
 	}
 	switch {
 	case p.Status == domain.Created && w.intn(8) > 0:

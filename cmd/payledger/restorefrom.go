@@ -287,7 +287,7 @@ func claimed(lines iter.Seq2[eventstore.Stored, error], told func(eventstore.Pos
 				r.Event, err = codec.Decode(r)
 			}
 			if err == nil {
-				r.Claim = eventstore.ClaimOf(r.Event)
+				r.Claim = eventstore.ClaimOf(r.Event, codec.Version(r))
 				told(r.Position)
 			}
 			if !yield(r, err) || err != nil {

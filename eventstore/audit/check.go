@@ -111,24 +111,26 @@ type checker struct {
 	options Options
 	report  *Report
 
-	last    eventstore.Position
-	lost    map[eventstore.Position]bool // positions of records that could not be read
-	missing bool                         // more are lost than lost lists
-	tree    tree
-	roots   roots
-	ids     ids
-	claims  claims
-	streams streams
+	last       eventstore.Position
+	lost       map[eventstore.Position]bool // positions of records that could not be read
+	missing    bool                         // more are lost than lost lists
+	tree       tree
+	roots      roots
+	ids        ids
+	claims     claims
+	references references
+	streams    streams
 }
 
 func newChecker(o Options) *checker {
 	c := &checker{
-		options: o,
-		report:  &Report{Findings: []Finding{}, Checkpoints: []CheckpointResult{}},
-		lost:    make(map[eventstore.Position]bool),
-		ids:     newIDs(),
-		claims:  newClaims(),
-		streams: newStreams(cmp.Or(o.unpacked, unpackedLimit)),
+		options:    o,
+		report:     &Report{Findings: []Finding{}, Checkpoints: []CheckpointResult{}},
+		lost:       make(map[eventstore.Position]bool),
+		ids:        newIDs(),
+		claims:     newClaims(),
+		references: make(references),
+		streams:    newStreams(cmp.Or(o.unpacked, unpackedLimit)),
 	}
 	c.roots = newRoots(o, c.report)
 	c.roots.reached(&c.tree, c.report)
@@ -189,7 +191,7 @@ func (c *checker) take(i *item) {
 	if i.err != nil {
 		c.add(r, BadEvent, "%s", i.err.Reason)
 	} else {
-		c.checkClaim(r, i.event)
+		c.checkClaim(i)
 	}
 	c.follow(i)
 }

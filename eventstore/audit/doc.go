@@ -10,6 +10,8 @@
 //     of this record: id, stream, sequence and time;
 //   - is its event id new and its time plausible;
 //   - is its idempotency key new, and the same in the record and in the event;
+//   - is the money of its provider's reference booked here for the first time
+//     (references of events from before this rule are not looked at);
 //   - is the event one that the rules of the domain lead to in the state of
 //     the stream before it: the command it must have come from is decided
 //     again, and the answer has to be this very event;
@@ -27,7 +29,7 @@
 // Check keeps, for each payment, what later events are judged by: 60 to 80
 // bytes in a map that adds about as much; some 30 thousand that changed lately
 // are kept unpacked. Idempotency keys of 30 to 45 days
-// take about 60 bytes each. A million event ids are kept to find one that
+// take about 60 bytes each, references, all of them, about 50. A million event ids are kept to find one that
 // comes twice; one that returns later than that shows as a time that lies
 // behind if a day has passed, else not. Projects are kept whole.
 package audit

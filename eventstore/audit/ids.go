@@ -151,23 +151,3 @@ func (s *claims) add(r *eventstore.Stored, key domain.Digest) eventstore.Positio
 	s.periods[0][k] = claimed{r.Position, s.newest}
 	return 0
 }
-
-// checkClaim checks that record and event speak of the same idempotency key,
-// and that it is new.
-func (c *checker) checkClaim(r *eventstore.Stored, e domain.Event) {
-	in := eventstore.ClaimOf(e)
-	if !c.options.Bare {
-		switch {
-		case (in == nil) != (r.Claim == nil):
-			c.add(r, BadClaim, "only one of record and event has an idempotency key")
-		case in != nil && *in != *r.Claim:
-			c.add(r, BadClaim, "record and event have different idempotency keys")
-		}
-	}
-	if in == nil {
-		return
-	}
-	if was := c.claims.add(r, in.Key); was != 0 {
-		c.add(r, BadClaim, "its idempotency key was claimed at position %d, less than 30 days before", was)
-	}
-}

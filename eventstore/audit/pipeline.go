@@ -25,6 +25,7 @@ type item struct {
 	err     *eventstore.CorruptError // of decoding
 	payment domain.ID                // zero where the stream is no payment's
 	version int                      // of the event, where rules have changed since 1
+	claim   *eventstore.Claim        // that the event makes
 }
 
 const reportEvery = 4096
@@ -105,6 +106,7 @@ func newItem(f found, codec *eventstore.Codec) item {
 	case domain.PaymentPaid, domain.PaymentLateFunds:
 		it.version = codec.Version(f.record)
 	}
+	it.claim = eventstore.ClaimOf(event, it.version)
 	if f.record.Stream.Kind == eventstore.KindPayment {
 		it.payment, _ = domain.ParseID(f.record.Stream.ID)
 	}

@@ -20,7 +20,7 @@ const (
 	BrokenStream    Kind = "broken_stream"    // it does not follow the record before it in its stream
 	BadEvent        Kind = "bad_event"        // the body is no known event, or that of another record
 	BadEventID      Kind = "bad_event_id"     // the id came before, or its time is not plausible
-	BadClaim        Kind = "bad_claim"        // its idempotency key was claimed before, or differs in record and event
+	BadClaim        Kind = "bad_claim"        // its idempotency key or reference was claimed before, or differs in record and event
 	ImpossibleEvent Kind = "impossible_event" // the rules of the domain do not lead to it
 	WrongRoot       Kind = "wrong_root"       // the tree's root is not the checkpoint's
 	BadCheckpoint   Kind = "bad_checkpoint"   // not signed by the key, or not of this log

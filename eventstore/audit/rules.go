@@ -52,7 +52,9 @@ func explainPayment(p domain.Payment, e domain.Event, version int, at domain.Ins
 		if version < 2 {
 			p.Refused = 0 // every one was recorded then
 		}
-		apply := domain.ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded}
+		apply := domain.ApplySignal{
+			Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == domain.ReasonReferenceUsed,
+		}
 		if e.Reason == domain.ReasonReferenceConflict && p.LateFunds > domain.MaxLateFunds {
 			// The reference may be that of late funds which the payment does not
 			// keep: of this alone the event is believed.

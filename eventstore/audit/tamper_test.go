@@ -31,6 +31,7 @@ func (w *world) forge(r eventstore.Stored, e domain.Event) eventstore.Stored {
 		w.t.Fatalf("%v", err)
 	}
 	r.Body = body
+	r.Claim = eventstore.ClaimOf(e, w.ledger.Codec.Version(r))
 	return r
 }
 

@@ -84,6 +84,11 @@ func (w *world) on(id domain.ID, c domain.PaymentCommand, event domain.ID, claim
 		domain.Payment{Project: w.project, ID: id}, c, eventstore.Order{EventID: event, Claim: claim})
 	var refusal *domain.Refusal
 	var early *domain.TooEarlyError
+	if apply, ok := c.(domain.ApplySignal); ok && errors.As(err, new(*eventstore.ClaimedError)) && !apply.ReferenceUsed {
+		apply.ReferenceUsed = true // as the enforcer does
+		w.on(id, apply, event, nil)
+		return
+	}
 	switch {
 	case errors.As(err, &refusal), errors.As(err, &early):
 	case err != nil:

@@ -46,6 +46,9 @@ func TestBuild(t *testing.T) {
 		c := numbered(1000 + i)
 		c.Record.Stream.ID = "again"
 		c.Claim = &eventstore.Claim{Key: domain.Digest{byte(i + 1)}, Fingerprint: domain.Digest{9}}
+		if i%3 == 0 {
+			c.Claim = &eventstore.Claim{Key: c.Claim.Key, Forever: true}
+		}
 		all := scanned(t, s)
 		if i > 0 {
 			c.Record.Expect = all[len(all)-1].Position
@@ -76,6 +79,15 @@ func TestBuild(t *testing.T) {
 	}
 	for i, first := range want {
 		if first.Claim == nil {
+			continue
+		}
+		if first.Claim.Forever {
+			c := numbered(5000 + i)
+			c.Claim = first.Claim
+			var claimed *eventstore.ClaimedError
+			if _, err := built.Append(t.Context(), c); !errors.As(err, &claimed) || claimed.Value.Position != want[i].Position {
+				t.Errorf("claim for ever of position %d: %v", first.Position, err)
+			}
 			continue
 		}
 		got, ok, err := built.Claimed(t.Context(), first.Stream.Project, first.Claim.Key)

@@ -380,12 +380,12 @@ func (p *Plan) complete(r *eventstore.Stored) error {
 	if r.Event, err = p.codec.Decode(*r); err != nil {
 		return err
 	}
-	claim := eventstore.ClaimOf(r.Event)
+	claim := eventstore.ClaimOf(r.Event, p.codec.Version(*r))
 	switch {
 	case r.Claim == nil:
 		r.Claim = claim
 	case claim == nil || *claim != *r.Claim:
-		return errors.New("record and event have different keys")
+		return errors.New("record and event have different claims")
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// references are those whose money was booked: half of each one's key, which
+// nobody can make twice, with the position of the event that booked it.
+type references map[[16]byte]eventstore.Position
+
+func (s references) at(key domain.Digest) eventstore.Position { return s[[16]byte(key[:])] }
+
+func (s references) add(key domain.Digest, at eventstore.Position) { s[[16]byte(key[:])] = at }
+
+// checkClaim checks that record and event make the same claim, and that it is
+// new.
+func (c *checker) checkClaim(i *item) {
+	r, in := &i.record, i.claim
+	if !c.options.Bare {
+		switch {
+		case (in == nil) != (r.Claim == nil):
+			c.add(r, BadClaim, "only one of record and event makes a claim")
+		case in != nil && *in != *r.Claim:
+			c.add(r, BadClaim, "record and event make different claims")
+		}
+	}
+	switch {
+	case in == nil:
+		c.checkRefusal(i)
+	case in.Forever:
+		if was := c.references.at(in.Key); was != 0 {
+			c.add(r, BadClaim, "the money of its reference was booked at position %d", was)
+			return
+		}
+		c.references.add(in.Key, r.Position)
+	default:
+		if was := c.claims.add(r, in.Key); was != 0 {
+			c.add(r, BadClaim, "its idempotency key was claimed at position %d, less than 30 days before", was)
+		}
+	}
+}
+
+// checkRefusal checks that a reference for which a signal was refused had been
+// used.
+func (c *checker) checkRefusal(i *item) {
+	e, ok := i.event.(domain.PaymentSignalRefused)
+	if !ok || e.Reason != domain.ReasonReferenceUsed || len(c.lost) > 0 {
+		return
+	}
+	if c.references.at(e.Signal.ReferenceKey()) == 0 {
+		c.add(&i.record, ImpossibleEvent, "its reference was not used before")
+	}
+}
