@@ -236,7 +236,7 @@ func (r *restoring) mayLose(losses []string) error {
 		}
 		return nil
 	}
-	return exitWith(exitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place",
+	return exitWith(exitRefused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; \"payledger salvage\" first makes one log of all that both have",
 		r.dir, strings.Join(losses, "; "))
 }
 

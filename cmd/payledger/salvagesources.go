@@ -56,7 +56,7 @@ func (s *salvaging) openOne(name string) error {
 		return s.openBundle(&bundle{path: name})
 	case exists(filepath.Join(name, jetStreamDir)):
 		return s.openNATS(name)
-	case !exists(d.ledger()) && !exists(d.nats()):
+	case !slices.ContainsFunc(d.files(), exists):
 		return exitWith(exitDirectory, "%s is no data directory, no bundle and no directory of NATS: nothing of a log is in it", name)
 	}
 	return s.openData(d)
