@@ -25,11 +25,11 @@ func (a *admin) backup(x *exchange) error {
 	err := a.cfg.Backup(x.ctx(), func(last eventstore.Position, size int64) (io.Writer, error) {
 		x.Header().Set(positionHeader, strconv.FormatUint(uint64(last), 10))
 		x.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-		out = x.stream(a.cfg.streams, "application/octet-stream")
+		out = x.stream("application/octet-stream")
 		return out, nil
 	})
 	if err != nil {
 		return err
 	}
-	return out.end()
+	return out.flush()
 }

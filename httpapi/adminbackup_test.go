@@ -74,7 +74,6 @@ func TestAdminBackupGivesUpOnWhoDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
 	s := start(t, func(c *Config) {
-		c.streams.patience = 50 * time.Millisecond
 		c.Backup = func(_ context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 			const size = 64 << 20
 			w, err := begin(7, size)
@@ -85,9 +84,7 @@ func TestAdminBackupGivesUpOnWhoDoesNotRead(t *testing.T) {
 			return err
 		}
 	})
-	listener := httptest.NewServer(s.admin)
-	t.Cleanup(listener.Close)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(listener.URL, "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.bounded(s.admin, 50*time.Millisecond), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}

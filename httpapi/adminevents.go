@@ -31,7 +31,7 @@ func (a *admin) events(x *exchange) error {
 	if q.has("follow") && !follow && q.value("follow") != "false" {
 		return badParameter("follow", "Send true or false.")
 	}
-	out := x.stream(a.cfg.streams, jsonLines)
+	out := x.stream(jsonLines)
 	if err := out.flush(); err != nil {
 		return err
 	}
@@ -67,5 +67,5 @@ func (a *admin) events(x *exchange) error {
 			return err
 		}
 	}
-	return out.end()
+	return out.flush()
 }

@@ -37,7 +37,7 @@ func (a *admin) verify(x *exchange) error {
 	}
 	ctx, cancel := x.untilStopping(a.cfg)
 	defer cancel()
-	return a.evidence().Verify(ctx, q, x.evidenceLines(a.cfg))
+	return a.evidence().Verify(ctx, q, x.evidenceLines())
 }
 
 // replay answers GET /admin/replay: lines of progress, then what the log leads
@@ -79,16 +79,16 @@ func (a *admin) replay(x *exchange) error {
 	}
 	ctx, cancel := x.untilStopping(a.cfg)
 	defer cancel()
-	return a.evidence().Replay(ctx, r, x.evidenceLines(a.cfg))
+	return a.evidence().Replay(ctx, r, x.evidenceLines())
 }
 
 // evidenceLines writes lines as they come. The answer begins with the first
 // one: what fails before it is a problem document.
-func (x *exchange) evidenceLines(c Config) func(EvidenceLine) error {
+func (x *exchange) evidenceLines() func(EvidenceLine) error {
 	var out *stream
 	return func(l EvidenceLine) error {
 		if out == nil {
-			out = x.stream(c.streams, jsonLines)
+			out = x.stream(jsonLines)
 		}
 		b, err := json.Marshal(l, asWritten())
 		if err != nil {
@@ -99,7 +99,7 @@ func (x *exchange) evidenceLines(c Config) func(EvidenceLine) error {
 		case err != nil:
 			return err
 		case l.Done != nil:
-			return out.end()
+			return out.flush()
 		case l.Progress != nil:
 			return out.flush()
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/conns"
 )
 
 // challenge is sent with every 401.
@@ -33,7 +34,7 @@ func (a *api) authenticate(x *exchange) error {
 	}
 	key, live := project.Authenticate(domain.HashKey(secret))
 	if !known || !live {
-		if err := x.throttle(a.failures, clientNetwork(x.r)); err != nil {
+		if err := x.throttle(a.failures, conns.Peer(x.r)); err != nil {
 			return err
 		}
 		x.Header().Del("RateLimit")

@@ -26,7 +26,7 @@ func (a *api) replyCSV(x *exchange, req listRequest, columns []string, next func
 	if err != nil {
 		return err
 	}
-	out := x.stream(a.cfg.streams, csvType+"; charset=utf-8; header=present")
+	out := x.stream(csvType + "; charset=utf-8; header=present")
 	body, err := AppendCSV(nil, columns...)
 	for err == nil {
 		for _, row := range rows {
@@ -38,7 +38,7 @@ func (a *api) replyCSV(x *exchange, req listRequest, columns []string, next func
 			return err
 		}
 		if !more || req.sized || x.r.Method == http.MethodHead {
-			return out.end()
+			return out.flush()
 		}
 		body = body[:0]
 		if err = a.recheck(x); err == nil {

@@ -56,13 +56,13 @@ func (a *api) feed(x *exchange) error {
 	x.Header().Add("Vary", "Accept")
 	f := &feed{api: a, x: x, query: q}
 	if !q.live {
-		f.out = x.stream(a.cfg.streams, jsonLines)
+		f.out = x.stream(jsonLines)
 		if x.r.Method == http.MethodHead {
 			return nil
 		}
 		return f.lines()
 	}
-	f.out = x.stream(a.cfg.streams, eventStream)
+	f.out = x.stream(eventStream)
 	if x.r.Method == http.MethodHead {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (f *feed) lines() error {
 			break
 		}
 	}
-	return f.out.end()
+	return f.out.flush()
 }
 
 // full counts one more event and reports whether it was the last one wanted.
@@ -196,7 +196,7 @@ func (f *feed) events() error {
 	if err == nil && !errors.Is(followed, eventstore.ErrClosed) && !errors.Is(followed, context.Canceled) {
 		err = followed
 	}
-	return errors.Join(err, f.out.end())
+	return errors.Join(err, f.out.flush())
 }
 
 // pump writes what comes until it ends or the feed has to.

@@ -17,6 +17,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi/conns"
 	"payledger/projections"
 )
 
@@ -396,17 +397,8 @@ func TestFeedEndsWhenTheServerStops(t *testing.T) {
 // nobody else up, and gets its place back.
 func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.streams.patience = 300 * time.Millisecond })
-	// Small buffers on the way, so that a few events fill them.
-	listener := httptest.NewUnstartedServer(s.public)
-	listener.Config.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			_ = c.(*net.TCPConn).SetWriteBuffer(8 << 10)
-		}
-	}
-	listener.Start()
-	t.Cleanup(listener.Close)
-	s.url = listener.URL
+	s := start(t)
+	s.url = s.bounded(s.public, 300*time.Millisecond)
 	m := s.merchant("")
 	s.fill(m, 20, 60<<10)
 	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
@@ -440,6 +432,31 @@ func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
 			conn.Close()
 		}
 	}
+}
+
+// bounded serves on connections with small buffers on the way, which are given
+// up when their client does not read.
+func (s *server) bounded(h http.Handler, patience time.Duration) (url string) {
+	s.t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	l, err := conns.New(smallBuffers{server.Listener}, conns.Config{Name: "test", Max: 100, Patience: patience})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	server.Listener, server.Config.ConnState = l, l.State
+	server.Start()
+	s.t.Cleanup(server.Close)
+	return server.URL
+}
+
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(8 << 10)
+	}
+	return c, err
 }
 
 // fill adds events of the merchant's with payloads of a size.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -118,27 +117,4 @@ func clientHost(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-// clientNetwork is what failed authentication is counted by: an IPv4 address,
-// or the /64 an IPv6 client can pick its addresses from.
-func clientNetwork(r *http.Request) string {
-	host := clientHost(r)
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	return network(addr)
-}
-
-func network(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	p, err := addr.Prefix(64)
-	if err != nil {
-		return addr.String()
-	}
-	return p.String()
 }

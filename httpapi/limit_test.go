@@ -87,25 +87,6 @@ func TestLimiterForgetsTheOldest(t *testing.T) {
 	}
 }
 
-func TestClientNetwork(t *testing.T) {
-	t.Parallel()
-	for addr, want := range map[string]string{
-		"192.0.2.7:1234":           "192.0.2.7",
-		"[::ffff:192.0.2.7]:1":     "192.0.2.7",
-		"[2001:db8:1:2:3::4]:1":    "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":         "fe80::/64",
-		"@":                        "@",
-		"":                         "",
-		"[2001:db8:1:2:ffff::9]:2": "2001:db8:1:2::/64",
-	} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = addr
-		if got := clientNetwork(r); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
-	}
-}
-
 // Customers are counted by address, forms apart from reads, and the page says
 // when to come again.
 func TestRateLimitOfThePaymentPage(t *testing.T) {

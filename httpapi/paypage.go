@@ -2,11 +2,10 @@ package httpapi
 
 import (
 	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"payledger/httpapi/checkout"
+	"payledger/httpapi/conns"
 )
 
 // formShare is how many requests to the payment page there may be for each
@@ -31,31 +30,9 @@ func checkoutConfig(cfg Config) checkout.Config {
 			if r.Method == http.MethodGet || r.Method == http.MethodHead {
 				l = reads
 			}
-			v := l.take(visitorNetwork(r), cfg.Now())
+			v := l.take(conns.Visitor(r), cfg.Now())
 			return v.wait, v.ok
 		}
 	}
 	return c
-}
-
-// visitorNetwork is what people without a key are counted by: clientNetwork,
-// or, when the request comes from this machine or a private network, the
-// network that the proxy there says it came from. Only the last address of
-// X-Forwarded-For counts: the nearest proxy wrote it, whoever wrote the others.
-func visitorNetwork(r *http.Request) string {
-	near, err := netip.ParseAddr(clientHost(r))
-	lines := r.Header.Values("X-Forwarded-For")
-	near = near.Unmap()
-	if err != nil || len(lines) == 0 || (!near.IsLoopback() && !near.IsPrivate()) {
-		return clientNetwork(r)
-	}
-	last := lines[len(lines)-1]
-	if i := strings.LastIndexByte(last, ','); i >= 0 {
-		last = last[i+1:]
-	}
-	far, err := netip.ParseAddr(strings.TrimSpace(last))
-	if err != nil {
-		return clientNetwork(r)
-	}
-	return network(far)
 }

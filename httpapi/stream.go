@@ -9,14 +9,10 @@ import (
 
 // streamTimes pace answers that may take as long as the client stays.
 type streamTimes struct {
-	patience  time.Duration // how long one write may wait for a client that does not read
 	heartbeat time.Duration // between signs of life while there is nothing to tell
 }
 
 func (s streamTimes) orDefault() streamTimes {
-	if s.patience == 0 {
-		s.patience = 30 * time.Second
-	}
 	if s.heartbeat == 0 {
 		s.heartbeat = 15 * time.Second
 	}
@@ -24,17 +20,16 @@ func (s streamTimes) orDefault() streamTimes {
 }
 
 // stream is an answer that is written bit by bit. Nothing is kept for a client
-// that reads slowly: the stream waits for it, and gives it up when a single
-// write takes longer than its patience.
+// that reads slowly: the stream waits for it, until its connection is given up
+// (package conns).
 type stream struct {
-	x        *exchange
-	control  *http.ResponseController
-	patience time.Duration
+	x       *exchange
+	control *http.ResponseController
 }
 
 // stream begins an answer of status 200.
-func (x *exchange) stream(t streamTimes, contentType string) *stream {
-	s := &stream{x: x, control: http.NewResponseController(x.ResponseWriter), patience: t.orDefault().patience}
+func (x *exchange) stream(contentType string) *stream {
+	s := &stream{x: x, control: http.NewResponseController(x.ResponseWriter)}
 	h := x.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
@@ -45,28 +40,10 @@ func (x *exchange) stream(t streamTimes, contentType string) *stream {
 }
 
 // Write implements io.Writer.
-func (s *stream) Write(b []byte) (int, error) {
-	s.deadline()
-	return s.x.Write(b)
-}
+func (s *stream) Write(b []byte) (int, error) { return s.x.Write(b) }
 
 // flush sends what was written so far.
-func (s *stream) flush() error {
-	s.deadline()
-	return s.control.Flush()
-}
-
-// end sends the rest and frees the connection for the next request.
-func (s *stream) end() error {
-	err := s.flush()
-	_ = s.control.SetWriteDeadline(time.Time{})
-	return err
-}
-
-// deadline is ignored where the answer does not go to a connection.
-func (s *stream) deadline() {
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience))
-}
+func (s *stream) flush() error { return s.control.Flush() }
 
 // untilStopping is the request's context, which also ends when the server
 // begins to shut down.

@@ -126,7 +126,7 @@ func (b *bus) connect(c *core, o serviceOptions, metrics prometheus.Registerer) 
 	config := notifier.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
 	if o.NATSListen != "" {
 		// Asked of the system first, because it says best what is wrong.
-		l, err := listenTCP("nats-listen", o.NATSListen)
+		l, err := listenTCP(context.Background(), "nats-listen", o.NATSListen)
 		if err != nil {
 			return err
 		}

@@ -14,11 +14,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"payledger/httpapi/conns"
 )
 
 // listenTCP opens the address that a flag names.
-func listenTCP(flag, addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+func listenTCP(ctx context.Context, flag, addr string) (net.Listener, error) {
+	l, err := conns.Listen(ctx, addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, exitWith(exitAddress, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
 	}
@@ -53,9 +55,14 @@ type httpServer struct {
 	done   chan error
 }
 
-func serveHTTP(name string, l net.Listener, h http.Handler) *httpServer {
-	s := &httpServer{name: name, done: make(chan error, 1), server: &http.Server{
+func serveHTTP(l net.Listener, h http.Handler, c conns.Config) (*httpServer, error) {
+	bounded, err := conns.New(l, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &httpServer{name: c.Name, done: make(chan error, 1), server: &http.Server{
 		Handler:           h,
+		ConnState:         bounded.State,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -63,15 +70,15 @@ func serveHTTP(name string, l net.Listener, h http.Handler) *httpServer {
 		// "OPTIONS *" gets an answer like any other.
 		DisableGeneralOptionsHandler: true,
 	}}
-	go func() { s.done <- s.server.Serve(l) }()
-	return s
+	go func() { s.done <- s.server.Serve(bounded) }()
+	return s, nil
 }
 
 // shutdown lets requests under way finish until ctx ends, then cuts them off.
 func (s *httpServer) shutdown(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("%s: requests were cut off: %w", s.name, err), s.server.Close())
+		err = errors.Join(fmt.Errorf("%s listener: requests were cut off: %w", s.name, err), s.server.Close())
 	}
 	return errors.Join(err, ignoreClosed(<-s.done))
 }

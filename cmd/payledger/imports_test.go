@@ -147,12 +147,17 @@ func rooms() []room {
 		{
 			folder: "httpapi",
 			why:    "the merchants' edge works while NATS is away; what it needs of it is an interface it declares",
-			ours:   []string{"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/account", "httpapi/checkout", "httpapi/ui"},
+			ours:   []string{"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/ui"},
 			modules: []string{
 				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/text/unicode/norm",
 				"golang.org/x/time/rate",
 			},
 			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/conns",
+			why:     "connections and addresses of clients; what is asked for over them is no matter of its own",
+			modules: []string{prometheus, zerolog, "golang.org/x/sys/unix"},
 		},
 		{
 			folder: "httpapi/ui",

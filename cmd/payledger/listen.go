@@ -9,6 +9,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"payledger/httpapi/conns"
 )
 
 // listenCmd receives notifications, verifies them and says what came.
@@ -104,11 +106,14 @@ func (c listenCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := listenTCP("addr", onLoopback(c.Addr))
+	listener, err := listenTCP(a.ctx, "addr", onLoopback(c.Addr))
 	if err != nil {
 		return err
 	}
-	server := serveHTTP("receiver", listener, r)
+	server, err := serveHTTP(listener, r, conns.Config{Name: "receiver", Max: defaultConnections})
+	if err != nil {
+		return err
+	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), endListen)
 		defer cancel()

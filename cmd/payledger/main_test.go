@@ -58,8 +58,12 @@ type server struct {
 // startServer runs "payledger ARGS --json --listen 127.0.0.1:0" and waits for
 // the line that says it is ready.
 func startServer(args ...string) (*server, error) {
-	args = append(args, "--json", "--listen", "127.0.0.1:0")
-	s := &server{cmd: exec.Command("payledger", args...), stderr: &syncBuffer{}, exited: make(chan struct{})}
+	return runServer(exec.Command("payledger", append(args, "--json", "--listen", "127.0.0.1:0")...))
+}
+
+// runServer starts a command that becomes a server and waits for its line.
+func runServer(cmd *exec.Cmd) (*server, error) {
+	s := &server{cmd: cmd, stderr: &syncBuffer{}, exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
 	err := s.run()
 	return s, err

@@ -35,6 +35,9 @@ type serveFlags struct {
 	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
 	RateCustomers    *int `help:"Requests to the payment page a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 
+	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client gives way. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
+	MaxConnectionsPerAddress *int `help:"Of these, how many one address may have; 0: no such limit. Addresses of this machine and of private networks, where proxies are, have none. Default: a quarter of all, at most 256." placeholder:"N"`
+
 	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
 	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1 whatever hangs; nothing is lost." default:"15s"`
 	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
@@ -84,7 +87,7 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, err
 	o := serviceOptions{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
 		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
-		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits, WebhookAllowPrivate: f.WebhookAllowPrivate,
+		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {
 		var err error

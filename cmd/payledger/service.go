@@ -17,6 +17,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi"
+	"payledger/httpapi/conns"
 	"payledger/notifier/webhook"
 )
 
@@ -32,6 +33,7 @@ type serviceOptions struct {
 	MinFree                        uint64
 	SyncDelay                      time.Duration
 	ShutdownTimeout                time.Duration
+	Connections, PerAddress        *int // nil: the defaults
 	Log                            zerolog.Logger
 	LogLines                       *logLines // that Log writes to, nil for another writer
 	Stderr                         io.Writer // for progress
@@ -74,6 +76,10 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	started("the processors", moreProcessors())
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	room, err := o.connectionRoom()
+	if err != nil {
+		return err
+	}
 	core, err := openCore(ctx, d, coreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Metrics: metrics,
@@ -83,7 +89,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	}
 	started("the data directory", core.close)
 
-	listener, err := listenTCP("listen", o.Listen)
+	listener, err := listenTCP(ctx, "listen", o.Listen)
 	if err != nil {
 		return err
 	}
@@ -113,21 +119,38 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	if err != nil {
 		return fmt.Errorf("opening the admin socket: %w", err)
 	}
-	servers := []*httpServer{serveHTTP("admin socket", socket, adminHandler)}
+	var servers []*httpServer
 	started("the requests under way", func() error { return shutdownAll(o.ShutdownTimeout, servers) })
+	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
+		c.Log, c.Metrics = o.Log, metrics
+		server, err := serveHTTP(l, h, c)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		servers = append(servers, server)
+		return nil
+	}
+	if err := serve(socket, adminHandler, conns.Config{Name: "admin", Max: maxAdminConnections}); err != nil {
+		return err
+	}
 	if o.AdminListen != "" {
-		l, err := listenTCP("admin-listen", onLoopback(o.AdminListen))
+		l, err := listenTCP(ctx, "admin-listen", onLoopback(o.AdminListen))
 		if err != nil {
 			return err
 		}
 		at.AdminAddress = l.Addr().String()
-		servers = append(servers, serveHTTP("admin listener", l, operatorHandler(metrics)))
+		if err := serve(l, operatorHandler(metrics), conns.Config{Name: "operator", Max: maxAdminConnections}); err != nil {
+			return err
+		}
 	}
-	servers = append(servers, serveHTTP("public listener", listener, public))
+	if err := serve(listener, public, conns.Config{Name: "public", Max: room.all, PerAddress: room.perAddress}); err != nil {
+		return err
+	}
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started("the feeds", func() error { core.stop(); return nil })
 
-	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d))
+	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).
+		Int("max_connections", room.all)
 	if at.AdminAddress != "" {
 		up.Str("admin_listen", at.AdminAddress)
 	}

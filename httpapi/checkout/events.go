@@ -10,7 +10,6 @@ import (
 
 const (
 	heartbeat    = 15 * time.Second // between looks at a payment that does not change
-	patience     = 30 * time.Second // for a customer's connection that takes nothing
 	reconnect    = 2 * time.Second  // when a customer whose connection broke should come back
 	mostStreams  = 2000             // of one process
 	mostOfOne    = 20               // of one payment
@@ -36,7 +35,6 @@ func (h *handler) events(w http.ResponseWriter, v *visit) error {
 		defer context.AfterFunc(h.Stopping, cancel)()
 	}
 	control := http.NewResponseController(w)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection's next request has its own
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
@@ -72,7 +70,6 @@ func (h *handler) pump(ctx context.Context, w http.ResponseWriter, control *http
 		if err != nil {
 			return
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(patience)) // not every writer has one
 		if _, err := fmt.Fprintf(w, "%sevent: state\ndata: %s\n\n", opening, body); err != nil || control.Flush() != nil || now.Final {
 			return
 		}

@@ -1,0 +1,55 @@
+package main
+
+import "fmt"
+
+const (
+	defaultConnections  = 4096 // by default
+	maxAddressShare     = 256  // by default
+	maxAdminConnections = 32   // to the admin socket, and to the admin listener
+
+	// ownFiles are kept for the databases, JetStream and the operator.
+	ownFiles = 128
+
+	// minConnections are those below which it is of no use to start.
+	minConnections = 16
+)
+
+// connectionRoom is how many connections the public listener takes.
+type connectionRoom struct{ all, perAddress int }
+
+// connectionRoom finds how many connections there is room for. What neither
+// they nor ownFiles take is for outgoing connections and those to NATS. Go has
+// raised the limit of open files to the hard one when the process started.
+func (o serviceOptions) connectionRoom() (connectionRoom, error) {
+	limit, limited := openFileLimit()
+	room, most := connectionRoom{all: defaultConnections}, uint64(1<<20)
+	if limited {
+		most = max(limit, ownFiles) - ownFiles
+		room.all = int(min(defaultConnections, most/2))
+		if room.all < minConnections {
+			return room, exitWith(exitFailed, "the limit of open files is %d, too few to serve: want %d or more; raise it with ulimit -n, or LimitNOFILE= of systemd",
+				limit, ownFiles+2*minConnections)
+		}
+	}
+	if n := o.Connections; n != nil {
+		if *n < 1 {
+			return room, exitWith(exitUsage, "--max-connections %d: want 1 or more", *n)
+		}
+		if uint64(*n) > most {
+			return room, exitWith(exitUsage, "--max-connections %d: the limit of open files, %d, leaves room for %d; raise it with ulimit -n, or LimitNOFILE= of systemd",
+				*n, limit, most)
+		}
+		room.all = *n
+	} else if room.all < defaultConnections {
+		o.Log.Warn().Uint64("limit_of_open_files", limit).Int("max_connections", room.all).
+			Msg(fmt.Sprintf("fewer connections than usual: the limit of open files is low; %d or more is better (ulimit -n, LimitNOFILE= of systemd)", ownFiles+2*defaultConnections))
+	}
+	room.perAddress = min(maxAddressShare, max(1, room.all/4))
+	if n := o.PerAddress; n != nil {
+		if *n < 0 {
+			return room, exitWith(exitUsage, "--max-connections-per-address %d: want 0 for no limit, or more", *n)
+		}
+		room.perAddress = *n
+	}
+	return room, nil
+}

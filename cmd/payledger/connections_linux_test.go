@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// limited is a command under a limit of open files.
+func limited(files int, args ...string) *exec.Cmd {
+	return exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d; exec payledger "$@"`, files), "payledger"}, args...)...)
+}
+
+// TestWhoNeverReadsShutsNobodyOut: with few files to open, sockets without
+// credentials that ask and never read do not keep others from paying, the
+// operator from looking, or the log and JetStream from their files.
+func TestWhoNeverReadsShutsNobodyOut(t *testing.T) {
+	t.Parallel()
+	s, err := runServer(limited(256, "demo", "--admin-listen=127.0.0.1:0", "--json", "--listen=127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	for i := range 400 {
+		c := tinyClient(t, strings.TrimPrefix(s.BaseURL, "http://"))
+		ask := "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n"
+		switch i % 4 {
+		case 0:
+			fmt.Fprint(c, ask)
+		case 1:
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = io.WriteString(c, strings.Repeat(ask, 100)) // more than any buffer holds
+		case 2:
+			fmt.Fprint(c, ask[:20])
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	eventually(t, "everybody else is shut out", func() bool {
+		res, err := client.Get(s.BaseURL + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+	s.paid(t)
+	res, err := client.Get("http://" + s.AdminAddress + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	metrics, err := io.ReadAll(res.Body)
+	if err != nil || !strings.Contains(string(metrics), `payledger_connections_max{listener="public"} 64`) ||
+		strings.Contains(string(metrics), `payledger_connections_dropped_total{listener="public",reason="gave_way"} 0`) ||
+		!strings.Contains(string(metrics), `payledger_connections_refused_total{listener="public",reason="files"} 0`) {
+		t.Errorf("%v\n%s", err, metrics)
+	}
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err != nil || len(files) > 160 {
+		t.Errorf("%d files are open, %v", len(files), err)
+	}
+	if !strings.Contains(s.stderr.String(), "there is no room for more connections") {
+		t.Errorf("the operator is not told\n%s", s.stderr)
+	}
+}
+
+// tinyClient is a client that can take 1 KiB.
+func tinyClient(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: patience, Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 1<<10) })
+	}}
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestRoomForConnections(t *testing.T) {
+	t.Parallel()
+	d := t.TempDir() + "/d"
+	if out, code := payledger(t, "init", "--data", d); code != 0 {
+		t.Fatal(out)
+	}
+	for _, c := range []struct {
+		files int
+		args  []string
+		code  int
+		says  string
+	}{
+		{140, nil, exitFailed, "the limit of open files is 140, too few to serve: want 160 or more"},
+		{300, []string{"--max-connections=200"}, exitUsage, "leaves room for 172"},
+		{300, []string{"--max-connections=0"}, exitUsage, "want 1 or more"},
+		{300, []string{"--max-connections-per-address=-1"}, exitUsage, "want 0 for no limit"},
+	} {
+		out, err := limited(c.files, append([]string{"serve", "--data", d, "--listen=127.0.0.1:0"}, c.args...)...).CombinedOutput()
+		code := 0
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
+			code = e.ExitCode()
+		}
+		if code != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("%d files, %q: exit code %d\n%s", c.files, c.args, code, out)
+		}
+	}
+	// A soft limit below the hard one is raised; what is set is taken.
+	for script, want := range map[string]string{
+		`ulimit -Sn 64; ulimit -Hn 5001; exec payledger "$@"`:                     `"max_connections":2436`,
+		`ulimit -n 300; exec payledger "$@" --max-connections=150`:                `"max_connections":150`,
+		`ulimit -n 300; PAYLEDGER_MAX_CONNECTIONS=100 exec payledger "$@"`:        `"max_connections":100`,
+		`ulimit -n 300; exec payledger "$@" --max-connections-per-address=0 # 86`: `"max_connections":86`,
+	} {
+		s, err := runServer(exec.Command("sh", "-c", script, "payledger", "serve", "--data", d, "--json", "--listen=127.0.0.1:0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.kill)
+		if code := s.stop(); code != 0 || !strings.Contains(s.stderr.String(), want) {
+			t.Errorf("%s: exit code %d, want %s in\n%s", script, code, want, s.stderr)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package conns
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// Patience is how long a client may leave an answer unread.
+	Patience = 30 * time.Second
+
+	minStall   = 250 * time.Millisecond // of a request or an answer under way before it gives way
+	retryAfter = 100 * time.Millisecond // when no file can be opened
+)
+
+// Config is what a Listener bounds. Max is needed.
+type Config struct {
+	Name       string        // in metrics and log records
+	Max        int           // connections at once
+	PerAddress int           // of them by one address; 0: no such limit
+	Patience   time.Duration // 0: Patience
+	Log        zerolog.Logger
+	Metrics    prometheus.Registerer // nil: none
+}
+
+// Listener is a net.Listener for an http.Server, whose ConnState must be its
+// State. Safe for concurrent use.
+type Listener struct {
+	net.Listener
+
+	config   Config
+	patience time.Duration
+	report   *report
+
+	mu        sync.Mutex
+	open      map[*conn]struct{}
+	byAddress map[string]int
+}
+
+// New bounds a listener.
+func New(l net.Listener, c Config) (*Listener, error) {
+	if c.Max < 1 || c.PerAddress < 0 {
+		return nil, fmt.Errorf("connections: at most %d, %d of an address: want 1 or more, and 0 or more", c.Max, c.PerAddress)
+	}
+	out := &Listener{
+		Listener: l, config: c, patience: cmp.Or(c.Patience, Patience),
+		open: make(map[*conn]struct{}), byAddress: make(map[string]int),
+	}
+	var err error
+	out.report, err = newReport(c, func() float64 {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return float64(len(out.open))
+	})
+	return out, err
+}
+
+// Accept implements net.Listener. It goes on when no more files can be opened,
+// after one connection gave way.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			l.report.count(noFiles, "")
+			l.mu.Lock()
+			spared := l.giveWay("")
+			l.mu.Unlock()
+			if spared != nil {
+				spared.Conn.Close()
+			} else {
+				<-time.After(retryAfter)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c := l.admit(raw); c != nil {
+			return c, nil
+		}
+		raw.Close()
+	}
+}
+
+// admit is nil when there is no place for the connection and none gives way.
+func (l *Listener) admit(raw net.Conn) *conn {
+	c := &conn{Conn: raw, of: l}
+	if addr, name := ofRemote(raw.RemoteAddr().String()); addr.IsValid() && !mayBeProxy(addr) {
+		c.address = name
+	}
+	c.reads.Store(time.Now().UnixNano())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var spared *conn
+	switch {
+	case c.address != "" && l.config.PerAddress > 0 && l.byAddress[c.address] >= l.config.PerAddress:
+		if spared = l.giveWay(c.address); spared == nil {
+			l.report.count(tooManyOfAddress, c.address)
+			return nil
+		}
+	case len(l.open) >= l.config.Max:
+		if spared = l.giveWay(""); spared == nil {
+			l.report.count(tooMany, c.address)
+			return nil
+		}
+	}
+	if spared != nil {
+		spared.Conn.Close()
+	}
+	l.open[c] = struct{}{}
+	if c.address != "" {
+		l.byAddress[c.address]++
+	}
+	return c
+}
+
+// giveWay takes the connection that can best be spared out of those that are
+// open, of one address or of all. The caller holds mu and closes it.
+func (l *Listener) giveWay(address string) (spared *conn) {
+	stalled := time.Now().Add(-minStall).UnixNano()
+	var sparedActive bool
+	var since int64
+	for c := range l.open {
+		at, active := c.waits(), c.active.Load()
+		switch {
+		case at == 0, address != "" && c.address != address, active && at > stalled, active && spared != nil && !sparedActive:
+		case spared == nil, sparedActive && !active, at < since:
+			spared, sparedActive, since = c, active, at
+		}
+	}
+	if spared == nil {
+		return nil
+	}
+	if sparedActive {
+		spared.discard()
+	}
+	l.forget(spared)
+	spared.ended(gaveWay)
+	return spared
+}
+
+func (l *Listener) remove(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(c)
+}
+
+// forget gives the connection's place back. The caller holds mu.
+func (l *Listener) forget(c *conn) {
+	if _, open := l.open[c]; !open {
+		return
+	}
+	delete(l.open, c)
+	if c.address == "" {
+		return
+	}
+	if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
+		delete(l.byAddress, c.address)
+	}
+}
+
+// State is for http.Server.ConnState.
+func (l *Listener) State(nc net.Conn, s http.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	switch s {
+	case http.StateActive:
+		c.active.Store(true)
+		c.reads.Store(0)
+	case http.StateIdle:
+		c.begun.Store(false)
+		c.active.Store(false)
+		c.reads.Store(time.Now().UnixNano())
+	}
+}
