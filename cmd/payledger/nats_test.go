@@ -89,6 +89,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	}
 	next("payment.route_assigned")
 
+	var ago time.Duration // the attempt began
 	signal := func(reference, amount string) (reply struct{ Result, Reason string }) {
 		t.Helper()
 		inbox := connector.NewInbox()
@@ -99,7 +100,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 		msg := nats.NewMsg("payledger.v1.signals.acme." + s.ProjectID + "." + id)
 		msg.Header.Set("Payledger-Reply", inbox)
 		msg.Data = fmt.Appendf(nil, `{"outcome":"paid","reference":%q,"amount":%q,"currency":"RUB","started_at":%q}`,
-			reference, amount, time.Now().UTC().Format(time.RFC3339))
+			reference, amount, time.Now().Add(-ago).UTC().Format(time.RFC3339))
 		if err := connector.PublishMsg(msg); err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +127,28 @@ func TestSubscriberAndConnector(t *testing.T) {
 	}
 	next("payment.paid")
 	next("payment.late_funds")
+
+	// The money of a reference is booked once, whichever way it was, and not for
+	// an attempt from before the payment.
+	id = s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
+	next("payment.created")
+	next("payment.route_assigned")
+	for _, used := range []string{"prv-1", "prv-2"} {
+		if r := signal(used, "1500.00"); r.Result != "refused" || r.Reason != "reference_used" {
+			t.Errorf("the reference %s of another payment: %+v", used, r)
+		}
+		next("payment.signal_refused")
+	}
+	ago = time.Hour
+	if r := signal("prv-3", "1500.00"); r.Result != "refused" || r.Reason != "started_early" {
+		t.Errorf("an attempt from before the payment: %+v", r)
+	}
+	next("payment.signal_refused")
+	ago = 0
+	if r := signal("prv-4", "1500.00"); r.Result != "applied" {
+		t.Errorf("its own reference: %+v", r)
+	}
+	next("payment.paid")
 
 	// Neither may do the other's part.
 	if _, err := js.Publish(t.Context(), "payledger.v1.signals.acme.x.y", nil); err == nil {

@@ -101,7 +101,8 @@
 // LOG.claims/forever: its first block begins with "payledger forever2\n", names
 // are made without a project, and nothing in it is forgotten. Of 10 million
 // claims it takes 256 MB on disk. When it is lost, it is made anew from the
-// whole log. No run of either index has more than 2^24 claims, so that the
+// whole log before the store opens, at about half a microsecond a record and
+// one a claim. No run of either index has more than 2^24 claims, so that the
 // filter that is made for it takes 27 MB of memory at most.
 //
 // A name is the first half of the SHA-256 of key (32) and project. Names are
