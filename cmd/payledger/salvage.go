@@ -78,13 +78,17 @@ type salvaging struct {
 	keys    []string // verifier keys that are trusted
 	brought []string // verifier keys that came with bundles
 	unread  []unreadSource
-	log     domain.ID
+
+	log       domain.ID
+	verifiers []*translog.Verifier
+	opened    []signedPoint
 }
 
 // signedPoint is a checkpoint that was found.
 type signedPoint struct {
 	name   string
 	signed []byte
+	size   eventstore.Position // once it is opened
 }
 
 // unreadSource is a source that gave nothing.
@@ -117,7 +121,7 @@ func (c salvageCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	built, err := s.build(plan, checkpoints)
+	built, err := s.build(plan)
 	if err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ type builtLog struct {
 
 // build writes the log and the rest into the scratch directory, and checks the
 // log as one that nobody is trusted for.
-func (s *salvaging) build(plan *salvage.Plan, checkpoints []salvage.Checkpoint) (b builtLog, err error) {
+func (s *salvaging) build(plan *salvage.Plan) (b builtLog, err error) {
 	b.file, b.rest = s.work.file("ledger.db"), s.work.file("rest.jsonl")
 	show := newProgress(s.stderr, "Writing the log")
 	_, err = bolt.Build(s.ctx, b.file, s.log, func(yield func(eventstore.Stored, error) bool) {
@@ -178,7 +182,12 @@ func (s *salvaging) build(plan *salvage.Plan, checkpoints []salvage.Checkpoint) 
 	defer func() { err = errors.Join(err, store.Close()) }()
 	o := audit.Options{
 		Codec: eventstore.NewCodec(), Structure: store.VerifyStructure, Total: plan.Cut, Progress: newProgress(s.stderr, "Checking the log"),
-		Origin: translog.Origin(s.log),
+		Origin: translog.Origin(s.log), Verifiers: s.verifiers,
+	}
+	for _, p := range s.opened {
+		if p.size <= plan.Cut { // of the others the plan tells
+			o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.name, Signed: p.signed})
+		}
 	}
 	if b.audit, err = audit.Check(s.ctx, audit.Of(s.ctx, store), o); err != nil {
 		return b, err

@@ -82,7 +82,7 @@ func (s *salvaging) openData(d dataDir) error {
 		s.keys = append(s.keys, key)
 	}
 	if b, err := os.ReadFile(d.checkpoint()); err == nil {
-		s.points = append(s.points, signedPoint{d.checkpoint(), b})
+		s.points = append(s.points, signedPoint{name: d.checkpoint(), signed: b})
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		s.miss(d.checkpoint(), err)
 	}
@@ -187,12 +187,12 @@ func (s *salvaging) openBundle(b *bundle) error {
 			if err != nil {
 				break // the end, or damage
 			}
-			switch name := path.Base(h.Name); {
-			case name == bundleEvents:
+			switch name := path.Base(h.Name); name {
+			case bundleEvents:
 				if at, err := f.Seek(0, io.SeekCurrent); err == nil {
 					from, size = at, h.Size
 				}
-			case name == bundleCheckpoint || name == bundleKey:
+			case bundleCheckpoint, bundleKey:
 				if content, err := io.ReadAll(io.LimitReader(in, translog.MaxCheckpoint)); err == nil {
 					small[name] = content
 				}
@@ -210,7 +210,7 @@ func (s *salvaging) openBundle(b *bundle) error {
 		}
 	}
 	if point := small[bundleCheckpoint]; point != nil {
-		s.points = append(s.points, signedPoint{b.checkpointName(), point})
+		s.points = append(s.points, signedPoint{name: b.checkpointName(), signed: point})
 	}
 	if key := small[bundleKey]; key != nil {
 		s.brought = append(s.brought, string(key))
@@ -347,7 +347,7 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 		return nil, err
 	}
 	for _, p := range q.Checkpoints {
-		s.points = append(s.points, signedPoint{p.Name, []byte(p.Note)})
+		s.points = append(s.points, signedPoint{name: p.Name, signed: []byte(p.Note)})
 	}
 	texts := slices.Concat(q.VerifierKeys, s.keys)
 	if len(texts) == 0 {
@@ -356,14 +356,13 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	if s.log, err = salvage.LogID(s.sources); err != nil {
 		return nil, exitWith(exitDirectory, "%w: name those of one log only", err)
 	}
-	var keys []*translog.Verifier
 	for _, text := range texts {
 		v, err := translog.ParseVerifier(text)
 		if err != nil {
 			s.miss("a verifier key", err)
 			continue
 		}
-		keys = append(keys, v)
+		s.verifiers = append(s.verifiers, v)
 		id, ok := translog.LogOf(v.Origin())
 		switch {
 		case !ok:
@@ -375,11 +374,13 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	}
 	var all []salvage.Checkpoint
 	for _, p := range s.points {
-		c, err := openPoint(p.signed, keys)
+		c, err := openPoint(p.signed, s.verifiers)
 		if err != nil {
 			s.miss(p.name, err)
 			continue
 		}
+		p.size = c.Size
+		s.opened = append(s.opened, p)
 		all = append(all, salvage.Checkpoint{Checkpoint: c, Name: p.name})
 	}
 	if s.log.IsZero() && len(s.sources) > 0 {

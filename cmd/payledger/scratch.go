@@ -72,10 +72,12 @@ func sweep(dir string, files ...string) error {
 	var errs []error
 	for _, e := range entries {
 		m := pattern.FindStringSubmatch(e.Name())
-		if m == nil || (m[2] == "" && !e.IsDir()) || (m[2] != "" && !(e.Type().IsRegular() && of[m[2]])) {
+		if len(m) == 0 {
 			continue
 		}
-		errs = append(errs, sweepOne(filepath.Join(dir, e.Name())))
+		if file := m[2]; (file == "" && e.IsDir()) || (e.Type().IsRegular() && of[file]) {
+			errs = append(errs, sweepOne(filepath.Join(dir, e.Name())))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -83,7 +85,7 @@ func sweep(dir string, files ...string) error {
 func sweepOne(name string) error {
 	held, err := holdUnfinished(name)
 	if err != nil {
-		return nil //nolint:nilerr // in use, gone, or not ours to lock: it stays
+		return nil // in use, gone, or not ours to lock: it stays
 	}
 	defer held.Close() //nolint:errcheck // only locked
 	return os.RemoveAll(name)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"payledger/eventstore"
@@ -200,4 +202,43 @@ func FuzzCarve(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// BenchmarkCarve looks through a log of small records; most of its time goes
+// into their checksums.
+func BenchmarkCarve(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "log")
+	const n = 100_000
+	_, err := Build(b.Context(), path, [16]byte{1}, func(yield func(eventstore.Stored, error) bool) {
+		for i := range n {
+			c := numbered(i)
+			c.ID[3] = 1
+			c.Record.Stream.ID = strconv.Itoa(i)
+			r := eventstore.Stored{
+				Position: eventstore.Position(i + 1), Sequence: 1, Commit: c.ID, Stream: c.Record.Stream,
+				Body: c.Record.Body[:400],
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(file)))
+	for b.Loop() {
+		found := 0
+		_, err := Carve(b.Context(), bytes.NewReader(file), int64(len(file)), func(int64) {}, func(Carved) error {
+			found++
+			return nil
+		})
+		if err != nil || found < n {
+			b.Fatal(found, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package salvage
 
 import (
 	"math/bits"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -124,10 +125,8 @@ func (t *tree) settle(root tlog.Hash, open []*choice, sources int) bool {
 // of is what a source has at the position, or else as it was.
 func (c *choice) of(source, before int) int {
 	for i, from := range c.from {
-		for _, s := range from {
-			if s == source {
-				return i
-			}
+		if slices.Contains(from, source) {
+			return i
 		}
 	}
 	return before
