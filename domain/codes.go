@@ -23,6 +23,7 @@ const (
 	KeyNotFound                 Code = "key_not_found"
 	WebhookEndpointNotFound     Code = "webhook_endpoint_not_found"
 	DeliveryNotFound            Code = "delivery_not_found"
+	ParkedSignalNotFound        Code = "parked_signal_not_found"
 	PathNotFound                Code = "path_not_found"
 	VersionNotSupported         Code = "version_not_supported"
 	MethodNotAllowed            Code = "method_not_allowed"

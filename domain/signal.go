@@ -160,5 +160,5 @@ type SignalReply struct {
 	Reason     string `json:"reason,omitempty"`    // of a refusal, late funds or parking
 	Unrecorded bool   `json:"unrecorded,omitzero"` // refused and only counted: the payment has recorded as many as it keeps
 	EventID    *ID    `json:"event_id,omitempty"`  // absent when nothing was recorded
-	Position   uint64 `json:"position,omitempty"`  // of that event in the log
+	Position   uint64 `json:"position,omitzero"`   // of that event in the log
 }

@@ -45,6 +45,9 @@ func (a *admin) routes() []route {
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
 	}
+	if a.cfg.Parked != nil {
+		table = append(table, a.parkedRoutes()...)
+	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -88,6 +91,10 @@ func (a *admin) routes() []route {
 //	GET    …/{endpoint_id}/deliveries/{event_id} → delivery
 //	POST   …/{endpoint_id}/deliveries/{event_id}/resend → 202 delivery
 //	GET    /admin/projects/{id}/payments/{payment_id}/deliveries?state=&event_id=&limit=&cursor= → the same list, of all endpoints
+//	GET    /admin/signals/parked?after=&reason=&limit= → domain.ParkedPage
+//	POST   /admin/signals/parked/{id}/retry   → domain.SignalReply
+//	POST   /admin/signals/parked/{id}/discard → 204
+//	POST   /admin/signals/parked/discard?through= → {"discarded"}
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

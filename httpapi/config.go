@@ -56,6 +56,10 @@ type Config struct {
 	// where they go. nil: no backups over the admin interface.
 	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
 
+	// Parked are the providers' signals that could not be judged. nil: none
+	// over the admin interface.
+	Parked Parked
+
 	streams streamTimes
 }
 
@@ -65,6 +69,15 @@ type Config struct {
 type Sandbox interface {
 	SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome, reference string) (domain.SignalReply, error)
 	SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, outcome domain.Outcome, reference string) (domain.SignalReply, error)
+}
+
+// Parked are the signals that could not be judged, oldest first. found tells
+// whether there is one of the id.
+type Parked interface {
+	List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error)
+	Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error)
+	Discard(ctx context.Context, id uint64) (found bool, err error)
+	DiscardThrough(ctx context.Context, id uint64) (uint64, error)
 }
 
 // Rate is a token bucket: Burst requests at once, PerSecond on average. A

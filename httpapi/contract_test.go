@@ -180,7 +180,7 @@ func declared(t *testing.T) (requests, fields []domain.Code) {
 }
 
 // adminOnly are the codes that only the administration and the account answer.
-var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound, domain.ConfirmationRequired}
+var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired}
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,11 @@ func problemRows() []problemRow {
 			"No refund of this project has this id. Ids are compared exactly, as 26 characters in upper case. A refund of another project is answered in the same way.",
 		},
 		{
+			domain.ParkedSignalNotFound, http.StatusNotFound, "Parked signal not found",
+			"There is no parked signal of this id. It was retried or discarded, or gave way to newer ones.",
+			"The operator asked for a parked signal that is not there: it was retried or discarded before, or the stream was full and it gave way. <code>payledger signals parked</code> lists those there are.",
+		},
+		{
 			domain.ProjectNotFound, http.StatusNotFound, "Project not found",
 			"There is no project with this id. List them to find the right one.",
 			"Administration only: no project has this id.",

@@ -179,3 +179,51 @@ func (s *syncBuffer) String() string {
 	defer s.mu.Unlock()
 	return s.b.String()
 }
+
+// TestParkedSignalsAreRetriedAndDiscarded: a payment that is there now, as after
+// a restore.
+func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	parked := c.enforcer.Parked()
+	p := c.routed(t)
+	known := encode(t, paid(p))
+	subject := acquirer.Subject(p.Route, p.Project, p.ID)
+	// Parked by an enforcer that did not know the payment.
+	if _, err := c.conn.js.PublishMsg(t.Context(), &nats.Msg{
+		Subject: parkedSubject, Data: known, Header: nats.Header{headerParkedSubject: {subject}, headerParkedReason: {ParkedUnknownPayment}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.send(t, subject, []byte("poison"))
+	c.send(t, subject, bytes.Repeat([]byte("long"), maxParkedBody/2))
+	for id, want := range map[uint64]string{1: "applied ", 2: "parked malformed", 3: "parked cut"} {
+		reply, found, err := parked.Retry(within(t), id)
+		if err != nil || !found || reply.Result+" "+reply.Reason != want {
+			t.Errorf("%d: %+v, %v, %v", id, reply, found, err)
+		}
+	}
+	if got := c.payment(t, p.ID); got.Status != domain.Paid {
+		t.Errorf("the payment is %s", got.Status)
+	}
+	page, err := parked.List(t.Context(), 0, "", 1)
+	if err != nil || page.Signals != 2 || len(page.Data) != 1 || page.Data[0].ID != 3 || !page.Data[0].Cut || page.Next != 3 || page.Last != 4 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if page, err = parked.List(t.Context(), page.Next, ParkedMalformed, 10); err != nil || len(page.Data) != 1 || page.Next != 0 || page.Data[0].Body != "poison" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if found, err := parked.Discard(t.Context(), 1); found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if found, err := parked.Discard(t.Context(), 3); !found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if n, err := parked.DiscardThrough(t.Context(), 4); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	c.enforcer.parker.fill.set(c.parkedState(t))
+	if n := c.enforcer.parker.fill.gaveWay(); n != 0 {
+		t.Errorf("%v are said to have given way", n)
+	}
+}

@@ -69,7 +69,7 @@ func ownAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Writer) (
 	}
 	private := dataDir(tmp)
 	closeAll := func() error { return errors.Join(core.close(), os.RemoveAll(tmp)) }
-	handler, err := core.adminHandler(nil)
+	handler, err := core.adminHandler(nil, nil)
 	if err != nil {
 		return nil, errors.Join(err, closeAll())
 	}

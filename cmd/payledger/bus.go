@@ -31,6 +31,7 @@ type bus struct {
 	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
 	checkpoints *notifier.Checkpoints
+	parked      *notifier.Parked
 	watchdog    *notifier.Watchdog
 
 	stopWorkers, stopDeliveries, stopRelay func() error
@@ -78,6 +79,7 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	enforcer := notifier.NewEnforcer(notifier.EnforcerConfig{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Log: o.Log, Metrics: metrics,
 	})
+	b.parked = enforcer.Parked()
 	watched := func(context.Context) error { return nil }
 	if b.server != nil {
 		watched = b.server.Run

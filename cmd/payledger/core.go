@@ -143,10 +143,10 @@ func (c *core) httpConfig() httpapi.Config {
 	}
 }
 
-// adminHandler serves the admin interface; sandbox may be nil.
-func (c *core) adminHandler(sandbox httpapi.Sandbox) (http.Handler, error) {
+// adminHandler serves the admin interface; sandbox and parked may be nil.
+func (c *core) adminHandler(sandbox httpapi.Sandbox, parked httpapi.Parked) (http.Handler, error) {
 	config := c.httpConfig()
-	config.Sandbox = sandbox
+	config.Sandbox, config.Parked = sandbox, parked
 	config.PublicURL = "http://payledger"
 	return httpapi.NewAdmin(config)
 }

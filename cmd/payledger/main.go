@@ -35,6 +35,7 @@ type cli struct {
 	Webhook webhookCmd `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
 	Listen  listenCmd  `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
+	Signals signalsCmd `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
 	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
 	Balance balanceCmd `cmd:"" help:"Print the books: balances, statements, late funds."`

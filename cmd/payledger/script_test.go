@@ -13,10 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/notifier"
 )
 
 // TestScripts runs testdata/script/*.txtar. Beside the standard commands there
@@ -35,6 +38,8 @@ import (
 //	waitfor PATTERN COMMAND ARGS… run a command until its stdout matches
 //	status CODE COMMAND ARGS…     run a command that must end with this exit code
 //	spoil FILE POSITION…          damage the events in a ledger.db, every copy of them
+//	signal ROUTE PAYMENT BODY     send a provider's signal with the connector's credentials and
+//	                              wait for the answer; needs --nats-listen
 //	hold VAR                      occupy a TCP address for the rest of the script
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -54,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"waitfor":  scriptWaitFor,
 			"spoil":    scriptSpoil,
 			"hold":     scriptHold,
+			"signal":   scriptSignal,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = &server{}
@@ -219,4 +225,32 @@ func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { l.Close() })
 	ts.Setenv(args[0], l.Addr().String())
+}
+
+func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: signal ROUTE PAYMENT BODY")
+	}
+	s := running(ts)
+	var passwords notifier.Credentials
+	content, err := os.ReadFile(filepath.Join(s.Data, "nats-credentials.json"))
+	ts.Check(err)
+	ts.Check(json.Unmarshal(content, &passwords))
+	nc, err := nats.Connect(s.NATSAddress, nats.UserInfo(passwords.Connector.User, passwords.Connector.Password),
+		nats.CustomInboxPrefix("_INBOX_connector"), nats.Timeout(patience))
+	ts.Check(err)
+	defer nc.Close()
+	inbox := nc.NewInbox()
+	answers, err := nc.SubscribeSync(inbox)
+	ts.Check(err)
+	m := nats.NewMsg("payledger.v1.signals." + args[0] + "." + ts.Getenv("PROJECT") + "." + args[1])
+	m.Data = []byte(args[2])
+	m.Header.Set("Payledger-Reply", inbox)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		ts.Check(nc.PublishMsg(m))
+		if _, err = answers.NextMsg(5 * time.Second); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("the signal was not answered: %v", err)
 }

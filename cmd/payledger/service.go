@@ -111,7 +111,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.sandbox(o))
+	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked)
 	if err != nil {
 		return err
 	}

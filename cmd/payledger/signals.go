@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"payledger/domain"
+)
+
+// signalsCmd groups the commands on signals that could not be judged.
+type signalsCmd struct {
+	Parked  parkedCmd        `cmd:"" help:"List the signals that could not be judged, oldest first."`
+	Retry   parkedRetryCmd   `cmd:"" help:"Have parked signals judged again."`
+	Discard parkedDiscardCmd `cmd:"" help:"Drop parked signals for good."`
+}
+
+// Help is shown by --help.
+func (signalsCmd) Help() string {
+	return `A provider's signal that is malformed, or about a payment there is none of, is answered
+"parked" and kept in the JetStream stream PARKED, 1 GiB of them; then the oldest give way.
+Of a body over 4 KiB only the beginning is kept. The commands need a server that runs on
+the data directory, with its own NATS server or another.
+
+First see what there is and mend what sends it; after a restore, or when the payment is
+there now, "retry" what was rightly sent; "discard" the rest.`
+}
+
+// parkedSignals are the parked signals that a command is about.
+type parkedSignals struct {
+	inDirectory
+	ID     []uint64 `arg:"" optional:"" help:"Signals, as \"signals parked\" shows them."`
+	All    bool     `help:"All there are now."`
+	Reason string   `help:"With --all: only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
+}
+
+// Validate wants ids or --all.
+func (c parkedSignals) Validate() error {
+	switch {
+	case len(c.ID) == 0 && !c.All:
+		return errors.New("which ones? Name some by id or give --all")
+	case len(c.ID) > 0 && c.All:
+		return errors.New("ids and --all: give one of them")
+	case c.Reason != "" && !c.All:
+		return errors.New("--reason goes with --all")
+	}
+	return c.inDirectory.Validate()
+}
+
+type (
+	parkedCmd struct {
+		inDirectory
+		Reason string `help:"Only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
+		Limit  int    `help:"At most so many; 0: all." default:"50" placeholder:"N"`
+	}
+	parkedRetryCmd   struct{ parkedSignals }
+	parkedDiscardCmd struct{ parkedSignals }
+)
+
+const parkedPath = "/admin/signals/parked"
+
+// withParked runs fn on the admin interface of a running server.
+func (c inDirectory) withParked(a *app, fn func(*admin) error) error {
+	return c.with(a, func(m *admin) error {
+		if !m.live {
+			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
+		}
+		return fn(m)
+	})
+}
+
+// parkedPages calls fn for each page of what is parked.
+func (m *admin) parkedPages(a *app, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
+	const size = "100"
+	for after := uint64(0); ; {
+		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {size}}
+		setUnlessEmpty(q, "reason", reason)
+		var page domain.ParkedPage
+		if err := m.call(a.ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		more, err := fn(page)
+		if err != nil || !more || page.Next == 0 {
+			return err
+		}
+		after = page.Next
+	}
+}
+
+// Run lists what is parked.
+func (c parkedCmd) Run(a *app) error {
+	return c.withParked(a, func(m *admin) error {
+		var rows [][]string
+		var last domain.ParkedPage
+		listed := 0
+		err := m.parkedPages(a, c.Reason, func(page domain.ParkedPage) (bool, error) {
+			last = page
+			for _, s := range page.Data {
+				if c.Limit > 0 && listed == c.Limit {
+					return false, nil
+				}
+				listed++
+				if a.json {
+					if err := a.printJSON(s); err != nil {
+						return false, err
+					}
+					continue
+				}
+				rows = append(rows, []string{
+					strconv.FormatUint(s.ID, 10), s.ParkedAt.String(), s.Reason, strings.TrimPrefix(s.Subject, "payledger.v1.signals."),
+					strconv.Itoa(s.Bytes), s.Detail,
+				})
+			}
+			return c.Limit == 0 || listed < c.Limit, nil
+		})
+		if err != nil || a.json {
+			return err
+		}
+		if err := a.printTable([]string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.stdout, "%d of %d parked; they take %d of %d bytes.\n", listed, last.Signals, last.Bytes, last.LimitBytes)
+		return err
+	})
+}
+
+// ids calls fn for each signal that is meant. What is parked meanwhile is left
+// out.
+func (c parkedSignals) ids(a *app, m *admin, fn func(id uint64) error) error {
+	if !c.All {
+		for _, id := range c.ID {
+			if err := fn(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var last uint64
+	return m.parkedPages(a, c.Reason, func(page domain.ParkedPage) (bool, error) {
+		if last == 0 {
+			last = page.Last
+		}
+		for _, s := range page.Data {
+			if s.ID > last {
+				return false, nil
+			}
+			if err := fn(s.ID); err != nil {
+				return false, err
+			}
+		}
+		return page.Next <= last, nil
+	})
+}
+
+// retried is what came of a signal that was sent again.
+type retried struct {
+	ID uint64 `json:"id"`
+	domain.SignalReply
+}
+
+// Run has the signals judged again and prints what came of each.
+func (c parkedRetryCmd) Run(a *app) error {
+	return c.withParked(a, func(m *admin) error {
+		still := 0
+		err := c.ids(a, m, func(id uint64) error {
+			r := retried{ID: id}
+			err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
+			var p *problem
+			if c.All && errors.As(err, &p) && domain.Code(p.Code) == domain.ParkedSignalNotFound {
+				return nil // it has given way since
+			}
+			if err != nil {
+				return err
+			}
+			if r.Result == domain.SignalParked {
+				still++
+			}
+			if a.json {
+				return a.printJSON(r)
+			}
+			_, err = fmt.Fprintln(a.stdout, strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
+			return err
+		})
+		if err == nil && still > 0 {
+			err = exitWith(exitRefused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
+		}
+		return err
+	})
+}
+
+// Run drops the signals.
+func (c parkedDiscardCmd) Run(a *app) error {
+	return c.withParked(a, func(m *admin) error {
+		n, err := c.discard(a, m)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(map[string]uint64{"discarded": n})
+		}
+		_, err = fmt.Fprintf(a.stdout, "%d discarded.\n", n)
+		return err
+	})
+}
+
+func (c parkedDiscardCmd) discard(a *app, m *admin) (n uint64, err error) {
+	if c.All && c.Reason == "" {
+		var page domain.ParkedPage
+		if err := m.call(a.ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
+			return 0, err
+		}
+		var done struct {
+			Discarded uint64 `json:"discarded"`
+		}
+		err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
+		return done.Discarded, err
+	}
+	err = c.ids(a, m, func(id uint64) error {
+		err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
+		if err == nil {
+			n++
+		}
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,159 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/notifier/acquirer"
+)
+
+// Parked is what the operator does with the signals in the JetStream stream
+// PARKED. Safe for concurrent use.
+type Parked struct {
+	conn *Conn
+	fill *parkedFill
+}
+
+// Parked are the signals that this enforcer could not judge, and those before
+// it.
+func (e *Enforcer) Parked() *Parked { return &Parked{conn: e.config.Conn, fill: &e.parker.fill} }
+
+// List answers up to so many signals after an id, oldest first; of one reason
+// unless that is empty.
+func (p *Parked) List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error) {
+	page := domain.ParkedPage{Data: []domain.ParkedSignal{}}
+	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	if err != nil {
+		return page, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	info := s.CachedInfo()
+	page.Last, page.Signals, page.Bytes, page.LimitBytes = info.State.LastSeq, info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
+	// Each look is bounded, however few have the reason.
+	for range 10 * limit {
+		m, err := s.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(parkedSubject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return page, nil
+		}
+		if err != nil {
+			return page, fmt.Errorf("reading the JetStream stream %s: %w", ParkedStream, err)
+		}
+		after = m.Sequence
+		if signal := parkedSignal(m); reason == "" || reason == signal.Reason {
+			page.Data = append(page.Data, signal)
+		}
+		if len(page.Data) == limit {
+			break
+		}
+	}
+	if after < page.Last {
+		page.Next = after
+	}
+	return page, nil
+}
+
+func parkedSignal(m *jetstream.RawStreamMsg) domain.ParkedSignal {
+	s := domain.ParkedSignal{
+		ID: m.Sequence, ParkedAt: domain.InstantOf(m.Time), Reason: m.Header.Get(headerParkedReason), Detail: m.Header.Get(headerParkedDetail),
+		Subject: m.Header.Get(headerParkedSubject), Bytes: len(m.Data), Body: strings.ToValidUTF8(string(m.Data), "\uFFFD"),
+	}
+	if n, err := strconv.Atoi(m.Header.Get(headerParkedCut)); err == nil {
+		s.Bytes, s.Cut = n, true
+	}
+	return s
+}
+
+// parkedCut is why a signal stays parked of which only the beginning was kept.
+const parkedCut = "cut"
+
+// Retry has a parked signal judged again and answers what came of it. It is
+// taken out of PARKED once that is done; what still cannot be judged is parked
+// anew. found is false when there is none of that id.
+func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error) {
+	s, m, err := p.find(ctx, id)
+	if err != nil || m == nil {
+		return reply, false, err
+	}
+	if m.Header.Get(headerParkedCut) != "" {
+		return domain.SignalReply{Result: domain.SignalParked, Reason: parkedCut}, true, nil
+	}
+	inbox := nats.NewInbox()
+	answers, err := p.conn.nc.SubscribeSync(inbox)
+	if err != nil {
+		return reply, true, fmt.Errorf("subscribing to the answer to a signal: %w", err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	again := &nats.Msg{Subject: m.Header.Get(headerParkedSubject), Header: nats.Header{acquirer.ReplyHeader: {inbox}}, Data: m.Data}
+	if _, err := p.conn.js.PublishMsg(ctx, again, jetstream.WithExpectStream(SignalsStream)); err != nil {
+		return reply, true, fmt.Errorf("sending a signal again: %w", err)
+	}
+	answer, err := answers.NextMsgWithContext(ctx)
+	if err != nil {
+		return reply, true, fmt.Errorf("waiting for the answer to a signal: %w", err)
+	}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return reply, true, fmt.Errorf("reading the answer to a signal: %w", err)
+	}
+	return reply, true, p.remove(ctx, s, id)
+}
+
+// Discard takes a signal out of PARKED for good. found is false when there is
+// none of that id.
+func (p *Parked) Discard(ctx context.Context, id uint64) (found bool, err error) {
+	s, m, err := p.find(ctx, id)
+	if err != nil || m == nil {
+		return false, err
+	}
+	return true, p.remove(ctx, s, id)
+}
+
+// DiscardThrough takes all signals up to an id out of PARKED for good, and
+// answers how many there were.
+func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) {
+	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	before := goneFrom(s.CachedInfo().State)
+	if err := s.Purge(ctx, jetstream.WithPurgeSequence(id+1)); err != nil {
+		return 0, fmt.Errorf("emptying the JetStream stream %s: %w", ParkedStream, err)
+	}
+	after, err := s.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("looking at the JetStream stream %s: %w", ParkedStream, err)
+	}
+	n := goneFrom(after.State) - before
+	p.fill.took(n)
+	return n, nil
+}
+
+// find answers a nil message when there is none of that id.
+func (p *Parked) find(ctx context.Context, id uint64) (jetstream.Stream, *jetstream.RawStreamMsg, error) {
+	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	m, err := s.GetMsg(ctx, id)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return s, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the JetStream stream %s: %w", ParkedStream, err)
+	}
+	return s, m, nil
+}
+
+func (p *Parked) remove(ctx context.Context, s jetstream.Stream, id uint64) error {
+	if err := s.DeleteMsg(ctx, id); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("taking a signal out of the JetStream stream %s: %w", ParkedStream, err)
+	}
+	p.fill.took(1)
+	return nil
+}
