@@ -203,3 +203,11 @@ type Store interface {
 	// Close ends Follow, waits for commits under way and frees the log.
 	Close() error
 }
+
+// MissingCheckpoint says that a log of this size was opened without the
+// checkpoint that had been signed for it: had its end been cut off, nothing
+// would have shown it.
+type MissingCheckpoint struct {
+	Size Position
+	At   time.Time
+}

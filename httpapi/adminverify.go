@@ -26,6 +26,11 @@ func (a *admin) evidence() Evidence {
 	if s, ok := a.cfg.Ledger.Store.(interface{ Verify(context.Context) error }); ok {
 		e.Structure = s.Verify
 	}
+	if s, ok := a.cfg.Ledger.Store.(interface {
+		MissingCheckpoints(ctx context.Context) ([]eventstore.MissingCheckpoint, error)
+	}); ok {
+		e.Missing = s.MissingCheckpoints
+	}
 	return e
 }
 

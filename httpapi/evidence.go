@@ -19,6 +19,9 @@ type Evidence struct {
 	LogID  domain.ID
 	// Structure checks what the store derives from its records.
 	Structure func(context.Context) error
+	// Missing are the times the log was opened without its checkpoint; nil where
+	// that is not known.
+	Missing func(context.Context) ([]eventstore.MissingCheckpoint, error)
 	// Compare compares the projections with the log; nil where there are none.
 	Compare func(context.Context, Progress) (projections.Comparison, error)
 }
@@ -91,6 +94,11 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Evidenc
 	}
 	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
 		return err
+	}
+	if e.Missing != nil {
+		if o.Missing, err = e.Missing(ctx); err != nil {
+			return err
+		}
 	}
 	if e.Compare != nil {
 		o.Projections = func(ctx context.Context) (audit.Verdict, *audit.Finding, error) {

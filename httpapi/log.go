@@ -38,8 +38,15 @@ func (a *api) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg) }
 // checkpoint answers GET /admin/log/checkpoint.
 func (a *admin) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg) }
 
+// ErrComparing: nothing new is signed before the whole log was compared with
+// its newest checkpoint.
+var ErrComparing = errors.New("the log is still being compared with its newest checkpoint")
+
 func replyCheckpoint(x *exchange, cfg Config) error {
 	signed, err := cfg.Checkpoint(x.ctx())
+	if errors.Is(err, ErrComparing) {
+		return unavailable("5", "After a start the log is compared with its newest checkpoint before a new one is signed. Try again.")
+	}
 	if err != nil {
 		return err
 	}

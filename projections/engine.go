@@ -182,6 +182,10 @@ func (e *Engine) failure() error {
 	}
 }
 
+// Distrust deletes the views' file and stops the engine, since the log is not
+// what the views were folded from. The next Open folds them anew.
+func (e *Engine) Distrust(reason string) error { return e.damaged(&damage{reason}) }
+
 // damaged deletes the file and stops the engine when err says that the file
 // is damaged; other errors pass.
 func (e *Engine) damaged(err error) error {

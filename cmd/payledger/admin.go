@@ -68,7 +68,10 @@ func ownAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Writer) (
 		return nil, errors.Join(err, core.close())
 	}
 	private := dataDir(tmp)
-	closeAll := func() error { return errors.Join(core.close(), os.RemoveAll(tmp)) }
+	if core.signed.missing != "" {
+		fmt.Fprintf(stderr, "payledger: %s\n", core.signed.missing)
+	}
+	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
 	handler, err := core.adminHandler(nil, nil)
 	if err != nil {
 		return nil, errors.Join(err, closeAll())

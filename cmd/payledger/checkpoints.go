@@ -7,13 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
+	"payledger/httpapi"
 	"payledger/projections"
 )
 
@@ -23,14 +26,23 @@ const checkpointEvery = 800 * time.Millisecond
 
 // checkpoints signs the log's checkpoints. A signed one is on disk before
 // anybody sees it, each covers more events than the one before, and the
-// newest is checked against the log whenever the directory is opened: so the
-// log cannot lose or change what was signed for and go on as if nothing had
+// newest is compared with the log whenever the directory is opened: so the log
+// cannot lose or change what was signed for and go on as if nothing had
 // happened. Safe for concurrent use.
 type checkpoints struct {
+	checkpointOptions
+	dir    dataDir
 	file   string
-	signer *translog.Signer
 	views  *projections.Engine
-	log    zerolog.Logger
+	opened eventstore.Position // where the log ended then
+
+	compared   chan struct{} // closed when the log was compared as far as it can be
+	doubt      error         // set before that: nothing may be signed
+	comparedTo atomic.Uint64
+	failed     chan error // what comparing has found: the process must end
+	comparing  sync.WaitGroup
+	cancel     context.CancelFunc // of comparing
+	missing    string             // what was said of a missing checkpoint
 
 	mu      sync.Mutex
 	newest  translog.Checkpoint
@@ -39,18 +51,38 @@ type checkpoints struct {
 	trouble bool // what keeps checkpoints from being signed was logged
 }
 
+// checkpointOptions say how checkpoints are signed and compared.
+type checkpointOptions struct {
+	store  *bolt.Store
+	signer *translog.Signer
+	log    zerolog.Logger
+	paced  bool // others want to work while the log is compared
+	now    func() time.Time
+}
+
 // openCheckpoints reads the newest checkpoint that was signed and refuses a
-// log that does not hold what it covers. The caller holds the directory.
-func openCheckpoints(ctx context.Context, d dataDir, signer *translog.Signer, views *projections.Engine, log zerolog.Logger) (*checkpoints, error) {
-	c := &checkpoints{file: d.checkpoint(), signer: signer, views: views, log: log, publish: func([]byte) {}}
+// log that does not hold what it covers, as far as a glance tells. The caller
+// holds the directory.
+func openCheckpoints(ctx context.Context, d dataDir, views *projections.Engine, o checkpointOptions) (*checkpoints, error) {
+	c := &checkpoints{
+		checkpointOptions: o, dir: d, file: d.checkpoint(), views: views, publish: func([]byte) {},
+		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
+	}
+	var err error
+	if c.opened, err = o.store.Last(ctx); err != nil {
+		return nil, err
+	}
 	signed, err := os.ReadFile(c.file)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := c.noteMissing(o.now()); err != nil {
+			return nil, err
+		}
 		return c, nil
 	}
 	if err != nil {
 		return nil, exitWith(exitDirectory, "reading the newest checkpoint: %w", err)
 	}
-	verifier, err := translog.ParseVerifier(signer.VerifierKey())
+	verifier, err := translog.ParseVerifier(o.signer.VerifierKey())
 	if err != nil {
 		return nil, err
 	}
@@ -59,33 +91,33 @@ func openCheckpoints(ctx context.Context, d dataDir, signer *translog.Signer, vi
 			"if there is no such pair, move %[1]s away and start again", c.file, err)
 	}
 	c.signed = signed
-	if err := c.check(ctx, d); err != nil {
+	if err := c.glance(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// check compares the newest checkpoint with the log.
-func (c *checkpoints) check(ctx context.Context, d dataDir) error {
-	const onPurpose = "If you put an older log there on purpose, move %s away: the log goes on from what it holds, and whoever keeps a later checkpoint can tell"
-	root, err := c.views.RootAt(ctx, c.newest.Size)
-	var short *projections.BeyondTreeError
-	switch {
-	case errors.As(err, &short):
-		err = &translog.TruncatedError{Checkpoint: c.newest, Size: short.Size}
-		return exitWith(exitDirectory, "%w: events at the end of %s are missing. Put the newest ledger.db back. "+onPurpose, err, d.ledger(), c.file)
-	case err != nil:
-		return exitWith(exitDirectory, "comparing the log with its newest checkpoint: %w", err)
-	case root != c.newest.Root:
-		err = &translog.MismatchError{Checkpoint: c.newest, Root: root}
-		return exitWith(exitDirectory, "%w. Find out what happened with \"payledger verify\", and put the log back that %s was signed for. "+onPurpose, err, c.file, c.file)
-	}
-	return nil
+// begin compares the whole log with the newest checkpoint until finish.
+func (c *checkpoints) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.comparing.Go(func() { c.compare(ctx) })
+}
+
+// unchanged answers the newest checkpoint if there is nothing behind it.
+func (c *checkpoints) unchanged(ctx context.Context) (signed []byte, ok bool) {
+	size, _, err := c.views.Tree(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.signed, err == nil && c.signed != nil && size == c.newest.Size
 }
 
 // checkpoint answers a signed checkpoint over everything that is durable when
-// it is called, or more.
+// it is called, or more. It waits until the whole log was compared.
 func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
+	if err := c.whole(ctx); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size, root, err := c.views.Tree(ctx)
@@ -114,6 +146,25 @@ func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
 	c.newest, c.signed = next, signed
 	c.publish(signed)
 	return signed, nil
+}
+
+// promptly is checkpoint for who does not wait for long: the error is
+// httpapi.ErrComparing while the log is compared, unless there is nothing new
+// to be signed.
+func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := c.whole(waiting)
+	if err == nil {
+		return c.checkpoint(ctx)
+	}
+	if signed, ok := c.unchanged(ctx); ok {
+		return signed, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = httpapi.ErrComparing
+	}
+	return nil, err
 }
 
 // sign signs a checkpoint if there is something new. What keeps it from that
@@ -166,9 +217,22 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 	}
 }
 
-// finish signs the last checkpoint of a run.
+// finish signs the last checkpoint of a run, unless the log was not compared
+// by then: the next run compares it again.
 func (c *checkpoints) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c.sign(ctx)
+	if _, ok := c.unchanged(ctx); !ok {
+		select {
+		case <-c.compared:
+		case <-time.After(2 * time.Second):
+		}
+	}
+	c.cancel()
+	c.comparing.Wait()
+	select {
+	case <-c.compared:
+		c.sign(ctx)
+	default:
+	}
 }

@@ -50,7 +50,7 @@ type coreOptions struct {
 
 	AllowPrivate bool                  // webhook endpoints may be anywhere
 	Schedule     webhook.Schedule      // of notifications; nil: the default
-	Metrics      prometheus.Registerer // of deliveries; nil: none
+	Metrics      prometheus.Registerer // nil: this is no server, and nothing is counted
 
 	SyncDelay time.Duration // added to each sync of the log
 }
@@ -84,15 +84,13 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 		return nil, exitWith(exitDirectory, "reading the end of the log: %w", err)
 	}
 	codec := eventstore.NewCodec()
-	views, err := projections.Open(ctx, projections.Config{
-		Path: d.projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress,
-	})
+	views, signed, err := d.openViews(ctx, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
+		projections.Config{Path: d.projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress})
 	if err != nil {
-		return nil, exitWith(exitDirectory, "opening the projections: %w", err)
+		return nil, err
 	}
-	signed, err := openCheckpoints(ctx, d, signer, views, o.Log)
-	if err != nil {
-		return nil, errors.Join(err, views.Close())
+	if o.Metrics != nil {
+		signed.observe(o.Metrics)
 	}
 	ids := domain.NewIDs(time.Now, rand.Reader, last)
 	ledger := eventstore.Ledger{Store: store, Codec: codec}
@@ -112,6 +110,7 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()
+	signed.begin()
 	go func() {
 		defer close(c.noted)
 		sessions.Run(runCtx)

@@ -62,7 +62,7 @@ func (d dataDir) initialise() error {
 		return exitWith(exitDirectory, "looking into %s: %w", d, err)
 	}
 	for _, e := range entries {
-		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "log.key") && !strings.HasPrefix(n, "ledger.db") {
+		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "log.key") && !strings.HasPrefix(n, "ledger.db") && !strings.HasPrefix(n, "checkpoint") {
 			return exitWith(exitDirectory, "%s holds other files (%s): choose a new or empty directory", d, n)
 		}
 	}
@@ -90,6 +90,9 @@ func (d dataDir) initialise() error {
 		if err := d.makeLogKey(id); err != nil {
 			return exitWith(exitDirectory, "making the log's key: %w", err)
 		}
+	}
+	if err := d.signEmpty(); err != nil {
+		return exitWith(exitDirectory, "signing the first checkpoint: %w", err)
 	}
 	if err := bolt.Init(d.ledger(), id); err != nil {
 		return exitWith(exitDirectory, "making the event log: %w", err)

@@ -65,7 +65,7 @@ func openStopped(file string, d dataDir) (*evidence, error) {
 	}
 	codec := eventstore.NewCodec()
 	e := httpapi.Evidence{
-		Ledger: eventstore.Ledger{Store: store, Codec: codec}, LogID: store.LogID(), Structure: store.VerifyStructure,
+		Ledger: eventstore.Ledger{Store: store, Codec: codec}, LogID: store.LogID(), Missing: store.MissingCheckpoints, Structure: store.VerifyStructure,
 	}
 	if d != "" {
 		e.Compare = func(ctx context.Context, told httpapi.Progress) (projections.Comparison, error) {

@@ -62,3 +62,18 @@ func (d dataDir) plannedLogID() (domain.ID, error) {
 	}
 	return id, nil
 }
+
+// signEmpty signs a checkpoint of the empty log, so that there is one as long
+// as there is a log.
+func (d dataDir) signEmpty() error {
+	s, err := d.readLogKey()
+	if err != nil {
+		return err
+	}
+	var empty translog.Edge
+	signed, err := s.Sign(translog.Checkpoint{Origin: s.Origin(), Root: empty.Root()})
+	if err != nil {
+		return err
+	}
+	return writeFileSynced(d.checkpoint(), signed)
+}

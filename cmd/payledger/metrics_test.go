@@ -85,7 +85,7 @@ func namedMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	name := regexp.MustCompile(`^payledger_[a-z0-9_]*[a-z0-9]$`)
 	found := map[string]string{}
-	for _, room := range []string{"httpapi", "notifier"} {
+	for _, room := range []string{"httpapi", "notifier", "cmd/payledger"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", room), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -173,6 +173,9 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	case err := <-core.viewsDone:
 		core.viewsDone <- err
 		return fmt.Errorf("the projections stopped: %w", err)
+	case err := <-core.signed.failed:
+		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
+		return err
 	case err := <-bus.failed:
 		return fmt.Errorf("the workers stopped: %w", err)
 	}
@@ -210,6 +213,6 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o serviceOptions, b *bus, m prometheus.Registerer) (http.Handler, error) {
 	config := c.httpConfig()
 	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, b.sandbox(o), o.Limits, m
-	config.Degraded = b.watchdog.Degraded
+	config.Degraded, config.Checkpoint = b.watchdog.Degraded, c.signed.promptly
 	return httpapi.New(config)
 }

@@ -30,6 +30,8 @@ type Options struct {
 	Checkpoints []Checkpoint
 	Verifiers   []*translog.Verifier // open Checkpoints, any of them
 	Origin      string               // of the log, if it is known apart from Verifiers
+	// Missing are the times the log was opened without its checkpoint.
+	Missing []eventstore.MissingCheckpoint
 	// Bare: the records come from exported lines, which have no Prev and no
 	// Claim of their own.
 	Bare bool
@@ -222,6 +224,6 @@ func (c *checker) finish() {
 	case len(c.lost) > 0:
 		r.Completeness = Verdict{NotChecked, "records cannot be read, so whether they are those that were written cannot be told"}
 	default:
-		r.Completeness = covered.completeness(c.last)
+		r.Completeness = covered.completeness(c.last, c.options.Missing)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -154,7 +155,13 @@ func (c cover) integrity() string {
 	return "; no checkpoint was given, so events that were altered together with their checksums would not show"
 }
 
-func (c cover) completeness(last eventstore.Position) Verdict {
+func (c cover) completeness(last eventstore.Position, missing []eventstore.MissingCheckpoint) Verdict {
+	if n := len(missing); n > 0 {
+		m := missing[n-1]
+		return Verdict{NotChecked, fmt.Sprintf("no position is missing now, but the log was opened without its checkpoint %d times, lastly at %s with %d events: "+
+			"had its end been cut off before that, the events since would stand in its place; only a checkpoint that was kept elsewhere from before then shows it",
+			n, m.At.Format(time.RFC3339), m.Size)}
+	}
 	behind := func(size eventstore.Position) string {
 		if size >= last {
 			return ""

@@ -28,6 +28,8 @@
 //	                  "log"    -> 16 bytes, the id of this log
 //	                  "newest" -> 16 bytes, the greatest event id recorded
 //	                  "spans"  -> up to three spans of claims: number (8), first position (8)
+//	                  "missing checkpoints" -> none, or up to 32 times the log was opened
+//	                              without its checkpoint: last position (8), Unix ms (8)
 //	records           position (8) -> record
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)

@@ -37,6 +37,8 @@ var (
 	keyLog    = []byte("log")
 	keyNewest = []byte("newest")
 	keySpans  = []byte("spans")
+
+	keyMissing = []byte("missing checkpoints")
 )
 
 // Init makes an empty log with the id at path. The file appears there complete

@@ -1,0 +1,69 @@
+package bolt
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+)
+
+const (
+	missingSize = 16
+	// maxMissing bounds what is noted. Of more, the newest replaces the one
+	// before it.
+	maxMissing = 32
+)
+
+// NoteMissingCheckpoint notes for ever that the log, as long as it is now, was
+// opened without the checkpoint that had been signed for it. It is called
+// before the first Append.
+func (s *Store) NoteMissingCheckpoint(at time.Time) error {
+	switch {
+	case s.readOnly:
+		return ErrReadOnly
+	case s.space.Low():
+		return eventstore.ErrFull
+	}
+	last, err := s.tail.last()
+	if err != nil {
+		return err
+	}
+	err = s.update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		noted := append([]byte(nil), meta.Get(keyMissing)...)
+		if n := len(noted) - missingSize; n >= 0 && (len(noted) >= maxMissing*missingSize || parseMissing(noted[n:]).Size == last) {
+			noted = noted[:n]
+		}
+		noted = binary.BigEndian.AppendUint64(noted, uint64(last))
+		return meta.Put(keyMissing, binary.BigEndian.AppendUint64(noted, uint64(at.UnixMilli())))
+	})
+	if err != nil {
+		s.fail(err)
+		return s.Err()
+	}
+	return nil
+}
+
+// MissingCheckpoints are what NoteMissingCheckpoint has noted, oldest first.
+func (s *Store) MissingCheckpoints(ctx context.Context) (all []eventstore.MissingCheckpoint, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	err = s.view(0, func(tx *bbolt.Tx) error {
+		for noted := tx.Bucket(bucketMeta).Get(keyMissing); len(noted) >= missingSize; noted = noted[missingSize:] {
+			all = append(all, parseMissing(noted))
+		}
+		return nil
+	})
+	return all, err
+}
+
+func parseMissing(b []byte) eventstore.MissingCheckpoint {
+	return eventstore.MissingCheckpoint{
+		Size: eventstore.Position(binary.BigEndian.Uint64(b)),
+		At:   time.UnixMilli(int64(binary.BigEndian.Uint64(b[8:]))).UTC(),
+	}
+}
