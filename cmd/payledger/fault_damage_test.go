@@ -188,7 +188,12 @@ func TestUnusableLedgers(t *testing.T) {
 		if err := os.WriteFile(d.ledger(), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{h.args("--listen", "127.0.0.1:0"), {"events", "tail", "--data", h.data}, {"project", "list", "--data", h.data}} {
+		// A server in a process of its own: the bound of its shutdown holds to
+		// the end of that.
+		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitDirectory || !strings.Contains(said, d.ledger()) {
+			t.Errorf("%s: serve: exit code %d, %q", what, code, said)
+		}
+		for _, args := range [][]string{{"events", "tail", "--data", h.data}, {"project", "list", "--data", h.data}} {
 			out, errs, code := command(args...)
 			if code != exitDirectory || out != "" || !strings.Contains(errs, d.ledger()) {
 				t.Errorf("%s: %s: exit code %d, %q %q", what, args[0], code, out, errs)
@@ -205,7 +210,6 @@ func TestUnusableLedgers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a process of its own: the bound of a server's shutdown holds to its end.
 	if errs, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitInUse || !strings.Contains(errs, h.data) {
 		t.Errorf("in use: exit code %d, %s", code, errs)
 	}
