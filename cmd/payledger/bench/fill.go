@@ -154,13 +154,11 @@ func (w *stream) decide(ctx context.Context, event domain.ID, claim *eventstore.
 	if err != nil || e == nil {
 		return errors.Join(err, fmt.Errorf("the payment %s did not take %T", w.name.ID, c))
 	}
-	body, err := w.ledger.Codec.Encode(w.name, w.last.Sequence+1, event, e)
+	commit, err := w.ledger.Commit(w.name, w.last, e, eventstore.Order{EventID: event, Claim: claim})
 	if err != nil {
 		return err
 	}
-	w.last, err = w.ledger.Store.Append(ctx, eventstore.Commit{
-		ID: event, Record: eventstore.Record{Stream: w.name, Expect: w.last.Position, Body: body}, Claim: claim,
-	})
+	w.last, err = w.ledger.Store.Append(ctx, commit)
 	w.state = w.state.Evolve(e)
 	return err
 }
