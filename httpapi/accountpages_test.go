@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -165,6 +166,35 @@ func (b *browser) signIn(m merchant) *browser {
 	b.t.Helper()
 	b.post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}}).want(http.StatusSeeOther)
 	return b
+}
+
+// Pages of the account are bounded by address and, over all its addresses, by
+// project; the API's own reads are apart.
+func TestRateLimitOfTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t), func(c *Config) {
+		c.Limits.CustomersPerMinute = 20
+		c.Limits.Reads = Rate{PerSecond: 1, Burst: 5}
+	})
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	for range 5 {
+		b.open("/account/keys").want(200)
+	}
+	if got := b.open("/account/keys").want(429).Header.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After %q", got)
+	}
+	m.get("/v1/payments").want(200, "")
+	s.clock.advance(time.Second)
+	b.open("/account/keys").want(200)
+	stranger := s.browser()
+	n := 0
+	for ; n < 20 && stranger.open("/account/signin").Code == 200; n++ {
+	}
+	if n == 0 || n >= 20 {
+		t.Errorf("a stranger opens %d pages", n)
+	}
+	stranger.open("/account/signin").want(429).has("Too many requests")
 }
 
 func TestSigningInAndOut(t *testing.T) {

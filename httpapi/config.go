@@ -51,6 +51,10 @@ type Config struct {
 	// go on for as long as the client stays end with it. nil: never.
 	Stopping context.Context
 
+	// MaxStreams is how many payment pages may be told of changes as they come.
+	// 0: 2000.
+	MaxStreams int
+
 	// Backup copies the log as it is at one moment: begin is told the position
 	// of the last event in the copy and the bytes that will come, and answers
 	// where they go. nil: no backups over the admin interface.

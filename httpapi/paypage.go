@@ -16,7 +16,7 @@ const formShare = 10
 func checkoutConfig(cfg Config) checkout.Config {
 	c := checkout.Config{
 		Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, Events: cfg.Ledger.Store, PublicURL: cfg.PublicURL,
-		Stopping: cfg.Stopping, Log: cfg.Log,
+		Stopping: cfg.Stopping, Log: cfg.Log, Visitor: conns.Visitor, MaxStreams: cfg.MaxStreams,
 	}
 	if cfg.Sandbox != nil {
 		c.Sandbox = cfg.Sandbox
@@ -35,4 +35,23 @@ func checkoutConfig(cfg Config) checkout.Config {
 		}
 	}
 	return c
+}
+
+// accountLimit bounds pages of the account by address as the payment page, and
+// by project as the reads of the API, each in buckets of their own.
+func accountLimit(cfg Config) func(*http.Request, string) (time.Duration, bool) {
+	byProject := newLimiter("account-pages", cfg.Limits.Reads)
+	n := cfg.Limits.CustomersPerMinute
+	byAddress := newLimiter("account-visits", Rate{PerSecond: float64(n) / 60, Burst: n})
+	return func(r *http.Request, project string) (time.Duration, bool) {
+		l, name := byProject, project
+		if project == "" {
+			l, name = byAddress, conns.Visitor(r)
+		}
+		if l == nil {
+			return 0, true
+		}
+		v := l.take(name, cfg.Now())
+		return v.wait, v.ok
+	}
 }

@@ -119,7 +119,7 @@ func newAPI(cfg Config) (*api, error) {
 	if cfg.Account != nil {
 		pages, err := account.New(account.Config{
 			Call: a.call, Stream: a.stream, SignIn: a.signIn, File: cfg.Account, Now: cfg.Now, PublicURL: cfg.PublicURL,
-			Webhooks: cfg.Webhooks != nil, Log: cfg.Log,
+			Webhooks: cfg.Webhooks != nil, Log: cfg.Log, Limit: accountLimit(cfg),
 		})
 		if err != nil {
 			return nil, err

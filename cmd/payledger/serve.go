@@ -31,9 +31,9 @@ type serveFlags struct {
 	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
 
 	RateWrites       *int `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0." placeholder:"N"`
-	RateReads        *int `help:"Reads a second and project, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
+	RateReads        *int `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
 	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
-	RateCustomers    *int `help:"Requests to the payment page a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
+	RateCustomers    *int `help:"Requests to the payment page, and as many to the account, a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 
 	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client gives way. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
 	MaxConnectionsPerAddress *int `help:"Of these, how many one address may have; 0: no such limit. Addresses of this machine and of private networks, where proxies are, have none. Default: a quarter of all, at most 256." placeholder:"N"`

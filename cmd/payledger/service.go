@@ -107,7 +107,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
 	at.NATSAddress = bus.address
 
-	public, err := core.publicHandler(at.BaseURL, o, bus, metrics)
+	public, err := core.publicHandler(at.BaseURL, o, room, bus, metrics)
 	if err != nil {
 		return err
 	}
@@ -210,9 +210,10 @@ func ignoreNetClosed(err error) error {
 }
 
 // publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o serviceOptions, b *bus, m prometheus.Registerer) (http.Handler, error) {
+func (c *core) publicHandler(base string, o serviceOptions, room connectionRoom, b *bus, m prometheus.Registerer) (http.Handler, error) {
 	config := c.httpConfig()
 	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, b.sandbox(o), o.Limits, m
 	config.Degraded, config.Checkpoint = b.watchdog.Degraded, c.signed.promptly
+	config.MaxStreams = max(1, room.all/2) // the other half is for everything else
 	return httpapi.New(config)
 }

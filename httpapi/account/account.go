@@ -113,8 +113,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) visit(v *visit, path string) error {
+	if err := v.admit(""); err != nil {
+		return err
+	}
 	if err := v.loadSession(); err != nil {
 		return err
+	}
+	if v.signedIn() {
+		if err := v.admit(v.session.Project); err != nil {
+			return err
+		}
 	}
 	var allowed []string
 	for i := range h.table {

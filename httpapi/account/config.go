@@ -13,7 +13,7 @@ type Session struct {
 	KeyID   string `json:"key_id"`
 }
 
-// Config is what the account works with. Everything is needed.
+// Config is what the account works with. Everything but Limit is needed.
 //
 // A request that is handed to Call or Stream names a path and a query only,
 // such as /v1/payments?limit=20 or /account-api/keys, and has a context that
@@ -21,7 +21,7 @@ type Session struct {
 // session's key must still be live and its project enabled: each request is
 // checked anew, and answered 401 unauthorized or 403 project_disabled when it
 // is not, upon which the session is over. Reads do not count against the
-// project's limit, all other requests do.
+// project's limit, as pages have a Limit of their own; all other requests do.
 type Config struct {
 	// Call answers a request. The body is in memory, and closing it does
 	// nothing. The error is that the answer broke off half way; whatever else
@@ -41,6 +41,11 @@ type Config struct {
 	// *Problem: 401 unauthorized, 403 project_disabled, 429 rate_limited with
 	// RetryAfter, 503 unavailable.
 	SignIn func(r *http.Request, project, key string) (Session, error)
+
+	// Limit asks whether a request for a page may pass, by its address and once
+	// more, when it is signed in, by its project ("" before), and if not, when to
+	// come again. nil: all pass. Files that pages load are not asked for.
+	Limit func(r *http.Request, project string) (wait time.Duration, ok bool)
 
 	File      *File            // where sessions are kept
 	Now       func() time.Time // the clock

@@ -1,10 +1,13 @@
 package account
 
 import (
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
+	"payledger/domain"
 	"payledger/httpapi/ui"
 )
 
@@ -46,6 +49,20 @@ func (v *visit) serve() error {
 		return v.page.serve(v)
 	}
 	return v.once(func() error { return v.page.serve(v) })
+}
+
+// admit lets a request pass that is within the limit of its address, or of the
+// project.
+func (v *visit) admit(project string) error {
+	if v.Limit == nil {
+		return nil
+	}
+	wait, ok := v.Limit(v.r, project)
+	if ok {
+		return nil
+	}
+	after := strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
+	return &Problem{Status: http.StatusTooManyRequests, Code: string(domain.RateLimited), RetryAfter: after}
 }
 
 func (v *visit) signedIn() bool { return v.session.Project != "" }

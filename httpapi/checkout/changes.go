@@ -13,12 +13,14 @@ import (
 // One follower reads the log for all of them, and only while there are any;
 // whoever leaves last stops it and waits for its end.
 type changes struct {
-	log Events // nil: nobody is told
+	log  Events // nil: nobody is told
+	most int    // streams at once
 
-	mu       sync.Mutex
-	total    int
-	waiting  map[string][]chan struct{} // by payment id
-	follower *follower                  // nil: none runs
+	mu        sync.Mutex
+	total     int
+	byAddress map[string]int             // of those that have any
+	waiting   map[string][]chan struct{} // by payment id
+	follower  *follower                  // nil: none runs
 }
 
 type follower struct {
@@ -26,17 +28,21 @@ type follower struct {
 	ended chan struct{}
 }
 
-func newChanges(log Events) *changes {
-	return &changes{log: log, waiting: make(map[string][]chan struct{})}
+func newChanges(log Events, most int) *changes {
+	return &changes{log: log, most: most, byAddress: make(map[string]int), waiting: make(map[string][]chan struct{})}
 }
 
 // join asks to be told of every event of the payment that is not durable yet.
-// Events may be told of together. A failure says when there is no place.
-func (c *changes) join(ctx context.Context, id domain.ID) (changed <-chan struct{}, leave func(), err error) {
+// Events may be told of together. A failure says when there is no place, or none
+// left for the address.
+func (c *changes) join(ctx context.Context, id domain.ID, address string) (changed <-chan struct{}, leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := id.String()
-	if c.total >= mostStreams || len(c.waiting[name]) >= mostOfOne {
+	if c.byAddress[address] >= max(c.most/addressShare, mostOfOne) {
+		return nil, nil, &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: streamsAgain, ours: true}
+	}
+	if c.total >= c.most || len(c.waiting[name]) >= mostOfOne {
 		return nil, nil, &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: streamsAgain, ours: true}
 	}
 	if c.follower == nil && c.log != nil {
@@ -48,8 +54,9 @@ func (c *changes) join(ctx context.Context, id domain.ID) (changed <-chan struct
 	}
 	ch := make(chan struct{}, 1)
 	c.total++
+	c.byAddress[address]++
 	c.waiting[name] = append(c.waiting[name], ch)
-	return ch, func() { c.leave(name, ch) }, nil
+	return ch, func() { c.leave(name, address, ch) }, nil
 }
 
 // follow starts the follower, whose context outlives the request that brought
@@ -79,9 +86,12 @@ func (c *changes) tell(name string) {
 	}
 }
 
-func (c *changes) leave(name string, ch chan struct{}) {
+func (c *changes) leave(name, address string, ch chan struct{}) {
 	c.mu.Lock()
 	c.total--
+	if c.byAddress[address]--; c.byAddress[address] == 0 {
+		delete(c.byAddress, address)
+	}
 	var rest []chan struct{}
 	for _, other := range c.waiting[name] {
 		if other != ch {

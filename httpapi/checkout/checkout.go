@@ -52,6 +52,14 @@ type Config struct {
 	// nil: all pass. Files that the page loads are not asked for.
 	Limit func(*http.Request) (wait time.Duration, ok bool)
 
+	// Visitor names the network a request came from, which has a share of the
+	// streams of open pages. nil: all come from one.
+	Visitor func(*http.Request) string
+
+	// MaxStreams is how many pages may be told of changes as they come, all
+	// others ask now and then. 0: 2000.
+	MaxStreams int
+
 	// Stopping ends when the server begins to shut down; so do the streams of
 	// open pages. nil: never.
 	Stopping context.Context
@@ -86,7 +94,13 @@ func New(c Config) (http.Handler, error) {
 	if c.Views == nil || c.Links == nil || c.Now == nil {
 		return nil, errors.New("payment page: views, links and a clock are required")
 	}
-	h := &handler{Config: c, changes: newChanges(c.Events), turns: newTurns(), heartbeat: heartbeat}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = mostStreams
+	}
+	if c.Visitor == nil {
+		c.Visitor = func(*http.Request) string { return "" }
+	}
+	h := &handler{Config: c, changes: newChanges(c.Events, c.MaxStreams), turns: newTurns(), heartbeat: heartbeat}
 	var err error
 	if h.origins, err = ui.NewOrigins(c.PublicURL); err != nil {
 		return nil, fmt.Errorf("payment page: %w", err)

@@ -11,7 +11,8 @@ import (
 const (
 	heartbeat    = 15 * time.Second // between looks at a payment that does not change
 	reconnect    = 2 * time.Second  // when a customer whose connection broke should come back
-	mostStreams  = 2000             // of one process
+	mostStreams  = 2000             // of one process, unless the Config says less
+	addressShare = 10               // one address has at most this part of them, but no less than one payment
 	mostOfOne    = 20               // of one payment
 	streamsAgain = 30               // seconds until a place may be free
 )
@@ -24,7 +25,7 @@ func (h *handler) events(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	// From here on no change is missed: the payment is read anew below.
-	changed, leave, err := h.changes.join(v.request.Context(), v.id)
+	changed, leave, err := h.changes.join(v.request.Context(), v.id, h.Visitor(v.request))
 	if err != nil {
 		return err
 	}

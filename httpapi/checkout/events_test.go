@@ -97,7 +97,7 @@ func TestStreamLooksByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := w.handler(true).(*handler)
-	h.changes = newChanges(nil)
+	h.changes = newChanges(nil, mostStreams)
 	server := newServer(t, h)
 	id := w.create(domain.AwaitingPayment)
 	l := listen(t, server.Client(), server.URL+w.path(id)+"/events")
@@ -180,6 +180,46 @@ func TestStreamsAreBounded(t *testing.T) {
 	h.changes.mu.Lock()
 	h.changes.total -= mostStreams
 	h.changes.mu.Unlock()
+}
+
+// One address opens its share of the streams, over many payments, and nobody
+// else is kept out. Its places come back.
+func TestStreamsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.handler(true).(*handler)
+	h.Visitor = func(r *http.Request) string { return r.Header.Get("X-From") }
+	h.changes.most = mostOfOne * addressShare
+	server := newServer(t, h)
+	stream := func(from string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+w.path(w.create(domain.AwaitingPayment))+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-From", from)
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return answer
+	}
+	var first *http.Response
+	for range mostOfOne {
+		if first = stream("a"); first.StatusCode != http.StatusOK {
+			t.Fatal(first.Status)
+		}
+	}
+	if over := stream("a"); over.StatusCode != http.StatusTooManyRequests || over.Header.Get("Retry-After") != "30" {
+		t.Errorf("over the share: %d %v", over.StatusCode, over.Header)
+	}
+	if other := stream("b"); other.StatusCode != http.StatusOK {
+		t.Errorf("another address: %d", other.StatusCode)
+	}
+	_ = first.Body.Close()
+	for t.Context().Err() == nil && stream("a").StatusCode != http.StatusOK {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func TestStreamsThatAreNone(t *testing.T) {
