@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ type site struct {
 	enforcer *Enforcer
 	watchdog *Watchdog
 	metrics  *prometheus.Registry
+	stall    time.Duration // of the watchdog; 0: a second
 
 	stop, stopEnforcer func()
 }
@@ -50,7 +52,7 @@ func (s *site) start(t *testing.T) {
 		Server: s.srv, Conn: s.conn, Store: s.Store, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
 		Log: testLog(t), Metrics: s.metrics,
 	})
-	s.watchdog.stall, s.watchdog.most = time.Second, 4*time.Second
+	s.watchdog.stall, s.watchdog.most = cmp.Or(s.stall, time.Second), 4*time.Second
 	var stops []func()
 	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
 		stops = append(stops, run(t, part))
@@ -172,6 +174,9 @@ func TestDamagedJetStream(t *testing.T) {
 		"PARKED/meta.inf", "PARKED/meta.sum",
 	} {
 		for kind, how := range hostile() {
+			if kind == "zeros" && strings.Contains(file, "/meta.") || kind == "last bit" && !strings.Contains(file, "o.dat") {
+				continue // as good as the others
+			}
 			t.Run(strings.ReplaceAll(file, "/", "_")+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, t.TempDir())
@@ -252,7 +257,7 @@ func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 // dispatcher has to hand on.
 func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 	t.Parallel()
-	s := &site{book: newBook(t), dir: t.TempDir()}
+	s := &site{book: newBook(t), dir: t.TempDir(), stall: patience} // without the watchdog's help
 	srv := startServer(t, ServerConfig{Dir: s.dir})
 	for range 3 * inFlight { // more than are compared at the start
 		s.create(t, time.Hour)

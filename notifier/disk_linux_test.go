@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,14 @@ func TestFullDisk(t *testing.T) {
 	for name, whileFull := range map[string]func(t *testing.T, s *site){
 		"running": func(t *testing.T, s *site) {
 			eventually(t, "the watchdog tells what waits", func() bool { return len(s.watchdog.Degraded()) > 0 })
+		},
+		"running, signals": func(t *testing.T, s *site) {
+			p := s.routed(t)
+			eventually(t, "no signal finds room", func() bool {
+				s.tell(t, p)
+				err := s.srv.Err()
+				return err != nil && strings.Contains(err.Error(), SignalsStream)
+			})
 		},
 		"restarted": func(t *testing.T, s *site) {
 			s.stop()
