@@ -121,7 +121,7 @@ type Stored struct {
 	Sequence uint64    // within the stream, from 1
 	Prev     Position  // of the stream's record before this one; 0 for the first
 	Commit   domain.ID // event id
-	At       time.Time // the time part of Commit
+	At       time.Time // the time part of Commit: when its command began, not the order of the log
 	Claim    *Claim
 	Body     []byte
 	Event    domain.Event // that of Record, as long as it is in memory: see Codec.Event

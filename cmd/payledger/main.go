@@ -156,6 +156,11 @@ func report(stderr io.Writer, err error) int {
 	}
 	if _, logged := errors.AsType[*loggedError](err); !logged {
 		fmt.Fprintf(stderr, "payledger: %v\n", err)
+		if errors.Is(err, syscall.ENOMEM) {
+			fmt.Fprintln(stderr, "No file is damaged. Files are mapped into 64 GiB of address space each, which takes no memory:\n"+
+				"lift the limit of the process's address space (ulimit -v, LimitAS= of systemd).")
+			return exitFailed
+		}
 	}
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code

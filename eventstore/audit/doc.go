@@ -8,7 +8,9 @@
 //   - does it follow the record before it in its stream: Prev and Sequence;
 //   - is its body an event this program knows, upcast where it is old, and that
 //     of this record: id, stream, sequence and time;
-//   - is its event id new and its time plausible;
+//   - is its event id new, and its time not more than a day before that of an
+//     event before it: times are those at which commands began, so they run back
+//     by as long as commands run beside each other;
 //   - is its idempotency key new, and the same in the record and in the event;
 //   - is the money of its provider's reference booked here for the first time
 //     (references of events from before this rule are not looked at);

@@ -74,8 +74,9 @@ func (w *till) expire(id domain.ID) error {
 }
 
 // TestClockSteps sets the clock back and forward, between runs and during a
-// run. Ids and times in the log never run back, a payment expires when its
-// time by the log is over and not before, and no key is claimed twice.
+// run. Ids and times in a log written by one command after the other never run
+// back, a payment expires when its time by the log is over and not before, and
+// no key is claimed twice.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	const hour, year = time.Hour, 365 * 24 * time.Hour

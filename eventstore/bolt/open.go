@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -244,10 +245,7 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 		},
 	})
 	if err != nil {
-		if _, ok := errors.AsType[*OpenError](err); !ok {
-			err = damaged(path, err.Error())
-		}
-		return nil, err
+		return nil, openError(path, err)
 	}
 	last, err := s.readMeta()
 	if err != nil {
@@ -271,6 +269,18 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 		}
 	}
 	return s, nil
+}
+
+// openError tells what the system refused, which says nothing of the file,
+// from what is wrong with the file.
+func openError(path string, err error) error {
+	if _, ok := errors.AsType[*OpenError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[unix.Errno](err); !ok {
+		return damaged(path, err.Error())
+	}
+	return &OpenError{Path: path, Err: err}
 }
 
 // outdated is the way from an older format: the program that wrote the log can

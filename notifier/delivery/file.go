@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"syscall"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
@@ -129,7 +130,7 @@ func openBolt(path string) (db *bbolt.DB, err error) {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("the lane file %s is in use: stop the payledger that runs on this data directory first", path)
-	case err != nil && (errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist)):
+	case errors.As(err, new(syscall.Errno)): // the system's refusal says nothing of the file
 		return nil, fmt.Errorf("opening the lane file: %w", err)
 	case err != nil:
 		return nil, aside("it is damaged: %v", err)
