@@ -22,6 +22,7 @@ type EnforcerConfig struct {
 	Ledger  eventstore.Ledger
 	LogID   domain.ID
 	IDs     *domain.IDs
+	Table   domain.RoutingTable // its routes are known from the beginning
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -39,7 +40,8 @@ type EnforcerConfig struct {
 // stream PARKED, counted, and answered. A message leaves SIGNALS only after all
 // that, so after a crash it comes again, and changes nothing the second time.
 //
-// All there is is taken at once, as far as it may be in hand; beyond that, what
+// All there is is taken at once, as far as it may be in hand, and where JetStream
+// has much still to deliver, what waits behind it is taken ahead; beyond that, what
 // comes through the routes with the most is dropped without an answer, and is
 // sent again by who waits for one.
 type Enforcer struct {
@@ -51,6 +53,7 @@ type Enforcer struct {
 	alarms     zerolog.Logger // about money that was refused
 	refusals   *prometheus.CounterVec
 	folds      *folds
+	routes     knownRoutes
 	remade     prometheus.Counter
 	moved      atomic.Uint64 // counts signals taken and signals done with
 	silent     atomic.Bool   // signals wait and none is delivered
@@ -68,6 +71,7 @@ type enforcerTimes struct {
 	ackWait    time.Duration // after which JetStream delivers again
 	earlyFirst time.Duration // before a too early signal is tried again
 	earlyMost  time.Duration
+	scout      time.Duration // between looks ahead of many signals
 	earlyEach  time.Duration // more, for each other that waits
 }
 
@@ -92,9 +96,12 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 			"Signals dropped without an answer because too many of their route waited, or PARKED could not be written."),
 		times: enforcerTimes{
 			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
-			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 2 * time.Minute,
+			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 2 * time.Minute, scout: 100 * time.Millisecond,
 			earlyFirst: 10 * time.Millisecond, earlyMost: 500 * time.Millisecond, earlyEach: 50 * time.Microsecond,
 		},
+	}
+	for _, rule := range c.Table {
+		e.routes.learn(domain.Payment{Route: rule.Route})
 	}
 	gaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
 		func() float64 { return float64(e.waiting()) })
@@ -148,9 +155,13 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
-	h := hand{lanes: newLanes(), stream: stream, toPark: newQueue[parking]()}
+	h := hand{
+		lanes: newLanes(), stream: stream, toPark: newQueue[parking](), behind: new(atomic.Uint64), ahead: newQueue[uint64](),
+	}
 	e.lanes.Store(h.lanes)
 	g.Go(func() error { return e.take(ctx, h, messages) })
+	g.Go(func() error { return e.scout(ctx, h) })
+	g.Go(func() error { return e.forget(ctx, h) })
 	g.Go(func() error { return h.wake(ctx) })
 	g.Go(func() error { return e.keep(ctx, h) })
 	g.Go(func() error {
@@ -177,6 +188,7 @@ func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.Messages
 		if err != nil {
 			return err
 		}
+		h.behind.Store(s.behind)
 		if h.take(s) == tooMany {
 			e.noteShed(s)
 			if err := msg.Ack(); err != nil {

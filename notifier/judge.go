@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,6 +22,8 @@ type hand struct {
 
 	stream jetstream.Stream // SIGNALS
 	toPark *queue[parking]
+	behind *atomic.Uint64 // signals that JetStream has still to deliver
+	ahead  *queue[uint64] // sequences of signals taken ahead, done with
 }
 
 const (
@@ -188,6 +191,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	}
 	cmd := f.command(s.content.says)
 	s.taken.heed(&cmd, s)
+	e.routes.learn(f.Payment)
 	if event, err = f.Decide(cmd); err != nil || event == nil {
 		if errors.As(err, new(*domain.UnrecordedError)) {
 			f.unrecorded++
@@ -202,7 +206,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 // refused sees to a signal that cannot be judged, or not yet. An error that is
 // not about the signal is answered.
 func (e *Enforcer) refused(h hand, s *signal, err error) error {
-	reason := ""
+	var reason string
 	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
 	case s.content.malformed != nil:
 		reason = ParkedMalformed
@@ -268,11 +272,15 @@ func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 
 // acknowledge takes a signal out of SIGNALS and lets go of it.
 func (e *Enforcer) acknowledge(h hand, s *signal) error {
-	if err := e.config.Conn.nc.Publish(s.ack, []byte(ackWord)); err != nil {
+	e.moved.Add(1)
+	ack := h.done(s)
+	if ack == "" {
+		h.ahead.put(s.sequence)
+		return nil
+	}
+	if err := e.config.Conn.nc.Publish(ack, []byte(ackWord)); err != nil {
 		return fmt.Errorf("acknowledging a signal: %w", err)
 	}
-	h.done(s)
-	e.moved.Add(1)
 	return nil
 }
 

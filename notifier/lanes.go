@@ -87,7 +87,10 @@ const (
 func (l *lanes) take(s *signal) arrived {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inHand[s.sequence] != nil {
+	if there := l.inHand[s.sequence]; there != nil {
+		if there.ack == "" {
+			there.ack = s.ack
+		}
 		return repeated
 	}
 	r := l.routes[s.route]
@@ -98,10 +101,7 @@ func (l *lanes) take(s *signal) arrived {
 		r = &route{name: s.route}
 		l.routes[s.route] = r
 	}
-	key := paymentKey{project: s.project, id: s.payment}
-	if s.astray != nil {
-		key = paymentKey{subject: s.subject}
-	}
+	key := s.key()
 	d := l.payments[key]
 	if d == nil {
 		d = &docket{key: key, lanes: make(map[string]*lane, 1)}
@@ -124,6 +124,33 @@ func (l *lanes) take(s *signal) arrived {
 		l.ready(s.lane)
 	}
 	return queued
+}
+
+// key is the payment that a signal is about.
+func (s *signal) key() paymentKey {
+	if s.astray != nil {
+		return paymentKey{subject: s.subject}
+	}
+	return paymentKey{project: s.project, id: s.payment}
+}
+
+// has reports whether something of a subject is in a lane.
+func (l *lanes) has(subject string) bool {
+	s := signalOn(subject, 0, time.Time{}, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.payments[s.key()]
+	return d != nil && d.lanes[s.route] != nil
+}
+
+// heldOf is how many signals of a route are in hand.
+func (l *lanes) heldOf(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.routes[name]; r != nil {
+		return r.held
+	}
+	return 0
 }
 
 // full reports whether there is no room for one more of a route.
@@ -244,8 +271,9 @@ func (l *lanes) following(s *signal) *signal {
 	return a.signals.first()
 }
 
-// done lets go of a signal that has left its lane.
-func (l *lanes) done(s *signal) {
+// done lets go of a signal that has left its lane, and answers the subject to
+// acknowledge it on.
+func (l *lanes) done(s *signal) (ack string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.inHand, s.sequence)
@@ -256,6 +284,7 @@ func (l *lanes) done(s *signal) {
 	if s.lane.route.held--; s.lane.route.held == 0 {
 		delete(l.routes, s.route)
 	}
+	return s.ack
 }
 
 // holds notes that the content of a signal was read again.
@@ -321,7 +350,9 @@ func (l *lanes) acks() []string {
 	defer l.mu.Unlock()
 	all := make([]string, 0, len(l.inHand))
 	for _, s := range l.inHand {
-		all = append(all, s.ack)
+		if s.ack != "" {
+			all = append(all, s.ack)
+		}
 	}
 	return all
 }

@@ -72,7 +72,8 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	}
 	c.drained(t)
 	shed := testutil.ToFloat64(c.enforcer.sheds)
-	if n := c.parkedState(t).State.Msgs; float64(n)+shed != all || n < maxToPark {
+	// One that was taken ahead may have been delivered once more.
+	if n := c.parkedState(t).State.Msgs; float64(n)+shed < all || n < maxToPark {
 		t.Errorf("%d parked, %v let go", n, shed)
 	}
 	if err := c.enforcer.parker.trouble.Err(); err != nil {

@@ -19,7 +19,8 @@ type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
 	subject  string
-	ack      string // the subject to acknowledge it on
+	ack      string // the subject to acknowledge it on; empty: it was taken ahead, and is deleted
+	behind   uint64 // how many JetStream had still to deliver
 	size     int
 	content  *payload // nil: to be read again from SIGNALS
 
@@ -50,16 +51,21 @@ func newSignal(msg jetstream.Msg) (*signal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
-	s := &signal{
-		sequence: meta.Sequence.Stream, stored: meta.Timestamp, subject: msg.Subject(), ack: msg.Reply(),
-		size: len(msg.Subject()) + len(msg.Data()) + 2*len(msg.Reply()), // the header is about as long
-	}
-	if s.route, s.project, s.payment, s.astray = signalAddress(s.subject); s.astray != nil {
-		rest := strings.TrimPrefix(s.subject, signalsPrefix)
-		s.route, _, _ = strings.Cut(rest, ".")
-	}
+	s := signalOn(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, len(msg.Data()))
+	s.ack, s.behind = msg.Reply(), meta.NumPending
 	s.content = s.contentOf(msg.Data(), msg.Headers())
 	return s, nil
+}
+
+// headerRoom is about what a signal's header takes.
+const headerRoom = 200
+
+func signalOn(subject string, sequence uint64, stored time.Time, body int) *signal {
+	s := &signal{sequence: sequence, stored: stored, subject: subject, size: len(subject) + body + headerRoom}
+	if s.route, s.project, s.payment, s.astray = signalAddress(subject); s.astray != nil {
+		s.route, _, _ = strings.Cut(strings.TrimPrefix(subject, signalsPrefix), ".")
+	}
+	return s
 }
 
 // contentOf is what a message says; decode has to read it.

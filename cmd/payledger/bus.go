@@ -77,7 +77,7 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 		return nil, err
 	}
 	enforcer := notifier.NewEnforcer(notifier.EnforcerConfig{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Log: o.Log, Metrics: metrics,
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: o.Routes, Log: o.Log, Metrics: metrics,
 	})
 	b.parked = enforcer.Parked()
 	watched := func(context.Context) error { return nil }

@@ -1,0 +1,132 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+)
+
+const (
+	// scoutFrom signals that JetStream has not delivered yet are a backlog that
+	// is looked ahead of.
+	scoutFrom = 2000
+	// scoutSubjects bounds the subjects that are listed at once, scoutAtOnce the
+	// signals taken ahead in one look.
+	scoutSubjects = 4096
+	scoutAtOnce   = 256
+	// scoutFlood signals of one route in hand are its own flood: what else came
+	// through it has to wait its turn.
+	scoutFlood = 1024
+	// scoutRoutes bounds the routes that are learned from payments.
+	scoutRoutes = 256
+)
+
+// scout looks ahead of the consumer. JetStream delivers in the order in which
+// signals came, which takes seconds behind a flood of a hundred thousand; but it
+// knows by subject what it has, so what waits for other payments, or where the
+// payments are too many, through other routes, is taken from SIGNALS directly.
+func (e *Enforcer) scout(ctx context.Context, h hand) error {
+	for pause(ctx, e.times.scout) {
+		if h.behind.Load() < scoutFrom {
+			continue
+		}
+		if err := e.lookAhead(ctx, h); err != nil && ctx.Err() == nil {
+			e.config.Log.Debug().Err(err).Msg("what waits behind many signals is not taken ahead of them")
+		}
+	}
+	return ctx.Err()
+}
+
+func (e *Enforcer) lookAhead(ctx context.Context, h hand) error {
+	info, err := h.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the JetStream stream %s: %w", SignalsStream, err)
+	}
+	filters := []string{signalsSubjects}
+	if info.State.NumSubjects > scoutSubjects {
+		filters = filters[:0]
+		for _, route := range e.routes.all() {
+			if h.heldOf(route) < scoutFlood {
+				filters = append(filters, signalsPrefix+route+".>")
+			}
+		}
+	}
+	for _, filter := range filters {
+		listed, err := h.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err != nil {
+			return fmt.Errorf("listing the subjects of the JetStream stream %s: %w", SignalsStream, err)
+		}
+		left := scoutAtOnce
+		for subject := range listed.State.Subjects {
+			if left == 0 {
+				break
+			}
+			if h.has(subject) {
+				continue
+			}
+			left--
+			if err := e.takeAhead(ctx, h, subject); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeAhead takes the first signal of a subject.
+func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error {
+	m, err := h.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
+	}
+	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data))
+	s.content = s.contentOf(m.Data, m.Header)
+	if h.take(s) == queued {
+		e.moved.Add(1)
+	}
+	return nil
+}
+
+// forget deletes the signals that were taken ahead and are done with. One that
+// stays is delivered later, and changes nothing the second time.
+func (e *Enforcer) forget(ctx context.Context, h hand) error {
+	for {
+		sequence, ok := h.ahead.take(ctx)
+		if !ok {
+			return ctx.Err()
+		}
+		if err := h.stream.DeleteMsg(ctx, sequence); err != nil && ctx.Err() == nil {
+			e.config.Log.Debug().Err(err).Msg("a signal that was judged stays in SIGNALS until it is delivered")
+		}
+	}
+}
+
+// knownRoutes are those of the routing table and of payments seen. Safe for
+// concurrent use.
+type knownRoutes struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (k *knownRoutes) learn(p domain.Payment) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.Route != "" && len(k.names) < scoutRoutes && !slices.Contains(k.names, p.Route) {
+		k.names = append(k.names, p.Route)
+	}
+}
+
+func (k *knownRoutes) all() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.names)
+}
