@@ -16,7 +16,8 @@ func (x *exchange) asCSV() bool {
 }
 
 // replyCSV answers a list as CSV: all its rows, or one page when the request
-// named a limit. next answers the next page's rows.
+// named a limit. next answers the next page's rows; each has its own time, so
+// that a long list ends with its last row.
 func (a *api) replyCSV(x *exchange, req listRequest, columns []string, next func(limit int) (rows [][]string, more bool, err error)) error {
 	limit := projections.MaxLimit
 	if req.sized {
@@ -41,6 +42,7 @@ func (a *api) replyCSV(x *exchange, req listRequest, columns []string, next func
 			return out.flush()
 		}
 		body = body[:0]
+		x.within.renew(maxTime)
 		if err = a.recheck(x); err == nil {
 			rows, more, err = next(limit)
 		}

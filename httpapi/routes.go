@@ -166,7 +166,8 @@ func version(path string) (string, bool) {
 	return first, ok
 }
 
-// maxTime bounds how long a request may take, lists over cold views included.
+// maxTime bounds how long a request may take, lists over cold views included;
+// of a CSV export, each page.
 const maxTime = 20 * time.Second
 
 // enter runs a route for a caller that was authenticated if it has a scope.

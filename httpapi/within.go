@@ -61,6 +61,18 @@ func (w *within) Value(key any) any {
 	return of.Value(key)
 }
 
+// renew gives the context its time once more, from now on. Whoever waited for it
+// must be done.
+func (w *within) renew(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timed != nil {
+		w.cancel()
+		w.timed = nil
+	}
+	w.until = time.Now().Add(d)
+}
+
 // end frees the timer, and ends the context for whoever still holds it.
 func (w *within) end() {
 	w.mu.Lock()

@@ -41,6 +41,13 @@ func TestWithin(t *testing.T) {
 				}
 				<-over.Done()
 				<-made.Done()
+				over.renew(time.Second)
+				time.Sleep(time.Second - time.Nanosecond)
+				if err := over.Err(); err != nil {
+					t.Errorf("before its new time: %v", err)
+				}
+				time.Sleep(time.Nanosecond)
+				<-over.Done()
 
 				left := open()
 				leave()
