@@ -60,6 +60,9 @@ func (c inDirectory) admin(a *app, o coreOptions) (*admin, error) {
 func ownAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Writer) (*admin, error) {
 	o.Log, o.Progress = zerolog.New(io.Discard), newProgress(stderr, "Reading the log")
 	core, err := openCore(ctx, d, o)
+	if o.Reading && notWritable(err) {
+		return readingAdmin(ctx, d, o, stderr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +76,12 @@ func ownAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Writer) (
 	}
 	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
 	handler, err := core.adminHandler(nil, nil)
+	return serveAdmin(private, handler, err, closeAll)
+}
+
+// serveAdmin serves a handler, unless there is an error, on a socket in a
+// directory of this process.
+func serveAdmin(private dataDir, handler http.Handler, err error, closeAll func() error) (*admin, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeAll())
 	}

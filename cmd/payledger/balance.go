@@ -53,7 +53,7 @@ func (c balanceCmd) Validate() error {
 
 // Run prints balances or postings.
 func (c balanceCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.reading(a, func(m *admin) error {
 		switch {
 		case c.Statement:
 			return c.postings(a, m, "/admin/balance/statement")

@@ -58,6 +58,8 @@ type checkpointOptions struct {
 	log    zerolog.Logger
 	paced  bool // others want to work while the log is compared
 	now    func() time.Time
+
+	readOnly bool // nothing new is signed or noted
 }
 
 // openCheckpoints reads the newest checkpoint that was signed and refuses a
@@ -117,6 +119,12 @@ func (c *checkpoints) unchanged(ctx context.Context) (signed []byte, ok bool) {
 func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
 	if err := c.whole(ctx); err != nil {
 		return nil, err
+	}
+	if c.readOnly {
+		if c.signed == nil {
+			return nil, errors.New("there is no checkpoint, and none can be signed")
+		}
+		return c.signed, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +230,7 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 func (c *checkpoints) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, ok := c.unchanged(ctx); !ok {
+	if _, ok := c.unchanged(ctx); !ok && !c.readOnly {
 		select {
 		case <-c.compared:
 		case <-time.After(2 * time.Second):

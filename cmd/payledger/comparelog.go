@@ -237,6 +237,9 @@ func (c *checkpoints) noteMissing(now time.Time) error {
 		"Put the newest checkpoint back, or hold the log against one that was kept elsewhere: payledger verify --data %s --checkpoint FILE. "+
 		"If a backup was restored or the checkpoint moved away on purpose, nothing is to be done; it is noted in the log", c.file, c.opened, c.dir)
 	c.log.Error().Uint64("events", uint64(c.opened)).Msg(c.missing)
+	if c.readOnly {
+		return nil
+	}
 	err := c.store.NoteMissingCheckpoint(now)
 	if errors.Is(err, eventstore.ErrFull) {
 		return nil // the next start may have the room

@@ -53,6 +53,8 @@ type coreOptions struct {
 	Metrics      prometheus.Registerer // nil: this is no server, and nothing is counted
 
 	SyncDelay time.Duration // added to each sync of the log
+
+	Reading bool // a command that only reads: a directory that cannot be written to will do
 }
 
 // openCore locks the directory, opens the log and brings the projections up

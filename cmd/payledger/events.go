@@ -33,7 +33,7 @@ they are stored.`
 
 // Run prints the events.
 func (c eventsTailCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.reading(a, func(m *admin) error {
 		if c.Follow && !m.live {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow away", c.Data)
 		}

@@ -49,7 +49,7 @@ func (c exportCmd) Validate() error {
 
 // Run writes the export.
 func (c exportCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.reading(a, func(m *admin) error {
 		if c.Format == "bundle" {
 			return c.bundle(a, m)
 		}

@@ -102,7 +102,7 @@ type signedCheckpoint struct {
 
 // Run prints the checkpoint.
 func (c logCheckpointCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.reading(a, func(m *admin) error {
 		resp, err := m.send(a.ctx, http.MethodGet, "/admin/log/checkpoint", nil)
 		if err != nil {
 			return err

@@ -87,7 +87,7 @@ type projectListCmd struct{ inDirectory }
 
 // Run lists the projects.
 func (c projectListCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.reading(a, func(m *admin) error {
 		var list struct {
 			Data []project `json:"data"`
 		}
@@ -159,6 +159,12 @@ func (a *app) printProject(p project, what string) error {
 // with runs fn with the admin interface.
 func (c inDirectory) with(a *app, fn func(*admin) error) error {
 	return c.holding(a, coreOptions{}, fn)
+}
+
+// reading is with, for what only reads: it works on a directory that cannot be
+// written to.
+func (c inDirectory) reading(a *app, fn func(*admin) error) error {
+	return c.holding(a, coreOptions{Reading: true}, fn)
 }
 
 // holding is with, where o says how to hold the directory if no server does.
