@@ -115,16 +115,40 @@ func (d *Disk) Cut(how Cut) {
 // Restore brings the power back: the disk holds what had reached it.
 func (d *Disk) Restore() {
 	d.t.Helper()
-	if err := syscall.Unmount(d.Dir, 0); err != nil {
-		// A process still has files of it mapped. The disk is read past it.
-		if err := syscall.Unmount(d.Dir, syscall.MNT_DETACH); err != nil {
-			d.t.Fatal(err)
+	err := syscall.Unmount(d.Dir, 0)
+	if err == nil {
+		d.mustAttach()
+		if !d.dead() {
+			return
 		}
-		d.image = copyFile(d.t, d.image, d.image+strconv.Itoa(d.mount))
 	}
+	// Something still holds the file system whose power was cut: a process that
+	// has files of it mapped, or the mounts of another namespace, such as a
+	// browser's. The disk is read past it.
+	if err := syscall.Unmount(d.Dir, syscall.MNT_DETACH); err != nil {
+		d.t.Fatal(err)
+	}
+	d.image = copyFile(d.t, d.image, d.image+strconv.Itoa(d.mount))
+	d.mustAttach()
+}
+
+func (d *Disk) mustAttach() {
+	d.t.Helper()
 	if out, err := d.attach(); err != nil {
 		d.t.Fatalf("mounting the disk again: %v: %s", err, out)
 	}
+}
+
+// dead reports whether what is mounted is the file system whose power was cut:
+// mount takes the loop device that the image still has.
+func (d *Disk) dead() bool {
+	d.t.Helper()
+	dir, err := os.Open(d.Dir)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Sync() != nil
 }
 
 func copyFile(t testing.TB, from, to string) string {
