@@ -29,7 +29,12 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprint(c, "GET / HTTP/1.1\r\n") // a request under way, which is cut off
+	// A request under way, which is cut off: the server waits for its body.
+	fmt.Fprintf(c, "POST /v1/payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s:%s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", s.ProjectID, s.APIKey)
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+		t.Fatalf("the server does not ask for the body: %q, %v", line, err)
+	}
 	if code := s.stop(); code != exitFailed || !strings.Contains(s.stderr.String(), "requests were cut off") {
 		t.Errorf("exit code %d", code)
 	}
