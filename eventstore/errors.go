@@ -52,6 +52,22 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the record at position %d is damaged: %s", e.Position, e.Reason)
 }
 
+// SuspendedError: the store makes no commits because it is damaged, and goes on
+// to be read. It does not pass by itself.
+type SuspendedError struct{ Err error }
+
+func (e *SuspendedError) Error() string {
+	return fmt.Sprintf("nothing more is recorded, because writing could destroy what is: %v", e.Err)
+}
+
+func (e *SuspendedError) Unwrap() error { return e.Err }
+
+// Passing reports whether a commit that met the error was not taken up, and is
+// worth trying again later.
+func Passing(err error) bool {
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) || errors.As(err, new(*SuspendedError))
+}
+
 // FatalError: a commit failed in a way that leaves open what is on disk. The
 // process must end; the next start decides from the file.
 type FatalError struct{ Err error }

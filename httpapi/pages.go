@@ -15,6 +15,7 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/ui"
 )
 
@@ -156,7 +157,11 @@ func (a *api) livez(x *exchange) error {
 // payments are recorded all the same; the body names it.
 func (a *api) readyz(x *exchange) error {
 	if err := a.cfg.Ready(); err != nil {
-		return errors.Join(unavailable("1", "The service is not ready. The operator finds the reason in its log."), err)
+		detail := "The service is not ready. The operator finds the reason in its log."
+		if errors.As(err, new(*eventstore.SuspendedError)) {
+			detail = "The event log is damaged: nothing new is recorded, reading works. The operator finds what to do in the server's log."
+		}
+		return errors.Join(unavailable("1", detail), err)
 	}
 	body := "ok\n"
 	if waiting := a.cfg.Degraded(); len(waiting) > 0 {

@@ -94,6 +94,7 @@ func (t problems) classify(err error) problem {
 	var early *domain.TooEarlyError
 	var fatal *eventstore.FatalError
 	var damaged *projections.DamagedError
+	var suspended *eventstore.SuspendedError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -107,6 +108,8 @@ func (t problems) classify(err error) problem {
 		return ofRefusal(refusal)
 	case errors.Is(err, eventstore.ErrFull):
 		return unavailable("30", "The server has no room to record anything new. Reading works. Try again later; nothing was stored.")
+	case errors.As(err, &suspended):
+		return unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored.")
 	case errors.Is(err, eventstore.ErrBusy):
 		return unavailable("1", "The server is too busy to record this now. Try again; nothing was stored.")
 	case errors.As(err, &early):

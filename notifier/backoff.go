@@ -57,9 +57,7 @@ func persist(ctx context.Context, command func() error) error {
 }
 
 // passes reports whether a command is to be tried again after a pause.
-func passes(err error) bool {
-	return errors.Is(err, eventstore.ErrBusy) || errors.Is(err, eventstore.ErrFull)
-}
+func passes(err error) bool { return eventstore.Passing(err) }
 
 // ends reports whether the store is at its end, so that whoever met err has
 // to stop. A damaged record ends only work on its own stream.

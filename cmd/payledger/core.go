@@ -60,7 +60,7 @@ type coreOptions struct {
 // openCore locks the directory, opens the log and brings the projections up
 // to it.
 func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error) {
-	store, err := d.open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay})
+	store, err := d.open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log)})
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,46 @@ func openCore(ctx context.Context, d dataDir, o coreOptions) (_ *core, err error
 		sessions.Run(runCtx)
 	}()
 	return c, nil
+}
+
+// logTrouble logs what is wrong with the event log while it is used, and what
+// to do.
+func logTrouble(log zerolog.Logger) func(error) {
+	return func(err error) {
+		e := log.Error().Err(err)
+		switch {
+		case errors.As(err, new(*eventstore.SuspendedError)):
+			e.Msg("the event log is damaged: nothing more is recorded, reading goes on; stop the server, keep a copy of the directory and see \"payledger salvage\"")
+		case errors.As(err, new(*eventstore.CorruptError)):
+			e.Msg("an event in the log is damaged: what reads it fails, everything else goes on; see \"payledger verify\" and \"payledger salvage\"")
+		default:
+			e.Msg("the event log is in danger")
+		}
+	}
+}
+
+// ready says why nothing can be recorded, nil if it can.
+func (c *core) ready() error { return errors.Join(c.store.Suspended(), c.store.Err()) }
+
+// watchLog keeps metrics of what is wrong with the log.
+func (c *core) watchLog(m prometheus.Registerer) {
+	for name, g := range map[string]struct {
+		help string
+		is   func() bool
+	}{
+		"payledger_log_suspended": {
+			"1 while nothing more is recorded, because the event log is damaged or its file is not at its place.",
+			func() bool { return c.ready() != nil },
+		},
+		"payledger_log_damaged": {"1 when damage to the event log was found since the start.", c.store.Damaged},
+	} {
+		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: g.help}, func() float64 {
+			if g.is() {
+				return 1
+			}
+			return 0
+		}))
+	}
 }
 
 // close signs the last checkpoint, closes the lanes, flushes the projections

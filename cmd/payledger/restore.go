@@ -167,7 +167,7 @@ func (r *restoring) hold() error {
 		return err
 	}
 	var err error
-	if r.old, err = bolt.Open(path, bolt.Options{}); err == nil {
+	if r.old, err = bolt.Open(path, bolt.Options{Replaceable: true}); err == nil {
 		r.release = r.old.Close
 		return nil
 	}

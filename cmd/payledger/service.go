@@ -16,6 +16,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
 	"payledger/notifier/webhook"
@@ -88,6 +89,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		return err
 	}
 	started("the data directory", core.close)
+	core.watchLog(metrics)
 
 	listener, err := listenTCP(ctx, "listen", o.Listen)
 	if err != nil {
@@ -169,6 +171,9 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	case <-core.store.Fatal():
 		// Nothing can be answered any more that waits for the log.
 		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
+		if replaced := (*bolt.ReplacedError)(nil); errors.As(core.store.Err(), &replaced) {
+			return exitWith(exitDirectory, "stopping: %w", replaced)
+		}
 		return fmt.Errorf("stopping, start again to go on from what is on disk: %w", core.store.Err())
 	case err := <-core.viewsDone:
 		core.viewsDone <- err
@@ -213,7 +218,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o serviceOptions, room connectionRoom, b *bus, m prometheus.Registerer) (http.Handler, error) {
 	config := c.httpConfig()
 	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, b.sandbox(o), o.Limits, m
-	config.Degraded, config.Checkpoint = b.watchdog.Degraded, c.signed.promptly
+	config.Degraded, config.Checkpoint, config.Ready = b.watchdog.Degraded, c.signed.promptly, c.ready
 	config.MaxStreams = max(1, room.all/2) // the other half is for everything else
 	return httpapi.New(config)
 }

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
-	"os"
 
 	bbolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"payledger/eventstore"
 )
@@ -65,45 +61,4 @@ func (s *sink) Write(b []byte) (n int, err error) {
 		n, s.err = s.w.Write(b)
 	}
 	return n, s.err
-}
-
-// Hold takes the lock of the log's file, whatever is in it, so that nobody can
-// open it until it is let go. Errors are ErrMissing, ErrLocked and the
-// system's.
-func Hold(path string) (letGo func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, &OpenError{Path: path, Err: ErrMissing}
-	case err != nil:
-		return nil, &OpenError{Path: path, Err: err}
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		err = &OpenError{Path: path, Err: ErrLocked}
-	case err != nil:
-		err = &OpenError{Path: path, Err: fmt.Errorf("locking: %w", err)}
-	default:
-		err = stillThere(path, f)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return func() error { return release(f) }, nil
-}
-
-// stillThere makes sure that the file that was locked is the one at the path:
-// between opening and locking another may have been put in its place.
-func stillThere(path string, f *os.File) error {
-	locked, err := f.Stat()
-	if err != nil {
-		return &OpenError{Path: path, Err: err}
-	}
-	there, err := os.Stat(path)
-	if err != nil || !os.SameFile(locked, there) {
-		return &OpenError{Path: path, Err: ErrLocked, Detail: "it is being replaced", Advice: "try again"}
-	}
-	return nil
 }

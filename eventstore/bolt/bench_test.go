@@ -89,7 +89,7 @@ func BenchmarkAppend(b *testing.B) {
 				_, err := s.Append(b.Context(), c)
 				return err
 			})
-			if err := s.db.View(func(tx *bbolt.Tx) error {
+			if err := s.file.View(func(tx *bbolt.Tx) error {
 				b.ReportMetric(float64(b.N)/float64(tx.ID()), "commits/group")
 				return nil
 			}); err != nil {

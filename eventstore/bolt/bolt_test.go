@@ -411,7 +411,7 @@ func TestVerifyFinds(t *testing.T) {
 		if err := s.Verify(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.db.Update(func(tx *bbolt.Tx) error { return spoil(tx, last) }); err != nil {
+		if err := s.file.Update(func(tx *bbolt.Tx) error { return spoil(tx, last) }); err != nil {
 			t.Fatal(err)
 		}
 		var corrupt *eventstore.CorruptError

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // unfinished ends the names of runs that are being written.
@@ -48,7 +49,7 @@ func writeRun(
 	if err := os.Rename(path+unfinished, path); err != nil {
 		return nil, err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := boltfile.SyncDir(dir); err != nil {
 		return nil, err
 	}
 	return openRun(path, s.kind)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"runtime/debug"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // errNothing ends a transaction in which every commit was refused.
@@ -27,22 +27,50 @@ func (s *Store) commitAll() {
 		if len(group) == 0 {
 			return
 		}
+		if !s.awaitSound() {
+			refuse(group, eventstore.ErrClosed)
+			s.queue.answer(group)
+			continue
+		}
 		began := time.Now()
-		s.commitGroup(group)
+		s.writing.Lock()
+		replaced := s.commitGroup(group)
 		took = time.Since(began)
 		s.queue.answer(group)
+		if replaced != nil {
+			s.save(replaced)
+		}
+		s.writing.Unlock()
 	}
 }
 
-// commitGroup sets the result of every commit in the group.
-func (s *Store) commitGroup(group []*pending) {
-	if err := s.Err(); err != nil {
+// awaitSound waits until it is known which pages are free; false: the store was
+// closed before.
+func (s *Store) awaitSound() bool {
+	select {
+	case <-s.sound:
+		return true
+	default:
+	}
+	select {
+	case <-s.sound:
+		return true
+	case <-s.closing:
+		return false
+	}
+}
+
+// commitGroup sets the result of every commit in the group. An error means that
+// the file lost its name, and with it all that is in it would be lost at the
+// end of the process.
+func (s *Store) commitGroup(group []*pending) (replaced *boltfile.ReplacedError) {
+	if err := s.stopped(); err != nil {
 		refuse(group, err)
-		return
+		return nil
 	}
 	if s.space.Low() {
 		refuse(group, eventstore.ErrFull)
-		return
+		return nil
 	}
 	var g *staging
 	err := s.update(func(tx *bbolt.Tx) error {
@@ -61,14 +89,19 @@ func (s *Store) commitGroup(group []*pending) {
 	})
 	switch {
 	case errors.Is(err, errNothing):
+		return nil
+	case errors.As(err, &replaced):
+		refuse(group, s.replaced(replaced))
+		return replaced
 	case err != nil:
-		s.fail(err)
+		s.fail(s.broke(err))
 		refuse(group, s.Err())
-	default:
-		s.slowDown()
-		s.tail.publish(g.records)
-		s.claims.settled(g.records[len(g.records)-1])
+		return nil
 	}
+	s.slowDown()
+	s.tail.publish(g.records)
+	s.claims.settled(g.records[len(g.records)-1])
+	return nil
 }
 
 // slowDown stands for what a sync takes longer on the disk of
@@ -86,17 +119,26 @@ func refuse(group []*pending, err error) {
 	}
 }
 
-// update runs fn in a write transaction. A panic of bbolt, or a fault in its
-// mapped file, is an error.
-func (s *Store) update(fn func(*bbolt.Tx) error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			s.broken = true
-			err = fmt.Errorf("the commit panicked: %v", p)
+// update runs fn in a write transaction. A panic of bbolt, a fault in its
+// mapped file, and a file that is not the one at its path any more, before or
+// after, are errors.
+func (s *Store) update(fn func(*bbolt.Tx) error) error {
+	// A commit could make a file that was cut off as long again as it was.
+	if err := s.file.InPlace(); err != nil {
+		return err
+	}
+	var id uint64
+	err := s.file.Update(func(tx *bbolt.Tx) error {
+		if id = uint64(tx.ID()); id != s.transaction+1 {
+			return &boltfile.DamagedError{Reason: fmt.Sprintf("it was written over while it was open: its last transaction is %d, not %d", id-1, s.transaction)}
 		}
-	}()
-	return s.db.Update(fn)
+		return fn(tx)
+	})
+	if err != nil {
+		return err
+	}
+	s.transaction = id
+	return s.file.InPlace()
 }
 
 // staging is one group on its way into the file. Each commit is written into

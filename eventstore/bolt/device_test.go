@@ -70,12 +70,12 @@ var errInjected = errors.New("injected")
 
 func attach(t testing.TB, s *Store) *device {
 	t.Helper()
-	fd, err := unix.FcntlInt(s.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(s.file.Descriptor().Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &device{t: t, s: s, keep: os.NewFile(uintptr(fd), "duplicate of the log")}
-	db := reflect.ValueOf(s.db).Elem()
+	db := reflect.ValueOf(s.file.DB()).Elem()
 	d.metaLock = field[sync.Mutex](t, db.FieldByName("metalock"))
 	*field[func([]byte, int64) (int, error)](t, db.FieldByName("ops").FieldByName("writeAt")) = d.writeAt
 	return d
@@ -91,7 +91,9 @@ func field[T any](t testing.TB, f reflect.Value) *T {
 
 // close gives the store's lock back with the duplicate, which is the last that
 // has it when the store's own descriptor was broken.
-func (d *device) close() { _ = release(d.keep) }
+func (d *device) close() {
+	_ = errors.Join(unix.Flock(int(d.keep.Fd()), unix.LOCK_UN), d.keep.Close())
+}
 
 func (d *device) arm(f fault) {
 	d.mu.Lock()
@@ -109,13 +111,13 @@ func (d *device) breakDescriptor() {
 		return
 	}
 	defer func() { _ = null.Close() }()
-	if err := unix.Dup3(int(null.Fd()), int(d.s.file.Fd()), unix.O_CLOEXEC); err != nil {
+	if err := unix.Dup3(int(null.Fd()), int(d.s.file.Descriptor().Fd()), unix.O_CLOEXEC); err != nil {
 		d.t.Error(err)
 	}
 }
 
 func (d *device) writeAt(b []byte, at int64) (int, error) {
-	meta := at < 2*int64(d.s.db.Info().PageSize)
+	meta := at < 2*int64(d.s.file.DB().Info().PageSize)
 	d.mu.Lock()
 	f, st := d.fault, d.stall
 	if !meta {
@@ -206,7 +208,7 @@ func (u *underTest) Verify(ctx context.Context, _ eventstore.Store) error {
 	if err := u.store.Verify(ctx); err != nil {
 		return err
 	}
-	return u.store.db.View(func(tx *bbolt.Tx) error {
+	return u.store.file.View(func(tx *bbolt.Tx) error {
 		var all []error
 		for err := range tx.Check() {
 			all = append(all, err)
@@ -258,7 +260,7 @@ func (u *underTest) Size(p eventstore.Position) int {
 		return n
 	}
 	var value []byte
-	if err := u.store.db.View(func(tx *bbolt.Tx) error {
+	if err := u.store.file.View(func(tx *bbolt.Tx) error {
 		value = bytes.Clone(tx.Bucket(bucketRecords).Get(positionKey(p)))
 		return nil
 	}); err != nil {

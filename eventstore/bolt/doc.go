@@ -64,6 +64,22 @@
 // the positions of the record before. Heads and claims are derived and can be
 // checked against the records: see Verify.
 //
+// # Damage
+//
+// bbolt follows and frees pages as their numbers say, so one wrong bit can make
+// it write over live pages. Open therefore checks whatever the next commits
+// touch (package boltfile): the tree, the list of free pages, and all leaves but
+// those of the records. Of a file beyond 256 MiB that is done beside: commits
+// wait until it is known which pages are free, and no page in use at that time
+// is written over before all of them are checked; what is found suspends
+// commits, and reading goes on. Then all records and heads are looked for and
+// read at a tenth of a processor, and again every day; what is found there is
+// reported.
+//
+// Before a group is answered, the file has to be the one at its path. Else
+// everything that was answered is saved beside under another name, and the
+// process must end.
+//
 // # Idempotency keys
 //
 // Time is divided into spans of 15 days, numbered by days since the Unix epoch

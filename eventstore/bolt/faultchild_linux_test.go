@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/eventstore/storetest"
 )
 
@@ -36,12 +37,12 @@ func TestFaultChild(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(childWriters), &writers, &commits); err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(path, false, walkAtOnce)
+	s, err := open(path, false, boltfile.AtOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	noSync := os.Getenv(childNoSync) != ""
-	s.db.NoSync, s.db.NoGrowSync = noSync, noSync
+	s.file.DB().NoSync, s.file.DB().NoGrowSync = noSync, noSync
 	s.space = &Space{path: path, now: time.Now, free: freeSpace}
 	s.committer.Go(func() {
 		// strace counts the calls of each thread by itself.

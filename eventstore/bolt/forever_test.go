@@ -140,7 +140,7 @@ func swapRuns(dir string) error {
 func TestForeverWithDamage(t *testing.T) {
 	t.Parallel()
 	l := newForeverLog(t, 3)
-	if err := l.store.db.Update(func(tx *bbolt.Tx) error {
+	if err := l.store.file.Update(func(tx *bbolt.Tx) error {
 		records := tx.Bucket(bucketRecords)
 		v := append([]byte(nil), records.Get(positionKey(1))...)
 		v[len(v)-1] ^= 1

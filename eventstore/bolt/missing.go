@@ -28,7 +28,15 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 		return eventstore.ErrFull
 	}
 	last, err := s.tail.last()
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case !s.awaitSound():
+		return eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.stopped(); err != nil {
 		return err
 	}
 	err = s.update(func(tx *bbolt.Tx) error {
@@ -41,7 +49,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 		return meta.Put(keyMissing, binary.BigEndian.AppendUint64(noted, uint64(at.UnixMilli())))
 	})
 	if err != nil {
-		s.fail(err)
+		s.fail(s.broke(err))
 		return s.Err()
 	}
 	return nil

@@ -7,14 +7,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 const (
@@ -22,10 +21,6 @@ const (
 	format     = formatName + "3"
 
 	appendFill = 0.9 // of a page's space before it is split
-
-	// Address space is reserved for 64 GiB, on 32-bit systems for 1 MiB, so
-	// that growing seldom has to move the mapping.
-	mapSize = 1 << (strconv.IntSize/2 + 4)
 )
 
 // The names in the file. They are constants in all but type.
@@ -67,7 +62,7 @@ func Init(path string, logID domain.ID) error {
 	} else if err != nil {
 		return &OpenError{Path: path, Err: err}
 	}
-	return syncDir(dir)
+	return boltfile.SyncDir(dir)
 }
 
 func exists(path string) error {
@@ -98,32 +93,27 @@ func writeEmpty(path string, logID domain.ID) error {
 	return errors.Join(err, db.Sync(), db.Close())
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // Open opens the log for reading and writing and takes its lock without
 // waiting. What is wrong is an *OpenError: ErrMissing, ErrLocked, ErrForeign,
 // ErrVersion, ErrDamaged or the system's error. The file is never repaired.
 //
-// It takes no longer for a large log than for one of 256 MiB: what is looked
-// at beyond that is looked at while the store is used, and damage that is found
-// then is fatal.
+// It takes no longer for a large log than for one of 256 MiB: the rest is
+// looked at while the store is used, and commits wait until it is known which
+// pages are free. Damage that is found then suspends commits.
 func Open(path string, o Options) (*Store, error) {
-	s, err := open(path, false, walkAtOnce)
+	s, err := open(path, false, boltfile.AtOnce)
 	if err != nil {
 		return nil, err
 	}
-	s.slower = o.SyncDelay
+	s.slower, s.yields = o.SyncDelay, o.Replaceable
+	if o.Report != nil {
+		s.report = o.Report
+	}
 	s.space = NewSpace(filepath.Dir(path), o.MinFree)
 	if o.Now != nil {
 		s.space.now = o.Now
 	}
-	s.committer.Go(s.commitAll)
+	s.begin()
 	return s, nil
 }
 
@@ -221,66 +211,38 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(),
-		fatal: make(chan struct{}), closing: make(chan struct{}),
+		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {},
+		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
-	var newest metaPage
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if s.file, err = openFile(path, readOnly, atOnce); err != nil {
+		return nil, err
+	}
 	defer func() {
-		// bbolt panics on pages that make no sense. It has then lost track of
-		// its own file, so the lock is given back here.
-		if p := recover(); p != nil {
-			err = damaged(path, fmt.Sprint(p))
-		}
-		if err != nil && s.file != nil {
-			_ = release(s.file)
+		if err != nil {
+			_ = s.file.Close()
 		}
 	}()
-	s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: 1, ReadOnly: readOnly, PreLoadFreelist: true,
-		FreelistType: bbolt.FreelistMapType, InitialMmapSize: mapSize,
-		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
-			s.file, newest, err = openLocked(path, flag&^os.O_CREATE, mode, readOnly, atOnce)
-			return s.file, err
-		},
-	})
-	if err != nil {
-		return nil, openError(path, err)
+	newest := s.file.Opened()
+	s.transaction = newest.Transaction
+	if !readOnly && newest.Pages <= atOnce {
+		close(s.sound)
 	}
-	last, err := s.readMeta()
-	if err != nil {
-		_ = s.closeFile()
+	var last eventstore.Position
+	err = s.file.View(func(tx *bbolt.Tx) error {
+		last, err = s.readMeta(tx)
+		return err
+	})
+	switch {
+	case boltfile.Damaged(err):
+		return nil, damaged(path, err.Error())
+	case err != nil:
 		return nil, err
 	}
 	s.tail = newTail(last)
 	if !readOnly {
-		if err := s.openClaims(); err != nil {
-			_ = s.closeFile()
-			return nil, err
-		}
+		err = s.openClaims()
 	}
-	if newest.pages > atOnce {
-		if err := s.walkBeside(newest); err != nil {
-			if s.claims != nil {
-				s.claims.end()
-			}
-			_ = s.closeFile()
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// openError tells what the system refused, which says nothing of the file,
-// from what is wrong with the file.
-func openError(path string, err error) error {
-	if _, ok := errors.AsType[*OpenError](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[unix.Errno](err); !ok {
-		return damaged(path, err.Error())
-	}
-	return &OpenError{Path: path, Err: err}
+	return s, err
 }
 
 // outdated is the way from an older format: the program that wrote the log can
@@ -293,47 +255,44 @@ func outdated(path string) string {
 
 // readMeta checks that the file is a log of ours and answers its last
 // position.
-func (s *Store) readMeta() (last eventstore.Position, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		if meta == nil {
-			return foreign(s.path, "a bbolt file without our name in it")
+func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil {
+		return 0, foreign(s.path, "a bbolt file without our name in it")
+	}
+	switch name := string(meta.Get(keyFormat)); {
+	case name == format:
+	case len(name) > len(formatName) && name[:len(formatName)] == formatName:
+		o := &OpenError{
+			Path: s.path, Err: ErrVersion, Detail: strconv.Quote(name),
+			Advice: "use the program that wrote it, or a newer one",
 		}
-		switch name := string(meta.Get(keyFormat)); {
-		case name == format:
-		case len(name) > len(formatName) && name[:len(formatName)] == formatName:
-			o := &OpenError{
-				Path: s.path, Err: ErrVersion, Detail: strconv.Quote(name),
-				Advice: "use the program that wrote it, or a newer one",
-			}
-			if name < format && len(name) == len(format) {
-				o.Err, o.Advice = ErrOutdated, outdated(s.path)
-			}
-			return o
-		default:
-			return foreign(s.path, "a bbolt file without our name in it")
+		if name < format && len(name) == len(format) {
+			o.Err, o.Advice = ErrOutdated, outdated(s.path)
 		}
-		id, newest := meta.Get(keyLog), meta.Get(keyNewest)
-		records := tx.Bucket(bucketRecords)
-		if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil {
-			return damaged(s.path, "the log's id or an index is missing")
-		}
-		s.logID = domain.ID(id)
-		k, v := records.Cursor().Last()
-		switch len(k) {
-		case 0:
-			return nil
-		case 8:
-			last = eventstore.Position(binary.BigEndian.Uint64(k))
-		default:
-			return damaged(s.path, "the last record has no position")
-		}
-		// Nothing may be written after a record that is not what it was. Who
-		// only reads can read all the others.
-		if _, err := decodeRecord(last, v); err != nil && !s.readOnly {
-			return damaged(s.path, err.Error())
-		}
-		return nil
-	})
-	return last, err
+		return 0, o
+	default:
+		return 0, foreign(s.path, "a bbolt file without our name in it")
+	}
+	id, newest := meta.Get(keyLog), meta.Get(keyNewest)
+	records := tx.Bucket(bucketRecords)
+	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil {
+		return 0, damaged(s.path, "the log's id or an index is missing")
+	}
+	s.logID = domain.ID(id)
+	k, v := records.Cursor().Last()
+	switch len(k) {
+	case 0:
+		return 0, nil
+	case 8:
+		last = eventstore.Position(binary.BigEndian.Uint64(k))
+	default:
+		return 0, damaged(s.path, "the last record has no position")
+	}
+	// Nothing may be written after a record that is not what it was. Who
+	// only reads can read all the others.
+	if _, err := decodeRecord(last, v); err != nil && !s.readOnly {
+		return 0, damaged(s.path, err.Error())
+	}
+	return last, nil
 }

@@ -51,7 +51,7 @@ func cutUnderLoad(t *testing.T, disk *storetest.Disk, path string, how storetest
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.db.NoSync, s.db.NoGrowSync = !sync, !sync
+	s.file.DB().NoSync, s.file.DB().NoGrowSync = !sync, !sync
 	l := newLoad()
 	ctx, stop := context.WithCancel(t.Context())
 	written := make(chan struct{})

@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 
 	bbolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // The bounds of what one read transaction reads for Scan and Follow.
@@ -25,16 +24,18 @@ const (
 
 // view runs fn in a read transaction. A panic of bbolt, or a fault in its
 // mapped file, means that the file is damaged near the position.
-func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = &eventstore.CorruptError{Position: near, Reason: fmt.Sprintf("the file cannot be read there: %v", p)}
-		}
-	}()
-	err = s.db.View(fn)
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+func (s *Store) view(near eventstore.Position, fn func(*bbolt.Tx) error) error {
+	err := s.file.View(fn)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, boltfile.ErrClosed):
 		return eventstore.ErrClosed
+	case boltfile.Damaged(err):
+		if broken := s.file.Err(); broken != nil {
+			s.fail(s.broke(broken))
+		}
+		return &eventstore.CorruptError{Position: near, Reason: fmt.Sprintf("the file cannot be read there: %v", err)}
 	}
 	return err
 }

@@ -3,16 +3,13 @@ package bolt
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	bbolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
-
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // DefaultMinFree is the free space below which commits are refused.
@@ -30,15 +27,24 @@ type Options struct {
 	// SyncDelay is added to each sync of the file, of which a group takes two,
 	// to see what a slower disk would do.
 	SyncDelay time.Duration
+	// Replaceable: another file may be put in the place of this one on purpose,
+	// as a restore does. Nothing is saved then.
+	Replaceable bool
+	// Report is told of trouble that does not end the store, or not yet: an
+	// *eventstore.CorruptError that was found beside, an
+	// *eventstore.SuspendedError, an *UnsavedError. It may be called from any
+	// goroutine.
+	Report func(error)
 }
 
 // Store is an event log in a file. It is safe for concurrent use and holds
 // the file's lock until Close.
 type Store struct {
 	path     string
-	file     *os.File // db's
-	db       *bbolt.DB
+	file     *boltfile.File
 	readOnly bool
+	report   func(error) // Options.Report
+	yields   bool        // Options.Replaceable
 	logID    domain.ID
 	space    *Space
 	slower   time.Duration // Options.SyncDelay
@@ -47,11 +53,17 @@ type Store struct {
 	claims   *indexes  // nil if readOnly
 	room     groupRoom // the committer's
 
+	beside    sync.WaitGroup // what goes on beside commits
 	committer sync.WaitGroup
-	walking   sync.WaitGroup // through the branches of a large file
 	fatal     chan struct{}
+	fatalOnce sync.Once
 	failure   atomic.Pointer[eventstore.FatalError]
-	broken    bool // set by the committer: bbolt panicked, its locks may be held
+
+	sound       chan struct{} // closed once it is known which pages are free
+	damaged     atomic.Bool
+	suspended   atomic.Pointer[eventstore.SuspendedError]
+	writing     sync.Mutex // held while a group is under way; guards transaction
+	transaction uint64     // of the last commit
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -104,6 +116,9 @@ func (s *Store) refuses(ctx context.Context, c eventstore.Commit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.stopped(); err != nil {
+		return err
+	}
 	return c.Validate()
 }
 
@@ -124,8 +139,37 @@ func (s *Store) Err() error {
 
 func (s *Store) fail(err error) {
 	if s.failure.CompareAndSwap(nil, &eventstore.FatalError{Err: err}) {
-		close(s.fatal)
+		s.end()
 	}
+}
+
+func (s *Store) end() { s.fatalOnce.Do(func() { close(s.fatal) }) }
+
+// Suspended says why no commits are made although the store is open, nil if
+// they are: the file is damaged where they would make it worse.
+func (s *Store) Suspended() error {
+	if e := s.suspended.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// Damaged reports whether damage was found while the log is used.
+func (s *Store) Damaged() bool { return s.damaged.Load() }
+
+// stopped says why no commit can be made any more.
+func (s *Store) stopped() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return s.Suspended()
+}
+
+// begin starts what a store for writing does by itself.
+func (s *Store) begin() {
+	s.committer.Go(s.commitAll)
+	s.beside.Go(s.checkBeside)
+	s.beside.Go(s.watch)
 }
 
 // Close implements eventstore.Store. Closing again answers the same.
@@ -138,21 +182,10 @@ func (s *Store) Close() error {
 		if s.claims != nil {
 			s.claims.end()
 		}
-		if s.broken {
-			s.closeErr = release(s.file)
-			return
-		}
-		s.walking.Wait()
-		s.closeErr = s.closeFile()
+		s.beside.Wait()
+		s.closeErr = errors.Join(s.lastLook(), s.file.Close())
 	})
 	return s.closeErr
-}
-
-func (s *Store) closeFile() (err error) {
-	if s.readOnly { // bbolt gives back only the lock of a writer
-		err = unix.Flock(int(s.file.Fd()), unix.LOCK_UN)
-	}
-	return errors.Join(err, s.db.Close())
 }
 
 func (t *tail) close() {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // TestBranchesThatLeadAstray: wherever the number of a page leads by mistake,
@@ -52,9 +55,9 @@ func TestBranchesThatLeadAstray(t *testing.T) {
 	}
 	number := func(n int) []byte { return order.AppendUint64(nil, uint64(n)) }
 
-	newest, _ := readMetaPage(f, 0)
-	if second, _ := readMetaPage(f, int64(size)); second.transaction > newest.transaction {
-		newest = second
+	newest, err := boltfile.ReadMeta(f)
+	if err != nil {
+		t.Fatal(err)
 	}
 	branches := 0
 	for _, branch := range liveBranches(t, f, newest) {
@@ -63,7 +66,7 @@ func TestBranchesThatLeadAstray(t *testing.T) {
 		elements := int(order.Uint16(whole[at+10:]))
 		for _, i := range []int{0, elements / 2, elements - 1} {
 			element := at + headerSize + elementSize*i + 8
-			for _, to := range []int{0, 1, int(branch), int(newest.root), int(newest.freelist), used, 1 << 40} {
+			for _, to := range []int{0, 1, int(branch), int(newest.Root), int(newest.Freelist), used, 1 << 40} {
 				put("a branch that leads to another page", element, number(to))
 			}
 			if i > 0 {
@@ -74,64 +77,79 @@ func TestBranchesThatLeadAstray(t *testing.T) {
 	if branches < 2 {
 		t.Errorf("the log has only %d branches", branches)
 	}
-	free := int(newest.freelist) * size
+	free := int(newest.Freelist) * size
 	put("a list of free pages that is too long", free+10, append([]byte{0xff, 0xff, 0, 0, 0, 0}, number(1<<40)...))
-	put("a list of free pages with others among them", free+headerSize, number(int(newest.root)))
+	put("a list of free pages with others among them", free+headerSize, number(int(newest.Root)))
 
 	reopened(t, path)
 }
 
-func liveBranches(t *testing.T, f *os.File, m metaPage) (branches []uint64) {
+// liveBranches are the roots of buckets that are branches.
+func liveBranches(t *testing.T, f *os.File, m boltfile.Meta) (branches []uint64) {
 	t.Helper()
-	w := newTreeWalk(f, m)
-	roots, err := w.bucketRoots(m)
+	pages := boltfile.Pages{File: f, Meta: m}
+	buckets, err := pages.Read(m.Root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range roots {
-		p, err := w.read(root)
+	for i := range buckets.Len() {
+		e, _ := buckets.Element(i)
+		root := binary.NativeEndian.Uint64(e.Value)
+		if root == 0 {
+			continue
+		}
+		p, err := pages.Read(root, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.flags == flagBranch {
+		if p.Branch() {
 			branches = append(branches, root)
 		}
 	}
 	return branches
 }
 
-// TestLargeFilesAreWalkedBeside opens a log as a large one is opened, whole and
-// with a branch that leads astray: at the right edge that is refused at once,
-// elsewhere it is fatal once it is found, and reading goes on until then.
-func TestLargeFilesAreWalkedBeside(t *testing.T) {
+// TestLargeFilesAreCheckedBeside opens a log as a large one is opened, whole
+// and with damage of several sorts: at the right edge that is refused at once;
+// elsewhere it suspends commits once it is found, and reading goes on. No commit
+// is made before it is known which pages are free.
+func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	t.Parallel()
-	path := written(t, 1500)
-	openLarge := func() (*Store, error) { return open(path, false, 1) }
-
-	s, err := openLarge()
+	const records = 1500
+	path := written(t, records)
+	openLarge := func(report func(error)) (*Store, error) {
+		s, err := open(path, false, 1)
+		if err != nil {
+			return nil, err
+		}
+		s.space = NewSpace(path, 1)
+		s.report = report
+		s.begin()
+		return s, nil
+	}
+	quiet := func(err error) { t.Error(err) }
+	s, err := openLarge(quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.walking.Wait()
-	if err := s.Err(); err != nil {
-		t.Errorf("nothing is wrong: %v", err)
+	if _, err := s.Append(t.Context(), commitOf(records, 0)); err != nil {
+		t.Error(err)
 	}
-	if n, err := s.Last(t.Context()); n != 1500 || err != nil {
-		t.Errorf("last is %d, %v", n, err)
-	}
-	// It can be closed while the walk goes on.
+	<-s.sound
+	// It can be closed while the check goes on.
 	for range 20 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = openLarge(); err != nil {
+		if s, err = openLarge(quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var branch, elements, pageSize int
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		pageSize = s.db.Info().PageSize
+	var branch, heads, size int
+	err = s.file.View(func(tx *bbolt.Tx) error {
+		size = s.file.DB().Info().PageSize
 		branch = int(tx.Bucket(bucketRecords).Root())
+		heads = int(tx.Bucket(bucketHeads).Root())
 		return nil
 	})
 	if err := errors.Join(err, s.Close()); err != nil {
@@ -142,31 +160,99 @@ func TestLargeFilesAreWalkedBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	order := binary.NativeEndian
-	at := branch * pageSize
-	elements = int(order.Uint16(whole[at+10:]))
-	if order.Uint16(whole[at+8:]) != flagBranch || elements < 3 {
-		t.Fatalf("the records' root is no branch of several pages: %d", elements)
+	below := func(b []byte, page, i int) int {
+		at := page*size + headerSize + elementSize*i + 8
+		return int(order.Uint64(b[at:]))
 	}
-	for i, atOnce := range map[int]bool{1: false, elements - 1: true} {
+	elements := int(order.Uint16(whole[branch*size+10:]))
+	if order.Uint16(whole[branch*size+8:]) != 1 || order.Uint16(whole[heads*size+8:]) != 1 || elements < 3 {
+		t.Fatalf("a root is no branch of several pages: %d", elements)
+	}
+	for what, c := range map[string]struct {
+		refused bool
+		spoil   func(b []byte)
+	}{
+		"a branch that leads to itself": {false, func(b []byte) {
+			order.PutUint64(b[branch*size+headerSize+elementSize+8:], uint64(branch))
+		}},
+		"the right edge leads astray": {true, func(b []byte) {
+			order.PutUint64(b[branch*size+headerSize+elementSize*(elements-1)+8:], uint64(branch))
+		}},
+		"a leaf of heads that is followed by a page": {false, func(b []byte) {
+			order.PutUint32(b[below(b, heads, 1)*size+12:], 1)
+		}},
+		"a key among the branches of heads": {true, func(b []byte) {
+			at := heads*size + headerSize + elementSize
+			b[at+int(order.Uint32(b[at:]))+12] ^= 1
+		}},
+	} {
 		damaged := bytes.Clone(whole)
-		order.PutUint64(damaged[at+headerSize+elementSize*i+8:], uint64(branch))
+		c.spoil(damaged)
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openLarge()
-		if atOnce {
-			wantOpenError(t, "the right edge leads astray", err, ErrDamaged)
+		told := make(chan error, 1)
+		s, err := openLarge(func(err error) { told <- err })
+		if c.refused {
+			wantOpenError(t, what, err, ErrDamaged)
 			continue
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", what, err)
 		}
-		<-s.Fatal()
-		if err := s.Err(); !errors.Is(err, ErrDamaged) {
-			t.Errorf("the walk found %v", err)
+		var suspended *eventstore.SuspendedError
+		if err := <-told; !errors.As(err, &suspended) || s.Suspended() == nil {
+			t.Errorf("%s: %v, suspended: %v", what, err, s.Suspended())
+		}
+		if _, err := s.Append(t.Context(), commitOf(records+1, 0)); !errors.As(err, &suspended) {
+			t.Errorf("%s: a commit is answered with %v", what, err)
+		}
+		if n, err := s.Last(t.Context()); n != records+1 || err != nil || s.Err() != nil {
+			t.Errorf("%s: last is %d, %v, %v", what, n, err, s.Err())
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+const headerSize, elementSize = 16, 16
+
+// TestDamagedRecordsAreReported: a record that is not what was written is found
+// without anybody reading it, and suspends nothing.
+func TestDamagedRecordsAreReported(t *testing.T) {
+	t.Parallel()
+	path := written(t, 300)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := commitOf(7, 0).ID
+	for at := 0; ; at++ {
+		i := bytes.Index(whole[at:], id[:])
+		if i < 0 {
+			break
+		}
+		if at += i; whole[at-2] == recordFormat { // the id stands in the head too
+			whole[at+20] ^= 1
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	s, err := Open(path, Options{MinFree: 1, Report: func(err error) { told <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var corrupt *eventstore.CorruptError
+	if err := <-told; !errors.As(err, &corrupt) || corrupt.Position != 8 || !s.Damaged() {
+		t.Errorf("%v", err)
+	}
+	c := commitOf(300, 0)
+	c.Claim = nil // whether the damaged record has its key is not known
+	if _, err := s.Append(t.Context(), c); err != nil || s.Suspended() != nil {
+		t.Errorf("%v, suspended: %v", err, s.Suspended())
 	}
 }

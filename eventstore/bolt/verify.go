@@ -1,8 +1,10 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,15 +12,16 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
-// Verify walks the whole log as it is at one moment: checksums, positions
-// without gaps, each record's link to the one before in its stream, the heads
-// and the index of idempotency keys against the records. bbolt's own check of
-// its pages is not run: it crashes on damage that this one survives. The error
-// is a *eventstore.CorruptError, the first that is found, ErrClosed or the
-// context's. Commits go on meanwhile; the file may grow a little more than
-// usual.
+// Verify checks the whole log: the structure of the file, of one that was
+// opened for reading by bbolt's own check too; checksums, positions without
+// gaps, each record's link to the one before in its stream, the heads and the
+// index of idempotency keys against the records. Every record and every head is
+// looked for the way reads do. The error is a *eventstore.CorruptError, the
+// first that is found, ErrClosed or the context's. Commits go on meanwhile; the
+// file may grow a little more than usual.
 func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, lately, false) }
 
 // VerifyStructure is Verify for a log that nobody writes to and that is scanned
@@ -30,36 +33,48 @@ func (s *Store) VerifyStructure(ctx context.Context) error { return s.verify(ctx
 // so soon.
 const lately = 1 << 12
 
+// verifyAtOnce is how many records or heads one transaction looks at.
+const verifyAtOnce = 1 << 12
+
 func (s *Store) verify(ctx context.Context, atHand int, bodiless bool) error {
-	last, err := s.tail.last()
-	if err != nil {
+	if _, err := s.tail.last(); err != nil {
 		return err
 	}
-	v := &verifier{
-		ctx: ctx, index: s.claims, walk: decoder{bodiless: bodiless}, links: decoder{bodiless: true},
+	if err := s.verifyFile(ctx); err != nil {
+		return err
+	}
+	return s.newVerifier(atHand, bodiless, ctx.Err).run(s)
+}
+
+// verifyRecords is Verify without the structure of the file, at a pace.
+func (s *Store) verifyRecords(pace func() error) error {
+	return s.newVerifier(lately, false, pace).run(s)
+}
+
+func (s *Store) newVerifier(atHand int, bodiless bool, pace func() error) *verifier {
+	return &verifier{
+		pace: pace, index: s.claims, walk: decoder{bodiless: bodiless}, links: decoder{bodiless: true},
 		lately: make([]eventstore.Stored, atHand),
 	}
-	err = s.view(last, func(tx *bbolt.Tx) error {
-		v.tx = tx
-		v.records, v.heads = tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
-		for _, step := range [...]func() error{v.walkRecords, v.checkHeads} {
-			if err := step(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+}
+
+// verifyFile checks the structure of the file.
+func (s *Store) verifyFile(ctx context.Context) error {
+	err := s.file.Check(boltfile.Check{Pace: ctx.Err})
+	if err == nil && s.readOnly {
+		err = s.file.CheckAgain(ctx)
 	}
-	if v.last < last {
-		return missing(v.last + 1)
+	switch {
+	case errors.Is(err, boltfile.ErrClosed):
+		return eventstore.ErrClosed
+	case boltfile.Damaged(err):
+		return &eventstore.CorruptError{Reason: err.Error()}
 	}
-	return nil
+	return err
 }
 
 type verifier struct {
-	ctx            context.Context
+	pace           func() error // its error ends the work
 	tx             *bbolt.Tx
 	records, heads *bbolt.Bucket
 	last           eventstore.Position
@@ -69,29 +84,75 @@ type verifier struct {
 	walk           decoder             // of every record
 	links          decoder             // of records that others lead to; walkRecords reads their bodies
 	lately         []eventstore.Stored // at position modulo its length, without body
+
+	after []byte // key of the head that was looked at last
+	sum   uint64 // of sequences at or before last
 }
 
-func (v *verifier) walkRecords() error {
+// run works in transactions so short that they keep no page for long. Records
+// stay where they are, and heads move to records that are newer than what was
+// seen.
+func (v *verifier) run(s *Store) error {
+	last, err := s.tail.last()
+	if err != nil {
+		return err
+	}
+	for _, step := range [...]func() (bool, error){v.walkRecords, v.checkHeads} {
+		for done := false; !done; {
+			if err := v.pace(); err != nil {
+				return err
+			}
+			err := s.view(v.last+1, func(tx *bbolt.Tx) (err error) {
+				v.tx, v.records, v.heads = tx, tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+				done, err = step()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case v.last < last:
+		return missing(v.last + 1)
+	case v.sum != uint64(v.last):
+		return &eventstore.CorruptError{Position: v.last, Reason: fmt.Sprintf("the heads lead to %d of %d records", v.sum, v.last)}
+	}
+	return nil
+}
+
+// walkRecords goes on with the records; done: these were all.
+func (v *verifier) walkRecords() (done bool, err error) {
 	kept, ok := spansOf(v.tx)
 	if !ok {
-		return &eventstore.CorruptError{Reason: "it does not tell whose idempotency keys are remembered"}
+		return false, &eventstore.CorruptError{Reason: "it does not tell whose idempotency keys are remembered"}
 	}
-	c, d := v.records.Cursor(), &v.walk
-	for k, b := c.First(); k != nil; k, b = c.Next() {
-		at := v.last + 1
-		if at%1024 == 0 && v.ctx.Err() != nil {
-			return v.ctx.Err()
+	c, seeker, d := v.records.Cursor(), v.records.Cursor(), &v.walk
+	k, b := c.First()
+	if v.last > 0 {
+		if k, _ = c.Seek(positionKey(v.last)); len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != v.last {
+			return false, missing(v.last)
 		}
+		k, b = c.Next()
+	}
+	for n := 0; k != nil; k, b = c.Next() {
+		if n++; n > verifyAtOnce {
+			return false, nil
+		}
+		at := v.last + 1
 		if len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != at {
-			return missing(at)
+			return false, missing(at)
+		}
+		if _, sought := seeker.Seek(k); !bytes.Equal(sought, b) {
+			return false, missing(at)
 		}
 		d.block = d.block[:0] // no body is kept
 		r, err := d.record(at, b)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := v.checkLink(r); err != nil {
-			return err
+			return false, err
 		}
 		if r.Commit.Compare(v.newest) > 0 {
 			v.newest = r.Commit
@@ -101,7 +162,7 @@ func (v *verifier) walkRecords() error {
 				v.spans, _ = v.spans.claim(v.newest, at)
 			}
 			if err := v.checkClaim(r, kept.floor()); err != nil {
-				return err
+				return false, err
 			}
 		}
 		v.last = at
@@ -109,12 +170,12 @@ func (v *verifier) walkRecords() error {
 		v.lately[int(at)%len(v.lately)] = r
 	}
 	if v.newest != newestID(v.tx) {
-		return &eventstore.CorruptError{Position: v.last, Reason: "the newest event id is not that of the records"}
+		return false, &eventstore.CorruptError{Position: v.last, Reason: "the newest event id is not that of the records"}
 	}
 	if !slices.Equal(v.spans, kept) {
-		return &eventstore.CorruptError{Position: v.last, Reason: "it tells wrongly whose idempotency keys are remembered"}
+		return false, &eventstore.CorruptError{Position: v.last, Reason: "it tells wrongly whose idempotency keys are remembered"}
 	}
-	return nil
+	return true, nil
 }
 
 // checkClaim makes sure that the index finds the record by its claim. An entry
@@ -139,44 +200,67 @@ func (v *verifier) checkLink(r eventstore.Stored) error {
 	if before := v.lately[int(r.Prev)%len(v.lately)]; before.Position == r.Prev {
 		return follows(before, r)
 	}
-	b := v.records.Get(positionKey(r.Prev))
-	if b == nil {
-		return missing(r.Prev)
-	}
-	before, err := v.links.record(r.Prev, b)
+	before, err := v.linked(r.Prev)
 	if err != nil {
 		return err
 	}
 	return follows(before, r)
 }
 
-// checkHeads relies on walkRecords: all links lead back within their stream
-// and count down. If then each head is the record that it says, and the heads'
-// sequences add up to all records, every record is in exactly one chain.
-func (v *verifier) checkHeads() error {
-	var sum uint64
-	c := v.heads.Cursor()
-	for k, b := c.First(); k != nil; k, b = c.Next() {
+// checkHeads goes on with the heads; done: these were all. It relies on
+// walkRecords: all links lead back within their stream and count down. If then
+// each head is the record that it says, and the heads' sequences add up to all
+// records, every record is in exactly one chain.
+func (v *verifier) checkHeads() (done bool, err error) {
+	c, seeker := v.heads.Cursor(), v.heads.Cursor()
+	k, b := c.First()
+	if v.after != nil {
+		if k, _ = c.Seek(v.after); !bytes.Equal(k, v.after) {
+			return false, lostHead(v.after)
+		}
+		k, b = c.Next()
+	}
+	for n := 0; k != nil; k, b = c.Next() {
+		if n++; n > verifyAtOnce {
+			return false, nil
+		}
+		if found, sought := seeker.Seek(k); !bytes.Equal(found, k) || !bytes.Equal(sought, b) {
+			return false, lostHead(k)
+		}
 		h, err := parseHead(k, b)
 		if err != nil {
-			return err
+			return false, err
 		}
-		b := v.records.Get(positionKey(h.position))
-		if b == nil {
-			return missing(h.position)
-		}
-		r, err := v.links.record(h.position, b)
+		r, err := v.linked(h.position)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if string(headKey(r.Stream)) != string(k) || r.Sequence != h.sequence || r.Commit != h.commit {
-			return &eventstore.CorruptError{Position: h.position, Reason: fmt.Sprintf("the head of stream %q leads to it by mistake", k)}
+			return false, &eventstore.CorruptError{Position: h.position, Reason: fmt.Sprintf("the head of stream %q leads to it by mistake", k)}
 		}
-		sum += h.sequence
+		// Records that came meanwhile do not count.
+		for r.Position > v.last && r.Prev != 0 {
+			if r, err = v.linked(r.Prev); err != nil {
+				return false, err
+			}
+		}
+		if r.Position <= v.last {
+			v.sum += r.Sequence
+		}
+		v.after = append(v.after[:0], k...)
 	}
-	if sum != uint64(v.last) {
-		return &eventstore.CorruptError{Position: v.last, Reason: fmt.Sprintf(
-			"the heads lead to %d of %d records", sum, v.last)}
+	return true, nil
+}
+
+// linked reads a record that another leads to, but for its body.
+func (v *verifier) linked(at eventstore.Position) (eventstore.Stored, error) {
+	b := v.records.Get(positionKey(at))
+	if b == nil {
+		return eventstore.Stored{}, missing(at)
 	}
-	return nil
+	return v.links.record(at, b)
+}
+
+func lostHead(key []byte) error {
+	return &eventstore.CorruptError{Reason: fmt.Sprintf("the entry of stream %q is not found among the heads", key)}
 }

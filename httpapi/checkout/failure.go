@@ -58,7 +58,7 @@ func failureOf(err error) *failure {
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.Is(err, eventstore.ErrBusy), errors.Is(err, eventstore.ErrFull), errors.Is(err, eventstore.ErrClosed),
+	case eventstore.Passing(err), errors.Is(err, eventstore.ErrClosed),
 		errors.As(err, &fatal), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: 5, cause: err}
 	}

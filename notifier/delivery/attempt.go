@@ -200,7 +200,7 @@ func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReaso
 			return
 		case err == nil || ctx.Err() != nil:
 			return
-		case !errors.Is(err, eventstore.ErrBusy) && !errors.Is(err, eventstore.ErrFull):
+		case !eventstore.Passing(err):
 			l.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
 			return
 		}

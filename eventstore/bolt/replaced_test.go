@@ -1,0 +1,170 @@
+package bolt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/eventstore"
+)
+
+// TestReplacedUnderTheStore takes the name of an open log away in several ways:
+// while it is written to, while nothing happens, and just before it is closed.
+// Each time everything that was answered is in the file that the store names at
+// its end.
+func TestReplacedUnderTheStore(t *testing.T) {
+	t.Parallel()
+	for what, replace := range map[string]func(path, other string) error{
+		"removed":           func(path, _ string) error { return os.Remove(path) },
+		"renamed":           func(path, _ string) error { return os.Rename(path, path+".moved") },
+		"another":           func(path, other string) error { return os.Rename(other, path) },
+		"link":              func(path, other string) error { return errors.Join(os.Remove(path), os.Symlink(other, path)) },
+		"directory removed": func(path, _ string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"directory renamed": func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".moved") },
+	} {
+		for _, when := range []string{"written to", "idle", "closed"} {
+			t.Run(what+", "+when, func(t *testing.T) {
+				t.Parallel()
+				s, path := inDirectory(t)
+				l := newLoad()
+				written := make(chan struct{})
+				go func() {
+					defer close(written)
+					limit := 10
+					if when == "written to" {
+						limit = 1 << 16
+					}
+					l.write(t.Context(), s, 4, limit, nil)
+				}()
+				l.reached(t, 40)
+				if when != "written to" {
+					<-written
+				}
+				if err := replace(path, newLog(t)); err != nil {
+					t.Fatal(err)
+				}
+				<-written
+				if when != "closed" {
+					<-s.Fatal()
+				}
+				var replaced *ReplacedError
+				if when == "written to" && !errors.As(l.err, &replaced) {
+					t.Errorf("a commit is answered with %v", l.err)
+				}
+				closed := s.Close()
+				if err := errors.Join(s.Err(), closed); !errors.As(err, &replaced) || replaced.SavedAs == "" {
+					t.Fatalf("it ends with %v", err)
+				}
+				if dir, name := filepath.Split(replaced.SavedAs); filepath.Clean(dir) != filepath.Dir(path) || !strings.HasPrefix(name, "ledger.db.saved-") {
+					t.Errorf("saved as %s", replaced.SavedAs)
+				}
+				if wrongs := l.wrongs(replaced.SavedAs); len(wrongs) > 0 {
+					t.Errorf("%d wrongs: %q", len(wrongs), first(wrongs))
+				}
+			})
+		}
+	}
+}
+
+// inDirectory makes a log in a directory of its own, which a test may remove.
+func inDirectory(t *testing.T) (*Store, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "data", "ledger.db")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), Init(path, logID)); err != nil {
+		t.Fatal(err)
+	}
+	return reopened(t, path), path
+}
+
+// TestSavedElsewhere: a log whose directory cannot be made again is saved one
+// directory up.
+func TestSavedElsewhere(t *testing.T) {
+	t.Parallel()
+	s, path := inDirectory(t)
+	l := newLoad()
+	l.write(t.Context(), s, 2, 10, nil)
+	dir := filepath.Dir(path)
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Fatal()
+	var replaced *ReplacedError
+	if err := s.Err(); !errors.As(err, &replaced) || filepath.Dir(replaced.SavedAs) != filepath.Dir(dir) {
+		t.Fatalf("it ends with %v", err)
+	}
+	if wrongs := l.wrongs(replaced.SavedAs); len(wrongs) > 0 {
+		t.Errorf("%d wrongs: %q", len(wrongs), first(wrongs))
+	}
+	_ = s.Close()
+}
+
+// TestWrittenOverUnderTheStore spoils the open file itself: nothing more is
+// answered, and the store ends and says why. What was answered before is gone
+// with the file.
+func TestWrittenOverUnderTheStore(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(path string, early []byte) error{
+		"cut to nothing":     func(path string, _ []byte) error { return os.Truncate(path, 0) },
+		"cut to two pages":   func(path string, _ []byte) error { return os.Truncate(path, 2*int64(os.Getpagesize())) },
+		"cut by a page":      func(path string, _ []byte) error { return cutBy(path, int64(os.Getpagesize())) },
+		"an older copy":      func(path string, early []byte) error { return os.WriteFile(path, early, 0o600) },
+		"zeros":              func(path string, early []byte) error { return os.WriteFile(path, make([]byte, len(early)), 0o600) },
+		"a copy in place":    overwrite,
+		"no states in place": func(path string, _ []byte) error { return overwrite(path, make([]byte, 2*os.Getpagesize())) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, path := inDirectory(t)
+			early, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := newLoad()
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				l.write(t.Context(), s, 4, 1<<16, nil)
+			}()
+			l.reached(t, 200)
+			if err := spoil(path, early); err != nil {
+				t.Fatal(err)
+			}
+			<-written
+			<-s.Fatal()
+			var fatal *eventstore.FatalError
+			if !errors.As(l.err, &fatal) || !errors.Is(s.Err(), ErrDamaged) {
+				t.Errorf("a commit is answered with %v, the store ends with %v", l.err, s.Err())
+			}
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				_ = s.Close() // what bbolt says of such a file does not matter
+			}()
+			select {
+			case <-closed:
+			case <-time.After(time.Minute):
+				t.Error("Close does not end")
+			}
+		})
+	}
+}
+
+func cutBy(path string, n int64) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()-n)
+}
+
+func overwrite(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}

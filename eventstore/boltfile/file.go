@@ -1,0 +1,316 @@
+package boltfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	bbolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
+)
+
+// Options are those of Open. The zero value opens a file that exists, for
+// reading and writing.
+type Options struct {
+	ReadOnly bool // several may read at once while nobody writes
+	Create   bool // makes a file where there is none
+
+	// Check is what is looked at before bbolt sees the file, if it has no more
+	// than AtOnce pages; of a larger one its edges.
+	Check  Check
+	AtOnce uint64
+}
+
+// AtOnce is how many pages are looked at while somebody waits: 256 MiB of the
+// usual size take a tenth of a second if every page has to be read, and some
+// ten milliseconds if leaves are left out.
+const AtOnce = 1 << 16
+
+// What can keep a file from being opened, beside damage and the system.
+var (
+	ErrLocked = errors.New("the file is in use by another process")
+	// ErrMoved: another file was put at the path while this one was opened.
+	ErrMoved = errors.New("the file is being replaced")
+	// ErrClosed: the file was closed.
+	ErrClosed = berrors.ErrDatabaseNotOpen
+)
+
+// Address space is reserved for 64 GiB and for twice the file, on 32-bit
+// systems for 1 MiB: while a file grows beyond its mapping, writers wait for
+// all readers, and new readers for the writer.
+const mapSize = 1 << (strconv.IntSize/2 + 4)
+
+// File is an open file. It is safe for concurrent use.
+type File struct {
+	path   string
+	file   *os.File
+	db     *bbolt.DB
+	meta   Meta // when it was opened; zero if it was new
+	opened unix.Stat_t
+	second int64 // where the second page begins
+	ro     bool
+
+	writing  sync.Mutex
+	longest  atomic.Int64 // that the file was seen to be
+	closing  atomic.Bool
+	breaking sync.Once
+	broken   chan struct{} // closed with why
+	why      error
+}
+
+// Open opens a file and takes its lock without waiting. The error is a
+// *DamagedError, a *ForeignError, ErrLocked, ErrMoved or the system's.
+func Open(path string, o Options) (_ *File, err error) {
+	f := &File{path: path, ro: o.ReadOnly, broken: make(chan struct{})}
+	defer func() {
+		if err != nil && f.file != nil {
+			_ = release(f.file) // bbolt may have lost track of it
+		}
+	}()
+	if err := f.lock(o); err != nil {
+		return nil, err
+	}
+	size, err := f.inspect(o)
+	if err != nil {
+		return nil, err
+	}
+	mapping := int64(mapSize)
+	if strconv.IntSize == 64 {
+		mapping = max(mapping, 2*size)
+	}
+	err = Guard(func() error {
+		f.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+			Timeout: 1, ReadOnly: o.ReadOnly, PreLoadFreelist: true, FreelistType: bbolt.FreelistMapType,
+			NoStatistics: true, InitialMmapSize: int(mapping),
+			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+				if name != path {
+					return os.OpenFile(name, flag, mode)
+				}
+				return f.file, nil
+			},
+		})
+		return err
+	})
+	if err != nil {
+		if errno := syscall.Errno(0); !Damaged(err) && !errors.As(err, &errno) {
+			err = damage("%v", err)
+		}
+		return nil, err
+	}
+	f.second = int64(f.db.Info().PageSize)
+	return f, nil
+}
+
+// lock opens the file and takes the lock that bbolt takes on the descriptor
+// again.
+func (f *File) lock(o Options) (err error) {
+	flag, how := os.O_RDWR, unix.LOCK_EX
+	if o.ReadOnly {
+		flag, how = os.O_RDONLY, unix.LOCK_SH
+	}
+	if o.Create {
+		flag |= os.O_CREATE
+	}
+	if f.file, err = os.OpenFile(f.path, flag, 0o600); err != nil {
+		f.file = nil
+		return err
+	}
+	err = unix.Flock(int(f.file.Fd()), how|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return ErrLocked
+	case err != nil:
+		return fmt.Errorf("locking: %w", err)
+	}
+	if err := unix.Fstat(int(f.file.Fd()), &f.opened); err != nil {
+		return err
+	}
+	if f.InPlace() != nil {
+		return ErrMoved
+	}
+	return nil
+}
+
+// inspect looks at the file before bbolt does.
+func (f *File) inspect(o Options) (size int64, err error) {
+	info, err := f.file.Stat()
+	switch {
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, &ForeignError{"not a regular file"}
+	case info.Size() == 0 && o.Create:
+		return 0, nil
+	case info.Size() == 0:
+		return 0, damage("the file is empty")
+	}
+	if f.meta, err = ReadMeta(f.file); err != nil {
+		return 0, err
+	}
+	if want := f.meta.Size(); info.Size() < want {
+		return 0, damage("it was cut off: %d bytes, %d are in use", info.Size(), want)
+	}
+	check := o.Check
+	check.Edges = check.Edges || f.meta.Pages > o.AtOnce
+	return info.Size(), check.Run(f.file, f.meta)
+}
+
+// release gives the lock back and closes the file. Closing alone would leave
+// the lock with a process that is being forked at this moment until it has
+// become another program.
+func release(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
+// Descriptor is the open file, whatever its path leads to by now. Who has it
+// only reads.
+func (f *File) Descriptor() *os.File { return f.file }
+
+// Opened is the state that the file was opened in.
+func (f *File) Opened() Meta { return f.meta }
+
+// DB is for settings of bbolt that are to be changed, and what it counts.
+// Transactions are begun by File.
+func (f *File) DB() *bbolt.DB { return f.db }
+
+// Broken is closed when bbolt may have kept a lock: nothing can be done with
+// the file any more but to close it.
+func (f *File) Broken() <-chan struct{} { return f.broken }
+
+// Err says why the file is broken, nil if it is not.
+func (f *File) Err() error {
+	select {
+	case <-f.broken:
+		return f.why
+	default:
+		return nil
+	}
+}
+
+func (f *File) breaks(why error) error {
+	f.breaking.Do(func() {
+		f.why = f.explain(why)
+		close(f.broken)
+	})
+	return f.why
+}
+
+// explain says more about a fault if the file can be seen to be the reason.
+func (f *File) explain(err error) error {
+	info, statErr := f.file.Stat()
+	m, metaErr := ReadMeta(f.file)
+	switch {
+	case statErr != nil:
+	case info.Size() < f.longest.Load(), metaErr == nil && info.Size() < m.Size():
+		return damage("it was cut off while it was open: %d bytes are left (%v)", info.Size(), err)
+	case metaErr != nil:
+		return damage("it was written over while it was open: %v (%v)", metaErr, err)
+	}
+	return err
+}
+
+// Begin begins a transaction that reads. Whoever began it ends it with End.
+func (f *File) Begin() (tx *bbolt.Tx, err error) {
+	switch {
+	case f.Err() != nil:
+		return nil, f.Err()
+	case f.closing.Load():
+		return nil, ErrClosed
+	}
+	err = Guard(func() error {
+		tx, err = f.db.Begin(false)
+		return err
+	})
+	if Damaged(err) {
+		f.giveBack()
+		return nil, f.breaks(err)
+	}
+	return tx, err
+}
+
+// giveBack gives back the locks that bbolt holds while it reads which state a
+// reader begins with, and keeps when it panics there. All others who read, and
+// the writer in the middle of its commit, would wait for them for ever.
+func (f *File) giveBack() {
+	db := reflect.ValueOf(f.db).Elem()
+	if l := fieldOf[sync.RWMutex](db, "mmaplock"); l != nil {
+		l.RUnlock()
+	}
+	if l := fieldOf[sync.Mutex](db, "metalock"); l != nil {
+		l.Unlock()
+	}
+}
+
+func fieldOf[T any](of reflect.Value, name string) *T {
+	v := of.FieldByName(name)
+	if !v.IsValid() || v.Type() != reflect.TypeFor[T]() {
+		return nil
+	}
+	return (*T)(unsafe.Pointer(v.UnsafeAddr())) //nolint:gosec // the type is the same
+}
+
+// End ends a transaction that reads.
+func (f *File) End(tx *bbolt.Tx) { _ = tx.Rollback() } // it has nothing to lose
+
+// View runs fn in a transaction that reads. A *DamagedError is what fn met.
+func (f *File) View(fn func(*bbolt.Tx) error) error {
+	tx, err := f.Begin()
+	if err != nil {
+		return err
+	}
+	defer f.End(tx)
+	err = Guard(func() error { return fn(tx) })
+	if Damaged(err) {
+		return f.explain(err)
+	}
+	return err
+}
+
+// Update runs fn in a transaction that writes, and returns once it is synced.
+// After a panic the file is broken.
+func (f *File) Update(fn func(*bbolt.Tx) error) error {
+	// bbolt's own lock of writers stays held after a panic.
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	switch {
+	case f.Err() != nil:
+		return f.Err()
+	case f.closing.Load():
+		return ErrClosed
+	}
+	returned := false
+	err := Guard(func() error {
+		err := f.db.Update(fn)
+		returned = true
+		return err
+	})
+	if !returned {
+		return f.breaks(err)
+	}
+	return err
+}
+
+// Close closes the file, once everybody who reads or writes has ended. Closing
+// again does nothing.
+func (f *File) Close() error {
+	if f.closing.Swap(true) {
+		return nil
+	}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if f.Err() != nil {
+		return release(f.file)
+	}
+	var unlocked error
+	if f.ro { // bbolt gives back only the lock of a writer
+		unlocked = unix.Flock(int(f.file.Fd()), unix.LOCK_UN)
+	}
+	return errors.Join(unlocked, Guard(f.db.Close))
+}

@@ -1,0 +1,23 @@
+package boltfile
+
+import (
+	"errors"
+	"runtime/debug"
+)
+
+// Guard turns panics of bbolt, and faults in the file that it mapped, into a
+// *DamagedError.
+func Guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = damage("%v", p)
+		}
+	}()
+	return fn()
+}
+
+// Damaged reports whether an error says that a file is not what was written.
+func Damaged(err error) bool {
+	return errors.As(err, new(*DamagedError)) || errors.As(err, new(*ForeignError))
+}
