@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,19 +51,23 @@ type connect struct {
 	open  func(ctx context.Context, network, address string, control control) (net.Conn, error)
 	guard control // nil: everything is allowed
 	tls   *tls.Config
+
+	sockets chan struct{} // has one in it for each connection
 }
 
 // control is asked for each address a name resolves to, when its socket exists
 // and nothing was sent yet.
 type control = func(network, address string, c syscall.RawConn) error
 
-func newConnect(c Config) *connect {
+func newConnect(c Config, sockets int) *connect {
 	d := &connect{
 		open: func(ctx context.Context, network, address string, control control) (net.Conn, error) {
 			dialer := net.Dialer{Resolver: c.Resolver, Control: control}
 			return dialer.DialContext(ctx, network, address)
 		},
 		tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs, NextProtos: []string{"http/1.1"}},
+
+		sockets: make(chan struct{}, sockets),
 	}
 	if !c.AllowPrivate {
 		d.guard = ssrf.New(ssrf.WithPorts(ports()...)).Safe
@@ -96,12 +101,19 @@ func (d *connect) dial(ctx context.Context, network, address string) (*metered, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	select {
+	case d.sockets <- struct{}{}:
+	case <-ctx.Done(): // only those that are being closed are too many, see Config.Requests
+		return nil, &failure{ClassConnect, ctx.Err()}
+	}
+	release := sync.OnceFunc(func() { <-d.sockets })
 	conn, err := d.open(ctx, network, address, guarded)
 	if err == nil {
-		m := &metered{Conn: conn}
+		m := &metered{Conn: conn, release: release}
 		m.left.Store(maxHandshake)
 		return m, nil
 	}
+	release()
 	var dns *net.DNSError
 	class := ClassConnect
 	switch {
@@ -134,7 +146,7 @@ func (d *connect) secure(ctx context.Context, network, address string) (net.Conn
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		raw.Close()
+		_ = raw.Close()
 		return nil, &failure{ClassTLS, fmt.Errorf("TLS handshake: %w", err)}
 	}
 	renew(conn)
@@ -146,7 +158,13 @@ func (d *connect) secure(ctx context.Context, network, address string) (net.Conn
 type metered struct {
 	net.Conn
 
-	left atomic.Int64
+	left    atomic.Int64
+	release func() // gives the socket back
+}
+
+func (m *metered) Close() error {
+	defer m.release()
+	return m.Conn.Close()
 }
 
 // renew begins the use of a connection for one request: its bytes and its time.

@@ -6,8 +6,13 @@ import (
 	"sync"
 )
 
-// dials keeps account of dials under way: the transport lets one go on when
-// the attempt that asked for it has ended.
+// dialingKey is the key of the context that a dial ends with, among the values
+// of the transport's, which ends with nothing.
+type dialingKey struct{}
+
+// dials keeps account of dials under way: left alone, the transport lets one go
+// on when the attempt that asked for it has ended or got another connection, and
+// then an attempt would hold more than one socket.
 type dials struct {
 	wait sync.WaitGroup
 
@@ -29,6 +34,9 @@ func (d *dials) count(next dial) dial {
 			return nil, &failure{ClassCancelled, net.ErrClosed}
 		}
 		defer d.done(n)
+		if dialing, ok := ctx.Value(dialingKey{}).(context.Context); ok {
+			defer context.AfterFunc(dialing, cancel)()
+		}
 		return next(ctx, network, address)
 	}
 }

@@ -34,7 +34,11 @@ type receivers struct {
 // newReceivers lets serve answer on every connection. A connection ends when
 // serve returns or the sender hangs up.
 func newReceivers(serve func(address string, conn net.Conn)) *receivers {
-	r := &receivers{Sender: NewSender(Config{AllowPrivate: true})}
+	return receiversOf(Config{AllowPrivate: true}, serve)
+}
+
+func receiversOf(c Config, serve func(address string, conn net.Conn)) *receivers {
+	r := &receivers{Sender: NewSender(c)}
 	r.to.open = func(_ context.Context, _, address string, _ control) (net.Conn, error) {
 		near, far := net.Pipe()
 		r.open.Add(1)
@@ -63,6 +67,12 @@ func (c *counted) Read(b []byte) (int, error) {
 func (r *receivers) end() {
 	r.Close()
 	r.wait.Wait()
+	for left := 10_000; len(r.to.sockets) > 0; left-- {
+		if left == 0 {
+			panic(fmt.Sprintf("%d sockets count as open at the end", len(r.to.sockets)))
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // request reads one request; false when the sender has hung up.
@@ -373,14 +383,14 @@ func TestConnectionsAreKept(t *testing.T) {
 		r.dials.Store(0)
 		for range 20 { // as many at once as a receiver may well be sent
 			var wait sync.WaitGroup
-			for range maxIdleHost {
+			for range maxIdle / 2 {
 				wait.Go(func() { r.Send(t.Context(), attempt("http://shop.example/")) })
 			}
 			wait.Wait()
 			synctest.Wait()
 		}
-		if n := r.dials.Load(); n > 2*maxIdleHost {
-			t.Errorf("%d connections for %d notifications at a time", n, maxIdleHost)
+		if n := r.dials.Load(); n > maxIdle {
+			t.Errorf("%d connections for %d notifications at a time", n, maxIdle/2)
 		}
 		r.Close()
 		synctest.Wait()
@@ -451,6 +461,61 @@ func TestNotSent(t *testing.T) {
 		}
 		if n := r.dials.Load(); n != 0 {
 			t.Errorf("%d connections were made", n)
+		}
+	})
+}
+
+// TestConnectionsAreNoMoreThanRequests, and those kept for later: neither what
+// is dialled for attempts that another connection served, nor what a receiver
+// leaves open, adds to them.
+func TestConnectionsAreNoMoreThanRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 8
+		r := receiversOf(Config{AllowPrivate: true, Requests: requests}, func(_ string, c net.Conn) {
+			for b := bufio.NewReader(c); request(b); {
+				time.Sleep(10 * time.Millisecond)
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the sender may hang up
+			}
+		})
+		defer r.end()
+		var dialling, most, connections atomic.Int64
+		connect := r.to.open
+		r.to.open = func(ctx context.Context, network, address string, control control) (net.Conn, error) {
+			defer dialling.Add(-1)
+			if n := dialling.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			if strings.HasPrefix(address, "shop.") && r.dials.Load() > 0 { // one connection, and then it takes none
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return connect(ctx, network, address, control)
+		}
+		send := func(url func(int) string) {
+			var wait sync.WaitGroup
+			for i := range requests {
+				wait.Go(func() {
+					if o := r.Send(t.Context(), attempt(url(i))); !o.Delivered {
+						t.Errorf("%+v", o)
+					}
+				})
+			}
+			wait.Wait()
+			connections.Store(max(connections.Load(), r.open.Load()))
+		}
+		r.Send(t.Context(), attempt("http://shop.example/"))
+		for range 50 {
+			send(func(int) string { return "http://shop.example/" })
+		}
+		if n := most.Load(); n > requests {
+			t.Errorf("%d dials were under way for %d requests", n, requests)
+		}
+		for n := range 50 {
+			send(func(i int) string { return fmt.Sprintf("http://host-%d-%d.example/", n, i) })
+		}
+		if n := connections.Load(); n <= requests || n > 2*requests {
+			t.Errorf("%d connections were open for %d requests", n, requests)
 		}
 	})
 }

@@ -23,16 +23,23 @@ import (
 const bodyTime = 2 * time.Second
 
 // Idle connections end before the receiver's side ends them (the shortest
-// usual limit is Node's five seconds), so that no request meets a closing one;
-// and there are never more of them than files can be open.
+// usual limit is Node's five seconds), so that no request meets a closing one.
+// There are at most as many as requests under way, and half of them to one host.
 const (
-	idleTime    = 4 * time.Second
-	maxIdle     = 512
-	maxIdleHost = 256
+	idleTime = 4 * time.Second
+	maxIdle  = 512
 )
+
+// DefaultRequests is how many attempts are made at the same time by default.
+const DefaultRequests = 1024
 
 // Config is how notifications are sent.
 type Config struct {
+	// Requests is how many attempts the caller makes at the same time, at most.
+	// No more connections are open, but for as many that are kept to be used
+	// again. Default: DefaultRequests.
+	Requests int
+
 	// AllowPrivate permits http, every port and every address, for
 	// development.
 	AllowPrivate bool
@@ -78,11 +85,15 @@ func NewSender(c Config) *Sender {
 	if c.Resolver == nil {
 		c.Resolver = &net.Resolver{PreferGo: true}
 	}
+	if c.Requests == 0 {
+		c.Requests = DefaultRequests
+	}
 	s := &Sender{config: c}
 	if c.Transport != nil {
 		return s
 	}
-	s.to = newConnect(c)
+	idle := min(maxIdle, c.Requests)
+	s.to = newConnect(c, c.Requests+idle)
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
 	s.pool = &http.Transport{
@@ -91,8 +102,8 @@ func NewSender(c Config) *Sender {
 		DialContext:         s.dials.count(s.to.plain),
 		DialTLSContext:      s.dials.count(s.to.secure),
 		DisableCompression:  true, // nothing is unpacked
-		MaxIdleConns:        maxIdle,
-		MaxIdleConnsPerHost: maxIdleHost,
+		MaxIdleConns:        idle,
+		MaxIdleConnsPerHost: max(idle/2, 1),
 		IdleConnTimeout:     idleTime,
 	}
 	s.config.Transport = s.pool
@@ -126,7 +137,9 @@ func (s *Sender) Send(ctx context.Context, r Request) Outcome {
 	maps.Copy(req.Header, signed)
 
 	var begun atomic.Bool // an answer
-	req = traced(req, &begun)
+	dialing, connected := context.WithCancel(attempt)
+	defer connected()
+	req = traced(dialing, req, connected, &begun)
 	head := time.AfterFunc(domain.AnswerTime, cancel)
 	resp, err := s.config.Transport.RoundTrip(req)
 	inTime := head.Stop()
@@ -166,10 +179,15 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req.WithContext(ctx), nil
 }
 
-// traced renews the request's connection and notes whether an answer begins.
-func traced(req *http.Request, begun *atomic.Bool) *http.Request {
-	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		GotConn:              func(i httptrace.GotConnInfo) { renew(i.Conn) },
+// traced renews the request's connection, ends the dial that goes on although
+// another connection was free first, and notes whether an answer begins.
+func traced(dialing context.Context, req *http.Request, connected func(), begun *atomic.Bool) *http.Request {
+	ctx := context.WithValue(req.Context(), dialingKey{}, dialing)
+	return req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			connected()
+			renew(i.Conn)
+		},
 		GotFirstResponseByte: func() { begun.Store(true) },
 	}))
 }
