@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"payledger/notifier/webhook"
+)
 
 const (
 	defaultConnections  = 4096 // by default
@@ -12,17 +16,23 @@ const (
 
 	// minConnections are those below which it is of no use to start.
 	minConnections = 16
+
+	// minWebhooks are sent at once in any case, with some of ownFiles if need be.
+	minWebhooks = 8
 )
 
-// connectionRoom is how many connections the public listener takes.
-type connectionRoom struct{ all, perAddress int }
+// connectionRoom is how many connections the public listener takes, and how
+// many requests to webhook endpoints may be under way.
+type connectionRoom struct{ all, perAddress, webhooks int }
 
 // connectionRoom finds how many connections there is room for. What neither
-// they nor ownFiles take is for outgoing connections and those to NATS. Go has
-// raised the limit of open files to the hard one when the process started.
+// they nor ownFiles take is for outgoing connections and those to NATS: a
+// webhook has a quarter of it, because it takes two files while it looks up a
+// name or tries both kinds of addresses, and may leave one connection idle. Go
+// has raised the limit of open files to the hard one when the process started.
 func (o serviceOptions) connectionRoom() (connectionRoom, error) {
 	limit, limited := openFileLimit()
-	room, most := connectionRoom{all: defaultConnections}, uint64(1<<20)
+	room, most := connectionRoom{all: defaultConnections, webhooks: webhook.DefaultRequests}, uint64(1<<20)
 	if limited {
 		most = max(limit, ownFiles) - ownFiles
 		room.all = int(min(defaultConnections, most/2))
@@ -43,6 +53,10 @@ func (o serviceOptions) connectionRoom() (connectionRoom, error) {
 	} else if room.all < defaultConnections {
 		o.Log.Warn().Uint64("limit_of_open_files", limit).Int("max_connections", room.all).
 			Msg(fmt.Sprintf("fewer connections than usual: the limit of open files is low; %d or more is better (ulimit -n, LimitNOFILE= of systemd)", ownFiles+2*defaultConnections))
+	}
+	if limited {
+		left := most - uint64(room.all)
+		room.webhooks = int(min(webhook.DefaultRequests, max(minWebhooks, left/4)))
 	}
 	room.perAddress = min(maxAddressShare, max(1, room.all/4))
 	if n := o.PerAddress; n != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -127,4 +128,117 @@ func TestRoomForConnections(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %s in\n%s", script, code, want, s.stderr)
 		}
 	}
+}
+
+// TestSilentReceiversTakeNoFilesFromOthers: with few files to open, endpoints
+// of several projects that take notifications and never answer keep neither
+// JetStream, the log and clients from theirs, nor other merchants from their
+// notifications.
+func TestSilentReceiversTakeNoFilesFromOthers(t *testing.T) {
+	t.Parallel()
+	hole := newHole(t)
+	s, err := runServer(limited(256, "demo", "--data", t.TempDir()+"/d", "--webhook-allow-private", "--admin-listen=127.0.0.1:0", "--json", "--listen=127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	to := newHook(t)
+	other := *s
+	other.newProject(t)
+	hear := func(s *server, n int, url string) {
+		for i := range n {
+			s.do(t, http.StatusCreated, "POST", "/v1/webhook-endpoints", fmt.Sprintf(`{"url":"%s/%d","kinds":["payment.created"]}`, url, i))
+		}
+	}
+	pay := func(s *server, n int) {
+		for range n {
+			s.do(t, http.StatusCreated, "POST", "/v1/payments", `{"amount":"1500.00"}`)
+		}
+	}
+	hear(&other, 1, to.URL)
+	pay(&other, 1)
+	heard := func(n int) func() bool {
+		return func() bool {
+			to.mu.Lock()
+			defer to.mu.Unlock()
+			return len(to.body) == n
+		}
+	}
+	eventually(t, "the first notification", heard(1))
+	for range 5 {
+		silent := *s
+		silent.newProject(t)
+		hear(&silent, 16, hole.url)
+		pay(&silent, 8)
+	}
+	eventually(t, "endpoints wait", func() bool {
+		return !strings.Contains(string(s.scrape(t)), "payledger_webhook_endpoints_waiting 0\n")
+	})
+	pay(&other, 20)
+	eventually(t, "other merchants' notifications", heard(21))
+	s.paid(t)
+	if metrics := string(s.scrape(t)); !strings.Contains(metrics, "payledger_webhook_in_flight_max 16\n") {
+		t.Errorf("another bound\n%s", metrics)
+	}
+	if n := hole.most(); n < 8 || n > 16 {
+		t.Errorf("receivers that never answer had %d connections, want 8 to 16", n)
+	}
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err != nil || len(files) > 160 {
+		t.Errorf("%d files are open, %v", len(files), err)
+	}
+	if strings.Contains(s.stderr.String(), "too many open files") || !strings.Contains(s.stderr.String(), "webhook endpoints wait") {
+		t.Errorf("the log\n%s", s.stderr)
+	}
+}
+
+// hole takes connections and never answers.
+type hole struct {
+	url string
+
+	mu   sync.Mutex
+	open int
+	max  int
+}
+
+func newHole(t *testing.T) *hole {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hole{url: "http://" + l.Addr().String()}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			h.add(1)
+			wait.Go(func() {
+				_, _ = io.Copy(io.Discard, c) // until the sender hangs up
+				h.add(-1)
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { // after the server's end
+		l.Close()
+		wait.Wait()
+	})
+	return h
+}
+
+func (h *hole) add(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open += n
+	h.max = max(h.max, h.open)
+}
+
+// most is how many connections there were at the same time.
+func (h *hole) most() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.max
 }

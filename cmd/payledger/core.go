@@ -50,6 +50,7 @@ type coreOptions struct {
 
 	AllowPrivate bool                  // webhook endpoints may be anywhere
 	Schedule     webhook.Schedule      // of notifications; nil: the default
+	Webhooks     int                   // under way at the same time; 0: the default
 	Metrics      prometheus.Registerer // nil: this is no server, and nothing is counted
 
 	SyncDelay time.Duration // added to each sync of the log

@@ -46,10 +46,11 @@ func (d dataDir) openDeliveries(
 	}
 	space := bolt.NewSpace(filepath.Dir(d.lanes()), max(floor/2, 1))
 	version, _ := builtFrom()
-	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version})
+	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
 	lanes, err := delivery.Open(ctx, delivery.Config{
 		Path: d.lanes(), Mark: d.lanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,
 		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics,
+		Limits: delivery.Limits{Requests: o.Webhooks},
 	})
 	if err != nil {
 		sender.Close()

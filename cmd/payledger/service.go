@@ -83,7 +83,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	}
 	core, err := openCore(ctx, d, coreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
-		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Metrics: metrics,
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics,
 	})
 	if err != nil {
 		return err

@@ -49,6 +49,9 @@ func (t *target) takeAsked() []askedFor {
 	if n <= 0 || t.leaving {
 		return nil
 	}
+	if n = t.takeOrWait(n); n == 0 {
+		return nil
+	}
 	taken := slices.Clone(t.asked[:n])
 	t.asked = slices.Delete(t.asked, 0, n)
 	t.asking += n
@@ -60,5 +63,6 @@ func (t *target) answered(n int) {
 	t.mu.Lock()
 	t.asking -= n
 	t.mu.Unlock()
+	t.slots.give(t, n)
 	t.nudge()
 }

@@ -57,8 +57,8 @@ func (l *Lanes) reserve(t *target, n int) int {
 	if len(t.window.keys) > 0 || !t.window.all || t.leaving || t.breaker.until != 0 {
 		return 0
 	}
-	n = min(n, l.config.Limits.Concurrency-t.requests, int(t.limiter.TokensAt(time.Now())))
-	t.requests += max(n, 0)
+	n = t.slots.take(t, min(n, l.config.Limits.Concurrency-t.requests, int(t.limiter.TokensAt(time.Now()))))
+	t.requests += n
 	return n
 }
 

@@ -36,7 +36,9 @@ func (o outcome) shown() domain.AttemptObject {
 // attempt makes one try and records how it ended. When the engine ends under
 // way, nothing is recorded: the same event is sent again after the next start.
 func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a attempt) {
+	late := time.AfterFunc(slowAfter, func() { l.slots.late(t) })
 	o, err := l.send(ctx, e, t, a)
+	l.slots.over(t, !late.Stop())
 	if a.asked {
 		t.answered(1)
 	} else {

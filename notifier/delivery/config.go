@@ -50,8 +50,9 @@ type Sender interface {
 	Check(url string) error
 }
 
-// Limits bound what one endpoint gets.
+// Limits bound what one endpoint gets, and all of them.
 type Limits struct {
+	Requests    int     // to all endpoints at the same time; default 1024
 	Concurrency int     // requests at the same time; default 16
 	Rate        float64 // requests per second, over time; default 1000
 	Burst       int     // requests above that rate at once; default 1000

@@ -25,10 +25,11 @@
 // # Endpoints
 //
 // Each endpoint has a queue, a goroutine, a limit of requests at the same
-// time, a token bucket and a circuit breaker of its own. There is no limit
-// across endpoints that one of them could use up for the others: an endpoint
-// that answers nothing holds a few connections until its breaker opens, and
-// one from then on. While it is open, deliveries wait and use up no tries; only
+// time, a token bucket and a circuit breaker of its own. All
+// requests under way together are bounded too, because each takes a socket; some
+// of these slots are always left to endpoints that answer soon (see slots). An
+// endpoint that answers nothing holds a few until its breaker opens, and one from
+// then on. While it is open, deliveries wait and use up no tries; only
 // what somebody asked for goes out at once, by itself (see askedFor), and a
 // change of the endpoint lets one attempt through that costs no try.
 // Waiting lanes lie in the file; in memory are those that are due first.

@@ -33,6 +33,7 @@ type Lanes struct {
 	clock    clock
 	writer   *writer
 	metrics  metrics
+	slots    *slots
 	off      rules
 
 	flying map[flight]bool // lanes with an attempt under way; the writer's own
@@ -58,6 +59,7 @@ type flight [20]byte
 // is made.
 func Open(ctx context.Context, c Config) (*Lanes, error) {
 	l := &Lanes{config: c.withDefaults(), flying: make(map[flight]bool), targets: make(map[string]*target)}
+	l.slots = newSlots(l.config.Limits.Requests)
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
@@ -89,6 +91,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.memory == 0 {
 		c.memory = enough
+	}
+	if c.Limits.Requests == 0 {
+		c.Limits.Requests = webhook.DefaultRequests
 	}
 	if c.Limits.Concurrency == 0 {
 		c.Limits.Concurrency = 16

@@ -67,6 +67,12 @@ func newMetrics(l *Lanes) metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payledger_webhook_up", Help: "1 while webhooks are sent, 0 while the disk is too full to note what was sent.",
 		}, func() float64 { return float64(1 - one(l.writer.full.Load())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_webhook_in_flight_max", Help: "How many attempts may be under way at the same time.",
+		}, func() float64 { return float64(l.slots.max) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_webhook_endpoints_waiting", Help: "Endpoints that wait because too many attempts are under way.",
+		}, func() float64 { return float64(l.slots.waiting()) }),
 		m.attempts, m.duration, m.lag, m.inFlight, m.disabled, m.unconfirmed,
 		gauge("payledger_webhook_breakers_open", "Endpoints whose circuit breaker is open.", func(t *target) int {
 			return one(t.open(l.clock.now()) != 0)

@@ -28,6 +28,9 @@ type target struct {
 
 	wake    chan struct{}
 	limiter *rate.Limiter
+	slots   *slots
+	share   share // of slots
+	waits   bool  // for a slot; known to its goroutine alone
 
 	// due guards window. It is held while the window is filled from the file,
 	// so nobody may wait for it who reads the file; mu is taken for moments, by
@@ -49,7 +52,7 @@ func (l *Lanes) newTarget(number uint32, project, id string, n tally) *target {
 	limits := l.config.Limits
 	t := &target{
 		number: number, project: project, id: id, tally: n, wake: make(chan struct{}, 1),
-		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst),
+		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: l.slots, share: l.slots.of(project),
 	}
 	if n.failures >= breakerFailures {
 		t.breaker = breaker{until: l.clock.now(), wait: breakerFirst} // the next attempt is a probe
@@ -98,7 +101,16 @@ func (t *target) ended(n int) {
 	t.mu.Lock()
 	t.requests -= n
 	t.mu.Unlock()
+	t.slots.give(t, n)
 	t.nudge()
+}
+
+// takeOrWait takes up to n slots; while there is none the endpoint waits in
+// line for one.
+func (t *target) takeOrWait(n int) int {
+	n = t.slots.takeOrWait(t, n)
+	t.waits = n == 0
+	return n
 }
 
 // open says until when the circuit breaker is open, 0 if it is closed.
@@ -114,7 +126,9 @@ func (l *Lanes) serve(ctx, sending context.Context, t *target) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		t.waits = false
 		wait, err := l.turn(ctx, sending, t)
+		l.keepInLine(t)
 		if ctx.Err() != nil {
 			return nil // what is wrong with the file, the writer knows
 		}
@@ -128,6 +142,19 @@ func (l *Lanes) serve(ctx, sending context.Context, t *target) error {
 		case <-t.wake:
 		case <-timer.C:
 		}
+	}
+}
+
+// keepInLine lets an endpoint wait for a slot for as long as it wants one.
+func (l *Lanes) keepInLine(t *target) {
+	if !t.waits {
+		l.slots.leave(t)
+		return
+	}
+	if l.slots.crowded(time.Now()) {
+		l.config.Log.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
+			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
+				"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 	}
 }
 
@@ -228,7 +255,11 @@ func (l *Lanes) ready(t *target) (*startOp, time.Duration, error) {
 	if t.breaker.granted {
 		now = t.window.keys[0].at()
 	}
-	keys := t.window.pop(min(free, int(tokens)), now)
+	n := t.takeOrWait(min(free, int(tokens), t.window.due(now)))
+	if n == 0 {
+		return nil, checkEvery, nil // a slot that is granted nudges
+	}
+	keys := t.window.pop(n, now)
 	t.requests += len(keys)
 	return &startOp{target: t, keys: keys, granted: t.breaker.begun(), places: len(keys)}, 0, nil
 }

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -60,12 +61,15 @@ func (w *window) refill(keys []dueKey) {
 	w.all = len(keys) < windowSize
 }
 
+// due is how many keys are due.
+func (w *window) due(now domain.Instant) int {
+	i, _ := slices.BinarySearchFunc(w.keys, now+1, func(k dueKey, at domain.Instant) int { return cmp.Compare(k.at(), at) })
+	return i
+}
+
 // pop takes out up to n keys that are due.
 func (w *window) pop(n int, now domain.Instant) []dueKey {
-	i := 0
-	for i < min(n, len(w.keys)) && w.keys[i].at() <= now {
-		i++
-	}
+	i := min(n, w.due(now))
 	taken := slices.Clone(w.keys[:i])
 	w.keys = w.keys[i:]
 	return taken
