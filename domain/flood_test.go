@@ -86,8 +86,8 @@ func TestRefusalsAreRecordedUpToACapAndThenCounted(t *testing.T) {
 	}
 }
 
-// TestLateFundsAreNeverDropped: all are recorded, the payment keeps the first
-// ones, and of the others it believes what it is told.
+// TestLateFundsAreNeverDropped: all are recorded. The payment keeps the first
+// ones; of the others the command has to say whether they were recorded.
 func TestLateFundsAreNeverDropped(t *testing.T) {
 	t.Parallel()
 	f := flooded{payment: fold(awaiting())}

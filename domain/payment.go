@@ -91,13 +91,12 @@ type ExpirePayment struct{ At Instant }
 // ApplySignal carries a provider's signal, which has passed Validate.
 type ApplySignal struct {
 	Signal Signal
-	// Earlier is the signal of the same attempt through the same route that
-	// was recorded as late funds and is no longer among the payment's Signals;
-	// nil: there is none.
-	Earlier *Signal
-	// ReferenceUsed says that the money under the signal's reference is booked
-	// for another payment of the route. Who appends the event learns it: see
-	// UsedReference.
+	// Earlier and ReferenceUsed say for which payment the money under the
+	// signal's reference is booked already; the store knows it when the event is
+	// appended: see UsedReference. Earlier is the signal by which this payment
+	// booked it, as late funds that are no longer among its Signals; nil: it did
+	// not. ReferenceUsed: it is booked for another payment.
+	Earlier       *Signal
 	ReferenceUsed bool
 	// Unrecorded is how many signals of the payment were refused and not
 	// recorded since the last refusal that was.

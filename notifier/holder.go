@@ -1,14 +1,12 @@
 package notifier
 
 import (
-	"fmt"
-
 	"payledger/domain"
 	"payledger/eventstore"
 )
 
-// holder is the event that holds the claim on a signal's reference: the store
-// named it when it was to record what the signal led to.
+// holder is the event that holds the claim on a signal's reference. The store
+// names it when it refuses to record what the signal led to.
 type holder struct {
 	stream   eventstore.Stream
 	position eventstore.Position
@@ -27,13 +25,13 @@ func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
 	case domain.PaymentLateFunds:
 		h.says = event.Signal
 	default:
-		return nil, fmt.Errorf("the record at position %d claims a reference and is %s", r.Position, event.Type())
+		return nil, &eventstore.CorruptError{Position: r.Position, Reason: "it claims a reference and is " + event.Type()}
 	}
 	return h, nil
 }
 
-// heed tells the command of the holder of its signal's reference: it is of
-// another payment, or of this one and from before what the fold keeps.
+// heed adds to the command who holds the signal's reference: another payment,
+// or this one by late funds that it no longer keeps.
 func (h *holder) heed(c *domain.ApplySignal, s *signal) {
 	switch {
 	case h == nil:

@@ -189,7 +189,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	if err != nil {
 		return c, nil, err
 	}
-	cmd := f.command(s.content.says)
+	cmd := domain.ApplySignal{Signal: s.content.says, Unrecorded: f.unrecorded}
 	s.taken.heed(&cmd, s)
 	e.routes.learn(f.Payment)
 	if event, err = f.Decide(cmd); err != nil || event == nil {
