@@ -149,7 +149,9 @@ func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c ev
 		}
 		if s.content.gone {
 			next := h.following(s)
-			h.done(s)
+			if err := e.acknowledge(h, s); err != nil {
+				return nil, c, nil, err
+			}
 			s = next
 			continue
 		}
@@ -221,20 +223,15 @@ func (e *Enforcer) refused(h hand, s *signal, err error) error {
 		return err
 	}
 	h.leave(s)
-	if !e.parker.room() {
-		return e.shed(h, s)
+	if e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()}) {
+		return nil
 	}
-	e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()})
-	return nil
-}
-
-// shed takes a signal out of SIGNALS that there is no room for. It is not
-// answered, so who sent it sends it again.
-func (e *Enforcer) shed(h hand, s *signal) error {
 	e.noteShed(s)
 	return e.acknowledge(h, s)
 }
 
+// noteShed counts and logs a signal that there is no room for. It is taken out
+// of SIGNALS without an answer, so that its sender sends it again.
 func (e *Enforcer) noteShed(s *signal) {
 	e.sheds.Inc()
 	e.shedLog.Error().Str("route", s.route).Str("subject", s.subject).
@@ -245,8 +242,7 @@ func (e *Enforcer) noteShed(s *signal) {
 // closeParked ends a signal that is in PARKED.
 func (e *Enforcer) closeParked(h hand, k parking) error {
 	if k.signal.content.gone {
-		h.done(k.signal)
-		return nil
+		return e.acknowledge(h, k.signal)
 	}
 	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
 }

@@ -17,8 +17,10 @@ const (
 	maxInHand      = 96 << 10
 	maxBytesInHand = maxSignalBytes / 2
 	// maxContent bytes of signals are kept in memory. Of the others only their
-	// place is: they are read again when it is their turn.
-	maxContent = 32 << 20
+	// place is: they are read again when it is their turn, and then kept as long
+	// as there are no more than maxReadAgain bytes in all.
+	maxContent   = 32 << 20
+	maxReadAgain = maxContent * 3 / 2
 )
 
 // lanes share the work between routes, and within a route between payments: a
@@ -215,6 +217,7 @@ func (l *lanes) pick(dst []*signal, most int) []*signal {
 func (l *lanes) again(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(s, maxReadAgain)
 	l.release(s.lane)
 }
 
@@ -247,11 +250,16 @@ func (l *lanes) leave(s *signal) {
 	l.release(s.lane)
 }
 
-// spare drops the content of a signal where there are many.
-func (l *lanes) spare(s *signal) {
+// spare drops the content of a signal if there are more than so many bytes in
+// all.
+func (l *lanes) spare(s *signal, above int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.content > maxContent/2 {
+	l.drop(s, above)
+}
+
+func (l *lanes) drop(s *signal, above int) {
+	if l.content > above && s.content != nil {
 		l.content -= len(s.content.body)
 		s.content = nil
 	}
@@ -300,6 +308,7 @@ func (l *lanes) holds(s *signal) {
 func (l *lanes) later(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(s, maxReadAgain)
 	l.free(s.lane.docket)
 	heap.Push(&l.early, sleeper{time.Now().Add(pause), s.lane})
 	poke(l.alarm)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/notifier/acquirer"
 )
 
 // laid is a signal as it comes from SIGNALS.
@@ -155,5 +158,68 @@ func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 	}
 	if held := l.held(); held > maxInHand*3/2 {
 		t.Errorf("%d in hand", held)
+	}
+}
+
+// TestWhatIsReadAgainHasABound: signals that cannot be judged yet, and were read
+// again, do not all stay in memory.
+func TestWhatIsReadAgainHasABound(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	const all, size = 4 * maxContent / (1 << 20), 1 << 20
+	for i := range uint64(all) {
+		s := laid(i, "a", byte(i))
+		s.content.body = make([]byte, size)
+		l.take(s)
+	}
+	for _, put := range []func(*signal){l.again, func(s *signal) { l.later(s, time.Hour) }} {
+		for range all {
+			s := l.next(t.Context(), nil, 1)[0]
+			if s.content == nil {
+				s.content = &payload{body: make([]byte, size)}
+				l.holds(s)
+			}
+			put(s)
+		}
+		kept := 0
+		for _, s := range l.inHand {
+			if s.content != nil {
+				kept += len(s.content.body)
+			}
+		}
+		if kept != l.content || kept > maxReadAgain {
+			t.Errorf("%d bytes are kept, %d are counted", kept, l.content)
+		}
+	}
+}
+
+// TestHeadersAreNotKept: of a message with a large header and a small body the
+// body alone stays in memory, and its size counts.
+func TestHeadersAreNotKept(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
+	stream, _, err := newEnforcer(t, c.conn, b).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = 10_000
+	c.publishAll(t, 1, func(int) *nats.Msg {
+		return &nats.Msg{
+			Subject: acquirer.Subject("bank", testProject, c.ids.Next()), Data: []byte("body"),
+			Header: nats.Header{"Large": {strings.Repeat("x", header)}},
+		}
+	})
+	consumer, err := stream.Consumer(t.Context(), enforcerConsumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := consumer.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSignal(m)
+	if err != nil || s.size < header || string(s.content.body) != "body" || &s.content.body[0] == &m.Data()[0] {
+		t.Errorf("%d bytes, %q, %v", s.size, s.content.body, err)
 	}
 }

@@ -60,9 +60,11 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 }
 
 func parkedSignal(m *jetstream.RawStreamMsg) domain.ParkedSignal {
+	text := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") } // a subject need not be UTF-8 either
 	s := domain.ParkedSignal{
-		ID: m.Sequence, ParkedAt: domain.InstantOf(m.Time), Reason: m.Header.Get(headerParkedReason), Detail: m.Header.Get(headerParkedDetail),
-		Subject: m.Header.Get(headerParkedSubject), Bytes: len(m.Data), Body: strings.ToValidUTF8(string(m.Data), "\uFFFD"),
+		ID: m.Sequence, ParkedAt: domain.InstantOf(m.Time),
+		Reason: text(m.Header.Get(headerParkedReason)), Detail: text(m.Header.Get(headerParkedDetail)),
+		Subject: text(m.Header.Get(headerParkedSubject)), Bytes: len(m.Data), Body: text(string(m.Data)),
 	}
 	if n, err := strconv.Atoi(m.Header.Get(headerParkedCut)); err == nil {
 		s.Bytes, s.Cut = n, true

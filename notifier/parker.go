@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,7 +61,6 @@ type parker struct {
 	stream  jetstream.StreamConfig
 
 	failing atomic.Bool
-	waiting atomic.Int64
 	opened  bool // PARKED is there; not for concurrent use
 	fill    parkedFill
 }
@@ -85,20 +85,20 @@ func newParker(c EnforcerConfig) *parker {
 	return p
 }
 
-// room reports whether one more signal may wait to be parked.
-func (p *parker) room() bool { return !p.failing.Load() || p.waiting.Load() < maxToPark }
-
-// put has a signal parked that has left its lane.
-func (p *parker) put(h hand, k parking) {
-	p.waiting.Add(1)
-	h.spare(k.signal)
-	h.toPark.put(k)
+// put adds a signal that has left its lane to those to be parked, and reports
+// whether there was room for it.
+func (p *parker) put(h hand, k parking) bool {
+	most := math.MaxInt
+	if p.failing.Load() {
+		most = maxToPark
+	}
+	h.spare(k.signal, maxContent/2)
+	return h.toPark.putWithin(k, most)
 }
 
 // run parks the signals of a hand until ctx ends. done ends a signal that is
 // parked.
 func (p *parker) run(ctx context.Context, h hand, done func(parking) error) error {
-	defer p.waiting.Store(0) // they come again
 	var left []parking
 	for ctx.Err() == nil {
 		if !p.opened && !p.prepare(ctx) {
@@ -115,10 +115,11 @@ func (p *parker) run(ctx context.Context, h hand, done func(parking) error) erro
 			return err
 		}
 		for _, k := range parked {
-			p.waiting.Add(-1)
-			p.parked.WithLabelValues(k.reason).Inc()
-			p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
-				Msg("a signal could not be judged and is kept in the JetStream stream " + ParkedStream + ": see payledger signals parked")
+			if !k.signal.content.gone {
+				p.parked.WithLabelValues(k.reason).Inc()
+				p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
+					Msg("a signal could not be judged and is kept in the JetStream stream " + ParkedStream + ": see payledger signals parked")
+			}
 			if err := done(k); err != nil {
 				return err
 			}
@@ -152,8 +153,8 @@ func (p *parker) fails(err error) {
 	p.trouble.set(err)
 }
 
-// park publishes the signals all at once. It answers which are parked, which
-// are left, and why. err is about SIGNALS.
+// park publishes the signals all at once. It answers which are parked or no
+// longer in SIGNALS, which are left to be parked, and why. err is about SIGNALS.
 func (p *parker) park(ctx context.Context, h hand, all []parking) (parked, left []parking, failure, err error) {
 	under := make([]jetstream.PubAckFuture, len(all))
 	for i, k := range all {
@@ -172,7 +173,7 @@ func (p *parker) park(ctx context.Context, h hand, all []parking) (parked, left 
 		}
 	}
 	for i, k := range all {
-		if c := k.signal.content; c != nil && !c.gone {
+		if c := k.signal.content; c == nil || !c.gone { // nil: it was not its turn
 			if err := confirmed(ctx, under[i]); err != nil {
 				left = append(left, k)
 				failure = cmp.Or(failure, err)

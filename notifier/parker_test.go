@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -161,6 +162,38 @@ func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
 	}
 	if got, err := acquirer.Decode(s.Route, m.Data); err != nil || got != s || m.Header.Get(headerParkedCut) != "" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestParkingThatFailsKeepsWhatIsLeft: what was not published stays to be parked,
+// also where its content is not in memory.
+func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	e := newEnforcer(t, c, b)
+	c.Close()
+	h := hand{lanes: newLanes(), toPark: newQueue[parking]()}
+	all := []parking{{signal: laid(1, "a", 1)}, {signal: laid(2, "a", 2)}}
+	all[1].signal.content = nil
+	parked, left, failure, err := e.parker.park(t.Context(), h, all)
+	if len(parked) != 0 || len(left) != 2 || failure == nil || err != nil {
+		t.Errorf("%d parked, %d left, %v, %v", len(parked), len(left), failure, err)
+	}
+}
+
+// TestParkedSignalsOfAnySubjectAreListed: a subject need not be text.
+func TestParkedSignalsOfAnySubjectAreListed(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	c.send(t, signalsPrefix+"bank.\xff\xfe", []byte("poison"))
+	c.send(t, signalsPrefix+strings.Repeat("long", 800), []byte("poison"))
+	page, err := c.enforcer.Parked().List(t.Context(), 0, "", 10)
+	if err != nil || len(page.Data) != 2 || len(page.Data[1].Subject) != maxSubject {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if _, err := json.Marshal(page); err != nil {
+		t.Error(err)
 	}
 }
 

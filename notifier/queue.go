@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
@@ -14,11 +15,21 @@ type queue[T any] struct {
 
 func newQueue[T any]() *queue[T] { return &queue[T]{woken: make(chan struct{}, 1)} }
 
-func (q *queue[T]) put(v T) {
+func (q *queue[T]) put(v T) { q.putWithin(v, math.MaxInt) }
+
+// putWithin puts an item unless there are so many already, and reports whether
+// it did.
+func (q *queue[T]) putWithin(v T, most int) bool {
 	q.mu.Lock()
-	q.items = append(q.items, v)
+	room := len(q.items) < most
+	if room {
+		q.items = append(q.items, v)
+	}
 	q.mu.Unlock()
-	q.poke()
+	if room {
+		q.poke()
+	}
+	return room
 }
 
 func (q *queue[T]) poke() {

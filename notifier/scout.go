@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -16,13 +17,16 @@ const (
 	// scoutFrom signals that JetStream has not delivered yet are a backlog that
 	// is looked ahead of.
 	scoutFrom = 2000
-	// scoutSubjects bounds the subjects that are listed at once, scoutAtOnce the
-	// signals taken ahead in one look.
+	// Up to scoutSubjects all subjects are listed, beyond that those of the routes
+	// without a flood. scoutAtOnce bounds the signals taken ahead of one list.
 	scoutSubjects = 4096
 	scoutAtOnce   = 256
 	// scoutFlood signals of one route in hand are its own flood: what else came
 	// through it has to wait its turn.
 	scoutFlood = 1024
+	// scoutRest is how many times as long as a look the pause after it is: a list
+	// may be long.
+	scoutRest = 4
 	// scoutRoutes bounds the routes that are learned from payments.
 	scoutRoutes = 256
 )
@@ -32,13 +36,16 @@ const (
 // knows by subject what it has, so what waits for other payments, or where the
 // payments are too many, through other routes, is taken from SIGNALS directly.
 func (e *Enforcer) scout(ctx context.Context, h hand) error {
-	for pause(ctx, e.times.scout) {
+	for rest := e.times.scout; pause(ctx, rest); {
+		rest = e.times.scout
 		if h.behind.Load() < scoutFrom {
 			continue
 		}
+		began := time.Now()
 		if err := e.lookAhead(ctx, h); err != nil && ctx.Err() == nil {
 			e.config.Log.Debug().Err(err).Msg("what waits behind many signals is not taken ahead of them")
 		}
+		rest = max(rest, scoutRest*time.Since(began))
 	}
 	return ctx.Err()
 }
@@ -88,7 +95,7 @@ func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error 
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
-	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data))
+	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data)+headerSize(m.Header))
 	s.content = s.contentOf(m.Data, m.Header)
 	if h.take(s) == queued {
 		e.moved.Add(1)

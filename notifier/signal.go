@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,9 @@ import (
 type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
-	subject  string
-	ack      string // the subject to acknowledge it on; empty: it was taken ahead, and is deleted
-	behind   uint64 // how many JetStream had still to deliver
+	subject  string    // at most maxSubject bytes of it
+	ack      string    // the subject to acknowledge it on; empty: it was taken ahead, and is deleted
+	behind   uint64    // how many JetStream had still to deliver
 	size     int
 	content  *payload // nil: to be read again from SIGNALS
 
@@ -51,26 +52,41 @@ func newSignal(msg jetstream.Msg) (*signal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
-	s := signalOn(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, len(msg.Data()))
+	s := signalOn(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, len(msg.Data())+headerSize(msg.Headers()))
 	s.ack, s.behind = msg.Reply(), meta.NumPending
 	s.content = s.contentOf(msg.Data(), msg.Headers())
 	return s, nil
 }
 
-// headerRoom is about what a signal's header takes.
-const headerRoom = 200
+func headerSize(h nats.Header) (n int) {
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return n
+}
 
-func signalOn(subject string, sequence uint64, stored time.Time, body int) *signal {
-	s := &signal{sequence: sequence, stored: stored, subject: subject, size: len(subject) + body + headerRoom}
-	if s.route, s.project, s.payment, s.astray = signalAddress(subject); s.astray != nil {
-		s.route, _, _ = strings.Cut(strings.TrimPrefix(subject, signalsPrefix), ".")
+// maxSubject is what is kept of a subject in hand; that of a signal is shorter.
+const maxSubject = 512
+
+// signalOn is a message on a subject, with so many bytes of header and body.
+func signalOn(subject string, sequence uint64, stored time.Time, size int) *signal {
+	s := &signal{sequence: sequence, stored: stored, subject: subject, size: len(subject) + size}
+	if len(subject) > maxSubject {
+		s.subject, s.astray = strings.Clone(subject[:maxSubject]), fmt.Errorf("the subject is longer than %d bytes", maxSubject)
+	} else {
+		s.route, s.project, s.payment, s.astray = signalAddress(subject)
+	}
+	if s.astray != nil {
+		s.route, _, _ = strings.Cut(strings.TrimPrefix(s.subject, signalsPrefix), ".")
 	}
 	return s
 }
 
 // contentOf is what a message says; decode has to read it.
 func (s *signal) contentOf(data []byte, header nats.Header) *payload {
-	c := &payload{body: data, replyTo: replySubject(header)}
+	c := &payload{body: bytes.Clone(data), replyTo: replySubject(header)} // data keeps the header in memory
 	c.mute = c.replyTo == "" && len(header[acquirer.ReplyHeader]) > 0
 	return c
 }
