@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/acquirer"
 )
 
@@ -276,6 +277,65 @@ func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 	if n := measured(t, s.metrics, "payledger_relay_rebuilds_total"); n != 1 {
 		t.Errorf("%v copies were made", n)
 	}
+}
+
+// TestOldEventIsComparedWithTheLog: a message of EVENTS is damaged that only
+// subscribers read.
+func TestOldEventIsComparedWithTheLog(t *testing.T) {
+	t.Parallel()
+	b, dir := newBook(t), t.TempDir()
+	srv := startServer(t, ServerConfig{Dir: dir})
+	for range 3 * inFlight { // more than are compared at the start
+		b.create(t, time.Hour)
+	}
+	c := connectTo(t, srv)
+	copyOnce(t, c, b)
+	c.Close()
+	srv.Shutdown()
+	damage(t, (&site{dir: dir}).path(EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
+		b[len(b)/8] ^= 0x10
+		return b
+	})
+	metrics := prometheus.NewRegistry()
+	c = connectTo(t, startServer(t, ServerConfig{Dir: dir}))
+	run(t, measuredRelay(c, b, metrics).Run)
+	eventually(t, "the copy is made anew", func() bool { return measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
+	sameAsLog(t, c.js, b)
+}
+
+// TestSweepRests: what was compared is compared again in the next pass, and the
+// newest event belongs to it.
+func TestSweepRests(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	for range sweepAtOnce + 1 {
+		b.create(t, time.Hour)
+	}
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	copyOnce(t, c, b)
+	r := newRelay(c, b)
+	stream, from, err := r.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.copied.Store(uint64(from))
+	for i, want := range []eventstore.Position{sweepAtOnce, 0, 0} {
+		if bad, reason := r.sweepOn(t.Context(), stream); bad != 0 || r.swept.upTo != want {
+			t.Errorf("look %d: %d %s, compared up to %d", i, bad, reason, r.swept.upTo)
+		}
+	}
+	b.create(t, time.Hour) // EVENTS does not hold it
+	r.copied.Add(1)
+	r.swept.began = time.Time{}
+	for range 2 {
+		if bad, _ := r.sweepOn(t.Context(), stream); bad != 0 {
+			if bad != b.last(t) {
+				t.Errorf("%d is found", bad)
+			}
+			return
+		}
+	}
+	t.Error("nothing is found")
 }
 
 // TestRemovedUnderTheServer removes parts of JetStream's directory while the

@@ -392,3 +392,42 @@ func TestWatchdogLeavesAnExternalServerAlone(t *testing.T) {
 		t.Errorf("%s was made at %s, now at %s", EventsStream, was, now)
 	}
 }
+
+// TestDamagedExternalCopyIsMadeAnew once the operator has deleted it, in the
+// running process.
+func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	e, b := newExternal(t), newBook(t)
+	e.start(t)
+	for range 3 * inFlight {
+		b.create(t, time.Hour)
+	}
+	c := e.connect(t)
+	if _, err := c.js.CreateStream(t.Context(), eventsConfig(b.logID)); err != nil {
+		t.Fatal(err)
+	}
+	const bad = 5 // further back than is compared at the start
+	for _, r := range b.records(t) {
+		m, err := eventMessage(b.logID, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Position == bad {
+			m.Data = []byte("{}")
+		}
+		if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRelay(c, b)
+	run(t, r.Run)
+	eventually(t, "the copy is taken for whole", func() bool { return r.Position() == b.last(t) && r.Err() == nil })
+	c.doubt(bad)
+	var foreign *ForeignStreamError
+	eventually(t, "the relay refuses it", func() bool { return errors.As(r.Err(), &foreign) })
+	if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+		t.Fatal(err)
+	}
+	sameAsLog(t, c.js, b)
+	eventually(t, "the relay works", func() bool { return r.Err() == nil })
+}

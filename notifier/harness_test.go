@@ -258,7 +258,7 @@ func measuredRelay(c *Conn, b *book, metrics prometheus.Registerer) *Relay {
 	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop(), Metrics: metrics})
 	r.times = relayTimes{
 		retry:   backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
-		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond, answer: ackTimeout,
+		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond, sweep: time.Hour, answer: ackTimeout,
 	}
 	return r
 }

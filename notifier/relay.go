@@ -41,8 +41,9 @@ type RelayConfig struct {
 type Relay struct {
 	config  RelayConfig
 	trouble trouble
-	copied  atomic.Uint64 // position of the last event known to be in EVENTS
-	damaged string        // why the copy has to be made anew, as watch found it
+	copied  atomic.Uint64       // position of the last event known to be in EVENTS
+	suspect eventstore.Position // whose event EVENTS does not hold, as watch found; 0: none
+	swept   sweep
 	rebuilt prometheus.Counter
 	readers subscriber
 	times   relayTimes
@@ -53,6 +54,7 @@ type relayTimes struct {
 	retry   backoff       // after a failure
 	foreign time.Duration // after a refusal, which only the operator can lift
 	watch   time.Duration // between looks at an idle JetStream stream
+	sweep   time.Duration // between the beginnings of comparisons of all of it, at least
 	answer  time.Duration // for JetStream's answer
 }
 
@@ -68,6 +70,7 @@ func NewRelay(c RelayConfig) *Relay {
 			retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 			foreign: 15 * time.Second,
 			watch:   2 * time.Second,
+			sweep:   time.Hour,
 			answer:  ackTimeout,
 		},
 	}
@@ -188,9 +191,10 @@ func (r *Relay) confirm(ctx context.Context, out outlet) error {
 	}
 }
 
-// watch notices when the copy is deleted, rolled back or replaced while there
-// is nothing to publish, when it cannot be read any more, and when JetStream
-// does not answer.
+// watch notices when the copy is deleted, rolled back, replaced or damaged while
+// there is nothing to publish, when it cannot be read any more, and when
+// JetStream does not answer. The copy on an external server is compared with the
+// log only where a consumer could not read it: the server's replicas keep it.
 func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) error {
 	created := stream.CachedInfo().Created
 	copied, moved := r.copied.Load(), time.Now()
@@ -209,11 +213,16 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) 
 		case time.Since(moved) > r.times.answer:
 			return errors.New("publishing to JetStream: no answer")
 		}
-		if r.damaged, err = r.doubted(ctx, stream); err != nil {
+		bad, reason, err := r.doubted(ctx, stream)
+		if err != nil {
 			return err
 		}
-		if r.damaged != "" {
-			return fmt.Errorf("the JetStream stream %s is damaged: %s", EventsStream, r.damaged)
+		if bad == 0 && r.config.Conn.Embedded() && !out.waits() && copied-before < sweepAtOnce {
+			bad, reason = r.sweepOn(ctx, stream)
+		}
+		if bad != 0 {
+			r.suspect = bad
+			return fmt.Errorf("the JetStream stream %s is damaged: %s", EventsStream, reason)
 		}
 		if r.config.Conn.Embedded() {
 			r.readers.keep(ctx, stream)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
@@ -26,11 +27,11 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		return nil, 0, err
 	}
 	from, reason, err := r.compare(ctx, stream)
+	if err == nil && reason == "" && 0 < r.suspect && r.suspect <= from {
+		_, reason, err = r.compareRange(ctx, stream, r.suspect-1, r.suspect)
+	}
 	if err != nil {
 		return nil, 0, err
-	}
-	if reason == "" {
-		reason = r.damaged
 	}
 	if reason != "" {
 		if !conn.Embedded() {
@@ -43,7 +44,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		from = 0
 	}
-	r.damaged = ""
+	r.suspect, r.swept = 0, sweep{}
 	if conn.Embedded() {
 		r.readers.keep(ctx, stream)
 	}
@@ -72,25 +73,26 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	case s.FirstSeq != 1 || s.Msgs != s.LastSeq:
 		return 0, fmt.Sprintf("it holds %d of the first %d events only", s.Msgs, s.LastSeq), nil
 	}
-	reason, err = r.compareTail(ctx, stream, from)
+	// The last message alone would not do: behind one that somebody else wrote
+	// into EVENTS, those of ours that were under way could still be taken, since
+	// they expect a number only. So many are compared that it must be among them.
+	const tail = 2 * inFlight
+	_, reason, err = r.compareRange(ctx, stream, from-min(from, tail), from)
 	return from, reason, err
 }
 
-// compareTail checks the last messages against their records. The last alone
-// would not do: behind a message that somebody else wrote into EVENTS, those
-// of ours that were under way could still be taken, since they expect a number
-// only. So many are compared that it must be among them.
-func (r *Relay) compareTail(ctx context.Context, stream jetstream.Stream, from eventstore.Position) (reason string, err error) {
-	const tail = 2 * inFlight
-	after := from - min(from, tail)
-	reasons := make([]string, from-after)
+// compareRange checks the messages after one position up to another against
+// their records, and answers the first that is not its record, and why; 0 when
+// all are.
+func (r *Relay) compareRange(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) (bad eventstore.Position, reason string, err error) {
+	reasons := make([]string, to-after)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(32)
 	for record, err := range r.config.Store.Scan(ctx, after, eventstore.Filter{}) {
 		if err != nil {
-			return "", errors.Join(err, g.Wait())
+			return 0, "", errors.Join(err, g.Wait())
 		}
-		if record.Position > from {
+		if record.Position > to {
 			break
 		}
 		g.Go(func() (err error) {
@@ -99,14 +101,14 @@ func (r *Relay) compareTail(ctx context.Context, stream jetstream.Stream, from e
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return "", err
+		return 0, "", err
 	}
-	for _, reason := range reasons {
+	for i, reason := range reasons {
 		if reason != "" {
-			return reason, nil
+			return after + 1 + eventstore.Position(i), reason, nil
 		}
 	}
-	return "", nil
+	return 0, "", nil
 }
 
 func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.Stored) (reason string, err error) {
@@ -122,18 +124,44 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 	return "", nil
 }
 
-// doubted looks whether EVENTS holds the event that a consumer could not read.
-// reason says in which way it does not.
-func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) (reason string, err error) {
+// doubted looks whether EVENTS holds the event that a consumer could not read,
+// and answers its position and in which way it does not; 0 when it does.
+func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) (bad eventstore.Position, reason string, err error) {
 	p := eventstore.Position(r.config.Conn.doubted.Swap(0))
 	if p == 0 || p > r.Position() {
-		return "", nil
+		return 0, "", nil
 	}
-	for record, err := range r.config.Store.Scan(ctx, p-1, eventstore.Filter{}) {
-		if err != nil {
-			return "", err
+	return r.compareRange(ctx, stream, p-1, p)
+}
+
+// sweep is a slow comparison of all of EVENTS with the log. JetStream skips a
+// message that it cannot read; of ours only the newest are read, so subscribers
+// would miss an old one and nobody would notice.
+type sweep struct {
+	upTo  eventstore.Position // compared in this pass; 0: none is under way
+	began time.Time           // the last pass
+}
+
+// sweepAtOnce events are compared at each look at an idle JetStream stream.
+const sweepAtOnce = 512
+
+// sweepOn compares the next events, and answers like doubted. Those that cannot
+// be compared now are left for the next pass.
+func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) (bad eventstore.Position, reason string) {
+	w, last := &r.swept, r.Position()
+	if w.upTo == 0 {
+		if last == 0 || time.Since(w.began) < r.times.sweep {
+			return 0, ""
 		}
-		return compareOne(ctx, stream, record)
+		w.began = time.Now()
 	}
-	return "", nil
+	after := w.upTo
+	if w.upTo = min(after+sweepAtOnce, last); w.upTo == last {
+		defer func() { w.upTo = 0 }()
+	}
+	bad, reason, err := r.compareRange(ctx, stream, after, w.upTo)
+	if err != nil && ctx.Err() == nil {
+		r.config.Log.Debug().Err(err).Msg("some of the JetStream stream " + EventsStream + " could not be compared with the log")
+	}
+	return bad, reason
 }
