@@ -3,6 +3,7 @@ package notifier
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,12 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if c.enforcer.Err() != nil || c.enforcer.parker.trouble.Err() == nil {
 		t.Errorf("%v, %v", c.enforcer.Err(), c.enforcer.parker.trouble.Err())
 	}
+	watchdog := NewWatchdog(WatchdogConfig{
+		Conn: c.conn, Store: b.Store, Relay: newRelay(c.conn, b), Workers: newWorkers(t, c.conn, b), Enforcer: c.enforcer, Log: testLog(t),
+	})
+	if got := watchdog.Degraded(); !slices.Equal(got, []string{parkingFails}) {
+		t.Errorf("it says %q", got)
+	}
 	eventually(t, "what has no room is let go", func() bool { return c.enforcer.lanes.Load().held() == maxToPark })
 	if err := c.conn.js.DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
@@ -77,8 +84,8 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if n := c.parkedState(t).State.Msgs; float64(n)+shed < all || n < maxToPark {
 		t.Errorf("%d parked, %v let go", n, shed)
 	}
-	if err := c.enforcer.parker.trouble.Err(); err != nil {
-		t.Error(err)
+	if err := c.enforcer.parker.trouble.Err(); err != nil || len(watchdog.Degraded()) > 0 {
+		t.Errorf("%v, %q", err, watchdog.Degraded())
 	}
 }
 

@@ -82,12 +82,20 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 	return w
 }
 
+// parkingFails is what Degraded says while PARKED cannot be written. That is not
+// repaired like a part: a repair would cost signals that can be judged.
+const parkingFails = "Signals that cannot be judged wait to be parked; beyond some thousand they are dropped without an answer."
+
 // Degraded says what waits just now while nothing moves, a sentence for each
 // kind of work; none while all is well. The ledger itself goes on.
 func (w *Watchdog) Degraded() []string {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.waiting)
+	waiting := slices.Clone(w.waiting)
+	w.mu.Unlock()
+	if w.config.Enforcer.parker.failing.Load() {
+		waiting = append(waiting, parkingFails)
+	}
+	return waiting
 }
 
 // Run watches until ctx ends.
