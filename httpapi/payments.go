@@ -197,7 +197,10 @@ func (a *api) payment(x *exchange, text string) (domain.Payment, error) {
 	id, ok := domain.ParseID(text)
 	if ok {
 		var err error
-		if p, ok, err = a.cfg.Views.Payment(x.ctx(), id); err != nil {
+		if p, ok, err = a.cfg.Views.Payment(x.ctx(), id); err == nil && !ok {
+			err = a.cfg.Views.Overlooked(x.ctx(), x.caller.project.ID, id)
+		}
+		if err != nil {
 			return p, err
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Comparison says how the views' file and a replay of the log to the same
@@ -60,6 +60,9 @@ func (e *Engine) Compare(ctx context.Context, progress func(done, total eventsto
 		return Comparison{}, err
 	}
 	c := Config{Store: e.store, Codec: e.codec, LogID: e.log, Progress: progress}
+	if err := e.db.Check(boltfile.Check{Pace: ctx.Err}); boltfile.Damaged(err) {
+		return Comparison{Damage: err.Error(), Differences: []Difference{}}, nil
+	}
 	return compareFile(ctx, e.db, c)
 }
 
@@ -69,40 +72,27 @@ func Compare(ctx context.Context, c Config) (Comparison, error) {
 	if _, err := os.Stat(c.Path); errors.Is(err, os.ErrNotExist) {
 		return Comparison{Missing: true, Differences: []Difference{}}, nil
 	}
-	var db *bolt.DB
-	err := guard(func() (err error) {
-		db, err = bolt.Open(c.Path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Millisecond})
-		if err == nil {
-			err = checkLength(db, c.Path)
-		}
-		return err
-	})
-	var system *os.PathError
+	db, err := boltfile.Open(c.Path, boltfile.Options{ReadOnly: true, AtOnce: math.MaxUint64})
 	switch {
-	case errors.Is(err, berrors.ErrTimeout):
+	case errors.Is(err, boltfile.ErrLocked):
 		return Comparison{}, fmt.Errorf("the views' file %s is in use by another process", c.Path)
-	case errors.As(err, &system):
-		return Comparison{}, err
-	case err != nil:
+	case boltfile.Damaged(err):
 		return Comparison{Damage: err.Error(), Differences: []Difference{}}, nil
+	case err != nil:
+		return Comparison{}, err
 	}
 	defer db.Close() //nolint:errcheck // only read
 	return compareFile(ctx, db, c)
 }
 
-func compareFile(ctx context.Context, db *bolt.DB, c Config) (out Comparison, err error) {
+func compareFile(ctx context.Context, db *boltfile.File, c Config) (out Comparison, err error) {
 	out.Differences = []Difference{}
 	if out.Last, err = c.Store.Last(ctx); err != nil {
 		return out, err
 	}
-	tx, err := db.Begin(false)
-	if err != nil {
-		return out, closed(err)
-	}
-	defer tx.Rollback() //nolint:errcheck // only reads
-	err = guard(func() error { return compareSnapshot(ctx, tx, c, &out) })
+	err = closed(db.View(func(tx *bolt.Tx) error { return compareSnapshot(ctx, tx, c, &out) }))
 	if damaged, ok := errors.AsType[*damage](err); ok {
-		out.Damage, err = damaged.reason, nil
+		out.Damage, err = damaged.Reason, nil
 	}
 	return out, err
 }
@@ -153,7 +143,7 @@ func compareSnapshot(ctx context.Context, tx *bolt.Tx, c Config, out *Comparison
 func compareView(ctx context.Context, name string, file, replayed *bolt.Tx, out *Comparison) (*Difference, error) {
 	b := file.Bucket([]byte(name))
 	if b == nil {
-		return nil, &damage{"view " + name + " is missing"}
+		return nil, &damage{Reason: "view " + name + " is missing"}
 	}
 	have, want := b.Cursor(), replayed.Bucket([]byte(name)).Cursor()
 	k1, v1 := have.First()

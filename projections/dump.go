@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Dump writes what the views hold at one moment, as a line per key in order:
@@ -23,14 +24,14 @@ func (e *Engine) Dump(ctx context.Context, w io.Writer) (eventstore.Position, er
 	if err := e.flush(); err != nil {
 		return 0, err
 	}
-	tx, err := e.db.Begin(false)
+	tx, err := e.db.Begin()
 	if err != nil {
 		return 0, closed(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // only reads
 	var at eventstore.Position
 	out := bufio.NewWriter(w)
-	err = guard(func() error {
+	err = boltfile.Guard(func() error {
 		c, err := readCheckpoint(tx)
 		if err != nil {
 			return err

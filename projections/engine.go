@@ -10,10 +10,10 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Config says what an engine folds and where it keeps the result.
@@ -72,7 +72,7 @@ type Engine struct {
 	settleAt int     // so many payments have changed
 	settling []*move // room for settle
 
-	db     *bolt.DB
+	db     *boltfile.File
 	update func(func(*bolt.Tx) error) error // db.Update, but where tests make writes fail
 
 	mu      sync.RWMutex // guards the tables in memory and what follows
@@ -80,10 +80,9 @@ type Engine struct {
 	moved   moves        // of the views of payments
 	pending int          // entries not yet handed to a flush, or more
 
-	flushMu  sync.Mutex    // one flush at a time; guards what follows
-	frozen   *checkpointAt // what the frozen layers stand for, nil if there are none
-	saved    checkpointAt  // what the file stands for
-	doubtful bool          // a write failed: bolt may have kept its locks
+	flushMu sync.Mutex    // one flush at a time; guards what follows
+	frozen  *checkpointAt // what the frozen layers stand for, nil if there are none
+	saved   checkpointAt  // what the file stands for
 
 	full chan struct{} // asks for an early flush
 
@@ -124,6 +123,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer cancel()
 		e.flushNowAndThen(following)
 	})
+	flusher.Go(func() { e.checkFile(following) })
 	err := e.store.Follow(following, e.Position(), eventstore.Filter{}, func(r eventstore.Stored) error {
 		if err := e.apply(r); err != nil {
 			return err
@@ -157,10 +157,7 @@ func (e *Engine) Close() error {
 	e.fail(ErrClosed)
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
-	if e.doubtful {
-		return nil
-	}
-	return guard(e.db.Close)
+	return e.db.Close()
 }
 
 // fail stops the engine: reads that wait, and Run, answer err. The first error
@@ -184,7 +181,7 @@ func (e *Engine) failure() error {
 
 // Distrust deletes the views' file and stops the engine, since the log is not
 // what the views were folded from. The next Open folds them anew.
-func (e *Engine) Distrust(reason string) error { return e.damaged(&damage{reason}) }
+func (e *Engine) Distrust(reason string) error { return e.damaged(&damage{Reason: reason}) }
 
 // damaged deletes the file and stops the engine when err says that the file
 // is damaged; other errors pass.
@@ -193,7 +190,7 @@ func (e *Engine) damaged(err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	out := &DamagedError{Path: e.path, Reason: d.reason}
+	out := &DamagedError{Path: e.path, Reason: d.Reason}
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		out.Reason += "; deleting it failed, delete it yourself: " + err.Error()
 	}
@@ -202,7 +199,7 @@ func (e *Engine) damaged(err error) error {
 }
 
 func closed(err error) error {
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+	if errors.Is(err, boltfile.ErrClosed) {
 		return ErrClosed
 	}
 	return err

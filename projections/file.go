@@ -1,29 +1,24 @@
 package projections
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
-	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // damage says that the file is not what this program wrote, and where.
-type damage struct{ reason string }
-
-func (d *damage) Error() string { return d.reason }
+type damage = boltfile.DamagedError
 
 const (
 	metaBucket    = "meta"
@@ -64,83 +59,64 @@ func unseal(bucket string, key, raw []byte) ([]byte, error) {
 func (c checksums) unseal(bucket string, key, raw []byte) ([]byte, error) {
 	n := len(raw) - sumSize
 	if n < 0 || binary.BigEndian.Uint32(raw[n:]) != c.of(key, raw[:n]) {
-		return nil, &damage{fmt.Sprintf("view %s, key %x: the checksum is wrong", bucket, key)}
+		return nil, &damage{Reason: fmt.Sprintf("view %s, key %x: the checksum is wrong", bucket, key)}
 	}
 	return raw[:n], nil
 }
 
-// guard turns the panics and faults by which bolt answers a damaged file into
-// a *damage.
-func guard(fn func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = &damage{fmt.Sprint(r)}
-		}
-	}()
-	return fn()
-}
-
-// mapping is how much address space a file is given at once: 64 GiB, on 32-bit
-// systems 1 MiB. While a file grows beyond its mapping, reads wait for those
-// before them.
-const mapping = 1 << (strconv.IntSize/2 + 4)
-
 // openFile opens a bolt file, made if it is missing. The error is a *damage
-// when the file can only be deleted, any other when the reason may pass.
-func openFile(path string) (*bolt.DB, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Close(); err != nil {
-		return nil, err
-	}
-	o := &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType, NoStatistics: true, InitialMmapSize: mapping}
-	var db *bolt.DB
-	err = guard(func() error {
-		var err error
-		db, err = bolt.Open(path, 0o600, o)
-		return err
-	})
-	var errno syscall.Errno
-	var damaged *damage
+// when the file can only be deleted, any other when the reason may pass. Of its
+// pages no more is looked at than the way to the newest rows: see checkFile.
+func openFile(path string) (*boltfile.File, error) {
+	f, err := boltfile.Open(path, boltfile.Options{Create: true, Check: boltfile.Check{Edges: true}, AtOnce: boltfile.AtOnce})
 	switch {
 	case err == nil:
-	case errors.Is(err, berrors.ErrTimeout):
+		f.DB().AllocSize = 1 << 20
+		return f, nil
+	case errors.Is(err, boltfile.ErrLocked):
 		return nil, fmt.Errorf("the views' file %s is in use by another process", path)
-	case errors.As(err, &damaged), errors.As(err, &errno):
-		return nil, err
-	default:
-		return nil, &damage{err.Error()}
+	case boltfile.Damaged(err):
+		return nil, &damage{Reason: err.Error()}
 	}
-	db.AllocSize = 1 << 20
-	if err := guard(func() error { return checkLength(db, path) }); err != nil {
-		_ = db.Close()
-		return nil, err
-	}
-	return db, nil
+	return nil, err
 }
 
-// checkLength refuses a file that ends before the pages it speaks of.
-func checkLength(db *bolt.DB, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
+// checkFile looks at every page of the file while it is used, and works no more
+// than half of the time. What is wrong is deleted with the file.
+func (e *Engine) checkFile(ctx context.Context) {
+	err := e.db.Check(boltfile.Check{Pace: halfTime(ctx)})
+	if boltfile.Damaged(err) {
+		_ = e.damaged(&damage{Reason: err.Error()}) // which stops the engine
 	}
-	return db.View(func(tx *bolt.Tx) error {
-		if tx.Size() > info.Size() {
-			return &damage{fmt.Sprintf("%d bytes long, %d expected", info.Size(), tx.Size())}
-		}
-		return nil
-	})
 }
+
+// halfTime lets work of a few milliseconds be followed by as much rest.
+func halfTime(ctx context.Context) func() error {
+	pages := 0
+	return func() error {
+		if pages++; pages%pagesAtOnce != 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pagesRest):
+			return nil
+		}
+	}
+}
+
+// Reading a page that the system has in memory takes one or two microseconds.
+const (
+	pagesAtOnce = 1 << 10
+	pagesRest   = 2 * time.Millisecond
+)
 
 // readCheckpoint finds out what a file holds.
 func readCheckpoint(tx *bolt.Tx) (c checkpoint, err error) {
 	meta := tx.Bucket([]byte(metaBucket))
 	if meta == nil {
-		return c, &damage{"not a file of views"}
+		return c, &damage{Reason: "not a file of views"}
 	}
 	key := []byte(checkpointKey)
 	body, err := unseal(metaBucket, key, meta.Get(key))
@@ -148,7 +124,7 @@ func readCheckpoint(tx *bolt.Tx) (c checkpoint, err error) {
 		return c, err
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
-		return c, &damage{"checkpoint: " + err.Error()}
+		return c, &damage{Reason: "checkpoint: " + err.Error()}
 	}
 	return c, nil
 }
@@ -160,14 +136,6 @@ func writeCheckpoint(tx *bolt.Tx, c checkpoint) error {
 	}
 	key := []byte(checkpointKey)
 	return tx.Bucket([]byte(metaBucket)).Put(key, seal(metaBucket, key, body))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // diskFull reports whether a flush failed only for want of room.

@@ -18,13 +18,12 @@ func (e *Engine) flush() error {
 	if !e.freeze() {
 		return nil
 	}
-	err := closed(guard(func() error { return e.update(e.write) }))
+	err := closed(e.update(e.write))
 	switch {
 	case errors.Is(err, ErrClosed), err != nil && diskFull(err):
 		return err
 	case err != nil:
-		e.doubtful = true
-		return e.damaged(&damage{"writing it failed: " + err.Error()})
+		return e.damaged(&damage{Reason: "writing it failed: " + err.Error()})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Open opens the views' file, or rebuilds it when it is missing, damaged,
@@ -46,7 +48,7 @@ func Open(ctx context.Context, c Config) (*Engine, error) {
 // error is a *damage when it has to be rebuilt.
 func (e *Engine) openCurrent(ctx context.Context) error {
 	if _, err := os.Stat(e.path); errors.Is(err, os.ErrNotExist) {
-		return &damage{"missing"}
+		return &damage{Reason: "missing"}
 	}
 	var err error
 	if e.db, err = openFile(e.path); err != nil {
@@ -54,34 +56,32 @@ func (e *Engine) openCurrent(ctx context.Context) error {
 	}
 	e.update = e.db.Update
 	var c checkpoint
-	err = guard(func() error {
-		return e.db.View(func(tx *bolt.Tx) error {
-			if c, err = readCheckpoint(tx); err != nil {
-				return err
+	err = e.db.View(func(tx *bolt.Tx) error {
+		if c, err = readCheckpoint(tx); err != nil {
+			return err
+		}
+		if c.Log != e.log || c.Views != shapes(e.all) {
+			return &damage{Reason: "of another log or other views"}
+		}
+		for _, v := range e.all {
+			if tx.Bucket([]byte(v.bucket())) == nil {
+				return &damage{Reason: "view " + v.bucket() + " is missing"}
 			}
-			if c.Log != e.log || c.Views != shapes(e.all) {
-				return &damage{"of another log or other views"}
-			}
-			for _, v := range e.all {
-				if tx.Bucket([]byte(v.bucket())) == nil {
-					return &damage{"view " + v.bucket() + " is missing"}
+		}
+		for _, v := range e.all {
+			if l, ok := v.(loadedView); ok {
+				if err := l.load(tx); err != nil {
+					return err
 				}
 			}
-			for _, v := range e.all {
-				if l, ok := v.(loadedView); ok {
-					if err := l.load(tx); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
+		}
+		return nil
 	})
 	if err == nil {
 		err = e.checkEvent(ctx, c)
 	}
 	if err != nil {
-		_ = guard(e.db.Close)
+		_ = e.db.Close()
 		return err
 	}
 	e.saved = checkpointAt{c.Position, c.Event}
@@ -102,14 +102,14 @@ func (e *Engine) checkEvent(ctx context.Context, c checkpoint) error {
 		return err
 	}
 	if c.Position > last {
-		return &damage{"ahead of the log"}
+		return &damage{Reason: "ahead of the log"}
 	}
 	for r, err := range e.store.Scan(ctx, c.Position-1, eventstore.Filter{}) {
 		if err != nil {
 			return err
 		}
 		if r.Commit != c.Event {
-			return &damage{"of another course of the log"}
+			return &damage{Reason: "of another course of the log"}
 		}
 		break
 	}
@@ -129,7 +129,7 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 	e.update = e.db.Update
 	// A crash leaves a part that is thrown away, so nothing has to be synced
 	// before the whole is.
-	e.db.NoSync, e.db.NoGrowSync = true, true
+	e.db.DB().NoSync, e.db.DB().NoGrowSync = true, true
 	defer func() {
 		if err != nil {
 			_ = e.Close()
@@ -158,12 +158,12 @@ func (e *Engine) rebuild(ctx context.Context, progress func(done, total eventsto
 	if err := e.flush(); err != nil {
 		return err
 	}
-	if err := e.db.Sync(); err != nil {
+	if err := e.db.DB().Sync(); err != nil {
 		return fmt.Errorf("rebuilding the views: %w", err)
 	}
-	e.db.NoSync, e.db.NoGrowSync = false, false
+	e.db.DB().NoSync, e.db.DB().NoGrowSync = false, false
 	if err := os.Rename(part, e.path); err != nil {
 		return fmt.Errorf("rebuilding the views: %w", err)
 	}
-	return syncDir(e.path)
+	return boltfile.SyncDir(filepath.Dir(e.path))
 }

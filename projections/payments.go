@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,6 +49,25 @@ func (e *Engine) Payment(ctx context.Context, id domain.ID) (domain.Payment, boo
 		return domain.Payment{}, false, err
 	}
 	return row.Payment, true, nil
+}
+
+// Overlooked makes sure that a payment which Payment did not find is none of the
+// project's in the log either. If it is, the views' file is damaged: the error
+// is a *DamagedError, and the next Open rebuilds it.
+func (e *Engine) Overlooked(ctx context.Context, project string, id domain.ID) error {
+	for r, err := range e.store.Load(ctx, eventstore.PaymentStream(project, id)) {
+		if err == nil {
+			err = e.Wait(ctx, r.Position)
+		}
+		if err != nil {
+			return err
+		}
+		if _, found, err := e.payment(ctx, id); found || err != nil {
+			return err // it came meanwhile
+		}
+		return e.damaged(&damage{Reason: fmt.Sprintf("payment %s, at position %d of the log, is not in it", id, r.Position)})
+	}
+	return nil
 }
 
 func appendJSON[T any](b []byte, v *T) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // lookup finds a key: among those used lately, else in memory, else in a
@@ -25,12 +26,12 @@ func lookup[V any](e *Engine, t *table[V], key string) (V, bool, error) {
 func lookupSince[V any](e *Engine, t *table[V], key string, stood *entry[V], changed eventstore.Position) (v V, ok bool, err error) {
 	var tx *bolt.Tx
 	if uint64(changed) <= e.written.Load() {
-		tx, err = e.db.Begin(false)
+		tx, err = e.db.Begin()
 	} else {
 		var known bool
 		e.mu.RLock()
 		if v, ok, known = t.recall(key); !known {
-			tx, err = e.db.Begin(false)
+			tx, err = e.db.Begin()
 		}
 		e.mu.RUnlock()
 		if known {
@@ -38,10 +39,10 @@ func lookupSince[V any](e *Engine, t *table[V], key string, stood *entry[V], cha
 		}
 	}
 	if err != nil {
-		return v, false, closed(err)
+		return v, false, e.damaged(closed(err))
 	}
-	defer tx.Rollback() //nolint:errcheck // only reads
-	err = guard(func() error {
+	defer e.db.End(tx)
+	err = boltfile.Guard(func() error {
 		v, ok, err = t.fetch(tx, key)
 		return err
 	})
@@ -77,20 +78,20 @@ func lookupAll[V any](e *Engine, t *table[V], keys []string) ([]V, error) {
 		e.mu.RUnlock()
 		return out, nil
 	}
-	tx, err := e.db.Begin(false)
+	tx, err := e.db.Begin()
 	e.mu.RUnlock()
 	if err != nil {
-		return nil, closed(err)
+		return nil, e.damaged(closed(err))
 	}
-	defer tx.Rollback() //nolint:errcheck // only reads
-	err = guard(func() error {
+	defer e.db.End(tx)
+	err = boltfile.Guard(func() error {
 		for _, i := range absent {
 			v, ok, err := t.fetch(tx, keys[i])
 			if err != nil {
 				return err
 			}
 			if !ok {
-				return &damage{"view " + t.name + " misses what other views list"}
+				return &damage{Reason: "view " + t.name + " misses what other views list"}
 			}
 			out[i] = v
 		}
@@ -119,12 +120,12 @@ func window[V any](
 	e.mu.RLock()
 	dirty, cutDirty := t.dirty.copyRange(r, falling, n)
 	flushing, cutFlushing := t.flushing.copyRange(r, falling, n)
-	tx, err := e.db.Begin(false)
+	tx, err := e.db.Begin()
 	e.mu.RUnlock()
 	if err != nil {
-		return nil, nil, closed(err)
+		return nil, nil, e.damaged(closed(err))
 	}
-	defer tx.Rollback() //nolint:errcheck // only reads
+	defer e.db.End(tx)
 
 	// A layer that was cut says nothing about what lies beyond its end.
 	seen := r
@@ -136,7 +137,7 @@ func window[V any](
 			seen = seen.endAfter(layer.copied[len(layer.copied)-1].key, falling)
 		}
 	}
-	err = guard(func() error {
+	err = boltfile.Guard(func() error {
 		m := merge[V]{t: t, falling: falling, layers: [2][]entry[V]{dirty, flushing}}
 		m.start(tx, seen)
 		for i := 0; ; i++ {

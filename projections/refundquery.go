@@ -89,7 +89,7 @@ func (e *Engine) listRefunds(ctx context.Context, project string, q RefundQuery,
 		for i, row := range rows {
 			r, ok := row.Payment.Refund(idOf(listed[i].key))
 			if !ok {
-				return nil, e.damaged(&damage{"view " + t.name + " names a payment that does not have the refund"})
+				return nil, e.damaged(&damage{Reason: "view " + t.name + " names a payment that does not have the refund"})
 			}
 			// The status may have moved on since the list was read.
 			if q.Status != "" && r.Status != q.Status {

@@ -98,5 +98,5 @@ func (e *Engine) Refund(ctx context.Context, id domain.ID) (domain.Payment, doma
 			return row.Payment, r, true, nil
 		}
 	}
-	return none(e.damaged(&damage{"view refunds names a payment that does not have the refund"}))
+	return none(e.damaged(&damage{Reason: "view refunds names a payment that does not have the refund"}))
 }

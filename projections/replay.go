@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Replayed are the projects and payments that a log leads to at some position.
@@ -21,7 +22,7 @@ type Replayed struct {
 	position eventstore.Position
 	projects map[string]domain.Project
 	payments table[*paymentRow] // tells the form of the file's rows
-	db       *bolt.DB
+	db       *boltfile.File
 	dir      string
 }
 
@@ -55,7 +56,7 @@ func replay(
 	if r.db, err = openFile(filepath.Join(dir, "payments.db")); err != nil {
 		return nil, err
 	}
-	r.db.NoSync, r.db.NoGrowSync = true, true
+	r.db.DB().NoSync, r.db.DB().NoGrowSync = true, true
 	if err := r.db.Update(func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket([]byte(r.payments.name))
 		return err
@@ -240,14 +241,12 @@ func (f *refold) settle() error {
 
 func (f *refold) write(rows map[domain.ID]*paymentRow) error {
 	ids := slices.SortedFunc(maps.Keys(rows), domain.ID.Compare)
-	return guard(func() error {
-		return f.db.Update(func(tx *bolt.Tx) error {
-			t := newPaymentsTable()
-			for _, id := range ids {
-				t.insert(string(id[:]), rows[id])
-			}
-			t.freeze()
-			return t.write(tx)
-		})
+	return f.db.Update(func(tx *bolt.Tx) error {
+		t := newPaymentsTable()
+		for _, id := range ids {
+			t.insert(string(id[:]), rows[id])
+		}
+		t.freeze()
+		return t.write(tx)
 	})
 }

@@ -88,7 +88,7 @@ func (t *table[V]) open(key, raw []byte) (v V, err error) {
 		return v, err
 	}
 	if v, err = t.parse(body); err != nil {
-		return v, &damage{fmt.Sprintf("view %s, key %x: %v", t.name, key, err)}
+		return v, &damage{Reason: fmt.Sprintf("view %s, key %x: %v", t.name, key, err)}
 	}
 	return v, nil
 }

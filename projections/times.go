@@ -62,7 +62,7 @@ func (v *timesView) load(tx *bolt.Tx) error {
 		return err
 	}
 	if len(key) != 8 {
-		return &damage{"view times: a key of the wrong length"}
+		return &damage{Reason: "view times: a key of the wrong length"}
 	}
 	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64(key)), true
 	return nil

@@ -88,7 +88,7 @@ func nodeAt(index int64) treeNode {
 // from picks the node's hash out of the view's value at its key.
 func (n treeNode) from(hashes []tlog.Hash) (tlog.Hash, error) {
 	if n.nth >= len(hashes) {
-		return tlog.Hash{}, &damage{fmt.Sprintf("view translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.nth+1)}
+		return tlog.Hash{}, &damage{Reason: fmt.Sprintf("view translog, position %d: %d hashes, at least %d expected", n.position, len(hashes), n.nth+1)}
 	}
 	return hashes[n.nth], nil
 }
@@ -120,7 +120,7 @@ func (v *translogView) load(tx *bolt.Tx) error {
 	if at := uint64(c.Position); at%stretch != 0 {
 		var ok bool
 		if v.newest, ok, err = v.fetch(tx, stretchKey(at)); err == nil && !ok {
-			err = &damage{fmt.Sprintf("view translog misses position %d", at)}
+			err = &damage{Reason: fmt.Sprintf("view translog misses position %d", at)}
 		}
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (v *translogView) load(tx *bolt.Tx) error {
 			node := nodeAt(index)
 			hashes, ok, err := v.fetch(tx, stretchKey(node.position))
 			if err == nil && !ok {
-				err = &damage{fmt.Sprintf("view translog misses position %d", node.position)}
+				err = &damage{Reason: fmt.Sprintf("view translog misses position %d", node.position)}
 			}
 			if err == nil {
 				out[i], err = node.from(hashes)

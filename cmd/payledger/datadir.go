@@ -106,6 +106,10 @@ func (d dataDir) mustExist() error {
 		return exitWith(exitDirectory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
 	}
 	if _, err := os.Stat(d.ledger()); errors.Is(err, fs.ErrNotExist) {
+		if saved, err := filepath.Glob(d.ledger() + ".saved-*"); err == nil && len(saved) > 0 {
+			newest := saved[len(saved)-1]
+			return exitWith(exitDirectory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.ledger(), newest)
+		}
 		return exitWith(exitDirectory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
 	}
 	return nil

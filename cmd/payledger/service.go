@@ -89,6 +89,8 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 		return err
 	}
 	started("the data directory", core.close)
+	saving := core.store.Saving
+	end.saving.Store(&saving)
 	core.watchLog(metrics)
 
 	listener, err := listenTCP(ctx, "listen", o.Listen)
@@ -164,26 +166,44 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 	if err := ready(at); err != nil {
 		return err
 	}
+	dead, err := core.run(ctx, bus)
+	if dead { // nothing can be answered any more that waits for the log
+		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	o.Log.Info().Msg("shutting down")
+	return nil
+}
+
+// run waits until ctx ends or a part fails, and answers why that is; dead: the
+// log is not written any more. What happens to the log is the reason of all
+// else, and a log that lost its file is saved first.
+func (c *core) run(ctx context.Context, bus *bus) (dead bool, err error) {
 	select {
 	case <-ctx.Done():
-		o.Log.Info().Msg("shutting down")
-		return nil
-	case <-core.store.Fatal():
-		// Nothing can be answered any more that waits for the log.
-		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
-		if replaced := (*bolt.ReplacedError)(nil); errors.As(core.store.Err(), &replaced) {
-			return exitWith(exitDirectory, "stopping: %w", replaced)
-		}
-		return fmt.Errorf("stopping, start again to go on from what is on disk: %w", core.store.Err())
-	case err := <-core.viewsDone:
-		core.viewsDone <- err
-		return fmt.Errorf("the projections stopped: %w", err)
-	case err := <-core.signed.failed:
-		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
-		return err
-	case err := <-bus.failed:
-		return fmt.Errorf("the workers stopped: %w", err)
+		return false, nil
+	case <-c.store.Fatal():
+	case err = <-c.viewsDone:
+		c.viewsDone <- err
+		err = fmt.Errorf("the projections stopped: %w", err)
+	case err = <-c.signed.failed:
+		dead = true
+	case err = <-bus.failed:
+		err = fmt.Errorf("the workers stopped: %w", err)
 	}
+	if c.store.Err() == nil {
+		return dead, err
+	}
+	select {
+	case <-c.store.Fatal():
+	case <-ctx.Done():
+	}
+	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
+		return true, exitWith(exitDirectory, "stopping: %w", replaced)
+	}
+	return true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
 }
 
 // progress shows how far long work before the start has come: on a terminal as

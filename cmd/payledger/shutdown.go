@@ -15,6 +15,10 @@ import (
 // workers, deliveries, NATS and the files, in order.
 const closeTime = 15 * time.Second
 
+// savingPause is how often it is looked whether a log that lost its file is
+// saved.
+const savingPause = 100 * time.Millisecond
+
 // lastLineTime is how long the last log record may take: whoever reads the log
 // may be what hangs.
 const lastLineTime = time.Second
@@ -22,13 +26,15 @@ const lastLineTime = time.Second
 // shutdown stops the parts of a service in the reverse order of their start.
 // It has a bound that nothing exceeds: when the time for requests and closeTime
 // have passed since the process was asked to stop, or a part failed, it ends
-// with exitFailed whatever still hangs. What was answered is on the disk by
+// with exitFailed whatever still hangs, but for a log that lost its file and is
+// being saved. What was answered is on the disk by
 // then, so this loses no more than a crash does: nothing.
 type shutdown struct {
 	after time.Duration
 	log   zerolog.Logger
 	exit  func(code int)
 
+	saving  atomic.Pointer[func() bool] // as long as it answers true, ending the process would lose events
 	parts   []part
 	current atomic.Pointer[string] // the part that is being stopped
 	once    sync.Once
@@ -78,6 +84,9 @@ func (s *shutdown) cut() {
 	select {
 	case <-said:
 	case <-time.After(lastLineTime):
+	}
+	for saving := s.saving.Load(); saving != nil && (*saving)(); {
+		<-time.After(savingPause)
 	}
 	s.exit(exitFailed)
 }

@@ -63,6 +63,8 @@ func (s *Store) replaced(why error) error {
 // save gives the file another name, however long that takes: as long as this
 // process runs, nothing is lost. Then the store is at its end. writing is held.
 func (s *Store) save(why error) {
+	s.saving.Store(true)
+	defer s.saving.Store(false)
 	for {
 		name, err := s.file.Save(time.Now())
 		if err == nil {
@@ -81,6 +83,10 @@ func (s *Store) save(why error) {
 		}
 	}
 }
+
+// Saving reports whether the file lost its name and is being saved: the end of
+// the process would lose it.
+func (s *Store) Saving() bool { return s.saving.Load() }
 
 // watch notices between commits that the file lost its name, or was cut off.
 func (s *Store) watch() {

@@ -120,13 +120,8 @@ func refuse(group []*pending, err error) {
 }
 
 // update runs fn in a write transaction. A panic of bbolt, a fault in its
-// mapped file, and a file that is not the one at its path any more, before or
-// after, are errors.
+// mapped file, and a file that is not the one at its path any more are errors.
 func (s *Store) update(fn func(*bbolt.Tx) error) error {
-	// A commit could make a file that was cut off as long again as it was.
-	if err := s.file.InPlace(); err != nil {
-		return err
-	}
 	var id uint64
 	err := s.file.Update(func(tx *bbolt.Tx) error {
 		if id = uint64(tx.ID()); id != s.transaction+1 {

@@ -61,6 +61,7 @@ type Store struct {
 
 	sound       chan struct{} // closed once it is known which pages are free
 	damaged     atomic.Bool
+	saving      atomic.Bool
 	suspended   atomic.Pointer[eventstore.SuspendedError]
 	writing     sync.Mutex // held while a group is under way; guards transaction
 	transaction uint64     // of the last commit

@@ -208,7 +208,7 @@ func (f *File) explain(err error) error {
 	m, metaErr := ReadMeta(f.file)
 	switch {
 	case statErr != nil:
-	case info.Size() < f.longest.Load(), metaErr == nil && info.Size() < m.Size():
+	case info.Size() == 0, info.Size() < f.longest.Load(), metaErr == nil && info.Size() < m.Size():
 		return damage("it was cut off while it was open: %d bytes are left (%v)", info.Size(), err)
 	case metaErr != nil:
 		return damage("it was written over while it was open: %v (%v)", metaErr, err)
@@ -274,7 +274,7 @@ func (f *File) View(fn func(*bbolt.Tx) error) error {
 }
 
 // Update runs fn in a transaction that writes, and returns once it is synced.
-// After a panic the file is broken.
+// After a panic the file is broken, and when it was cut off.
 func (f *File) Update(fn func(*bbolt.Tx) error) error {
 	// bbolt's own lock of writers stays held after a panic.
 	f.writing.Lock()
@@ -284,6 +284,10 @@ func (f *File) Update(fn func(*bbolt.Tx) error) error {
 		return f.Err()
 	case f.closing.Load():
 		return ErrClosed
+	}
+	// A commit would make a file that was cut off as long again as it was.
+	if err := f.InPlace(); Damaged(err) {
+		return f.breaks(err)
 	}
 	returned := false
 	err := Guard(func() error {

@@ -12,21 +12,26 @@ import (
 
 	"github.com/rs/zerolog"
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
+	"payledger/eventstore/boltfile"
 )
 
 // File keeps what is worth having after a restart and is no truth: sessions,
 // and when each API key was used last. Losing it signs everybody out and
-// forgets those times, so a damaged one is deleted and made anew.
+// forgets those times, so a damaged one is deleted and made anew, also while it
+// is used.
 //
 // It is a bolt file. The bucket "used" holds project, 0, key id → the time as
 // 8 bytes, milliseconds since 1970, big-endian.
 type File struct {
-	db   *bolt.DB
+	path string
 	log  zerolog.Logger
-	used sync.Map // of usedKey to *usedAt
+	used sync.Map    // of usedKey to *usedAt
+	anew atomic.Bool // no time of use is in the file
+
+	mu sync.RWMutex // guards db, which is replaced when it is damaged
+	db *boltfile.File
 }
 
 type usedKey struct{ project, key string }
@@ -45,13 +50,16 @@ const flushEvery = time.Minute
 // OpenFile opens or makes the file. The caller holds the lock of the directory
 // it is in.
 func OpenFile(path string, log zerolog.Logger) (*File, error) {
-	f, err := openFile(path, log)
-	if _, damaged := errors.AsType[*damagedError](err); damaged {
-		log.Warn().Err(err).Msg("the file of sessions is damaged: everybody has to sign in again")
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("deleting the damaged file of sessions: %w", err)
+	f := &File{path: path, log: log}
+	var err error
+	if f.db, err = openFile(path); err == nil {
+		if err = f.db.Update(f.load); err != nil {
+			_ = f.db.Close()
 		}
-		f, err = openFile(path, log)
+	}
+	if boltfile.Damaged(err) {
+		f.used.Clear()
+		err = f.renew(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the file of sessions %s: %w", path, err)
@@ -59,28 +67,57 @@ func OpenFile(path string, log zerolog.Logger) (*File, error) {
 	return f, nil
 }
 
-type damagedError struct{ reason any }
+func openFile(path string) (*boltfile.File, error) {
+	return boltfile.Open(path, boltfile.Options{Create: true, AtOnce: boltfile.AtOnce})
+}
 
-func (e *damagedError) Error() string { return fmt.Sprintf("damaged: %v", e.reason) }
+// renew deletes a damaged file, which is closed, and makes another.
+func (f *File) renew(why error) error {
+	f.log.Warn().Err(why).Str("file", f.path).Msg("the file of sessions is damaged and made anew: everybody has to sign in again")
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("deleting the damaged file of sessions: %w", err)
+	}
+	db, err := openFile(f.path)
+	if err != nil {
+		return err
+	}
+	f.db = db
+	f.anew.Store(true)
+	return nil
+}
 
-func openFile(path string, log zerolog.Logger) (f *File, err error) {
-	f = &File{log: log}
-	defer func() { // bolt panics at some damage
-		if v := recover(); v != nil {
-			f, err = nil, &damagedError{v}
+// mended is renew while the file is used, of the one that turned out damaged.
+func (f *File) mended(was *boltfile.File, why error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.db != was {
+		return nil
+	}
+	if err := f.db.Close(); err != nil {
+		f.log.Warn().Err(err).Msg("closing the damaged file of sessions")
+	}
+	return f.renew(why)
+}
+
+func (f *File) view(fn func(*bolt.Tx) error) error { return f.do((*boltfile.File).View, fn) }
+
+func (f *File) update(fn func(*bolt.Tx) error) error { return f.do((*boltfile.File).Update, fn) }
+
+// do runs a transaction, and once more on a new file if this one is damaged.
+func (f *File) do(run func(*boltfile.File, func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) error {
+	db, err := f.try(run, fn)
+	if boltfile.Damaged(err) {
+		if err = f.mended(db, err); err == nil {
+			_, err = f.try(run, fn)
 		}
-	}()
-	f.db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
-	switch {
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, &damagedError{err}
-	case err != nil:
-		return nil, err
 	}
-	if err := f.db.Update(f.load); err != nil {
-		return nil, errors.Join(err, f.db.Close())
-	}
-	return f, nil
+	return err
+}
+
+func (f *File) try(run func(*boltfile.File, func(*bolt.Tx) error) error, fn func(*bolt.Tx) error) (*boltfile.File, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.db, run(f.db, fn)
 }
 
 func (f *File) load(tx *bolt.Tx) error {
@@ -143,8 +180,9 @@ func (f *File) Run(ctx context.Context) {
 // flush writes the times that changed.
 func (f *File) flush() error {
 	changed := make(map[usedKey]*usedAt)
+	all := f.anew.Swap(false)
 	f.used.Range(func(k, v any) bool {
-		if u := v.(*usedAt); u.at.Load() != u.saved {
+		if u := v.(*usedAt); all || u.at.Load() != u.saved {
 			changed[k.(usedKey)] = u
 		}
 		return true
@@ -153,8 +191,11 @@ func (f *File) flush() error {
 		return nil
 	}
 	written := make(map[*usedAt]int64, len(changed))
-	err := f.db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(usedBucket))
+	err := f.update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(usedBucket))
+		if err != nil {
+			return err
+		}
 		for k, u := range changed {
 			at := u.at.Load()
 			written[u] = at
@@ -165,6 +206,9 @@ func (f *File) flush() error {
 		return nil
 	})
 	if err != nil {
+		if all {
+			f.anew.Store(true)
+		}
 		return err
 	}
 	for u, at := range written {
@@ -175,5 +219,8 @@ func (f *File) flush() error {
 
 // Close writes what is new and closes the file. Run must have ended.
 func (f *File) Close() error {
-	return errors.Join(f.flush(), f.db.Close())
+	err := f.flush()
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return errors.Join(err, f.db.Close())
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +92,10 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 	for name, content := range map[string][]byte{
 		"nothing like it": []byte(strings.Repeat("no bolt file ", 10_000)),
 		"meta pages":      append(bytes.Repeat([]byte{0xff}, 8192), whole[8192:]...),
+		"nothing":         {},
+		"a page":          whole[:4096],
+		"the meta pages":  whole[:8192],
+		"three pages":     whole[:12288],
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -102,6 +107,54 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 		f.Use("prj_1", "key_1", time.UnixMilli(1e12))
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestAFileIsMadeAnewWhileItIsUsed cuts the file off under those who use it.
+// Nobody notices more than that sessions are gone; times of use are not.
+func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{0, 4096, 8192, 12288} {
+		path := filepath.Join(t.TempDir(), "account.db")
+		f := openAt(t, path)
+		f.Use("prj_1", "key_1", time.UnixMilli(1e12))
+		if err := f.flush(); err != nil {
+			t.Fatal(err)
+		}
+		sessions, end := sessionStore{f}, time.Now().Add(time.Hour)
+		if err := sessions.Commit("before", []byte("values"), end); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() {
+				for i := range 20 {
+					token := fmt.Sprintf("%d %d", n, i)
+					if err := sessions.Commit(token, []byte("values"), end); err != nil {
+						t.Errorf("%d bytes: %v", size, err)
+					}
+					if _, _, err := sessions.Find("before"); err != nil {
+						t.Errorf("%d bytes: %v", size, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if _, found, err := sessions.Find("before"); found || err != nil {
+			t.Errorf("%d bytes: a session that was lost is found: %v, %v", size, found, err)
+		}
+		if values, found, err := sessions.Find("7 19"); string(values) != "values" || !found || err != nil {
+			t.Errorf("%d bytes: a new session is not found: %v", size, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, ok := openAt(t, path).LastUse("prj_1", "key_1"); !ok {
+			t.Errorf("%d bytes: the time of use is lost", size)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type sessionStore struct{ *File }
 
 // Find implements scs.Store.
 func (s sessionStore) Find(token string) (values []byte, found bool, err error) {
-	err = s.db.View(func(tx *bolt.Tx) error {
+	err = s.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			var end int64
 			end, values = ended(b.Get([]byte(token)))
@@ -51,7 +51,7 @@ func (s sessionStore) Find(token string) (values []byte, found bool, err error) 
 // a request that began before may end after.
 func (s sessionStore) Commit(token string, values []byte, expiry time.Time) error {
 	same := false
-	err := s.db.View(func(tx *bolt.Tx) error {
+	err := s.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			end, old := ended(b.Get([]byte(token)))
 			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli()-end < touchEvery.Milliseconds())
@@ -61,7 +61,7 @@ func (s sessionStore) Commit(token string, values []byte, expiry time.Time) erro
 	if err != nil || same {
 		return err
 	}
-	return s.db.Update(func(tx *bolt.Tx) error {
+	return s.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(sessionsBucket))
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s sessionStore) Commit(token string, values []byte, expiry time.Time) erro
 
 // Delete implements scs.Store.
 func (s sessionStore) Delete(token string) error {
-	return s.db.Update(func(tx *bolt.Tx) error {
+	return s.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(sessionsBucket))
 		if b == nil {
 			return nil
@@ -100,7 +100,7 @@ func ended(v []byte) (end int64, content []byte) {
 
 // clean removes what ended before now.
 func (f *File) clean(now time.Time) error {
-	return f.db.Update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
 		for _, name := range []string{sessionsBucket, formsBucket} {
 			b := tx.Bucket([]byte(name))
 			if b == nil {
@@ -128,7 +128,7 @@ func (f *File) clean(now time.Time) error {
 // not known.
 func (f *File) useForm(token string, end time.Time) (fresh bool, path string, err error) {
 	key := sha256.Sum256([]byte(token))
-	err = f.db.Update(func(tx *bolt.Tx) error {
+	err = f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(formsBucket))
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func (f *File) useForm(token string, end time.Time) (fresh bool, path string, er
 // formLed notes where a used form led to.
 func (f *File) formLed(token, path string) error {
 	key := sha256.Sum256([]byte(token))
-	return f.db.Update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(formsBucket))
 		if b == nil {
 			return nil
@@ -163,7 +163,7 @@ func (f *File) formLed(token, path string) error {
 // generation is how often all sessions of a key were ended. A session of an
 // earlier generation is over.
 func (f *File) generation(s Session) (n uint64, err error) {
-	err = f.db.View(func(tx *bolt.Tx) error {
+	err = f.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(generationsBucket)); b != nil {
 			if v := b.Get([]byte(s.Project + "\x00" + s.KeyID)); len(v) == 8 {
 				n = binary.BigEndian.Uint64(v)
@@ -176,7 +176,7 @@ func (f *File) generation(s Session) (n uint64, err error) {
 
 // endAll ends all sessions of a key.
 func (f *File) endAll(s Session) error {
-	return f.db.Update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(generationsBucket))
 		if err != nil {
 			return err

@@ -8,16 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strconv"
-	"syscall"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // What meta holds.
@@ -33,10 +30,6 @@ const (
 
 	fileFormat = "payledger lanes 4"
 )
-
-// Address space is reserved for 64 GiB, on 32-bit systems for 1 MiB, so that
-// growing seldom has to wait for readers.
-const mapSize = 1 << (strconv.IntSize/2 + 4)
 
 // epoch is drawn anew whenever the file is opened or closed, and written into
 // the file and then into the mark beside it. A copy of the file that was taken
@@ -59,7 +52,7 @@ const startsAgain = "Notifications start again at the newest event of each payme
 	"earlier outcomes of theirs, which may have been delivered or not, are listed as unconfirmed"
 
 // openFile opens the lane file, or puts it aside and makes a fresh one.
-func openFile(ctx context.Context, c Config) (*bbolt.DB, error) {
+func openFile(ctx context.Context, c Config) (*boltfile.File, error) {
 	last, err := c.Ledger.Store.Last(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +78,7 @@ func openFile(ctx context.Context, c Config) (*bbolt.DB, error) {
 }
 
 // openKnown opens the file that is there; nil: there is none.
-func openKnown(c Config, mark epoch, last eventstore.Position) (_ *bbolt.DB, err error) {
+func openKnown(c Config, mark epoch, last eventstore.Position) (_ *boltfile.File, err error) {
 	info, err := os.Lstat(c.Path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -106,50 +99,27 @@ func openKnown(c Config, mark epoch, last eventstore.Position) (_ *bbolt.DB, err
 	return db, nil
 }
 
-// openBolt opens a file that exists. One that bbolt cannot make sense of is an
+// openBolt opens a file that exists. One that bbolt could not use is an
 // *asideError.
-func openBolt(path string) (db *bbolt.DB, err error) {
-	var file *os.File
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			if file != nil {
-				_ = file.Close() // bbolt has lost track of it
-			}
-			db, err = nil, aside("it is damaged: %v", p)
-		}
-	}()
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, PreLoadFreelist: true, InitialMmapSize: mapSize,
-		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			var err error
-			file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
-			return file, err
-		},
-	})
+func openBolt(path string) (*boltfile.File, error) {
+	f, err := boltfile.Open(path, boltfile.Options{AtOnce: boltfile.AtOnce})
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
+	case errors.Is(err, boltfile.ErrLocked):
 		return nil, fmt.Errorf("the lane file %s is in use: stop the payledger that runs on this data directory first", path)
-	case errors.As(err, new(syscall.Errno)): // the system's refusal says nothing of the file
-		return nil, fmt.Errorf("opening the lane file: %w", err)
-	case err != nil:
+	case boltfile.Damaged(err):
 		return nil, aside("it is damaged: %v", err)
+	case err != nil: // the system's refusal says nothing of the file
+		return nil, fmt.Errorf("opening the lane file: %w", err)
 	}
-	return db, nil
+	return f, nil
 }
 
 // renew judges an opened file by its epochs and draws a new one. The file
 // learns it before the mark does; a crash in between leaves a file whose epoch
 // before is the mark's.
-func renew(db *bbolt.DB, c Config, mark epoch, last eventstore.Position) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = aside("it is damaged: %v", p)
-		}
-	}()
+func renew(db *boltfile.File, c Config, mark epoch, last eventstore.Position) error {
 	next := newEpoch()
-	err = db.Update(func(btx *bbolt.Tx) error {
+	err := db.Update(func(btx *bbolt.Tx) error {
 		for _, name := range buckets() {
 			if btx.Bucket([]byte(name)) == nil {
 				return aside("it is no lane file of this version: it has no %s", name)
@@ -169,6 +139,9 @@ func renew(db *bbolt.DB, c Config, mark epoch, last eventstore.Position) (err er
 		}
 		return putEpochs(meta, next, mark)
 	})
+	if boltfile.Damaged(err) {
+		return aside("it is damaged: %v", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -178,7 +151,7 @@ func renew(db *bbolt.DB, c Config, mark epoch, last eventstore.Position) (err er
 // makeFile makes a fresh file. It gets its name when it is complete. What is
 // older than what is kept of deliveries is left alone: it may have been settled
 // and forgotten long ago.
-func makeFile(ctx context.Context, c Config, mark epoch, last eventstore.Position) (*bbolt.DB, error) {
+func makeFile(ctx context.Context, c Config, mark epoch, last eventstore.Position) (*boltfile.File, error) {
 	if mark == (epoch{}) {
 		mark = newEpoch()
 		if err := writeMark(c.Mark, mark); err != nil {
@@ -200,7 +173,7 @@ func makeFile(ctx context.Context, c Config, mark epoch, last eventstore.Positio
 	if err := os.Rename(tmp, c.Path); err != nil {
 		return nil, err
 	}
-	if err := syncDir(filepath.Dir(c.Path)); err != nil {
+	if err := boltfile.SyncDir(filepath.Dir(c.Path)); err != nil {
 		return nil, err
 	}
 	if err := writeMark(c.Mark, next); err != nil {
@@ -210,7 +183,7 @@ func makeFile(ctx context.Context, c Config, mark epoch, last eventstore.Positio
 }
 
 func writeFresh(path string, log domain.ID, is, was epoch, after, last eventstore.Position) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	db, err := boltfile.Open(path, boltfile.Options{Create: true})
 	if err != nil {
 		return err
 	}
@@ -226,7 +199,7 @@ func writeFresh(path string, log domain.ID, is, was epoch, after, last eventstor
 			putEpochs(meta, is, was), putNumber(meta, keyAfter, uint64(after)), putNumber(meta, keyBase, uint64(last)),
 		)
 	})
-	return errors.Join(err, db.Sync(), db.Close())
+	return errors.Join(err, db.Close())
 }
 
 func epochIn(meta *bbolt.Bucket, name string) (e epoch) {
@@ -248,6 +221,6 @@ func putAside(path string, now time.Time) (string, error) {
 		if err := os.Rename(path, name); err != nil {
 			return "", fmt.Errorf("putting the lane file aside: %w", err)
 		}
-		return name, syncDir(filepath.Dir(path))
+		return name, boltfile.SyncDir(filepath.Dir(path))
 	}
 }

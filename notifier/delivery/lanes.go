@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/notifier/webhook"
 )
 
@@ -28,7 +28,7 @@ var ErrClosed = errors.New("the lanes are closed")
 // Lanes are the deliveries to every endpoint. Safe for concurrent use.
 type Lanes struct {
 	config   Config
-	db       *bbolt.DB
+	db       *boltfile.File
 	memtable *memtable
 	clock    clock
 	writer   *writer
@@ -148,19 +148,21 @@ func (l *Lanes) load() error {
 }
 
 // view reads the file as of its last change.
-func (l *Lanes) view(fn func(tables) error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errDamaged, p)
-		}
-	}()
+func (l *Lanes) view(fn func(tables) error) error {
 	btx, above, err := l.memtable.snapshot(l.db)
-	if err != nil {
-		return err
+	if err == nil {
+		defer l.db.End(btx)
+		err = boltfile.Guard(func() error { return fn(tablesOf(btx, above...)) })
 	}
-	defer func() { _ = btx.Rollback() }() // of a transaction that reads
-	return fn(tablesOf(btx, above...))
+	return damagedBy(err)
+}
+
+// damagedBy tells damage to the file from other errors.
+func damagedBy(err error) error {
+	if boltfile.Damaged(err) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
 }
 
 // Run sends until ctx ends, once. An error means that the lane file failed:

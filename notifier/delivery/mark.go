@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"payledger/eventstore/boltfile"
 )
 
 const markForm = "payledger lanes mark 1 "
@@ -42,7 +44,7 @@ func writeMark(path string, e epoch) error {
 			err = os.Rename(tmp, path)
 		}
 		if err == nil {
-			err = syncDir(filepath.Dir(path))
+			err = boltfile.SyncDir(filepath.Dir(path))
 		}
 	}
 	if err != nil {
@@ -58,12 +60,4 @@ func writeSynced(path string, flag int, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tidwall/btree"
 	bbolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore/boltfile"
 )
 
 // What a transaction changes lies far apart in the file: each endpoint has rows
@@ -55,10 +57,10 @@ func newMemtable(most int) *memtable {
 
 // snapshot opens the file for reading, and answers the rows above it. They are as
 // of the same moment: none that leaves memory later is missing from both.
-func (m *memtable) snapshot(db *bbolt.DB) (*bbolt.Tx, []*rows, error) {
+func (m *memtable) snapshot(db *boltfile.File) (*bbolt.Tx, []*rows, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	btx, err := db.Begin(false)
+	btx, err := db.Begin()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,18 +129,12 @@ func (w *writer) room() bool {
 	return !full
 }
 
-func (w *writer) commit(group []*waiting) (err error) {
+func (w *writer) commit(group []*waiting) error {
 	if err := w.error(); err != nil {
 		return err
 	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errDamaged, p)
-		}
-	}()
 	var x *tx
-	err = w.lanes.db.Update(func(btx *bbolt.Tx) error {
+	err := w.lanes.db.Update(func(btx *bbolt.Tx) error {
 		x = w.lanes.change(btx)
 		for _, p := range group {
 			if err := p.op.apply(x); err != nil {
@@ -156,7 +149,7 @@ func (w *writer) commit(group []*waiting) (err error) {
 		return x.finish()
 	})
 	if err != nil {
-		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, err)
+		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, damagedBy(err))
 	}
 	w.lanes.memtable.took(x)
 	x.publish()

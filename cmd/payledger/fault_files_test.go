@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore/boltfile"
+)
+
+// ends waits for the end of a server and answers its exit code and log.
+func (s *server) ends(t *testing.T, what string) (code int, log string) {
+	t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		t.Errorf("%s: the server does not end", what)
+		s.kill()
+	}
+	return s.cmd.ProcessState.ExitCode(), s.stderr.String()
+}
+
+// TestLogReplacedUnderTheServer takes ledger.db from under a server in
+// production. It ends and names the file that it saved; with that in its place
+// everything that was acknowledged is there.
+func TestLogReplacedUnderTheServer(t *testing.T) {
+	t.Parallel()
+	saved := regexp.MustCompile(`acknowledged is in (\S+\.saved-\S+Z): move that to (\S+) and start again`)
+	for what, replace := range map[string]func(d dataDir) error{
+		"removed":  func(d dataDir) error { return os.Remove(d.ledger()) },
+		"replaced": func(d dataDir) error { return os.Rename(d.ledger()+".older", d.ledger()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h := newShop(t, filepath.Join(t.TempDir(), "data"))
+			d := dataDir(h.data)
+			copyLanes(t, d.ledger(), d.ledger()+".older")
+			s := h.serve(t)
+			wait := h.open(s, 8, 1<<16, 0)
+			h.until(t, "payments are made", func() bool { return len(h.made) >= 100 })
+			if err := replace(d); err != nil {
+				t.Fatal(err)
+			}
+			code, log := s.ends(t, what)
+			wait()
+			named := saved.FindStringSubmatch(log)
+			if code != exitDirectory || named == nil || named[2] != d.ledger() {
+				t.Fatalf("exit code %d\n%s", code, log)
+			}
+			if what == "removed" {
+				// Who starts again without reading is told as well.
+				if _, errs, code := command(h.args()...); code != exitDirectory || !bytes.Contains([]byte(errs), []byte(named[1])) {
+					t.Errorf("a start without the log: %d %s", code, errs)
+				}
+			}
+			if err := os.Rename(named[1], named[2]); err != nil {
+				t.Fatal(err)
+			}
+			s = h.serve(t)
+			h.intact(t, what, s)
+			if code := s.stop(); code != 0 {
+				t.Errorf("exit code %d\n%s", code, s.stderr)
+			}
+		})
+	}
+}
+
+// TestFilesCutOffUnderLoad cuts each file of the directory off under a server
+// in production, and while none runs. What is derived is made anew and nothing
+// is lost; of the log that is said. Nothing hangs.
+func TestFilesCutOffUnderLoad(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]func(dataDir) string{
+		"projections": dataDir.projections, "lanes": dataDir.lanes, "account": dataDir.account,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
+			path := file(dataDir(h.data))
+			args := []string{"--webhook-allow-private"}
+			for round, size := range []int64{8192, 0} {
+				s := h.serve(t, args...)
+				if round == 0 {
+					s.do(t, 201, "POST", "/v1/webhook-endpoints", fmt.Sprintf(`{"url":%q,"kinds":["payment.created"]}`, to.URL+"/all"))
+				}
+				wait := h.open(s, 4, 1<<16, round)
+				h.until(t, "payments are made", func() bool { return len(h.made) >= 60*(round+1) })
+				if err := os.Truncate(path, size); err != nil {
+					t.Fatal(err)
+				}
+				what := fmt.Sprintf("cut to %d bytes", size)
+				if name == "account" {
+					h.until(t, "more payments are made", func() bool { return len(h.made) >= 60*(round+1)+40 })
+					if code := s.stop(); code != 0 {
+						t.Errorf("%s: exit code %d\n%s", what, code, s.stderr)
+					}
+				} else if code, log := s.ends(t, what); code == 0 || !bytes.Contains([]byte(log), []byte("cut off")) {
+					t.Errorf("%s: exit code %d\n%s", what, code, log)
+				}
+				wait()
+				s = h.serve(t, args...)
+				h.intact(t, what, s)
+				if code := s.stop(); code != 0 {
+					t.Errorf("%s: exit code %d\n%s", what, code, s.stderr)
+				}
+				if err := os.Truncate(path, size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := h.serve(t, args...)
+			h.intact(t, "cut off while no server ran", s)
+			if code := s.stop(); code != 0 {
+				t.Errorf("exit code %d\n%s", code, s.stderr)
+			}
+		})
+	}
+}
+
+// TestPaymentsThatTheProjectionsLost: a payment that the projections do not know
+// and the log does is no 404. The server says that it is unavailable, ends, and
+// knows the payment after its next start. So does one whose projections' pages
+// are damaged without anybody asking for them.
+func TestPaymentsThatTheProjectionsLost(t *testing.T) {
+	t.Parallel()
+	h := newShop(t, filepath.Join(t.TempDir(), "data"))
+	d := dataDir(h.data)
+	s := h.serve(t)
+	h.open(s, 4, 40, 0)()
+	if code := s.stop(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, s.stderr)
+	}
+	var lost domain.ID
+	db, err := bbolt.Open(d.projections(), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		c := tx.Bucket([]byte("payments")).Cursor()
+		k, _ := c.First()
+		lost = domain.ID(k)
+		return c.Delete()
+	})
+	if closeErr := db.Close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	s = h.serve(t)
+	s.do(t, 404, "GET", "/v1/payments/"+domain.ID{1, 2, 3}.String(), "")
+	if a := s.do(t, 503, "GET", "/v1/payments/"+lost.String(), ""); member(a, "code") != "unavailable" {
+		t.Errorf("%s", a.Body)
+	}
+	if code, log := s.ends(t, "a lost payment"); code == 0 || !bytes.Contains([]byte(log), []byte(lost.String())) {
+		t.Errorf("exit code %d\n%s", code, log)
+	}
+	s = h.serve(t)
+	s.do(t, 200, "GET", "/v1/payments/"+lost.String(), "")
+	if code := s.stop(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, s.stderr)
+	}
+
+	spoilLeaf(t, d.projections(), "payments")
+	if s, err = startServer(h.args()...); err == nil {
+		if code, log := s.ends(t, "a damaged page"); code == 0 || !bytes.Contains([]byte(log), []byte("is damaged and was deleted")) {
+			t.Errorf("exit code %d\n%s", code, log)
+		}
+	}
+	s = h.serve(t)
+	h.intact(t, "a damaged page", s)
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.stderr)
+	}
+}
+
+// TestWrongOverflowInTheLog: a bit that makes bbolt free pages in use, and that
+// no checksum of ours covers, is found by verify, backup, restore and a server.
+func TestWrongOverflowInTheLog(t *testing.T) {
+	t.Parallel()
+	h := newShop(t, filepath.Join(t.TempDir(), "data"))
+	d := dataDir(h.data)
+	s := h.serve(t)
+	h.open(s, 4, 40, 0)()
+	if code := s.stop(); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, s.stderr)
+	}
+	spoilLeaf(t, d.ledger(), "heads")
+	for _, args := range [][]string{
+		{"verify", "--data", h.data},
+		{"verify", d.ledger()},
+		{"backup", filepath.Join(t.TempDir(), "backup.db"), "--data", h.data},
+		{"restore", d.ledger(), "--data", filepath.Join(t.TempDir(), "other")},
+		h.args("--listen", "127.0.0.1:0"),
+	} {
+		if _, errs, code := command(args...); code == 0 || !bytes.Contains([]byte(errs), []byte("followed by")) {
+			t.Errorf("%s: exit code %d: %s", args[0], code, errs)
+		}
+	}
+}
+
+// spoilLeaf makes a leaf of a bucket say that a page follows it.
+func spoilLeaf(t *testing.T, path, bucket string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := boltfile.ReadMeta(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := boltfile.Pages{File: f, Meta: m}
+	page, name := m.Root, bucket
+	for {
+		p, err := pages.Read(page, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _ := p.Element(0)
+		for i := range p.Len() {
+			if of, _ := p.Element(i); name != "" && string(of.Key) == name {
+				e = of
+			}
+		}
+		switch {
+		case p.Branch():
+			page = e.Below
+		case name != "":
+			page, name = binary.NativeEndian.Uint64(e.Value), ""
+			if page == 0 {
+				t.Fatalf("bucket %s has no page of its own", bucket)
+			}
+		default:
+			if _, err := f.WriteAt([]byte{1}, int64(page)*m.PageSize+12); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}
