@@ -6,20 +6,27 @@ import (
 	"sync"
 )
 
-// dialingKey is the key of the context that a dial ends with, among the values
-// of the transport's, which ends with nothing.
+// dialingKey is the key of a context that ends when an attempt needs its dial no
+// more, among the values of the transport's, which ends with nothing.
 type dialingKey struct{}
 
-// dials keeps account of dials under way: left alone, the transport lets one go
-// on when the attempt that asked for it has ended or got another connection, and
-// then an attempt would hold more than one socket.
+// dials keeps account of dials under way. The transport lets one go on when
+// another connection served the attempt that asked for it first: the next
+// attempt can use it. Only some may, because each is one more socket.
 type dials struct {
-	wait sync.WaitGroup
+	wait     sync.WaitGroup
+	maxSpare int // of dials whose attempt does not need them
 
-	mu      sync.Mutex
-	ended   bool
-	last    int
-	cancels map[int]context.CancelFunc // by number
+	mu    sync.Mutex
+	ended bool
+	last  int
+	spare int
+	under map[int]*dialUnderWay // by number
+}
+
+type dialUnderWay struct {
+	cancel context.CancelFunc
+	spare  bool
 }
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -35,7 +42,7 @@ func (d *dials) count(next dial) dial {
 		}
 		defer d.done(n)
 		if dialing, ok := ctx.Value(dialingKey{}).(context.Context); ok {
-			defer context.AfterFunc(dialing, cancel)()
+			defer context.AfterFunc(dialing, func() { d.unneeded(n) })()
 		}
 		return next(ctx, network, address)
 	}
@@ -47,28 +54,46 @@ func (d *dials) begin(cancel context.CancelFunc) (n int, ok bool) {
 	if d.ended {
 		return 0, false
 	}
-	if d.cancels == nil {
-		d.cancels = make(map[int]context.CancelFunc)
+	if d.under == nil {
+		d.under = make(map[int]*dialUnderWay)
 	}
 	d.last++
-	d.cancels[d.last] = cancel
+	d.under[d.last] = &dialUnderWay{cancel: cancel}
 	d.wait.Add(1)
 	return d.last, true
 }
 
 func (d *dials) done(n int) {
 	d.mu.Lock()
-	delete(d.cancels, n)
+	if d.under[n].spare {
+		d.spare--
+	}
+	delete(d.under, n)
 	d.mu.Unlock()
 	d.wait.Done()
+}
+
+// unneeded ends a dial whose attempt does not need it any more, unless there is
+// room for one more of these.
+func (d *dials) unneeded(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch u := d.under[n]; {
+	case u == nil: // it has ended
+	case d.spare < d.maxSpare:
+		u.spare = true
+		d.spare++
+	default:
+		u.cancel()
+	}
 }
 
 // end stops the dials, waits for them and lets no more begin.
 func (d *dials) end() {
 	d.mu.Lock()
 	d.ended = true
-	for _, cancel := range d.cancels {
-		cancel()
+	for _, u := range d.under {
+		u.cancel()
 	}
 	d.mu.Unlock()
 	d.wait.Wait()

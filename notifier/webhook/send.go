@@ -37,7 +37,7 @@ const DefaultRequests = 1024
 type Config struct {
 	// Requests is how many attempts the caller makes at the same time, at most.
 	// No more connections are open, but for as many that are kept to be used
-	// again. Default: DefaultRequests.
+	// again and a quarter that are being made for that. Default: DefaultRequests.
 	Requests int
 
 	// AllowPrivate permits http, every port and every address, for
@@ -93,7 +93,8 @@ func NewSender(c Config) *Sender {
 		return s
 	}
 	idle := min(maxIdle, c.Requests)
-	s.to = newConnect(c, c.Requests+idle)
+	s.dials.maxSpare = c.Requests / 4
+	s.to = newConnect(c, c.Requests+idle+s.dials.maxSpare)
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
 	s.pool = &http.Transport{
@@ -179,7 +180,7 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req.WithContext(ctx), nil
 }
 
-// traced renews the request's connection, ends the dial that goes on although
+// traced renews the request's connection, tells the dial that goes on although
 // another connection was free first, and notes whether an answer begins.
 func traced(dialing context.Context, req *http.Request, connected func(), begun *atomic.Bool) *http.Request {
 	ctx := context.WithValue(req.Context(), dialingKey{}, dialing)
