@@ -26,8 +26,8 @@ const (
 	DeliveryHeld       DeliveryState = "held"       // the endpoint is or was disabled
 	DeliveryCancelled  DeliveryState = "cancelled"  // the endpoint was removed
 
-	// DeliveryUnconfirmed is an outcome that may have been delivered: what told
-	// was lost, and a later event of the payment went out in its place.
+	// DeliveryUnconfirmed is an outcome that may have been delivered: the record
+	// of it was lost, and a later event of the payment was sent in its place.
 	DeliveryUnconfirmed DeliveryState = "unconfirmed"
 )
 

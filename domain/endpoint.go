@@ -15,7 +15,7 @@ const (
 
 	DefaultSecretOverlap = 24 * time.Hour     // how long the secret before stays good after a rotation
 	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest one can ask for
-	MaxOldSecrets        = 8                  // that sign beside the newest; of more, those end first that would have
+	MaxOldSecrets        = 8                  // that sign beside the newest; with more, those that would end first end at once
 )
 
 // Endpoint is an address of a project's that is notified of events.

@@ -103,8 +103,7 @@ func (s Signal) sameAttempt(o Signal) bool {
 	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
 }
 
-// ReferenceKey stands for the signal's reference and route: nobody can make two
-// of one.
+// ReferenceKey is a hash of the signal's route and reference.
 func (s Signal) ReferenceKey() Digest {
 	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route has no zero
 }
@@ -122,8 +121,8 @@ func UsedReference(e Event) (key Digest, ok bool) {
 	return Digest{}, false
 }
 
-// startedBefore reports whether the attempt began before an instant. A provider
-// may tell whole seconds, so those are compared.
+// startedBefore reports whether the attempt began before an instant. It compares
+// whole seconds, since a provider may send no milliseconds.
 func (s Signal) startedBefore(at Instant) bool {
 	const second = 1000
 	return s.StartedAt != 0 && s.StartedAt/second < at/second

@@ -2,8 +2,8 @@ package eventstore
 
 import "payledger/domain"
 
-// ClaimOf is the claim of the record that holds the event, stored in a version,
-// nil for none. Who has a record's body has all of the record but its place.
+// ClaimOf is the claim of a record with the event, stored in the version; nil for
+// none. So the claim of a record is known from its body alone.
 func ClaimOf(e domain.Event, version int) *Claim {
 	var in *domain.Idempotency
 	switch e := e.(type) {

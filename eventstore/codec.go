@@ -120,8 +120,8 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 	return e, nil
 }
 
-// Version is the version in which the record's event is stored, 0 if its body
-// does not tell. It says under which rules the event was recorded: see
+// Version is the version in which the record's event is stored, 0 if the body is
+// malformed. It shows under which rules the event was recorded: see
 // domain.Events.
 func (c *Codec) Version(r Stored) int {
 	p := plain{rest: r.Body}

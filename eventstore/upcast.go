@@ -36,8 +36,8 @@ func upcasters() []Upcaster {
 	}
 }
 
-// unchanged: what was written still means the same, the rules that led to it
-// are not the same. See Codec.Version.
+// unchanged is for a version whose data has the same meaning as the one before,
+// recorded under other rules. See Codec.Version.
 func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
 // withWebhooksScope: before there was a scope for webhook endpoints,

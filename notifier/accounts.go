@@ -46,8 +46,8 @@ const (
 	infoNobody = "payledger.v1.nobody"
 )
 
-// What clients of one outside account may hold of the server. With what
-// ServerConfig bounds they keep files and memory for the ledger itself.
+// Limits for the clients of each outside account. With those of the whole server
+// they reserve files and memory for the ledger itself.
 const (
 	maxOutsideConnections   = 128    // of each account
 	maxOutsideSubscriptions = 10_000 // of each connection
@@ -104,7 +104,7 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 type account struct {
 	name               string
 	jetStream          bool
-	limited            bool // to what outsiders may hold
+	limited            bool // to maxOutsideConnections and maxOutsideSubscriptions
 	user               Credential
 	exports, imports   []string
 	publish, subscribe []string   // permissions; none: everything

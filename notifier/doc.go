@@ -14,10 +14,10 @@
 // enforcer takes the provider's word from the JetStream stream SIGNALS and
 // answers once what it led to is durable.
 //
-// All that JetStream holds is derived from the log or sent again until it is
-// answered. The watchdog sees work that waits while nothing moves, and then
-// makes anew what stands in the way: a consumer, a JetStream stream, in the end
-// the embedded server's whole directory.
+// All data in JetStream is derived from the log or sent again until it is
+// answered. The relay compares EVENTS with the log and makes it anew where it
+// differs. The watchdog notices work that waits without progress, and repairs the
+// embedded JetStream: it restarts it, and in the end makes its directory anew.
 //
 // None of them holds the ledger up: while JetStream is away payments are
 // created as ever, and what was to follow from them follows when it is back.

@@ -32,18 +32,19 @@ type EnforcerConfig struct {
 // sender named, once what it led to is durable. Refusals and repetitions are
 // answered too.
 //
-// Signals that come for one payment through one route are taken in the order in
-// which they came, all others side by side: routes take turns, and so do the
-// payments of a route, so that a flood delays itself alone. A signal that comes
-// before the payment has its route waits, and only later ones of its lane wait
-// behind it. What is no signal, or is of no payment, is parked in the JetStream
-// stream PARKED, counted, and answered. A message leaves SIGNALS only after all
-// that, so after a crash it comes again, and changes nothing the second time.
+// Signals for one payment through one route are judged in the order in which
+// they came, all others concurrently: routes take turns, and so do the payments
+// of a route, so that a flood delays only itself. A signal that comes before the
+// payment has its route waits, and so do those behind it in its lane. Messages
+// that are no signals, or are for no payment, are parked in the JetStream stream
+// PARKED, counted, and answered. A message leaves SIGNALS only after all that, so
+// after a crash it comes again, and changes nothing the second time.
 //
-// All there is is taken at once, as far as it may be in hand, and where JetStream
-// has much still to deliver, what waits behind it is taken ahead; beyond that, what
-// comes through the routes with the most is dropped without an answer, and is
-// sent again by who waits for one.
+// The enforcer takes signals as fast as JetStream delivers them; see lanes for
+// the limits. When JetStream has many still to deliver, the enforcer also fetches
+// signals of other payments and routes from behind them: see scout. Beyond the
+// limits, signals of the routes that have the most are dropped without an answer,
+// and their senders send them again.
 type Enforcer struct {
 	config     EnforcerConfig
 	trouble    trouble
@@ -55,12 +56,12 @@ type Enforcer struct {
 	folds      *folds
 	routes     knownRoutes
 	remade     prometheus.Counter
-	moved      atomic.Uint64 // counts signals taken and signals done with
+	moved      atomic.Uint64 // counts signals taken and signals finished
 	silent     atomic.Bool   // signals wait and none is delivered
 	sheds      prometheus.Counter
 	shedLog    zerolog.Logger
 	parker     *parker
-	lanes      atomic.Pointer[lanes] // of the hand at work; nil: none yet
+	lanes      atomic.Pointer[lanes] // of the present consumer; nil: none yet
 	times      enforcerTimes
 }
 
@@ -71,11 +72,11 @@ type enforcerTimes struct {
 	ackWait    time.Duration // after which JetStream delivers again
 	earlyFirst time.Duration // before a too early signal is tried again
 	earlyMost  time.Duration
-	scout      time.Duration // between looks ahead of many signals
+	scout      time.Duration // between looks behind many signals
 	earlyEach  time.Duration // more, for each other that waits
 }
 
-// maxUnacknowledged is more than there can be in hand.
+// maxUnacknowledged is more than can be in hand.
 const maxUnacknowledged = 2 * maxInHand
 
 // NewEnforcer makes an enforcer; Run lets it work.
@@ -175,8 +176,7 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	return g.Wait()
 }
 
-// take takes what comes, as quickly as it comes: what waits behind a flood is to
-// be seen.
+// take takes signals as fast as they come, so that those behind a flood are seen.
 func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.MessagesContext) error {
 	for {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
@@ -198,8 +198,8 @@ func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.Messages
 	}
 }
 
-// keep tells JetStream that what is in hand is being worked on, so that it is
-// not delivered again. What is all the same is recognised.
+// keep tells JetStream that the signals in hand are being worked on, so that it
+// does not deliver them again. If it does, take recognises them.
 func (e *Enforcer) keep(ctx context.Context, h hand) error {
 	for pause(ctx, e.times.ackWait/3) {
 		for i, subject := range h.acks() {
@@ -221,10 +221,10 @@ func (e *Enforcer) waiting() int {
 }
 
 // open finds or makes the JetStream stream and makes the consumer anew. A new
-// consumer begins with the oldest signal that was not acknowledged, so what
-// an earlier one had in hand comes again at once and in order. Its state is in
-// memory only: read back from a disk it could be damaged, or be of a SIGNALS
-// that is no more, and skip signals.
+// consumer begins with the oldest signal that was not acknowledged, so signals
+// that were in hand before come again at once and in order. Its state is in
+// memory only: read from disk it could be damaged, or belong to an earlier
+// SIGNALS, and skip signals.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
 	js := e.config.Conn.js
 	stream, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())

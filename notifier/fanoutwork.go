@@ -56,14 +56,13 @@ func (f *fanOut) work(ctx context.Context) error {
 				err = f.note(ctx, taken, nil)
 			}
 		}
+		var stray *strayError
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, new(*strayError)):
+		case errors.As(err, &stray):
 			f.trouble.set(err)
-			if stray, ok := errors.AsType[*strayError](err); ok {
-				f.reader.conn.doubt(stray.position)
-			}
+			f.reader.conn.doubt(stray.position)
 			f.rewind()
 			f.retry.wait(ctx)
 		case err != nil:

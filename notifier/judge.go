@@ -16,35 +16,36 @@ import (
 	"payledger/eventstore"
 )
 
-// hand is what the enforcer has in hand, and who sees to what cannot be judged.
+// hand holds the signals that were taken from SIGNALS and are not finished, and
+// the queues of what is still to be done with them.
 type hand struct {
 	*lanes
 
 	stream jetstream.Stream // SIGNALS
 	toPark *queue[parking]
-	behind *atomic.Uint64 // signals that JetStream has still to deliver
-	ahead  *queue[uint64] // sequences of signals taken ahead, done with
+	behind *atomic.Uint64 // signals that JetStream has not delivered yet
+	ahead  *queue[uint64] // sequences of finished signals that the consumer has not delivered
 }
 
 const (
 	// signalsAtOnce bounds the signals that are judged together.
 	signalsAtOnce = 256
-	// signalBatches are judged side by side: while the log syncs what one led
-	// to, another is made ready for the next sync.
+	// signalBatches are judged concurrently: while the log syncs the events of
+	// one, the next is decided.
 	signalBatches = 2
-	// signalsInTurn bounds what a lane has judged in its turn, of signals that
-	// lead to nothing in the log.
+	// signalsInTurn bounds the signals of a lane that are judged in one turn when
+	// they record nothing.
 	signalsInTurn = 32
-	// turnTime is after how long no more is decided before what was decided is
-	// appended: some payments have long streams.
+	// turnTime bounds the time for deciding a batch; the rest of it waits for the
+	// next one. Some payments have long streams.
 	turnTime = 20 * time.Millisecond
 	// readAtOnce bounds how many signals are read again side by side.
 	readAtOnce = 16
 )
 
-// work judges what is ready, all of it at once, so that one sync of the log
-// carries what it leads to. The error is the context's or ends the enforcer's
-// work; then the signals stay in SIGNALS.
+// work judges the signals that are ready in batches, so that one sync of the log
+// serves many. The error is the context's or ends the enforcer's work; then the
+// signals stay in SIGNALS.
 func (e *Enforcer) work(ctx context.Context, h hand) error {
 	var signals []*signal
 	pauses := storePause()
@@ -70,8 +71,8 @@ type judged struct {
 	event  domain.Event
 }
 
-// judge decides on signals of different payments, appends what they lead to,
-// and hands each back. busy is whether the store wants a pause.
+// judge decides on signals of different payments, appends the events and gives
+// every signal back to its lane or finishes it. busy: the store asks for a pause.
 func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy bool, err error) {
 	if err := e.read(ctx, h, signals); err != nil {
 		return false, err
@@ -118,7 +119,7 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 	return busy, ctx.Err()
 }
 
-// read brings back the contents that were dropped.
+// read reads the dropped contents of signals again.
 func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readAtOnce)
@@ -138,9 +139,9 @@ func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
 	return g.Wait()
 }
 
-// turn decides on a signal, and on those behind it in its lane while they lead
-// to nothing in the log. It answers the one that does, with its event, which is
-// then to be handed back; the event is nil when there is none.
+// turn decides on a signal, and on the next ones of its lane while they record
+// nothing. It returns the first that records an event, which the caller has to
+// give back to its lane; event is nil when there is none.
 func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
 	for n := 0; s != nil; n++ {
 		if n == signalsInTurn || s.content == nil {
@@ -171,7 +172,7 @@ func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c ev
 	return nil, c, nil, nil
 }
 
-// settledBy is the answer to a signal that leads to no event and no trouble.
+// settledBy is the reply to a signal that was decided and records no event.
 func settledBy(err error) (reply domain.SignalReply, settled bool) {
 	if err == nil {
 		return domain.SignalReply{Result: domain.SignalUnchanged}, true
@@ -182,7 +183,7 @@ func settledBy(err error) (reply domain.SignalReply, settled bool) {
 	return reply, false
 }
 
-// decide answers what is to be recorded of a signal, if anything.
+// decide returns the event that a signal leads to, nil for none.
 func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
 	if s.decode(); s.content.malformed != nil {
 		return c, nil, s.content.malformed
@@ -205,8 +206,8 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	return c, event, err
 }
 
-// refused sees to a signal that cannot be judged, or not yet. An error that is
-// not about the signal is answered.
+// refused handles a signal that cannot be judged, or not yet. An error that is
+// not about the signal is returned.
 func (e *Enforcer) refused(h hand, s *signal, err error) error {
 	var reason string
 	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
@@ -239,7 +240,7 @@ func (e *Enforcer) noteShed(s *signal) {
 			"see what floods the route, and payledger_signals_in_hand and payledger_parking_up")
 }
 
-// closeParked ends a signal that is in PARKED.
+// closeParked finishes a signal that is in PARKED or was purged.
 func (e *Enforcer) closeParked(h hand, k parking) error {
 	if k.signal.content.gone {
 		return e.acknowledge(h, k.signal)
@@ -247,14 +248,15 @@ func (e *Enforcer) closeParked(h hand, k parking) error {
 	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
 }
 
-// later has a signal judged again a little later; the more wait, the later.
+// later judges a signal again after a pause, which grows with the number of
+// signals that wait.
 func (e *Enforcer) later(h hand, s *signal) {
 	b := &s.early
 	b.next = min(max(2*b.next, e.times.earlyFirst), e.times.earlyMost)
 	h.later(s, b.next+time.Duration(h.sleeping())*e.times.earlyEach)
 }
 
-// close ends a signal that has left its lane: answer, acknowledgement.
+// close answers and acknowledges a signal that has left its lane.
 func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 	e.judged.WithLabelValues(reply.Result).Inc()
 	if reply.Result == domain.SignalRefused {
@@ -266,7 +268,7 @@ func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 	return e.acknowledge(h, s)
 }
 
-// acknowledge takes a signal out of SIGNALS and lets go of it.
+// acknowledge finishes a signal and takes it out of SIGNALS.
 func (e *Enforcer) acknowledge(h hand, s *signal) error {
 	e.moved.Add(1)
 	ack := h.done(s)
@@ -280,7 +282,7 @@ func (e *Enforcer) acknowledge(h hand, s *signal) error {
 	return nil
 }
 
-// replyTo tells what a signal led to.
+// replyTo is the reply to a signal that was recorded.
 func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.SignalReply {
 	reply := domain.SignalReply{Result: domain.SignalApplied, EventID: &id, Position: uint64(at)}
 	switch event := event.(type) {
@@ -292,8 +294,8 @@ func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.Si
 	return reply
 }
 
-// answer publishes the reply where the sender asked for it. What is lost on
-// the way is asked for again.
+// answer publishes the reply on the subject that the sender asked for. A sender
+// that does not get it sends the signal again.
 func (e *Enforcer) answer(c *payload, reply domain.SignalReply) error {
 	if c.mute {
 		e.mute.Inc()

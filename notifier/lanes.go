@@ -9,38 +9,38 @@ import (
 	"payledger/domain"
 )
 
-// What is in hand: taken from SIGNALS and not yet done with.
+// A signal is in hand from when it is taken from SIGNALS until it is finished.
 const (
-	// maxInHand signals, or maxBytesInHand of them, are in hand at most; a
-	// route that then has its share or more is shed, others may go beyond by
-	// half.
+	// With maxInHand signals or maxBytesInHand bytes in hand, no more are taken
+	// of a route that has its share or more; other routes may exceed the limits
+	// by half.
 	maxInHand      = 96 << 10
 	maxBytesInHand = maxSignalBytes / 2
-	// maxContent bytes of signals are kept in memory. Of the others only their
-	// place is: they are read again when it is their turn, and then kept as long
-	// as there are no more than maxReadAgain bytes in all.
+	// maxContent bytes of bodies are kept in memory. The other signals are read
+	// from SIGNALS again when it is their turn; until they are finished, bodies
+	// that were read again may fill maxReadAgain bytes in all.
 	maxContent   = 32 << 20
 	maxReadAgain = maxContent * 3 / 2
 )
 
-// lanes share the work between routes, and within a route between payments: a
-// route has its turn as often as any other, however much came through it. They
-// keep what came for one payment through one route in order, and let only one
-// signal of a payment be judged at a time. Safe for concurrent use.
+// lanes are the signals in hand. Routes take turns, however many signals each
+// has, and so do the payments of a route. The signals of one payment and route
+// keep their order, and only one signal of a payment is judged at a time. Safe
+// for concurrent use.
 type lanes struct {
 	mu       sync.Mutex
 	inHand   map[uint64]*signal // by sequence in SIGNALS
-	size     int                // of all in hand
-	content  int                // bytes of contents that are kept
+	size     int                // bytes of the messages in hand
+	content  int                // bytes of the bodies in memory
 	routes   map[string]*route  // that have signals in hand
 	payments map[paymentKey]*docket
 	turns    fifo[*route] // those with a lane that is ready, each once
 	early    sleepers
-	poke     chan struct{} // holds one, if a lane is ready
-	alarm    chan struct{} // holds one, if early has a new first
+	poke     chan struct{} // a lane is ready
+	alarm    chan struct{} // early may have a new first
 }
 
-// route is what came through one route.
+// route has the signals in hand that came through one route.
 type route struct {
 	name  string
 	held  int // signals in hand
@@ -50,19 +50,19 @@ type route struct {
 type paymentKey struct {
 	project string
 	id      domain.ID
-	subject string // of what is on no payment's subject
+	subject string // of messages on a subject that names no payment
 }
 
-// docket is what is in hand for one payment.
+// docket has the signals in hand for one payment.
 type docket struct {
 	key     paymentKey
 	lanes   map[string]*lane // by route
 	busy    bool             // a signal of it is being judged
-	blocked fifo[*lane]      // ready but for that; while there is one, it is busy or another of its lanes is ready
+	blocked fifo[*lane]      // waiting for busy to end; while there is one, the docket is busy or another of its lanes is ready
 }
 
-// lane is what came for a payment through a route, in order. The first signal
-// is the one to be judged.
+// lane has the signals for one payment through one route, in order. The first is
+// judged next.
 type lane struct {
 	route   *route
 	docket  *docket
@@ -76,13 +76,13 @@ func newLanes() *lanes {
 	}
 }
 
-// arrived says what became of a signal that came.
+// arrived is the result of take.
 type arrived int
 
 const (
 	queued   arrived = iota
-	repeated         // it is in hand already: JetStream delivered it again
-	tooMany          // there is no room for more of its route
+	repeated         // the signal is in hand already: JetStream delivered it again
+	tooMany          // no more signals of the route are taken
 )
 
 // take adds a signal to its lane.
@@ -136,7 +136,7 @@ func (s *signal) key() paymentKey {
 	return paymentKey{project: s.project, id: s.payment}
 }
 
-// has reports whether something of a subject is in a lane.
+// has reports whether a lane has signals of the subject.
 func (l *lanes) has(subject string) bool {
 	s := signalOn(subject, 0, time.Time{}, 0)
 	l.mu.Lock()
@@ -167,7 +167,7 @@ func (l *lanes) full(r *route) bool {
 	return r != nil && r.held >= held/len(l.routes)
 }
 
-// ready has a lane wait for its turn.
+// ready queues a lane for its route's turn.
 func (l *lanes) ready(a *lane) {
 	if a.route.ready.put(a); a.route.ready.len() == 1 {
 		l.turns.put(a.route)
@@ -175,9 +175,9 @@ func (l *lanes) ready(a *lane) {
 	poke(l.poke)
 }
 
-// next waits until something is ready, and appends up to so many signals to
-// dst, of different payments, the routes taking turns. Each is to be handed
-// back: by again, later, leave or following. None when ctx has ended.
+// next waits until a lane is ready, and appends up to most signals of different
+// payments to dst, one route after the other. The caller has to call again,
+// later, leave or following for each. It appends none when ctx has ended.
 func (l *lanes) next(ctx context.Context, dst []*signal, most int) []*signal {
 	for ctx.Err() == nil {
 		if dst = l.pick(dst, most); len(dst) > 0 {
@@ -213,7 +213,7 @@ func (l *lanes) pick(dst []*signal, most int) []*signal {
 	return dst
 }
 
-// again has a signal judged once more when it is its lane's turn.
+// again leaves a signal first in its lane, to be judged at the lane's next turn.
 func (l *lanes) again(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *lanes) again(s *signal) {
 	l.release(s.lane)
 }
 
-// release frees the payment of a lane. Its other lanes come first.
+// release ends the judging of a lane's payment, whose other lanes come first.
 func (l *lanes) release(a *lane) {
 	l.free(a.docket)
 	if a.signals.len() == 0 {
@@ -241,8 +241,8 @@ func (l *lanes) free(d *docket) {
 	}
 }
 
-// leave takes a signal off its lane, whose next one may be judged. It stays in
-// hand until done.
+// leave takes a signal off its lane; the lane's next one may be judged. The
+// signal stays in hand until done.
 func (l *lanes) leave(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,8 +250,8 @@ func (l *lanes) leave(s *signal) {
 	l.release(s.lane)
 }
 
-// spare drops the content of a signal if there are more than so many bytes in
-// all.
+// spare drops the content of a signal if there are more than above bytes of
+// contents in all.
 func (l *lanes) spare(s *signal, above int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,8 +265,8 @@ func (l *lanes) drop(s *signal, above int) {
 	}
 }
 
-// following takes a signal off its lane and answers the next one of it, to be
-// judged at once; nil when there is none.
+// following takes a signal off its lane and returns the lane's next one, which
+// the caller judges at once; nil when there is none.
 func (l *lanes) following(s *signal) *signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +279,7 @@ func (l *lanes) following(s *signal) *signal {
 	return a.signals.first()
 }
 
-// done lets go of a signal that has left its lane, and answers the subject to
+// done ends a signal that has left its lane and returns the subject to
 // acknowledge it on.
 func (l *lanes) done(s *signal) (ack string) {
 	l.mu.Lock()
@@ -304,7 +304,7 @@ func (l *lanes) holds(s *signal) {
 	}
 }
 
-// later has a signal judged again after a pause.
+// later leaves a signal first in its lane and lets the lane pause.
 func (l *lanes) later(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,7 +353,7 @@ func (l *lanes) wake(ctx context.Context) error {
 	}
 }
 
-// acks are the subjects on which what is in hand is acknowledged.
+// acks are the subjects on which the signals in hand are acknowledged.
 func (l *lanes) acks() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 	"payledger/notifier/acquirer"
 )
 
-// Parked is what the operator does with the signals in the JetStream stream
-// PARKED. Safe for concurrent use.
+// Parked lets the operator list, retry and discard the signals in the JetStream
+// stream PARKED. Safe for concurrent use.
 type Parked struct {
 	conn *Conn
 	fill *parkedFill
 }
 
-// Parked are the signals that this enforcer could not judge, and those before
-// it.
+// Parked gives access to the signals that this enforcer and earlier ones could
+// not judge.
 func (e *Enforcer) Parked() *Parked { return &Parked{conn: e.config.Conn, fill: &e.parker.fill} }
 
-// List answers up to so many signals after an id, oldest first; of one reason
-// unless that is empty.
+// List returns up to limit signals after an id, oldest first; only those of the
+// reason unless that is empty.
 func (p *Parked) List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error) {
 	page := domain.ParkedPage{Data: []domain.ParkedSignal{}}
 	s, err := p.conn.js.Stream(ctx, ParkedStream)
@@ -36,7 +36,7 @@ func (p *Parked) List(ctx context.Context, after uint64, reason string, limit in
 	}
 	info := s.CachedInfo()
 	page.Last, page.Signals, page.Bytes, page.LimitBytes = info.State.LastSeq, info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
-	// Each look is bounded, however few have the reason.
+	// The messages read are bounded, however few have the reason.
 	for range 10 * limit {
 		m, err := s.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(parkedSubject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -75,9 +75,9 @@ func parkedSignal(m *jetstream.RawStreamMsg) domain.ParkedSignal {
 // parkedCut is why a signal stays parked of which only the beginning was kept.
 const parkedCut = "cut"
 
-// Retry has a parked signal judged again and answers what came of it. It is
-// taken out of PARKED once that is done; what still cannot be judged is parked
-// anew. found is false when there is none of that id.
+// Retry has a parked signal judged again and returns the reply. Then the signal
+// leaves PARKED; if it still cannot be judged, it is parked anew. found is false
+// when PARKED has none of that id.
 func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error) {
 	s, m, err := p.find(ctx, id)
 	if err != nil || m == nil {

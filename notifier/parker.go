@@ -36,20 +36,20 @@ const (
 )
 
 const (
-	// maxParkedBody is what is kept of a body, maxParkedDetail of why.
+	// maxParkedBody bytes of a body are kept, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
 	// parkedAtOnce signals are on their way to PARKED at most.
 	parkedAtOnce = 256
 	// maxToPark signals wait while PARKED cannot be written.
 	maxToPark = 4096
-	// parkedAlarm is how full PARKED is when the operator is told.
+	// parkedAlarm is how full PARKED is when an error is logged.
 	parkedAlarm = 0.5
 )
 
-// parker keeps what cannot be judged in the JetStream stream PARKED. It works by
-// itself: nothing that happens to PARKED keeps a signal from being judged.
-// While it cannot be written, some signals wait; those beyond are let go
+// parker keeps signals that cannot be judged in the JetStream stream PARKED. It
+// works independently: no fault of PARKED keeps other signals from being judged.
+// While PARKED cannot be written, maxToPark signals wait; more are dropped
 // without an answer, so that their senders send them again.
 type parker struct {
 	config  EnforcerConfig
@@ -96,8 +96,7 @@ func (p *parker) put(h hand, k parking) bool {
 	return h.toPark.putWithin(k, most)
 }
 
-// run parks the signals of a hand until ctx ends. done ends a signal that is
-// parked.
+// run parks signals until ctx ends, and calls done for each that is parked.
 func (p *parker) run(ctx context.Context, h hand, done func(parking) error) error {
 	var left []parking
 	for ctx.Err() == nil {
@@ -205,7 +204,7 @@ func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
 
 var errNotSent = errors.New("it was not sent")
 
-// message is what is kept of a signal.
+// message is the message in PARKED for a signal.
 func (k parking) message() *nats.Msg {
 	s := k.signal
 	m := &nats.Msg{

@@ -13,10 +13,10 @@ import (
 	"payledger/eventstore"
 )
 
-// Copied is what JetStream's EVENTS tells of itself.
+// Copied describes JetStream's EVENTS.
 type Copied struct {
 	Log    domain.ID           // whose copy it is
-	Last   eventstore.Position // of the last event it says to have
+	Last   eventstore.Position // of the last event, according to JetStream
 	Events uint64              // that could be read
 }
 
@@ -28,11 +28,11 @@ const (
 	readPatient = 20 * time.Second // with an external server
 )
 
-// ReadEvents reads what EVENTS holds, one message after the other, in order,
-// and changes nothing: no consumer is made. What JetStream cannot give, or is
-// not the event of that position, is left out. Body is valid until each
-// returns. The error says that the stream as a whole cannot be read, or that
-// the server went away.
+// ReadEvents calls each for the messages of EVENTS in order, and changes nothing:
+// it makes no consumer. It leaves out messages that JetStream cannot read or that
+// are not the event of their position. body is valid until each returns. The
+// error says that the stream as a whole cannot be read, or that the server is
+// away.
 func ReadEvents(ctx context.Context, c *Conn, told func(done, total eventstore.Position), each func(at eventstore.Position, body []byte) error) (Copied, error) {
 	stream, info, err := findEvents(ctx, c)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"payledger/domain"
 )
 
-// linesAMinute bounds what is logged of single signals; metrics count them all.
+// linesAMinute bounds the log lines about single signals; metrics count them all.
 const linesAMinute = 60
 
 func fewLines(log zerolog.Logger) zerolog.Logger {
 	return log.Sample(&zerolog.BurstSampler{Burst: linesAMinute, Period: time.Minute})
 }
 
-// countRefusal counts a signal that was refused. Where a provider says that
-// money came and it is not booked for this payment, the operator has to look.
+// countRefusal counts a refused signal. If it reports money that is not booked
+// for this payment, an error is logged for the operator.
 func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 	e.refusals.WithLabelValues(reply.Reason).Inc()
 	if reply.Unrecorded {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// scoutFrom signals that JetStream has not delivered yet are a backlog that
-	// is looked ahead of.
+	// With scoutFrom signals that JetStream has not delivered yet, the enforcer
+	// looks behind them.
 	scoutFrom = 2000
 	// Up to scoutSubjects all subjects are listed, beyond that those of the routes
 	// without a flood. scoutAtOnce bounds the signals taken ahead of one list.
 	scoutSubjects = 4096
 	scoutAtOnce   = 256
-	// scoutFlood signals of one route in hand are its own flood: what else came
-	// through it has to wait its turn.
+	// A route with scoutFlood signals in hand is flooded: its other signals have
+	// to wait.
 	scoutFlood = 1024
 	// scoutRest is how many times as long as a look the pause after it is: a list
 	// may be long.
@@ -31,10 +31,11 @@ const (
 	scoutRoutes = 256
 )
 
-// scout looks ahead of the consumer. JetStream delivers in the order in which
-// signals came, which takes seconds behind a flood of a hundred thousand; but it
-// knows by subject what it has, so what waits for other payments, or where the
-// payments are too many, through other routes, is taken from SIGNALS directly.
+// scout fetches signals that the consumer has not delivered yet. JetStream
+// delivers in the order in which signals came, which takes seconds behind a flood
+// of a hundred thousand. But it has an index by subject: signals of other
+// payments, or with too many payments those of other routes, are read from
+// SIGNALS directly.
 func (e *Enforcer) scout(ctx context.Context, h hand) error {
 	for rest := e.times.scout; pause(ctx, rest); {
 		rest = e.times.scout
@@ -103,7 +104,7 @@ func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error 
 	return nil
 }
 
-// forget deletes the signals that were taken ahead and are done with. One that
+// forget deletes finished signals that the consumer has not delivered. One that
 // stays is delivered later, and changes nothing the second time.
 func (e *Enforcer) forget(ctx context.Context, h hand) error {
 	for {

@@ -21,25 +21,24 @@ const (
 	indexFile    = "index.db"
 )
 
-// repair is what can be done to JetStream's directory when work waits and
-// nothing moves, from what costs least to what costs most.
+// repair is a way to repair JetStream when work waits without progress, from the
+// cheapest to the most costly.
 type repair string
 
 const (
 	repairRestart repair = "restart" // JetStream reads its directory again
-	repairStream  repair = "stream"  // of a JetStream stream only the messages are kept, of a copy of the log nothing
-	repairEmpty   repair = "empty"   // a JetStream stream is made anew; what it held is kept beside
-	repairStore   repair = "store"   // so is the whole directory, the copy of the log apart
+	repairStream  repair = "stream"  // a JetStream stream keeps only its messages; EVENTS is deleted and copied again
+	repairEmpty   repair = "empty"   // a JetStream stream is made anew; the old one is renamed, EVENTS is deleted
+	repairStore   repair = "store"   // the whole directory is made anew; the old one is renamed, without EVENTS
 )
 
 func repairs() []repair { return []repair{repairRestart, repairStream, repairEmpty, repairStore} }
 
-// keptAside bounds the damaged directories that are kept beside.
+// keptAside bounds the damaged directories that are kept under another name.
 const keptAside = 3
 
-// repair restarts JetStream after it has mended its directory. While the disk
-// takes no writes it does nothing and says so: nothing is wrong then that a
-// repair could mend.
+// repair stops JetStream, repairs its directory and starts it again. While the
+// disk takes no writes it only returns an error: no repair could help then.
 func (s *Server) repair(how repair, stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +67,7 @@ func (s *Server) repair(how repair, stream string) error {
 	return errors.Join(err, s.startAnew())
 }
 
-// writable tries whether the disk takes what is written to it.
+// writable checks that the disk takes writes.
 func (s *Server) writable() error {
 	const (
 		size = 1 << 20 // JetStream writes no less at once when much is published
@@ -104,10 +103,10 @@ func (s *Server) streamDir(elem ...string) string {
 	return filepath.Join(append([]string{s.config.Dir, natsserver.JetStreamStoreDir, accountLedger, "streams"}, elem...)...)
 }
 
-// strip leaves of a JetStream stream that the server does not know nothing but
-// its messages, which it finds again when it is made. What else is there
-// would come back with it: the state of its consumers, which need not be of
-// these messages. It reports whether there was anything.
+// strip deletes all files of a JetStream stream but its messages, which JetStream
+// reads when the stream is made again. The server must not have loaded it. The
+// state of its consumers would come back too, and need not be of these messages.
+// some: there were files to delete.
 func (s *Server) strip(stream string) (some bool, err error) {
 	if stream == EventsStream {
 		return true, s.setAside(stream) // copying it anew shows how far it is, reading it does not
@@ -129,8 +128,8 @@ func (s *Server) strip(stream string) (some bool, err error) {
 	return some, errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
 }
 
-// forgetConsumer deletes what is left on disk of a consumer that the server
-// does not know, and reports whether there was anything.
+// forgetConsumer deletes the files of a consumer that the server did not load,
+// and reports whether there were any.
 func (s *Server) forgetConsumer(stream, consumer string) (lost bool, err error) {
 	dir := s.streamDir(stream, consumersDir, consumer)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +155,7 @@ func (s *Server) setAside(stream string) error {
 // putAside renames JetStream's directory, so that no signal in it is lost. The
 // server is stopped.
 func (s *Server) putAside() error {
-	_ = os.RemoveAll(s.streamDir(EventsStream)) // the log is the original; what is left takes room and no more
+	_ = os.RemoveAll(s.streamDir(EventsStream)) // the log is the original; if some stays, it only takes room
 	err := os.Rename(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir), s.asideName(natsserver.JetStreamStoreDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("putting the directory of NATS aside: %w", err)

@@ -108,7 +108,7 @@ func (s *Server) fault() error {
 	return nil
 }
 
-// ill names our JetStream streams of whose state the server itself complains.
+// ill lists our JetStream streams that the server reports as unhealthy.
 func (s *Server) ill(how func(complaint string) bool) (streams []string) {
 	health := s.current.Healthz(&natsserver.HealthzOptions{Details: true})
 	for _, e := range health.Errors {
@@ -122,9 +122,9 @@ func (s *Server) ill(how func(complaint string) bool) (streams []string) {
 
 func isWriteError(complaint string) bool { return strings.Contains(complaint, "write error") }
 
-// stripLost makes ready what is left of JetStream streams that the server has
-// not recovered, so that nothing but their messages comes back when they are
-// made. On a disk that takes no writes they may be well.
+// stripLost strips the JetStream streams that the server could not load, so that
+// only their messages come back when they are made again. On a disk that takes no
+// writes it leaves them alone: they may be sound.
 func (s *Server) stripLost() {
 	lost := s.ill(func(complaint string) bool { return !isWriteError(complaint) })
 	for _, stream := range lost {

@@ -20,8 +20,8 @@ type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
 	subject  string    // at most maxSubject bytes of it
-	ack      string    // the subject to acknowledge it on; empty: it was taken ahead, and is deleted
-	behind   uint64    // how many JetStream had still to deliver
+	ack      string    // the subject to acknowledge it on; empty: the consumer has not delivered it, and it is deleted instead
+	behind   uint64    // how many JetStream had not delivered yet
 	size     int
 	content  *payload // nil: to be read again from SIGNALS
 
@@ -35,7 +35,7 @@ type signal struct {
 	taken *holder // of its reference, once that is known
 }
 
-// payload is what a message of SIGNALS says.
+// payload is the content of a message of SIGNALS.
 type payload struct {
 	body    []byte
 	replyTo string // empty: nobody is answered
@@ -44,7 +44,7 @@ type payload struct {
 	gone bool // somebody purged the message
 
 	says      domain.Signal
-	malformed error // it says nothing
+	malformed error // why says cannot be used
 }
 
 func newSignal(msg jetstream.Msg) (*signal, error) {
@@ -67,7 +67,7 @@ func headerSize(h nats.Header) (n int) {
 	return n
 }
 
-// maxSubject is what is kept of a subject in hand; that of a signal is shorter.
+// maxSubject bytes of a subject are kept; that of a signal is shorter.
 const maxSubject = 512
 
 // signalOn is a message on a subject, with so many bytes of header and body.
@@ -84,14 +84,14 @@ func signalOn(subject string, sequence uint64, stored time.Time, size int) *sign
 	return s
 }
 
-// contentOf is what a message says; decode has to read it.
+// contentOf is the content of a message, not decoded yet.
 func (s *signal) contentOf(data []byte, header nats.Header) *payload {
 	c := &payload{body: bytes.Clone(data), replyTo: replySubject(header)} // data keeps the header in memory
 	c.mute = c.replyTo == "" && len(header[acquirer.ReplyHeader]) > 0
 	return c
 }
 
-// decode reads what the content says.
+// decode sets says or malformed.
 func (s *signal) decode() {
 	c := s.content
 	if s.astray != nil {
@@ -101,7 +101,7 @@ func (s *signal) decode() {
 	}
 }
 
-// read brings the content of a signal back that was dropped.
+// read reads the dropped content of a signal from SIGNALS again.
 func (s *signal) read(ctx context.Context, stream jetstream.Stream) error {
 	m, err := stream.GetMsg(ctx, s.sequence)
 	switch {
@@ -115,7 +115,7 @@ func (s *signal) read(ctx context.Context, stream jetstream.Stream) error {
 	return nil
 }
 
-// What is said of a message that was delivered.
+// Acknowledgements of delivered messages.
 const (
 	ackWord      = "+ACK"
 	progressWord = "+WPI"

@@ -11,8 +11,8 @@ import (
 )
 
 // subscriber is the consumer with which the subscriber's credentials read
-// EVENTS from the beginning. It is made by us alone: who makes a consumer
-// chooses what it reads and where it delivers. Nothing else waits for it.
+// EVENTS from the beginning. Outsiders may not make one themselves, since they
+// would choose what it reads and where it delivers. Nothing else depends on it.
 type subscriber struct {
 	server *Server
 	log    zerolog.Logger
@@ -29,8 +29,8 @@ func newSubscriber(c RelayConfig) subscriber {
 	return s
 }
 
-// keep makes the consumer when there is none, and anew when it is ahead of
-// EVENTS: then its state is of another copy, and it would skip events.
+// keep makes the consumer when there is none, and replaces it when it is ahead of
+// EVENTS: then its state belongs to another copy, and it would skip events.
 func (s subscriber) keep(ctx context.Context, stream jetstream.Stream) {
 	err := s.ensure(ctx, stream)
 	if ctx.Err() == nil {

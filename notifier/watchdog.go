@@ -25,17 +25,18 @@ type WatchdogConfig struct {
 	Metrics  prometheus.Registerer // nil: none
 }
 
-// Watchdog sees work that waits while nothing moves, says so, and mends it.
+// Watchdog notices work that waits without progress, reports it, and repairs the
+// cause.
 //
-// The relay, the workers and the enforcer make their consumers anew by
-// themselves. Where that does not help within stall, the embedded JetStream is
-// repaired in the running process, by what costs more each time: see repair.
-// All it holds is derived from the log or sent again until it is answered, so
-// nothing is lost, though subscribers may get events twice. Pauses between
-// repairs grow, so that one that cannot help costs little.
+// The relay, the workers and the enforcer replace their own consumers. If there
+// is still no progress within stall, the watchdog repairs the embedded JetStream
+// in the running process, each time by a more costly repair: see repair. All its
+// data is derived from the log or sent again until it is answered, so nothing is
+// lost, though subscribers may get events twice. Pauses between repairs grow, so
+// that repairs that do not help cost little.
 //
-// The JetStream streams of an external server are the operator's: there the
-// watchdog only says what waits and what to look at.
+// The JetStream streams of an external server belong to the operator: there the
+// watchdog only reports which work waits and where to look.
 type Watchdog struct {
 	config WatchdogConfig
 	parts  []*watched
@@ -43,13 +44,13 @@ type Watchdog struct {
 	most   time.Duration // between repairs
 
 	mu      sync.Mutex
-	waiting []string // what waits just now, in the words of Degraded
+	waiting []string // for Degraded
 }
 
 // watched is a part that moves work on.
 type watched struct {
 	name   string // as the metric calls it
-	waits  string // what waits when it does not move
+	waits  string // the sentence for Degraded
 	stream string // the JetStream stream whose repair may help
 	look   func(context.Context) (moved uint64, waiting bool)
 
@@ -82,12 +83,12 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 	return w
 }
 
-// parkingFails is what Degraded says while PARKED cannot be written. That is not
-// repaired like a part: a repair would cost signals that can be judged.
+// parkingFails is the sentence of Degraded while PARKED cannot be written. The
+// watchdog does not repair that: a repair could cost signals that can be judged.
 const parkingFails = "Signals that cannot be judged wait to be parked; beyond some thousand they are dropped without an answer."
 
-// Degraded says what waits just now while nothing moves, a sentence for each
-// kind of work; none while all is well. The ledger itself goes on.
+// Degraded returns a sentence for each kind of work that waits without progress
+// at present; none while all is well. The ledger itself goes on.
 func (w *Watchdog) Degraded() []string {
 	w.mu.Lock()
 	waiting := slices.Clone(w.waiting)
@@ -107,7 +108,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	for pause(ctx, w.stall/5) {
 		worst := w.look(ctx, time.Now())
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
-			continue // what the server itself has found, it mends itself
+			continue // Server.Run repairs the faults that it finds
 		}
 		how, due := l.next(time.Now(), w.stall, w.most)
 		if !due {
@@ -125,8 +126,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	return nil
 }
 
-// look notes what waits and answers the first part that has not moved for
-// long: those behind it wait for it.
+// look updates the state of all parts and returns the first one without progress
+// for stall: those after it wait for it.
 func (w *Watchdog) look(ctx context.Context, now time.Time) (worst *watched) {
 	var waiting []string
 	for _, p := range w.parts {
@@ -171,8 +172,8 @@ func (w *Watchdog) advice() string {
 		EventsStream + " and " + SignalsStream + ". payledger never deletes them there; deleted by you, they are made anew."
 }
 
-// ladder chooses repairs: each one costs more than the one before, and none
-// comes before the pause since the last has passed.
+// ladder chooses repairs: each one is more costly than the one before, with a
+// pause between them.
 type ladder struct {
 	rung  int
 	last  time.Time

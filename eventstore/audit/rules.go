@@ -86,8 +86,8 @@ func explainPayment(p domain.Payment, e domain.Event, version int, at domain.Ins
 }
 
 // knowsStart reports whether an event was recorded under the rule that an attempt
-// must not have begun before its payment was created. Of some that cannot be
-// told.
+// must not have begun before its payment was created. For payment.failed and
+// payment.expired that is not known.
 func knowsStart(e domain.Event, version int) bool {
 	switch e.(type) {
 	case domain.PaymentPaid, domain.PaymentLateFunds:

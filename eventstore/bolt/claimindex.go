@@ -83,7 +83,7 @@ func openClaims(dir string, k kind, s spans, holds func(eventstore.Position, dom
 	return x, err
 }
 
-// renew tells of a record, which the index may cover already.
+// renew adds the claim of a record, unless the index covers the record already.
 func (x *claimIndex) renew(r eventstore.Stored) error {
 	if r.Position < x.next {
 		return nil
@@ -97,8 +97,8 @@ func (x *claimIndex) renew(r eventstore.Stored) error {
 	return nil
 }
 
-// missed tells that the record at a position cannot be read, as far as the index
-// does not cover it.
+// missed notes that the record at a position cannot be read, unless the index
+// covers it.
 func (x *claimIndex) missed(at eventstore.Position, err error) {
 	if at >= x.next {
 		x.gap = cmp.Or(x.gap, err)
