@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/eventstore"
 )
 
 // TestFloodsOfSignalsArePossible: what is recorded of a payment with more
@@ -60,5 +61,31 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 	forged.Unrecorded = 0 // as before there was a cap
 	if err := explainPayment(p, forged, 1, at); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRefusalsBeyondTheCapAreFindings: a payment with many refusals records one
+// more only when their number has doubled.
+func TestRefusalsBeyondTheCapAreFindings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.route(w.create(false))
+	all := w.records()
+	refuse := func(n int, unrecorded uint64) {
+		s := signalled(domain.OutcomePaid, fmt.Sprint(n))
+		s.Route = "bank"
+		all = w.forged(all, eventstore.PaymentStream(w.project, w.payments[0]),
+			domain.PaymentSignalRefused{Reason: domain.ReasonWrongRoute, Signal: s, Unrecorded: unrecorded})
+	}
+	for n := range domain.MaxRefused {
+		refuse(n, 0)
+	}
+	refuse(domain.MaxRefused, domain.MaxRefused-1)
+	if r := w.check(all); !r.OK() {
+		t.Fatalf("%+v", r.Findings)
+	}
+	refuse(domain.MaxRefused+1, 3)
+	if r := w.check(all); len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.FirstBad != eventstore.Position(len(all)) {
+		t.Errorf("%+v", r.Findings)
 	}
 }

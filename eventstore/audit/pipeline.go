@@ -103,7 +103,7 @@ func newItem(f found, codec *eventstore.Codec) item {
 	}
 	it.event = event
 	switch event.(type) {
-	case domain.PaymentPaid, domain.PaymentLateFunds:
+	case domain.PaymentPaid, domain.PaymentLateFunds, domain.PaymentSignalRefused:
 		it.version = codec.Version(f.record)
 	}
 	it.claim = eventstore.ClaimOf(event, it.version)

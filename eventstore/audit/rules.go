@@ -89,9 +89,11 @@ func explainPayment(p domain.Payment, e domain.Event, version int, at domain.Ins
 // must not have begun before its payment was created. For payment.failed and
 // payment.expired that is not known.
 func knowsStart(e domain.Event, version int) bool {
-	switch e.(type) {
+	switch e := e.(type) {
 	case domain.PaymentPaid, domain.PaymentLateFunds:
 		return version >= 2
+	case domain.PaymentSignalRefused:
+		return version >= 2 || e.Reason == domain.ReasonStartedEarly
 	case domain.PaymentFailed, domain.PaymentExpired:
 		return false
 	}

@@ -137,6 +137,8 @@ func TestEventsOfBeforeStayPossible(t *testing.T) {
 	}
 	all = w.forged(all, eventstore.PaymentStream(w.project, fresh[0]),
 		domain.PaymentLateFunds{Reason: domain.ReasonPaidTwice, Signal: again})
+	all = w.forged(all, eventstore.PaymentStream(w.project, fresh[0]),
+		domain.PaymentSignalRefused{Reason: domain.ReasonFinalStatus, Signal: startedAt(domain.OutcomeFailed, 1)})
 	for i := n; i < len(all); i++ {
 		all[i].Body = bytes.Replace(all[i].Body, after, before, 1)
 		all[i].Claim = nil // nor was there one then
@@ -144,7 +146,7 @@ func TestEventsOfBeforeStayPossible(t *testing.T) {
 	if r := w.check(all); !r.OK() {
 		t.Errorf("%+v", r.Findings)
 	}
-	for _, i := range []int{n, len(all) - 1} {
+	for _, i := range []int{n, len(all) - 2, len(all) - 1} {
 		now := slices.Clone(all)
 		now[i].Body = bytes.Replace(now[i].Body, before, after, 1)
 		e, err := w.ledger.Codec.Decode(now[i])
