@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/boltfile"
 )
 
 // dataDir is a data directory:
@@ -187,7 +187,7 @@ func writeFileSynced(name string, content []byte) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return boltfile.SyncDir(filepath.Dir(name))
 }
 
 // makeDirSynced makes a private directory and what is missing above it. Each
@@ -207,16 +207,8 @@ func makeDirSynced(name string) error {
 	}
 	// One that is there may have been made by an attempt that was cut short;
 	// or its parent is not ours to read.
-	if err := syncDir(parent); err != nil && (!existed || !errors.Is(err, fs.ErrPermission)) {
+	if err := boltfile.SyncDir(parent); err != nil && (!existed || !errors.Is(err, fs.ErrPermission)) {
 		return err
 	}
 	return nil
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("syncing %s: %w", name, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/boltfile"
 )
 
 // proof is what is known of a log's file that was read from end to end.
@@ -82,7 +83,7 @@ func give(tmp, name string, replace bool) error {
 		case errors.Is(err, fs.ErrExist):
 			return errThere(name)
 		case err == nil:
-			return errors.Join(os.Remove(tmp), syncDir(filepath.Dir(name)))
+			return errors.Join(os.Remove(tmp), boltfile.SyncDir(filepath.Dir(name)))
 		}
 		// Not every file system has links.
 		if _, err := os.Lstat(name); err == nil {
@@ -92,7 +93,7 @@ func give(tmp, name string, replace bool) error {
 	if err := os.Rename(tmp, name); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return boltfile.SyncDir(filepath.Dir(name))
 }
 
 // place gives a small private file its name, which replaces nothing unless it

@@ -17,6 +17,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/eventstore/translog"
 )
 
@@ -167,7 +168,7 @@ func (r *restoring) put(tmp string, keys keyPlan) error {
 	if err := r.keep(r.dir.checkpoint()); err != nil {
 		return err
 	}
-	return errors.Join(removeIfThere(r.dir.checkpoint()), syncDir(string(r.dir)))
+	return errors.Join(removeIfThere(r.dir.checkpoint()), boltfile.SyncDir(string(r.dir)))
 }
 
 // putLanesAside leaves the next server no record of what was sent unless that
@@ -182,7 +183,7 @@ func (r *restoring) putLanesAside() error {
 			return err
 		}
 	}
-	return syncDir(string(r.dir))
+	return boltfile.SyncDir(string(r.dir))
 }
 
 // keep gives a file that is about to be replaced a second name.

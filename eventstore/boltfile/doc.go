@@ -1,4 +1,4 @@
-// Package boltfile is the one door to every bbolt file of the program. It
+// Package boltfile is the one door to every bbolt file that is used. It
 // keeps a damaged file from doing more than making itself known: bbolt trusts
 // its pages, so a wrong number in one makes it loop, read outside of its
 // mapping, hang on a lock that a panic left behind, or write over pages that

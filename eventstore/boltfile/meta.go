@@ -44,7 +44,7 @@ func ReadMeta(f io.ReaderAt) (Meta, error) {
 	}
 	second, ok := readMeta(f, first.PageSize)
 	switch {
-	case !ok:
+	case !ok, second.PageSize != first.PageSize:
 		return Meta{}, damage("the second page is unreadable")
 	case second.Transaction > first.Transaction:
 		return second, nil

@@ -170,6 +170,19 @@ func (p Page) last() []byte {
 	return e.Key
 }
 
+// Free reads the list of free pages, in rising order.
+func (p Pages) Free() ([]uint64, error) {
+	list, err := p.Read(p.Meta.Freelist, nil)
+	if err != nil {
+		return nil, err
+	}
+	free, err := list.free(p.Meta.PageSize)
+	if n := len(free); err == nil && n > 0 && (free[0] < 2 || free[n-1] >= p.Meta.Pages) {
+		err = damage("the list of free pages names others")
+	}
+	return free, err
+}
+
 // free lists the pages of a list of free ones.
 func (p Page) free(pageSize int64) ([]uint64, error) {
 	numbers, n := p.body[headerSize:], uint64(p.elements)
