@@ -213,16 +213,16 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) 
 		case time.Since(moved) > r.times.answer:
 			return errors.New("publishing to JetStream: no answer")
 		}
-		bad, reason, err := r.doubted(ctx, stream)
+		bad, err := r.doubted(ctx, stream)
 		if err != nil {
 			return err
 		}
-		if bad == 0 && r.config.Conn.Embedded() && !out.waits() && copied-before < sweepAtOnce {
-			bad, reason = r.sweepOn(ctx, stream)
+		if len(bad) == 0 && r.config.Conn.Embedded() && !out.waits() && copied-before < sweepAtOnce {
+			bad = r.sweepOn(ctx, stream)
 		}
-		if bad != 0 {
-			r.suspect = bad
-			return fmt.Errorf("the JetStream stream %s is damaged: %s", EventsStream, reason)
+		if len(bad) > 0 {
+			r.suspect = bad[0].at
+			return fmt.Errorf("the JetStream stream %s is damaged: %s", EventsStream, bad[0].reason)
 		}
 		if r.config.Conn.Embedded() {
 			r.readers.keep(ctx, stream)

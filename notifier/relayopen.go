@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,7 +29,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 	}
 	from, reason, err := r.compare(ctx, stream)
 	if err == nil && reason == "" && 0 < r.suspect && r.suspect <= from {
-		_, reason, err = r.compareRange(ctx, stream, r.suspect-1, r.suspect)
+		reason, err = first(r.compareRange(ctx, stream, r.suspect-1, r.suspect))
 	}
 	if err != nil {
 		return nil, 0, err
@@ -77,59 +78,66 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	// into EVENTS, those of ours that were under way could still be taken, since
 	// they expect a number only. So many are compared that it must be among them.
 	const tail = 2 * inFlight
-	_, reason, err = r.compareRange(ctx, stream, from-min(from, tail), from)
+	reason, err = first(r.compareRange(ctx, stream, from-min(from, tail), from))
 	return from, reason, err
 }
 
+// mismatch is an event that EVENTS does not hold as the log does.
+type mismatch struct {
+	at      eventstore.Position
+	reason  string
+	differs bool // there is another in its place
+}
+
+func first(all []mismatch, err error) (reason string, _ error) {
+	if len(all) > 0 {
+		reason = all[0].reason
+	}
+	return reason, err
+}
+
 // compareRange checks the messages after one position up to another against
-// their records, and answers the first that is not its record, and why; 0 when
-// all are.
-func (r *Relay) compareRange(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) (bad eventstore.Position, reason string, err error) {
-	reasons := make([]string, to-after)
+// their records.
+func (r *Relay) compareRange(ctx context.Context, stream jetstream.Stream, after, to eventstore.Position) ([]mismatch, error) {
+	all := make([]mismatch, to-after)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(32)
 	for record, err := range r.config.Store.Scan(ctx, after, eventstore.Filter{}) {
 		if err != nil {
-			return 0, "", errors.Join(err, g.Wait())
+			return nil, errors.Join(err, g.Wait())
 		}
 		if record.Position > to {
 			break
 		}
 		g.Go(func() (err error) {
-			reasons[record.Position-after-1], err = compareOne(gctx, stream, record)
+			all[record.Position-after-1], err = compareOne(gctx, stream, record)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return 0, "", err
+		return nil, err
 	}
-	for i, reason := range reasons {
-		if reason != "" {
-			return after + 1 + eventstore.Position(i), reason, nil
-		}
-	}
-	return 0, "", nil
+	return slices.DeleteFunc(all, func(m mismatch) bool { return m.reason == "" }), nil
 }
 
-func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.Stored) (reason string, err error) {
+func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.Stored) (mismatch, error) {
 	msg, err := stream.GetMsg(ctx, uint64(record.Position))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return fmt.Sprintf("its event %d is missing", record.Position), nil
+		return mismatch{record.Position, fmt.Sprintf("its event %d is missing", record.Position), false}, nil
 	case err != nil:
-		return "", fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
+		return mismatch{}, fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 	case msg.Subject != EventSubject(record.Stream) || !bytes.Equal(msg.Data, record.Body):
-		return fmt.Sprintf("its event %d is not the one in the log", record.Position), nil
+		return mismatch{record.Position, fmt.Sprintf("its event %d is not the one in the log", record.Position), true}, nil
 	}
-	return "", nil
+	return mismatch{}, nil
 }
 
-// doubted looks whether EVENTS holds the event that a consumer could not read,
-// and answers its position and in which way it does not; 0 when it does.
-func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) (bad eventstore.Position, reason string, err error) {
+// doubted compares the event that a consumer could not read.
+func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) ([]mismatch, error) {
 	p := eventstore.Position(r.config.Conn.doubted.Swap(0))
 	if p == 0 || p > r.Position() {
-		return 0, "", nil
+		return nil, nil
 	}
 	return r.compareRange(ctx, stream, p-1, p)
 }
@@ -138,30 +146,51 @@ func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) (bad event
 // message that it cannot read; of ours only the newest are read, so subscribers
 // would miss an old one and nobody would notice.
 type sweep struct {
-	upTo  eventstore.Position // compared in this pass; 0: none is under way
-	began time.Time           // the last pass
+	upTo    eventstore.Position // compared in this pass; 0: none is under way
+	began   time.Time           // the last pass
+	missing []mismatch          // the first in this pass
+	unclear bool                // the log itself may be damaged
 }
 
 // sweepAtOnce events are compared at each look at an idle JetStream stream.
 const sweepAtOnce = 512
 
-// sweepOn compares the next events, and answers like doubted. Those that cannot
-// be compared now are left for the next pass.
-func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) (bad eventstore.Position, reason string) {
+// sweepOn compares the next events, and at the end of a pass returns the first
+// one that EVENTS lacks. It returns none if in the pass an event differed or could
+// not be compared: JetStream has checksums of its own, so the log may be damaged
+// and EVENTS the only good copy, which payledger salvage needs.
+func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch {
 	w, last := &r.swept, r.Position()
 	if w.upTo == 0 {
 		if last == 0 || time.Since(w.began) < r.times.sweep {
-			return 0, ""
+			return nil
 		}
-		w.began = time.Now()
+		*w = sweep{began: time.Now()}
 	}
 	after := w.upTo
-	if w.upTo = min(after+sweepAtOnce, last); w.upTo == last {
-		defer func() { w.upTo = 0 }()
-	}
-	bad, reason, err := r.compareRange(ctx, stream, after, w.upTo)
-	if err != nil && ctx.Err() == nil {
+	w.upTo = min(after+sweepAtOnce, last)
+	found, err := r.compareRange(ctx, stream, after, w.upTo)
+	if err != nil {
+		w.unclear = true
 		r.config.Log.Debug().Err(err).Msg("some of the JetStream stream " + EventsStream + " could not be compared with the log")
 	}
-	return bad, reason
+	for _, m := range found {
+		if m.differs {
+			w.unclear = true
+			r.config.Log.Error().Uint64("position", uint64(m.at)).Msg("the log and its copy in the JetStream stream " + EventsStream +
+				" differ, so one of them was altered: stop the server, keep a copy of nats/, and run payledger verify")
+			break
+		}
+		if len(w.missing) == 0 {
+			w.missing = []mismatch{m}
+		}
+	}
+	if w.upTo < last {
+		return nil
+	}
+	w.upTo = 0
+	if w.unclear {
+		return nil
+	}
+	return w.missing
 }
