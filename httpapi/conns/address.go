@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// network is what connections and requests from an address are counted by.
+// network is the name under which connections and requests from an address are
+// counted.
 func network(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is4() {
@@ -20,8 +21,8 @@ func network(addr netip.Addr) string {
 	return p.String()
 }
 
-// ofRemote reads an address with or without a port. Where it is none, as of a
-// Unix socket, name is all of it.
+// ofRemote reads an address with or without a port. If the text is no address,
+// as for a Unix socket, addr is zero and name is the text.
 func ofRemote(remote string) (addr netip.Addr, name string) {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -34,20 +35,21 @@ func ofRemote(remote string) (addr netip.Addr, name string) {
 	return addr.Unmap(), network(addr)
 }
 
-// mayBeProxy reports whether an address is of this machine or of a private
-// network, where proxies are trusted.
+// mayBeProxy reports whether an address belongs to this machine or to a private
+// network. Proxies there are trusted.
 func mayBeProxy(addr netip.Addr) bool { return addr.IsLoopback() || addr.IsPrivate() }
 
-// Peer is what a request is counted by when only its connection is believed.
+// Peer is the network at the other end of a request's connection, whatever the
+// request says.
 func Peer(r *http.Request) string {
 	_, name := ofRemote(r.RemoteAddr)
 	return name
 }
 
-// Visitor is what people without a key are counted by: Peer or, when the
-// request comes from where a proxy may be, the network that the proxy says it
-// came from. Only the last address of X-Forwarded-For counts: the nearest proxy
-// wrote it, whoever wrote the others.
+// Visitor is the network under which people without a key are counted: Peer or,
+// if the request may come from a proxy, the network that the proxy names. Only
+// the last address of X-Forwarded-For counts: the nearest proxy wrote it, while
+// a client can forge the others.
 func Visitor(r *http.Request) string {
 	near, name := ofRemote(r.RemoteAddr)
 	lines := r.Header.Values("X-Forwarded-For")

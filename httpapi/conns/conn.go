@@ -13,22 +13,22 @@ import (
 // Patience.
 const minProgress = 16 << 10
 
-// conn is an accepted connection. reads and writes are since when its client is
-// waited for to send or to take something, in nanoseconds since 1970; 0: it is
-// not.
+// conn is an accepted connection. reads and writes say since when the server
+// waits for the client to send or to take something, in nanoseconds since 1970;
+// 0: it does not wait.
 type conn struct {
 	net.Conn
 
 	of      *Listener
-	address string // it counts for; "" for none
+	address string // the address it counts for; "" for none
 	reads   atomic.Int64
 	writes  atomic.Int64
 	active  atomic.Bool // a whole header was read, and its answer is not complete
 	begun   atomic.Bool // part of a header was read
-	counted atomic.Bool // why it ended
+	counted atomic.Bool // the reason for its end was counted
 }
 
-// waits is since when the client is waited for, 0 while the server is at work.
+// waits says since when the server waits for the client, 0 while it is at work.
 func (c *conn) waits() int64 {
 	if at := c.writes.Load(); at != 0 {
 		return at
@@ -63,22 +63,37 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // Write implements net.Conn. It goes on for as long as the client takes
-// minProgress in each Patience.
+// minProgress in each Patience. The kernel accepts more only after a good part
+// of its buffer, which may hold megabytes, was taken: until then what has left
+// that buffer counts.
 func (c *conn) Write(b []byte) (n int, err error) {
 	now := time.Now()
 	c.reads.Store(0)
 	c.writes.Store(now.UnixNano())
 	defer c.writes.Store(0)
+	taken, unsent, stalled := 0, -1, false
 	for {
-		if err := c.SetWriteDeadline(now.Add(c.of.patience)); err != nil {
+		if err := c.SetWriteDeadline(now.Add(c.of.patience / 2)); err != nil {
 			return n, err
 		}
 		m, err := c.Conn.Write(b[n:])
 		n += m
 		late := errors.Is(err, os.ErrDeadlineExceeded)
-		if late && m >= minProgress {
+		if late {
 			now = time.Now()
-			continue
+			before := unsent
+			if unsent = c.of.unsent(c.Conn); before >= 0 && unsent >= 0 {
+				taken += before - unsent
+			}
+			if taken += m; taken >= minProgress {
+				c.writes.Store(now.UnixNano())
+				taken, stalled = 0, false
+				continue
+			}
+			if !stalled {
+				stalled = true
+				continue
+			}
 		}
 		if late || errors.Is(err, syscall.ETIMEDOUT) {
 			c.ended(notReading)
@@ -95,7 +110,8 @@ func (c *conn) discard() {
 	}
 }
 
-// CloseWrite is what net/http ends an answer with whose request was not read.
+// CloseWrite is called by net/http after an answer to a request that it did not
+// read to the end.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

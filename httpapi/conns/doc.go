@@ -1,11 +1,11 @@
 // Package conns bounds what clients can take by holding connections.
 //
 // A Listener lets in at most Max connections, and at most PerAddress of one
-// network address. A client must read: a write that makes no progress for the
-// time limit ends the connection, however long the answer is; where the kernel
-// can do so (Linux), it also ends a connection whose client leaves a few bytes
-// unread that long, as of an event stream. Slow headers and bodies are ended by
-// the http.Server's own time limits.
+// network address. A client must read: a connection ends when a write makes no
+// progress for Patience; as long as there is progress an answer may take any
+// time. On Linux the kernel also ends a connection whose client leaves even a
+// few bytes, such as those of an event stream, unread for Patience. Slow headers
+// and bodies end by the http.Server's own time limits.
 //
 // A full Listener does not wait: the connection that can best be spared gives
 // way to the new one. That is the one that has waited longest for its client to
@@ -13,7 +13,7 @@
 // body is sent or an answer is not read. A connection whose request is at work
 // is never closed; when all are, the new one is refused.
 //
-// Addresses count as elsewhere: an IPv4 address, or the /64 an IPv6 client can
-// choose from. Addresses of this machine and of private networks may be proxies
+// An address is an IPv4 address, or the /64 in which an IPv6 client can choose
+// its own. Addresses of this machine and of private networks may be proxies
 // that bring many clients, so PerAddress does not apply to them.
 package conns

@@ -18,8 +18,8 @@ const (
 	// Patience is how long a client may leave an answer unread.
 	Patience = 30 * time.Second
 
-	minStall   = 250 * time.Millisecond // of a request or an answer under way before it gives way
-	retryAfter = 100 * time.Millisecond // when no file can be opened
+	minStall   = 250 * time.Millisecond // a request or an answer under way gives way only after it
+	retryAfter = 100 * time.Millisecond // when no file can be opened and no connection gives way
 )
 
 // Config is what a Listener bounds. Max is needed.
@@ -39,6 +39,7 @@ type Listener struct {
 
 	config   Config
 	patience time.Duration
+	unsent   func(net.Conn) int // see unsentBytes
 	report   *report
 
 	mu        sync.Mutex
@@ -52,7 +53,7 @@ func New(l net.Listener, c Config) (*Listener, error) {
 		return nil, fmt.Errorf("connections: at most %d, %d of an address: want 1 or more, and 0 or more", c.Max, c.PerAddress)
 	}
 	out := &Listener{
-		Listener: l, config: c, patience: cmp.Or(c.Patience, Patience),
+		Listener: l, config: c, patience: cmp.Or(c.Patience, Patience), unsent: unsentBytes,
 		open: make(map[*conn]struct{}), byAddress: make(map[string]int),
 	}
 	var err error
@@ -91,7 +92,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit is nil when there is no place for the connection and none gives way.
+// admit answers nil when there is no place for the connection and no other one
+// gives way.
 func (l *Listener) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, of: l}
 	if addr, name := ofRemote(raw.RemoteAddr().String()); addr.IsValid() && !mayBeProxy(addr) {

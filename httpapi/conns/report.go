@@ -21,7 +21,7 @@ const (
 	slowRequest reason = "slow_request"
 )
 
-// refused are those reasons for which a client was not let in.
+// refused reports whether the client was not let in.
 func (r reason) refused() bool { return r == tooMany || r == tooManyOfAddress || r == noFiles }
 
 func reasons() []reason {
@@ -38,13 +38,13 @@ type report struct {
 	name    string
 	counter map[reason]prometheus.Counter // of those with metrics
 
-	mu   sync.Mutex
-	next time.Time // of the next record
-	new  map[reason]int
+	mu    sync.Mutex
+	next  time.Time      // of the next record
+	since map[reason]int // since the last record
 }
 
 func newReport(c Config, open func() float64) (*report, error) {
-	r := &report{log: c.Log, name: c.Name, counter: make(map[reason]prometheus.Counter), new: make(map[reason]int)}
+	r := &report{log: c.Log, name: c.Name, counter: make(map[reason]prometheus.Counter), since: make(map[reason]int)}
 	if c.Metrics == nil {
 		return r, nil
 	}
@@ -77,35 +77,46 @@ func newReport(c Config, open func() float64) (*report, error) {
 	return r, nil
 }
 
-// count counts a connection of an address, "" for one that is not counted by
-// its address, and logs what came together at most every reportEvery.
+// count counts a connection, with the address it counts for or "", and logs all
+// counts since the last record, at most every reportEvery.
 func (r *report) count(why reason, address string) {
 	if c := r.counter[why]; c != nil {
 		c.Inc()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.new[why]++
+	r.since[why]++
 	now := time.Now()
 	if now.Before(r.next) {
 		return
 	}
 	r.next = now.Add(reportEvery)
 	level, advice := zerolog.InfoLevel, "connections were closed: their clients did not read or send"
-	if why == gaveWay || why.refused() {
+	if r.full() {
 		level = zerolog.WarnLevel
-		advice = "there is no room for more connections: see who holds them (the last one: client), raise --max-connections, " +
+		advice = "there is no room for more connections: see which clients hold them (client is the last one), raise --max-connections, " +
 			"--max-connections-per-address or the limit of open files, or put a proxy in front"
 	}
 	record := r.log.WithLevel(level).Str("listener", r.name)
 	for _, why := range reasons() {
-		if n := r.new[why]; n > 0 {
+		if n := r.since[why]; n > 0 {
 			record.Int(string(why), n)
 		}
 	}
-	clear(r.new)
+	clear(r.since)
 	if address != "" {
 		record.Str("client", address)
 	}
 	record.Msg(advice)
+}
+
+// full reports whether the room for connections was too small since the last
+// record. The caller holds mu.
+func (r *report) full() bool {
+	for why := range r.since {
+		if why == gaveWay || why.refused() {
+			return true
+		}
+	}
+	return false
 }
