@@ -13,12 +13,14 @@ import (
 )
 
 // slowClient is a connection whose client takes so many bytes a second. Like
-// Linux it buffers much, and accepts no more until a third of that was taken.
+// Linux it buffers much, and once that is full accepts no more until a third of
+// it was taken.
 type slowClient struct {
 	net.Conn
 
 	rate     int
 	held     int
+	full     bool
 	at       time.Time // of held
 	deadline time.Time
 }
@@ -38,10 +40,12 @@ func (c *slowClient) unsent() int {
 
 func (c *slowClient) Write(b []byte) (n int, err error) {
 	for {
-		if c.unsent() <= buffered*2/3 {
+		c.full = c.unsent() > buffered*2/3 && c.full
+		if !c.full {
 			m := min(len(b)-n, buffered-c.held)
 			c.held += m
 			n += m
+			c.full = n < len(b)
 		}
 		switch {
 		case n == len(b):
