@@ -114,11 +114,11 @@ func (x exportToRestore) open(pack keyPack) (s restoreSource, err error) {
 	}, nil
 }
 
-// wrong says what is wrong with the export. What only the directory's
-// checkpoint says is no fault of it, but what restoring it would lose.
+// wrong says what is wrong with the export. That it differs from the directory's
+// checkpoint is not wrong: it is counted among the losses of the restore.
 func (x exportToRestore) wrong(r *audit.Report) string {
 	for _, f := range r.Findings {
-		if (f.Kind == audit.Truncated || f.Kind == audit.WrongRoot) && strings.Contains(f.Detail, dataDir(x.Data).checkpoint()) {
+		if f.Checkpoint == dataDir(x.Data).checkpoint() {
 			continue
 		}
 		return f.String()

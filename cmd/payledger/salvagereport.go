@@ -14,7 +14,7 @@ import (
 // salvageReport is what the command prints.
 type salvageReport struct {
 	Log         domain.ID           `json:"log"`
-	Whole       bool                `json:"whole"`             // nothing is missing, and the newest checkpoint proves what it covers
+	Whole       bool                `json:"whole"`             // nothing is missing or doubted, and the newest checkpoint proves what it covers
 	Written     string              `json:"written,omitempty"` // the new log
 	Events      eventstore.Position `json:"events"`            // in it
 	Last        eventstore.Position `json:"last"`              // the greatest position that anything tells of

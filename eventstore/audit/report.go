@@ -47,6 +47,9 @@ type Finding struct {
 	Through  eventstore.Position `json:"through"`
 	Stream   string              `json:"stream,omitempty"`
 	Detail   string              `json:"detail"`
+
+	// Checkpoint is the name of the one that the log contradicts.
+	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
 // String is the finding as a line for people.

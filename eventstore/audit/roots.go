@@ -110,7 +110,7 @@ func (c *roots) reached(t *tree, r *Report) {
 		}
 		c.bad = true
 		r.Add(Finding{
-			Kind: WrongRoot, Position: min(from, max(p.Size, 1)), Through: p.Size,
+			Kind: WrongRoot, Position: min(from, max(p.Size, 1)), Through: p.Size, Checkpoint: p.name,
 			Detail: fmt.Sprintf("the events up to position %d are not those that %s was signed for", p.Size, p.name),
 		})
 	}
@@ -129,7 +129,7 @@ func (c *roots) finish(last eventstore.Position, r *Report) cover {
 		if p.Size > last {
 			r.Checkpoints[p.row].Outcome = Failed
 			r.Add(Finding{
-				Kind: Truncated, Position: last + 1, Through: p.Size,
+				Kind: Truncated, Position: last + 1, Through: p.Size, Checkpoint: p.name,
 				Detail: fmt.Sprintf("the log ends at position %d, %s was signed for %d events", last, p.name, p.Size),
 			})
 		}

@@ -57,6 +57,7 @@ type Plan struct {
 	Last    eventstore.Position // the greatest position that anything tells of
 	Proved  eventstore.Position // up to which a checkpoint's tree proves what is taken
 	Cut     eventstore.Position // the last one before the first fault
+	Doubted bool                // events that nothing proves are taken, see Options.Unproved
 	Faults  []Fault             // by position
 	Choices []Choice            // where copies differ
 	Checks  []Check             // of the checkpoints, by size
@@ -230,6 +231,7 @@ func (p *planner) finish() {
 			p.Choices = append(p.Choices, listed)
 		}
 	}
+	p.Doubted = p.options.Unproved && slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Why == Unproved && f.Through > p.Proved })
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
 		return (f.Through <= p.Proved && (f.Why == Conflict || f.Why == Unproved)) || (p.options.Unproved && f.Why == Unproved) || (f.Why == Conflict && settled[f.From])
 	})
@@ -390,11 +392,11 @@ func (p *Plan) complete(r *eventstore.Stored) error {
 	return nil
 }
 
-// Whole reports whether no event is missing or in doubt and the newest of the
-// checkpoints proves what it covers.
+// Whole reports whether no event is missing, refused or doubted and the newest
+// checkpoint proves what it covers.
 func (p *Plan) Whole() bool {
 	n := len(p.Checks)
-	return len(p.Faults) == 0 && n > 0 && p.Checks[n-1].Outcome == "proved" && p.Checks[n-1].Size == p.Proved
+	return len(p.Faults) == 0 && !p.Doubted && n > 0 && p.Checks[n-1].Outcome == "proved" && p.Checks[n-1].Size == p.Proved
 }
 
 // LogID is the id that the copies name, zero if none does. The error names two

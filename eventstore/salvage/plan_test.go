@@ -207,7 +207,7 @@ func TestPlan(t *testing.T) {
 		"the same, agreed to": {
 			salvage.Options{Checkpoints: []salvage.Checkpoint{older}, Unproved: true},
 			[]*salvage.Source{w.lines(t, "a", salvage.KindExport, nil)},
-			"", 40, n, true,
+			"", 40, n, false,
 		},
 		"two exports": {
 			against(older), []*salvage.Source{w.lines(t, "a", salvage.KindExport, nil), w.lines(t, "b", salvage.KindExport, only(30, 60))}, "", 40, n, true,
