@@ -38,6 +38,7 @@ type shutdown struct {
 	parts   []part
 	current atomic.Pointer[string] // the part that is being stopped
 	once    sync.Once
+	bound   *time.Timer
 }
 
 type part struct {
@@ -54,14 +55,15 @@ func (s *shutdown) started(name string, stop func() error) {
 	s.parts = append(s.parts, part{name, stop})
 }
 
-// begin sets the bound, which holds to the end of the process.
+// begin sets the bound, which holds until all parts have stopped.
 func (s *shutdown) begin() {
-	s.once.Do(func() { time.AfterFunc(s.after, s.cut) })
+	s.once.Do(func() { s.bound = time.AfterFunc(s.after, s.cut) })
 }
 
 // stop stops the parts.
 func (s *shutdown) stop() (err error) {
 	s.begin()
+	defer s.bound.Stop()
 	for _, p := range slices.Backward(s.parts) {
 		s.current.Store(&p.name)
 		err = errors.Join(err, p.stop())
