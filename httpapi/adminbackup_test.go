@@ -70,7 +70,7 @@ func TestAdminBackupFails(t *testing.T) {
 }
 
 // Who asks for a copy and does not take it must not pin the log for ever.
-func TestAdminBackupGivesUpOnWhoDoesNotRead(t *testing.T) {
+func TestAdminBackupEndsForStalledReader(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
 	s := start(t, func(c *Config) {

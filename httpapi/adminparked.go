@@ -9,8 +9,7 @@ import (
 	"payledger/domain"
 )
 
-// retryWait bounds how long the answer to a signal that is retried is waited
-// for.
+// retryWait bounds the wait for the answer to a signal that is retried.
 const retryWait = 15 * time.Second
 
 func (a *admin) parkedRoutes() []route {
@@ -104,7 +103,7 @@ func parkedID(q query, name string) (uint64, error) {
 	return n, nil
 }
 
-// parkedAway: the reader is the operator, so the error is told.
+// parkedAway shows the error itself, because only the operator reads it.
 func (a *admin) parkedAway(err error) error {
 	return problem{Code: domain.Unavailable, Detail: "JetStream does not do it just now; what is parked stays as it is. " + err.Error()}
 }

@@ -56,8 +56,8 @@ func (a *api) enterAs(x *exchange, c caller) error {
 	return nil
 }
 
-// recheck says why the caller may not go on: an answer that takes long must not
-// outlive the right to read it. It is asked before each part of one.
+// recheck answers an error if the caller has lost the right to read. It is called
+// before each part of a long answer, which must not outlive that right.
 func (a *api) recheck(x *exchange) error {
 	p, known, err := a.cfg.Views.Project(x.ctx(), x.caller.project.ID)
 	switch {

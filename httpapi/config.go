@@ -51,8 +51,7 @@ type Config struct {
 	// go on for as long as the client stays end with it. nil: never.
 	Stopping context.Context
 
-	// MaxStreams is how many payment pages may be told of changes as they come.
-	// 0: 2000.
+	// MaxStreams is how many payment pages may follow their payment live. 0: 2000.
 	MaxStreams int
 
 	// Backup copies the log as it is at one moment: begin is told the position

@@ -395,7 +395,7 @@ func TestFeedEndsWhenTheServerStops(t *testing.T) {
 
 // A client that asks for a feed and does not read it is given up, holds
 // nobody else up, and gets its place back.
-func TestFeedGivesUpOnWhoDoesNotRead(t *testing.T) {
+func TestFeedEndsForStalledReader(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.url = s.bounded(s.public, 300*time.Millisecond)

@@ -83,7 +83,7 @@ func TestDocumentation(t *testing.T) {
 
 // A client that leaves in the middle of a file gets one status all the same:
 // net/http would complain of a second one in a log that is not ours.
-func TestOneStatusForWhoLeaves(t *testing.T) {
+func TestOneStatusWhenClientLeaves(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	page := string(s.send("GET", "/docs", nil).want(200, "").Body)

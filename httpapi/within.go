@@ -61,8 +61,8 @@ func (w *within) Value(key any) any {
 	return of.Value(key)
 }
 
-// renew gives the context its time once more, from now on. Whoever waited for it
-// must be done.
+// renew gives the context new time from now on. Nobody may be waiting for it:
+// contexts made of it before end.
 func (w *within) renew(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -156,9 +156,9 @@ func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
 	return signed, nil
 }
 
-// promptly is checkpoint for who does not wait for long: the error is
+// promptly is checkpoint for callers that cannot wait long: the error is
 // httpapi.ErrComparing while the log is compared, unless there is nothing new
-// to be signed.
+// to sign.
 func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -16,11 +16,10 @@ import (
 	"payledger/projections"
 )
 
-// The projections keep the hashes of the log's tree, so by themselves they say
-// nothing of what has become of the log since they folded it. Therefore the
-// log's own bytes are held against the newest checkpoint: a few events before
-// anything is served, and all of them, while the server serves, before
-// anything new is signed.
+// The projections keep the hashes of the log's tree, so they do not show whether
+// the log was changed after they folded it. Therefore the log's own bytes are
+// compared with the newest checkpoint: a few events before anything is served,
+// and all of them, while the server serves, before anything new is signed.
 
 // How many events are compared before anything is served: the last ones the
 // checkpoint covers, and others at random.
@@ -47,10 +46,10 @@ func (c *checkpoints) refusal(err error) error {
 	return exitWith(exitDirectory, "%[1]w. Find out what happened with \"payledger verify\", and put the log back that %[2]s was signed for. "+onPurpose, err, c.file)
 }
 
-// glance compares as much of the log with the newest checkpoint as takes the
-// same time for every log. Where that differs, the whole log is read to tell
-// which of log and projections is wrong: the error is a *viewsDifferError, or
-// refusal's.
+// glance compares a fixed number of the log's events with the newest checkpoint,
+// so it takes the same time for every log. If they differ, the whole log is read
+// to find out whether the log or the projections are wrong: the error is
+// refusal's or a *viewsDifferError.
 func (c *checkpoints) glance(ctx context.Context) error {
 	root, err := c.views.RootAt(ctx, c.newest.Size)
 	var short *projections.BeyondTreeError
@@ -80,10 +79,10 @@ func (c *checkpoints) glance(ctx context.Context) error {
 	return &viewsDifferError{differs}
 }
 
-// sample proves a number of events from the bytes in the log, through the
-// hashes that the projections keep, to be those the checkpoint was signed for.
-// It answers what is wrong with the first that is not. Of events that cannot
-// be read, comparing the whole log tells.
+// sample checks some events: their bytes in the log, with the hashes that the
+// projections keep, must lead to the checkpoint's root. differs says what is
+// wrong with the first that does not. Events that cannot be read are left to the
+// comparison of the whole log.
 func (c *checkpoints) sample(ctx context.Context) (differs string, err error) {
 	size := c.newest.Size
 	first := size - min(size, lastCompared) + 1
@@ -141,12 +140,11 @@ func (c *checkpoints) readFrom(ctx context.Context, after, last eventstore.Posit
 	return nil
 }
 
-// compare reads the log as long as it was when it was opened, and lets
-// checkpoints be signed when it is what the newest one was signed for, and
-// what the projections' tree is made of. It takes at most half a processor's
-// time while others want to work. What it finds it hands to failed, but for
-// events that cannot be read: what does not need them goes on, and nothing
-// new is signed.
+// compare reads the log up to where it ended when it was opened. If the log
+// agrees with the newest checkpoint and with the projections' tree, checkpoints
+// may be signed. If paced, it takes at most half a processor's time. A difference
+// goes to failed. Events that cannot be read do not: what does not need them goes
+// on, and nothing new is signed.
 func (c *checkpoints) compare(ctx context.Context) {
 	begun, worked := time.Now(), time.Now()
 	var pinned []translog.Checkpoint
@@ -227,8 +225,8 @@ func (c *checkpoints) failure() error {
 }
 
 // noteMissing notes in the log that its checkpoint is missing; one has been
-// there since the directory was made. The log goes on, since who puts an older
-// log there knowingly moves the checkpoint away.
+// there since the directory was made. The log goes on, because an operator who
+// puts an older log there on purpose moves the checkpoint away.
 func (c *checkpoints) noteMissing(now time.Time) error {
 	if c.opened == 0 {
 		return nil

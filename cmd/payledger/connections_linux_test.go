@@ -20,10 +20,11 @@ func limited(files int, args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d; exec payledger "$@"`, files), "payledger"}, args...)...)
 }
 
-// TestWhoNeverReadsShutsNobodyOut: with few files to open, sockets without
-// credentials that ask and never read do not keep others from paying, the
-// operator from looking, or the log and JetStream from their files.
-func TestWhoNeverReadsShutsNobodyOut(t *testing.T) {
+// TestStalledClientsBlockNobody: while few files can be opened, connections
+// without credentials that send requests and never read the answers do not keep
+// customers from paying, the operator from the metrics, or the log and JetStream
+// from their files.
+func TestStalledClientsBlockNobody(t *testing.T) {
 	t.Parallel()
 	s, err := runServer(limited(256, "demo", "--admin-listen=127.0.0.1:0", "--json", "--listen=127.0.0.1:0"))
 	if err != nil {
@@ -44,7 +45,7 @@ func TestWhoNeverReadsShutsNobodyOut(t *testing.T) {
 		}
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	eventually(t, "everybody else is shut out", func() bool {
+	eventually(t, "nobody else is answered", func() bool {
 		res, err := client.Get(s.BaseURL + "/readyz")
 		if err != nil {
 			return false
@@ -68,7 +69,7 @@ func TestWhoNeverReadsShutsNobodyOut(t *testing.T) {
 		t.Errorf("%d files are open, %v", len(files), err)
 	}
 	if !strings.Contains(s.stderr.String(), "there is no room for more connections") {
-		t.Errorf("the operator is not told\n%s", s.stderr)
+		t.Errorf("no record says that there is no room\n%s", s.stderr)
 	}
 }
 

@@ -136,7 +136,7 @@ func exitWith(code int, format string, args ...any) error {
 	return &exitError{code, fmt.Errorf(format, args...)}
 }
 
-// loggedError is an error that stands in the log of the service already.
+// loggedError is an error that the service has logged already.
 type loggedError struct{ error }
 
 func (e *loggedError) Unwrap() error { return e.error }

@@ -160,7 +160,7 @@ type builtLog struct {
 }
 
 // build writes the log and the rest into the scratch directory, and checks the
-// log as one that nobody is trusted for.
+// log without trusting the plan.
 func (s *salvaging) build(plan *salvage.Plan) (b builtLog, err error) {
 	b.file, b.rest = s.work.file("ledger.db"), s.work.file("rest.jsonl")
 	show := newProgress(s.stderr, "Writing the log")

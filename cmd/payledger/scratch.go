@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratch is a directory payledger-DIGITS.tmp for what is not finished yet. It
-// lies beside what it is for, so that a finished file only has to be renamed.
-// The process holds the directory's lock for as long as it uses it; one that
-// nobody holds was left by a process that was killed, and the next command
-// that needs one there removes it.
+// scratch is a directory payledger-DIGITS.tmp for unfinished files. It lies
+// beside the place of the finished ones, so that these only have to be renamed.
+// The process locks the directory while it uses it. One without a lock was left
+// by a killed process, and the next command that makes one there removes it.
 type scratch struct {
 	dir  string
 	held *os.File
@@ -101,8 +100,8 @@ func holdUnfinished(name string) (*os.File, error) {
 	return lockUnfinished(f)
 }
 
-// lockUnfinished locks a file that was opened or made. Between the two another
-// process may have swept it: the error is fs.ErrNotExist then.
+// lockUnfinished locks a file that was just opened or made. If another process
+// has swept it meanwhile, the error is fs.ErrNotExist.
 func lockUnfinished(f *os.File) (*os.File, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 // Options say what the copies are held against.
 type Options struct {
 	Checkpoints []Checkpoint // whose signatures were checked
-	// Unproved: take what nothing proves too.
+	// Unproved: also take events that nothing proves.
 	Unproved bool
 	// Progress is told now and then; nil: nobody.
 	Progress func(done, total eventstore.Position)

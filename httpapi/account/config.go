@@ -42,9 +42,10 @@ type Config struct {
 	// RetryAfter, 503 unavailable.
 	SignIn func(r *http.Request, project, key string) (Session, error)
 
-	// Limit asks whether a request for a page may pass, by its address and once
-	// more, when it is signed in, by its project ("" before), and if not, when to
-	// come again. nil: all pass. Files that pages load are not asked for.
+	// Limit decides whether a request for a page may pass, and if not, how long
+	// to wait. It is called with project "" to count by address and, for a
+	// signed-in request, again with its project. nil: all pass. Files that pages
+	// load are not counted.
 	Limit func(r *http.Request, project string) (wait time.Duration, ok bool)
 
 	File      *File            // where sessions are kept
