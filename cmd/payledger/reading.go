@@ -86,7 +86,7 @@ func (d dataDir) openForReading(ctx context.Context, o coreOptions, tmp string) 
 func (r *reading) close() error {
 	r.signed.finish()
 	r.stopViews()
-	<-r.viewsDone // what it could not write was for this process alone
+	<-r.viewsDone //nolint:errcheck // what it could not write was for this process alone
 	return errors.Join(r.views.Close(), r.store.Close(), r.signed.failure())
 }
 
