@@ -16,7 +16,8 @@ import (
 	"payledger/eventstore"
 )
 
-// opensCore opens a fresh directory; the test closes it.
+// opensCore opens a fresh directory; the test closes it. Several goroutines
+// write to log.
 func opensCore(t *testing.T, d dataDir, log io.Writer) *core {
 	t.Helper()
 	c, err := openCore(t.Context(), d, coreOptions{Log: zerolog.New(log)})
@@ -83,7 +84,7 @@ func TestNothingSmallerIsSigned(t *testing.T) {
 func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 	t.Parallel()
 	d := fresh(t)
-	var log bytes.Buffer
+	var log syncBuffer
 	c := opensCore(t, d, &log)
 	defer func() { _ = c.close() }()
 	var published int

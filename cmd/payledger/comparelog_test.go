@@ -212,7 +212,7 @@ func TestDamagedTreeIsMadeAnew(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	var log syncBuffer
 	c := opensCore(t, d, &log)
 	if err := c.signed.whole(t.Context()); err != nil {
 		t.Error(err)
@@ -250,7 +250,7 @@ func TestUnreadableEventStopsTheSigning(t *testing.T) {
 	if err := errors.Join(store.Close(), os.WriteFile(d.ledger(), ledger, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	var log syncBuffer
 	c := opensCore(t, d, &log)
 	if err := c.signed.whole(t.Context()); !errors.As(err, new(*eventstore.CorruptError)) {
 		t.Errorf("%v", err)
