@@ -140,7 +140,7 @@ func rooms() []room {
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are told; it changes state by commands alone, and the views it needs are interfaces it declares",
 			ours:    []string{"domain", "eventstore", "eventstore/boltfile", "notifier/webhook"},
-			modules: []string{bbolt, prometheus, zerolog, "github.com/tidwall/btree", "golang.org/x/time/rate"},
+			modules: []string{bbolt, prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

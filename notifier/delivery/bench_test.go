@@ -38,7 +38,6 @@ func BenchmarkDeliveries(b *testing.B) {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
 			w := newWorld(b)
 			w.path = filepath.Join(b.TempDir(), "lanes.db") // a disk, and no memory
-			w.memory = 0
 			var ids []string
 			for i := range endpoints {
 				ids = append(ids, w.endpoint(fmt.Sprintf("e%d", i), domain.KindPaymentPaid))
@@ -162,7 +161,6 @@ type rig struct {
 func newRig(b *testing.B, healthy, silent int) *rig {
 	r := &rig{world: newWorld(b), shop: directory{ID: testProject}, healthy: healthy, arrived: make(chan time.Duration, 1<<20)}
 	r.path = filepath.Join(b.TempDir(), "lanes.db") // a disk, and no memory
-	r.memory = 0
 	good := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		if at, ok := r.since.Load(req.Header.Get(webhook.HeaderID)); ok {

@@ -206,32 +206,3 @@ func parseTally(key, v []byte) (project, id string, t tally, err error) {
 	t.away = time.Duration(r.number()) * time.Millisecond
 	return project, id, t, r.done("the endpoint", key)
 }
-
-// appendRows writes the rows of one transaction.
-func appendRows(b, key []byte, all *rows) []byte {
-	b = append(b, valueFormat)
-	all.Scan(func(k string, v []byte) bool {
-		b = appendText(b, k)
-		if v == nil {
-			b = binary.AppendUvarint(b, 0)
-		} else {
-			b = append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
-		}
-		return true
-	})
-	return sealed(key, b)
-}
-
-func parseRows(key, v []byte) (*rows, error) {
-	r := opened(key, v)
-	all := new(rows)
-	for len(r.rest) > 0 {
-		k := r.text()
-		var v []byte
-		if n := r.int(); n > 0 {
-			v = append([]byte{}, r.bytes(n-1)...)
-		}
-		all.Set(k, v)
-	}
-	return all, r.done("the row of the journal", key)
-}

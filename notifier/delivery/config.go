@@ -32,8 +32,6 @@ type Config struct {
 	Full    func() bool           // the disk has too little room to write to the file; asked by one goroutine; nil: never
 	Metrics prometheus.Registerer // nil: none
 	Limits  Limits                // zero members: the defaults
-
-	memory int // bytes of changes kept in memory; 0: enough
 }
 
 // Endpoints finds the webhook endpoints of a project as they are now.

@@ -42,9 +42,11 @@
 //
 // # The file
 //
-// lanes.db is a bbolt file (see tables) that belongs to one event log. What an
-// endpoint waits for lies together in it, and what happens at the same time is
-// written together, however many endpoints it is for (see memtable). The file can
+// lanes.db is a bbolt file (see tables) that belongs to one event log. The rows
+// of an endpoint lie together in it. They are written straight to their places:
+// as the writer commits at most every 10 ms, a log-structured tree above the
+// file saved nothing (BenchmarkDeliveries, 2 cores: 5,200 to 5,500 deliveries a
+// second without it, 5,100 to 6,300 with it, for the same CPU). The file can
 // be deleted: then the newest event of each payment of the last 30 days is sent
 // again, and outcomes before it are listed (see Event.Unconfirmed). What must not
 // happen unnoticed is that an older copy takes its place, as its marks would

@@ -28,7 +28,7 @@ const (
 	keyEndpoints = "endpoints" // the highest number of one
 	keyTime      = "time"      // the lanes' clock at the last change
 
-	fileFormat = "payledger lanes 4"
+	fileFormat = "payledger lanes 5"
 )
 
 // epoch is drawn anew whenever the file is opened or closed, and written into

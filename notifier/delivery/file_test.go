@@ -25,7 +25,6 @@ type shelf struct {
 
 func newShelf(t *testing.T) *shelf {
 	s := &shelf{world: newWorld(t)}
-	s.memory = 1
 	s.endpoint("a")
 	return s
 }
@@ -41,9 +40,6 @@ func (s *shelf) use(t *testing.T) int {
 	err := l.Enqueue(t.Context(), last, []Event{{
 		Project: testProject, Endpoint: "we_a", Payment: id, ID: s.ids.Next(), Kind: domain.KindPaymentCreated, Sequence: 1, Position: last,
 	}})
-	for err == nil && s.memory == 1 && !l.memtable.done() {
-		err = l.writer.do(resumeOp{}) // all in its place
-	}
 	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +160,6 @@ func TestFileIsPutAside(t *testing.T) {
 			}
 		},
 		"an endpoint with a flipped bit": func(t *testing.T, s *shelf) { s.flip(t, bucketEndpoints) },
-		"a row of the journal with a flipped bit": func(t *testing.T, s *shelf) {
-			s.memory = enough
-			s.use(t)
-			s.flip(t, bucketJournal)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,7 +62,6 @@ type world struct {
 	logID   domain.ID
 	schema  webhook.Schedule
 	limits  Limits
-	memory  int // see Config
 	off     rules
 	net     *network
 	secrets *webhook.Secrets
@@ -83,7 +82,7 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{dir: scratch(tb), net: newNetwork(), memory: 2 << 10} // so little that there is often enough
+	w := &world{dir: scratch(tb), net: newNetwork()}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
 	w.ids = domain.NewIDs(w.now, entropy, domain.ID{})
 	w.logID = w.ids.Next()
@@ -115,7 +114,7 @@ func (w *world) config() Config {
 		Path: w.path, Mark: filepath.Join(w.dir, "lanes.mark"), LogID: w.logID, Ledger: w.ledger, Endpoints: w,
 		Secrets: w.secrets, Sender: webhook.NewSender(webhook.Config{Transport: w.net}), Schedule: w.schema,
 		IDs: w.ids, Now: w.now, Random: func() float64 { return 0.5 }, Limits: w.limits,
-		Full: w.full.Load, Log: w.log, memory: w.memory,
+		Full: w.full.Load, Log: w.log,
 	}
 }
 

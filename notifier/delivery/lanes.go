@@ -27,14 +27,13 @@ var ErrClosed = errors.New("the lanes are closed")
 
 // Lanes are the deliveries to every endpoint. Safe for concurrent use.
 type Lanes struct {
-	config   Config
-	db       *boltfile.File
-	memtable *memtable
-	clock    clock
-	writer   *writer
-	metrics  metrics
-	slots    *slots
-	off      rules
+	config  Config
+	db      *boltfile.File
+	clock   clock
+	writer  *writer
+	metrics metrics
+	slots   *slots
+	off     rules
 
 	flying map[flight]bool // lanes with an attempt under way; the writer's own
 
@@ -89,9 +88,6 @@ func (c Config) withDefaults() Config {
 	if c.Schedule == nil {
 		c.Schedule = webhook.DefaultSchedule()
 	}
-	if c.memory == 0 {
-		c.memory = enough
-	}
 	if c.Limits.Requests == 0 {
 		c.Limits.Requests = webhook.DefaultRequests
 	}
@@ -113,8 +109,7 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 		if l.db, err = openFile(ctx, l.config); err != nil {
 			return err
 		}
-		l.memtable = newMemtable(l.config.memory)
-		if err = errors.Join(l.view(l.memtable.replay), l.load()); err == nil {
+		if err = l.load(); err == nil {
 			return nil
 		}
 		err = errors.Join(l.distrust(err), l.db.Close())
@@ -132,8 +127,7 @@ func (l *Lanes) load() error {
 		last := domain.Instant(numberIn(x.meta, keyTime))
 		l.clock = newClock(l.config.Now, last)
 		l.highest = uint32(numberIn(x.meta, keyEndpoints))
-		all := x.endpoints.from(nil)
-		for key, v := all.next(); key != nil; key, v = all.next() {
+		return x.endpoints.ForEach(func(key, v []byte) error {
 			project, id, n, err := parseTally(key, v)
 			if err != nil {
 				return err
@@ -142,19 +136,14 @@ func (l *Lanes) load() error {
 				n.away += gone - aliveEvery
 			}
 			l.targets[id] = l.newTarget(numberOf(key), project, id, n)
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
 // view reads the file as of its last change.
 func (l *Lanes) view(fn func(tables) error) error {
-	btx, above, err := l.memtable.snapshot(l.db)
-	if err == nil {
-		defer l.db.End(btx)
-		err = boltfile.Guard(func() error { return fn(tablesOf(btx, above...)) })
-	}
-	return damagedBy(err)
+	return damagedBy(l.db.View(func(btx *bbolt.Tx) error { return fn(tablesOf(btx)) }))
 }
 
 // damagedBy tells damage to the file from other errors.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -154,9 +156,9 @@ func matches(d record, f domain.DeliveryFilter) bool {
 // what is asked for, which are read side by side.
 func (l *Lanes) many(x tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
-	in := []table{x.pending, x.undelivered, x.settled}
+	in := []*bbolt.Bucket{x.pending, x.undelivered, x.settled}
 	if f.State != "" {
-		in = []table{x.of(f.State)}
+		in = []*bbolt.Bucket{x.of(f.State)}
 	}
 	var open []*backward
 	for _, b := range in {
@@ -192,35 +194,43 @@ func (l *Lanes) many(x tables, t *target, f domain.DeliveryFilter, before cursor
 
 // backward goes through an endpoint's records of one table, newest first.
 type backward struct {
-	*walk
+	cursor     *bbolt.Cursor
 	prefix     []byte
 	key, value []byte // nil at the end
 }
 
 // newBackward begins below an event; the zero id: at the newest.
-func newBackward(in table, t *target, before domain.ID) *backward {
+func newBackward(in *bbolt.Bucket, t *target, before domain.ID) *backward {
 	from := t.keyOf(before)
 	if before.IsZero() {
 		from = (&target{number: t.number + 1}).key()
 	}
-	c := &backward{walk: in.below(from), prefix: t.key()}
-	c.next()
+	c := &backward{cursor: in.Cursor(), prefix: t.key()}
+	if k, _ := c.cursor.Seek(from); k == nil {
+		c.at(c.cursor.Last())
+	} else {
+		c.next()
+	}
 	return c
 }
 
 func (c *backward) next() bool {
-	if c.key, c.value = c.walk.next(); !bytes.HasPrefix(c.key, c.prefix) {
-		c.key, c.value = nil, nil
-	}
+	c.at(c.cursor.Prev())
 	return c.key != nil
 }
 
+func (c *backward) at(key, value []byte) {
+	if c.key, c.value = key, value; !bytes.HasPrefix(key, c.prefix) {
+		c.key, c.value = nil, nil
+	}
+}
+
 // idsFrom lists up to n of an endpoint's ids in a table, from one on.
-func idsFrom(in table, t *target, from domain.ID, n int) []domain.ID {
+func idsFrom(in *bbolt.Bucket, t *target, from domain.ID, n int) []domain.ID {
 	var ids []domain.ID
 	prefix := t.key()
-	w := in.from(t.keyOf(from))
-	for k, _ := w.next(); bytes.HasPrefix(k, prefix) && len(k) > 0 && len(ids) < n; k, _ = w.next() {
+	c := in.Cursor()
+	for k, _ := c.Seek(t.keyOf(from)); bytes.HasPrefix(k, prefix) && len(ids) < n; k, _ = c.Next() {
 		ids = append(ids, domain.ID(k[4:]))
 	}
 	return ids

@@ -208,7 +208,7 @@ func TestResendWithoutLane(t *testing.T) {
 		assigned := w.route(id)
 		w.spread(t)
 		time.Sleep(time.Second)
-		forget := changeOp(func(x *tx) { x.lane.Delete(w.lanes.known(a).keyLane(id)) })
+		forget := changeOp(func(x *tx) { x.remove(x.lane, w.lanes.known(a).keyLane(id)) })
 		if err := w.lanes.writer.do(forget); err != nil {
 			t.Fatal(err)
 		}

@@ -92,22 +92,15 @@ func (p *player) audit() error {
 		if n := count(x.due) + count(x.pending); n != 0 {
 			return fmt.Errorf("%d rows are left among those due and pending", n)
 		}
-		all := x.lane.from(nil)
-		for k, v := all.next(); k != nil; k, v = all.next() {
+		return x.lane.ForEach(func(k, v []byte) error {
 			l, err := parseLane(k, v)
 			if err != nil || len(l.line) > 0 || l.started > l.newest {
 				return fmt.Errorf("lane %x: %+v, %w", k, l, err)
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
 // count counts the rows of a table.
-func count(t table) (n int) {
-	all := t.from(nil)
-	for k, _ := all.next(); k != nil; k, _ = all.next() {
-		n++
-	}
-	return n
-}
+func count(b *bbolt.Bucket) int { return b.Inspect().KeyN }

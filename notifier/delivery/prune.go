@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	bbolt "go.etcd.io/bbolt"
+
 	"payledger/domain"
 )
 
@@ -88,28 +90,28 @@ func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool 
 func (l *Lanes) outdated(x tables, bucket string, prefix, from []byte) (keys [][]byte, next []byte, done bool, err error) {
 	in, keep := x.bucket(bucket)
 	horizon := l.clock.now().Add(-keep)
-	w := in.from(from)
-	k, v := w.next()
+	c := in.Cursor()
+	k, v := c.Seek(from)
 	for looked := 0; len(k) > 0 && bytes.HasPrefix(k, prefix); looked++ {
 		if domain.IDTime(idIn(bucket, k)) >= horizon {
 			break
 		}
 		if looked == pruneLook || len(keys) == pruneMost {
-			return keys, k, false, nil
+			return keys, bytes.Clone(k), false, nil
 		}
 		old, err := outdated(bucket, k, v, horizon)
 		if err != nil {
 			return nil, nil, true, err
 		}
 		if old {
-			keys = append(keys, k)
+			keys = append(keys, bytes.Clone(k))
 		}
-		k, v = w.next()
+		k, v = c.Next()
 	}
 	return keys, nil, true, nil
 }
 
-func (t tables) bucket(name string) (table, time.Duration) {
+func (t tables) bucket(name string) (*bbolt.Bucket, time.Duration) {
 	switch name {
 	case bucketLanes:
 		return t.lane, keepLanes
@@ -161,7 +163,7 @@ func (o *pruneOp) apply(x *tx) error {
 		if o.bucket == bucketUndelivered {
 			x.count(o.target, func(n *tally) { n.undelivered-- })
 		}
-		b.Delete(key)
+		x.remove(b, key)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	bbolt "go.etcd.io/bbolt"
@@ -18,11 +19,7 @@ type tx struct {
 	now     domain.Instant
 	changed map[*target]struct{}
 	offers  []offer
-	own     *rows // what it changes
-
-	// See memtable.
-	placed             int    // old rows
-	journaled, trimmed uint64 // the last row of the journal, and the first that is left
+	err     error // the first of Put and Delete
 }
 
 type offer struct {
@@ -30,11 +27,9 @@ type offer struct {
 	key dueKey
 }
 
-// tables are the file's buckets. What is in all but the first two is looked for in
-// memory first.
+// tables are the file's buckets.
 //
 //	meta         see file.go
-//	journal      number (8) → rows of one transaction; see memtable
 //	endpoints    number (4) → project, id and tally of the endpoint
 //	lanes        payment (16), number (4) → lane
 //	due          number (4), dueKey (24) → nothing; the lanes with somebody in line
@@ -46,13 +41,11 @@ type offer struct {
 // the payment keep together what changes at the same time, whosever it is:
 // lanes are the one bucket that nobody lists by endpoint.
 type tables struct {
-	meta, journal                                       *bbolt.Bucket
-	endpoints, lane, due, pending, undelivered, settled table
+	meta, endpoints, lane, due, pending, undelivered, settled *bbolt.Bucket
 }
 
 const (
 	bucketMeta        = "meta"
-	bucketJournal     = "journal"
 	bucketEndpoints   = "endpoints"
 	bucketLanes       = "lanes"
 	bucketDue         = "due"
@@ -62,32 +55,19 @@ const (
 )
 
 func buckets() []string {
-	return []string{bucketMeta, bucketJournal, bucketEndpoints, bucketLanes, bucketDue, bucketPending, bucketUndelivered, bucketSettled}
+	return []string{bucketMeta, bucketEndpoints, bucketLanes, bucketDue, bucketPending, bucketUndelivered, bucketSettled}
 }
 
-// tablesOf answers the tables with the rows above them, the youngest first. In
-// memory the tables are told apart by the first letters of their names.
-func tablesOf(btx *bbolt.Tx, above ...*rows) tables {
-	of := func(name string) table { return table{name[0], btx.Bucket([]byte(name)), above} }
+func tablesOf(btx *bbolt.Tx) tables {
+	of := func(name string) *bbolt.Bucket { return btx.Bucket([]byte(name)) }
 	return tables{
-		meta: btx.Bucket([]byte(bucketMeta)), journal: btx.Bucket([]byte(bucketJournal)),
-		endpoints: of(bucketEndpoints), lane: of(bucketLanes), due: of(bucketDue),
+		meta: of(bucketMeta), endpoints: of(bucketEndpoints), lane: of(bucketLanes), due: of(bucketDue),
 		pending: of(bucketPending), undelivered: of(bucketUndelivered), settled: of(bucketSettled),
 	}
 }
 
-// bucketOf answers the bucket of a table.
-func (t tables) bucketOf(name byte) *bbolt.Bucket {
-	for _, of := range [...]table{t.endpoints, t.lane, t.due, t.pending, t.undelivered, t.settled} {
-		if of.name == name {
-			return of.bucket
-		}
-	}
-	return nil
-}
-
 // of answers the table of records in a state.
-func (t tables) of(s domain.DeliveryState) table {
+func (t tables) of(s domain.DeliveryState) *bbolt.Bucket {
 	switch s {
 	case domain.DeliveryPending:
 		return t.pending
@@ -99,26 +79,33 @@ func (t tables) of(s domain.DeliveryState) table {
 }
 
 func (l *Lanes) change(btx *bbolt.Tx) *tx {
-	own := new(rows)
-	x := &tx{
-		tables: tablesOf(btx, own, l.memtable.young, l.memtable.old), lanes: l, now: l.clock.now(), changed: make(map[*target]struct{}), own: own,
-	}
-	for _, b := range [...]*bbolt.Bucket{x.journal, x.lane.bucket, x.due.bucket, x.pending.bucket, x.settled.bucket} {
+	x := &tx{tables: tablesOf(btx), lanes: l, now: l.clock.now(), changed: make(map[*target]struct{})}
+	for _, b := range [...]*bbolt.Bucket{x.lane, x.due, x.pending, x.settled} {
 		b.FillPercent = 0.9 // ids and times rise
 	}
 	return x
+}
+
+// set and remove change a row. What fails ends the transaction.
+func (x *tx) set(b *bbolt.Bucket, key, value []byte) {
+	if x.err == nil {
+		x.err = b.Put(key, value)
+	}
+}
+
+func (x *tx) remove(b *bbolt.Bucket, key []byte) {
+	if x.err == nil {
+		x.err = b.Delete(key)
+	}
 }
 
 // finish writes what is written once for all operations.
 func (x *tx) finish() error {
 	for t := range x.changed {
 		key := t.key()
-		x.endpoints.Put(key, appendTally(nil, key, t.project, t.id, t.counted()))
+		x.set(x.endpoints, key, appendTally(nil, key, t.project, t.id, t.counted()))
 	}
-	if err := putInstant(x.meta, keyTime, x.now); err != nil {
-		return err
-	}
-	return x.write()
+	return errors.Join(x.err, putInstant(x.meta, keyTime, x.now))
 }
 
 // publish tells the endpoints what is due, now that it is durable.
@@ -184,10 +171,10 @@ func (x *tx) save(l *laneAt) {
 	l.touched = x.now
 	waits, is := len(l.line) > 0, dueAt(l.due, l.payment)
 	if l.waited && (!waits || is != l.wasDue) {
-		x.due.Delete(l.target.keyDue(l.wasDue))
+		x.remove(x.due, l.target.keyDue(l.wasDue))
 	}
 	if waits && (!l.waited || is != l.wasDue) {
-		x.due.Put(l.target.keyDue(is), nil)
+		x.set(x.due, l.target.keyDue(is), nil)
 	}
 	if waits != l.waited {
 		x.count(l.target, func(t *tally) { t.lanes += one(waits) - one(l.waited) })
@@ -196,7 +183,7 @@ func (x *tx) save(l *laneAt) {
 		x.offers = append(x.offers, offer{l.target, is})
 	}
 	l.known, l.waited, l.wasDue = true, waits, is
-	x.lane.Put(l.key, appendLane(nil, l.key, l.lane))
+	x.set(x.lane, l.key, appendLane(nil, l.key, l.lane))
 }
 
 func one(b bool) int {
@@ -217,7 +204,7 @@ func (x *tx) count(t *target, change func(*tally)) {
 // record finds a delivery.
 func (t tables) record(to *target, event domain.ID) (record, bool, error) {
 	key := to.keyOf(event)
-	for _, b := range [...]table{t.pending, t.settled, t.undelivered} {
+	for _, b := range [...]*bbolt.Bucket{t.pending, t.settled, t.undelivered} {
 		if v := b.Get(key); v != nil {
 			d, err := parseRecord(event, key, v)
 			return d, true, err
@@ -241,8 +228,8 @@ func (x *tx) put(t *target, d record, was domain.DeliveryState) {
 	key := t.keyOf(d.event)
 	d.touched = x.now
 	to := x.of(d.state)
-	if was != "" && x.of(was).name != to.name {
-		x.of(was).Delete(key)
+	if was != "" && x.of(was) != to {
+		x.remove(x.of(was), key)
 	}
 	if was != d.state {
 		x.count(t, func(n *tally) {
@@ -250,7 +237,7 @@ func (x *tx) put(t *target, d record, was domain.DeliveryState) {
 			n.tell(d.state, 1)
 		})
 	}
-	to.Put(key, appendRecord(nil, key, d))
+	x.set(to, key, appendRecord(nil, key, d))
 }
 
 func (t *tally) tell(s domain.DeliveryState, n int) {
@@ -277,8 +264,8 @@ func (x *tx) settle(t *target, event domain.ID, state domain.DeliveryState) erro
 func (t tables) dueAfter(to *target, after dueKey, n int) []dueKey {
 	var keys []dueKey
 	prefix := to.key()
-	w := t.due.from(to.keyDue(after))
-	for k, _ := w.next(); len(k) > 0 && bytes.HasPrefix(k, prefix) && len(keys) < n; k, _ = w.next() {
+	c := t.due.Cursor()
+	for k, _ := c.Seek(to.keyDue(after)); bytes.HasPrefix(k, prefix) && len(keys) < n; k, _ = c.Next() {
 		if key := dueKey(k[4:]); key != after {
 			keys = append(keys, key)
 		}

@@ -151,7 +151,6 @@ func (w *writer) commit(group []*waiting) error {
 	if err != nil {
 		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, damagedBy(err))
 	}
-	w.lanes.memtable.took(x)
 	x.publish()
 	return nil
 }
