@@ -72,18 +72,15 @@ type Claim struct {
 }
 
 // Commit is one command's outcome: one event. ID is the event's id and lets a
-// commit that is sent twice be recognised. A patient one, for which nobody
-// waits, may be kept back a few milliseconds until others come to share a sync
-// with. Unclaimed promises that Claimed was asked for the claim's key and found
-// nothing when the log ended there, or later: the store need not look again
-// among the records up to there. From Append on the body and the claim are the
-// store's, which keeps them as they are: they must not be modified.
+// commit that is sent twice be recognised. Nobody waits for a patient commit:
+// the store may delay it by some milliseconds, so that it shares a sync with
+// others. Append takes over the body and the claim: they must not be modified
+// afterwards.
 type Commit struct {
-	ID        domain.ID
-	Record    Record
-	Claim     *Claim
-	Unclaimed Position // 0: nothing was asked
-	Patient   bool
+	ID      domain.ID
+	Record  Record
+	Claim   *Claim
+	Patient bool
 }
 
 // The bounds of what a store takes.
@@ -127,11 +124,10 @@ type Stored struct {
 	Event    domain.Event // that of Record, as long as it is in memory: see Codec.Event
 }
 
-// Appended is what AppendAll tells of a commit: where its record stands, or the
-// error that Append would have answered.
+// Appended is the result of one commit: its record, or why there is none.
 type Appended struct {
-	Position Position
-	Err      error
+	Stored
+	Err error
 }
 
 // Filter narrows Scan and Follow. Empty members match everything.
@@ -150,25 +146,20 @@ func (f Filter) Matches(s Stream) bool {
 // shows can be lost by a crash: records become visible only once they are
 // durable.
 type Store interface {
-	// Append writes the commit, all or nothing, and returns once it is
-	// durable. Errors: *ClaimedError when the claim's key is taken, else
-	// *ConflictError when Expect is not the stream's last position, ErrBusy
-	// when the commit was not taken up and can be tried again, ErrFull while
-	// the disk has no room, ErrClosed, the context's error, Validate's, and
-	// *FatalError, after which the store takes no more commits and whether
-	// this one is durable is decided at the next open. A commit whose ID is
-	// that of the stream's last record, or of the record that holds its
-	// claim, is that record: it is answered again.
+	// Append decides the commits in this order, each by itself: one that
+	// succeeds is written whole and is durable when Append returns. The
+	// results are in the order of the commits. Errors: *ClaimedError when the
+	// claim's key is taken, else *ConflictError when Expect is not the
+	// stream's last position, ErrBusy when the commit was not taken up and can
+	// be tried again, ErrFull while the disk has no room, ErrClosed, the
+	// context's error, Validate's, and *FatalError, after which the store
+	// takes no more commits and whether this one is durable is decided at the
+	// next open. A commit whose ID is that of the stream's last record, or of
+	// the record that holds its claim, is that record: it is answered again.
 	//
-	// When ctx ends while the commit is under way, Append does not wait much
-	// longer: it answers the context's error, and the commit may still become
-	// durable.
-	Append(ctx context.Context, c Commit) (Stored, error)
-
-	// AppendAll is Append for many commits, in this order among the patient
-	// ones and among the others. Each succeeds or fails by itself, and what
-	// became of it is told at its place; it returns once all are decided.
-	AppendAll(ctx context.Context, all []Commit) []Appended
+	// When ctx ends while a commit is under way, Append returns soon: the
+	// result is the context's error, and the commit may still become durable.
+	Append(ctx context.Context, commits ...Commit) []Appended
 
 	// Load yields a stream's records, oldest first, including every one whose
 	// Append has returned. A stream that does not exist yields nothing.
@@ -202,6 +193,12 @@ type Store interface {
 
 	// Close ends Follow, waits for commits under way and frees the log.
 	Close() error
+}
+
+// AppendOne is Append of one commit.
+func AppendOne(ctx context.Context, s Store, c Commit) (Stored, error) {
+	a := s.Append(ctx, c)[0]
+	return a.Stored, a.Err
 }
 
 // MissingCheckpoint says that a log of this size was opened without the

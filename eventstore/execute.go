@@ -31,8 +31,6 @@ type Order struct {
 	Claim   *Claim
 	New     bool
 	Patient bool
-
-	unclaimed Position // as the Commit's Unclaimed
 }
 
 // Result is what a command led to.
@@ -51,69 +49,45 @@ const maxTries = 16
 // event. start is the aggregate before its first event. When another command
 // was faster it loads and decides again; after maxTries it answers ErrBusy.
 //
-// With a claim, it first looks whether the same command has succeeded before
-// under the claim's key, and so does every refusal; if so that earlier event
-// is the result, marked Replayed. A key that was claimed with another
-// fingerprint is a *ClaimedError, and so is a reference that was used.
+// With a claim, the key is looked up by Append, and before any failure is
+// answered: if the same command succeeded before under the key, that earlier
+// event is the result, marked Replayed. A key that was claimed with another
+// fingerprint is a *ClaimedError, and so is a provider's reference that was
+// used.
 //
 // A command that is executed again under the same event id while its event is
 // the stream's last is answered with that event: an answer lost in a crash is
 // not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
-	if o.Claim != nil {
-		// Append would find it too, but in a group and after its sync.
-		last, err := l.Store.Last(ctx)
-		if err != nil {
-			return Result[S]{}, err
-		}
-		earlier, ok, err := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
-		if err != nil {
-			return Result[S]{}, err
-		}
-		switch {
-		case !ok:
-			o.unclaimed = last
-		case earlier.Commit != o.EventID:
-			return replay[S](l, earlier, o.Claim)
-		}
-	}
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
-		if err == nil {
-			return r, nil
+		if err == nil || ctx.Err() != nil {
+			return r, err
 		}
-		var conflict *ConflictError
-		var claimed *ClaimedError
-		switch {
-		case errors.As(err, &claimed) && o.Claim != nil:
-			return replay[S](l, claimed.Value, o.Claim)
-		case ctx.Err() != nil:
-			return Result[S]{}, err
-		case o.Claim != nil && refused(err, &conflict):
-			earlier, ok, lookupErr := l.Store.Claimed(ctx, s.Project, o.Claim.Key)
-			if lookupErr != nil {
-				return Result[S]{}, lookupErr
-			}
+		if o.Claim != nil {
+			earlier, ok, lookupErr := claimedBefore(ctx, l.Store, s.Project, o.Claim, err)
 			if ok {
 				return replay[S](l, earlier, o.Claim)
 			}
+			if lookupErr != nil {
+				return Result[S]{}, lookupErr // the failure may not be the answer
+			}
 		}
-		if conflict == nil && !errors.As(err, &conflict) {
-			return Result[S]{}, err
-		}
-		if o.New {
+		if o.New || !errors.As(err, new(*ConflictError)) {
 			return Result[S]{}, err
 		}
 	}
 	return Result[S]{}, ErrBusy
 }
 
-// refused reports whether err is an answer of Decide or a conflict, not a
-// failure of the store.
-func refused(err error, conflict **ConflictError) bool {
-	var fields domain.FieldErrors
-	var refusal *domain.Refusal
-	return errors.As(err, &fields) || errors.As(err, &refusal) || errors.As(err, conflict)
+// claimedBefore finds the record that holds the key of a command that failed.
+// Whatever kept the command from being appended, also a full disk, the same
+// command may have succeeded before.
+func claimedBefore(ctx context.Context, s Store, project string, c *Claim, failed error) (Stored, bool, error) {
+	if claimed, ok := errors.AsType[*ClaimedError](failed); ok {
+		return claimed.Value, true, nil
+	}
+	return s.Claimed(ctx, project, c.Key)
 }
 
 func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, cmd C, o Order) (Result[S], error) {
@@ -137,7 +111,7 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	if err != nil {
 		return Result[S]{}, err
 	}
-	stored, err := l.Store.Append(ctx, c)
+	stored, err := AppendOne(ctx, l.Store, c)
 	if err != nil {
 		return Result[S]{}, err
 	}
@@ -150,28 +124,14 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	return Result[S]{State: state.Evolve(e), Event: e, Stored: stored}, nil
 }
 
-// Prepare is the first half of Execute, for who appends what many commands led
-// to at once: it loads a stream, lets the aggregate decide, and answers what is
-// to be appended, and its event. That is nil when there is nothing to do.
-func Prepare[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (c Commit, e domain.Event, err error) {
-	state, last, err := Fold(ctx, l, s, start)
-	if err != nil {
-		return Commit{}, nil, err
-	}
-	if e, err = state.Decide(cmd); err != nil || e == nil {
-		return Commit{}, nil, err
-	}
-	c, err = l.Commit(s, last, e, o)
-	return c, e, err
-}
-
-// Commit is what an event comes to behind the stream's last record. An event
-// that books the money of a provider's reference claims that for ever.
+// Commit makes the commit of an event that follows the stream's last record. An
+// event that books the money of a provider's reference claims the reference for
+// ever.
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
-	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Unclaimed: o.unclaimed, Patient: o.Patient}
+	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}
 	if reference := referenceOf(e, referencesClaimed); reference != nil {
-		c.Claim, c.Unclaimed = reference, 0
+		c.Claim = reference
 	}
 	return c, err
 }

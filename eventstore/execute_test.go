@@ -355,6 +355,33 @@ func TestExecuteReplays(t *testing.T) {
 	})
 }
 
+// While nothing is taken up, what was recorded under a key is still answered.
+func TestExecuteReplaysWithoutRoom(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
+	l.Store, l.Codec = s, eventstore.NewCodec()
+	p := l.ids.Next()
+	first := l.order()
+	first.Claim, first.New = claim(1, 1), true
+	want, err := l.execute(p, l.create(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, refusal := range []error{eventstore.ErrFull, eventstore.ErrBusy, &eventstore.SuspendedError{Err: errors.New("damaged")}} {
+		s.Refuse(refusal)
+		for key, want := range map[byte]eventstore.Stored{1: want.Stored, 2: {}} {
+			o := l.order()
+			o.Claim, o.New = claim(key, 1), true
+			r, err := l.execute(l.ids.Next(), l.create(), o)
+			if replayed := key == 1; r.Replayed != replayed || (err == nil) != replayed || (!replayed && !errors.Is(err, refusal)) {
+				t.Errorf("key %d while %v: replayed %t, %v", key, refusal, r.Replayed, err)
+			}
+			same(t, "the record", r.Stored, want)
+		}
+	}
+}
+
 // counting counts how often streams are loaded.
 type counting struct {
 	eventstore.Store

@@ -471,7 +471,7 @@ func (s *server) fill(m merchant, n, size int) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		_, err = s.store.Append(s.t.Context(), eventstore.Commit{ID: id, Record: eventstore.Record{Stream: st, Body: body}})
+		_, err = eventstore.AppendOne(s.t.Context(), s.store, eventstore.Commit{ID: id, Record: eventstore.Record{Stream: st, Body: body}})
 		if err != nil {
 			s.t.Fatal(err)
 		}

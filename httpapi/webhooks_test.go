@@ -385,7 +385,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		body = []byte(strings.Replace(string(body), `"version":2`, `"version":`+version, 1))
-		if _, err := s.store.Append(t.Context(), eventstore.Commit{ID: id, Record: eventstore.Record{Stream: stream, Expect: last.Position, Body: body}}); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s.store, eventstore.Commit{ID: id, Record: eventstore.Record{Stream: stream, Expect: last.Position, Body: body}}); err != nil {
 			t.Fatal(err)
 		}
 		return merchant{s: s, project: m.project, secret: secret + version}

@@ -23,7 +23,7 @@ func BenchmarkRelay(b *testing.B) {
 	body := book.records(b)[0].Body
 	for i := range backlog - 1 {
 		event := book.ids.Next()
-		_, err := book.Store.Append(context.Background(), eventstore.Commit{
+		_, err := eventstore.AppendOne(context.Background(), book.Store, eventstore.Commit{
 			ID:     event,
 			Record: eventstore.Record{Stream: eventstore.PaymentStream(testProject, domain.ID{1, byte(i >> 16), byte(i >> 8), byte(i)}), Body: body},
 		})

@@ -322,20 +322,14 @@ type failing struct {
 	left chan error
 }
 
-func (f *failing) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
-	select {
-	case err := <-f.left:
-		return eventstore.Stored{}, err
-	default:
-		return f.Store.Append(ctx, c)
-	}
-}
-
-func (f *failing) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
-	done := make([]eventstore.Appended, len(all))
-	for i, c := range all {
-		stored, err := f.Append(ctx, c)
-		done[i] = eventstore.Appended{Position: stored.Position, Err: err}
+func (f *failing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	done := make([]eventstore.Appended, len(commits))
+	for i, c := range commits {
+		select {
+		case done[i].Err = <-f.left:
+		default:
+			done[i].Stored, done[i].Err = eventstore.AppendOne(ctx, f.Store, c)
+		}
 	}
 	return done
 }

@@ -94,7 +94,7 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 	if len(commits) == 0 {
 		return false, ctx.Err()
 	}
-	for i, done := range e.config.Ledger.Store.AppendAll(ctx, commits) {
+	for i, done := range e.config.Ledger.Store.Append(ctx, commits...) {
 		s, err := of[i].signal, done.Err
 		if claimed, ok := errors.AsType[*eventstore.ClaimedError](err); ok {
 			if s.taken, err = e.holderIn(claimed.Value); err == nil {

@@ -117,7 +117,7 @@ func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again
 			commits = append(commits, c)
 		}
 	}
-	for i, done := range r.ledger.Store.AppendAll(ctx, commits) {
+	for i, done := range r.ledger.Store.Append(ctx, commits...) {
 		s, err := commits[i].Record.Stream, done.Err
 		switch later := passes(err); {
 		case err == nil:
@@ -139,9 +139,16 @@ func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.
 	if !ok {
 		return c, nil, nil // no payment of ours
 	}
-	cmd := domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])}
-	return eventstore.Prepare(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id}, domain.PaymentCommand(cmd),
-		eventstore.Order{EventID: r.ids.Next(), Patient: true})
+	payment, last, err := eventstore.Fold(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id})
+	if err != nil {
+		return c, nil, err
+	}
+	e, err = payment.Decide(domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	if err != nil || e == nil {
+		return c, nil, err
+	}
+	c, err = r.ledger.Commit(s, last, e, eventstore.Order{EventID: r.ids.Next(), Patient: true})
+	return c, e, err
 }
 
 // refused answers the error if it is the context's or ends the work. Others are

@@ -151,10 +151,10 @@ type racing struct {
 	first func()
 }
 
-func (r *racing) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
+func (r *racing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
 	r.first()
 	r.first = func() {}
-	return r.Store.AppendAll(ctx, all)
+	return r.Store.Append(ctx, commits...)
 }
 
 func TestRouterLeavesStrangersAlone(t *testing.T) {

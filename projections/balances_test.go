@@ -295,7 +295,7 @@ func TestForeignCurrencies(t *testing.T) {
 			Route: "x", Outcome: domain.OutcomePaid, Reference: "r", Amount: domain.Amount(i + 1), Currency: c, StartedAt: 1,
 		}})
 		must(t, err)
-		_, err = w.store.Append(t.Context(), eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
+		_, err = eventstore.AppendOne(t.Context(), w.store, eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
 		must(t, err)
 	}
 	e := open(t, w.config(t.TempDir()))

@@ -412,7 +412,7 @@ func TestDamagedRecordStopsTheEngine(t *testing.T) {
 	c := w.config(t.TempDir())
 	e := open(t, c)
 	good := w.last()
-	_, err := w.store.Append(t.Context(), eventstore.Commit{ID: w.ids.Next(), Record: eventstore.Record{
+	_, err := eventstore.AppendOne(t.Context(), w.store, eventstore.Commit{ID: w.ids.Next(), Record: eventstore.Record{
 		Stream: eventstore.PaymentStream("prj_0", w.ids.Next()), Body: []byte(`{"type":"payment.created"}`),
 	}})
 	must(t, err)

@@ -127,7 +127,7 @@ func TestForeignDescriptions(t *testing.T) {
 			CreatedAt: domain.IDTime(event), ExpiresAt: domain.IDTime(event), Amount: 1, Currency: "RUB", Description: &d, Payload: domain.EmptyObject(),
 		})
 		must(t, err)
-		_, err = w.store.Append(t.Context(), eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
+		_, err = eventstore.AppendOne(t.Context(), w.store, eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
 		must(t, err)
 	}
 	e := open(t, w.config(t.TempDir()))

@@ -23,7 +23,7 @@ func filled(t *testing.T, n int) (*underTest, *Store) {
 	s := u.Open().(*Store)
 	t.Cleanup(func() { _ = s.Close() })
 	for i := range n {
-		if _, err := s.Append(t.Context(), numbered(i)); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, numbered(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestBackupWhileAppending(t *testing.T) {
 	var appending sync.WaitGroup
 	appending.Go(func() {
 		for i := range 300 {
-			if _, err := s.Append(context.Background(), numbered(i)); err != nil {
+			if _, err := eventstore.AppendOne(context.Background(), s, numbered(i)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -106,7 +106,7 @@ func TestBackupWhileAppending(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Append(t.Context(), numbered(300)); err != nil {
+	if _, err := eventstore.AppendOne(t.Context(), c, numbered(300)); err != nil {
 		t.Fatal(err)
 	}
 	if _, last := backup(t, c); last != 301 {
@@ -120,7 +120,7 @@ func TestBackupHoldsOnlyWhatIsDurable(t *testing.T) {
 	u, s := filled(t, 1)
 	u.device.arm(fault{step: stepMetaSync, keep: all})
 	var fatal *eventstore.FatalError
-	if _, err := s.Append(t.Context(), numbered(1)); !errors.As(err, &fatal) {
+	if _, err := eventstore.AppendOne(t.Context(), s, numbered(1)); !errors.As(err, &fatal) {
 		t.Fatalf("%v", err)
 	}
 	if err := s.file.View(func(tx *bbolt.Tx) error {

@@ -86,7 +86,7 @@ func BenchmarkAppend(b *testing.B) {
 					ID: id, Claim: &eventstore.Claim{Key: sha256.Sum256(id[:])},
 					Record: eventstore.Record{Stream: eventstore.PaymentStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3", id), Body: body},
 				}
-				_, err := s.Append(b.Context(), c)
+				_, err := eventstore.AppendOne(b.Context(), s, c)
 				return err
 			})
 			if err := s.file.View(func(tx *bbolt.Tx) error {

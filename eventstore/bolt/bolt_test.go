@@ -149,7 +149,7 @@ func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Positi
 		all.Go(func() {
 			for i := w; i < n; i += 64 {
 				var err error
-				if stored[i], err = s.Append(t.Context(), commitOf(i, expect(i))); err != nil {
+				if stored[i], err = eventstore.AppendOne(t.Context(), s, commitOf(i, expect(i))); err != nil {
 					t.Error(err)
 					return
 				}
@@ -177,7 +177,7 @@ func TestBeyondTheRecordsInMemory(t *testing.T) {
 	oldest := slices.IndexFunc(first, func(r eventstore.Stored) bool { return r.Position == 1 })
 	c := commitOf(oldest, 1)
 	c.Record.Stream = first[oldest].Stream
-	second, err := s.Append(t.Context(), c)
+	second, err := eventstore.AppendOne(t.Context(), s, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestFreeSpace(t *testing.T) {
 	}}
 	do := func(i int, want error) {
 		t.Helper()
-		if _, err := s.Append(t.Context(), commitOf(i, 0)); !errors.Is(err, want) {
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(i, 0)); !errors.Is(err, want) {
 			t.Errorf("commit %d: %v, want %v", i, err, want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestClaimsAge(t *testing.T) {
 			if err := c.ID.SetTime(uint64(100+period) * spanMillis); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Append(t.Context(), c)
+			_, err := eventstore.AppendOne(t.Context(), s, c)
 			var claimed *eventstore.ClaimedError
 			if again := i != 1 && period%3 != 0; again != errors.As(err, &claimed) || (err != nil && claimed == nil) {
 				t.Errorf("key %d in period %d: %v", i, period, err)
@@ -307,7 +307,7 @@ func TestClaimsAge(t *testing.T) {
 		if err := c.ID.SetTime(period * spanMillis); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Append(t.Context(), c); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,7 +334,7 @@ func TestFatal(t *testing.T) {
 		t.Error(err)
 	}
 	u.device.arm(fault{step: stepMeta})
-	_, err := s.Append(t.Context(), commitOf(0, 0))
+	_, err := eventstore.AppendOne(t.Context(), s, commitOf(0, 0))
 	<-s.Fatal()
 	var fatal *eventstore.FatalError
 	if !errors.As(err, &fatal) || !errors.Is(err, errInjected) || !errors.Is(s.Err(), errInjected) {
@@ -404,7 +404,7 @@ func TestVerifyFinds(t *testing.T) {
 				c.Record.Stream = last.Stream
 			}
 			var err error
-			if last, err = s.Append(t.Context(), c); err != nil {
+			if last, err = eventstore.AppendOne(t.Context(), s, c); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -53,7 +53,7 @@ func TestBuild(t *testing.T) {
 		if i > 0 {
 			c.Record.Expect = all[len(all)-1].Position
 		}
-		if _, err := s.Append(t.Context(), c); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestBuild(t *testing.T) {
 			c := numbered(5000 + i)
 			c.Claim = first.Claim
 			var claimed *eventstore.ClaimedError
-			if _, err := built.Append(t.Context(), c); !errors.As(err, &claimed) || claimed.Value.Position != want[i].Position {
+			if _, err := eventstore.AppendOne(t.Context(), built, c); !errors.As(err, &claimed) || claimed.Value.Position != want[i].Position {
 				t.Errorf("claim for ever of position %d: %v", first.Position, err)
 			}
 			continue

@@ -46,7 +46,7 @@ func carving(t *testing.T) (file []byte, want []eventstore.Stored, s *Store) {
 		if i%5 == 0 {
 			c.Claim = &eventstore.Claim{Key: [32]byte{1, byte(i)}, Forever: i%2 == 0}
 		}
-		if _, err := s.Append(t.Context(), c); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -106,15 +106,15 @@ func (x *claimIndex) missed(at eventstore.Position, err error) {
 }
 
 // find answers the record that claimed the key of that name, 0 if there is
-// none. That no record up to after did is known.
-func (x *claimIndex) find(name claimName, after eventstore.Position) (eventstore.Position, error) {
+// none.
+func (x *claimIndex) find(name claimName) (eventstore.Position, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
 		return 0, eventstore.ErrClosed
 	}
 	at := max(x.fresh[name], x.frozen[name])
-	for i := len(x.runs) - 1; at == 0 && i >= 0 && x.runs[i].to > after; i-- {
+	for i := len(x.runs) - 1; at == 0 && i >= 0; i-- {
 		var err error
 		if at, err = x.runs[i].find(name); err != nil {
 			x.damaged(err)

@@ -184,7 +184,7 @@ func (g *staging) add(p *pending) error {
 	}
 	c := &p.commit
 	if c.Claim != nil {
-		at, err := g.claims.of(c.Claim).find(p.claim, c.Unclaimed)
+		at, err := g.claims.of(c.Claim).find(p.claim)
 		switch {
 		case err != nil && errors.As(err, new(*damagedRun)):
 			return err

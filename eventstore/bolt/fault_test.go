@@ -56,7 +56,7 @@ func (l *load) write(ctx context.Context, s eventstore.Store, writers, limit int
 			for n := 0; n < limit && ctx.Err() == nil; n++ {
 				c := loadCommit(w, n, expect)
 				l.send(c)
-				r, err := s.Append(context.WithoutCancel(ctx), c)
+				r, err := eventstore.AppendOne(context.WithoutCancel(ctx), s, c)
 				if err != nil {
 					l.fail(err)
 					return
@@ -179,7 +179,7 @@ func (l *load) intact(t testing.TB, what, path string) {
 		if _, ok := l.acked[id]; ok && c.Claim == nil {
 			continue
 		}
-		r, err := s.Append(t.Context(), c)
+		r, err := eventstore.AppendOne(t.Context(), s, c)
 		var conflict *eventstore.ConflictError
 		var claimed *eventstore.ClaimedError
 		switch {

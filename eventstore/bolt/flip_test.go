@@ -82,7 +82,7 @@ func grown(t *testing.T, records int) (path string) {
 	path = newLog(t)
 	s := reopened(t, path)
 	for i := range records {
-		if _, err := s.Append(t.Context(), grownCommit(t, s, i)); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, grownCommit(t, s, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +144,7 @@ func harm(t *testing.T, log []byte, records int) error {
 		return err
 	}
 	for i := range more {
-		if _, err := s.Append(ctx, grownCommit(t, s, records+i*3)); err != nil {
+		if _, err := eventstore.AppendOne(ctx, s, grownCommit(t, s, records+i*3)); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}

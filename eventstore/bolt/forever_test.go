@@ -45,7 +45,7 @@ func (l *foreverLog) claim(i int, forever bool) error {
 		l.Fatal(err)
 	}
 	c.Claim = &eventstore.Claim{Key: claimedKey(i), Forever: forever}
-	_, err := l.store.Append(l.Context(), c)
+	_, err := eventstore.AppendOne(l.Context(), l.store, c)
 	return err
 }
 

@@ -22,7 +22,7 @@ func written(t testing.TB, n int) string {
 	path := newLog(t)
 	s := reopened(t, path)
 	for i := range n {
-		if _, err := s.Append(t.Context(), commitOf(i, 0)); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(i, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestLastIDIsTheGreatest(t *testing.T) {
 	path := newLog(t)
 	s := reopened(t, path)
 	for _, i := range []int{3, 9, 4} {
-		if _, err := s.Append(t.Context(), commitOf(i, 0)); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(i, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = r.Close() })
-		if _, err := r.Append(t.Context(), commitOf(7, 0)); !errors.Is(err, ErrReadOnly) {
+		if _, err := eventstore.AppendOne(t.Context(), r, commitOf(7, 0)); !errors.Is(err, ErrReadOnly) {
 			t.Errorf("Append: %v, want ErrReadOnly", err)
 		}
 		if err := r.Verify(t.Context()); err != nil {
@@ -336,7 +336,7 @@ func TestDamagedLastRecord(t *testing.T) {
 	u, _ := create(t).(*underTest)
 	s := u.Open()
 	for i := range 3 {
-		if _, err := s.Append(t.Context(), commitOf(i, 0)); err != nil {
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(i, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}

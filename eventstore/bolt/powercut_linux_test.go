@@ -93,7 +93,7 @@ func TestPowerCutBeforeTheLastSync(t *testing.T) {
 	defer release()
 	var done sync.WaitGroup
 	done.Go(func() {
-		if r, err := s.Append(t.Context(), c); !errors.As(err, new(*eventstore.FatalError)) {
+		if r, err := eventstore.AppendOne(t.Context(), s, c); !errors.As(err, new(*eventstore.FatalError)) {
 			t.Errorf("Append = %d, %v, want a fatal error", r.Position, err)
 		}
 	})

@@ -56,16 +56,6 @@ func newQueue() *queue {
 	return q
 }
 
-func (q *queue) add(p *pending) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	err := q.put(p)
-	if q.ready() {
-		q.filled.Signal()
-	}
-	return err
-}
-
 // addAll adds those without an error, so that as many as possible leave
 // together, and notes the errors of others.
 func (q *queue) addAll(all []*pending, done []eventstore.Appended) {

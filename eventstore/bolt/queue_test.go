@@ -15,6 +15,12 @@ func waitingOf(patient bool) *pending {
 	return p
 }
 
+func (q *queue) add(p *pending) error {
+	done := make([]eventstore.Appended, 1)
+	q.addAll([]*pending{p}, done)
+	return done[0].Err
+}
+
 // Patient commits leave with the next one that is not, or together once they
 // have waited twice as long as the last group took.
 func TestPatientCommitsShareAGroup(t *testing.T) {

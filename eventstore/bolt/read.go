@@ -145,7 +145,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if s.claims == nil {
 		return s.claimedInLog(ctx, project, key)
 	}
-	at, err := s.claims.keys.find(nameOf(project, key), 0)
+	at, err := s.claims.keys.find(nameOf(project, key))
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}

@@ -3,6 +3,8 @@ package bolt
 import (
 	"testing"
 	"time"
+
+	"payledger/eventstore"
 )
 
 // TestSyncDelay: both syncs of a group take longer before anybody is answered.
@@ -14,7 +16,7 @@ func TestSyncDelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if _, err := s.Append(t.Context(), loadCommit(0, 0, 0)); err != nil {
+	if _, err := eventstore.AppendOne(t.Context(), s, loadCommit(0, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took < 2*delay {

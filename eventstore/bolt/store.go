@@ -72,25 +72,9 @@ type Store struct {
 }
 
 // Append implements eventstore.Store.
-func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
-	if err := s.refuses(ctx, c); err != nil {
-		return eventstore.Stored{}, err
-	}
-	p := s.queue.pending(ctx, c)
-	if err := s.queue.add(p); err != nil {
-		return eventstore.Stored{}, err
-	}
-	if !p.wait() {
-		return eventstore.Stored{}, ctx.Err()
-	}
-	defer s.queue.free(p)
-	return p.stored, p.err
-}
-
-// AppendAll implements eventstore.Store.
-func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
-	done, waiting := make([]eventstore.Appended, len(all)), make([]*pending, len(all))
-	for i, c := range all {
+func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	done, waiting := make([]eventstore.Appended, len(commits)), make([]*pending, len(commits))
+	for i, c := range commits {
 		if done[i].Err = s.refuses(ctx, c); done[i].Err == nil {
 			waiting[i] = s.queue.pending(ctx, c)
 		}
@@ -100,7 +84,7 @@ func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []events
 		switch {
 		case done[i].Err != nil:
 		case p.wait():
-			done[i] = eventstore.Appended{Position: p.stored.Position, Err: p.err}
+			done[i] = eventstore.Appended{Stored: p.stored, Err: p.err}
 			s.queue.free(p)
 		default:
 			done[i].Err = ctx.Err()

@@ -132,7 +132,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Append(t.Context(), commitOf(records, 0)); err != nil {
+	if _, err := eventstore.AppendOne(t.Context(), s, commitOf(records, 0)); err != nil {
 		t.Error(err)
 	}
 	<-s.sound
@@ -204,7 +204,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 		if err := <-told; !errors.As(err, &suspended) || s.Suspended() == nil {
 			t.Errorf("%s: %v, suspended: %v", what, err, s.Suspended())
 		}
-		if _, err := s.Append(t.Context(), commitOf(records+1, 0)); !errors.As(err, &suspended) {
+		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(records+1, 0)); !errors.As(err, &suspended) {
 			t.Errorf("%s: a commit is answered with %v", what, err)
 		}
 		if n, err := s.Last(t.Context()); n != records+1 || err != nil || s.Err() != nil {
@@ -252,7 +252,7 @@ func TestDamagedRecordsAreReported(t *testing.T) {
 	}
 	c := commitOf(300, 0)
 	c.Claim = nil // whether the damaged record has its key is not known
-	if _, err := s.Append(t.Context(), c); err != nil || s.Suspended() != nil {
+	if _, err := eventstore.AppendOne(t.Context(), s, c); err != nil || s.Suspended() != nil {
 		t.Errorf("%v, suspended: %v", err, s.Suspended())
 	}
 }

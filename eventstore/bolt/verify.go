@@ -185,7 +185,7 @@ func (v *verifier) checkClaim(r eventstore.Stored, floor eventstore.Position) er
 		return nil
 	}
 	index := v.index.of(r.Claim)
-	at, err := index.find(nameFor(r.Stream.Project, r.Claim), 0)
+	at, err := index.find(nameFor(r.Stream.Project, r.Claim))
 	if err == nil && at != r.Position && r.Position >= index.floor() {
 		err = &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims does not lead to it"}
 	}

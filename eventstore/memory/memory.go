@@ -72,37 +72,22 @@ func (s *Store) Reopen() *Store {
 }
 
 // Append implements eventstore.Store.
-func (s *Store) Append(ctx context.Context, c eventstore.Commit) (eventstore.Stored, error) {
-	p := s.decide(ctx, []eventstore.Commit{c})[0]
-	return p.stored, p.err
-}
-
-// AppendAll implements eventstore.Store.
-func (s *Store) AppendAll(ctx context.Context, all []eventstore.Commit) []eventstore.Appended {
-	done := make([]eventstore.Appended, len(all))
-	for i, p := range s.decide(ctx, all) {
-		done[i] = eventstore.Appended{Position: p.stored.Position, Err: p.err}
-	}
-	return done
-}
-
-// decide queues the commits and waits until each has its result.
-func (s *Store) decide(ctx context.Context, all []eventstore.Commit) []pending {
-	waiting := make([]*pending, len(all))
-	for i, c := range all {
+func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	waiting := make([]*pending, len(commits))
+	for i, c := range commits {
 		waiting[i] = &pending{commit: c, done: make(chan struct{}), err: ctx.Err()}
 		if waiting[i].err == nil {
 			waiting[i].err = c.Validate()
 		}
 	}
 	s.enqueue(waiting)
-	results := make([]pending, len(all))
+	results := make([]eventstore.Appended, len(commits))
 	for i, p := range waiting {
 		select {
 		case <-p.done:
-			results[i] = *p
+			results[i] = eventstore.Appended{Stored: p.stored, Err: p.err}
 		case <-ctx.Done():
-			results[i].err = ctx.Err()
+			results[i].Err = ctx.Err()
 		}
 	}
 	return results

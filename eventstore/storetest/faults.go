@@ -47,7 +47,7 @@ func (s *subject) meet(fault Fault) {
 	for _, a := range answers {
 		s.isFatal(fault.Name, a.wait().err)
 	}
-	_, err := s.store.Append(s.Context(), s.commit(stream("prj_a", 50), 0))
+	_, err := eventstore.AppendOne(s.Context(), s.store, s.commit(stream("prj_a", 50), 0))
 	s.isFatal(fault.Name+", afterwards", err)
 	s.same(fault.Name+": what is shown", s.scan(0, eventstore.Filter{}), base)
 	for _, c := range commits {

@@ -180,7 +180,7 @@ func checkCancel(s *subject) {
 	ended, cancel := context.WithCancel(s.Context())
 	cancel()
 	st := stream("prj_a", 1)
-	if _, err := s.store.Append(ended, s.commit(st, 0)); !errors.Is(err, context.Canceled) {
+	if _, err := eventstore.AppendOne(ended, s.store, s.commit(st, 0)); !errors.Is(err, context.Canceled) {
 		s.Errorf("Append with an ended context: %v", err)
 	}
 	if p := s.last(); p != 0 {
@@ -263,7 +263,7 @@ func checkClose(s *subject) {
 			s.Errorf("%s after Close: %v", method, err)
 		}
 	}
-	if _, err := store.Append(s.Context(), s.commit(st, 0)); !errors.Is(err, eventstore.ErrClosed) {
+	if _, err := eventstore.AppendOne(s.Context(), store, s.commit(st, 0)); !errors.Is(err, eventstore.ErrClosed) {
 		s.Errorf("Append after Close: %v", err)
 	}
 	s.open()

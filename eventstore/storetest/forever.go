@@ -15,25 +15,23 @@ func checkForever(s *subject) {
 	keyed := s.add(s.claiming(stream("prj_a", 2), 0, 1)) // of the same bytes
 	bad := s.forever(stream("prj_a", 9), 0, 2)
 	bad.Claim.Fingerprint[0] = 1
-	if _, err := s.store.Append(s.Context(), bad); err == nil {
+	if _, err := eventstore.AppendOne(s.Context(), s.store, bad); err == nil {
 		s.Error("a claim for ever with a fingerprint was taken")
 	}
-	asked := s.forever(stream("prj_a", 3), 0, 1)
-	asked.Unclaimed = r.Position - 1
 	for range 2 {
 		for _, again := range []eventstore.Commit{
-			asked,
+			s.forever(stream("prj_a", 3), 0, 1),
 			s.forever(stream("prj_a", 2), keyed.Position, 1),
 			s.forever(stream("prj_b", 1), 0, 1), // another project
 			s.forever(stream("prj_a", 1), r.Position, 1),
 			s.forever(stream("prj_a", 1), 77, 1), // a conflict as well
 		} {
-			_, err := s.store.Append(s.Context(), again)
+			_, err := eventstore.AppendOne(s.Context(), s.store, again)
 			s.isClaimed(err, r)
 		}
-		_, err := s.store.Append(s.Context(), s.claiming(stream("prj_a", 4), 0, 1))
+		_, err := eventstore.AppendOne(s.Context(), s.store, s.claiming(stream("prj_a", 4), 0, 1))
 		s.isClaimed(err, keyed)
-		again, err := s.store.Append(s.Context(), first)
+		again, err := eventstore.AppendOne(s.Context(), s.store, first)
 		if err != nil {
 			s.Errorf("sent twice: %v", err)
 		}
@@ -72,7 +70,7 @@ func checkForeverLasts(s *subject) {
 		}
 		s.reopen()
 		for n, r := range held {
-			_, err := s.store.Append(s.Context(), at(s.forever(stream("prj_c", 100*i+n), 0, byte(n+1)), 365*i+300))
+			_, err := eventstore.AppendOne(s.Context(), s.store, at(s.forever(stream("prj_c", 100*i+n), 0, byte(n+1)), 365*i+300))
 			s.isClaimed(err, r)
 		}
 	}
@@ -111,7 +109,7 @@ func checkForeverRace(s *subject) {
 			project := "prj_" + string(rune('a'+w))
 			for i := range keys {
 				key := byte((i + 3*w) % keys)
-				r, err := s.store.Append(s.Context(), s.forever(stream(project, int(key)), 0, key))
+				r, err := eventstore.AppendOne(s.Context(), s.store, s.forever(stream(project, int(key)), 0, key))
 				var claimed *eventstore.ClaimedError
 				mu.Lock()
 				switch {

@@ -28,9 +28,9 @@ func checkStagedConflict(s *subject) {
 	s.same("Load", s.load(st), []eventstore.Stored{a.stored})
 }
 
-// checkAppendAll: many commits at once are decided in their order, each by
+// checkTogether: the commits of one call are decided in their order, each by
 // itself, and answered when all of them are.
-func checkAppendAll(s *subject) {
+func checkTogether(s *subject) {
 	st := stream("prj_a", 1)
 	first, loser, patient := s.claiming(st, 0, 1), s.commit(st, 0), s.commit(stream("prj_a", 4), 0)
 	patient.Patient = true
@@ -41,7 +41,7 @@ func checkAppendAll(s *subject) {
 	s.Cleanup(release)
 	answered := make(chan []eventstore.Appended, 1)
 	store := s.store
-	go func() { answered <- store.AppendAll(s.Context(), all) }()
+	go func() { answered <- store.Append(s.Context(), all...) }()
 	<-held
 	for range 1000 {
 		runtime.Gosched()
@@ -72,18 +72,18 @@ func checkAppendAll(s *subject) {
 	if p := s.last(); p != 3 || len(s.load(last.Record.Stream)) != 1 || len(s.load(patient.Record.Stream)) != 1 {
 		s.Errorf("Last = %d, want 3", p)
 	}
-	if done := s.store.AppendAll(s.Context(), nil); len(done) != 0 {
+	if done := s.store.Append(s.Context()); len(done) != 0 {
 		s.Errorf("no commits are answered with %v", done)
 	}
 	ended, cancel := context.WithCancel(s.Context())
 	cancel()
-	for _, a := range s.store.AppendAll(ended, all) {
+	for _, a := range s.store.Append(ended, all...) {
 		if !errors.Is(a.Err, context.Canceled) {
 			s.Errorf("with an ended context: %v", a.Err)
 		}
 	}
 	s.log.Faults()[0].Arm(s.store)
-	for _, a := range s.store.AppendAll(s.Context(), []eventstore.Commit{s.commit(stream("prj_a", 5), 0), s.commit(stream("prj_a", 6), 0)}) {
+	for _, a := range s.store.Append(s.Context(), s.commit(stream("prj_a", 5), 0), s.commit(stream("prj_a", 6), 0)) {
 		s.isFatal("together", a.Err)
 	}
 }

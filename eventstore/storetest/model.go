@@ -65,7 +65,7 @@ func (m *model) append(t *rapid.T) {
 			Key: domain.Digest{byte(rapid.IntRange(1, 6).Draw(t, "key"))}, Forever: rapid.Bool().Draw(t, "for ever"),
 		}
 	}
-	r, err := m.s.store.Append(m.s.Context(), c)
+	r, err := eventstore.AppendOne(m.s.Context(), m.s.store, c)
 	if c.Claim != nil {
 		if holder, taken := m.holder(st.Project, *c.Claim); taken {
 			m.s.isClaimed(err, holder)
@@ -92,7 +92,7 @@ func (m *model) duplicate(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.commits)-1).Draw(t, "commit")
 	c, r := m.commits[i], m.records[i]
-	got, err := m.s.store.Append(m.s.Context(), c)
+	got, err := eventstore.AppendOne(m.s.Context(), m.s.store, c)
 	if head := m.last(r.Stream); c.Claim == nil && head.Position != r.Position {
 		m.s.isConflict(err, r.Stream, head.Position)
 		return

@@ -88,7 +88,7 @@ func checkBounds(s *subject) {
 	} {
 		c := s.commit(stream("prj_a", 1), 0)
 		spoil(&c)
-		if _, err := s.store.Append(s.Context(), c); err == nil {
+		if _, err := eventstore.AppendOne(s.Context(), s.store, c); err == nil {
 			s.Errorf("%s: the commit was taken", what)
 		}
 	}
@@ -120,7 +120,7 @@ func checkConflict(s *subject) {
 
 func (s *subject) wantConflict(c eventstore.Commit, actual eventstore.Position) {
 	s.Helper()
-	_, err := s.store.Append(s.Context(), c)
+	_, err := eventstore.AppendOne(s.Context(), s.store, c)
 	s.isConflict(err, c.Record.Stream, actual)
 }
 
@@ -147,7 +147,7 @@ func checkAllOrNothing(s *subject) {
 	}
 	second := s.add(s.claiming(st, first.Position, 2))
 	lost := s.claiming(stream("prj_a", 2), 0, 1)
-	if _, err := s.store.Append(s.Context(), lost); err == nil {
+	if _, err := eventstore.AppendOne(s.Context(), s.store, lost); err == nil {
 		s.Error("the key was given away twice")
 	}
 	if n := len(s.load(lost.Record.Stream)); n != 0 {
@@ -199,7 +199,7 @@ func checkGapless(s *subject) {
 			for range each {
 				c := s.commit(st, head)
 				c.Patient = w%4 == 0
-				r, err := s.store.Append(s.Context(), c)
+				r, err := eventstore.AppendOne(s.Context(), s.store, c)
 				if err != nil {
 					s.Errorf("Append: %v", err)
 					return

@@ -69,7 +69,7 @@ func checks() []check {
 		{"conflict", checkConflict},
 		{"all or nothing", checkAllOrNothing},
 		{"duplicate", checkDuplicate},
-		{"append all", checkAppendAll},
+		{"together", checkTogether},
 		{"staged conflict", checkStagedConflict},
 		{"staged claim", checkStagedClaim},
 		{"staged duplicate", checkStagedDuplicate},
@@ -234,7 +234,7 @@ func (s *subject) forever(st eventstore.Stream, expect eventstore.Position, key 
 // add appends a commit that must succeed.
 func (s *subject) add(c eventstore.Commit) eventstore.Stored {
 	s.Helper()
-	r, err := s.store.Append(s.Context(), c)
+	r, err := eventstore.AppendOne(s.Context(), s.store, c)
 	if err != nil {
 		s.Fatalf("Append(%s): %v", c.ID, err)
 	}
@@ -262,7 +262,7 @@ func (s *subject) startWith(ctx context.Context, c eventstore.Commit) *started {
 	store := s.store
 	go func() {
 		defer close(a.done)
-		a.stored, a.err = store.Append(ctx, c)
+		a.stored, a.err = eventstore.AppendOne(ctx, store, c)
 	}()
 	s.Cleanup(func() { <-a.done })
 	return a

@@ -158,7 +158,7 @@ func (w *stream) decide(ctx context.Context, event domain.ID, claim *eventstore.
 	if err != nil {
 		return err
 	}
-	w.last, err = w.ledger.Store.Append(ctx, commit)
+	w.last, err = eventstore.AppendOne(ctx, w.ledger.Store, commit)
 	w.state = w.state.Evolve(e)
 	return err
 }
