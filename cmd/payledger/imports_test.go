@@ -194,19 +194,26 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "cmd/payledger/bench",
+			folder:  "cmd/payledger-bench",
+			why:     "the program around it: flags, progress, exit codes",
+			ours:    []string{"cmd/payledger-bench/baseline", "cmd/payledger-bench/bench"},
+			modules: []string{jsonModule, "github.com/alecthomas/kong", "github.com/schollz/progressbar/v3"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "cmd/payledger-bench/bench",
 			why:     "it measures the program from outside, as a process of its own; of its inside it knows what it takes to write a long log",
-			ours:    []string{"cmd/payledger/bench/baseline", "domain", "eventstore", "eventstore/bolt"},
+			ours:    []string{"cmd/payledger-bench/baseline", "domain", "eventstore", "eventstore/bolt"},
 			modules: []string{jsonModule, "github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sync/errgroup", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "cmd/payledger/bench/postgres",
+			folder:  "cmd/payledger-bench/postgres",
 			why:     "a module of its own, so that a database driver is no dependency of the program",
 			modules: []string{"github.com/gorilla/mux", "github.com/jackc/pgx/v5"},
 		},
 		{
-			folder: "cmd/payledger/bench/baseline",
+			folder: "cmd/payledger-bench/baseline",
 			why:    "what the program is held against shares nothing with it but the form of an id",
 			ours:   []string{"domain"},
 			modules: []string{

@@ -45,13 +45,9 @@ type cli struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore restoreCmd `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
 	Salvage salvageCmd `cmd:"" help:"Make a new log of what is readable of a damaged one and its copies."`
-	Bench   benchCmd   `cmd:"" help:"Measure this program on this machine, beside programs that do less."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	Licenses licensesCmd `cmd:"" help:"Print the licences of the works this program contains."`
-
-	BenchBaseline benchBaselineCmd `cmd:"" hidden:"" help:"Run a baseline of bench."`
-	BenchFill     benchFillCmd     `cmd:"" hidden:"" help:"Write a long log for bench."`
 }
 
 // app is what every command's Run gets.

@@ -131,8 +131,8 @@ func (r *Report) loadCost() float64 {
 
 // The lines of a Markdown file between which the table stands.
 const (
-	tableBegin = "<!-- payledger bench -->\n"
-	tableEnd   = "<!-- end of payledger bench -->\n"
+	tableBegin = "<!-- payledger-bench -->\n"
+	tableEnd   = "<!-- end of payledger-bench -->\n"
 )
 
 // TableIn finds the table in a Markdown file: what stands before it, with the

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/cmd/payledger/bench/baseline"
+	"payledger/cmd/payledger-bench/baseline"
 )
 
 // maxMerchants is how many there are, each with an endpoint of its own: what

@@ -25,14 +25,14 @@ func FindPostgres(program string) (string, error) {
 	found, err := exec.LookPath(PostgresProgram)
 	if err != nil {
 		return "", fmt.Errorf("the PostgreSQL baseline is a program of its own and is not here: make it with "+
-			"\"go build -C cmd/payledger/bench/postgres -o %s .\"", beside)
+			"\"go build -C cmd/payledger-bench/postgres -o %s .\"", beside)
 	}
 	return found, nil
 }
 
 // postgres starts the PostgreSQL baseline, which speaks as the others do.
 func (b *bench) postgres(ctx context.Context) (*target, error) {
-	program, err := FindPostgres(b.Program)
+	program, err := FindPostgres(b.Self)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestFilledLogsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, events := range []int{3, 5} {
-		if _, err := Fill(t.Context(), data, project, 20, events, nil); err != nil {
+		if _, err := Fill(t.Context(), data, project, 20, events); err != nil {
 			t.Fatal(err)
 		}
 	}

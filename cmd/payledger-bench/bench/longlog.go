@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // shortLog is what a long log is compared with: as many payments, or a tenth
@@ -33,12 +31,8 @@ func (b *bench) filled(ctx context.Context, name string, payments int) (director
 	if err != nil {
 		return d, err
 	}
-	out, err := command(ctx, b.Program, "bench-fill", "--data", d.path, "--project", d.project,
-		"--payments", fmt.Sprint(payments), "--events", fmt.Sprint(b.Events), "--json")
-	if err != nil {
-		return d, err
-	}
-	return d, json.Unmarshal(out, &d.filled)
+	d.filled, err = Fill(ctx, d.path, d.project, payments, b.Events)
+	return d, err
 }
 
 // caughtUp waits until all of the log is in JetStream. The rate is that of the

@@ -1,4 +1,4 @@
-module payledger/cmd/payledger/bench/postgres
+module payledger/cmd/payledger-bench/postgres
 
 go 1.26.0
 

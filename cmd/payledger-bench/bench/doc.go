@@ -5,7 +5,7 @@
 // says something about the program.
 //
 // Everything under load is a process of its own, so that its CPU time is
-// counted apart from the load's. The service is the same binary with
+// counted apart from the load's. The service is the program as it is run, with
 // everything switched on: keys, idempotency keys, the relay, routing by the
 // sandbox, projections and its log records in a file; only rate limits are
 // off. Runs of the service and the baselines take turns; figures are medians

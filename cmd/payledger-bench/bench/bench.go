@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"payledger/cmd/payledger/bench/baseline"
+	"payledger/cmd/payledger-bench/baseline"
 )
 
 // Options say what to measure and how.
 type Options struct {
 	Program     string        // the payledger to measure
+	Self        string        // this program, which runs the baselines
 	Suites      []string      // names of Suites
 	Connections []int         // of the closed loops of payments
 	Duration    time.Duration // of each run
@@ -128,8 +129,8 @@ func (b *bench) baseline(ctx context.Context, name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := launch(ctx, name, filepath.Join(dir, "log"), nil, b.Program,
-		"bench-baseline", name, "--dir", dir, "--sync-delay", b.SyncDelay.String())
+	t, err := launch(ctx, name, filepath.Join(dir, "log"), nil, b.Self,
+		"baseline", name, "--dir", dir, "--sync-delay", b.SyncDelay.String())
 	if err != nil {
 		return nil, err
 	}

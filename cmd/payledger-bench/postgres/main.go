@@ -1,4 +1,4 @@
-// Command postgres is the baseline of "payledger bench" that stores payments
+// Command postgres is the baseline of payledger-bench that stores payments
 // as most services do: net/http, pgx and PostgreSQL, with a table of payments,
 // one of idempotency keys and an outbox, written in one transaction and one
 // round trip. It is a module of its own so that the ledger does not depend on
