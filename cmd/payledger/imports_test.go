@@ -194,6 +194,10 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/doctest",
+			why:    "only tests of documents import it",
+		},
+		{
 			folder:  "cmd/payledger-bench",
 			why:     "the program around it: flags, progress, exit codes",
 			ours:    []string{"cmd/payledger-bench/baseline", "cmd/payledger-bench/bench"},

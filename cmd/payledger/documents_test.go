@@ -1,0 +1,98 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"payledger/cmd/doctest"
+)
+
+// TestREADME runs the commands of the README as a reader would paste them.
+func TestREADME(t *testing.T) {
+	t.Parallel()
+	webhooks := freeAddress(t)
+	doctest.Run(t, "../../README.md",
+		doctest.Section{Heading: "Two commands", Elsewhere: "TestScripts/demo"},
+		doctest.Section{
+			Heading: "Five minutes with curl", Tools: []string{"curl"}, Start: startDemo(),
+			Want: []string{
+				`"status":"created"`, `"instructions":{"type":"link"`, `"status":"paid"`, `"status":"pending"`, `"status":"succeeded"`,
+				`"code":"refund_exists"`, `refund.succeeded`, `"code":"validation_failed"`, `#/amount`, `#/colour`,
+			},
+		},
+		doctest.Section{
+			Heading: "Webhooks", Tools: []string{"curl"}, Start: startDemo("--webhook-url", "http://"+webhooks+"/"),
+			Env:    []string{"WEBHOOK_ADDR=" + webhooks},
+			Before: "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n",
+			Want:   []string{`"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 3", "200"},
+		},
+		doctest.Section{
+			Heading: "Running it",
+			Edit: strings.NewReplacer("/var/lib/payledger", "data", "127.0.0.1:8080", "127.0.0.1:0", "--routes routes.json",
+				"--routes routes.json --json > ready &\nuntil grep base_url ready; do sleep 0.1; done"),
+			Before: `echo '[{"route":"acme"}]' > routes.json`,
+			After:  "kill %1\nwait %1",
+			Want:   []string{`"api_key":"sk_`},
+		},
+		doctest.Section{
+			Heading: "For auditors", Tools: []string{"tar"}, Start: startPaidDemo,
+			After: "cat journal.hledger",
+			Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB"},
+		},
+	)
+}
+
+// startDemo runs a demo with these flags. The environment it answers has what
+// the demo prints.
+func startDemo(flags ...string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		t.Helper()
+		return start(t, append([]string{"demo"}, flags...)...).environment()
+	}
+}
+
+// startPaidDemo runs a demo in which a payment was paid.
+func startPaidDemo(t *testing.T) []string {
+	t.Helper()
+	s := start(t, "demo")
+	s.paid(t)
+	return s.environment()
+}
+
+func (s *server) environment() []string {
+	return []string{
+		"BASE=" + s.BaseURL, "PROJECT_ID=" + s.ProjectID, "API_KEY=" + s.APIKey, "DATA=" + s.Data, "WEBHOOK_SECRET=" + s.WebhookSecret,
+	}
+}
+
+// TestDocuments finds the documents of the repository: each is run by a test.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	run := []string{
+		"README.md", // TestREADME
+	}
+	root := os.DirFS("../..")
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || name != "." && strings.HasPrefix(d.Name(), ".")) {
+			return fs.SkipDir
+		}
+		if path.Ext(name) == ".md" && !slices.Contains(run, name) {
+			content, err := fs.ReadFile(root, name)
+			if err == nil && len(doctest.Scripts(string(content))) > 0 {
+				t.Errorf("no test runs the commands of %s: see package doctest", name)
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
