@@ -15,7 +15,7 @@ import (
 // cannot be left out.
 func TestCodesAreUniqueAndSpelledAlike(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

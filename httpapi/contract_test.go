@@ -151,11 +151,11 @@ func TestEveryRouteHasAnOperationAndBack(t *testing.T) {
 	}
 }
 
-// declared reads the codes of domain/codes.go: those of requests, and those of
+// declared reads the codes of domain/errors.go: those of requests, and those of
 // fields.
 func declared(t *testing.T) (requests, fields []domain.Code) {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "../domain/codes.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "../domain/errors.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
