@@ -213,14 +213,6 @@ func (c AddEndpoint) decideProject(p Project) (Event, error) {
 	}, nil
 }
 
-func (e WebhookEndpointAdded) evolveProject(p Project) Project {
-	p.Endpoints = append(slices.Clip(p.Endpoints), Endpoint{
-		ID: e.EndpointID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, CreatedAt: e.CreatedAt,
-		Secret: Secret{Generation: 1, KeyVersion: e.KeyVersion},
-	})
-	return p
-}
-
 // known finds the endpoint a command is about.
 func (p Project) known(id string) (Endpoint, error) {
 	e, ok := p.Endpoint(id)
@@ -228,17 +220,6 @@ func (p Project) known(id string) (Endpoint, error) {
 		return e, &Refusal{Code: WebhookEndpointNotFound}
 	}
 	return e, nil
-}
-
-// withEndpoint answers the project with one endpoint changed.
-func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
-	p.Endpoints = slices.Clone(p.Endpoints)
-	for i := range p.Endpoints {
-		if p.Endpoints[i].ID == id {
-			change(&p.Endpoints[i])
-		}
-	}
-	return p
 }
 
 func (c ChangeEndpoint) decideProject(p Project) (Event, error) {
@@ -275,12 +256,6 @@ func (c EditEndpoint) decideProject(p Project) (Event, error) {
 	return all.decideProject(p)
 }
 
-func (e WebhookEndpointChanged) evolveProject(p Project) Project {
-	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
-		at.URL, at.Kinds, at.Description = e.URL, e.Kinds, e.Description
-	})
-}
-
 func (c DisableEndpoint) decideProject(p Project) (Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil || was.Disabled != "" {
@@ -294,10 +269,6 @@ func (c DisableEndpoint) decideProject(p Project) (Event, error) {
 	}
 }
 
-func (e WebhookEndpointDisabled) evolveProject(p Project) Project {
-	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = e.Reason, e.At })
-}
-
 func (c EnableEndpoint) decideProject(p Project) (Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil || was.Disabled == "" {
@@ -306,20 +277,11 @@ func (c EnableEndpoint) decideProject(p Project) (Event, error) {
 	return WebhookEndpointEnabled(c), nil
 }
 
-func (e WebhookEndpointEnabled) evolveProject(p Project) Project {
-	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = "", 0 })
-}
-
 func (c RemoveEndpoint) decideProject(p Project) (Event, error) {
 	if _, err := p.known(c.EndpointID); err != nil {
 		return nil, err
 	}
 	return WebhookEndpointRemoved(c), nil
-}
-
-func (e WebhookEndpointRemoved) evolveProject(p Project) Project {
-	p.Endpoints = slices.DeleteFunc(slices.Clone(p.Endpoints), func(at Endpoint) bool { return at.ID == e.EndpointID })
-	return p
 }
 
 func (c RotateSecret) decideProject(p Project) (Event, error) {
@@ -334,20 +296,4 @@ func (c RotateSecret) decideProject(p Project) (Event, error) {
 		EndpointID: c.EndpointID, Generation: was.Secret.Generation + 1, KeyVersion: c.KeyVersion,
 		PreviousUntil: c.At.Add(c.Overlap),
 	}, nil
-}
-
-func (e WebhookSecretRotated) evolveProject(p Project) Project {
-	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
-		at.Previous = slices.Insert(slices.Clone(at.Previous), 0, OldSecret{Secret: at.Secret, Until: e.PreviousUntil})
-		for len(at.Previous) > MaxOldSecrets {
-			first := len(at.Previous) - 1 // of those that end together, the oldest
-			for i := first; i >= 0; i-- {
-				if at.Previous[i].Until < at.Previous[first].Until {
-					first = i
-				}
-			}
-			at.Previous = slices.Delete(at.Previous, first, first+1)
-		}
-		at.Secret = Secret{Generation: e.Generation, KeyVersion: e.KeyVersion}
-	})
 }

@@ -180,17 +180,6 @@ func (c CreatePayment) decidePayment(p Payment) (Event, error) {
 	}, nil
 }
 
-func (e PaymentCreated) evolvePayment(p Payment) Payment {
-	if !p.Status.CanBecome(Created) {
-		return p
-	}
-	p.Status = Created
-	p.Amount, p.Currency = e.Amount, e.Currency
-	p.Description, p.Payload = e.Description, e.Payload
-	p.CreatedAt, p.ExpiresAt, p.Link = e.CreatedAt, e.ExpiresAt, e.Link
-	return p
-}
-
 func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 	switch {
 	case p.Status == "":
@@ -203,13 +192,6 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 		return PaymentFailed{Reason: ReasonNoRoute}, nil
 	}
 	return PaymentRouteAssigned{Route: route}, nil
-}
-
-func (e PaymentRouteAssigned) evolvePayment(p Payment) Payment {
-	if p.Status.CanBecome(AwaitingPayment) {
-		p.Status, p.Route = AwaitingPayment, e.Route
-	}
-	return p
 }
 
 // ExpiryDue is the instant from which ExpirePayment succeeds: the deadline,
@@ -231,18 +213,6 @@ func (c ExpirePayment) decidePayment(p Payment) (Event, error) {
 		return nil, &TooEarlyError{Until: p.ExpiryDue()}
 	}
 	return PaymentExpired{Reason: ReasonDeadline}, nil
-}
-
-func (e PaymentExpired) evolvePayment(p Payment) Payment {
-	p.Status = p.Status.advance(Expired)
-	return p.remember(e.Signal)
-}
-
-func (e PaymentFailed) evolvePayment(p Payment) Payment {
-	if p.Status.CanBecome(Failed) {
-		p.Status, p.FailureReason = Failed, e.Reason
-	}
-	return p.remember(e.Signal)
 }
 
 func (c ApplySignal) decidePayment(p Payment) (Event, error) {
@@ -334,34 +304,6 @@ func (p Payment) decideRefundSignal(s Signal) Event {
 
 func refused(s Signal, reason string) Event { return PaymentSignalRefused{Reason: reason, Signal: s} }
 
-func (e PaymentPaid) evolvePayment(p Payment) Payment {
-	p.Status = p.Status.advance(Paid)
-	return p.remember(&e.Signal)
-}
-
-func (e PaymentSignalRefused) evolvePayment(p Payment) Payment {
-	if p.Refused < MaxRefused {
-		p = p.remember(&e.Signal)
-	}
-	p.Refused += 1 + e.Unrecorded
-	return p
-}
-
-func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
-	if p.LateFunds < MaxLateFunds {
-		p = p.remember(&e.Signal)
-	}
-	p.LateFunds++
-	return p
-}
-
-func (p Payment) remember(s *Signal) Payment {
-	if s != nil {
-		p.Signals = append(slices.Clip(p.Signals), *s)
-	}
-	return p
-}
-
 func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 	switch {
 	case p.Status == "":
@@ -381,36 +323,6 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 	return RefundCreated{
 		RefundID: c.RefundID, CreatedAt: c.At, Amount: p.Amount, Currency: p.Currency, Idempotency: c.Idempotency,
 	}, nil
-}
-
-func (e RefundCreated) evolvePayment(p Payment) Payment {
-	if _, ok := p.Refund(e.RefundID); !ok {
-		p.Refunds = append(slices.Clip(p.Refunds), e.Refund())
-	}
-	return p
-}
-
-// Refund is the refund as it was created.
-func (e RefundCreated) Refund() Refund {
-	return Refund{ID: e.RefundID, Status: RefundPending, Amount: e.Amount, Currency: e.Currency, CreatedAt: e.CreatedAt}
-}
-
-func (e RefundSucceededEvent) evolvePayment(p Payment) Payment {
-	return p.settle(e.RefundID, RefundSucceeded).remember(&e.Signal)
-}
-
-func (e RefundFailedEvent) evolvePayment(p Payment) Payment {
-	return p.settle(e.RefundID, RefundFailed).remember(&e.Signal)
-}
-
-func (p Payment) settle(id ID, to RefundStatus) Payment {
-	p.Refunds = slices.Clone(p.Refunds)
-	for i, r := range p.Refunds {
-		if r.ID == id {
-			p.Refunds[i].Status = r.Status.advance(to)
-		}
-	}
-	return p
 }
 
 // Refund finds one of the payment's refunds.

@@ -68,29 +68,3 @@ func entry(debit, credit Account, amount Amount, currency Currency) []Posting {
 		{Account: credit, Currency: currency, Amount: SumOf(amount).Neg()},
 	}
 }
-
-func (PaymentCreated) postings() []Posting       { return nil }
-func (PaymentRouteAssigned) postings() []Posting { return nil }
-func (PaymentExpired) postings() []Posting       { return nil }
-func (PaymentFailed) postings() []Posting        { return nil }
-func (PaymentSignalRefused) postings() []Posting { return nil }
-
-func (e PaymentPaid) postings() []Posting {
-	return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
-}
-
-func (e PaymentLateFunds) postings() []Posting {
-	return entry(AcquirerReceivable(e.Signal.Route), Suspense, e.Signal.Amount, e.Signal.Currency)
-}
-
-func (e RefundCreated) postings() []Posting {
-	return entry(MerchantPayable, RefundsInFlight, e.Amount, e.Currency)
-}
-
-func (e RefundSucceededEvent) postings() []Posting {
-	return entry(RefundsInFlight, AcquirerReceivable(e.Signal.Route), e.Signal.Amount, e.Signal.Currency)
-}
-
-func (e RefundFailedEvent) postings() []Posting {
-	return entry(RefundsInFlight, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
-}

@@ -196,11 +196,6 @@ func (c RegisterProject) decideProject(p Project) (Event, error) {
 	return ProjectRegistered(c), nil
 }
 
-func (e ProjectRegistered) evolveProject(p Project) Project {
-	p.Name, p.Settings = e.Name, e.Settings
-	return p
-}
-
 func (c ChangeProject) decideProject(p Project) (Event, error) {
 	if p.Name == "" {
 		return nil, &Refusal{Code: ProjectNotFound}
@@ -211,11 +206,6 @@ func (c ChangeProject) decideProject(p Project) (Event, error) {
 	return ProjectChanged(c), nil
 }
 
-func (e ProjectChanged) evolveProject(p Project) Project {
-	p.Name, p.Settings = e.Name, e.Settings
-	return p
-}
-
 func (c DisableProject) decideProject(p Project) (Event, error) {
 	switch {
 	case p.Name == "":
@@ -224,11 +214,6 @@ func (c DisableProject) decideProject(p Project) (Event, error) {
 		return nil, nil
 	}
 	return ProjectDisabled{}, nil
-}
-
-func (e ProjectDisabled) evolveProject(p Project) Project {
-	p.Disabled = true
-	return p
 }
 
 func (c IssueKey) decideProject(p Project) (Event, error) {
@@ -250,11 +235,6 @@ func (c IssueKey) decideProject(p Project) (Event, error) {
 	return KeyIssued(c), nil
 }
 
-func (e KeyIssued) evolveProject(p Project) Project {
-	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes})
-	return p
-}
-
 func (c RevokeKey) decideProject(p Project) (Event, error) {
 	if p.Name == "" {
 		return nil, &Refusal{Code: ProjectNotFound}
@@ -269,14 +249,4 @@ func (c RevokeKey) decideProject(p Project) (Event, error) {
 		return KeyRevoked(c), nil
 	}
 	return nil, &Refusal{Code: KeyNotFound}
-}
-
-func (e KeyRevoked) evolveProject(p Project) Project {
-	p.Keys = slices.Clone(p.Keys)
-	for i := range p.Keys {
-		if p.Keys[i].ID == e.KeyID {
-			p.Keys[i].Revoked = true
-		}
-	}
-	return p
 }

@@ -1,0 +1,227 @@
+package domain
+
+import "slices"
+
+// Idempotency remembers, as digests, under which idempotency key a command
+// came and what it asked for.
+type Idempotency struct {
+	Key         Digest `json:"key"`
+	Fingerprint Digest `json:"fingerprint"`
+}
+
+// Link is everything the payment link and the creation answer depend on, so
+// that both stay the same when the program's settings change.
+type Link struct {
+	Base       string `json:"base"`        // public URL without a trailing slash
+	KeyVersion int    `json:"key_version"` // master key the token is made with
+	Render     int    `json:"render"`      // version of the creation answer's form
+}
+
+// PaymentCreated opens a payment's stream.
+type PaymentCreated struct {
+	CreatedAt   Instant      `json:"created_at"`
+	ExpiresAt   Instant      `json:"expires_at"`
+	Amount      Amount       `json:"amount"`
+	Currency    Currency     `json:"currency"`
+	Description *string      `json:"description"`
+	Payload     JSON         `json:"payload"`
+	Link        Link         `json:"link"`
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+}
+
+func (PaymentCreated) Type() string { return TypePaymentCreated }
+
+func (e PaymentCreated) evolvePayment(p Payment) Payment {
+	if !p.Status.CanBecome(Created) {
+		return p
+	}
+	p.Status = Created
+	p.Amount, p.Currency = e.Amount, e.Currency
+	p.Description, p.Payload = e.Description, e.Payload
+	p.CreatedAt, p.ExpiresAt, p.Link = e.CreatedAt, e.ExpiresAt, e.Link
+	return p
+}
+
+func (PaymentCreated) postings() []Posting { return nil }
+
+// PaymentRouteAssigned names the provider channel that will collect the
+// money; the payment now awaits it.
+type PaymentRouteAssigned struct {
+	Route string `json:"route"`
+}
+
+func (PaymentRouteAssigned) Type() string { return TypePaymentRouteAssigned }
+
+func (e PaymentRouteAssigned) evolvePayment(p Payment) Payment {
+	if p.Status.CanBecome(AwaitingPayment) {
+		p.Status, p.Route = AwaitingPayment, e.Route
+	}
+	return p
+}
+
+func (PaymentRouteAssigned) postings() []Posting { return nil }
+
+// PaymentPaid records that the money came.
+type PaymentPaid struct {
+	Signal Signal `json:"signal"`
+}
+
+func (PaymentPaid) Type() string { return TypePaymentPaid }
+
+func (e PaymentPaid) evolvePayment(p Payment) Payment {
+	p.Status = p.Status.advance(Paid)
+	return p.remember(&e.Signal)
+}
+
+func (e PaymentPaid) postings() []Posting {
+	return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+}
+
+// PaymentExpired records that the payment's time ran out.
+type PaymentExpired struct {
+	Reason string  `json:"reason"` // ReasonDeadline or ReasonProvider
+	Signal *Signal `json:"signal,omitempty"`
+}
+
+func (PaymentExpired) Type() string { return TypePaymentExpired }
+
+func (e PaymentExpired) evolvePayment(p Payment) Payment {
+	p.Status = p.Status.advance(Expired)
+	return p.remember(e.Signal)
+}
+
+func (PaymentExpired) postings() []Posting { return nil }
+
+// PaymentFailed records that the payment cannot succeed any more.
+type PaymentFailed struct {
+	Reason string  `json:"reason"` // ReasonNoRoute or ReasonProvider
+	Signal *Signal `json:"signal,omitempty"`
+}
+
+func (PaymentFailed) Type() string { return TypePaymentFailed }
+
+func (e PaymentFailed) evolvePayment(p Payment) Payment {
+	if p.Status.CanBecome(Failed) {
+		p.Status, p.FailureReason = Failed, e.Reason
+	}
+	return p.remember(e.Signal)
+}
+
+func (PaymentFailed) postings() []Posting { return nil }
+
+// PaymentSignalRefused records a provider's signal that changed nothing. Of a
+// payment that has many only some are recorded: see MaxRefused.
+type PaymentSignalRefused struct {
+	Reason     string `json:"reason"`
+	Signal     Signal `json:"signal"`
+	Unrecorded uint64 `json:"unrecorded,omitzero"` // at least so many were refused and not recorded since the one before
+}
+
+func (PaymentSignalRefused) Type() string { return TypePaymentSignalRefused }
+
+func (e PaymentSignalRefused) evolvePayment(p Payment) Payment {
+	if p.Refused < MaxRefused {
+		p = p.remember(&e.Signal)
+	}
+	p.Refused += 1 + e.Unrecorded
+	return p
+}
+
+func (PaymentSignalRefused) postings() []Posting { return nil }
+
+// PaymentLateFunds records money that came and could not count as the
+// payment: it is owed to somebody and awaits the operator.
+type PaymentLateFunds struct {
+	Reason string `json:"reason"`
+	Signal Signal `json:"signal"`
+}
+
+func (PaymentLateFunds) Type() string { return TypePaymentLateFunds }
+
+func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
+	if p.LateFunds < MaxLateFunds {
+		p = p.remember(&e.Signal)
+	}
+	p.LateFunds++
+	return p
+}
+
+func (e PaymentLateFunds) postings() []Posting {
+	return entry(AcquirerReceivable(e.Signal.Route), Suspense, e.Signal.Amount, e.Signal.Currency)
+}
+
+// RefundCreated records that the whole payment is to be returned.
+type RefundCreated struct {
+	RefundID    ID           `json:"refund_id"`
+	CreatedAt   Instant      `json:"created_at"`
+	Amount      Amount       `json:"amount"`
+	Currency    Currency     `json:"currency"`
+	Idempotency *Idempotency `json:"idempotency,omitempty"`
+}
+
+func (RefundCreated) Type() string { return TypeRefundCreated }
+
+func (e RefundCreated) evolvePayment(p Payment) Payment {
+	if _, ok := p.Refund(e.RefundID); !ok {
+		p.Refunds = append(slices.Clip(p.Refunds), e.Refund())
+	}
+	return p
+}
+
+func (e RefundCreated) postings() []Posting {
+	return entry(MerchantPayable, RefundsInFlight, e.Amount, e.Currency)
+}
+
+// Refund is the refund as it was created.
+func (e RefundCreated) Refund() Refund {
+	return Refund{ID: e.RefundID, Status: RefundPending, Amount: e.Amount, Currency: e.Currency, CreatedAt: e.CreatedAt}
+}
+
+// RefundSucceededEvent records that the money was returned.
+type RefundSucceededEvent struct {
+	RefundID ID     `json:"refund_id"`
+	Signal   Signal `json:"signal"`
+}
+
+func (RefundSucceededEvent) Type() string { return TypeRefundSucceeded }
+
+func (e RefundSucceededEvent) evolvePayment(p Payment) Payment {
+	return p.settle(e.RefundID, RefundSucceeded).remember(&e.Signal)
+}
+
+func (e RefundSucceededEvent) postings() []Posting {
+	return entry(RefundsInFlight, AcquirerReceivable(e.Signal.Route), e.Signal.Amount, e.Signal.Currency)
+}
+
+// RefundFailedEvent records that the money could not be returned.
+type RefundFailedEvent struct {
+	RefundID ID     `json:"refund_id"`
+	Signal   Signal `json:"signal"`
+}
+
+func (RefundFailedEvent) Type() string { return TypeRefundFailed }
+
+func (e RefundFailedEvent) evolvePayment(p Payment) Payment {
+	return p.settle(e.RefundID, RefundFailed).remember(&e.Signal)
+}
+
+func (e RefundFailedEvent) postings() []Posting {
+	return entry(RefundsInFlight, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (p Payment) remember(s *Signal) Payment {
+	if s != nil {
+		p.Signals = append(slices.Clip(p.Signals), *s)
+	}
+	return p
+}
+
+func (p Payment) settle(id ID, to RefundStatus) Payment {
+	p.Refunds = slices.Clone(p.Refunds)
+	for i, r := range p.Refunds {
+		if r.ID == id {
+			p.Refunds[i].Status = r.Status.advance(to)
+		}
+	}
+	return p
+}

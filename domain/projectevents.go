@@ -1,0 +1,181 @@
+package domain
+
+import "slices"
+
+// ProjectRegistered opens a project's stream.
+type ProjectRegistered struct {
+	Name     string   `json:"name"` // shown to customers as the merchant
+	Settings Settings `json:"settings"`
+}
+
+func (ProjectRegistered) Type() string { return TypeProjectRegistered }
+
+func (e ProjectRegistered) evolveProject(p Project) Project {
+	p.Name, p.Settings = e.Name, e.Settings
+	return p
+}
+
+// ProjectChanged replaces a project's name and settings.
+type ProjectChanged struct {
+	Name     string   `json:"name"`
+	Settings Settings `json:"settings"`
+}
+
+func (ProjectChanged) Type() string { return TypeProjectChanged }
+
+func (e ProjectChanged) evolveProject(p Project) Project {
+	p.Name, p.Settings = e.Name, e.Settings
+	return p
+}
+
+// ProjectDisabled closes a project's API. Its payments live on.
+type ProjectDisabled struct{}
+
+func (ProjectDisabled) Type() string { return TypeProjectDisabled }
+
+func (e ProjectDisabled) evolveProject(p Project) Project {
+	p.Disabled = true
+	return p
+}
+
+// KeyIssued adds an API key. Only the key's SHA-256 is ever recorded.
+type KeyIssued struct {
+	KeyID  string  `json:"key_id"`
+	Hash   Digest  `json:"hash"`
+	Scopes []Scope `json:"scopes"`
+}
+
+func (KeyIssued) Type() string { return TypeKeyIssued }
+
+func (e KeyIssued) evolveProject(p Project) Project {
+	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes})
+	return p
+}
+
+// KeyRevoked takes an API key out of use.
+type KeyRevoked struct {
+	KeyID string `json:"key_id"`
+}
+
+func (KeyRevoked) Type() string { return TypeKeyRevoked }
+
+func (e KeyRevoked) evolveProject(p Project) Project {
+	p.Keys = slices.Clone(p.Keys)
+	for i := range p.Keys {
+		if p.Keys[i].ID == e.KeyID {
+			p.Keys[i].Revoked = true
+		}
+	}
+	return p
+}
+
+// WebhookEndpointAdded adds an address that is notified of the project's
+// events from now on. Its first secret is of generation 1.
+type WebhookEndpointAdded struct {
+	EndpointID  string  `json:"endpoint_id"`
+	CreatedAt   Instant `json:"created_at"`
+	URL         string  `json:"url"`
+	Kinds       []Kind  `json:"kinds"`
+	Description *string `json:"description"`
+	KeyVersion  int     `json:"key_version"`
+}
+
+func (WebhookEndpointAdded) Type() string { return TypeWebhookEndpointAdded }
+
+func (e WebhookEndpointAdded) evolveProject(p Project) Project {
+	p.Endpoints = append(slices.Clip(p.Endpoints), Endpoint{
+		ID: e.EndpointID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, CreatedAt: e.CreatedAt,
+		Secret: Secret{Generation: 1, KeyVersion: e.KeyVersion},
+	})
+	return p
+}
+
+// WebhookEndpointChanged replaces what an endpoint's owner can set.
+type WebhookEndpointChanged struct {
+	EndpointID  string  `json:"endpoint_id"`
+	URL         string  `json:"url"`
+	Kinds       []Kind  `json:"kinds"`
+	Description *string `json:"description"`
+}
+
+func (WebhookEndpointChanged) Type() string { return TypeWebhookEndpointChanged }
+
+func (e WebhookEndpointChanged) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
+		at.URL, at.Kinds, at.Description = e.URL, e.Kinds, e.Description
+	})
+}
+
+// WebhookEndpointDisabled stops notifications to an endpoint.
+type WebhookEndpointDisabled struct {
+	At         Instant        `json:"at"`
+	EndpointID string         `json:"endpoint_id"`
+	Reason     DisabledReason `json:"reason"`
+}
+
+func (WebhookEndpointDisabled) Type() string { return TypeWebhookEndpointDisabled }
+
+func (e WebhookEndpointDisabled) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = e.Reason, e.At })
+}
+
+// WebhookEndpointEnabled lets an endpoint be notified again.
+type WebhookEndpointEnabled struct {
+	EndpointID string `json:"endpoint_id"`
+}
+
+func (WebhookEndpointEnabled) Type() string { return TypeWebhookEndpointEnabled }
+
+func (e WebhookEndpointEnabled) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = "", 0 })
+}
+
+// WebhookEndpointRemoved takes an endpoint away.
+type WebhookEndpointRemoved struct {
+	EndpointID string `json:"endpoint_id"`
+}
+
+func (WebhookEndpointRemoved) Type() string { return TypeWebhookEndpointRemoved }
+
+func (e WebhookEndpointRemoved) evolveProject(p Project) Project {
+	p.Endpoints = slices.DeleteFunc(slices.Clone(p.Endpoints), func(at Endpoint) bool { return at.ID == e.EndpointID })
+	return p
+}
+
+// WebhookSecretRotated gives an endpoint the secret of another generation; the
+// one before stays good until an instant.
+type WebhookSecretRotated struct {
+	EndpointID    string  `json:"endpoint_id"`
+	Generation    int     `json:"generation"`
+	KeyVersion    int     `json:"key_version"`
+	PreviousUntil Instant `json:"previous_until"`
+}
+
+func (WebhookSecretRotated) Type() string { return TypeWebhookSecretRotated }
+
+func (e WebhookSecretRotated) evolveProject(p Project) Project {
+	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
+		at.Previous = slices.Insert(slices.Clone(at.Previous), 0, OldSecret{Secret: at.Secret, Until: e.PreviousUntil})
+		for len(at.Previous) > MaxOldSecrets {
+			first := len(at.Previous) - 1 // of those that end together, the oldest
+			for i := first; i >= 0; i-- {
+				if at.Previous[i].Until < at.Previous[first].Until {
+					first = i
+				}
+			}
+			at.Previous = slices.Delete(at.Previous, first, first+1)
+		}
+		at.Secret = Secret{Generation: e.Generation, KeyVersion: e.KeyVersion}
+	})
+}
+
+// withEndpoint answers the project with one endpoint changed.
+func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
+	p.Endpoints = slices.Clone(p.Endpoints)
+	for i := range p.Endpoints {
+		if p.Endpoints[i].ID == id {
+			change(&p.Endpoints[i])
+		}
+	}
+	return p
+}
