@@ -1,11 +1,19 @@
 package domain
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+)
 
 // Event is something that happened, in the shape in which it is recorded.
 // Events are values; once one has been recorded its wire name and its meaning
 // never change. A changed shape is a new version in Events and an upcaster
 // from the old one.
+//
+// What the program needs to know of a type of event stands with the event: an
+// event that lacks one of its methods does not compile.
 type Event interface {
 	// Type is the wire name, for instance "payment.paid".
 	Type() string
@@ -16,12 +24,102 @@ type PaymentEvent interface {
 	Event
 	evolvePayment(Payment) Payment
 	postings() []Posting
+	facts() Facts
+	// origin is the command that the event must have come from, and the state in
+	// which the command was decided: p, without what only newer rules look at.
+	// What the event does not tell, such as the project's settings of that
+	// moment, is taken as the event needs it, within the limits that always hold.
+	// The error says that no command leads to the event.
+	//
+	// When a rule changes, events recorded under the old rule must stay possible.
+	origin(Payment, Recorded) (Payment, PaymentCommand, error)
 }
 
 // ProjectEvent is an event of a project's stream.
 type ProjectEvent interface {
 	Event
 	evolveProject(Project) Project
+	// origin is the command that an event recorded at the instant must have come
+	// from, as for payments.
+	origin(Project, Instant) (ProjectCommand, error)
+}
+
+// Facts are what claims, books, exports and answers to signals read of any event
+// of a payment.
+type Facts struct {
+	Refund      ID           // the refund it is about; zero: the payment itself
+	Reason      string       // "": it has none
+	Idempotency *Idempotency // of the request for what it creates; nil: none
+	Signal      *Signal      // that led to it; nil: none
+	Result      string       // of the signal: SignalApplied, SignalRefused or SignalLateFunds
+
+	// ReferenceSince is the version of the event from which on it claims the
+	// signal's reference, whose money it books: no other event may book money
+	// under that reference, whatever payment it is of. 0: it books none.
+	ReferenceSince int
+}
+
+// FactsOf are the facts of a payment's event, and nothing for any other.
+func FactsOf(e Event) Facts {
+	if p, ok := e.(PaymentEvent); ok {
+		return p.facts()
+	}
+	return Facts{}
+}
+
+// Recorded is what an event's record says beside the event.
+type Recorded struct {
+	At      Instant
+	Version int // of the event's shape and rules: see Events
+}
+
+// Redecide checks that the rules lead from the payment's state to the event: it
+// decides the command again that the event must have come from, and compares.
+// The error says why the event cannot have been recorded in this state.
+func (p Payment) Redecide(e Event, r Recorded) error {
+	of, ok := e.(PaymentEvent)
+	if !ok {
+		return errors.New("it is no event of a payment")
+	}
+	before, cmd, err := of.origin(p, r)
+	if err != nil {
+		return err
+	}
+	if _, creates := cmd.(CreatePayment); p.Status == "" && !creates {
+		return errors.New("the payment was not created before")
+	}
+	got, err := before.Decide(cmd)
+	return sameEvent(got, err, e, "a payment that is ", string(p.Status))
+}
+
+// Redecide is that of a payment for an event recorded at the instant.
+func (p Project) Redecide(e Event, at Instant) error {
+	of, ok := e.(ProjectEvent)
+	if !ok {
+		return errors.New("it is no event of a project")
+	}
+	cmd, err := of.origin(p, at)
+	if err != nil {
+		return err
+	}
+	got, err := p.Decide(cmd)
+	return sameEvent(got, err, e, "this project", "")
+}
+
+// sameEvent says why an event is not the one that was decided. The state is
+// named in two parts, which are put together only when something is wrong.
+func sameEvent(got Event, err error, e Event, what, state string) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s cannot be of %s%s: %w", e.Type(), what, state, err)
+	case got == nil:
+		return fmt.Errorf("%s cannot be of %s%s: there was nothing left to do", e.Type(), what, state)
+	case got.Type() != e.Type():
+		return fmt.Errorf("%s cannot be of %s%s: the rules lead to %s", e.Type(), what, state, got.Type())
+	case (!reflect.TypeOf(e).Comparable() || got != e) && !reflect.DeepEqual(got, e):
+		return fmt.Errorf("%s of %s%s has members that the rules do not lead to", e.Type(), what, state)
+	}
+	return nil
 }
 
 // Wire names. They are part of the interface to auditors and subscribers.

@@ -13,45 +13,72 @@ const (
 	KindRefundPending          Kind = "refund.pending"
 	KindRefundSucceeded        Kind = "refund.succeeded"
 	KindRefundFailed           Kind = "refund.failed"
-	KindEndpointTest           Kind = "endpoint.test" // sent on request, to one endpoint, whatever it subscribed to
+	KindEndpointTest           Kind = "endpoint.test"
 )
+
+// KindType is one row of the table of kinds.
+type KindType struct {
+	Kind  Kind
+	Event string // wire name of the event that is notified of; "": no event is
+	Final bool   // it tells an outcome; else it may be left out once something later is known
+	When  string // it is sent, as the page for those who receive notifications says
+}
+
+// KindTypes is the table of kinds: those an endpoint can subscribe to, then
+// endpoint.test, which is sent to an endpoint on request.
+func KindTypes() []KindType {
+	return []KindType{
+		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created"},
+		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay"},
+		{KindPaymentPaid, TypePaymentPaid, true, "the payment is paid"},
+		{KindPaymentExpired, TypePaymentExpired, true, "its time ran out"},
+		{KindPaymentFailed, TypePaymentFailed, true, "an error occurred during payment"},
+		{KindRefundPending, TypeRefundCreated, false, "a refund was created"},
+		{KindRefundSucceeded, TypeRefundSucceeded, true, "the money was returned"},
+		{KindRefundFailed, TypeRefundFailed, true, "the refund did not succeed; another one can be made"},
+		{KindEndpointTest, "", true, "you ask for it, see below; it has no sequence and no position"},
+	}
+}
 
 // Kinds lists every kind an endpoint can subscribe to.
 func Kinds() []Kind {
-	return []Kind{
-		KindPaymentCreated, KindPaymentAwaitingPayment, KindPaymentPaid, KindPaymentExpired, KindPaymentFailed,
-		KindRefundPending, KindRefundSucceeded, KindRefundFailed,
-	}
+	return kindsThat(func(t KindType) bool { return t.Event != "" })
 }
 
 // FinalKinds lists the kinds that tell an outcome; an endpoint that names no
 // kinds gets these.
 func FinalKinds() []Kind {
-	return []Kind{KindPaymentPaid, KindPaymentExpired, KindPaymentFailed, KindRefundSucceeded, KindRefundFailed}
+	return kindsThat(func(t KindType) bool { return t.Event != "" && t.Final })
+}
+
+func kindsThat(match func(KindType) bool) []Kind {
+	var all []Kind
+	for _, t := range KindTypes() {
+		if match(t) {
+			all = append(all, t.Kind)
+		}
+	}
+	return all
 }
 
 // Final reports whether the kind tells an outcome. What is not final may be
 // left out once something later is known.
 func (k Kind) Final() bool {
-	switch k {
-	case KindPaymentCreated, KindPaymentAwaitingPayment, KindRefundPending:
-		return false
-	default:
-		return true
+	for _, t := range KindTypes() {
+		if t.Kind == k {
+			return t.Final
+		}
 	}
+	return true
 }
 
-// KindOf answers which notification an event, by its wire name, leads to; ok
-// is false for events that merchants are not told of.
+// KindOf returns the kind of the notification that an event, by its wire name,
+// leads to; ok is false for events that merchants are not notified of.
 func KindOf(eventType string) (k Kind, ok bool) {
-	switch eventType {
-	case TypePaymentRouteAssigned:
-		return KindPaymentAwaitingPayment, true
-	case TypeRefundCreated:
-		return KindRefundPending, true
-	case TypePaymentCreated, TypePaymentPaid, TypePaymentExpired, TypePaymentFailed, TypeRefundSucceeded, TypeRefundFailed:
-		return Kind(eventType), true
-	default:
-		return "", false
+	for _, t := range KindTypes() {
+		if t.Event == eventType && eventType != "" {
+			return t.Kind, true
+		}
 	}
+	return "", false
 }

@@ -1,6 +1,11 @@
 package domain
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Idempotency remembers, as digests, under which idempotency key a command
 // came and what it asked for.
@@ -44,6 +49,26 @@ func (e PaymentCreated) evolvePayment(p Payment) Payment {
 
 func (PaymentCreated) postings() []Posting { return nil }
 
+func (e PaymentCreated) facts() Facts { return Facts{Idempotency: e.Idempotency} }
+
+func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	if p.Status != "" {
+		return p, nil, errors.New("the payment was created before")
+	}
+	if len(e.Payload) == 0 || e.Payload[0] != '{' {
+		return p, nil, errors.New("the payload is not a JSON object")
+	}
+	lifetime := e.ExpiresAt - e.CreatedAt
+	settings := Settings{Currencies: []Currency{e.Currency}, MaxAmount: MaxAmount, LifetimeSeconds: int(lifetime / 1000)}
+	if d := time.Duration(lifetime) * time.Millisecond; d < MinLifetime || d > MaxLifetime {
+		return p, nil, fmt.Errorf("it expires %s after its creation, which no project can set", d)
+	}
+	return p, CreatePayment{
+		At: e.CreatedAt, Amount: e.Amount, Currency: e.Currency, Description: e.Description, Payload: e.Payload,
+		Settings: settings, Link: e.Link, Idempotency: e.Idempotency,
+	}, r.creates(p.ID, e.CreatedAt)
+}
+
 // PaymentRouteAssigned names the provider channel that will collect the
 // money; the payment now awaits it.
 type PaymentRouteAssigned struct {
@@ -61,6 +86,13 @@ func (e PaymentRouteAssigned) evolvePayment(p Payment) Payment {
 
 func (PaymentRouteAssigned) postings() []Posting { return nil }
 
+func (PaymentRouteAssigned) facts() Facts { return Facts{} }
+
+func (e PaymentRouteAssigned) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	table := RoutingTable{{Route: e.Route, Min: MinAmount, Max: MaxAmount, Weight: 1}}
+	return p, AssignRoute{Table: table}, table.Validate()
+}
+
 // PaymentPaid records that the money came.
 type PaymentPaid struct {
 	Signal Signal `json:"signal"`
@@ -75,6 +107,14 @@ func (e PaymentPaid) evolvePayment(p Payment) Payment {
 
 func (e PaymentPaid) postings() []Posting {
 	return entry(AcquirerReceivable(e.Signal.Route), MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e PaymentPaid) facts() Facts {
+	return Facts{Signal: &e.Signal, Result: SignalApplied, ReferenceSince: 2}
+}
+
+func (e PaymentPaid) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	return e.Signal.origin(p, r.Version >= 2)
 }
 
 // PaymentExpired records that the payment's time ran out.
@@ -92,6 +132,17 @@ func (e PaymentExpired) evolvePayment(p Payment) Payment {
 
 func (PaymentExpired) postings() []Posting { return nil }
 
+func (e PaymentExpired) facts() Facts {
+	return Facts{Signal: e.Signal, Result: SignalApplied, Reason: e.Reason}
+}
+
+func (e PaymentExpired) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	if e.Signal != nil {
+		return e.Signal.origin(p, false) // the version does not tell
+	}
+	return p, ExpirePayment{At: r.At}, nil
+}
+
 // PaymentFailed records that the payment cannot succeed any more.
 type PaymentFailed struct {
 	Reason string  `json:"reason"` // ReasonNoRoute or ReasonProvider
@@ -108,6 +159,17 @@ func (e PaymentFailed) evolvePayment(p Payment) Payment {
 }
 
 func (PaymentFailed) postings() []Posting { return nil }
+
+func (e PaymentFailed) facts() Facts {
+	return Facts{Signal: e.Signal, Result: SignalApplied, Reason: e.Reason}
+}
+
+func (e PaymentFailed) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	if e.Signal != nil {
+		return e.Signal.origin(p, false) // the version does not tell
+	}
+	return p, AssignRoute{}, nil // by a table without a route for it
+}
 
 // PaymentSignalRefused records a provider's signal that changed nothing. Of a
 // payment that has many only some are recorded: see MaxRefused.
@@ -129,6 +191,26 @@ func (e PaymentSignalRefused) evolvePayment(p Payment) Payment {
 
 func (PaymentSignalRefused) postings() []Posting { return nil }
 
+func (e PaymentSignalRefused) facts() Facts {
+	return Facts{Signal: &e.Signal, Result: SignalRefused, Reason: e.Reason}
+}
+
+func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	if r.Version < 2 {
+		p.Refused = 0 // every one was recorded then
+	}
+	p, _, err := e.Signal.origin(p, r.Version >= 2 || e.Reason == ReasonStartedEarly)
+	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed}
+	if e.Reason == ReasonReferenceConflict && p.LateFunds > MaxLateFunds {
+		// The reference may be that of late funds which the payment does not keep.
+		// This cannot be checked here.
+		other := e.Signal
+		other.Amount++
+		apply.Earlier = &other
+	}
+	return p, apply, err
+}
+
 // PaymentLateFunds records money that came and could not count as the
 // payment: it is owed to somebody and awaits the operator.
 type PaymentLateFunds struct {
@@ -148,6 +230,14 @@ func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
 
 func (e PaymentLateFunds) postings() []Posting {
 	return entry(AcquirerReceivable(e.Signal.Route), Suspense, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e PaymentLateFunds) facts() Facts {
+	return Facts{Signal: &e.Signal, Result: SignalLateFunds, Reason: e.Reason, ReferenceSince: 2}
+}
+
+func (e PaymentLateFunds) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	return e.Signal.origin(p, r.Version >= 2)
 }
 
 // RefundCreated records that the whole payment is to be returned.
@@ -172,6 +262,12 @@ func (e RefundCreated) postings() []Posting {
 	return entry(MerchantPayable, RefundsInFlight, e.Amount, e.Currency)
 }
 
+func (e RefundCreated) facts() Facts { return Facts{Refund: e.RefundID, Idempotency: e.Idempotency} }
+
+func (e RefundCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	return p, CreateRefund{At: e.CreatedAt, RefundID: e.RefundID, Idempotency: e.Idempotency}, r.creates(e.RefundID, e.CreatedAt)
+}
+
 // Refund is the refund as it was created.
 func (e RefundCreated) Refund() Refund {
 	return Refund{ID: e.RefundID, Status: RefundPending, Amount: e.Amount, Currency: e.Currency, CreatedAt: e.CreatedAt}
@@ -193,6 +289,14 @@ func (e RefundSucceededEvent) postings() []Posting {
 	return entry(RefundsInFlight, AcquirerReceivable(e.Signal.Route), e.Signal.Amount, e.Signal.Currency)
 }
 
+func (e RefundSucceededEvent) facts() Facts {
+	return Facts{Refund: e.RefundID, Signal: &e.Signal, Result: SignalApplied}
+}
+
+func (e RefundSucceededEvent) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	return e.Signal.origin(p, true)
+}
+
 // RefundFailedEvent records that the money could not be returned.
 type RefundFailedEvent struct {
 	RefundID ID     `json:"refund_id"`
@@ -207,6 +311,14 @@ func (e RefundFailedEvent) evolvePayment(p Payment) Payment {
 
 func (e RefundFailedEvent) postings() []Posting {
 	return entry(RefundsInFlight, MerchantPayable, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e RefundFailedEvent) facts() Facts {
+	return Facts{Refund: e.RefundID, Signal: &e.Signal, Result: SignalApplied}
+}
+
+func (e RefundFailedEvent) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	return e.Signal.origin(p, true)
 }
 
 func (p Payment) remember(s *Signal) Payment {
@@ -224,4 +336,23 @@ func (p Payment) settle(id ID, to RefundStatus) Payment {
 		}
 	}
 	return p
+}
+
+// origin is that of an event which the signal led to. knowsStart: the event was
+// recorded under the rule that an attempt must not begin before its payment is
+// created.
+func (s Signal) origin(p Payment, knowsStart bool) (Payment, PaymentCommand, error) {
+	if !knowsStart {
+		p.CreatedAt = 0
+	}
+	return p, ApplySignal{Signal: s}, s.Validate()
+}
+
+// creates checks that an object which the event creates has the event's time,
+// in its id and as its created_at.
+func (r Recorded) creates(id ID, at Instant) error {
+	if r.At != at || r.At != IDTime(id) {
+		return fmt.Errorf("it was recorded at %s, says it was created at %s, and has an id of %s", r.At, at, IDTime(id))
+	}
+	return nil
 }

@@ -1,6 +1,11 @@
 package domain
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // ProjectRegistered opens a project's stream.
 type ProjectRegistered struct {
@@ -13,6 +18,13 @@ func (ProjectRegistered) Type() string { return TypeProjectRegistered }
 func (e ProjectRegistered) evolveProject(p Project) Project {
 	p.Name, p.Settings = e.Name, e.Settings
 	return p
+}
+
+func (e ProjectRegistered) origin(p Project, _ Instant) (ProjectCommand, error) {
+	if p.Name != "" {
+		return nil, errors.New("the project was registered before")
+	}
+	return RegisterProject(e), nil
 }
 
 // ProjectChanged replaces a project's name and settings.
@@ -28,6 +40,10 @@ func (e ProjectChanged) evolveProject(p Project) Project {
 	return p
 }
 
+func (e ProjectChanged) origin(Project, Instant) (ProjectCommand, error) {
+	return ChangeProject(e), nil
+}
+
 // ProjectDisabled closes a project's API. Its payments live on.
 type ProjectDisabled struct{}
 
@@ -36,6 +52,10 @@ func (ProjectDisabled) Type() string { return TypeProjectDisabled }
 func (e ProjectDisabled) evolveProject(p Project) Project {
 	p.Disabled = true
 	return p
+}
+
+func (e ProjectDisabled) origin(Project, Instant) (ProjectCommand, error) {
+	return DisableProject(e), nil
 }
 
 // KeyIssued adds an API key. Only the key's SHA-256 is ever recorded.
@@ -51,6 +71,8 @@ func (e KeyIssued) evolveProject(p Project) Project {
 	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes})
 	return p
 }
+
+func (e KeyIssued) origin(Project, Instant) (ProjectCommand, error) { return IssueKey(e), nil }
 
 // KeyRevoked takes an API key out of use.
 type KeyRevoked struct {
@@ -68,6 +90,8 @@ func (e KeyRevoked) evolveProject(p Project) Project {
 	}
 	return p
 }
+
+func (e KeyRevoked) origin(Project, Instant) (ProjectCommand, error) { return RevokeKey(e), nil }
 
 // WebhookEndpointAdded adds an address that is notified of the project's
 // events from now on. Its first secret is of generation 1.
@@ -90,6 +114,12 @@ func (e WebhookEndpointAdded) evolveProject(p Project) Project {
 	return p
 }
 
+func (e WebhookEndpointAdded) origin(_ Project, at Instant) (ProjectCommand, error) {
+	return AddEndpoint{
+		At: at, EndpointID: e.EndpointID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, KeyVersion: e.KeyVersion,
+	}, happened(e.CreatedAt, at)
+}
+
 // WebhookEndpointChanged replaces what an endpoint's owner can set.
 type WebhookEndpointChanged struct {
 	EndpointID  string  `json:"endpoint_id"`
@@ -106,6 +136,10 @@ func (e WebhookEndpointChanged) evolveProject(p Project) Project {
 	})
 }
 
+func (e WebhookEndpointChanged) origin(Project, Instant) (ProjectCommand, error) {
+	return ChangeEndpoint(e), nil
+}
+
 // WebhookEndpointDisabled stops notifications to an endpoint.
 type WebhookEndpointDisabled struct {
 	At         Instant        `json:"at"`
@@ -119,6 +153,10 @@ func (e WebhookEndpointDisabled) evolveProject(p Project) Project {
 	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = e.Reason, e.At })
 }
 
+func (e WebhookEndpointDisabled) origin(_ Project, at Instant) (ProjectCommand, error) {
+	return DisableEndpoint(e), happened(e.At, at)
+}
+
 // WebhookEndpointEnabled lets an endpoint be notified again.
 type WebhookEndpointEnabled struct {
 	EndpointID string `json:"endpoint_id"`
@@ -128,6 +166,10 @@ func (WebhookEndpointEnabled) Type() string { return TypeWebhookEndpointEnabled 
 
 func (e WebhookEndpointEnabled) evolveProject(p Project) Project {
 	return p.withEndpoint(e.EndpointID, func(at *Endpoint) { at.Disabled, at.DisabledAt = "", 0 })
+}
+
+func (e WebhookEndpointEnabled) origin(Project, Instant) (ProjectCommand, error) {
+	return EnableEndpoint(e), nil
 }
 
 // WebhookEndpointRemoved takes an endpoint away.
@@ -140,6 +182,10 @@ func (WebhookEndpointRemoved) Type() string { return TypeWebhookEndpointRemoved 
 func (e WebhookEndpointRemoved) evolveProject(p Project) Project {
 	p.Endpoints = slices.DeleteFunc(slices.Clone(p.Endpoints), func(at Endpoint) bool { return at.ID == e.EndpointID })
 	return p
+}
+
+func (e WebhookEndpointRemoved) origin(Project, Instant) (ProjectCommand, error) {
+	return RemoveEndpoint(e), nil
 }
 
 // WebhookSecretRotated gives an endpoint the secret of another generation; the
@@ -169,6 +215,11 @@ func (e WebhookSecretRotated) evolveProject(p Project) Project {
 	})
 }
 
+func (e WebhookSecretRotated) origin(_ Project, at Instant) (ProjectCommand, error) {
+	overlap := time.Duration(e.PreviousUntil-at) * time.Millisecond
+	return RotateSecret{At: at, EndpointID: e.EndpointID, Overlap: overlap, KeyVersion: e.KeyVersion}, nil
+}
+
 // withEndpoint answers the project with one endpoint changed.
 func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
 	p.Endpoints = slices.Clone(p.Endpoints)
@@ -178,4 +229,12 @@ func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
 		}
 	}
 	return p
+}
+
+// happened checks that the time an event names is that at which it was recorded.
+func happened(named, recorded Instant) error {
+	if named != recorded {
+		return fmt.Errorf("it was recorded at %s and says it happened at %s", recorded, named)
+	}
+	return nil
 }

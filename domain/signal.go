@@ -108,19 +108,6 @@ func (s Signal) ReferenceKey() Digest {
 	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route has no zero
 }
 
-// UsedReference is the ReferenceKey under which an event books money that came:
-// no other event may book it, whatever payment that is of. ok is false where an
-// event books none.
-func UsedReference(e Event) (key Digest, ok bool) {
-	switch e := e.(type) {
-	case PaymentPaid:
-		return e.Signal.ReferenceKey(), true
-	case PaymentLateFunds:
-		return e.Signal.ReferenceKey(), true
-	}
-	return Digest{}, false
-}
-
 // startedBefore reports whether the attempt began before an instant. It compares
 // whole seconds, since a provider may send no milliseconds.
 func (s Signal) startedBefore(at Instant) bool {

@@ -5,29 +5,11 @@ import "payledger/domain"
 // ClaimOf is the claim of a record with the event, stored in the version; nil for
 // none. So the claim of a record is known from its body alone.
 func ClaimOf(e domain.Event, version int) *Claim {
-	var in *domain.Idempotency
-	switch e := e.(type) {
-	case domain.PaymentCreated:
-		in = e.Idempotency
-	case domain.RefundCreated:
-		in = e.Idempotency
-	default:
-		return referenceOf(e, version)
+	switch f := domain.FactsOf(e); {
+	case f.Idempotency != nil:
+		return &Claim{Key: f.Idempotency.Key, Fingerprint: f.Idempotency.Fingerprint}
+	case f.ReferenceSince > 0 && version >= f.ReferenceSince:
+		return &Claim{Key: f.Signal.ReferenceKey(), Forever: true}
 	}
-	if in == nil {
-		return nil
-	}
-	return &Claim{Key: in.Key, Fingerprint: in.Fingerprint}
-}
-
-// referencesClaimed is the version of events from which on they claim the
-// reference whose money they book.
-const referencesClaimed = 2
-
-func referenceOf(e domain.Event, version int) *Claim {
-	key, ok := domain.UsedReference(e)
-	if !ok || version < referencesClaimed {
-		return nil
-	}
-	return &Claim{Key: key, Forever: true}
+	return nil
 }

@@ -130,8 +130,8 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
 	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}
-	if reference := referenceOf(e, referencesClaimed); reference != nil {
-		c.Claim = reference
+	if claim := ClaimOf(e, l.Codec.byName[e.Type()].Version); claim != nil && claim.Forever {
+		c.Claim = claim
 	}
 	return c, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +41,8 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 		Open               bool
 	}
 	var kinds []row
-	for _, k := range append(domain.Kinds(), domain.KindEndpointTest) {
-		kinds = append(kinds, row{k, whenSent(k), slices.Contains(domain.FinalKinds(), k)})
+	for _, k := range domain.KindTypes() {
+		kinds = append(kinds, row{k.Kind, k.When, k.Final && k.Event != ""})
 	}
 	var tries []try
 	var since time.Duration
@@ -77,31 +76,6 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 		"Overlap": spell(domain.DefaultSecretOverlap), "MaxOverlap": spell(domain.MaxSecretOverlap),
 	})
 	return b.Bytes(), err
-}
-
-// whenSent says what a kind tells.
-func whenSent(k domain.Kind) string {
-	switch k {
-	case domain.KindPaymentCreated:
-		return "the payment was created"
-	case domain.KindPaymentAwaitingPayment:
-		return "the customer can pay"
-	case domain.KindPaymentPaid:
-		return "the payment is paid"
-	case domain.KindPaymentExpired:
-		return "its time ran out"
-	case domain.KindPaymentFailed:
-		return "an error occurred during payment"
-	case domain.KindRefundPending:
-		return "a refund was created"
-	case domain.KindRefundSucceeded:
-		return "the money was returned"
-	case domain.KindRefundFailed:
-		return "the refund did not succeed; another one can be made"
-	case domain.KindEndpointTest:
-		return "you ask for it, see below; it has no sequence and no position"
-	}
-	return ""
 }
 
 // spell writes a length of time for people: its two greatest units.

@@ -18,16 +18,11 @@ func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holder{stream: r.Stream, position: r.Position}
-	switch event := event.(type) {
-	case domain.PaymentPaid:
-		h.says = event.Signal
-	case domain.PaymentLateFunds:
-		h.says = event.Signal
-	default:
+	f := domain.FactsOf(event)
+	if f.ReferenceSince == 0 {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: "it claims a reference and is " + event.Type()}
 	}
-	return h, nil
+	return &holder{stream: r.Stream, position: r.Position, says: *f.Signal}, nil
 }
 
 // heed adds to the command who holds the signal's reference: another payment,

@@ -284,12 +284,10 @@ func (e *Enforcer) acknowledge(h hand, s *signal) error {
 
 // replyTo is the reply to a signal that was recorded.
 func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.SignalReply {
-	reply := domain.SignalReply{Result: domain.SignalApplied, EventID: &id, Position: uint64(at)}
-	switch event := event.(type) {
-	case domain.PaymentSignalRefused:
-		reply.Result, reply.Reason = domain.SignalRefused, event.Reason
-	case domain.PaymentLateFunds:
-		reply.Result, reply.Reason = domain.SignalLateFunds, event.Reason
+	f := domain.FactsOf(event)
+	reply := domain.SignalReply{Result: f.Result, EventID: &id, Position: uint64(at)}
+	if f.Result != domain.SignalApplied {
+		reply.Reason = f.Reason
 	}
 	return reply
 }

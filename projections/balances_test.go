@@ -31,7 +31,7 @@ func (w *world) lines() []JournalLine {
 			payment, _ := domain.ParseID(r.Stream.ID)
 			of = append(of, JournalLine{
 				Position: r.Position, At: domain.InstantOf(r.At), Project: r.Stream.Project, Event: r.Commit, Type: event.Type(),
-				Payment: payment, Refund: refundOf(event), Account: p.Account, Currency: p.Currency, Amount: p.Amount, Balance: balances[name],
+				Payment: payment, Refund: domain.FactsOf(event).Refund, Account: p.Account, Currency: p.Currency, Amount: p.Amount, Balance: balances[name],
 			})
 		}
 		slices.SortFunc(of, func(a, b JournalLine) int {

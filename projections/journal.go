@@ -168,21 +168,9 @@ func (e *Engine) post(r eventstore.Stored, event domain.Event) []posted {
 		}
 		next.Balance, next.Position = next.Balance.Add(l.Amount), r.Position
 		out[i] = posted{&next, journalEntry{
-			event: r.Commit, payment: payment, refund: refundOf(event),
+			event: r.Commit, payment: payment, refund: domain.FactsOf(event).Refund,
 			amount: l.Amount, balance: next.Balance, typ: event.Type(),
 		}}
 	}
 	return out
-}
-
-func refundOf(e domain.Event) domain.ID {
-	switch e := e.(type) {
-	case domain.RefundCreated:
-		return e.RefundID
-	case domain.RefundSucceededEvent:
-		return e.RefundID
-	case domain.RefundFailedEvent:
-		return e.RefundID
-	}
-	return domain.ID{}
 }

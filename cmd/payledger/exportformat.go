@@ -110,19 +110,15 @@ func (f *csvFormat) reread(line []byte) eventstore.Position {
 type details struct{ refund, reference, reason string }
 
 func detailsOf(e domain.Event) details {
-	switch e := e.(type) {
-	case domain.PaymentPaid:
-		return details{reference: e.Signal.Reference}
-	case domain.PaymentLateFunds:
-		return details{reference: e.Signal.Reference, reason: e.Reason}
-	case domain.RefundCreated:
-		return details{refund: e.RefundID.String()}
-	case domain.RefundSucceededEvent:
-		return details{refund: e.RefundID.String(), reference: e.Signal.Reference}
-	case domain.RefundFailedEvent:
-		return details{refund: e.RefundID.String(), reference: e.Signal.Reference}
+	f := domain.FactsOf(e)
+	d := details{reason: f.Reason}
+	if !f.Refund.IsZero() {
+		d.refund = f.Refund.String()
 	}
-	return details{}
+	if f.Signal != nil {
+		d.reference = f.Signal.Reference
+	}
+	return d
 }
 
 // hledgerFormat writes a journal. A block is

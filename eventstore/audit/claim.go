@@ -44,11 +44,11 @@ func (c *checker) checkClaim(i *item) {
 // checkRefusal checks that a reference for which a signal was refused had been
 // used.
 func (c *checker) checkRefusal(i *item) {
-	e, ok := i.event.(domain.PaymentSignalRefused)
-	if !ok || e.Reason != domain.ReasonReferenceUsed || len(c.lost) > 0 {
+	f := domain.FactsOf(i.event)
+	if f.Result != domain.SignalRefused || f.Reason != domain.ReasonReferenceUsed || len(c.lost) > 0 {
 		return
 	}
-	if c.references.at(e.Signal.ReferenceKey()) == 0 {
+	if c.references.at(f.Signal.ReferenceKey()) == 0 {
 		c.add(&i.record, ImpossibleEvent, "its reference was not used before")
 	}
 }

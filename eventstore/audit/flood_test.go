@@ -28,7 +28,7 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 			return
 		}
 		if err == nil {
-			err = explainPayment(p, e, 2, at)
+			err = p.Redecide(e, domain.Recorded{At: at, Version: 2})
 		}
 		if err != nil {
 			t.Fatalf("%+v: %v", e, err)
@@ -55,11 +55,11 @@ func TestFloodsOfSignalsArePossible(t *testing.T) {
 		t.Errorf("%d refused, %d of late funds", p.Refused, p.LateFunds)
 	}
 	forged := domain.PaymentSignalRefused{Reason: domain.ReasonWrongRoute, Signal: signal(-1, 150000, "bank"), Unrecorded: 3}
-	if err := explainPayment(p, forged, 2, at); err == nil {
+	if err := p.Redecide(forged, domain.Recorded{At: at, Version: 2}); err == nil {
 		t.Error("a refusal that no rule records is believed")
 	}
 	forged.Unrecorded = 0 // as before there was a cap
-	if err := explainPayment(p, forged, 1, at); err != nil {
+	if err := p.Redecide(forged, domain.Recorded{At: at, Version: 1}); err != nil {
 		t.Error(err)
 	}
 }

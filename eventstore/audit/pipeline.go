@@ -24,7 +24,7 @@ type item struct {
 	event   domain.Event
 	err     *eventstore.CorruptError // of decoding
 	payment domain.ID                // zero where the stream is no payment's
-	version int                      // of the event, where rules have changed since 1
+	version int                      // of the event
 	claim   *eventstore.Claim        // that the event makes
 }
 
@@ -102,10 +102,7 @@ func newItem(f found, codec *eventstore.Codec) item {
 		it.err = corrupt
 	}
 	it.event = event
-	switch event.(type) {
-	case domain.PaymentPaid, domain.PaymentLateFunds, domain.PaymentSignalRefused:
-		it.version = codec.Version(f.record)
-	}
+	it.version = codec.Version(f.record)
 	it.claim = eventstore.ClaimOf(event, it.version)
 	if f.record.Stream.Kind == eventstore.KindPayment {
 		it.payment, _ = domain.ParseID(f.record.Stream.ID)

@@ -114,7 +114,7 @@ func (c *checker) followPayment(i *item) {
 	if _, ok := c.streams.projects[p.state.Project]; !ok && len(c.lost) == 0 {
 		c.add(r, ImpossibleEvent, "project %s was not registered before", p.state.Project)
 	}
-	if err := explainPayment(p.state, i.event, i.version, domain.IDTime(r.Commit)); err != nil {
+	if err := p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version}); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}
@@ -136,7 +136,7 @@ func (c *checker) followProject(i *item) {
 	if r.Stream.Project != r.Stream.ID {
 		c.add(r, BrokenStream, "a project's stream has the project's id")
 	}
-	if err := explainProject(p.state, i.event, domain.IDTime(r.Commit)); err != nil {
+	if err := p.state.Redecide(i.event, domain.IDTime(r.Commit)); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}

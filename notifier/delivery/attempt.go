@@ -152,7 +152,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error)
 		if r.Commit != d.event || r.Position != d.position {
 			break
 		}
-		if refund, is := refundOf(event); is {
+		if refund := domain.FactsOf(event).Refund; !refund.IsZero() {
 			if of, ok := p.Refund(refund); ok {
 				object := of.Object(p.ID)
 				n.Refund = &object
@@ -164,20 +164,6 @@ func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error)
 		return webhook.Body(d.render, n)
 	}
 	return nil, fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.event, d.position, d.sequence, d.payment)
-}
-
-// refundOf says which refund an event is about, if it is about one.
-func refundOf(e domain.Event) (domain.ID, bool) {
-	switch e := e.(type) {
-	case domain.RefundCreated:
-		return e.RefundID, true
-	case domain.RefundSucceededEvent:
-		return e.RefundID, true
-	case domain.RefundFailedEvent:
-		return e.RefundID, true
-	default:
-		return domain.ID{}, false
-	}
 }
 
 // disable stops notifications to an endpoint, for good until its owner or the

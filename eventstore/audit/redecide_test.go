@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -169,51 +168,4 @@ func (*world) created(at domain.Instant) domain.Event {
 func (w *world) refunded(a domain.Amount) domain.Event {
 	id, _ := w.ids.Pair()
 	return domain.RefundCreated{RefundID: id, CreatedAt: domain.IDTime(id), Amount: a, Currency: "RUB"}
-}
-
-// TestEveryEventHasARule makes sure that no event is taken for impossible only
-// because nobody wrote down where it comes from.
-func TestEveryEventHasARule(t *testing.T) {
-	t.Parallel()
-	for _, typ := range domain.Events() {
-		payment := explainPayment(domain.Payment{}, typ.Sample, typ.Version, 0)
-		project := explainProject(domain.Project{}, typ.Sample, 0)
-		if _, ok := typ.Sample.(domain.PaymentEvent); ok && payment != nil && strings.Contains(payment.Error(), "no event of a payment") {
-			t.Errorf("%s: no case in explainPayment", typ.Name)
-		}
-		if _, ok := typ.Sample.(domain.ProjectEvent); ok && project != nil && strings.Contains(project.Error(), "no event of a project") {
-			t.Errorf("%s: no case in explainProject", typ.Name)
-		}
-	}
-}
-
-// TestAlikeCreated changes each member, so that none is left out.
-func TestAlikeCreated(t *testing.T) {
-	t.Parallel()
-	made := func() domain.PaymentCreated {
-		e := (*world)(nil).created(1_795_169_730_123).(domain.PaymentCreated)
-		e.Description, e.Idempotency = new("order-1"), &domain.Idempotency{Key: domain.Digest{1}}
-		e.Link = domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1}
-		return e
-	}
-	if !alike(made(), made()) {
-		t.Error("equal events are not alike")
-	}
-	members := reflect.TypeFor[domain.PaymentCreated]()
-	for i := range members.NumField() {
-		for what, change := range map[string]func(v reflect.Value){
-			"zero": reflect.Value.SetZero,
-			"another": func(v reflect.Value) {
-				if v.Kind() == reflect.Pointer {
-					v.Set(reflect.New(v.Type().Elem()))
-				}
-			},
-		} {
-			e := made()
-			change(reflect.ValueOf(&e).Elem().Field(i))
-			if same := reflect.DeepEqual(e, made()); alike(e, made()) != same || (same && what == "zero") {
-				t.Errorf("%s %s: alike %t, equal %t", what, members.Field(i).Name, !same, same)
-			}
-		}
-	}
 }
