@@ -62,7 +62,6 @@ type world struct {
 	logID   domain.ID
 	schema  webhook.Schedule
 	limits  Limits
-	off     rules
 	net     *network
 	secrets *webhook.Secrets
 
@@ -84,6 +83,7 @@ func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{dir: scratch(tb), net: newNetwork()}
 	entropy := &random{src: rand.NewChaCha8([32]byte{1})}
+	w.net.mark = w.mark
 	w.ids = domain.NewIDs(w.now, entropy, domain.ID{})
 	w.logID = w.ids.Next()
 	w.ledger = eventstore.Ledger{Store: memory.New(), Codec: eventstore.NewCodec()}
@@ -124,9 +124,21 @@ func (w *world) open() error {
 	if err != nil {
 		return err
 	}
-	l.off = w.off
 	w.lanes = l
 	return nil
+}
+
+// mark is the high-water mark of a lane as of the last synced change.
+func (w *world) mark(endpoint string, payment domain.ID) (mark uint64) {
+	err := w.lanes.view(func(x tables) error {
+		at, err := x.laneOf(w.lanes.known(endpoint), payment)
+		mark = at.started
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return mark
 }
 
 func (w *world) run() {

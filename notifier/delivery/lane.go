@@ -29,17 +29,6 @@ type place struct {
 	asked    bool // resent on request: goes out even if the endpoint no longer subscribes to its kind
 }
 
-// rules can be switched off one by one by tests, which then have to fail. The
-// zero value is the program's.
-type rules struct {
-	overlap  bool // a lane may have several requests in flight
-	stale    bool // intermediate events are sent although something later is known
-	backward bool // every event may be sent again
-
-	// Called before a group is synced; it may answer the operations.
-	unsynced func(*tx, []*waiting) error
-}
-
 // enqueue puts an event at the end of the line. It reports false for what the
 // lane has heard of before, or has already left behind.
 func (l *lane) enqueue(p place, due domain.Instant) bool {
@@ -62,11 +51,11 @@ func (l *lane) join(p place, due domain.Instant) {
 
 // next takes out of the line what must not be tried any more, and answers it;
 // then whatever is first may be tried.
-func (l *lane) next(off rules) (superseded []place) {
+func (l *lane) next() (superseded []place) {
 	for len(l.line) > 0 {
 		first := l.line[0]
-		outdated := !first.final && len(l.line) > 1 && !off.stale
-		if !outdated && (first.sequence >= l.started || off.backward) {
+		outdated := !first.final && len(l.line) > 1
+		if !outdated && first.sequence >= l.started {
 			break
 		}
 		superseded = append(superseded, first)
@@ -98,13 +87,13 @@ func (l *lane) retry(now, due domain.Instant) {
 // resend puts an event in line again, if nothing later was begun or stands in
 // line: the newest, or what the lane got to, unless that is intermediate and
 // something later is known.
-func (l *lane) resend(p place, due domain.Instant, off rules) bool {
+func (l *lane) resend(p place, due domain.Instant) bool {
 	last := len(l.line) - 1
 	may := p.sequence == l.newest || p.sequence == l.started && p.final
 	if last >= 0 && l.line[last].sequence > p.sequence {
 		may = false
 	}
-	if !may && !off.backward {
+	if !may {
 		return false
 	}
 	if i := slices.IndexFunc(l.line, func(o place) bool { return o.event == p.event }); i >= 0 {

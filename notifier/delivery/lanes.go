@@ -33,7 +33,6 @@ type Lanes struct {
 	writer  *writer
 	metrics metrics
 	slots   *slots
-	off     rules
 
 	flying map[flight]bool // lanes with an attempt under way; the writer's own
 

@@ -116,7 +116,7 @@ func (o *startOp) apply(x *tx) error {
 		if err != nil {
 			return err
 		}
-		if len(l.line) == 0 || l.due > x.now && !o.granted || x.inFlight(l) && !x.lanes.off.overlap {
+		if len(l.line) == 0 || l.due > x.now && !o.granted || x.inFlight(l) {
 			continue // the key is an old one
 		}
 		if err := o.start(x, l); err != nil {
@@ -129,7 +129,7 @@ func (o *startOp) apply(x *tx) error {
 			return err
 		}
 		head := l.lane
-		if head.next(x.lanes.off); len(head.line) == 0 || head.line[0].event != a.event || l.due > x.now || x.inFlight(l) {
+		if head.next(); len(head.line) == 0 || head.line[0].event != a.event || l.due > x.now || x.inFlight(l) {
 			continue // it was tried meanwhile, or something goes before it
 		}
 		if err := o.start(x, l); err != nil {
@@ -140,7 +140,7 @@ func (o *startOp) apply(x *tx) error {
 }
 
 func (o *startOp) start(x *tx, l *laneAt) error {
-	for _, p := range l.next(x.lanes.off) {
+	for _, p := range l.next() {
 		if err := x.settle(o.target, p.event, domain.DeliverySuperseded); err != nil {
 			return err
 		}

@@ -74,11 +74,10 @@ func script(seed uint64, n int) []step {
 }
 
 // play plays a script and answers what went wrong.
-func play(t *testing.T, script []step, off rules) []string {
+func play(t *testing.T, script []step, spoil func(*player) error) []string {
 	var faults []string
 	synctest.Test(t, func(t *testing.T) {
 		p := &player{world: newWorld(t)}
-		p.off = off
 		for _, name := range []string{"a", "b", "c"} {
 			p.endpoint(name)
 		}
@@ -87,6 +86,12 @@ func play(t *testing.T, script []step, off rules) []string {
 		began := time.Now()
 		for i, s := range script {
 			time.Sleep(s.Pause)
+			if spoil != nil {
+				if err := spoil(p); err != nil {
+					p.net.note("step %d: %v", i, err)
+					break
+				}
+			}
 			if err := p.step(s); err != nil {
 				p.net.note("step %d, %+v: %v", i, s, err)
 				break
@@ -114,6 +119,7 @@ type player struct {
 	payments []domain.ID
 	older    string              // a copy of the file from before the last orderly stop
 	base     eventstore.Position // of the lane file
+	unsynced string              // a copy of the file that is open now; see keepOldCopy
 }
 
 func (p *player) pick(from []domain.ID, n int) (domain.ID, bool) {
@@ -173,6 +179,9 @@ func (p *player) step(s step) error {
 	case "crash":
 		if err := p.crash(); err != nil {
 			return err
+		}
+		if p.unsynced != "" {
+			p.path = p.unsynced
 		}
 		p.older = ""
 		return p.again()
@@ -240,6 +249,7 @@ func (p *player) restart() error {
 }
 
 func (p *player) again() error {
+	p.unsynced = ""
 	if err := p.open(); err != nil {
 		return err
 	}
@@ -274,31 +284,33 @@ func TestForwardOnly(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := script(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(10, 200).Draw(rt, "steps"))
-		if faults := play(t, steps, rules{}); len(faults) > 0 {
+		if faults := play(t, steps, nil); len(faults) > 0 {
 			rt.Fatalf("%v\nafter %+v", faults, steps)
 		}
 	})
 }
 
-// TestEveryRuleIsNeeded plays scripts with one rule switched off: that has to
-// show.
+// TestEveryRuleIsNeeded plays scripts in which the state that keeps one rule is
+// spoiled before each step: that has to show.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays so much that the race detector itself may give up")
 	}
+	t.Parallel()
 	for _, rule := range []struct {
 		name  string
-		off   rules
+		spoil func(*player) error
 		fault string
 	}{
-		{"one request at a time", rules{overlap: true}, "while another one was under way"},
-		{"intermediate events give way", rules{stale: true}, "was begun though"},
-		{"the mark is durable before a start", rules{unsynced: answerEarly}, "was begun after"},
-		{"nothing older is sent again", rules{backward: true}, "was begun after"},
+		{"one request at a time", forgetFlying, "while another one was under way"},
+		{"intermediate events give way", makeAllFinal, "was begun though"},
+		{"the mark is durable before a start", keepOldCopy, "was begun after"},
+		{"nothing older is sent again", lowerMarks, "was begun after"},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
+			t.Parallel()
 			for seed := range uint64(300) {
-				for _, fault := range play(t, script(seed, 100), rule.off) {
+				for _, fault := range play(t, script(seed, 100), rule.spoil) {
 					if strings.Contains(fault, rule.fault) {
 						t.Logf("script %d: %s", seed, fault)
 						return
@@ -310,27 +322,62 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// answerEarly answers operations before they are synced, and takes in more of
-// them before it lets the transaction be.
-func answerEarly(x *tx, group []*waiting) error {
-	w := x.lanes.writer
-	for range 40 {
-		x.publish()
-		for _, p := range group {
-			p.done <- nil
+// changeLanes changes the rows of lanes; fn reports whether it changed one.
+func (p *player) changeLanes(fn func(l *lane) bool) error {
+	return p.lanes.writer.do(changeOp(func(x *tx) {
+		changed := make(map[string]lane)
+		_ = x.lane.ForEach(func(k, v []byte) error {
+			if l, err := parseLane(k, v); err == nil && fn(&l) {
+				changed[string(k)] = l
+			}
+			return nil
+		})
+		for k, l := range changed {
+			x.set(x.lane, []byte(k), appendLane(nil, []byte(k), l))
 		}
-		time.Sleep(time.Second)
-		w.mu.Lock()
-		group = w.group()
-		w.mu.Unlock()
-		for _, p := range group {
-			if err := p.op.apply(x); err != nil {
-				return err
+	}))
+}
+
+// forgetFlying makes lanes with an attempt under way look as if they had none.
+func forgetFlying(p *player) error {
+	return p.lanes.writer.do(changeOp(func(x *tx) {
+		clear(p.lanes.flying)
+		for _, t := range p.lanes.all() {
+			for _, k := range x.dueAfter(t, dueKey{}, windowSize) {
+				x.offers = append(x.offers, offer{t, k})
 			}
 		}
+	}))
+}
+
+// makeAllFinal makes intermediate events that wait look like final ones.
+func makeAllFinal(p *player) error {
+	return p.changeLanes(func(l *lane) bool {
+		for i := range l.line {
+			l.line[i].final = true
+		}
+		return len(l.line) > 0
+	})
+}
+
+// lowerMarks makes idle lanes forget all but their first event.
+func lowerMarks(p *player) error {
+	return p.changeLanes(func(l *lane) bool {
+		forget := len(l.line) == 0 && l.newest > 1
+		if forget {
+			l.started, l.newest = 1, 1
+		}
+		return forget
+	})
+}
+
+// keepOldCopy lets the next crash lose what was committed since now, as if it had
+// not been synced.
+func keepOldCopy(p *player) error {
+	if p.unsynced != "" {
+		return nil
 	}
-	for _, p := range group {
-		p.done <- nil
-	}
-	return nil
+	p.files++
+	p.unsynced = fmt.Sprintf("%s/unsynced%d.db", p.dir, p.files)
+	return p.copyTo(p.unsynced)
 }

@@ -64,6 +64,9 @@ type network struct {
 	era      int
 	down     bool // no request gets through
 	keep     bool // requests, with bodies
+
+	// The high-water mark of a lane in the file as of its last synced change.
+	mark func(endpoint string, payment domain.ID) uint64
 }
 
 func newNetwork() *network {
@@ -152,6 +155,9 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	n.begin(lane, r)
 	n.mu.Unlock()
+	if at := n.mark(r.endpoint, r.payment); at < r.sequence {
+		n.note("%s: sequence %d was begun while the mark in the file was %d", lane, r.sequence, at)
+	}
 	resp, err := answer(req.Context(), r.mode)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -71,7 +71,7 @@ func (o *recoverOp) apply(x *tx) error {
 			continue
 		}
 		p := place{sequence: d.sequence, event: event, final: d.kind.Final()}
-		if !l.resend(p, x.now, rules{}) {
+		if !l.resend(p, x.now) {
 			continue
 		}
 		(&resendOp{target: o.target}).again(x, l, d)

@@ -112,7 +112,7 @@ func (o *resendOp) apply(x *tx) error {
 	p := place{sequence: d.sequence, event: d.event, final: d.kind.Final(), asked: true}
 	switch {
 	case l.known:
-		if !l.resend(p, x.now, x.lanes.off) {
+		if !l.resend(p, x.now) {
 			o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: l.newestEvent}
 			return nil
 		}

@@ -141,11 +141,6 @@ func (w *writer) commit(group []*waiting) error {
 				return err
 			}
 		}
-		if w.lanes.off.unsynced != nil {
-			if err := w.lanes.off.unsynced(x, group); err != nil {
-				return err
-			}
-		}
 		return x.finish()
 	})
 	if err != nil {
