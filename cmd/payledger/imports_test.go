@@ -67,8 +67,15 @@ func rooms() []room {
 		{
 			folder:  "eventstore/bolt",
 			why:     "the only place that knows how the log lies in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/boltfile"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/boltfile"},
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "eventstore/bolt/claims",
+			why:     "an index of keys and positions, which can be deleted and made anew: it knows no records and no events",
+			ours:    []string{"eventstore/boltfile"},
+			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

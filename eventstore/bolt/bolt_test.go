@@ -16,6 +16,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/storetest"
 )
 
@@ -314,7 +315,7 @@ func TestClaimsAge(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := len(s.claims.keys.spans); n != spansKept {
+	if n := len(s.spans); n != spansKept {
 		t.Errorf("%d spans of claims are left", n)
 	}
 }
@@ -352,7 +353,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 	records := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket(bucketRecords) }
 	heads := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket(bucketHeads) }
-	var index *claimIndex
+	var index *claims.Index
 	for what, spoil := range map[string]func(tx *bbolt.Tx, r eventstore.Stored) error{
 		"a missing record": func(tx *bbolt.Tx, _ eventstore.Stored) error { return records(tx).Delete(positionKey(2)) },
 		"no last record":   func(tx *bbolt.Tx, _ eventstore.Stored) error { return records(tx).Delete(positionKey(3)) },
@@ -368,11 +369,11 @@ func TestVerifyFinds(t *testing.T) {
 			return heads(tx).Put(headKey(r.Stream), appendHead(nil, headKey(r.Stream), r))
 		},
 		"a missing claim": func(_ *bbolt.Tx, r eventstore.Stored) error {
-			delete(index.fresh, nameOf(r.Stream.Project, r.Claim.Key))
+			index.Add(nameOf(r.Stream.Project, r.Claim), 0)
 			return nil
 		},
 		"a misled claim": func(_ *bbolt.Tx, r eventstore.Stored) error {
-			index.fresh[nameOf(r.Stream.Project, r.Claim.Key)] = 1
+			index.Add(nameOf(r.Stream.Project, r.Claim), 1)
 			return nil
 		},
 		"a span too few": func(tx *bbolt.Tx, _ eventstore.Stored) error { return tx.Bucket(bucketMeta).Delete(keySpans) },

@@ -68,7 +68,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		if b.tx, err = b.db.Begin(true); err != nil {
 			return err
 		}
-		b.group = stage(b.tx, b.last, nil, &b.room)
+		b.group = stage(b.tx, b.last, nil, nil, &b.room)
 	}
 	key, head, err := b.group.head(r.Stream)
 	switch {

@@ -1,283 +1,177 @@
 package bolt
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"iter"
-	"os"
-	"slices"
+	"path/filepath"
 	"strings"
-	"sync"
-	"time"
+
+	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 )
 
-// When the newest claims go from memory into a run: the next start reads no
-// more records again than these and those that come while a run is written.
-const (
-	freshClaims  = 1 << 15
-	freshRecords = 1 << 16
+// indexes find the records that claimed keys: idempotency keys, which are
+// forgotten after a time, and keys that are claimed for ever.
+type indexes struct{ keys, forever *claims.Index }
 
-	// While the index is made anew more of them go at once.
-	renewedClaims = 1 << 19
-
-	// Runs are merged until each is this many times as long as the next one, but
-	// none gets more claims than that: its filter is made in memory.
-	runGrowth = 3
-	runLimit  = 1 << 24
-
-	runRetry = time.Second // after a run could not be written
-)
-
-// claimIndex finds the record that claimed a key: in memory the newest, in
-// runs the others. The committer alone adds claims; it does so before they are
-// durable, so whoever else asks leaves out what is not.
-type claimIndex struct {
-	kind
-
-	dir  string
-	fail func(error) // the index is damaged: the process must end
-
-	mu     sync.RWMutex
-	spans  spans
-	fresh  map[claimName]eventstore.Position
-	frozen map[claimName]eventstore.Position // on its way into a run
-	runs   []*run                            // oldest first
-	closed bool
-	gap    error // a record that could have claimed a key cannot be read
-
-	next eventstore.Position // where the records of fresh begin; the committer's
-
-	batches chan *claimBatch
-	working sync.WaitGroup
-	stop    chan struct{}
+func (x *indexes) of(c *eventstore.Claim) *claims.Index {
+	if c.Forever {
+		return x.forever
+	}
+	return x.keys
 }
 
-// claimBatch is what was claimed within a part of the log.
-type claimBatch struct {
-	runSpan
-	claims  map[claimName]eventstore.Position
-	written bool
+func (x *indexes) both() [2]*claims.Index { return [...]*claims.Index{x.keys, x.forever} }
+
+// find returns the position of the record that holds a claim's key, 0 if none
+// does. The record may not be durable yet.
+func (x *indexes) find(n claims.Name, c *eventstore.Claim) (eventstore.Position, error) {
+	at, err := x.of(c).Find(n)
+	if errors.Is(err, claims.ErrClosed) {
+		err = eventstore.ErrClosed
+	}
+	return eventstore.Position(at), err
 }
 
+// durable says that all records up to the last one are durable.
+func (x *indexes) durable(last *eventstore.Stored) {
+	for _, one := range x.both() {
+		one.Durable(uint64(last.Position), last.Commit)
+	}
+}
+
+func (x *indexes) close() {
+	for _, one := range x.both() {
+		one.Close()
+	}
+}
+
+// nameOf is the name of a claim's key in its index. A claim for ever belongs to
+// no project.
+func nameOf(project string, c *eventstore.Claim) claims.Name {
+	if c.Forever {
+		project = ""
+	}
+	return claims.NameOf(project, c.Key)
+}
+
+// holdsClaim returns an error unless the index led to the right record.
+func holdsClaim(r eventstore.Stored, project string, c *eventstore.Claim) error {
+	if r.Claim == nil || r.Claim.Key != c.Key || r.Claim.Forever != c.Forever || (!c.Forever && r.Stream.Project != project) {
+		return &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims leads to it by mistake"}
+	}
+	return nil
+}
+
+// claimsDir is the directory with the indexes of the log at path.
 func claimsDir(path string) string { return strings.TrimSuffix(path, ".db") + ".claims" }
 
-// foreverDir is where, within that, the runs of claims for ever are.
+// foreverDir is, within claimsDir, the directory of the claims for ever.
 const foreverDir = "forever"
 
-// openClaims opens the index of a log. It answers where the records begin that
-// it does not cover: they are to be told to it, with renew, before it is used.
-func openClaims(dir string, k kind, s spans, holds func(eventstore.Position, domain.ID) bool, fail func(error)) (*claimIndex, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	x := &claimIndex{
-		dir: dir, kind: k, fail: fail, spans: s, fresh: make(map[claimName]eventstore.Position),
-		batches: make(chan *claimBatch, 1), stop: make(chan struct{}),
-	}
-	var err error
-	x.runs, x.next, err = runsIn(dir, k, s.floor(), holds)
-	return x, err
-}
-
-// renew adds the claim of a record, unless the index covers the record already.
-func (x *claimIndex) renew(r eventstore.Stored) error {
-	if r.Position < x.next {
-		return nil
-	}
-	if r.Claim != nil && r.Claim.Forever == x.forever && r.Position >= x.spans.floor() {
-		x.fresh[nameFor(r.Stream.Project, r.Claim)] = r.Position
-	}
-	if len(x.fresh) >= renewedClaims && x.gap == nil {
-		return x.write(x.freeze(r.Position, r.Commit))
-	}
-	return nil
-}
-
-// missed notes that the record at a position cannot be read, unless the index
-// covers it.
-func (x *claimIndex) missed(at eventstore.Position, err error) {
-	if at >= x.next {
-		x.gap = cmp.Or(x.gap, err)
-	}
-}
-
-// find answers the record that claimed the key of that name, 0 if there is
-// none.
-func (x *claimIndex) find(name claimName) (eventstore.Position, error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.closed {
-		return 0, eventstore.ErrClosed
-	}
-	at := max(x.fresh[name], x.frozen[name])
-	for i := len(x.runs) - 1; at == 0 && i >= 0; i-- {
+// openClaims opens the indexes of claims and adds the records that they do not
+// cover.
+func (s *Store) openClaims() error {
+	x := &indexes{}
+	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
+		var ok bool
+		if s.spans, ok = spansOf(tx); !ok {
+			return damaged(s.path, "its list of the idempotency keys that are remembered makes no sense")
+		}
+		log := tx.Bucket(bucketRecords)
+		c := claims.Config{
+			Dir: claimsDir(s.path), Log: s.logID, First: uint64(s.spans.first()), Damaged: s.fail,
+			Holds: func(at uint64, event [16]byte) bool {
+				r, err := readRecord(log, eventstore.Position(at))
+				return err == nil && r.Commit == domain.ID(event)
+			},
+		}
 		var err error
-		if at, err = x.runs[i].find(name); err != nil {
-			x.damaged(err)
-			return 0, err
+		if x.keys, err = claims.Open(c); err != nil {
+			return err
 		}
-	}
-	if at < x.spans.floor() {
-		return 0, x.gap
-	}
-	return at, nil
-}
-
-// floor is where the records begin whose keys are remembered now.
-func (x *claimIndex) floor() eventstore.Position {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.spans.floor()
-}
-
-// add notes that the record at a position claims the key of that name. It
-// answers the spans if they changed.
-func (x *claimIndex) add(name claimName, newest domain.ID, at eventstore.Position) (changed spans) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.fresh[name] = at
-	if x.forever {
-		return nil
-	}
-	var begun bool
-	if x.spans, begun = x.spans.claim(newest, at); begun {
-		return x.spans
-	}
-	return nil
-}
-
-// settled tells that all up to the last record is durable.
-func (x *claimIndex) settled(last eventstore.Stored) {
-	if len(x.fresh) < freshClaims && last.Position < x.next+freshRecords {
-		return
-	}
-	x.mu.RLock()
-	busy := x.frozen != nil || x.gap != nil
-	x.mu.RUnlock()
-	if !busy {
-		x.batches <- x.freeze(last.Position, last.Commit)
-	}
-}
-
-func (x *claimIndex) freeze(to eventstore.Position, event domain.ID) *claimBatch {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	b := &claimBatch{runSpan: runSpan{x.kind, x.next, to, event}, claims: x.fresh}
-	x.frozen, x.fresh = x.fresh, make(map[claimName]eventstore.Position, freshClaims)
-	x.next = to + 1
-	return b
-}
-
-// begin lets the index write its runs, until end.
-func (x *claimIndex) begin() {
-	x.working.Go(func() {
-		for b := range x.batches {
-			for {
-				err := x.write(b)
-				if err == nil {
-					break
-				}
-				if x.damaged(err) {
-					return
-				}
-				// What is not written is read again at the next start.
-				select {
-				case <-x.stop:
-					return
-				case <-time.After(runRetry):
-				}
-			}
-		}
+		c.Dir, c.Forever, c.First = filepath.Join(c.Dir, foreverDir), true, 1
+		x.forever, err = claims.Open(c)
+		return err
 	})
+	for at := eventstore.Position(0); err == nil && at <= s.tail.durable; {
+		at = max(at, eventstore.Position(min(x.keys.Next(), x.forever.Next())))
+		at, err = s.rebuildClaims(x, at)
+	}
+	if err != nil {
+		return s.indexError(err)
+	}
+	for _, one := range x.both() {
+		one.Start()
+	}
+	s.claims = x
+	return nil
 }
 
-// end waits for what is under way. The committer has ended, and nobody asks
-// any more.
-func (x *claimIndex) end() {
-	close(x.stop)
-	close(x.batches)
-	x.working.Wait()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, r := range x.runs {
-		r.unmap()
+// rebuildClaims adds a number of records to the indexes and returns the position
+// after them. A record that cannot be read may have claimed any key: the indexes
+// are then incomplete.
+func (s *Store) rebuildClaims(x *indexes, from eventstore.Position) (next eventstore.Position, err error) {
+	const atOnce = 1 << 14
+	next = min(from+atOnce, s.tail.durable+1)
+	d := decoder{bodiless: true}
+	err = s.view(from, func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketRecords).Cursor()
+		k, v := c.Seek(positionKey(from))
+		for at := from; at < next; at++ {
+			r, err := eventstore.Stored{}, missing(at)
+			if string(k) == string(positionKey(at)) {
+				r, err = d.record(at, v)
+				k, v = c.Next()
+			}
+			if err := x.rebuild(at, &r, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.As(err, new(*eventstore.CorruptError)) {
+		for _, one := range x.both() {
+			one.Unreadable(uint64(next-1), err)
+		}
+		err = nil
 	}
-	x.runs, x.closed = nil, true
+	return next, err
 }
 
-// write makes a batch a run, unless that was done, and merges the runs.
-func (x *claimIndex) write(b *claimBatch) error {
-	x.mu.RLock()
-	runs, floor := x.runs, x.spans.floor()
-	x.mu.RUnlock()
-	if !b.written {
-		r, err := writeRun(x.dir, b.runSpan, floor, len(b.claims), b.ordered(), x.stop)
-		if err != nil {
+// rebuild adds the record at a position, or notes the error why it cannot be
+// read.
+func (x *indexes) rebuild(at eventstore.Position, r *eventstore.Stored, unreadable error) error {
+	for _, one := range x.both() {
+		if unreadable != nil {
+			one.Unreadable(uint64(at), unreadable)
+			continue
+		}
+		var name *claims.Name
+		if r.Claim != nil && x.of(r.Claim) == one {
+			n := nameOf(r.Stream.Project, r.Claim)
+			name = &n
+		}
+		if err := one.Rebuild(uint64(at), r.Commit, name); err != nil {
 			return err
 		}
-		runs = append(slices.Clip(runs), r)
-		x.mu.Lock()
-		x.runs, x.frozen = runs, nil
-		x.mu.Unlock()
-		b.written = true
-	}
-	for n := len(runs); n >= 2; n = len(runs) {
-		older, newer := runs[n-2], runs[n-1]
-		if older.entries > runGrowth*newer.entries || older.entries+newer.entries > runLimit {
-			break
-		}
-		s := runSpan{x.kind, older.from, newer.to, newer.event}
-		r, err := writeRun(x.dir, s, floor, older.entries+newer.entries, merged(older, newer), x.stop)
-		if err != nil {
-			return err
-		}
-		runs = append(runs[:n-2:n-2], r)
-		x.show(runs)
-		older.remove()
-		newer.remove()
-	}
-	for len(runs) > 1 && runs[0].to < floor {
-		old := runs[0]
-		runs = runs[1:]
-		x.show(runs)
-		old.remove()
 	}
 	return nil
 }
 
-// show lets readers use these runs. Nobody reads others when it is done.
-func (x *claimIndex) show(runs []*run) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.runs = runs
-}
-
-func (b *claimBatch) ordered() iter.Seq2[claimEntry, error] {
-	entries := make([]claimEntry, 0, len(b.claims))
-	for name, at := range b.claims {
-		entries = append(entries, claimEntry{name, at})
+// indexError says what kept the indexes of claims from being opened.
+func (s *Store) indexError(err error) error {
+	switch {
+	case errors.As(err, new(*OpenError)):
+		return err
+	case errors.As(err, new(*eventstore.CorruptError)):
+		return damaged(s.path, err.Error())
 	}
-	slices.SortFunc(entries, claimEntry.compare)
-	return func(yield func(claimEntry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
+	return &OpenError{
+		Path: claimsDir(s.path), Err: fmt.Errorf("the index of claims: %w", err),
+		Advice: "check that the directory can be written to; it can be deleted and is then made anew",
 	}
-}
-
-// damaged reports whether the error is about a run. That one is deleted, so
-// that the next start makes the index anew.
-func (x *claimIndex) damaged(err error) bool {
-	d, ok := errors.AsType[*damagedRun](err)
-	if ok {
-		_ = os.Remove(d.path)
-		x.fail(fmt.Errorf("%w; it was deleted and is made anew at the next start", err))
-	}
-	return ok
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/boltfile"
 )
 
@@ -75,7 +75,7 @@ func (s *Store) commitGroup(group []*pending) (replaced *boltfile.ReplacedError)
 	var g *staging
 	err := s.update(func(tx *bbolt.Tx) error {
 		// Only the committer moves durable, so it may read it unlocked.
-		g = stage(tx, s.tail.durable, s.claims, &s.room)
+		g = stage(tx, s.tail.durable, s.claims, s.spans, &s.room)
 		for _, p := range group {
 			if err := g.add(p); err != nil {
 				return err
@@ -100,7 +100,8 @@ func (s *Store) commitGroup(group []*pending) (replaced *boltfile.ReplacedError)
 	}
 	s.slowDown()
 	s.tail.publish(g.records)
-	s.claims.settled(g.records[len(g.records)-1])
+	s.spans = g.spans
+	s.claims.durable(&g.records[len(g.records)-1])
 	return nil
 }
 
@@ -146,7 +147,8 @@ type staging struct {
 
 	meta, log, heads *bbolt.Bucket
 	headAt           *bbolt.Cursor // of heads
-	claims           *indexes
+	index            *indexes
+	spans            spans
 	newest           domain.ID
 }
 
@@ -159,14 +161,14 @@ type groupRoom struct {
 // maxRoom bounds the bytes that are kept for the next group.
 const maxRoom = 1 << 20
 
-func stage(tx *bbolt.Tx, durable eventstore.Position, claims *indexes, room *groupRoom) *staging {
+func stage(tx *bbolt.Tx, durable eventstore.Position, index *indexes, kept spans, room *groupRoom) *staging {
 	clear(room.records)
 	room.records, room.bytes = room.records[:0], room.bytes[:0]
 	if cap(room.bytes) > maxRoom {
 		room.bytes = nil
 	}
 	g := &staging{
-		groupRoom: room, durable: durable, newest: newestID(tx), claims: claims,
+		groupRoom: room, durable: durable, newest: newestID(tx), index: index, spans: kept,
 		meta: tx.Bucket(bucketMeta), log: tx.Bucket(bucketRecords), heads: tx.Bucket(bucketHeads),
 	}
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
@@ -184,9 +186,9 @@ func (g *staging) add(p *pending) error {
 	}
 	c := &p.commit
 	if c.Claim != nil {
-		at, err := g.claims.of(c.Claim).find(p.claim)
+		at, err := g.index.find(p.claim, c.Claim)
 		switch {
-		case err != nil && errors.As(err, new(*damagedRun)):
+		case err != nil && errors.As(err, new(*claims.DamagedError)):
 			return err
 		case err != nil:
 			p.err = err
@@ -233,15 +235,27 @@ func (g *staging) write(p *pending, key []byte, head head) (eventstore.Stored, e
 	if err := g.put(r, key); err != nil {
 		return r, err
 	}
-	if r.Claim != nil {
-		if changed := g.claims.of(r.Claim).add(p.claim, g.newest, r.Position); changed != nil {
-			if err := g.meta.Put(keySpans, changed.value()); err != nil {
-				return r, err
-			}
-		}
-	}
 	g.records = append(g.records, r)
-	return r, nil
+	return r, g.claim(p, r)
+}
+
+// claim notes in memory that the record claims its key; no reader sees that
+// before the record is durable.
+func (g *staging) claim(p *pending, r eventstore.Stored) error {
+	if r.Claim == nil {
+		return nil
+	}
+	index := g.index.of(r.Claim)
+	index.Add(p.claim, uint64(r.Position))
+	if r.Claim.Forever {
+		return nil
+	}
+	var begun bool
+	if g.spans, begun = g.spans.claim(g.newest, r.Position); !begun {
+		return nil
+	}
+	index.Forget(uint64(g.spans.first()))
+	return g.meta.Put(keySpans, g.spans.value())
 }
 
 // put writes a record and its stream's head.
@@ -309,7 +323,7 @@ func appendHead(to, key []byte, r eventstore.Stored) []byte {
 	to = binary.BigEndian.AppendUint64(to, uint64(r.Position))
 	to = binary.BigEndian.AppendUint64(to, r.Sequence)
 	to = append(to, r.Commit[:]...)
-	return binary.BigEndian.AppendUint32(to, headSum(key, to[n:]))
+	return binary.BigEndian.AppendUint32(to, boltfile.Sum(key, to[n:]))
 }
 
 func headOf(heads *bbolt.Bucket, key []byte) (head, error) {
@@ -320,15 +334,8 @@ func headOf(heads *bbolt.Bucket, key []byte) (head, error) {
 	return parseHead(key, v)
 }
 
-// headSum keeps a damaged head from giving a stream a wrong position or
-// sequence.
-func headSum(key, v []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(key, table), table, v)
-}
-
 func parseHead(key, v []byte) (head, error) {
-	if len(v) != headSize || headSum(key, v[:headSize-4]) != binary.BigEndian.Uint32(v[headSize-4:]) {
+	if len(v) != headSize || boltfile.Sum(key, v[:headSize-4]) != binary.BigEndian.Uint32(v[headSize-4:]) {
 		return head{}, &eventstore.CorruptError{Reason: fmt.Sprintf("the entry of stream %q among the heads does not match its checksum", key)}
 	}
 	return head{

@@ -89,44 +89,8 @@
 // of the clock forgets any. Spans follow each other in the log: what is
 // remembered begins at the first position of the oldest one.
 //
-// Keys are random, so an index of them in the file would cost a page for each
-// key of a group. They are indexed beside it instead, in the directory
-// LOG.claims next to LOG.db: the newest in memory, the others in files, the
-// runs, each of which covers a part of the log. A goroutine writes a run for
-// every 32,768 keys or 65,536 records and merges runs as they come, until each
-// is several times as long as the next one; so there are few to look through,
-// and a key is written again about as often as the log has doubled. Nothing
-// waits for it.
-//
-// Runs are derived, and of durable records only. Open uses those that fit
-// together and to the log - its id, and the event id of their last record - and
-// reads the records behind them again, which are few; when all are gone, as
-// after a restore, those of all spans. A run that turns out to be damaged is
-// deleted, and the process must end. While a record that may have claimed a key
-// cannot be read, commits with a key that is not found are refused.
-//
-// A run is named after its first and last position, as 16 hexadecimal digits
-// each with "-" between. It consists of blocks of 4096 bytes, each ending with
-// the CRC-32C of the rest of it:
-//
-//	first   "payledger claims 2\n" (19), the log's id (16), first position (8),
-//	        last position (8), event id of the record there (16), entries (8),
-//	        blocks of the filter (8)
-//	then    170 entries each: name (16) position (8), ordered by name
-//	last    63 lines of 64 bytes each: a Bloom filter of the names
-//
-// Keys that are claimed for ever have an index of their own of the same form, in
-// LOG.claims/forever: its first block begins with "payledger forever2\n", names
-// are made without a project, and nothing in it is forgotten. Of 10 million
-// claims it takes 256 MB on disk. When it is lost, it is made anew from the
-// whole log before the store opens, at about half a microsecond a record and
-// one a claim. No run of either index has more than 2^24 claims, so that the
-// filter that is made for it takes 27 MB of memory at most.
-//
-// A name is the first half of the SHA-256 of key (32) and project. Names are
-// spread evenly, so one is looked for where it should be: a name whose first 8
-// bytes are the part x of 2^64 in line x of the filter, and if all its bits
-// are set there, near block x of the entries. Its bits are the lowest 7 times
-// 9 of its last 8 bytes, each the number of a bit of the line, from the lowest
-// of the first byte.
+// The directory LOG.claims next to LOG.db has the index of the keys that are
+// remembered, and LOG.claims/forever that of the keys that are claimed for ever:
+// see package claims. Both are derived from the records and can be deleted while
+// the store is closed.
 package bolt

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	bbolt "go.etcd.io/bbolt"
@@ -32,7 +31,7 @@ func newForeverLog(t *testing.T, claims int) *foreverLog {
 			t.Fatal(err)
 		}
 		if i%3 == 2 {
-			l.settle()
+			flushClaims(l.store)
 		}
 	}
 	return l
@@ -49,17 +48,12 @@ func (l *foreverLog) claim(i int, forever bool) error {
 	return err
 }
 
-// settle has what is in memory written into runs, as the store does by itself
-// when there is more.
-func (l *foreverLog) settle() {
-	last := *l.store.tail.place(l.store.tail.durable)
-	for _, x := range l.store.claims.both() {
-		x.batches <- x.freeze(last.Position, last.Commit)
-		for busy := true; busy; runtime.Gosched() {
-			x.mu.RLock()
-			busy = x.frozen != nil
-			x.mu.RUnlock()
-		}
+// flushClaims has the claims in memory written as tables, as the store does by
+// itself when there are more of them.
+func flushClaims(s *Store) {
+	last := *s.tail.place(s.tail.durable)
+	for _, x := range s.claims.both() {
+		x.Flush(uint64(last.Position), last.Commit)
 	}
 }
 
@@ -97,16 +91,16 @@ func TestForeverBesideTheLog(t *testing.T) {
 	l.check("at once", claims)
 	l.reopen()
 	l.check("reopened", claims)
-	runs, err := filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*"))
-	if err != nil || len(runs) == 0 {
-		t.Fatalf("%q, %v", runs, err)
+	tables, err := filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%q, %v", tables, err)
 	}
 	for what, spoil := range map[string]func() error{
-		"without an index":             func() error { return os.RemoveAll(claimsDir(l.path)) },
-		"without the one for ever":     func() error { return os.RemoveAll(filepath.Join(claimsDir(l.path), foreverDir)) },
-		"without its oldest run":       func() error { return os.Remove(runs[0]) },
-		"with its oldest run cut off":  func() error { return os.Truncate(runs[0], runBlock) },
-		"with keys' runs in its place": func() error { return swapRuns(claimsDir(l.path)) },
+		"without an index":               func() error { return os.RemoveAll(claimsDir(l.path)) },
+		"without the one for ever":       func() error { return os.RemoveAll(filepath.Join(claimsDir(l.path), foreverDir)) },
+		"without its oldest table":       func() error { return os.Remove(tables[0]) },
+		"with its oldest table cut off":  func() error { return os.Truncate(tables[0], 4096) },
+		"with keys' tables in its place": func() error { return swapTables(claimsDir(l.path)) },
 	} {
 		if err := l.store.Close(); err != nil {
 			t.Fatal(err)
@@ -116,15 +110,15 @@ func TestForeverBesideTheLog(t *testing.T) {
 		}
 		l.store = reopened(t, l.path)
 		l.check(what, claims)
-		l.settle()
-		if runs, err = filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*")); err != nil || len(runs) == 0 {
-			t.Fatalf("%s: %q, %v", what, runs, err)
+		flushClaims(l.store)
+		if tables, err = filepath.Glob(filepath.Join(claimsDir(l.path), foreverDir, "*")); err != nil || len(tables) == 0 {
+			t.Fatalf("%s: %q, %v", what, tables, err)
 		}
 	}
 }
 
-// swapRuns puts the runs of one index in the place of the other's.
-func swapRuns(dir string) error {
+// swapTables puts the tables of one index in the place of the other's.
+func swapTables(dir string) error {
 	away := dir + ".away"
 	if err := os.Rename(filepath.Join(dir, foreverDir), away); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
 )
 
 // pending is a commit between Append and its result. The committer alone sets
@@ -16,9 +17,9 @@ import (
 type pending struct {
 	ctx     context.Context
 	commit  eventstore.Commit
-	claim   claimName // of the commit's, if it has one
-	told    chan news // with room for all that is told
-	delayed bool      // that was told; under the queue's lock
+	claim   claims.Name // of the commit's claim, if it has one
+	told    chan news   // with room for all that is told
+	delayed bool        // that was told; under the queue's lock
 	stored  eventstore.Stored
 	err     error
 }
@@ -85,7 +86,7 @@ func (q *queue) pending(ctx context.Context, c eventstore.Commit) *pending {
 	p := q.spare.Get().(*pending)
 	p.ctx, p.commit = ctx, c
 	if c.Claim != nil {
-		p.claim = nameFor(c.Record.Stream.Project, c.Claim)
+		p.claim = nameOf(c.Record.Stream.Project, c.Claim)
 	}
 	return p
 }

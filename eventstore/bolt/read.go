@@ -145,7 +145,8 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if s.claims == nil {
 		return s.claimedInLog(ctx, project, key)
 	}
-	at, err := s.claims.keys.find(nameOf(project, key))
+	claim := eventstore.Claim{Key: key}
+	at, err := s.claims.find(nameOf(project, &claim), &claim)
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
@@ -156,7 +157,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 		})
 	}
 	if err == nil {
-		err = holdsClaim(r, project, &eventstore.Claim{Key: key})
+		err = holdsClaim(r, project, &claim)
 	}
 	return r, err == nil, err
 }
@@ -171,7 +172,7 @@ func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Dig
 	}); err != nil {
 		return found, false, err
 	}
-	for r, err := range s.Scan(ctx, kept.floor()-1, eventstore.Filter{Project: project}) {
+	for r, err := range s.Scan(ctx, kept.first()-1, eventstore.Filter{Project: project}) {
 		if err != nil {
 			return eventstore.Stored{}, false, err
 		}

@@ -51,6 +51,7 @@ type Store struct {
 	tail     *tail
 	queue    *queue
 	claims   *indexes  // nil if readOnly
+	spans    spans     // the committer's
 	room     groupRoom // the committer's
 
 	beside    sync.WaitGroup // what goes on beside commits
@@ -165,7 +166,7 @@ func (s *Store) Close() error {
 		s.committer.Wait()
 		s.tail.close()
 		if s.claims != nil {
-			s.claims.end()
+			s.claims.close()
 		}
 		s.beside.Wait()
 		s.closeErr = errors.Join(s.lastLook(), s.file.Close())

@@ -161,7 +161,7 @@ func (v *verifier) walkRecords() (done bool, err error) {
 			if !r.Claim.Forever {
 				v.spans, _ = v.spans.claim(v.newest, at)
 			}
-			if err := v.checkClaim(r, kept.floor()); err != nil {
+			if err := v.checkClaim(r, kept.first()); err != nil {
 				return false, err
 			}
 		}
@@ -180,13 +180,12 @@ func (v *verifier) walkRecords() (done bool, err error) {
 
 // checkClaim makes sure that the index finds the record by its claim. An entry
 // too many would do no harm: what it leads to is looked at.
-func (v *verifier) checkClaim(r eventstore.Stored, floor eventstore.Position) error {
-	if v.index == nil || (!r.Claim.Forever && r.Position < floor) {
+func (v *verifier) checkClaim(r eventstore.Stored, first eventstore.Position) error {
+	if v.index == nil || (!r.Claim.Forever && r.Position < first) {
 		return nil
 	}
-	index := v.index.of(r.Claim)
-	at, err := index.find(nameFor(r.Stream.Project, r.Claim))
-	if err == nil && at != r.Position && r.Position >= index.floor() {
+	at, err := v.index.find(nameOf(r.Stream.Project, r.Claim), r.Claim)
+	if err == nil && at != r.Position && uint64(r.Position) >= v.index.of(r.Claim).First() {
 		err = &eventstore.CorruptError{Position: r.Position, Reason: "the index of claims does not lead to it"}
 	}
 	return err

@@ -1,4 +1,4 @@
-package bolt
+package claims
 
 import (
 	"encoding/binary"
@@ -6,18 +6,19 @@ import (
 	"math/bits"
 )
 
-// The form of a run's filter; see the package comment. A key that nobody
-// claimed costs one look at memory that is not in the processor's cache, and
-// some ten times as many in the entries: less than one in 100 comes that far.
+// The form of a table's Bloom filter; see the package comment. Looking for a key
+// that nobody claimed reads one cache line of the filter; fewer than one such
+// key in 100 is then looked for among the entries, which costs about ten times
+// as much.
 const (
-	filterLine    = 64 // bytes, as the processor's cache has them
-	filterLines   = runSum / filterLine
-	filterNames   = 40 // about so many share a line
+	filterLine    = 64 // bytes of a cache line
+	filterLines   = blockData / filterLine
+	filterNames   = 40 // names for each line, about
 	filterBits    = 7  // of each name
 	filterBitMask = filterLine*8 - 1
 )
 
-// filter is one that is being made: its blocks.
+// filter is a filter that is being made: its blocks.
 type filter [][]byte
 
 // newFilter has room for so many names.
@@ -30,16 +31,15 @@ func newFilter(names int) filter {
 	return f
 }
 
-func (f filter) mark(n claimName) {
+func (f filter) add(n Name) {
 	block, at := lineOf(n, len(f))
 	for i, bit := range bitsOf(n) {
 		f[block][at+i] |= bit
 	}
 }
 
-// marked reports whether a name was marked in a line, or others that have its
-// bits.
-func marked(line []byte, n claimName) bool {
+// mayHave reports false when the name was not added to the line.
+func mayHave(line []byte, n Name) bool {
 	for i, bit := range bitsOf(n) {
 		if line[i]&bit == 0 {
 			return false
@@ -49,13 +49,13 @@ func marked(line []byte, n claimName) bool {
 }
 
 // lineOf is where a name's line is in a filter of so many blocks.
-func lineOf(n claimName, blocks int) (block, at int) {
+func lineOf(n Name, blocks int) (block, at int) {
 	line, _ := bits.Mul64(binary.BigEndian.Uint64(n[:]), uint64(blocks*filterLines))
 	return int(line / filterLines), int(line%filterLines) * filterLine
 }
 
-// bitsOf yields a name's bits, each with its byte's place in the line.
-func bitsOf(n claimName) iter.Seq2[int, byte] {
+// bitsOf yields a name's bits, each with the index of its byte in the line.
+func bitsOf(n Name) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		rest := binary.BigEndian.Uint64(n[8:])
 		for range filterBits {

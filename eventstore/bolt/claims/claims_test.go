@@ -1,0 +1,270 @@
+package claims
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// keyOf is the i-th key of a test, and named its name.
+func keyOf(i int) [32]byte {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
+}
+
+func named(i int) Name { return NameOf("p", keyOf(i)) }
+
+// eventAt is the event at a position of a test's log.
+func eventAt(p uint64) (id [16]byte) {
+	binary.BigEndian.PutUint64(id[8:], p)
+	return id
+}
+
+func holdsAll(p uint64, id [16]byte) bool { return eventAt(p) == id }
+
+// opened opens an index that is not started.
+func opened(t interface{ Fatal(...any) }, c Config) *Index {
+	c.Log, c.Holds = [16]byte{1}, holdsAll
+	x, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestIndexIsAMap writes batches of any size as tables, closes the index and
+// opens it again, with files that are left over, missing or cut short, and
+// compares what it finds with a map.
+func TestIndexIsAMap(t *testing.T) {
+	t.Parallel()
+	base, runs := t.TempDir(), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		c := Config{
+			Dir: filepath.Join(base, strconv.Itoa(runs)), Forever: rapid.Bool().Draw(rt, "for ever"), First: 1,
+			Damaged: func(err error) { rt.Error(err) },
+		}
+		want := map[int]uint64{}
+		var at uint64
+		x := opened(rt, c)
+		for range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			if rapid.IntRange(0, 2).Draw(rt, "forgets") == 0 {
+				c.First = rapid.Uint64Range(c.First, at+1).Draw(rt, "first")
+				x.Forget(c.First)
+			}
+			for range rapid.IntRange(0, 400).Draw(rt, "claims") {
+				at += 1 + at%2
+				key := int(at)
+				if again := int(at) / 2; want[again] != 0 && want[again] < c.First {
+					key = again // it was forgotten
+				}
+				want[key] = at
+				x.Add(named(key), at)
+			}
+			if at >= x.next {
+				if err := x.write(x.seal(at, eventAt(at))); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			if rapid.Bool().Draw(rt, "reopened") {
+				x.Close()
+				spoil(rt, c.Dir)
+				x = opened(rt, c)
+				claimed := make(map[uint64]*Name)
+				for key, p := range want {
+					name := named(key)
+					claimed[p] = &name
+				}
+				for p := x.Next(); p <= at; p++ {
+					if err := x.Rebuild(p, eventAt(p), claimed[p]); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			}
+			for key := range int(at) + 2 {
+				p := want[key]
+				if p < c.First {
+					p = 0
+				}
+				if got, err := x.Find(named(key)); err != nil || got != p {
+					rt.Fatalf("key %d: %d, %v, want %d", key, got, err, p)
+				}
+			}
+			if p, err := x.Find(NameOf("q", keyOf(int(at)))); err != nil || p != 0 {
+				rt.Fatalf("another project's key: %d, %v", p, err)
+			}
+		}
+		x.Close()
+	})
+}
+
+// spoil does to a directory of tables what a crash, an operator or a restored
+// backup may do.
+func spoil(t *rapid.T, dir string) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "unfinished") {
+		if err := os.WriteFile(filepath.Join(dir, "0000000000000001-0000000000000009"+unfinished), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range files {
+		path := filepath.Join(dir, file.Name())
+		switch rapid.IntRange(0, 8).Draw(t, "file") {
+		case 0:
+			err = os.Remove(path)
+		case 1:
+			err = os.Truncate(path, 100)
+		case 2: // another version, or another last position than in the name
+			var b []byte
+			if b, err = os.ReadFile(path); err == nil {
+				b[len("payledger claims ")+rapid.SampledFrom([]int{0, 2 + 16 + 15}).Draw(t, "byte")]--
+				err = os.WriteFile(path, b, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Of keys that a table does not have, fewer than one in 100 pass the filter; all
+// that it has do.
+func TestFilterKeepsOtherKeysOut(t *testing.T) {
+	t.Parallel()
+	const keys = 20_000
+	f := newFilter(keys)
+	passes := func(i int) bool {
+		block, at := lineOf(named(i), len(f))
+		return mayHave(f[block][at:at+filterLine], named(i))
+	}
+	for i := range keys {
+		f.add(named(i))
+	}
+	passed := 0
+	for i := range keys {
+		if !passes(i) {
+			t.Fatalf("key %d was added", i)
+		}
+		if passes(-1 - i) {
+			passed++
+		}
+	}
+	if passed > keys/100 {
+		t.Errorf("%d of %d keys that were not added pass", passed, keys)
+	}
+}
+
+// A flipped bit of a table is noticed by every search that it would mislead: no
+// key is missed and none is found at a wrong position.
+func TestDamagedTablesAreNoticed(t *testing.T) {
+	t.Parallel()
+	const keys = 3*blockEntries + 7
+	var failed error
+	c := Config{Dir: t.TempDir(), First: 1, Damaged: func(err error) { failed = err }}
+	x := opened(t, c)
+	for i := 1; i <= keys; i++ {
+		x.Add(named(i), uint64(i))
+	}
+	if err := x.write(x.seal(keys, eventAt(keys))); err != nil {
+		t.Fatal(err)
+	}
+	path := x.tables[0].path
+	x.Close()
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(good); at += 13 {
+		bad := append([]byte(nil), good...)
+		bad[at] ^= 0x41
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		failed = nil
+		x := opened(t, c)
+		if at < blockSize {
+			if len(x.tables) != 0 || x.next != 1 {
+				t.Fatalf("byte %d: the table is used", at)
+			}
+			x.Close()
+			continue
+		}
+		noticed := 0
+		for i := 1; i <= keys; i++ {
+			p, err := x.Find(named(i))
+			switch {
+			case errors.As(err, new(*DamagedError)):
+				noticed++
+			case err != nil || p != uint64(i):
+				t.Fatalf("byte %d: key %d is at %d, %v", at, i, p, err)
+			}
+		}
+		if noticed == 0 || failed == nil {
+			t.Errorf("byte %d: noticed %d times, then %v", at, noticed, failed)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("byte %d: the table is still there", at)
+		}
+		x.Close()
+	}
+}
+
+// Once the memtable is large enough it becomes a table while claims go on, and
+// after Close nothing is found.
+func TestTablesAreWrittenInTheBackground(t *testing.T) {
+	t.Parallel()
+	x := opened(t, Config{Dir: t.TempDir(), First: 1, Damaged: func(err error) { t.Error(err) }})
+	x.Start()
+	const keys = 3*memtableClaims + 5
+	for i := 1; i <= keys; i++ {
+		x.Add(named(i), uint64(i))
+		x.Durable(uint64(i), eventAt(uint64(i)))
+		if p, err := x.Find(named(i / 2)); err != nil || p != uint64(i/2) {
+			t.Fatalf("key %d: %d, %v", i/2, p, err)
+		}
+	}
+	x.Flush(keys, eventAt(keys))
+	if len(x.tables) == 0 || x.tables[0].from != 1 || x.tables[len(x.tables)-1].to != keys {
+		t.Errorf("%d tables", len(x.tables))
+	}
+	x.Close()
+	if _, err := x.Find(named(1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// BenchmarkClaims looks for keys that nobody claimed, among many.
+func BenchmarkClaims(b *testing.B) {
+	for _, keys := range []int{1 << 16, 1 << 20, 10_000_000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			x := opened(b, Config{Dir: b.TempDir(), First: 1, Damaged: func(err error) { b.Error(err) }})
+			for i := 1; i <= keys; i++ {
+				x.Add(named(i), uint64(i))
+				if p := uint64(i); i%memtableClaims == 0 {
+					if err := x.write(x.seal(p, eventAt(p))); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(len(x.tables)), "tables")
+			for i := 0; b.Loop(); i++ {
+				if p, err := x.Find(named(-1 - i)); p != 0 || err != nil {
+					b.Fatal(p, err)
+				}
+			}
+			x.Close()
+		})
+	}
+}

@@ -1,0 +1,339 @@
+package claims
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// When the memtable is sealed. The next start reads no more records again than
+// these and those that come while a table is written.
+const (
+	memtableClaims  = 1 << 15
+	memtableRecords = 1 << 16
+
+	// While the index is rebuilt the memtable may be larger.
+	rebuildClaims = 1 << 19
+
+	// Tables are merged until each is this many times as large as the next one.
+	// No table gets more than maxEntries: its filter is made in memory.
+	tableGrowth = 3
+	maxEntries  = 1 << 24
+
+	retryDelay = time.Second // after a table could not be written
+)
+
+// ErrClosed: the index was closed.
+var ErrClosed = errors.New("the index of claims is closed")
+
+// Name is what the index knows a key by: the first half of the SHA-256 of the
+// key and its project.
+type Name [16]byte
+
+// NameOf is the name of a project's key; project is "" for a claim for ever.
+func NameOf(project string, key [32]byte) Name {
+	sum := sha256.Sum256(append(append(make([]byte, 0, 96), key[:]...), project...))
+	return Name(sum[:])
+}
+
+// Config are the settings of Open.
+type Config struct {
+	Dir     string   // is made if it does not exist
+	Log     [16]byte // the log's id
+	Forever bool     // the index is that of claims for ever
+	First   uint64   // keys of records before this position are not remembered
+
+	// Holds reports whether the log has the event at the position. Tables for
+	// which it does not are of another history of the log and are deleted.
+	Holds func(at uint64, event [16]byte) bool
+
+	// Damaged is called with a *DamagedError of a table. The table has been
+	// deleted, and the process must end: the next start rebuilds the index.
+	Damaged func(error)
+}
+
+// Index finds the record that claimed a key: the newest claims are in memory,
+// the others in tables. It is safe for concurrent use, but one goroutine only
+// may call Add, Forget and Durable. Add comes before the record is durable, so
+// Find may answer a position after the last durable one.
+type Index struct {
+	kind
+
+	dir    string
+	failed func(error) // Config.Damaged
+
+	mu         sync.RWMutex
+	first      uint64 // keys of records before it are not remembered
+	memtable   map[Name]uint64
+	sealed     *batch   // a memtable that is being written as a table, nil for none
+	tables     []*table // oldest first
+	closed     bool
+	incomplete error // a record that may have claimed a key cannot be read
+
+	next uint64 // the first position that the memtable covers; of the goroutine that adds
+
+	seals   chan *batch
+	working sync.WaitGroup
+	stop    chan struct{}
+}
+
+// batch is a sealed memtable.
+type batch struct {
+	span
+	claims  map[Name]uint64
+	written bool          // as a table; merging may still be under way
+	done    chan struct{} // closed when nothing is under way any more
+}
+
+// Open opens the index of a log. Records from Next on are not covered: they are
+// passed to Rebuild or Unreadable, then Start is called, and only then the
+// others.
+func Open(c Config) (*Index, error) {
+	if err := os.Mkdir(c.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	x := &Index{
+		dir: c.Dir, kind: kind{c.Log, c.Forever}, failed: c.Damaged, first: c.First, memtable: make(map[Name]uint64),
+		seals: make(chan *batch, 1), stop: make(chan struct{}),
+	}
+	var err error
+	x.tables, x.next, err = tablesIn(c.Dir, x.kind, c.First, c.Holds)
+	return x, err
+}
+
+// Next is the first position that the index does not cover when it was opened.
+func (x *Index) Next() uint64 { return x.next }
+
+// Rebuild adds the claim of a record, nil for none, unless the index covers the
+// record already. event is the record's.
+func (x *Index) Rebuild(at uint64, event [16]byte, claim *Name) error {
+	if at < x.next {
+		return nil
+	}
+	if claim != nil && at >= x.first {
+		x.memtable[*claim] = at
+	}
+	if len(x.memtable) >= rebuildClaims && x.incomplete == nil {
+		return x.write(x.seal(at, event))
+	}
+	return nil
+}
+
+// Unreadable notes that the record at the position cannot be read, unless the
+// index covers it. From then on Find answers err for a key that it does not
+// find: the record may have claimed it.
+func (x *Index) Unreadable(at uint64, err error) {
+	if at >= x.next {
+		x.incomplete = cmp.Or(x.incomplete, err)
+	}
+}
+
+// Find returns the position of the record that claimed the key of that name, 0
+// if none did. The error is ErrClosed, a *DamagedError, or that of Unreadable.
+func (x *Index) Find(n Name) (uint64, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.closed {
+		return 0, ErrClosed
+	}
+	at := x.memtable[n]
+	if at == 0 && x.sealed != nil {
+		at = x.sealed.claims[n]
+	}
+	for i := len(x.tables) - 1; at == 0 && i >= 0; i-- {
+		var err error
+		if at, err = x.tables[i].find(n); err != nil {
+			x.damaged(err)
+			return 0, err
+		}
+	}
+	if at < x.first {
+		return 0, x.incomplete
+	}
+	return at, nil
+}
+
+// First is the position from which on the keys of records are remembered.
+func (x *Index) First() uint64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.first
+}
+
+// Forget gives up the keys of the records before a position.
+func (x *Index) Forget(before uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.first = before
+}
+
+// Add notes that the record at the position claims the key of that name.
+func (x *Index) Add(n Name, at uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.memtable[n] = at
+}
+
+// Durable says that all records up to this one are durable. The memtable is
+// sealed when it is large enough.
+func (x *Index) Durable(at uint64, event [16]byte) {
+	if len(x.memtable) < memtableClaims && at < x.next+memtableRecords {
+		return
+	}
+	x.mu.RLock()
+	busy := x.sealed != nil || x.incomplete != nil
+	x.mu.RUnlock()
+	if !busy {
+		x.seals <- x.seal(at, event)
+	}
+}
+
+// Flush is Durable that seals the memtable however small it is, and waits until
+// it is a table.
+func (x *Index) Flush(at uint64, event [16]byte) {
+	x.mu.RLock()
+	earlier := x.sealed
+	x.mu.RUnlock()
+	if earlier != nil {
+		<-earlier.done
+	}
+	if at >= x.next {
+		b := x.seal(at, event)
+		x.seals <- b
+		<-b.done
+	}
+}
+
+func (x *Index) seal(to uint64, event [16]byte) *batch {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	b := &batch{span: span{x.kind, x.next, to, event}, claims: x.memtable, done: make(chan struct{})}
+	x.sealed, x.memtable = b, make(map[Name]uint64, memtableClaims)
+	x.next = to + 1
+	return b
+}
+
+// Start begins to write sealed memtables in the background, until Close or until
+// a table is damaged.
+func (x *Index) Start() {
+	x.working.Go(func() {
+		for b := range x.seals {
+			ended := x.writeWithRetries(b)
+			close(b.done)
+			if ended {
+				return
+			}
+		}
+	})
+}
+
+func (x *Index) writeWithRetries(b *batch) (ended bool) {
+	for {
+		err := x.write(b)
+		if err == nil {
+			return false
+		}
+		if x.damaged(err) {
+			return true
+		}
+		select {
+		case <-x.stop:
+			return true // what is not written is read again at the next start
+		case <-time.After(retryDelay):
+		}
+	}
+}
+
+// Close waits for the work in the background. Nothing may be added any more.
+func (x *Index) Close() {
+	close(x.stop)
+	close(x.seals)
+	x.working.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, t := range x.tables {
+		t.unmap()
+	}
+	x.tables, x.closed = nil, true
+}
+
+// write writes a batch as a table, unless that was done before, then merges
+// tables and deletes those whose keys are not remembered.
+func (x *Index) write(b *batch) error {
+	x.mu.RLock()
+	tables, first := x.tables, x.first
+	x.mu.RUnlock()
+	if !b.written {
+		t, err := writeTable(x.dir, b.span, first, len(b.claims), b.ordered(), x.stop)
+		if err != nil {
+			return err
+		}
+		tables = append(slices.Clip(tables), t)
+		x.mu.Lock()
+		x.tables, x.sealed = tables, nil
+		x.mu.Unlock()
+		b.written = true
+	}
+	for n := len(tables); n >= 2; n = len(tables) {
+		older, newer := tables[n-2], tables[n-1]
+		if older.entries > tableGrowth*newer.entries || older.entries+newer.entries > maxEntries {
+			break
+		}
+		s := span{x.kind, older.from, newer.to, newer.event}
+		t, err := writeTable(x.dir, s, first, older.entries+newer.entries, merged(older, newer), x.stop)
+		if err != nil {
+			return err
+		}
+		tables = append(tables[:n-2:n-2], t)
+		x.replace(tables)
+		older.remove()
+		newer.remove()
+	}
+	for len(tables) > 1 && tables[0].to < first {
+		old := tables[0]
+		tables = tables[1:]
+		x.replace(tables)
+		old.remove()
+	}
+	return nil
+}
+
+// replace puts other tables in place. When it returns, nobody reads the former
+// ones any more.
+func (x *Index) replace(tables []*table) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tables = tables
+}
+
+func (b *batch) ordered() iter.Seq2[entry, error] {
+	entries := make([]entry, 0, len(b.claims))
+	for name, at := range b.claims {
+		entries = append(entries, entry{name, at})
+	}
+	slices.SortFunc(entries, entry.compare)
+	return func(yield func(entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// damaged reports whether the error is that of a damaged table. The table is
+// deleted, so that the next start rebuilds the index.
+func (x *Index) damaged(err error) bool {
+	d, ok := errors.AsType[*DamagedError](err)
+	if ok {
+		_ = os.Remove(d.Path)
+		x.failed(fmt.Errorf("%w; it was deleted and is made anew at the next start", err))
+	}
+	return ok
+}
