@@ -42,9 +42,9 @@ const (
 )
 
 // accountAlerts answers GET /account-api/alerts.
-func (a *api) accountAlerts(x *exchange) error {
+func (a *merchants) accountAlerts(x *exchange) error {
 	all := []alertView{}
-	books, err := a.cfg.Views.Balances(x.ctx(), x.caller.project.ID, projections.AsOf{})
+	books, err := a.cfg.Views.Balances(x.ctx(), x.project.ID, projections.AsOf{})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (a *api) accountAlerts(x *exchange) error {
 	}
 	now := domain.InstantOf(a.cfg.Now())
 	if a.cfg.Webhooks != nil {
-		for _, e := range x.caller.project.Endpoints {
+		for _, e := range x.project.Endpoints {
 			health, err := a.cfg.Webhooks.Health(x.ctx(), e.ID)
 			if err != nil {
 				return err
@@ -64,7 +64,7 @@ func (a *api) accountAlerts(x *exchange) error {
 			all = append(all, endpointAlerts(e, health, now)...)
 		}
 	}
-	unrouted, err := a.cfg.Views.Payments(x.ctx(), x.caller.project.ID, projections.PaymentQuery{
+	unrouted, err := a.cfg.Views.Payments(x.ctx(), x.project.ID, projections.PaymentQuery{
 		Status: domain.Created, To: now.Add(-routedLate), Limit: 1,
 	})
 	if err != nil {

@@ -18,14 +18,14 @@ type accountKey struct {
 	Current    bool            `json:"current"`      // the session's own
 }
 
-func (a *api) accountKeyOf(x *exchange, k domain.Key) accountKey {
-	v := accountKey{keyView: keyView{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked}, Current: k.ID == x.caller.key.ID}
+func (a *merchants) accountKeyOf(x *exchange, k domain.Key) accountKey {
+	v := accountKey{keyView: keyView{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked}, Current: k.ID == x.key.ID}
 	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
 		at := domain.IDTime(id)
 		v.CreatedAt = &at
 	}
-	if a.cfg.Account != nil {
-		if at, ok := a.cfg.Account.LastUse(x.caller.project.ID, k.ID); ok {
+	if a.cfg.KeyTimes != nil {
+		if at, ok := a.cfg.KeyTimes.LastUse(x.project.ID, k.ID); ok {
 			v.LastUsedAt = &at
 		}
 	}
@@ -33,9 +33,9 @@ func (a *api) accountKeyOf(x *exchange, k domain.Key) accountKey {
 }
 
 // accountKeys answers GET /account-api/keys.
-func (a *api) accountKeys(x *exchange) error {
+func (a *merchants) accountKeys(x *exchange) error {
 	rows := []accountKey{}
-	for _, k := range slices.Backward(x.caller.project.Keys) {
+	for _, k := range slices.Backward(x.project.Keys) {
 		rows = append(rows, a.accountKeyOf(x, k))
 	}
 	return x.reply(http.StatusOK, map[string]any{"data": rows})
@@ -45,7 +45,7 @@ func (a *api) accountKeys(x *exchange) error {
 // can give themselves more rights, nor take a stronger key out of use.
 func mayHandle(x *exchange, scopes []domain.Scope) error {
 	for _, s := range scopes {
-		if !x.caller.key.Has(s) {
+		if !x.key.Has(s) {
 			return problem{
 				Code: domain.ScopeMissing, RequiredScope: s,
 				Detail: "A key can be created or revoked only with a key that has all its scopes. See required_scope.",
@@ -56,7 +56,7 @@ func mayHandle(x *exchange, scopes []domain.Scope) error {
 }
 
 // accountIssueKey answers POST /account-api/keys.
-func (a *api) accountIssueKey(x *exchange) error {
+func (a *merchants) accountIssueKey(x *exchange) error {
 	members, err := decodeObject(x.body)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *api) accountIssueKey(x *exchange) error {
 	if err := mayHandle(x, scopes); err != nil {
 		return err
 	}
-	_, key, err := issueKey(x.ctx(), a.cfg, x.caller.project.ID, scopes)
+	_, key, err := issueKey(x.ctx(), a.cfg, x.project.ID, scopes)
 	if err != nil {
 		return err
 	}
@@ -104,12 +104,12 @@ func (a *api) accountIssueKey(x *exchange) error {
 
 // accountRevokeKey answers POST /account-api/keys/{key_id}/revoke. Whoever
 // would sign themselves out, or leave the project without a key, has to say so.
-func (a *api) accountRevokeKey(x *exchange) error {
+func (a *merchants) accountRevokeKey(x *exchange) error {
 	confirmed, err := confirmOf(x.body)
 	if err != nil {
 		return err
 	}
-	p, id := x.caller.project, x.vars["key_id"]
+	p, id := x.project, x.vars["key_id"]
 	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == id })
 	if i < 0 {
 		return &domain.Refusal{Code: domain.KeyNotFound}
@@ -126,7 +126,7 @@ func (a *api) accountRevokeKey(x *exchange) error {
 			Detail: "This is the project's last key: without it nothing can call the API or sign in until the operator issues another. " +
 				`Send {"confirm": true} to revoke it all the same.`,
 		}
-	case id == x.caller.key.ID:
+	case id == x.key.ID:
 		return problem{
 			Code:   domain.ConfirmationRequired,
 			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/domain"
@@ -187,7 +188,7 @@ func TestProofsAreProofs(t *testing.T) {
 	page := b.open("/account/" + strings.TrimPrefix(link[1], "../")).want(200)
 	var file struct {
 		Position   int64
-		Event      rawValue
+		Event      jsontext.Value
 		Inclusion  struct{ Hashes []tlog.Hash }
 		Checkpoint string
 	}

@@ -23,7 +23,7 @@ type paymentFacts struct {
 }
 
 // accountPayment answers GET /account-api/payments/{id}.
-func (a *api) accountPayment(x *exchange) error {
+func (a *merchants) accountPayment(x *exchange) error {
 	p, err := a.payment(x, x.vars["id"])
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ const maxPasted = 2048
 // accountLookup answers GET /account-api/lookup: what a text is that somebody
 // pasted, an id in whatever case or a payment link. An event that was notified
 // is also a delivery, of each endpoint that got it.
-func (a *api) accountLookup(x *exchange) error {
+func (a *merchants) accountLookup(x *exchange) error {
 	q, err := parseQuery(x.r.URL.RawQuery, "id")
 	if err != nil {
 		return err
@@ -78,8 +78,8 @@ func (a *api) accountLookup(x *exchange) error {
 	return x.reply(http.StatusOK, map[string]any{"data": append([]placeView{}, places...)})
 }
 
-func (a *api) placesOf(x *exchange, text string) ([]placeView, error) {
-	p := x.caller.project
+func (a *merchants) placesOf(x *exchange, text string) ([]placeView, error) {
+	p := x.project
 	for _, e := range p.Endpoints {
 		if strings.EqualFold(e.ID, text) {
 			return []placeView{{Kind: "endpoint", EndpointID: e.ID}}, nil
@@ -124,12 +124,12 @@ const (
 	searchedFor    = time.Minute
 )
 
-func (a *api) placesOfEvent(x *exchange, id domain.ID) (found []placeView, err error) {
+func (a *merchants) placesOfEvent(x *exchange, id domain.ID) (found []placeView, err error) {
 	before, err := a.cfg.Views.PositionAt(x.ctx(), domain.IDTime(id)-1)
 	if err != nil {
 		return nil, err
 	}
-	project := x.caller.project.ID
+	project := x.project.ID
 	for r, err := range a.cfg.Ledger.Store.Scan(x.ctx(), before, eventstore.Filter{}) {
 		if err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func (a *api) placesOfEvent(x *exchange, id domain.ID) (found []placeView, err e
 	// An endpoint.test is an event of a delivery alone.
 	page, err := a.cfg.Webhooks.Deliveries(x.ctx(), domain.DeliveryFilter{Project: project, Event: id, Limit: maxLimit})
 	for _, d := range page.Deliveries {
-		if _, ok := x.caller.project.Endpoint(d.EndpointID); !ok {
+		if _, ok := x.project.Endpoint(d.EndpointID); !ok {
 			continue // removed: there is no place to show it
 		}
 		found = append(found, placeView{Kind: "delivery", EventID: &id, EndpointID: d.EndpointID, PaymentID: d.PaymentID})

@@ -55,16 +55,16 @@ const (
 )
 
 // accountOverview answers GET /account-api/overview.
-func (a *api) accountOverview(x *exchange) error {
+func (a *merchants) accountOverview(x *exchange) error {
 	q, err := parseQuery(x.r.URL.RawQuery, "from", "to")
 	if err != nil {
 		return err
 	}
-	to, err := q.day("to", projections.DayOf(domain.InstantOf(a.cfg.Now())))
+	to, err := dayOf(q, "to", projections.DayOf(domain.InstantOf(a.cfg.Now())))
 	if err != nil {
 		return err
 	}
-	from, err := q.day("from", to-min(to, usualOverview-1))
+	from, err := dayOf(q, "from", to-min(to, usualOverview-1))
 	switch {
 	case err != nil:
 		return err
@@ -73,17 +73,17 @@ func (a *api) accountOverview(x *exchange) error {
 	case to-from >= maxOverview:
 		return badParameter("from", "Send a range of at most 366 days.")
 	}
-	rows, err := a.cfg.Views.Days(x.ctx(), x.caller.project.ID, from, to)
+	rows, err := a.cfg.Views.Days(x.ctx(), x.project.ID, from, to)
 	if err != nil {
 		return err
 	}
-	all, err := a.cfg.Views.Totals(x.ctx(), x.ctx(), x.caller.project.ID, projections.PaymentQuery{}, 0)
+	all, err := a.cfg.Views.Totals(x.ctx(), x.ctx(), x.project.ID, projections.PaymentQuery{}, 0)
 	if err != nil {
 		return err
 	}
 	return x.reply(http.StatusOK, overviewView{
 		TimeZone: "UTC", From: dateOf(from), To: dateOf(to), Payments: all.Count(),
-		Currencies: overviewOf(x.caller.project.Settings.Currencies, rows, from, to),
+		Currencies: overviewOf(x.project.Settings.Currencies, rows, from, to),
 	})
 }
 
@@ -133,7 +133,7 @@ func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to pro
 func dateOf(d projections.Day) string { return d.Start().Time().Format(time.DateOnly) }
 
 // day reads a parameter that takes a day.
-func (q query) day(name string, absent projections.Day) (projections.Day, error) {
+func dayOf(q query, name string, absent projections.Day) (projections.Day, error) {
 	if !q.has(name) {
 		return absent, nil
 	}
@@ -165,7 +165,7 @@ const (
 )
 
 // accountTotals answers GET /account-api/totals.
-func (a *api) accountTotals(x *exchange) error {
+func (a *merchants) accountTotals(x *exchange) error {
 	filters, err := parseQuery(x.r.URL.RawQuery, paymentFilters()...)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (a *api) accountTotals(x *exchange) error {
 	}
 	until, cancel := context.WithTimeout(x.ctx(), totalledWithin)
 	defer cancel()
-	totals, err := a.cfg.Views.Totals(x.ctx(), until, x.caller.project.ID, q, mostTotalled)
+	totals, err := a.cfg.Views.Totals(x.ctx(), until, x.project.ID, q, mostTotalled)
 	if err != nil {
 		return err
 	}

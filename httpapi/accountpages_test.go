@@ -20,7 +20,7 @@ import (
 )
 
 // withAccount gives a server the account's file.
-func withAccount(t testing.TB) func(*Config) {
+func withAccount(t testing.TB) func(*settings) {
 	t.Helper()
 	file, err := account.OpenFile(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
 	if err != nil {
@@ -31,7 +31,7 @@ func withAccount(t testing.TB) func(*Config) {
 			t.Error(err)
 		}
 	})
-	return func(c *Config) {
+	return func(c *settings) {
 		c.Account = file
 		c.PublicURL = "http://pay.example.com" // cookies of https would not be sent back here
 	}
@@ -172,7 +172,7 @@ func (b *browser) signIn(m merchant) *browser {
 // project; the API's own reads are apart.
 func TestRateLimitOfTheAccount(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t), func(c *Config) {
+	s := start(t, withAccount(t), func(c *settings) {
 		c.Limits.CustomersPerMinute = 20
 		c.Limits.Reads = Rate{PerSecond: 1, Burst: 5}
 	})
@@ -199,7 +199,7 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 
 func TestSigningInAndOut(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t), func(c *Config) { c.Limits.FailedAuthPerMinute = 3 })
+	s := start(t, withAccount(t), func(c *settings) { c.Limits.FailedAuthPerMinute = 3 })
 	m := s.merchant("")
 	b := s.browser()
 	page := b.open("/account/payments?status=paid").leads("/account/signin?next=payments%3Fstatus%3Dpaid")
@@ -259,7 +259,7 @@ func TestWhereSignInLeads(t *testing.T) {
 
 func TestSecureCookies(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t), func(c *Config) { c.PublicURL = publicURL })
+	s := start(t, withAccount(t), func(c *settings) { c.PublicURL = publicURL })
 	m := s.merchant("")
 	r := s.browser().post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}}).want(303)
 	if c := r.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-payledger_account=") || !strings.Contains(c, "Secure") || strings.Contains(c, "Domain") {
@@ -491,7 +491,7 @@ func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
 	form := b.open(path).has("no real provider").token("settle-succeeded")
 	b.post(path+"/settle", url.Values{"form": {form}, "outcome": {"succeeded"}, "refund": {r.ID}}).leads(path).
 		has(`data-status="succeeded"`, "Refunded")
-	live := s.again(func(c *Config) { c.Sandbox, c.Metrics = nil, nil })
+	live := s.again(func(c *settings) { c.Sandbox, c.Metrics = nil, nil })
 	q := m.pay(`{"amount":"10"}`).want(201, "").object()
 	other := live.browser().signIn(m)
 	form = other.open("/account/payments/" + q.ID).want(200).lacks("no real provider").token("signout")

@@ -218,7 +218,7 @@ func TestFactsOfAPayment(t *testing.T) {
 func TestKeysInTheAccount(t *testing.T) {
 	t.Parallel()
 	file := sessions(t)
-	s := start(t, func(c *Config) { c.Account = file })
+	s := start(t, func(c *settings) { c.Account = file })
 	m := s.merchant("")
 	in := m.inside()
 	list := func() (all []accountKey) {

@@ -2,20 +2,38 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base32"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"payledger/domain"
 	"payledger/eventstore"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 )
 
 // admin is the handler of the program's own administration.
 type admin struct {
-	cfg     Config
+	cfg     adminConfig
 	settler settler
+}
+
+// adminConfig is what the administration works with, beside what the
+// merchants' operations need.
+type adminConfig struct {
+	merchantConfig
+
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none are kept
+
+	// Backup copies the log as it is at one moment: begin gets the position of
+	// the last event in the copy and the bytes that will come, and answers
+	// where they go. nil: no backups.
+	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
+
+	// Parked are the providers' signals that could not be judged. nil: no rows
+	// for them.
+	Parked Parked
 }
 
 func (a *admin) routes() []route {
@@ -101,16 +119,16 @@ func (a *admin) routes() []route {
 // An api_key is told once, in the answer that issues it; only its hash is
 // kept. A stream of followed events ends with the request's context, when the
 // server begins to stop or when the store is closed.
-func NewAdmin(cfg Config) (http.Handler, error) {
-	cfg, err := cfg.checked()
+func NewAdmin(cfg adminConfig) (http.Handler, error) {
+	var err error
+	if cfg.merchantConfig, err = cfg.merchantConfig.checked(); err != nil {
+		return nil, err
+	}
+	e, err := newEdge(cfg.edge(cfg.Log, cfg.Metrics, "admin"))
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEdge(cfg, "admin")
-	if err != nil {
-		return nil, err
-	}
-	a := &admin{cfg: cfg, settler: settler{cfg: cfg}}
+	a := &admin{cfg: cfg, settler: settler{cfg: cfg.merchantConfig}}
 	router := newRouter(a.routes(), run)
 	return e.wrap(func(x *exchange) { x.dispatch(router) }), nil
 }
@@ -126,23 +144,8 @@ type projectView struct {
 	APIKey    string          `json:"api_key,omitempty"` // its secret, likewise
 }
 
-type keyView struct {
-	KeyID   string         `json:"key_id"`
-	Scopes  []domain.Scope `json:"scopes"`
-	Revoked bool           `json:"revoked"`
-	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued
-}
-
 func viewOf(p domain.Project) projectView {
 	return projectView{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: keysOf(p)}
-}
-
-func keysOf(p domain.Project) []keyView {
-	keys := make([]keyView, 0, len(p.Keys))
-	for _, k := range p.Keys {
-		keys = append(keys, keyView{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked})
-	}
-	return keys
 }
 
 func (a *admin) createProject(x *exchange) error {
@@ -155,7 +158,7 @@ func (a *admin) createProject(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, key, err := issueKey(x.ctx(), a.cfg, p.ID, wish.scopes)
+	p, key, err := issueKey(x.ctx(), a.cfg.merchantConfig, p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -224,7 +227,7 @@ func (a *admin) issueKey(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	_, key, err := issueKey(x.ctx(), a.cfg, p.ID, wish.scopes)
+	_, key, err := issueKey(x.ctx(), a.cfg.merchantConfig, p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -261,28 +264,8 @@ func (a *admin) project(x *exchange) (domain.Project, error) {
 }
 
 func (a *admin) execute(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	return executeOn(ctx, a.cfg, id, cmd, isNew)
+	return executeOn(ctx, a.cfg.merchantConfig, id, cmd, isNew)
 }
 
-// executeOn runs a command on a project.
-func executeOn(ctx context.Context, cfg Config, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	res, err := eventstore.Execute(ctx, cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
-		eventstore.Order{EventID: cfg.IDs.Next(), New: isNew})
-	return res.State, err
-}
-
-// keyPrefix is before the ULID in a key's id.
-const keyPrefix = "key_"
-
-// issueKey makes a key of 256 random bits. The secret leaves the program here
-// and nowhere else.
-func issueKey(ctx context.Context, cfg Config, project string, scopes []domain.Scope) (domain.Project, keyView, error) {
-	var random [32]byte
-	if _, err := io.ReadFull(cfg.Entropy, random[:]); err != nil {
-		return domain.Project{}, keyView{}, fmt.Errorf("making an API key: %w", err)
-	}
-	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
-	id := keyPrefix + cfg.IDs.Next().String()
-	p, err := executeOn(ctx, cfg, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
-	return p, keyView{KeyID: id, Scopes: scopes, APIKey: secret}, err
-}
+// checkpoint answers GET /admin/log/checkpoint.
+func (a *admin) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg.Checkpoint) }

@@ -20,7 +20,7 @@ import (
 func TestAdminBackup(t *testing.T) {
 	t.Parallel()
 	copied := bytes.Repeat([]byte("log"), 100_000)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings) {
 		c.Backup = func(_ context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 			w, err := begin(7, int64(len(copied)))
 			if err != nil {
@@ -45,7 +45,7 @@ func TestAdminBackup(t *testing.T) {
 func TestAdminBackupFails(t *testing.T) {
 	t.Parallel()
 	begun := false
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings) {
 		c.Backup = func(_ context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 			if begun {
 				if _, err := begin(7, 1000); err != nil {
@@ -73,7 +73,7 @@ func TestAdminBackupFails(t *testing.T) {
 func TestAdminBackupEndsForStalledReader(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings) {
 		c.Backup = func(_ context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 			const size = 64 << 20
 			w, err := begin(7, size)

@@ -5,13 +5,15 @@ import (
 	"strconv"
 
 	"payledger/eventstore"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // eventLine is a record as it is listed: the stored bytes, unchanged, and
 // where they stand.
 type eventLine struct {
 	Position eventstore.Position `json:"position"`
-	Event    rawValue            `json:"event"`
+	Event    jsontext.Value      `json:"event"`
 }
 
 // events answers GET /admin/events: the records after a position, of one
@@ -43,7 +45,7 @@ func (a *admin) events(x *exchange) error {
 		_, err = out.Write(append(b, '\n'))
 		return err
 	}
-	ctx, cancel := x.untilStopping(a.cfg)
+	ctx, cancel := x.untilStopping(a.cfg.Stopping)
 	defer cancel()
 	filter := eventstore.Filter{Project: q.value("project")}
 	if follow {

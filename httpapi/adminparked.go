@@ -12,6 +12,15 @@ import (
 // retryWait bounds the wait for the answer to a signal that is retried.
 const retryWait = 15 * time.Second
 
+// Parked are the signals that could not be judged, oldest first. found tells
+// whether there is one of the id.
+type Parked interface {
+	List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error)
+	Retry(ctx context.Context, id uint64) (reply domain.SignalReply, found bool, err error)
+	Discard(ctx context.Context, id uint64) (found bool, err error)
+	DiscardThrough(ctx context.Context, id uint64) (uint64, error)
+}
+
 func (a *admin) parkedRoutes() []route {
 	const all = "/admin/signals/parked"
 	return []route{

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -64,22 +63,9 @@ func projectWishOf(body []byte, present domain.Settings, known ...string) (proje
 	return wish, nil
 }
 
-// scopesOf reports false unless there is at least one scope and every one is
-// known.
-func scopesOf(names []string) ([]domain.Scope, bool) {
-	scopes := make([]domain.Scope, 0, len(names))
-	for _, name := range names {
-		if !slices.Contains(domain.AllScopes(), domain.Scope(name)) {
-			return nil, false
-		}
-		scopes = append(scopes, domain.Scope(name))
-	}
-	return scopes, len(scopes) > 0
-}
-
 // settingsOf reads the members of settings that are there into s. It reports
 // false when v is no object.
-func settingsOf(v rawValue, s *domain.Settings) (domain.FieldErrors, bool) {
+func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool) {
 	if v.Kind() != '{' {
 		return nil, false
 	}
@@ -117,36 +103,4 @@ func settingsOf(v rawValue, s *domain.Settings) (domain.FieldErrors, bool) {
 		}
 	}
 	return fields, true
-}
-
-// textsOf reads an array of strings.
-func textsOf(v rawValue) ([]string, bool) {
-	if v.Kind() != '[' {
-		return nil, false
-	}
-	var all []string
-	for rest := range elements(v) {
-		s, ok := text(rest)
-		if !ok {
-			return nil, false
-		}
-		all = append(all, s)
-	}
-	return all, true
-}
-
-// elements yields the elements of an array that is known to be valid.
-func elements(v rawValue) func(func(rawValue) bool) {
-	return func(yield func(rawValue) bool) {
-		dec := jsontext.NewDecoder(bytes.NewReader(v))
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() != ']' {
-			e, err := dec.ReadValue()
-			if err != nil || !yield(e) {
-				return
-			}
-		}
-	}
 }

@@ -40,9 +40,9 @@ func (a *admin) verify(x *exchange) error {
 	if err := json.Unmarshal(x.body, &q, json.RejectUnknownMembers(true)); err != nil {
 		return problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_keys\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
 	}
-	ctx, cancel := x.untilStopping(a.cfg)
+	ctx, cancel := x.untilStopping(a.cfg.Stopping)
 	defer cancel()
-	return a.evidence().Verify(ctx, q, x.evidenceLines())
+	return a.evidence().Verify(ctx, q, evidenceLines(x))
 }
 
 // replay answers GET /admin/replay: lines of progress, then what the log leads
@@ -82,14 +82,14 @@ func (a *admin) replay(x *exchange) error {
 		}
 		r.Payment = &id
 	}
-	ctx, cancel := x.untilStopping(a.cfg)
+	ctx, cancel := x.untilStopping(a.cfg.Stopping)
 	defer cancel()
-	return a.evidence().Replay(ctx, r, x.evidenceLines())
+	return a.evidence().Replay(ctx, r, evidenceLines(x))
 }
 
 // evidenceLines writes lines as they come. The answer begins with the first
 // one: what fails before it is a problem document.
-func (x *exchange) evidenceLines() func(EvidenceLine) error {
+func evidenceLines(x *exchange) func(EvidenceLine) error {
 	var out *stream
 	return func(l EvidenceLine) error {
 		if out == nil {

@@ -7,7 +7,7 @@ import "strings"
 // once.
 func (a *admin) webhookRoutes() []route {
 	const project = "/admin/projects/{id}"
-	h := hooks{cfg: a.cfg, project: a.project}
+	h := hooks{cfg: a.cfg.merchantConfig, project: a.project}
 	table := append(h.routes(project+"/webhook-endpoints"), route{
 		method: "GET", path: project + "/payments/{payment_id}/deliveries", operation: "listPaymentDeliveries",
 		handle: h.on(h.ofPayment("payment_id")),

@@ -12,18 +12,12 @@ import (
 // challenge is sent with every 401.
 const challenge = `Bearer realm="payments"`
 
-// caller is who a request acts for.
-type caller struct {
-	project domain.Project
-	key     domain.Key
-}
-
 // authenticate finds the project and the key that a request carries. Every
 // failure is the same answer after the same work: a header that cannot be
 // read is checked as empty credentials, and an unknown project against a key
 // that nobody has. Only failures count against the client's address, so valid
 // credentials are never refused for those of others.
-func (a *api) authenticate(x *exchange) error {
+func (a *merchants) authenticate(x *exchange) error {
 	id, secret := credentials(x.r.Header)
 	project, known, err := a.cfg.Views.Project(x.ctx(), id)
 	if err != nil {
@@ -41,16 +35,16 @@ func (a *api) authenticate(x *exchange) error {
 		x.Header().Del("RateLimit-Policy")
 		return problem{Code: domain.Unauthorized}.with("WWW-Authenticate", challenge)
 	}
-	return a.enterAs(x, caller{project: project, key: key})
+	return a.enterAs(x, project, key)
 }
 
 // enterAs lets a request act for a caller whose key is live.
-func (a *api) enterAs(x *exchange, c caller) error {
-	x.caller = c
-	if a.cfg.Account != nil {
-		a.cfg.Account.Use(c.project.ID, c.key.ID, x.edge.now())
+func (a *merchants) enterAs(x *exchange, project domain.Project, key domain.Key) error {
+	x.project, x.key = project, key
+	if a.cfg.KeyTimes != nil {
+		a.cfg.KeyTimes.Use(project.ID, key.ID, a.cfg.Now())
 	}
-	if c.project.Disabled {
+	if project.Disabled {
 		return problem{Code: domain.ProjectDisabledCode}
 	}
 	return nil
@@ -58,15 +52,15 @@ func (a *api) enterAs(x *exchange, c caller) error {
 
 // recheck answers an error if the caller has lost the right to read. It is called
 // before each part of a long answer, which must not outlive that right.
-func (a *api) recheck(x *exchange) error {
-	p, known, err := a.cfg.Views.Project(x.ctx(), x.caller.project.ID)
+func (a *merchants) recheck(x *exchange) error {
+	p, known, err := a.cfg.Views.Project(x.ctx(), x.project.ID)
 	switch {
 	case err != nil:
 		return err
 	case known && p.Disabled:
 		return problem{Code: domain.ProjectDisabledCode}
 	}
-	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == x.caller.key.ID && !k.Revoked })
+	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == x.key.ID && !k.Revoked })
 	switch {
 	case !known || i < 0:
 		return problem{Code: domain.Unauthorized}.with("WWW-Authenticate", challenge)

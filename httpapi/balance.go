@@ -47,12 +47,12 @@ type statementLine struct {
 }
 
 // balance answers GET /v1/balance.
-func (a *api) balance(x *exchange) error {
+func (a *merchants) balance(x *exchange) error {
 	q, err := parseQuery(x.r.URL.RawQuery, "as_of")
 	if err != nil {
 		return err
 	}
-	books, err := booksOf(x, a.cfg.Views, x.caller.project.ID, q)
+	books, err := booksOf(x, a.cfg.Views, x.project.ID, q)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (a *api) balance(x *exchange) error {
 }
 
 // statement answers GET /v1/balance/statement, oldest first.
-func (a *api) statement(x *exchange) error {
+func (a *merchants) statement(x *exchange) error {
 	req, err := pageOf(x, "account", "currency", "from", "to")
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (a *api) statement(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q.Project = x.caller.project.ID
+	q.Project = x.project.ID
 	if x.asCSV() {
 		return a.statementCSV(x, req, q)
 	}
@@ -86,7 +86,7 @@ func (a *api) statement(x *exchange) error {
 
 // booksOf reads as_of and answers the books of that moment.
 func booksOf(x *exchange, views *projections.Engine, project string, q query) (projections.Books, error) {
-	as, err := q.asOf()
+	as, err := asOf(q)
 	if err != nil {
 		return projections.Books{}, err
 	}
@@ -100,7 +100,7 @@ func booksOf(x *exchange, views *projections.Engine, project string, q query) (p
 func positionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
 // asOf reads a moment: a position, which is digits alone, or a time.
-func (q query) asOf() (projections.AsOf, error) {
+func asOf(q query) (projections.AsOf, error) {
 	const name = "as_of"
 	s := q[name]
 	if !q.has(name) {

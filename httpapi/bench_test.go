@@ -27,7 +27,7 @@ func (d discard) WriteHeader(int)             {}
 // tells of the handler and the fold, not of a disk.
 func BenchmarkHandler(b *testing.B) {
 	const body = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`
-	s := start(b, func(c *Config) { c.Log = zerolog.New(io.Discard); c.Limits = Limits{} })
+	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = Limits{} })
 	s.cfg.IDs = domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{})
 	m := s.merchant("")
 	first := m.pay(body)
@@ -58,14 +58,4 @@ func BenchmarkHandler(b *testing.B) {
 	run("GET", s.public, "GET", "/v1/payments/"+id, "", false)
 	run("GET/mux", bare, "GET", "/v1/payments/"+id, "", false)
 	run("refused", s.public, "POST", "/v1/payments", `{"amount":"x"}`, false)
-}
-
-func BenchmarkDecode(b *testing.B) {
-	body := []byte(`{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, fields, err := paymentCommand(body, domain.DefaultSettings()); err != nil || len(fields) > 0 {
-			b.Fatal(err, fields)
-		}
-	}
 }

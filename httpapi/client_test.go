@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
 )
@@ -113,7 +114,7 @@ type created struct {
 	Amount       string
 	Currency     string
 	Description  *string
-	Payload      rawValue
+	Payload      jsontext.Value
 	PaymentID    string `json:"payment_id"`
 	Instructions *domain.Instructions
 	CreatedAt    string `json:"created_at"`

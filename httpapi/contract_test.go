@@ -135,7 +135,10 @@ func TestEveryRouteHasAnOperationAndBack(t *testing.T) {
 			}
 		}
 	}
-	a := &api{cfg: s.cfg, pages: &pages{}}
+	a, err := newAPI(s.cfg.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, rt := range a.routes() {
 		name := rt.method + " " + rt.path
 		if inDocument[name] != rt.operation {

@@ -3,8 +3,6 @@ package httpapi
 import (
 	"encoding/csv"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -96,32 +94,5 @@ func TestLongListsAsCSV(t *testing.T) {
 			t.Fatalf("row %d comes twice or out of order: %q", i, row)
 		}
 		seen[row[4]] = true
-	}
-}
-
-// TestEachPageOfCSVHasItsTime reads a list so long, or so slowly, that all of
-// it takes more than one request may.
-func TestEachPageOfCSVHasItsTime(t *testing.T) {
-	t.Parallel()
-	in := start(t).merchant("").inside()
-	var left []time.Duration
-	list := func(x *exchange) error {
-		x.within.renew(time.Second) // what is left after a slow page
-		return in.api.replyCSV(x, listRequest{}, []string{"n"}, func(int) ([][]string, bool, error) {
-			until, _ := x.ctx().Deadline()
-			left = append(left, time.Until(until))
-			return [][]string{{"1"}}, len(left) < 3, nil
-		})
-	}
-	in.api.wrap(func(x *exchange) {
-		x.route = &route{method: http.MethodGet, scope: domain.Read, handle: list}
-		if err := in.api.resume(x, in.as); err != nil {
-			t.Error(err)
-		} else if err := run(x); err != nil {
-			t.Error(err)
-		}
-	}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-	if len(left) != 3 || left[0] > time.Second || left[1] < maxTime/2 || left[2] < maxTime/2 {
-		t.Errorf("the pages had %v left", left)
 	}
 }

@@ -93,7 +93,7 @@ func pageOf(x *exchange, filters ...string) (listRequest, error) {
 	if !q.has("cursor") {
 		return req, nil
 	}
-	c, err := decodeCursor(q["cursor"], x.caller.project.ID, req.operation)
+	c, err := decodeCursor(q["cursor"], x.project.ID, req.operation)
 	if err != nil {
 		return req, err
 	}
@@ -117,7 +117,7 @@ type page struct {
 func (x *exchange) replyPage(req listRequest, data any, last string) error {
 	p := page{Data: data}
 	if last != "" {
-		next := cursor{operation: req.operation, place: last, filters: req.filters}.encode(x.caller.project.ID)
+		next := cursor{operation: req.operation, place: last, filters: req.filters}.encode(x.project.ID)
 		p.NextCursor = &next
 		link := url.Values{"cursor": {next}}
 		if req.sized {

@@ -195,3 +195,48 @@ func text(v jsontext.Value) (string, bool) {
 	b, err := jsontext.AppendUnquote(nil, v)
 	return string(b), err == nil
 }
+
+// textsOf reads an array of strings.
+func textsOf(v jsontext.Value) ([]string, bool) {
+	if v.Kind() != '[' {
+		return nil, false
+	}
+	var all []string
+	for rest := range elements(v) {
+		s, ok := text(rest)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, s)
+	}
+	return all, true
+}
+
+// elements yields the elements of an array that is known to be valid.
+func elements(v jsontext.Value) func(func(jsontext.Value) bool) {
+	return func(yield func(jsontext.Value) bool) {
+		dec := jsontext.NewDecoder(bytes.NewReader(v))
+		if _, err := dec.ReadToken(); err != nil {
+			return
+		}
+		for dec.PeekKind() != ']' {
+			e, err := dec.ReadValue()
+			if err != nil || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// compact is the value without insignificant white space; escapes, digits and
+// the order of members stay as they are. It keeps nothing of the body.
+func compact(v []byte) domain.JSON {
+	if !spaced(v) {
+		return bytes.Clone(v)
+	}
+	raw := jsontext.Value(v).Clone()
+	if err := raw.Compact(); err != nil {
+		return domain.JSON(v) // the decoder has found it valid before
+	}
+	return domain.JSON(raw)
+}

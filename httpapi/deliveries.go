@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"payledger/domain"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // test answers POST …/test.
@@ -204,7 +206,7 @@ func deliveryFilter(req listRequest, ids ...string) (f domain.DeliveryFilter, kn
 func overlapOf(body []byte) (time.Duration, error) {
 	const field = "overlap_seconds"
 	overlap := domain.DefaultSecretOverlap
-	err := oneMember(body, field, false, func(v rawValue) domain.Code {
+	err := oneMember(body, field, false, func(v jsontext.Value) domain.Code {
 		// A whole number is one in any spelling: 60, 60.0, 6e1.
 		n, err := strconv.ParseFloat(string(v), 64)
 		switch {
@@ -221,7 +223,7 @@ func overlapOf(body []byte) (time.Duration, error) {
 
 // sinceOf reads from when on a merchant misses notifications.
 func sinceOf(body []byte) (since domain.Instant, err error) {
-	err = oneMember(body, "since", true, func(v rawValue) domain.Code {
+	err = oneMember(body, "since", true, func(v jsontext.Value) domain.Code {
 		s, ok := text(v)
 		if !ok {
 			return domain.WrongType
@@ -232,35 +234,4 @@ func sinceOf(body []byte) (since domain.Instant, err error) {
 		return ""
 	})
 	return since, err
-}
-
-// oneMember reads a body of one member; null counts as absent.
-func oneMember(body []byte, name string, required bool, read func(rawValue) domain.Code) error {
-	members, err := decodeObject(body)
-	if err != nil {
-		return err
-	}
-	var fields domain.FieldErrors
-	refuse := func(field string, code domain.Code) {
-		fields = append(fields, &domain.FieldError{Field: field, Code: code})
-	}
-	sent := false
-	for _, m := range members {
-		switch {
-		case m.name != name:
-			refuse(m.name, domain.UnknownField)
-		case m.value.Kind() != 'n':
-			sent = true
-			if code := read(m.value); code != "" {
-				refuse(name, code)
-			}
-		}
-	}
-	if required && !sent {
-		refuse(name, domain.Required)
-	}
-	if len(fields) > 0 {
-		return inOrder(fields)
-	}
-	return nil
 }

@@ -283,6 +283,6 @@ func TestWithoutWebhooks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	bare := s.again(func(c *Config) { c.Webhooks = nil })
+	bare := s.again(func(c *settings) { c.Webhooks = nil })
 	bare.raw("GET "+webhooksPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"runtime/debug"
@@ -13,10 +14,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
-	"payledger/eventstore"
 )
 
 // edge is what every request meets first, whichever handler it is for.
@@ -34,16 +35,17 @@ type edge struct {
 // handler of this package can take it back.
 type exchange struct {
 	http.ResponseWriter
-	r      *http.Request
-	edge   *edge
-	id     string            // of this request, in X-Request-Id
-	route  *route            // nil until one matched
-	vars   map[string]string // of the route's path
-	within *within           // nil: for as long as the client stays
-	caller caller
-	body   []byte // nil unless the route takes one
-	inside bool   // from this process: a page of the account asks
-	page   string // then the id of the request to the page
+	r       *http.Request
+	edge    *edge
+	id      string            // of this request, in X-Request-Id
+	route   *route            // nil until one matched
+	vars    map[string]string // of the route's path
+	within  *within           // nil: for as long as the client stays
+	project domain.Project    // who asks; zero: nobody in particular
+	key     domain.Key
+	body    []byte // nil unless the route takes one
+	inside  bool   // from this process: a page of the account asks
+	page    string // then the id of the request to the page
 
 	lines  [fewLines]string // room for values of the answer's header
 	set    int              // of them
@@ -51,6 +53,7 @@ type exchange struct {
 	bytes  int64            // of the answer's body
 	code   domain.Code
 	err    error
+	alarm  bool // what failed is recorded as an error
 }
 
 // fewLines is how many header fields an answer has, or more.
@@ -96,8 +99,7 @@ func (e *edge) wrap(serve func(*exchange)) http.Handler {
 
 func (x *exchange) record(took time.Duration) {
 	level := zerolog.InfoLevel
-	_, corrupt := errors.AsType[*eventstore.CorruptError](x.err) // found when the answer was under way already
-	if corrupt || (x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled)) {
+	if x.alarm || (x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled)) {
 		level = zerolog.ErrorLevel
 	}
 	rec := x.edge.log.WithLevel(level)
@@ -106,8 +108,8 @@ func (x *exchange) record(took time.Duration) {
 	}
 	rec.Str("request_id", x.id).Str("method", methodLabel(x.r.Method)).Str("operation", x.operation()).
 		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.r))
-	if x.caller.project.ID != "" {
-		rec.Str("project", x.caller.project.ID).Str("key", x.caller.key.ID)
+	if x.project.ID != "" {
+		rec.Str("project", x.project.ID).Str("key", x.key.ID)
 	}
 	if x.page != "" {
 		rec.Str("page_request_id", x.page)
@@ -191,10 +193,11 @@ func (x *exchange) replyBytes(status int, contentType string, body []byte) {
 // answer has begun: that one can only be cut short.
 func (x *exchange) fail(err error) bool {
 	x.err = err
+	p := x.edge.problems.of(err)
+	x.alarm = p.alarm
 	if x.status != 0 {
 		return false
 	}
-	p := x.edge.problems.of(err)
 	p.RequestID = x.id
 	x.code = p.Code
 	maps.Copy(x.Header(), p.header)
@@ -205,4 +208,33 @@ func (x *exchange) fail(err error) bool {
 	}
 	x.replyBytes(p.Status, "application/problem+json", body)
 	return true
+}
+
+// edgeConfig is what an edge works with.
+type edgeConfig struct {
+	Now       func() time.Time
+	Entropy   io.Reader // of request ids
+	PublicURL string    // base of problem types, without a trailing slash
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none are kept
+	Listener  string                // label of the metrics: public or admin
+
+	// Explain names the problem that an error of the rooms behind the edge
+	// amounts to; false: it does not know the error.
+	Explain func(error) (problem, bool)
+}
+
+func newEdge(c edgeConfig) (*edge, error) {
+	m, err := newMetrics(c.Metrics, c.Listener)
+	if err != nil {
+		return nil, err
+	}
+	return &edge{
+		now:        c.Now,
+		requestIDs: domain.NewIDs(c.Now, c.Entropy, domain.ID{}),
+		problems:   newProblems(c.PublicURL, c.Explain),
+		metrics:    m,
+		log:        c.Log,
+		rooms:      sync.Pool{New: func() any { return new([]byte) }},
+	}, nil
 }

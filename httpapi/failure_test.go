@@ -103,7 +103,7 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var reason error
 	var waiting []string
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings) {
 		c.Ready, c.Degraded = func() error { return reason }, func() []string { return waiting }
 	})
 	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "ok\n" {
@@ -127,7 +127,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEdge(cfg, "test")
+	e, err := newEdge(cfg.edge(s.cfg.Log, nil, "test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestClientThatLeaves(t *testing.T) {
 func TestMetricsHaveLabelsFromFixedLists(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	s := start(t, func(c *Config) { c.Metrics = reg })
+	s := start(t, func(c *settings) { c.Metrics = reg })
 	m := s.merchant("")
 	m.pay(`{"amount":1}`).want(201, "")
 	m.get("/v1/nothing").want(404, domain.PathNotFound)
@@ -186,8 +186,7 @@ payledger_http_requests_total{listener="public",method="other",operation="none",
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "payledger_http_requests_total"); err != nil {
 		t.Error(err)
 	}
-	cfg := s.cfg
-	if _, err := NewAdmin(cfg); err != nil {
+	if _, err := NewAdmin(adminConfig{merchantConfig: s.cfg.merchantConfig, Metrics: reg}); err != nil {
 		t.Errorf("both handlers cannot share a registry: %v", err)
 	}
 }
@@ -195,26 +194,26 @@ payledger_http_requests_total{listener="public",method="other",operation="none",
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	for name, change := range map[string]func(*Config){
-		"no store":      func(c *Config) { c.Ledger = eventstore.Ledger{} },
-		"no views":      func(c *Config) { c.Views = nil },
-		"no links":      func(c *Config) { c.Links = nil },
-		"no ids":        func(c *Config) { c.IDs = nil },
-		"no public URL": func(c *Config) { c.PublicURL = "" },
-		"relative URL":  func(c *Config) { c.PublicURL = "/pay" },
-		"other scheme":  func(c *Config) { c.PublicURL = "ftp://pay.example.com" },
-		"query":         func(c *Config) { c.PublicURL = "https://pay.example.com/?x=1" },
-		"user":          func(c *Config) { c.PublicURL = "https://u:p@pay.example.com" },
-		"burst of 0":    func(c *Config) { c.Limits.Writes = Rate{PerSecond: 1} },
-		"rate of 0":     func(c *Config) { c.Limits.Reads = Rate{Burst: 1} },
+	for name, change := range map[string]func(*settings){
+		"no store":      func(c *settings) { c.Ledger = eventstore.Ledger{} },
+		"no views":      func(c *settings) { c.Views = nil },
+		"no links":      func(c *settings) { c.Links = nil },
+		"no ids":        func(c *settings) { c.IDs = nil },
+		"no public URL": func(c *settings) { c.PublicURL = "" },
+		"relative URL":  func(c *settings) { c.PublicURL = "/pay" },
+		"other scheme":  func(c *settings) { c.PublicURL = "ftp://pay.example.com" },
+		"query":         func(c *settings) { c.PublicURL = "https://pay.example.com/?x=1" },
+		"user":          func(c *settings) { c.PublicURL = "https://u:p@pay.example.com" },
+		"burst of 0":    func(c *settings) { c.Limits.Writes = Rate{PerSecond: 1} },
+		"rate of 0":     func(c *settings) { c.Limits.Reads = Rate{Burst: 1} },
 	} {
 		cfg := s.cfg
 		change(&cfg)
-		if _, err := New(cfg); err == nil {
+		if _, err := New(cfg.Config); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if a := s.again(func(c *Config) { c.PublicURL = "https://pay.example.com/base/" }).send("GET", "/x", nil); a.problem().Type != "https://pay.example.com/base/problems/path_not_found" {
+	if a := s.again(func(c *settings) { c.PublicURL = "https://pay.example.com/base/" }).send("GET", "/x", nil); a.problem().Type != "https://pay.example.com/base/problems/path_not_found" {
 		t.Errorf("%s", a.Body)
 	}
 }

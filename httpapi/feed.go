@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,8 +15,6 @@ import (
 )
 
 const (
-	jsonLines    = "application/jsonl"
-	eventStream  = "text/event-stream"
 	maxFeeds     = 10 // of one project at once
 	maxFeedLimit = 1_000_000
 )
@@ -34,7 +31,7 @@ type feedQuery struct {
 // refunds after a position, in the order of the log. As JSON lines it ends with
 // the newest event; as server-sent events it goes on. Events of the project
 // itself are left out: they hold hashes of API keys.
-func (a *api) feed(x *exchange) error {
+func (a *merchants) feed(x *exchange) error {
 	q, err := parseFeed(x.r)
 	if err != nil {
 		return err
@@ -46,7 +43,7 @@ func (a *api) feed(x *exchange) error {
 	if q.after > last {
 		return badParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
 	}
-	leave, ok := a.feeds.enter(x.caller.project.ID, maxFeeds)
+	leave, ok := a.feeds.enter(x.project.ID, maxFeeds)
 	if !ok {
 		return problem{
 			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", maxFeeds),
@@ -54,7 +51,7 @@ func (a *api) feed(x *exchange) error {
 	}
 	defer leave()
 	x.Header().Add("Vary", "Accept")
-	f := &feed{api: a, x: x, query: q}
+	f := &feed{merchants: a, x: x, query: q}
 	if !q.live {
 		f.out = x.stream(jsonLines)
 		if x.r.Method == http.MethodHead {
@@ -106,22 +103,9 @@ func afterPosition(name, text string) (eventstore.Position, error) {
 	return eventstore.Position(n), nil
 }
 
-// accepts reports whether Accept names the media type.
-func accepts(h http.Header, media string) bool {
-	for _, line := range h.Values("Accept") {
-		for part := range strings.SplitSeq(line, ",") {
-			name, _, _ := strings.Cut(part, ";")
-			if strings.EqualFold(strings.TrimSpace(name), media) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // feed is one answer with a project's events.
 type feed struct {
-	*api
+	*merchants
 	x     *exchange
 	out   *stream
 	query feedQuery
@@ -130,9 +114,9 @@ type feed struct {
 
 // lines writes JSON lines up to the newest event there is.
 func (f *feed) lines() error {
-	ctx, cancel := f.x.untilStopping(f.cfg)
+	ctx, cancel := f.x.untilStopping(f.cfg.Stopping)
 	defer cancel()
-	filter := eventstore.Filter{Project: f.x.caller.project.ID, Kind: eventstore.KindPayment}
+	filter := eventstore.Filter{Project: f.x.project.ID, Kind: eventstore.KindPayment}
 	for r, err := range f.cfg.Ledger.Store.Scan(ctx, f.query.after, filter) {
 		if err == nil {
 			err = f.recheck(f.x)
@@ -172,14 +156,14 @@ const reconnectAfter = 2000
 // or the key may no longer read. It follows the events of the project itself
 // too, so that a revoked key's feed ends with the revocation.
 func (f *feed) events() error {
-	ctx, cancel := f.x.untilStopping(f.cfg)
+	ctx, cancel := f.x.untilStopping(f.cfg.Stopping)
 	defer cancel()
 	// Follow waits until a record is taken, so nothing piles up.
 	records := make(chan eventstore.Stored)
 	var followed error
 	go func() {
 		defer close(records)
-		filter := eventstore.Filter{Project: f.x.caller.project.ID}
+		filter := eventstore.Filter{Project: f.x.project.ID}
 		followed = f.cfg.Ledger.Store.Follow(ctx, f.query.after, filter, func(r eventstore.Stored) error {
 			select {
 			case records <- r:
@@ -207,7 +191,7 @@ func (f *feed) pump(records <-chan eventstore.Stored) error {
 	if err := f.out.flush(); err != nil {
 		return err
 	}
-	heartbeat := time.NewTicker(f.cfg.streams.orDefault().heartbeat)
+	heartbeat := time.NewTicker(f.cfg.Heartbeat)
 	defer heartbeat.Stop()
 	for {
 		var r eventstore.Stored

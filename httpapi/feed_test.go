@@ -268,7 +268,7 @@ func TestFeedEndsAfterTheLimit(t *testing.T) {
 
 func TestFeedShowsSignsOfLife(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.streams.heartbeat = 5 * time.Millisecond })
+	s := start(t, func(c *settings) { c.Heartbeat = 5 * time.Millisecond })
 	m := s.merchant("")
 	f := m.follow("")
 	for range 5 {
@@ -281,7 +281,7 @@ func TestFeedShowsSignsOfLife(t *testing.T) {
 // A feed ends with the right to read it, whether or not anything happens then.
 func TestFeedEndsWithItsKey(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.streams.heartbeat = time.Hour })
+	s := start(t, func(c *settings) { c.Heartbeat = time.Hour })
 	for name, end := range map[string]func(merchant){
 		"revoked":  func(m merchant) { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") },
 		"disabled": func(m merchant) { s.adminDo("POST", "/admin/projects/"+m.project+"/disable", "").want(200, "") },
@@ -379,7 +379,7 @@ func eventuallyOpen(t *testing.T, m merchant) {
 func TestFeedEndsWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	stopping, stop := context.WithCancel(t.Context())
-	s := start(t, func(c *Config) { c.Stopping = stopping })
+	s := start(t, func(c *settings) { c.Stopping = stopping })
 	m := s.merchant("")
 	m.pay(`{"amount":1}`).want(201, "")
 	f := m.follow("")

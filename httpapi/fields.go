@@ -9,8 +9,6 @@ import (
 	"payledger/domain"
 )
 
-type rawValue = jsontext.Value
-
 // maxUnknown is how many unknown members one answer lists.
 const maxUnknown = 16
 
@@ -43,4 +41,51 @@ func alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 		}
 	}
 	return all
+}
+
+// oneMember reads a body of one member; null counts as absent.
+func oneMember(body []byte, name string, required bool, read func(jsontext.Value) domain.Code) error {
+	members, err := decodeObject(body)
+	if err != nil {
+		return err
+	}
+	var fields domain.FieldErrors
+	refuse := func(field string, code domain.Code) {
+		fields = append(fields, &domain.FieldError{Field: field, Code: code})
+	}
+	sent := false
+	for _, m := range members {
+		switch {
+		case m.name != name:
+			refuse(m.name, domain.UnknownField)
+		case m.value.Kind() != 'n':
+			sent = true
+			if code := read(m.value); code != "" {
+				refuse(name, code)
+			}
+		}
+	}
+	if required && !sent {
+		refuse(name, domain.Required)
+	}
+	if len(fields) > 0 {
+		return inOrder(fields)
+	}
+	return nil
+}
+
+// noMembers refuses whatever a body says that has nothing to say.
+func noMembers(body []byte) error {
+	members, err := decodeObject(body)
+	if err != nil {
+		return err
+	}
+	var fields domain.FieldErrors
+	for _, m := range members {
+		fields = append(fields, &domain.FieldError{Field: m.name, Code: domain.UnknownField})
+	}
+	if len(fields) > 0 {
+		return inOrder(fields)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -23,12 +24,20 @@ import (
 
 const publicURL = "https://pay.example.com"
 
+// settings are those of both handlers.
+type settings struct {
+	Config
+
+	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
+	Parked Parked
+}
+
 // server is the public handler behind a real listener, over a memory store
 // and real views, with everything it needs to be driven.
 type server struct {
 	t      testing.TB
 	url    string
-	cfg    Config
+	cfg    settings
 	store  *memory.Store
 	clock  *clock
 	log    *lockedBuffer
@@ -43,25 +52,24 @@ type server struct {
 }
 
 // start runs a server without limits and with a sandbox.
-func start(t testing.TB, change ...func(*Config)) *server {
+func start(t testing.TB, change ...func(*settings)) *server {
 	t.Helper()
 	return startOn(t, memory.New(), change...)
 }
 
 // startOn does the same over a log that may have something in it.
-func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server {
+func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *server {
 	t.Helper()
 	s := &server{t: t, store: store, clock: newClock(), log: new(lockedBuffer), keyOnce: new(sync.Once), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128},
 	}}
-	s.cfg = Config{
+	s.cfg.Config = Config{Log: zerolog.New(s.log), merchantConfig: merchantConfig{
 		Ledger:    eventstore.Ledger{Store: s.store, Codec: eventstore.NewCodec()},
 		IDs:       domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{}),
 		Now:       s.clock.Now,
 		PublicURL: publicURL,
-		Log:       zerolog.New(s.log),
-	}
+	}}
 	s.cfg.Sandbox = provider{s}
 	s.hooks = &hookSender{s: s, newest: make(map[domain.ID]domain.ID)}
 	s.cfg.Webhooks = s.hooks
@@ -83,12 +91,13 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server
 	for _, f := range change {
 		f(&s.cfg)
 	}
-	if s.public, err = New(s.cfg); err != nil {
+	if s.public, err = New(s.cfg.Config); err != nil {
 		t.Fatal(err)
 	}
-	admin := s.cfg
-	admin.Metrics = nil
-	if s.admin, err = NewAdmin(admin); err != nil {
+	s.admin, err = NewAdmin(adminConfig{
+		merchantConfig: s.cfg.merchantConfig, Log: s.cfg.Log, Backup: s.cfg.Backup, Parked: s.cfg.Parked,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	listener := httptest.NewServer(s.public)
@@ -105,12 +114,12 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*Config)) *server
 }
 
 // again serves the same log and views with other settings.
-func (s *server) again(change func(*Config)) *server {
+func (s *server) again(change func(*settings)) *server {
 	s.t.Helper()
 	other := *s
 	change(&other.cfg)
 	var err error
-	if other.public, err = New(other.cfg); err != nil {
+	if other.public, err = New(other.cfg.Config); err != nil {
 		s.t.Fatal(err)
 	}
 	listener := httptest.NewServer(other.public)

@@ -97,7 +97,7 @@ func presence(s *string) string {
 // reused turns a claim that belongs to another command into the problem that
 // names the members that differ; differ compares the earlier event with the
 // command and answers nil when it is that of another endpoint.
-func (a *api) reused(err error, differ func(earlier domain.Event, stored eventstore.Stored) []string) error {
+func (a *merchants) reused(err error, differ func(earlier domain.Event, stored eventstore.Stored) []string) error {
 	var claimed *eventstore.ClaimedError
 	if !errors.As(err, &claimed) {
 		return err

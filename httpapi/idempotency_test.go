@@ -95,7 +95,7 @@ func TestSameCommandReplaysTheFirstAnswer(t *testing.T) {
 	// Settings of the project and of the program change.
 	s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"max_amount":"50","currencies":["USD"],"lifetime_seconds":300}}`).want(200, "")
 	replay(m, `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
-	other := s.again(func(c *Config) {
+	other := s.again(func(c *settings) {
 		c.PublicURL = "https://elsewhere.example"
 		var err error
 		if c.Links, err = checkout.NewLinks(map[int][32]byte{1: {1}, 2: {2}}, 2); err != nil {

@@ -73,7 +73,7 @@ func (a *api) resume(x *exchange, as account.Session) error {
 	if !known || i < 0 {
 		return problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
-	return a.enterAs(x, caller{project: project, key: project.Keys[i]})
+	return a.m.enterAs(x, project, project.Keys[i])
 }
 
 // signIn checks credentials the way every request's are checked.
@@ -84,7 +84,7 @@ func (a *api) signIn(r *http.Request, project, key string) (account.Session, err
 	}
 	inner.RemoteAddr = r.RemoteAddr
 	inner.Header["Authorization"] = []string{"Bearer " + project + ":" + key}
-	res, err := answerOf(func(w http.ResponseWriter) { a.serveInside(w, inner, a.authenticate) })
+	res, err := answerOf(func(w http.ResponseWriter) { a.serveInside(w, inner, a.m.authenticate) })
 	if err != nil {
 		return account.Session{}, err
 	}

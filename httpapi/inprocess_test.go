@@ -22,7 +22,7 @@ type inside struct {
 // inside is the same merchant with a session.
 func (m merchant) inside() inside {
 	m.s.t.Helper()
-	a, err := newAPI(m.s.cfg)
+	a, err := newAPI(m.s.cfg.Config)
 	if err != nil {
 		m.s.t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestInnerRoutesAreNotOnTheNetwork(t *testing.T) {
 
 func TestReadsInsideAreNotCountedAndWritesAre(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) {
+	s := start(t, func(c *settings) {
 		c.Limits = Limits{Writes: Rate{PerSecond: 1, Burst: 2}, Reads: Rate{PerSecond: 1, Burst: 1}}
 	})
 	m := s.merchant("")
@@ -134,7 +134,7 @@ func TestReadsInsideAreNotCountedAndWritesAre(t *testing.T) {
 
 func TestSignIn(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.Limits.FailedAuthPerMinute = 2 })
+	s := start(t, func(c *settings) { c.Limits.FailedAuthPerMinute = 2 })
 	m, closed := s.merchant(""), s.merchant("")
 	s.adminDo("POST", "/admin/projects/"+closed.project+"/disable", "{}").want(200, "")
 	a := m.inside().api
@@ -255,7 +255,7 @@ func TestBrokenAnswersInside(t *testing.T) {
 			return errors.New("the rest is lost")
 		}},
 		{method: "GET", path: "/panic", operation: "panic", handle: func(*exchange) error { panic("oops") }},
-	}, in.api.enter)
+	}, in.api.m.enter)
 	for _, path := range []string{"/long", "/half"} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", path, http.NoBody)
 		if err != nil {

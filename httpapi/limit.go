@@ -15,6 +15,31 @@ import (
 	"payledger/domain"
 )
 
+// Rate is a token bucket: Burst requests at once, PerSecond on average. A
+// zero Rate is no limit.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Limits bound how often the API may be called.
+type Limits struct {
+	Writes              Rate // per project: every request that may change something
+	Reads               Rate // per project: every other
+	FailedAuthPerMinute int  // per client address; 0: no limit
+	CustomersPerMinute  int  // requests to the payment page per client address, forms a tenth of it; 0: no limit
+}
+
+// DefaultLimits are those of a server that was told nothing else.
+func DefaultLimits() Limits {
+	return Limits{
+		Writes:              Rate{PerSecond: 25, Burst: 50},
+		Reads:               Rate{PerSecond: 100, Burst: 200},
+		FailedAuthPerMinute: 10,
+		CustomersPerMinute:  600,
+	}
+}
+
 // maxBuckets bounds the memory of a limiter. Beyond it the bucket that was
 // unused for longest is forgotten, which by then is most likely full again.
 const maxBuckets = 16_384

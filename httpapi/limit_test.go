@@ -13,7 +13,7 @@ import (
 
 func TestRateLimitsOfAProject(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.Limits = DefaultLimits() })
+	s := start(t, func(c *settings) { c.Limits = DefaultLimits() })
 	m, other := s.merchant(""), s.merchant("")
 	check := func(a *answer, limit, policy string) {
 		t.Helper()
@@ -64,34 +64,11 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-func TestLimiterForgetsTheOldest(t *testing.T) {
-	t.Parallel()
-	l := newLimiter("x", Rate{PerSecond: 1, Burst: 1})
-	now := time.UnixMilli(0)
-	l.take("first", now)
-	for i := range maxBuckets - 1 {
-		l.take(fmt.Sprint(i), now)
-	}
-	if l.take("first", now).ok {
-		t.Error("a bucket was forgotten while there was room")
-	}
-	l.take("one more", now)
-	if len(l.byName) != maxBuckets || l.recent.Len() != maxBuckets {
-		t.Errorf("%d buckets", len(l.byName))
-	}
-	if l.take("first", now).ok {
-		t.Error("a bucket in use was forgotten before older ones")
-	}
-	if !l.take("0", now).ok {
-		t.Error("the oldest bucket was kept")
-	}
-}
-
 // Customers are counted by address, forms apart from reads, and the page says
 // when to come again.
 func TestRateLimitOfThePaymentPage(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.Limits.CustomersPerMinute = 20 })
+	s := start(t, func(c *settings) { c.Limits.CustomersPerMinute = 20 })
 	ask := func(method, peer, forwarded string) int {
 		r := httptest.NewRequest(method, "/p/x", nil)
 		r.RemoteAddr = peer + ":4711"

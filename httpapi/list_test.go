@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"payledger/domain"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 type listed struct {
@@ -276,7 +278,7 @@ func TestPaymentEventsAreTheStoredBytes(t *testing.T) {
 	for target := "/v1/payments/" + id + "/events?limit=3"; target != ""; {
 		a := m.get(target).want(200, "")
 		var l struct {
-			Data       []rawValue
+			Data       []jsontext.Value
 			NextCursor *string `json:"next_cursor"`
 		}
 		a.decode(&l)

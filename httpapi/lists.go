@@ -10,7 +10,7 @@ import (
 )
 
 // listPayments answers GET /v1/payments, newest first.
-func (a *api) listPayments(x *exchange) error {
+func (a *merchants) listPayments(x *exchange) error {
 	req, err := pageOf(x, paymentFilters()...)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func (a *api) listPayments(x *exchange) error {
 	if x.asCSV() {
 		return a.paymentsCSV(x, req, q)
 	}
-	found, err := a.cfg.Views.Payments(x.ctx(), x.caller.project.ID, q)
+	found, err := a.cfg.Views.Payments(x.ctx(), x.project.ID, q)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func paymentFilters() []string {
 }
 
 // listRefunds answers GET /v1/refunds, newest first.
-func (a *api) listRefunds(x *exchange) error {
+func (a *merchants) listRefunds(x *exchange) error {
 	req, err := pageOf(x, "payment_id", "status")
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *api) listRefunds(x *exchange) error {
 	}
 	rows, last := []domain.RefundObject{}, ""
 	if known { // a text that is no id is no payment's, so it has no refunds
-		found, err := a.cfg.Views.Refunds(x.ctx(), x.caller.project.ID, q)
+		found, err := a.cfg.Views.Refunds(x.ctx(), x.project.ID, q)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ const maxEvents = maxLimit
 // listPaymentEvents answers GET /v1/payments/{id}/events, oldest first: the
 // records as they are stored, byte for byte, so that they can be compared
 // with an export. Keys and fingerprints in them are digests.
-func (a *api) listPaymentEvents(x *exchange) error {
+func (a *merchants) listPaymentEvents(x *exchange) error {
 	req, err := pageOf(x)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -17,33 +18,15 @@ import (
 // one project's.
 const logPath = "/v1/log"
 
-// logRoutes are the rows of the log as evidence.
-func (a *api) logRoutes() []route {
-	table := []route{
-		{method: "GET", path: logPath + "/proof/inclusion", operation: "getInclusionProof", scope: domain.Audit, handle: a.inclusion},
-		{method: "GET", path: logPath + "/proof/consistency", operation: "getConsistencyProof", scope: domain.Audit, handle: a.consistency},
-		{method: "GET", path: logPath + "/tile/{tile:.+}", operation: "getTile", scope: domain.Audit, handle: a.tile},
-	}
-	if a.cfg.Checkpoint != nil {
-		table = append(table, route{
-			method: "GET", path: logPath + "/checkpoint", operation: "getCheckpoint", scope: domain.Audit, handle: a.checkpoint,
-		})
-	}
-	return table
-}
-
 // checkpoint answers GET /v1/log/checkpoint.
-func (a *api) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg) }
-
-// checkpoint answers GET /admin/log/checkpoint.
-func (a *admin) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg) }
+func (a *merchants) checkpoint(x *exchange) error { return replyCheckpoint(x, a.cfg.Checkpoint) }
 
 // ErrComparing: nothing new is signed before the whole log was compared with
 // its newest checkpoint.
 var ErrComparing = errors.New("the log is still being compared with its newest checkpoint")
 
-func replyCheckpoint(x *exchange, cfg Config) error {
-	signed, err := cfg.Checkpoint(x.ctx())
+func replyCheckpoint(x *exchange, sign func(context.Context) ([]byte, error)) error {
+	signed, err := sign(x.ctx())
 	if errors.Is(err, ErrComparing) {
 		return unavailable("5", "After a start the log is compared with its newest checkpoint before a new one is signed. Try again.")
 	}
@@ -55,7 +38,7 @@ func replyCheckpoint(x *exchange, cfg Config) error {
 }
 
 // inclusion answers GET /v1/log/proof/inclusion.
-func (a *api) inclusion(x *exchange) error {
+func (a *merchants) inclusion(x *exchange) error {
 	position, size, err := bounds(x, "position", "size")
 	if err != nil {
 		return err
@@ -68,7 +51,7 @@ func (a *api) inclusion(x *exchange) error {
 }
 
 // consistency answers GET /v1/log/proof/consistency.
-func (a *api) consistency(x *exchange) error {
+func (a *merchants) consistency(x *exchange) error {
 	from, to, err := bounds(x, "from", "to")
 	if err != nil {
 		return err
@@ -112,7 +95,7 @@ func beyond(parameter string, err error) error {
 
 // tile answers GET /v1/log/tile/<L>/<N>[.p/<W>]. A tile never changes, so
 // whoever may see it may keep it.
-func (a *api) tile(x *exchange) error {
+func (a *merchants) tile(x *exchange) error {
 	t, err := translog.ParseTile(strings.TrimPrefix(x.r.URL.EscapedPath(), logPath+"/"))
 	if err != nil {
 		return problem{Code: domain.PathNotFound}

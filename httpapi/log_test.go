@@ -266,7 +266,7 @@ func TestCheckpointThatCannotBeSigned(t *testing.T) {
 		{eventstore.ErrClosed, 503, domain.Unavailable},
 		{errors.New("no"), 500, domain.InternalError},
 	} {
-		s := start(t, func(cfg *Config) {
+		s := start(t, func(cfg *settings) {
 			cfg.Checkpoint = func(context.Context) ([]byte, error) { return nil, c.err }
 		})
 		s.merchant("").get("/v1/log/checkpoint").want(c.status, c.code)

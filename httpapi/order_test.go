@@ -96,7 +96,7 @@ func TestEarlierCheckDecides(t *testing.T) {
 // 429 stands between the path and the body.
 func TestRateLimitInTheOrderOfChecks(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.Limits = Limits{Writes: Rate{PerSecond: 1, Burst: 1}, FailedAuthPerMinute: 100} })
+	s := start(t, func(c *settings) { c.Limits = Limits{Writes: Rate{PerSecond: 1, Burst: 1}, FailedAuthPerMinute: 100} })
 	m := s.merchant("")
 	reader := s.merchant("", "read")
 	m.pay(`{"amount":1}`).want(201, "")

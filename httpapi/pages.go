@@ -3,19 +3,18 @@ package httpapi
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
 
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/httpapi/ui"
 )
 
@@ -40,9 +39,18 @@ type pages struct {
 	assets   map[string]bool // files of the documentation page, without .gz
 }
 
+// docsConfig is what the documents say of the program.
+type docsConfig struct {
+	PublicURL string // without a trailing slash
+	Prefix    string // its path, "" for the root
+
+	// RetrySchedule are the waits before each try of a notification; empty: no
+	// page on webhooks.
+	RetrySchedule []time.Duration
+}
+
 // newPages makes the pages of a program.
-func newPages(cfg Config) (*pages, error) {
-	prefix := cfg.prefix() // of the path it stands at, "" for the root
+func newPages(cfg docsConfig) (*pages, error) {
 	site, err := ui.New()
 	if err != nil {
 		return nil, err
@@ -55,7 +63,7 @@ func newPages(cfg Config) (*pages, error) {
 		problems: make(map[string][]byte),
 		assets:   make(map[string]bool),
 		ui: v5emb.NewHandlerWithConfig(swgui.Config{
-			Title: "Payments and refunds", SwaggerJSON: prefix + "/openapi.yaml", BasePath: prefix + docsPath, InternalBasePath: docsPath,
+			Title: "Payments and refunds", SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + docsPath, InternalBasePath: docsPath,
 		}),
 	}
 	render := func(row problemRow, of domain.Code, fields []problemRow) error {
@@ -94,7 +102,7 @@ func newPages(cfg Config) (*pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
 	}
-	if cfg.Webhooks != nil {
+	if len(cfg.RetrySchedule) > 0 {
 		if p.hooks, err = renderWebhookPage(cfg, tmpl); err != nil {
 			return nil, fmt.Errorf("page on webhooks: %w", err)
 		}
@@ -144,29 +152,4 @@ func secure(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-}
-
-// livez answers GET /livez: the process is there.
-func (a *api) livez(x *exchange) error {
-	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
-	return nil
-}
-
-// readyz answers GET /readyz: requests will be answered, or why they will
-// not. Work that waits behind them does not make the ledger unready, since
-// payments are recorded all the same; the body names it.
-func (a *api) readyz(x *exchange) error {
-	if err := a.cfg.Ready(); err != nil {
-		detail := "The service is not ready. The operator finds the reason in its log."
-		if errors.As(err, new(*eventstore.SuspendedError)) {
-			detail = "The event log is damaged: nothing new is recorded, reading works. The operator finds what to do in the server's log."
-		}
-		return errors.Join(unavailable("1", detail), err)
-	}
-	body := "ok\n"
-	if waiting := a.cfg.Degraded(); len(waiting) > 0 {
-		body = "degraded\n" + strings.Join(waiting, "\n") + "\n"
-	}
-	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte(body))
-	return nil
 }

@@ -58,7 +58,7 @@ func TestDocumentation(t *testing.T) {
 		t.Errorf("%d %v", doc.Code, doc.Header)
 	}
 	for _, prefix := range []string{"", "/base"} {
-		behind := s.again(func(c *Config) { c.PublicURL = publicURL + prefix })
+		behind := s.again(func(c *settings) { c.PublicURL = publicURL + prefix })
 		page := string(behind.send("GET", "/docs", nil).want(200, "").Body)
 		// The page puts protocol and host before this address.
 		if !strings.Contains(page, `"swaggerJsonUrl":"`+prefix+`/openapi.yaml"`) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"payledger/domain"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestAmounts(t *testing.T) {
@@ -131,7 +133,7 @@ func TestDescription(t *testing.T) {
 		`"` + "\u200b\u202e\ufffd" + `"`, `"null"`,
 	} {
 		a := m.pay(`{"amount":1,"description":`+sent+`}`).want(201, "").object()
-		want, _ := text(rawValue(sent))
+		want, _ := text(jsontext.Value(sent))
 		if a.Description == nil || *a.Description != want {
 			t.Errorf("%.80s came back as %v", sent, a.Description)
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,8 +20,8 @@ const (
 const renderVersion = 1
 
 // createPayment answers POST /v1/payments.
-func (a *api) createPayment(x *exchange) error {
-	settings := x.caller.project.Settings
+func (a *merchants) createPayment(x *exchange) error {
+	settings := x.project.Settings
 	cmd, fields, err := paymentCommand(x.body, settings)
 	if err != nil {
 		return err
@@ -41,7 +40,7 @@ func (a *api) createPayment(x *exchange) error {
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
 	cmd.Idempotency = remembered(c)
-	project := x.caller.project.ID
+	project := x.project.ID
 	res, err := eventstore.Execute(x.ctx(), a.cfg.Ledger, eventstore.PaymentStream(project, id),
 		domain.Payment{Project: project, ID: id}, domain.PaymentCommand(cmd),
 		eventstore.Order{EventID: event, Claim: c, New: true})
@@ -57,11 +56,11 @@ func (a *api) createPayment(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.created(paymentsPath, object.ID, object, res.Replayed)
+	return replyCreated(x, paymentsPath, object.ID, object, res.Replayed)
 }
 
 // createdPayment is the answer to creation, told by the event alone.
-func (a *api) createdPayment(e domain.Event, s eventstore.Stored) (domain.PaymentObject, error) {
+func (a *merchants) createdPayment(e domain.Event, s eventstore.Stored) (domain.PaymentObject, error) {
 	created, ok := e.(domain.PaymentCreated)
 	id, idOK := domain.ParseID(s.Stream.ID)
 	if !ok || !idOK || created.Link.Render != renderVersion {
@@ -76,7 +75,7 @@ func (a *api) createdPayment(e domain.Event, s eventstore.Stored) (domain.Paymen
 
 // created answers 201, the first time and every time the same request comes
 // again with its idempotency key.
-func (x *exchange) created(collection string, id domain.ID, object any, replayed bool) error {
+func replyCreated(x *exchange, collection string, id domain.ID, object any, replayed bool) error {
 	x.header("Location", collection+"/"+id.String())
 	if replayed {
 		x.header("Idempotent-Replayed", "true")
@@ -168,21 +167,8 @@ func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
 	return f
 }
 
-// compact is the value without insignificant white space; escapes, digits and
-// the order of members stay as they are. It keeps nothing of the body.
-func compact(v []byte) domain.JSON {
-	if !spaced(v) {
-		return bytes.Clone(v)
-	}
-	raw := rawValue(v).Clone()
-	if err := raw.Compact(); err != nil {
-		return domain.JSON(v) // the decoder has found it valid before
-	}
-	return domain.JSON(raw)
-}
-
 // getPayment answers GET /v1/payments/{id}.
-func (a *api) getPayment(x *exchange) error {
+func (a *merchants) getPayment(x *exchange) error {
 	p, err := a.payment(x, x.vars["id"])
 	if err != nil {
 		return err
@@ -192,13 +178,13 @@ func (a *api) getPayment(x *exchange) error {
 
 // payment finds one of the caller's payments. Ids are compared as text;
 // another project's payment does not exist here.
-func (a *api) payment(x *exchange, text string) (domain.Payment, error) {
+func (a *merchants) payment(x *exchange, text string) (domain.Payment, error) {
 	var p domain.Payment
 	id, ok := domain.ParseID(text)
 	if ok {
 		var err error
 		if p, ok, err = a.cfg.Views.Payment(x.ctx(), id); err == nil && !ok {
-			err = a.cfg.Views.Overlooked(x.ctx(), x.caller.project.ID, id)
+			err = a.cfg.Views.Overlooked(x.ctx(), x.project.ID, id)
 		}
 		if err != nil {
 			return p, err

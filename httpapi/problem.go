@@ -7,8 +7,6 @@ import (
 	"net/http"
 
 	"payledger/domain"
-	"payledger/eventstore"
-	"payledger/projections"
 )
 
 // problem is an answer of RFC 9457, and the error that becomes one. Code is
@@ -33,6 +31,7 @@ type problem struct {
 	Limit         int                  `json:"limit,omitzero"`           // webhook_endpoint_limit
 
 	header http.Header
+	alarm  bool // recorded as an error whatever the status
 }
 
 func (p problem) Error() string {
@@ -54,13 +53,16 @@ func (p problem) with(name, value string) problem {
 
 // problems is the table of problems with the address their pages stand at.
 type problems struct {
-	base   string // of the program, without a trailing slash
-	rows   map[domain.Code]problemRow
-	fields map[domain.Code]problemRow
+	base    string // of the program, without a trailing slash
+	explain func(error) (problem, bool)
+	rows    map[domain.Code]problemRow
+	fields  map[domain.Code]problemRow
 }
 
-func newProblems(base string) problems {
-	p := problems{base: base, rows: make(map[domain.Code]problemRow), fields: make(map[domain.Code]problemRow)}
+// newProblems reads the table. explain names the problem that an error of the
+// rooms behind the edge amounts to; nil: none is known.
+func newProblems(base string, explain func(error) (problem, bool)) problems {
+	p := problems{base: base, explain: explain, rows: make(map[domain.Code]problemRow), fields: make(map[domain.Code]problemRow)}
 	for _, r := range problemRows() {
 		p.rows[r.code] = r
 	}
@@ -91,10 +93,6 @@ func (t problems) classify(err error) problem {
 	var p problem
 	var fields domain.FieldErrors
 	var refusal *domain.Refusal
-	var early *domain.TooEarlyError
-	var fatal *eventstore.FatalError
-	var damaged *projections.DamagedError
-	var suspended *eventstore.SuspendedError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -106,21 +104,21 @@ func (t problems) classify(err error) problem {
 		return p
 	case errors.As(err, &refusal):
 		return ofRefusal(refusal)
-	case errors.Is(err, eventstore.ErrFull):
-		return unavailable("30", "The server has no room to record anything new. Reading works. Try again later; nothing was stored.")
-	case errors.As(err, &suspended):
-		return unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored.")
-	case errors.Is(err, eventstore.ErrBusy):
-		return unavailable("1", "The server is too busy to record this now. Try again; nothing was stored.")
-	case errors.As(err, &early):
-		return unavailable("1", "The payment has no route yet. Try again in a moment.")
-	case errors.Is(err, eventstore.ErrClosed), errors.Is(err, projections.ErrClosed), errors.Is(err, projections.ErrStopped):
-		return unavailable("5", "The server is stopping. Try again in a few seconds; nothing was stored.")
-	case errors.As(err, &fatal), errors.As(err, &damaged), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable("5", "The server could not finish this in time. Whether it was recorded is not known: "+
-			"repeat the request with the same Idempotency-Key, or look the object up.")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unfinished()
+	}
+	if t.explain != nil {
+		if p, known := t.explain(err); known {
+			return p
+		}
 	}
 	return problem{Code: domain.InternalError}
+}
+
+// unfinished says that a request was given up in the middle.
+func unfinished() problem {
+	return unavailable("5", "The server could not finish this in time. Whether it was recorded is not known: "+
+		"repeat the request with the same Idempotency-Key, or look the object up.")
 }
 
 func unavailable(retryAfter, detail string) problem {

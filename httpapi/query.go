@@ -114,3 +114,12 @@ func (q query) instant(name string) (domain.Instant, error) {
 	}
 	return i, nil
 }
+
+// texts are the names of some values, as a problem lists them.
+func texts[S ~string](all []S) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = string(s)
+	}
+	return out
+}

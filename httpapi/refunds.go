@@ -10,12 +10,12 @@ import (
 )
 
 // createRefund answers POST /v1/refunds.
-func (a *api) createRefund(x *exchange) error {
+func (a *merchants) createRefund(x *exchange) error {
 	paymentID, fields, err := refundCommand(x.body)
 	if err != nil {
 		return err
 	}
-	key, err := idempotencyKey(x.r.Header, x.caller.project.Settings.RequireIdempotencyKey)
+	key, err := idempotencyKey(x.r.Header, x.project.Settings.RequireIdempotencyKey)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (a *api) createRefund(x *exchange) error {
 	payment, _ := domain.ParseID(paymentID)
 	id, event := a.cfg.IDs.Pair()
 	c := claim(key, http.MethodPost, refundsPath, paymentID)
-	project := x.caller.project.ID
+	project := x.project.ID
 	res, err := eventstore.Execute(x.ctx(), a.cfg.Ledger, eventstore.PaymentStream(project, payment),
 		domain.Payment{Project: project, ID: payment},
 		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(c)}),
@@ -45,7 +45,7 @@ func (a *api) createRefund(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.created(refundsPath, object.ID, object, res.Replayed)
+	return replyCreated(x, refundsPath, object.ID, object, res.Replayed)
 }
 
 // createdRefund is the answer to creation, told by the event alone.
@@ -95,7 +95,7 @@ func refundCommand(body []byte) (paymentID string, fields domain.FieldErrors, er
 }
 
 // getRefund answers GET /v1/refunds/{id}.
-func (a *api) getRefund(x *exchange) error {
+func (a *merchants) getRefund(x *exchange) error {
 	p, r, err := a.refund(x, x.vars["id"])
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *api) getRefund(x *exchange) error {
 }
 
 // refund finds one of the caller's refunds, and the payment it returns.
-func (a *api) refund(x *exchange, text string) (domain.Payment, domain.Refund, error) {
+func (a *merchants) refund(x *exchange, text string) (domain.Payment, domain.Refund, error) {
 	missing := &domain.Refusal{Code: domain.RefundNotFound}
 	id, ok := domain.ParseID(text)
 	if !ok {

@@ -18,8 +18,16 @@ const (
 	signalWait = 10 * time.Second
 )
 
+// Sandbox plays the provider: it sends the signal a provider would send and
+// answers once the signal is recorded, or when ctx ends. The reference is the
+// provider's name for the attempt.
+type Sandbox interface {
+	SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome, reference string) (domain.SignalReply, error)
+	SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, outcome domain.Outcome, reference string) (domain.SignalReply, error)
+}
+
 // settlePayment answers POST /v1/sandbox/payments/{id}.
-func (a *api) settlePayment(x *exchange) error {
+func (a *merchants) settlePayment(x *exchange) error {
 	outcome, err := outcomeOf(x.body, domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired)
 	if err != nil {
 		return err
@@ -36,7 +44,7 @@ func (a *api) settlePayment(x *exchange) error {
 }
 
 // settleRefund answers POST /v1/sandbox/refunds/{id}.
-func (a *api) settleRefund(x *exchange) error {
+func (a *merchants) settleRefund(x *exchange) error {
 	outcome, err := outcomeOf(x.body, domain.OutcomeSucceeded, domain.OutcomeFailed)
 	if err != nil {
 		return err
@@ -53,7 +61,7 @@ func (a *api) settleRefund(x *exchange) error {
 }
 
 // settler sends the signals of a provider and tells what became of them.
-type settler struct{ cfg Config }
+type settler struct{ cfg merchantConfig }
 
 // signalPayment has the sandbox say the outcome of a payment, once it has a
 // route, and answers the payment after it. The error is a final_status
@@ -187,12 +195,4 @@ func outcomeOf(body []byte, allowed ...domain.Outcome) (domain.Outcome, error) {
 		return "", inOrder(fields)
 	}
 	return outcome, nil
-}
-
-func texts[S ~string](all []S) []string {
-	out := make([]string, len(all))
-	for i, s := range all {
-		out[i] = string(s)
-	}
-	return out
 }

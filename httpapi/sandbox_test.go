@@ -111,7 +111,7 @@ func TestSandboxOfAPaymentWithoutARoute(t *testing.T) {
 
 func TestSandboxOffHasNoPaths(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.Sandbox = nil })
+	s := start(t, func(c *settings) { c.Sandbox = nil })
 	m := s.merchant("")
 	m.post("/v1/sandbox/payments/x", `{"outcome":"paid"}`).want(404, domain.PathNotFound)
 	s.adminDo("POST", "/admin/sandbox/payments/x", `{"outcome":"paid"}`).want(404, domain.PathNotFound)
@@ -147,7 +147,7 @@ func TestSandboxThatFails(t *testing.T) {
 		{brokenProvider{reply: domain.SignalReply{Result: domain.SignalParked, Reason: "?"}}, 500, domain.InternalError},
 		{brokenProvider{reply: domain.SignalReply{Result: domain.SignalUnchanged}}, 200, ""},
 	} {
-		other := m.on(s.again(func(cfg *Config) { cfg.Sandbox = c.p }))
+		other := m.on(s.again(func(cfg *settings) { cfg.Sandbox = c.p }))
 		a := other.post("/v1/sandbox/payments/"+id, `{"outcome":"paid"}`).want(c.status, c.code)
 		other.post("/v1/sandbox/refunds/"+refund, `{"outcome":"failed"}`).want(c.status, c.code)
 		if strings.Contains(string(a.Body), "no connection") {

@@ -3,21 +3,13 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"sync"
-	"time"
 )
 
-// streamTimes pace answers that may take as long as the client stays.
-type streamTimes struct {
-	heartbeat time.Duration // between signs of life while there is nothing to tell
-}
-
-func (s streamTimes) orDefault() streamTimes {
-	if s.heartbeat == 0 {
-		s.heartbeat = 15 * time.Second
-	}
-	return s
-}
+// The media types of answers that are written bit by bit.
+const (
+	jsonLines   = "application/jsonl"
+	eventStream = "text/event-stream"
+)
 
 // stream is an answer that is written bit by bit. Nothing is kept for a client
 // that reads slowly: the stream waits for it, until its connection is given up
@@ -47,38 +39,14 @@ func (s *stream) flush() error { return s.control.Flush() }
 
 // untilStopping is the request's context, which also ends when the server
 // begins to shut down.
-func (x *exchange) untilStopping(c Config) (context.Context, context.CancelFunc) {
+func (x *exchange) untilStopping(stopping context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(x.ctx())
-	if c.Stopping == nil {
+	if stopping == nil {
 		return ctx, cancel
 	}
-	stop := context.AfterFunc(c.Stopping, cancel)
+	stop := context.AfterFunc(stopping, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
 	}
-}
-
-// openStreams counts the streams under way by project.
-type openStreams struct {
-	mu        sync.Mutex
-	byProject map[string]int
-}
-
-// enter takes one of the project's places, of which there are most; leave
-// gives it back.
-func (o *openStreams) enter(project string, most int) (leave func(), ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.byProject[project] >= most {
-		return nil, false
-	}
-	o.byProject[project]++
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.byProject[project]--; o.byProject[project] == 0 {
-			delete(o.byProject, project)
-		}
-	}, true
 }

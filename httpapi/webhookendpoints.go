@@ -196,19 +196,3 @@ func (h hooks) wishOf(body []byte, isNew bool) (wish domain.EditEndpoint, err er
 	}
 	return wish, nil
 }
-
-// noMembers refuses whatever a body says that has nothing to say.
-func noMembers(body []byte) error {
-	members, err := decodeObject(body)
-	if err != nil {
-		return err
-	}
-	var fields domain.FieldErrors
-	for _, m := range members {
-		fields = append(fields, &domain.FieldError{Field: m.name, Code: domain.UnknownField})
-	}
-	if len(fields) > 0 {
-		return inOrder(fields)
-	}
-	return nil
-}

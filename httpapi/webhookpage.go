@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"html/template"
 	"net/http"
 	"strconv"
@@ -30,10 +29,7 @@ const sampleNotification = `{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.p
 
 // renderWebhookPage makes the page for merchants who receive notifications
 // that are tried after these waits.
-func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error) {
-	if len(cfg.RetrySchedule) == 0 {
-		return nil, errors.New("httpapi: RetrySchedule is needed with Webhooks")
-	}
+func renderWebhookPage(cfg docsConfig, documents *template.Template) ([]byte, error) {
 	type row struct{ Kind, When, Final any }
 	type try struct{ Number, Wait, Since any }
 	type receiver struct {
@@ -69,7 +65,7 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 	var b bytes.Buffer
 	err = documents.ExecuteTemplate(&b, "webhooks.html", map[string]any{
 		"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Title": "Receiving webhooks",
-		"Base": cfg.PublicURL, "Prefix": cfg.prefix(), "Example": sampleNotification, "SQL": strings.TrimSpace(string(sql)),
+		"Base": cfg.PublicURL, "Prefix": cfg.Prefix, "Example": sampleNotification, "SQL": strings.TrimSpace(string(sql)),
 		"Kinds": kinds, "Tries": tries, "Attempts": attempts, "Receivers": samples, "MaxEndpoints": domain.MaxEndpoints,
 		"Timeout": spell(domain.AnswerTime), "MaxRetryAfter": spell(domain.MaxRetryAfter),
 		"DisableAfter": spell(domain.MaxFailingTime), "Keep": spell(domain.KeepDeliveries),

@@ -44,7 +44,7 @@ func TestPageOnWebhooks(t *testing.T) {
 	if !strings.Contains(text, "at most 4 attempts:") {
 		t.Error("not as often as it is tried")
 	}
-	other := s.again(func(c *Config) { c.RetrySchedule = []time.Duration{time.Minute} })
+	other := s.again(func(c *settings) { c.RetrySchedule = []time.Duration{time.Minute} })
 	if page := shown(other.send("GET", "/docs/webhooks", nil).want(200, "").Body); !strings.Contains(page, "at most 1 attempt:") || strings.Contains(page, "1 day 2 hours") {
 		t.Error("another schedule is not shown")
 	}
@@ -78,7 +78,7 @@ func TestPageOnWebhooks(t *testing.T) {
 		}
 	}
 	for _, prefix := range []string{"", "/base"} {
-		behind := s.again(func(c *Config) { c.PublicURL = publicURL + prefix })
+		behind := s.again(func(c *settings) { c.PublicURL = publicURL + prefix })
 		page := string(behind.send("GET", "/docs/webhooks", nil).want(200, "").Body)
 		links := regexp.MustCompile(`href="([^"]+)"`).FindAllStringSubmatch(page, -1)
 		if len(links) < 10 {
@@ -105,7 +105,7 @@ func TestPageOnWebhooks(t *testing.T) {
 	}
 	bad := s.cfg
 	bad.RetrySchedule = nil
-	if _, err := New(bad); err == nil {
+	if _, err := New(bad.Config); err == nil {
 		t.Error("a page without a schedule")
 	}
 }

@@ -50,22 +50,13 @@ const webhooksPath = "/v1/webhook-endpoints"
 // hooks answers requests about webhook endpoints, for whoever may speak for a
 // project.
 type hooks struct {
-	cfg     Config
+	cfg     merchantConfig
 	project func(*exchange) (domain.Project, error)
 }
 
-// webhookRoutes are the rows of a project's own key, and the page that
-// explains them. They come before /docs/{asset}.
-func (a *api) webhookRoutes() []route {
-	h := hooks{cfg: a.cfg, project: func(x *exchange) (domain.Project, error) { return x.caller.project, nil }}
-	return append(
-		h.routes(webhooksPath),
-		route{
-			method: "GET", path: paymentsPath + "/{id}/deliveries", operation: "listPaymentDeliveries", scope: domain.Read,
-			handle: h.on(h.ofPayment("id")),
-		},
-		route{method: "GET", path: docsPath + "/webhooks", operation: "getWebhookDocs", handle: a.pages.webhooks},
-	)
+// hooks answers requests of a project's own key.
+func (a *merchants) hooks() hooks {
+	return hooks{cfg: a.cfg, project: func(x *exchange) (domain.Project, error) { return x.project, nil }}
 }
 
 // routes are the rows of endpoints under a path.

@@ -336,7 +336,10 @@ func TestScopesOfEndpoints(t *testing.T) {
 		s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{"scopes":["`+scope+`"]}`).want(201, "").decode(&k)
 		return merchant{s: s, project: m.project, secret: k.APIKey}
 	}
-	a := &api{cfg: s.cfg, pages: &pages{}}
+	a, err := newAPI(s.cfg.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows := a.webhookRoutes()
 	if len(rows) < 14 {
 		t.Fatalf("%d rows", len(rows))
