@@ -10,14 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/httpapi/wire"
+
 	"github.com/chromedp/cdproto/cdp"
+
 	cdpnetwork "github.com/chromedp/cdproto/network"
-	cdppage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"payledger/domain"
 	"payledger/httpapi/ui/uitest"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestAccountInBrowser drives the account as its merchant does. One Chromium
@@ -47,10 +51,10 @@ func TestAccountInBrowser(t *testing.T) {
 type window struct {
 	*uitest.Tab
 	s *server
-	m merchant
+	m shop
 }
 
-func (s *server) window(t *testing.T, chrome context.Context, m merchant) *window {
+func (s *server) window(t *testing.T, chrome context.Context, m shop) *window {
 	t.Helper()
 	w := &window{uitest.OpenTab(t, chrome), s, m}
 	form := url.Values{"project": {m.project}, "key": {m.secret}}
@@ -87,7 +91,7 @@ func testEveryAccountPage(t *testing.T, chrome context.Context, s *server) {
 	full, empty := s.merchant(""), s.merchant("")
 	pages := s.furnish(t, full)
 	axe := uitest.LoadAxe(t)
-	for name, m := range map[string]merchant{"full": full, "empty": empty} {
+	for name, m := range map[string]shop{"full": full, "empty": empty} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var w *window
@@ -157,7 +161,7 @@ func looks() (all []look) {
 
 // furnish arranges a project that has something on every page, and answers the
 // paths of all pages by their name.
-func (s *server) furnish(t *testing.T, m merchant) map[string]string {
+func (s *server) furnish(t *testing.T, m shop) map[string]string {
 	t.Helper()
 	settle := func(amount, description, outcome string) string {
 		id := m.pay(fmt.Sprintf(`{"amount":%q,"description":%q,"payload":{"cart":7,"note":"<b>"}}`, amount, description)).want(201, "").object().ID
@@ -181,7 +185,7 @@ func (s *server) furnish(t *testing.T, m merchant) map[string]string {
 			m.post("/v1/sandbox/refunds/"+refund, fmt.Sprintf(`{"outcome":%q}`, []string{"succeeded", "failed"}[i])).want(200, "")
 		}
 	}
-	var endpoint, second endpointView
+	var endpoint, second wire.Endpoint
 	m.post("/v1/webhook-endpoints", `{"url":"https://hooks.example.com/payments/a-rather-long-path-that-has-to-break-somewhere/on-a-phone","description":"orders"}`).
 		want(201, "").decode(&endpoint)
 	m.post("/v1/webhook-endpoints", `{"url":"https://hooks.example.com/b"}`).want(201, "").decode(&second)

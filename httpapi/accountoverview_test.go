@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+
+	"github.com/rs/zerolog"
 )
 
 // sessions is a file for sessions that is closed with the test.
@@ -29,7 +31,7 @@ func TestOverview(t *testing.T) {
 	s := start(t) // it is 2026-11-20
 	m := s.merchant(`{"currencies":["RUB","USD"]}`)
 	in := m.inside()
-	overview := func(query string) (v overviewView) {
+	overview := func(query string) (v wire.Overview) {
 		t.Helper()
 		in.get("/account-api/overview"+query).want(200, "").decode(&v)
 		return v
@@ -54,14 +56,14 @@ func TestOverview(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	var got []string
-	tell := func(t tallyView) string { return fmt.Sprint(t.Count, " ", t.Sum) }
+	tell := func(t wire.Tally) string { return fmt.Sprint(t.Count, " ", t.Sum) }
 	for _, c := range v.Currencies {
 		for _, d := range c.Days {
 			got = append(got, fmt.Sprintf("%s %s: %s, %s, %s", c.Currency, d.Date, tell(d.Created), tell(d.Paid), tell(d.Refunded)))
 		}
 		got = append(got, fmt.Sprintf("%s: %s, %s, %s", c.Currency, tell(c.Created), tell(c.Paid), tell(c.Refunded)))
 		for _, o := range c.Outcomes {
-			got = append(got, fmt.Sprintf("%s %s", o.Status, tell(o.tallyView)))
+			got = append(got, fmt.Sprintf("%s %s", o.Status, tell(o.Tally)))
 		}
 	}
 	want := `RUB 2026-11-20: 2 1500.01, 1 1500.00, 0 0.00
@@ -118,7 +120,7 @@ func TestTotalsOfAFilteredList(t *testing.T) {
 		"?created_from=2026-11-20T10:15:31Z":                                             "0: ",
 		"?created_to=2026-11-20T00:00:00Z":                                               "0: ",
 	} {
-		var v totalsView
+		var v wire.Totals
 		in.get("/account-api/totals"+query).want(200, "").decode(&v)
 		var got []string
 		for _, r := range v.Data {
@@ -139,7 +141,7 @@ func TestAlerts(t *testing.T) {
 	in := m.inside()
 	alerts := func() string {
 		t.Helper()
-		var v struct{ Data []alertView }
+		var v struct{ Data []wire.Alert }
 		in.get("/account-api/alerts").want(200, "").decode(&v)
 		var all []string
 		for _, a := range v.Data {
@@ -156,8 +158,8 @@ func TestAlerts(t *testing.T) {
 	}
 	s.clock.advance(61 * time.Second)
 	failing, off := m.newEndpoint(), m.newEndpoint()
-	m.post(webhooksPath+"/"+failing+"/rotate-secret", `{"overlap_seconds":3600}`).want(200, "")
-	m.post(webhooksPath+"/"+off+"/disable", "{}").want(200, "")
+	m.post(merchant.WebhooksPath+"/"+failing+"/rotate-secret", `{"overlap_seconds":3600}`).want(200, "")
+	m.post(merchant.WebhooksPath+"/"+off+"/disable", "{}").want(200, "")
 	s.hooks.mu.Lock()
 	s.hooks.failing = map[string]domain.Instant{failing: 1, off: 1}
 	s.hooks.mu.Unlock()
@@ -166,7 +168,7 @@ func TestAlerts(t *testing.T) {
 	if got := alerts(); got != "late_funds endpoint_disabled endpoint_failing undelivered payments_not_routed secret_overlap_ends" {
 		t.Error(got)
 	}
-	var v struct{ Data []alertView }
+	var v struct{ Data []wire.Alert }
 	in.get("/account-api/alerts").decode(&v)
 	if a := v.Data[0]; a.Currency != "RUB" || a.Amount.String() != "10.00" {
 		t.Errorf("%+v", a)

@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/edge"
+
+	"github.com/rs/zerolog"
 )
 
 // withAccount gives a server the account's file.
@@ -162,7 +163,7 @@ func (s *screen) token(hook string) string {
 	return html.UnescapeString(m[1])
 }
 
-func (b *browser) signIn(m merchant) *browser {
+func (b *browser) signIn(m shop) *browser {
 	b.t.Helper()
 	b.post("/account/signin", url.Values{"project": {m.project}, "key": {m.secret}}).want(http.StatusSeeOther)
 	return b
@@ -174,7 +175,7 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t), func(c *settings) {
 		c.Limits.CustomersPerMinute = 20
-		c.Limits.Reads = Rate{PerSecond: 1, Burst: 5}
+		c.Limits.Reads = edge.Rate{PerSecond: 1, Burst: 5}
 	})
 	m := s.merchant("")
 	b := s.browser().signIn(m)
@@ -459,7 +460,7 @@ func TestRefundingInTheAccount(t *testing.T) {
 }
 
 // settle routes a payment and plays the provider.
-func (s *server) settle(m merchant, id domain.ID, outcome domain.Outcome) {
+func (s *server) settle(m shop, id domain.ID, outcome domain.Outcome) {
 	s.t.Helper()
 	if _, err := s.decide(s.t.Context(), m.project, id, domain.AssignRoute{Table: domain.RoutingTable{{
 		Route: "sandbox", Currency: domain.DefaultCurrency, Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1,

@@ -8,13 +8,15 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
 // key issues one more key of the merchant and answers a session of it.
-func (m merchant) key(scopes ...domain.Scope) inside {
+func (m shop) key(scopes ...domain.Scope) inside {
 	m.s.t.Helper()
-	var v keyView
-	m.s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{"scopes":["`+strings.Join(texts(scopes), `","`)+`"]}`).want(201, "").decode(&v)
+	var v wire.Key
+	m.s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{"scopes":["`+strings.Join(edge.Texts(scopes), `","`)+`"]}`).want(201, "").decode(&v)
 	in := m.inside()
 	in.as = account.Session{Project: m.project, KeyID: v.KeyID}
 	return in
@@ -39,29 +41,29 @@ func TestEveryInnerRouteAsksWhoComes(t *testing.T) {
 	payment := m.paid()
 	guarded := 0
 	for _, rt := range slices.Concat(full.api.accountRoutes(), full.api.routes()) {
-		if rt.scope == "" && !strings.HasPrefix(rt.path, accountPath) {
+		if rt.Scope == "" && !strings.HasPrefix(rt.Path, accountPath) {
 			continue // pages for everybody
 		}
 		path := strings.NewReplacer(
 			"{key_id}", m.keyID, "{id}", payment, "{tile:.+}", "0/000", "{endpoint_id}", "we_x", "{event_id}", payment,
-		).Replace(rt.path)
+		).Replace(rt.Path)
 		try := func(in inside, status int, code domain.Code) {
 			t.Helper()
-			a := in.do(rt.method, path, "")
-			var p problem
+			a := in.do(rt.Method, path, "")
+			var p wire.Problem
 			if a.Code >= 400 {
 				p = a.problem()
 			}
 			if a.Code != status || p.Code != code {
-				t.Errorf("%s %s: %d %s, want %d %s", rt.method, path, a.Code, p.Code, status, code)
+				t.Errorf("%s %s: %d %s, want %d %s", rt.Method, path, a.Code, p.Code, status, code)
 			}
 		}
 		try(revoked, 401, domain.Unauthorized)
 		try(stranger, 401, domain.Unauthorized)
 		try(disabled, 403, domain.ProjectDisabledCode)
-		if rt.scope != "" {
+		if rt.Scope != "" {
 			guarded++
-			try(without[rt.scope], 403, domain.ScopeMissing)
+			try(without[rt.Scope], 403, domain.ScopeMissing)
 		}
 	}
 	if guarded < 20 {
@@ -102,7 +104,7 @@ func TestOthersAreNotToldOf(t *testing.T) {
 }
 
 // events are the ids of a payment's events, oldest first.
-func (m merchant) events(payment string) (ids []string) {
+func (m shop) events(payment string) (ids []string) {
 	m.s.t.Helper()
 	var page struct {
 		Data []struct {
@@ -117,14 +119,14 @@ func (m merchant) events(payment string) (ids []string) {
 }
 
 // newEndpoint makes a webhook endpoint.
-func (m merchant) newEndpoint() string {
+func (m shop) newEndpoint() string {
 	m.s.t.Helper()
 	return m.hook(`{"url":"` + hookURL + `"}`).ID
 }
 
-func (m merchant) link(payment string) string {
+func (m shop) link(payment string) string {
 	m.s.t.Helper()
-	var v paymentFacts
+	var v wire.PaymentFacts
 	m.inside().get("/account-api/payments/"+payment).want(200, "").decode(&v)
 	return v.Link
 }
@@ -132,7 +134,7 @@ func (m merchant) link(payment string) string {
 // places is what a text is told to be.
 func (in inside) places(id string) string {
 	in.s.t.Helper()
-	var v struct{ Data []placeView }
+	var v struct{ Data []wire.Place }
 	in.do("GET", "/account-api/lookup?id="+strings.NewReplacer(" ", "%20").Replace(id), "").want(200, "").decode(&v)
 	var all []string
 	for _, p := range v.Data {
@@ -195,7 +197,7 @@ func TestFactsOfAPayment(t *testing.T) {
 	m := s.merchant("")
 	in := m.inside()
 	made := m.pay(`{"amount":"15.00","description":"<b>"}`).want(201, "").object()
-	var v paymentFacts
+	var v wire.PaymentFacts
 	in.get("/account-api/payments/"+made.ID).want(200, "").decode(&v)
 	if v.Link != made.Instructions.URL || v.Route != nil || v.FailureReason != nil || v.ExpiresAt.String() != "2026-11-20T11:15:30.123Z" || v.Payment.ID.String() != made.ID {
 		t.Errorf("%+v", v)
@@ -221,8 +223,8 @@ func TestKeysInTheAccount(t *testing.T) {
 	s := start(t, func(c *settings) { c.Account = file })
 	m := s.merchant("")
 	in := m.inside()
-	list := func() (all []accountKey) {
-		var v struct{ Data []accountKey }
+	list := func() (all []wire.AccountKey) {
+		var v struct{ Data []wire.AccountKey }
 		in.get("/account-api/keys").want(200, "").decode(&v)
 		return v.Data
 	}
@@ -230,7 +232,7 @@ func TestKeysInTheAccount(t *testing.T) {
 	if len(first) != 1 || first[0].KeyID != m.keyID || !first[0].Current || first[0].CreatedAt.String() != "2026-11-20T10:15:30.123Z" || first[0].LastUsedAt == nil {
 		t.Fatalf("%+v", first)
 	}
-	var made keyView
+	var made wire.Key
 	in.do("POST", "/account-api/keys", `{"scopes":["audit","read","audit"]}`).want(201, "").decode(&made)
 	if !slices.Equal(made.Scopes, []domain.Scope{domain.Read, domain.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
 		t.Errorf("%+v", made)
@@ -265,7 +267,7 @@ func TestKeysInTheAccount(t *testing.T) {
 	if d := a.problem().Detail; !strings.Contains(d, "signed in with") {
 		t.Error(d)
 	}
-	var gone accountKey
+	var gone wire.AccountKey
 	in.do("POST", path+made.KeyID+"/revoke", "").want(200, "").decode(&gone)
 	if !gone.Revoked || gone.KeyID != made.KeyID {
 		t.Errorf("%+v", gone)

@@ -10,16 +10,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/domain"
+	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json"
 )
 
 func TestAdminProjects(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	a := s.adminDo("POST", "/admin/projects", `{"name":"Чайная лавка"}`).want(201, "")
-	var p projectView
+	var p wire.Project
 	a.decode(&p)
 	if !strings.HasPrefix(p.ProjectID, "prj_") || len(p.ProjectID) != 30 || !strings.HasPrefix(p.KeyID, "key_") || len(p.KeyID) != 30 ||
 		!strings.HasPrefix(p.APIKey, "sk_") || len(p.APIKey) != 55 || strings.Contains(p.APIKey, ":") {
@@ -39,7 +40,7 @@ func TestAdminProjects(t *testing.T) {
 	}
 	// Only what is sent changes.
 	changed := s.adminDo("POST", "/admin/projects/"+p.ProjectID, `{"settings":{"max_amount":100,"lifetime_seconds":300}}`).want(200, "")
-	var after projectView
+	var after wire.Project
 	changed.decode(&after)
 	if after.Name != "Чайная лавка" || after.Settings.MaxAmount != 10000 || after.Settings.LifetimeSeconds != 300 || after.Settings.Currencies[0] != "RUB" {
 		t.Errorf("%+v", after)
@@ -53,7 +54,7 @@ func TestAdminProjects(t *testing.T) {
 			t.Errorf("%s", d.Body)
 		}
 	}
-	m := merchant{s: s, project: p.ProjectID, secret: p.APIKey}
+	m := shop{s: s, project: p.ProjectID, secret: p.APIKey}
 	m.get("/v1/payments").want(403, domain.ProjectDisabledCode)
 }
 
@@ -62,7 +63,7 @@ func TestAdminKeys(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	keys := "/admin/projects/" + m.project + "/keys"
-	var k keyView
+	var k wire.Key
 	s.adminDo("POST", keys, `{"scopes":["read"]}`).want(201, "").decode(&k)
 	list := s.adminDo("GET", keys, "").want(200, "")
 	for _, secret := range []string{k.APIKey, m.secret, domain.HashKey(k.APIKey).String()} {
@@ -218,7 +219,7 @@ func TestAdminEventsAreFollowed(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal(lines.Err())
 		}
-		var got eventLine
+		var got wire.EventLine
 		if err := json.Unmarshal(lines.Bytes(), &got); err != nil || int(got.Position) != 3+i || !strings.Contains(string(got.Event), id) {
 			t.Errorf("%v %s", err, lines.Text())
 		}

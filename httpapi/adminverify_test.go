@@ -11,14 +11,15 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore/audit"
+	"payledger/httpapi/admin"
 )
 
 // evidenceOf reads the lines of an answer.
-func evidenceOf(t *testing.T, body []byte) []EvidenceLine {
+func evidenceOf(t *testing.T, body []byte) []admin.Line {
 	t.Helper()
-	var all []EvidenceLine
+	var all []admin.Line
 	for line := range bytes.SplitSeq(bytes.TrimSpace(body), []byte("\n")) {
-		var l EvidenceLine
+		var l admin.Line
 		if err := json.Unmarshal(line, &l); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -30,7 +31,7 @@ func evidenceOf(t *testing.T, body []byte) []EvidenceLine {
 	return all
 }
 
-func reportOf(t *testing.T, lines []EvidenceLine) *audit.Report {
+func reportOf(t *testing.T, lines []admin.Line) *audit.Report {
 	t.Helper()
 	for _, l := range lines {
 		if l.Report != nil {
@@ -84,11 +85,11 @@ func TestAdminReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.pay(`{"amount":2}`).want(201, "")
-	replay := func(query string) []EvidenceLine {
+	replay := func(query string) []admin.Line {
 		t.Helper()
 		return evidenceOf(t, s.adminDo("GET", "/admin/replay"+query, "").want(200, "").Body)
 	}
-	payments := func(lines []EvidenceLine) (n int) {
+	payments := func(lines []admin.Line) (n int) {
 		for _, l := range lines {
 			if l.Payment != nil {
 				n++

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"payledger/domain"
+	"payledger/httpapi/wire"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestEveryFailedAuthenticationIsTheSame(t *testing.T) {
@@ -80,9 +81,9 @@ func TestSeveralLiveKeysAndRevocation(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	old := s.merchant("")
-	var issued keyView
+	var issued wire.Key
 	s.adminDo("POST", "/admin/projects/"+old.project+"/keys", `{}`).want(201, "").decode(&issued)
-	next := merchant{s: s, project: old.project, secret: issued.APIKey, keyID: issued.KeyID}
+	next := shop{s: s, project: old.project, secret: issued.APIKey, keyID: issued.KeyID}
 	old.get("/v1/payments").want(200, "")
 	next.get("/v1/payments").want(200, "")
 	s.adminDo("DELETE", "/admin/projects/"+old.project+"/keys/"+old.keyID, "").want(204, "")
@@ -101,9 +102,9 @@ func TestScopes(t *testing.T) {
 		"read":           "GET",
 		"audit":          "-",
 	} {
-		var k keyView
+		var k wire.Key
 		s.adminDo("POST", "/admin/projects/"+all.project+"/keys", fmt.Sprintf(`{"scopes":[%q]}`, scope)).want(201, "").decode(&k)
-		m := merchant{s: s, project: all.project, secret: k.APIKey}
+		m := shop{s: s, project: all.project, secret: k.APIKey}
 		for _, c := range [][2]string{
 			{"POST /v1/payments", `{"amount":1}`},
 			{"POST /v1/refunds", `{"payment_id":"` + id + `"}`},

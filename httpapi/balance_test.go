@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // late makes a payment that failed and was paid all the same.
-func (m merchant) late() string {
+func (m shop) late() string {
 	m.s.t.Helper()
 	id := m.pay(`{"amount":"10.00"}`).want(201, "").object().ID
 	m.route(id)
@@ -97,9 +101,9 @@ func TestBalance(t *testing.T) {
 		if got := m.get("/v1/balance").books(); got != want {
 			t.Fatalf("balance %s, want %s", got, want)
 		}
-		var v booksView
+		var v wire.Books
 		m.get("/v1/balance").decode(&v)
-		moments = append(moments, positionText(v.Position), want, v.Time.String(), want)
+		moments = append(moments, merchant.PositionText(eventstore.Position(v.Position)), want, v.Time.String(), want)
 		s.clock.advance(time.Minute)
 	}
 	mark("")
@@ -208,7 +212,7 @@ func TestBalanceRefusals(t *testing.T) {
 		}
 	}
 	for _, place := range []string{"1", "x RUB suspense", "1 RUB", "-1 RUB suspense", "1 %zz suspense"} {
-		forged := cursor{operation: "listPostings", place: place, filters: query{}}.encode(m.project)
+		forged := edge.Cursor{Operation: "listPostings", Place: place, Filters: edge.Query{}}.Encode(m.project)
 		m.get("/v1/balance/statement?cursor="+forged).want(400, domain.InvalidCursor)
 	}
 	writer := s.merchant("", "payments:write", "refunds:write", "audit")

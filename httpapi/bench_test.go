@@ -9,10 +9,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"payledger/domain"
+	"payledger/httpapi/edge"
+
 	"github.com/gorilla/mux"
 	"github.com/rs/zerolog"
-
-	"payledger/domain"
 )
 
 // discard is a response nobody reads.
@@ -27,7 +28,7 @@ func (d discard) WriteHeader(int)             {}
 // tells of the handler and the fold, not of a disk.
 func BenchmarkHandler(b *testing.B) {
 	const body = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`
-	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = Limits{} })
+	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = edge.Limits{} })
 	s.cfg.IDs = domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{})
 	m := s.merchant("")
 	first := m.pay(body)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
 )
 
 func TestContentType(t *testing.T) {
@@ -15,7 +16,7 @@ func TestContentType(t *testing.T) {
 	m := s.merchant("")
 	for _, c := range []struct {
 		lines []string
-		ok    bool
+		OK    bool
 	}{
 		{[]string{"application/json"}, true},
 		{[]string{"Application/JSON"}, true},
@@ -51,7 +52,7 @@ func TestContentType(t *testing.T) {
 		}
 		// Not through the document: its validator reads media types otherwise.
 		a := m.s.raw(rawPost(m, "/v1/payments", `{"amount":1}`, headers...))
-		if c.ok != (a.Code == 201) || (!c.ok && a.problem().Code != domain.UnsupportedMediaType) {
+		if c.OK != (a.Code == 201) || (!c.OK && a.problem().Code != domain.UnsupportedMediaType) {
 			t.Errorf("%q: %d %s", c.lines, a.Code, a.Body)
 		}
 	}
@@ -61,7 +62,7 @@ func TestContentType(t *testing.T) {
 	}
 }
 
-func rawPost(m merchant, target, body string, headers ...header) string {
+func rawPost(m shop, target, body string, headers ...header) string {
 	r := "POST " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + m.authorization() + "\r\n"
 	for _, h := range headers {
 		r += h[0] + ": " + h[1] + "\r\n"
@@ -79,15 +80,15 @@ func TestBodySize(t *testing.T) {
 	}
 	for _, c := range []struct {
 		size int
-		ok   bool
-	}{{12, true}, {MaxBody - 1, true}, {MaxBody, true}, {MaxBody + 1, false}, {10 * MaxBody, false}, {1 << 20, false}} {
+		OK   bool
+	}{{12, true}, {edge.MaxBody - 1, true}, {edge.MaxBody, true}, {edge.MaxBody + 1, false}, {10 * edge.MaxBody, false}, {1 << 20, false}} {
 		for _, chunked := range []bool{false, true} {
 			var body io.Reader = strings.NewReader(padded(c.size))
 			if chunked {
 				body = io.MultiReader(body) // its length is not known beforehand
 			}
 			a := m.send("POST", "/v1/payments", body, header{"Content-Type", "application/json"})
-			if c.ok {
+			if c.OK {
 				a.want(201, "")
 				continue
 			}
@@ -111,7 +112,7 @@ func TestBodiesOfGetAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	for _, body := range []string{"{", strings.Repeat("x", 100*MaxBody)} {
+	for _, body := range []string{"{", strings.Repeat("x", 100*edge.MaxBody)} {
 		m.send("GET", "/v1/payments", io.MultiReader(strings.NewReader(body)), header{"Content-Type", "text/plain"}).want(200, "")
 	}
 }
@@ -183,7 +184,7 @@ func TestBytesAndJSON(t *testing.T) {
 		{"\u00a0" + `{"amount":1}`, domain.MalformedJSON},
 		{"{\x00\"\x00a\x00", domain.MalformedJSON},
 		{"amount=1", domain.MalformedJSON},
-		{nested(maxDepth + 1), domain.MalformedJSON},
+		{nested(edge.MaxDepth + 1), domain.MalformedJSON},
 		{`{"amount":1,"payload":{"a":` + strings.Repeat("[", 8000) + strings.Repeat("]", 8000) + "}}", domain.MalformedJSON},
 		{strings.Repeat("[", 16000), domain.MalformedJSON},
 		{strings.Repeat(`{"a":`, 3000), domain.MalformedJSON},
@@ -193,7 +194,7 @@ func TestBytesAndJSON(t *testing.T) {
 			t.Errorf("%.80q: %d %s, want %s", c.body, a.Code, a.Body, c.code)
 		}
 	}
-	m.pay(nested(maxDepth)).want(201, "")
+	m.pay(nested(edge.MaxDepth)).want(201, "")
 	m.pay(" \r\n\t{\"amount\":1}\n ").want(201, "")
 	for _, body := range []string{"[]", `""`, "1", "null", "true", `[{"amount":1}]`, `"\u00e9"`} {
 		if got := m.pay(body).fields(); got != "# wrong_type" {

@@ -13,21 +13,22 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/domain"
+	"payledger/httpapi/wire"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"payledger/domain"
 )
 
 // merchant is a project with a key of its own.
-type merchant struct {
+type shop struct {
 	s       *server
 	project string
 	secret  string
 	keyID   string
 }
 
-func (s *server) merchant(settings string, scopes ...string) merchant {
+func (s *server) merchant(settings string, scopes ...string) shop {
 	s.t.Helper()
 	body := `{"name":"Tea & Co"`
 	if settings != "" {
@@ -38,15 +39,15 @@ func (s *server) merchant(settings string, scopes ...string) merchant {
 	}
 	a := s.adminDo("POST", "/admin/projects", body+"}")
 	a.want(201, "")
-	var v projectView
+	var v wire.Project
 	a.decode(&v)
-	return merchant{s: s, project: v.ProjectID, secret: v.APIKey, keyID: v.KeyID}
+	return shop{s: s, project: v.ProjectID, secret: v.APIKey, keyID: v.KeyID}
 }
 
-func (m merchant) authorization() string { return "Bearer " + m.project + ":" + m.secret }
+func (m shop) authorization() string { return "Bearer " + m.project + ":" + m.secret }
 
 // on is the same merchant at another server of the same log.
-func (m merchant) on(s *server) merchant {
+func (m shop) on(s *server) shop {
 	m.s = s
 	return m
 }
@@ -80,7 +81,7 @@ func (a *answer) decode(v any) {
 // want checks the status and, for a failure, the code.
 func (a *answer) want(status int, code domain.Code) *answer {
 	a.t.Helper()
-	var p problem
+	var p wire.Problem
 	if a.Code >= 400 {
 		a.decode(&p)
 	}
@@ -90,9 +91,9 @@ func (a *answer) want(status int, code domain.Code) *answer {
 	return a
 }
 
-func (a *answer) problem() problem {
+func (a *answer) problem() wire.Problem {
 	a.t.Helper()
-	var p problem
+	var p wire.Problem
 	a.decode(&p)
 	return p
 }
@@ -196,33 +197,33 @@ func (s *server) raw(request string) *answer {
 	return s.read(res)
 }
 
-func (m merchant) send(method, target string, body io.Reader, headers ...header) *answer {
+func (m shop) send(method, target string, body io.Reader, headers ...header) *answer {
 	m.s.t.Helper()
 	return m.s.send(method, target, body, append([]header{{"Authorization", m.authorization()}}, headers...)...)
 }
 
-func (m merchant) get(target string) *answer {
+func (m shop) get(target string) *answer {
 	m.s.t.Helper()
 	return m.send("GET", target, nil)
 }
 
-func (m merchant) post(target, body string, headers ...header) *answer {
+func (m shop) post(target, body string, headers ...header) *answer {
 	m.s.t.Helper()
 	return m.send("POST", target, strings.NewReader(body), append([]header{{"Content-Type", "application/json"}}, headers...)...)
 }
 
-func (m merchant) pay(body string, headers ...header) *answer {
+func (m shop) pay(body string, headers ...header) *answer {
 	m.s.t.Helper()
 	return m.post("/v1/payments", body, headers...)
 }
 
-func (m merchant) refund(payment string, headers ...header) *answer {
+func (m shop) refund(payment string, headers ...header) *answer {
 	m.s.t.Helper()
 	return m.post("/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, payment), headers...)
 }
 
 // route assigns the route, as the router would.
-func (m merchant) route(payment string) {
+func (m shop) route(payment string) {
 	m.s.t.Helper()
 	id, ok := domain.ParseID(payment)
 	if !ok {
@@ -234,7 +235,7 @@ func (m merchant) route(payment string) {
 }
 
 // paid makes a payment that is paid.
-func (m merchant) paid() string {
+func (m shop) paid() string {
 	m.s.t.Helper()
 	id := m.pay(`{"amount":"1500.00"}`).want(201, "").object().ID
 	m.route(id)

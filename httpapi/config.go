@@ -4,16 +4,17 @@ import (
 	"errors"
 	"time"
 
+	"payledger/httpapi/account"
+	"payledger/httpapi/merchant"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-
-	"payledger/httpapi/account"
 )
 
 // Config is what the public handler works with, beside what the merchants'
 // operations need.
 type Config struct {
-	merchantConfig
+	merchant.Config
 
 	Account  *account.File // of the account's sessions and the times of use of keys; nil: no account
 	Log      zerolog.Logger
@@ -32,7 +33,7 @@ type Config struct {
 // checked fills in the defaults and refuses what cannot work.
 func (c Config) checked() (Config, error) {
 	var err error
-	if c.merchantConfig, err = c.merchantConfig.checked(); err != nil {
+	if c.Config, err = c.Config.Checked(); err != nil {
 		return c, err
 	}
 	if c.Account != nil {

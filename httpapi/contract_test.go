@@ -15,13 +15,17 @@ import (
 	"sync"
 	"testing"
 
+	"payledger/domain"
+	"payledger/httpapi/docs"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-json-experiment/json"
-
-	"payledger/domain"
 )
 
 // contract is the OpenAPI document, read once for the whole run of tests.
@@ -32,7 +36,7 @@ var contract = sync.OnceValues(func() (*openapi3.T, routers.Router) {
 			return string(b), err
 		})
 	}
-	doc, err := openapi3.NewLoader().LoadFromData(openAPIDocument)
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
 	if err != nil {
 		panic(err)
 	}
@@ -65,8 +69,8 @@ func checkContract(t testing.TB, r *http.Request, body []byte, a *answer) {
 			lines[i] = strings.TrimSpace(lines[i])
 		}
 	}
-	if tile, ok := strings.CutPrefix(find.URL.Path, logPath+"/tile/"); ok { // holds slashes, which OpenAPI cannot say
-		find.URL.Path, find.URL.RawPath = logPath+"/tile/"+tile, logPath+"/tile/"+url.PathEscape(tile)
+	if tile, ok := strings.CutPrefix(find.URL.Path, merchant.LogPath+"/tile/"); ok { // holds slashes, which OpenAPI cannot say
+		find.URL.Path, find.URL.RawPath = merchant.LogPath+"/tile/"+tile, merchant.LogPath+"/tile/"+url.PathEscape(tile)
 	}
 	if find.Method == http.MethodHead {
 		find.Method = http.MethodGet
@@ -116,7 +120,7 @@ func forbidden(a *answer) bool {
 		return false
 	}
 	p := a.problem()
-	return p.Code == domain.ValidationFailed && slices.ContainsFunc(p.Errors, func(f fieldProblem) bool {
+	return p.Code == domain.ValidationFailed && slices.ContainsFunc(p.Errors, func(f wire.FieldProblem) bool {
 		return !slices.Contains(inexpressible, f.Code)
 	})
 }
@@ -140,13 +144,13 @@ func TestEveryRouteHasAnOperationAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rt := range a.routes() {
-		name := rt.method + " " + rt.path
-		if inDocument[name] != rt.operation {
-			t.Errorf("%s: operation %q in the document, %q in the table of routes", name, inDocument[name], rt.operation)
+		name := rt.Method + " " + rt.Path
+		if inDocument[name] != rt.Operation {
+			t.Errorf("%s: operation %q in the document, %q in the table of routes", name, inDocument[name], rt.Operation)
 		}
 		delete(inDocument, name)
-		if needs := strings.HasPrefix(rt.path, "/v1/"); needs != (rt.scope != "") {
-			t.Errorf("%s: scope %q", name, rt.scope)
+		if needs := strings.HasPrefix(rt.Path, "/v1/"); needs != (rt.Scope != "") {
+			t.Errorf("%s: scope %q", name, rt.Scope)
 		}
 	}
 	if len(inDocument) > 0 {
@@ -189,20 +193,20 @@ func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	requests, fields := declared(t)
-	inTable := func(rows []problemRow) (all []domain.Code) {
+	inTable := func(rows []edge.ProblemRow) (all []domain.Code) {
 		for _, r := range rows {
-			all = append(all, r.code)
-			if r.title == "" || r.page == "" {
-				t.Errorf("%s: needs a title and an explanation", r.code)
+			all = append(all, r.Code)
+			if r.Title == "" || r.Page == "" {
+				t.Errorf("%s: needs a title and an explanation", r.Code)
 			}
 		}
 		return all
 	}
 	sorted := func(c []domain.Code) []domain.Code { slices.Sort(c); return c }
-	if rows := inTable(problemRows()); !slices.Equal(sorted(rows), sorted(requests)) {
+	if rows := inTable(edge.ProblemRows()); !slices.Equal(sorted(rows), sorted(requests)) {
 		t.Errorf("problems in the table %v, declared %v", rows, requests)
 	}
-	if rows := inTable(fieldRows()); !slices.Equal(sorted(rows), sorted(fields)) {
+	if rows := inTable(edge.FieldRows()); !slices.Equal(sorted(rows), sorted(fields)) {
 		t.Errorf("field codes in the table %v, declared %v", rows, fields)
 	}
 	inDocument := documentedCodes(t)
@@ -304,7 +308,7 @@ func TestNotificationsOfTheDocument(t *testing.T) {
 			t.Errorf("%s: %v", name, headers)
 		}
 	}
-	want := texts(append(domain.Kinds(), domain.KindEndpointTest))
+	want := edge.Texts(append(domain.Kinds(), domain.KindEndpointTest))
 	slices.Sort(kinds)
 	slices.Sort(want)
 	if !slices.Equal(kinds, want) {
@@ -314,14 +318,14 @@ func TestNotificationsOfTheDocument(t *testing.T) {
 	for _, e := range doc.Components.Schemas["WebhookKind"].Value.Enum {
 		subscribed = append(subscribed, e.(string))
 	}
-	if !slices.Equal(subscribed, texts(domain.Kinds())) {
+	if !slices.Equal(subscribed, edge.Texts(domain.Kinds())) {
 		t.Errorf("%v", subscribed)
 	}
 	var states []string
 	for _, e := range doc.Components.Schemas["DeliveryState"].Value.Enum {
 		states = append(states, e.(string))
 	}
-	if !slices.Equal(states, texts(domain.DeliveryStates())) {
+	if !slices.Equal(states, edge.Texts(domain.DeliveryStates())) {
 		t.Errorf("%v", states)
 	}
 }

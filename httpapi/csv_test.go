@@ -11,7 +11,7 @@ import (
 )
 
 // csv asks for a list as CSV and answers its rows without the columns' names.
-func (m merchant) csv(target string) (columns string, rows [][]string) {
+func (m shop) csv(target string) (columns string, rows [][]string) {
 	m.s.t.Helper()
 	a := m.send("GET", target, nil, header{"Accept", "text/csv"}).want(200, "")
 	if a.Header.Get("Vary") != "Accept" || a.Header.Get("Content-Type") != "text/csv; charset=utf-8; header=present" {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 type deliveryPage struct {
@@ -16,7 +19,7 @@ type deliveryPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-func (m merchant) deliveries(target string) (p deliveryPage) {
+func (m shop) deliveries(target string) (p deliveryPage) {
 	m.s.t.Helper()
 	m.get(target).want(200, "").decode(&p)
 	return p
@@ -48,11 +51,11 @@ func TestADeliveryIsShownWithItsAttempts(t *testing.T) {
 		`","sequence":3,"position":5,"state":"pending","created_at":"2026-11-20T10:15:30.123Z","next_attempt_at":"2026-11-20T10:15:35.123Z","attempts":[` +
 		`{"at":"2026-11-20T10:15:30.123Z","status":503,"error":"status","duration_ms":84,"answer":"</script>\n\"é\""},` +
 		`{"at":"2026-11-20T10:15:30.123Z","error":"timeout","duration_ms":15000}]}`
-	list := webhooksPath + "/" + hook + "/deliveries"
+	list := merchant.WebhooksPath + "/" + hook + "/deliveries"
 	if got := m.get(list+"/"+d.EventID.String()).want(200, ""); string(got.Body) != want {
 		t.Errorf("%s\nwant %s", got.Body, want)
 	}
-	for _, target := range []string{list, paymentsPath + "/" + payment.String() + "/deliveries"} {
+	for _, target := range []string{list, merchant.PaymentsPath + "/" + payment.String() + "/deliveries"} {
 		if got := m.get(target).want(200, ""); string(got.Body) != `{"data":[`+want+`],"next_cursor":null}` {
 			t.Errorf("%s: %s", target, got.Body)
 		}
@@ -60,7 +63,7 @@ func TestADeliveryIsShownWithItsAttempts(t *testing.T) {
 	if v := m.endpoint(hook); v.Health.Pending != 1 {
 		t.Errorf("%+v", v.Health)
 	}
-	test := m.send("POST", webhooksPath+"/"+hook+"/test", nil).want(202, "")
+	test := m.send("POST", merchant.WebhooksPath+"/"+hook+"/test", nil).want(202, "")
 	for _, part := range []string{`"type":"endpoint.test","payment_id":null,"sequence":0,"position":0,"state":"pending"`, `"attempts":[]`} {
 		if !strings.Contains(string(test.Body), part) {
 			t.Errorf("no %s in %s", part, test.Body)
@@ -97,7 +100,7 @@ func TestDeliveryFilters(t *testing.T) {
 		}
 		return got
 	}
-	list := webhooksPath + "/" + one + "/deliveries"
+	list := merchant.WebhooksPath + "/" + one + "/deliveries"
 	for query, keep := range map[string]func(domain.DeliveryObject) bool{
 		"":                                     func(domain.DeliveryObject) bool { return true },
 		"?state=given_up":                      func(d domain.DeliveryObject) bool { return d.State == domain.DeliveryGivenUp },
@@ -115,14 +118,14 @@ func TestDeliveryFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	ofPayment := paymentsPath + "/" + second.String() + "/deliveries"
+	ofPayment := merchant.PaymentsPath + "/" + second.String() + "/deliveries"
 	if got := m.deliveries(ofPayment); len(got.Data) != 6 || got.Data[0].EndpointID != two || got.Data[1].EndpointID != one {
 		t.Errorf("%+v", got)
 	}
 	if got := m.deliveries(ofPayment + "?event_id=" + all[8].EventID.String() + "&state=given_up"); len(got.Data) != 2 {
 		t.Errorf("%+v", got)
 	}
-	m.send("DELETE", webhooksPath+"/"+two, nil).want(204, "")
+	m.send("DELETE", merchant.WebhooksPath+"/"+two, nil).want(204, "")
 	if got := m.deliveries(ofPayment); len(got.Data) != 6 {
 		t.Errorf("%d after an endpoint was deleted", len(got.Data))
 	}
@@ -133,7 +136,7 @@ func TestDeliveryFilters(t *testing.T) {
 		m.get(ofPayment+query).want(400, domain.InvalidParameter)
 	}
 	m.get(ofPayment+"?payment_id="+first.String()).want(400, domain.InvalidParameter)
-	for _, path := range []string{ofPayment, paymentsPath + "/x/deliveries", paymentsPath + "/" + all[0].EventID.String() + "/deliveries"} {
+	for _, path := range []string{ofPayment, merchant.PaymentsPath + "/x/deliveries", merchant.PaymentsPath + "/" + all[0].EventID.String() + "/deliveries"} {
 		other.get(path).want(404, domain.PaymentNotFound)
 	}
 }
@@ -151,8 +154,8 @@ func TestPagesOfDeliveries(t *testing.T) {
 		s.hooks.add(domain.DeliveryObject{EndpointID: two, Type: domain.KindPaymentPaid, PaymentID: &payment, State: domain.DeliveryHeld})
 	}
 	slices.Reverse(want)
-	list := webhooksPath + "/" + one + "/deliveries"
-	for _, first := range []string{list + "?state=given_up&limit=3", paymentsPath + "/" + payment.String() + "/deliveries?state=given_up&limit=2"} {
+	list := merchant.WebhooksPath + "/" + one + "/deliveries"
+	for _, first := range []string{list + "?state=given_up&limit=3", merchant.PaymentsPath + "/" + payment.String() + "/deliveries?state=given_up&limit=2"} {
 		var got []string
 		for target := first; target != ""; {
 			a := m.get(target).want(200, "")
@@ -171,7 +174,7 @@ func TestPagesOfDeliveries(t *testing.T) {
 	cursor := url.QueryEscape(*m.deliveries(list + "?limit=3").NextCursor)
 	m.get(list+"?cursor="+cursor).want(200, "")
 	for _, path := range []string{
-		webhooksPath + "/" + two + "/deliveries", paymentsPath + "/" + payment.String() + "/deliveries", webhooksPath, paymentsPath,
+		merchant.WebhooksPath + "/" + two + "/deliveries", merchant.PaymentsPath + "/" + payment.String() + "/deliveries", merchant.WebhooksPath, merchant.PaymentsPath,
 	} {
 		m.get(path+"?cursor="+cursor).want(400, domain.InvalidCursor)
 	}
@@ -180,8 +183,8 @@ func TestPagesOfDeliveries(t *testing.T) {
 	m.get(list+"?cursor="+forged).want(400, domain.InvalidCursor)
 }
 
-func cursorAfter(m merchant, operation, place string) string {
-	return cursor{operation: operation, place: place, filters: query{}}.encode(m.project)
+func cursorAfter(m shop, operation, place string) string {
+	return edge.Cursor{Operation: operation, Place: place, Filters: edge.Query{}}.Encode(m.project)
 }
 
 func TestResend(t *testing.T) {
@@ -190,7 +193,7 @@ func TestResend(t *testing.T) {
 	m := s.merchant("")
 	hook := m.hook(`{"url":"` + hookURL + `"}`).ID
 	payment, _ := domain.ParseID(m.pay(`{"amount":1}`).object().ID)
-	path := webhooksPath + "/" + hook
+	path := merchant.WebhooksPath + "/" + hook
 	deliver := func(k domain.Kind) string {
 		d := s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: k, PaymentID: &payment, State: domain.DeliveryDelivered})
 		s.hooks.newest[payment] = d.EventID
@@ -231,13 +234,13 @@ func TestAdminWebhooks(t *testing.T) {
 	m, other := s.merchant(""), s.merchant("")
 	base := "/admin/projects/" + m.project + "/webhook-endpoints"
 	a := s.adminDo("POST", base, `{"url":"`+hookURL+`"}`).want(201, "")
-	var made endpointView
+	var made wire.Endpoint
 	a.decode(&made)
 	path := base + "/" + made.ID
 	if !strings.HasPrefix(made.Secret, "whsec_") || a.Header.Get("Location") != path {
 		t.Errorf("%s %v", a.Body, a.Header)
 	}
-	if got, want := s.adminDo("GET", path, "").want(200, ""), m.get(webhooksPath+"/"+made.ID); string(got.Body) != string(want.Body) {
+	if got, want := s.adminDo("GET", path, "").want(200, ""), m.get(merchant.WebhooksPath+"/"+made.ID); string(got.Body) != string(want.Body) {
 		t.Errorf("%s, by the API %s", got.Body, want.Body)
 	}
 	payment, _ := domain.ParseID(m.pay(`{"amount":1}`).object().ID)
@@ -284,5 +287,5 @@ func TestWithoutWebhooks(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	bare := s.again(func(c *settings) { c.Webhooks = nil })
-	bare.raw("GET "+webhooksPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
+	bare.raw("GET "+merchant.WebhooksPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "+m.authorization()+"\r\n\r\n").want(404, domain.PathNotFound)
 }

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/httpapi/admin"
+	"payledger/httpapi/edge"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func TestStoreThatTakesNothing(t *testing.T) {
@@ -127,17 +129,17 @@ func TestPanicsAreAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEdge(cfg.edge(s.cfg.Log, nil, "test"))
+	e, err := edge.New(cfg.Edge(s.cfg.Log, nil, "test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve := func(f func(*exchange)) (w *httptest.ResponseRecorder, panicked any) {
+	serve := func(f func(*edge.Exchange)) (w *httptest.ResponseRecorder, panicked any) {
 		w = httptest.NewRecorder()
 		defer func() { panicked = recover() }()
-		e.wrap(f).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		e.Wrap(f).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
 		return w, nil
 	}
-	w, panicked := serve(func(*exchange) { panic("secret state") })
+	w, panicked := serve(func(*edge.Exchange) { panic("secret state") })
 	if panicked != nil || w.Code != 500 || strings.Contains(w.Body.String(), "secret state") || w.Header().Get("X-Request-Id") == "" {
 		t.Errorf("%v %d %s", panicked, w.Code, w.Body)
 	}
@@ -145,10 +147,10 @@ func TestPanicsAreAnswered(t *testing.T) {
 		t.Error("the log does not tell of the panic")
 	}
 	// An answer under way can only be cut short.
-	if _, panicked = serve(func(x *exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != any(http.ErrAbortHandler) {
+	if _, panicked = serve(func(x *edge.Exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != any(http.ErrAbortHandler) {
 		t.Errorf("%v", panicked)
 	}
-	if _, panicked = serve(func(*exchange) { panic(http.ErrAbortHandler) }); panicked != any(http.ErrAbortHandler) {
+	if _, panicked = serve(func(*edge.Exchange) { panic(http.ErrAbortHandler) }); panicked != any(http.ErrAbortHandler) {
 		t.Errorf("%v", panicked)
 	}
 }
@@ -186,7 +188,7 @@ payledger_http_requests_total{listener="public",method="other",operation="none",
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "payledger_http_requests_total"); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewAdmin(adminConfig{merchantConfig: s.cfg.merchantConfig, Metrics: reg}); err != nil {
+	if _, err := admin.New(admin.Config{Config: s.cfg.Config.Config, Metrics: reg}); err != nil {
 		t.Errorf("both handlers cannot share a registry: %v", err)
 	}
 }
@@ -204,8 +206,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"other scheme":  func(c *settings) { c.PublicURL = "ftp://pay.example.com" },
 		"query":         func(c *settings) { c.PublicURL = "https://pay.example.com/?x=1" },
 		"user":          func(c *settings) { c.PublicURL = "https://u:p@pay.example.com" },
-		"burst of 0":    func(c *settings) { c.Limits.Writes = Rate{PerSecond: 1} },
-		"rate of 0":     func(c *settings) { c.Limits.Reads = Rate{Burst: 1} },
+		"burst of 0":    func(c *settings) { c.Limits.Writes = edge.Rate{PerSecond: 1} },
+		"rate of 0":     func(c *settings) { c.Limits.Reads = edge.Rate{Burst: 1} },
 	} {
 		cfg := s.cfg
 		change(&cfg)

@@ -18,6 +18,8 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/projections"
 )
 
@@ -30,9 +32,9 @@ type reader struct {
 }
 
 // event is one server-sent event.
-type event struct{ id, name, data string }
+type event struct{ ID, name, data string }
 
-func (m merchant) follow(query string, headers ...header) *reader {
+func (m shop) follow(query string, headers ...header) *reader {
 	m.s.t.Helper()
 	ctx, cancel := context.WithCancel(m.s.t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", m.s.url+"/v1/events"+query, nil)
@@ -71,7 +73,7 @@ func (f *reader) next() (e event, ok bool) {
 		case line == "\n":
 			return e, true
 		case name == "id":
-			e.id = value
+			e.ID = value
 		case name == "event":
 			e.name = value
 		case name == "data":
@@ -88,7 +90,7 @@ func (f *reader) take(n int) (events []event) {
 		if !ok {
 			f.t.Fatalf("the stream ended after %d of %d events", len(events), n)
 		}
-		if e.id != "" {
+		if e.ID != "" {
 			events = append(events, e)
 		}
 	}
@@ -96,7 +98,7 @@ func (f *reader) take(n int) (events []event) {
 }
 
 // recorded are the lines that the project's feed must have.
-func (m merchant) recorded() (lines []string) {
+func (m shop) recorded() (lines []string) {
 	m.s.t.Helper()
 	for r, err := range m.s.store.Scan(m.s.t.Context(), 0, eventstore.Filter{Project: m.project, Kind: eventstore.KindPayment}) {
 		if err != nil {
@@ -241,7 +243,7 @@ func TestFeedResumesExactly(t *testing.T) {
 		}
 		for _, e := range f.take(min(1+i%3, rounds-len(got))) {
 			got = append(got, e.data)
-			last = e.id
+			last = e.ID
 			if e.name != "payment.created" {
 				t.Errorf("event: %s", e.name)
 			}
@@ -282,9 +284,9 @@ func TestFeedShowsSignsOfLife(t *testing.T) {
 func TestFeedEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Heartbeat = time.Hour })
-	for name, end := range map[string]func(merchant){
-		"revoked":  func(m merchant) { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") },
-		"disabled": func(m merchant) { s.adminDo("POST", "/admin/projects/"+m.project+"/disable", "").want(200, "") },
+	for name, end := range map[string]func(shop){
+		"revoked":  func(m shop) { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") },
+		"disabled": func(m shop) { s.adminDo("POST", "/admin/projects/"+m.project+"/disable", "").want(200, "") },
 	} {
 		m := s.merchant("")
 		m.pay(`{"amount":1}`).want(201, "")
@@ -307,7 +309,7 @@ func TestLongAnswersEndWithTheirKey(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for path, accept := range map[string]string{
-		"/v1/events?limit=1000": jsonLines, "/v1/events": eventStream, "/v1/payments": csvType,
+		"/v1/events?limit=1000": edge.JSONLines, "/v1/events": edge.EventStream, "/v1/payments": edge.CSVType,
 	} {
 		m := s.merchant("")
 		const events = projections.MaxLimit + 1 // more than a page of CSV
@@ -325,7 +327,7 @@ func TestLongAnswersEndWithTheirKey(t *testing.T) {
 		if n := strings.Count(w.Body.String(), "RUB"); n == 0 || n >= events {
 			t.Errorf("%s %s: %d of %d events after the key was revoked during the first write", path, accept, n, events)
 		}
-		if cut != (accept != eventStream) {
+		if cut != (accept != edge.EventStream) {
 			t.Errorf("%s %s: cut short: %t", path, accept, cut)
 		}
 	}
@@ -350,7 +352,7 @@ func TestFeedsOfAProjectAreBounded(t *testing.T) {
 	s := start(t)
 	m, other := s.merchant(""), s.merchant("")
 	var open []*reader
-	for range maxFeeds {
+	for range merchant.MaxFeeds {
 		f := m.follow("")
 		f.next()
 		open = append(open, f)
@@ -367,7 +369,7 @@ func TestFeedsOfAProjectAreBounded(t *testing.T) {
 }
 
 // eventuallyOpen waits until the server has noticed that a reader left.
-func eventuallyOpen(t *testing.T, m merchant) {
+func eventuallyOpen(t *testing.T, m shop) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); m.get("/v1/events?limit=1").Code != 200; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -403,7 +405,7 @@ func TestFeedEndsForStalledReader(t *testing.T) {
 	s.fill(m, 20, 60<<10)
 	for _, accept := range []string{"text/event-stream", "application/jsonl"} {
 		var stuck []net.Conn
-		for range maxFeeds {
+		for range merchant.MaxFeeds {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -460,7 +462,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 }
 
 // fill adds events of the merchant's with payloads of a size.
-func (s *server) fill(m merchant, n, size int) {
+func (s *server) fill(m shop, n, size int) {
 	s.t.Helper()
 	for range n {
 		id := s.cfg.IDs.Next()

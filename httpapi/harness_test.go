@@ -13,13 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
+	"payledger/httpapi/merchant"
 	"payledger/projections"
+
+	"github.com/rs/zerolog"
 )
 
 const publicURL = "https://pay.example.com"
@@ -29,7 +31,7 @@ type settings struct {
 	Config
 
 	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
-	Parked Parked
+	Parked admin.Parked
 }
 
 // server is the public handler behind a real listener, over a memory store
@@ -64,7 +66,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128},
 	}}
-	s.cfg.Config = Config{Log: zerolog.New(s.log), merchantConfig: merchantConfig{
+	s.cfg.Config = Config{Log: zerolog.New(s.log), Config: merchant.Config{
 		Ledger:    eventstore.Ledger{Store: s.store, Codec: eventstore.NewCodec()},
 		IDs:       domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{}),
 		Now:       s.clock.Now,
@@ -94,8 +96,8 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 	if s.public, err = New(s.cfg.Config); err != nil {
 		t.Fatal(err)
 	}
-	s.admin, err = NewAdmin(adminConfig{
-		merchantConfig: s.cfg.merchantConfig, Log: s.cfg.Log, Backup: s.cfg.Backup, Parked: s.cfg.Parked,
+	s.admin, err = admin.New(admin.Config{
+		Config: s.cfg.Config.Config, Log: s.cfg.Log, Backup: s.cfg.Backup, Parked: s.cfg.Parked,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,29 +6,30 @@ import (
 	"strings"
 
 	"payledger/eventstore"
+	"payledger/httpapi/edge"
 )
 
 // livez answers GET /livez: the process is there.
-func (a *api) livez(x *exchange) error {
-	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+func (a *api) livez(x *edge.Exchange) error {
+	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 	return nil
 }
 
 // readyz answers GET /readyz: requests will be answered, or why they will
 // not. Work that waits behind them does not make the ledger unready, since
 // payments are recorded all the same; the body names it.
-func (a *api) readyz(x *exchange) error {
+func (a *api) readyz(x *edge.Exchange) error {
 	if err := a.cfg.Ready(); err != nil {
 		detail := "The service is not ready. The operator finds the reason in its log."
 		if errors.As(err, new(*eventstore.SuspendedError)) {
 			detail = "The event log is damaged: nothing new is recorded, reading works. The operator finds what to do in the server's log."
 		}
-		return errors.Join(unavailable("1", detail), err)
+		return errors.Join(edge.Unavailable("1", detail), err)
 	}
 	body := "ok\n"
 	if waiting := a.cfg.Degraded(); len(waiting) > 0 {
 		body = "degraded\n" + strings.Join(waiting, "\n") + "\n"
 	}
-	x.replyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte(body))
+	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte(body))
 	return nil
 }

@@ -73,7 +73,7 @@ func TestSameCommandReplaysTheFirstAnswer(t *testing.T) {
 	m := s.merchant("")
 	first := m.pay(`{"amount":"100","description":"d","payload":{"a":[1,2]}}`, key(1)).want(201, "")
 	id := first.object().ID
-	replay := func(m merchant, body string) {
+	replay := func(m shop, body string) {
 		t.Helper()
 		a := m.pay(body, key(1)).want(201, "")
 		if !bytes.Equal(a.Body, first.Body) || a.Header.Get("Location") != first.Header.Get("Location") || a.Header.Get("Idempotent-Replayed") != "true" {

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json"
 )
 
 // The pages of the account are a client in this process. Their requests take
@@ -22,7 +24,7 @@ import (
 // told by a session, which was authenticated before.
 
 // pageRequest is the request to a page, of which requests inside come.
-type pageRequest struct{ id, remote string }
+type pageRequest struct{ ID, remote string }
 
 type pageRequestKey struct{}
 
@@ -30,8 +32,8 @@ type pageRequestKey struct{}
 func asPage(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := pageRequest{remote: r.RemoteAddr}
-		if x, ok := w.(*exchange); ok {
-			p.id = x.id
+		if x, ok := w.(*edge.Exchange); ok {
+			p.ID = x.ID
 		}
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageRequestKey{}, p)))
 	})
@@ -39,12 +41,12 @@ func asPage(h http.Handler) http.Handler {
 
 // inside answers a request of a session.
 func (a *api) inside(w http.ResponseWriter, as account.Session, r *http.Request) {
-	a.serveInside(w, r, func(x *exchange) error { return a.resume(x, as) })
+	a.serveInside(w, r, func(x *edge.Exchange) error { return a.resume(x, as) })
 }
 
 // serveInside answers a request from this process once admit has found its
 // caller.
-func (a *api) serveInside(w http.ResponseWriter, r *http.Request, admit func(*exchange) error) {
+func (a *api) serveInside(w http.ResponseWriter, r *http.Request, admit func(*edge.Exchange) error) {
 	r = r.Clone(r.Context())
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -53,27 +55,27 @@ func (a *api) serveInside(w http.ResponseWriter, r *http.Request, admit func(*ex
 	if page.remote != "" {
 		r.RemoteAddr = page.remote
 	}
-	a.wrap(func(x *exchange) {
-		x.inside, x.page = true, page.id
+	a.Wrap(func(x *edge.Exchange) {
+		x.Inside, x.Page = true, page.ID
 		if err := admit(x); err != nil {
-			x.fail(err)
+			x.Fail(err)
 			return
 		}
-		x.dispatch(a.inner)
+		x.Dispatch(a.inner)
 	}).ServeHTTP(w, r)
 }
 
 // resume finds the project and the key of a session as they are now.
-func (a *api) resume(x *exchange, as account.Session) error {
-	project, known, err := a.cfg.Views.Project(x.ctx(), as.Project)
+func (a *api) resume(x *edge.Exchange, as account.Session) error {
+	project, known, err := a.cfg.Views.Project(x.Context(), as.Project)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(project.Keys, func(k domain.Key) bool { return k.ID == as.KeyID && !k.Revoked })
 	if !known || i < 0 {
-		return problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
+		return wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
-	return a.m.enterAs(x, project, project.Keys[i])
+	return a.m.EnterAs(x, project, project.Keys[i])
 }
 
 // signIn checks credentials the way every request's are checked.
@@ -84,7 +86,7 @@ func (a *api) signIn(r *http.Request, project, key string) (account.Session, err
 	}
 	inner.RemoteAddr = r.RemoteAddr
 	inner.Header["Authorization"] = []string{"Bearer " + project + ":" + key}
-	res, err := answerOf(func(w http.ResponseWriter) { a.serveInside(w, inner, a.m.authenticate) })
+	res, err := answerOf(func(w http.ResponseWriter) { a.serveInside(w, inner, a.m.Authenticate) })
 	if err != nil {
 		return account.Session{}, err
 	}

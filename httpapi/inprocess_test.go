@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/edge"
 )
 
 // inside is a session's way to the routes.
@@ -20,7 +21,7 @@ type inside struct {
 }
 
 // inside is the same merchant with a session.
-func (m merchant) inside() inside {
+func (m shop) inside() inside {
 	m.s.t.Helper()
 	a, err := newAPI(m.s.cfg.Config)
 	if err != nil {
@@ -102,14 +103,14 @@ func TestInnerRoutesAreNotOnTheNetwork(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	for _, rt := range m.inside().api.accountRoutes() {
-		path := strings.NewReplacer("{key_id}", m.keyID, "{id}", "00000000000000000000000000").Replace(rt.path)
-		r := httptest.NewRequestWithContext(t.Context(), rt.method, path, strings.NewReader("{}"))
+		path := strings.NewReplacer("{key_id}", m.keyID, "{id}", "00000000000000000000000000").Replace(rt.Path)
+		r := httptest.NewRequestWithContext(t.Context(), rt.Method, path, strings.NewReader("{}"))
 		r.Header.Set("Authorization", m.authorization())
 		w := httptest.NewRecorder()
 		s.public.ServeHTTP(w, r)
 		(&answer{t: t, Code: w.Code, Header: w.Header(), Body: w.Body.Bytes()}).want(404, domain.PathNotFound)
-		if a := m.inside().do(rt.method, path, ""); a.Code == 404 && a.problem().Code == domain.PathNotFound {
-			t.Errorf("%s %s is not inside either", rt.method, path)
+		if a := m.inside().do(rt.Method, path, ""); a.Code == 404 && a.problem().Code == domain.PathNotFound {
+			t.Errorf("%s %s is not inside either", rt.Method, path)
 		}
 	}
 }
@@ -117,7 +118,7 @@ func TestInnerRoutesAreNotOnTheNetwork(t *testing.T) {
 func TestReadsInsideAreNotCountedAndWritesAre(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {
-		c.Limits = Limits{Writes: Rate{PerSecond: 1, Burst: 2}, Reads: Rate{PerSecond: 1, Burst: 1}}
+		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 2}, Reads: edge.Rate{PerSecond: 1, Burst: 1}}
 	})
 	m := s.merchant("")
 	in := m.inside()
@@ -166,7 +167,7 @@ func TestSignIn(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/payments", http.NoBody)
 	r.RemoteAddr = "192.0.2.1:3"
-	a.wrap(a.serve).ServeHTTP(w, r)
+	a.Wrap(a.serve).ServeHTTP(w, r)
 	if w.Code != 429 {
 		t.Error(w.Code)
 	}
@@ -187,7 +188,7 @@ func TestStreamsPassThrough(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	in := m.inside()
-	page := httptest.NewServer(in.api.wrap(func(x *exchange) {
+	page := httptest.NewServer(in.api.Wrap(func(x *edge.Exchange) {
 		asPage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			inner := r.Clone(r.Context())
 			inner.Header.Set("Cookie", "session=1")
@@ -199,7 +200,7 @@ func TestStreamsPassThrough(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(p.Status)
 			_, _ = w.Write([]byte("refused: " + p.Code))
-		})).ServeHTTP(x, x.r)
+		})).ServeHTTP(x, x.Request)
 	}))
 	t.Cleanup(page.Close)
 	get := func(path, accept string) *http.Response {
@@ -215,8 +216,8 @@ func TestStreamsPassThrough(t *testing.T) {
 		t.Cleanup(func() { _ = res.Body.Close() })
 		return res
 	}
-	feed := get("/v1/events", eventStream)
-	if ct := feed.Header.Get("Content-Type"); feed.StatusCode != 200 || ct != eventStream || len(feed.Header.Values("X-Request-Id")) != 1 {
+	feed := get("/v1/events", edge.EventStream)
+	if ct := feed.Header.Get("Content-Type"); feed.StatusCode != 200 || ct != edge.EventStream || len(feed.Header.Values("X-Request-Id")) != 1 {
 		t.Fatal(feed.StatusCode, feed.Header)
 	}
 	lines := bufio.NewScanner(feed.Body)
@@ -228,11 +229,11 @@ func TestStreamsPassThrough(t *testing.T) {
 			t.Fatalf("the feed ended: %v", lines.Err())
 		}
 	}
-	list := s.read(get("/v1/payments", csvType))
-	if list.Code != 200 || strings.Count(string(list.Body), "\r\n") != 4 || !strings.HasPrefix(list.Header.Get("Content-Type"), csvType) {
+	list := s.read(get("/v1/payments", edge.CSVType))
+	if list.Code != 200 || strings.Count(string(list.Body), "\r\n") != 4 || !strings.HasPrefix(list.Header.Get("Content-Type"), edge.CSVType) {
 		t.Errorf("%d %s", list.Code, list.Body)
 	}
-	refused := s.read(get("/v1/payments?status=x", csvType))
+	refused := s.read(get("/v1/payments?status=x", edge.CSVType))
 	if refused.Code != 400 || string(refused.Body) != "refused: invalid_parameter" || refused.Header.Get("Content-Type") != "text/html" {
 		t.Errorf("%d %s %v", refused.Code, refused.Body, refused.Header)
 	}
@@ -245,17 +246,17 @@ func TestBrokenAnswersInside(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	in := s.merchant("").inside()
-	in.api.inner = newRouter([]route{
-		{method: "GET", path: "/long", operation: "long", handle: func(x *exchange) error {
+	in.api.inner = edge.NewRouter([]edge.Route{
+		{Method: "GET", Path: "/long", Operation: "long", Handle: func(x *edge.Exchange) error {
 			_, err := x.Write(make([]byte, account.MaxAnswer+1))
 			return err
 		}},
-		{method: "GET", path: "/half", operation: "half", handle: func(x *exchange) error {
+		{Method: "GET", Path: "/half", Operation: "half", Handle: func(x *edge.Exchange) error {
 			_, _ = x.Write([]byte("half"))
 			return errors.New("the rest is lost")
 		}},
-		{method: "GET", path: "/panic", operation: "panic", handle: func(*exchange) error { panic("oops") }},
-	}, in.api.m.enter)
+		{Method: "GET", Path: "/panic", Operation: "panic", Handle: func(*edge.Exchange) error { panic("oops") }},
+	}, in.api.m.Enter)
 	for _, path := range []string{"/long", "/half"} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", path, http.NoBody)
 		if err != nil {

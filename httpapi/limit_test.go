@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
 )
 
 func TestRateLimitsOfAProject(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *settings) { c.Limits = DefaultLimits() })
+	s := start(t, func(c *settings) { c.Limits = edge.DefaultLimits() })
 	m, other := s.merchant(""), s.merchant("")
 	check := func(a *answer, limit, policy string) {
 		t.Helper()

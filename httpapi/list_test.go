@@ -27,7 +27,7 @@ func (l listed) ids() []string {
 	return ids
 }
 
-func (m merchant) list(target string) listed {
+func (m shop) list(target string) listed {
 	m.s.t.Helper()
 	var l listed
 	m.get(target).want(200, "").decode(&l)

@@ -37,7 +37,7 @@ func (s *server) sign(ctx context.Context) ([]byte, error) {
 }
 
 // auditor is a merchant's key that reads the log through the API alone.
-type auditor struct{ merchant }
+type auditor struct{ shop }
 
 // checkpoint reads the newest one with no code of ours.
 func (a auditor) checkpoint() tlog.Tree {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/httpapi/docs"
 	"payledger/httpapi/ui/uitest"
 )
 
@@ -54,7 +55,7 @@ func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	doc := s.send("GET", "/openapi.yaml", nil)
-	if doc.Code != 200 || !bytes.Equal(doc.Body, openAPIDocument) || doc.Header.Get("Content-Type") != "application/yaml" {
+	if doc.Code != 200 || !bytes.Equal(doc.Body, docs.OpenAPI) || doc.Header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("%d %v", doc.Code, doc.Header)
 	}
 	for _, prefix := range []string{"", "/base"} {

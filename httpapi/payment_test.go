@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -133,7 +134,7 @@ func TestDescription(t *testing.T) {
 		`"` + "\u200b\u202e\ufffd" + `"`, `"null"`,
 	} {
 		a := m.pay(`{"amount":1,"description":`+sent+`}`).want(201, "").object()
-		want, _ := text(jsontext.Value(sent))
+		want, _ := edge.Text(jsontext.Value(sent))
 		if a.Description == nil || *a.Description != want {
 			t.Errorf("%.80s came back as %v", sent, a.Description)
 		}
@@ -259,7 +260,7 @@ func TestUnknownFields(t *testing.T) {
 	for i := range 500 {
 		fmt.Fprintf(&many, `,"x%d":1`, i)
 	}
-	if n := len(m.pay(`{"amount":1` + many.String() + `}`).problem().Errors); n != maxUnknown {
+	if n := len(m.pay(`{"amount":1` + many.String() + `}`).problem().Errors); n != edge.MaxUnknown {
 		t.Errorf("%d errors", n)
 	}
 }

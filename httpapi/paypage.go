@@ -6,6 +6,7 @@ import (
 
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
 )
 
 // formShare is how many requests to the payment page there may be for each
@@ -23,15 +24,15 @@ func checkoutConfig(cfg Config) checkout.Config {
 	}
 	if n := cfg.Limits.CustomersPerMinute; n > 0 {
 		forms := max(1, n/formShare)
-		reads := newLimiter("page-reads", Rate{PerSecond: float64(n) / 60, Burst: n})
-		writes := newLimiter("page-forms", Rate{PerSecond: float64(forms) / 60, Burst: forms})
+		reads := edge.NewLimiter("page-reads", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
+		writes := edge.NewLimiter("page-forms", edge.Rate{PerSecond: float64(forms) / 60, Burst: forms})
 		c.Limit = func(r *http.Request) (time.Duration, bool) {
 			l := writes
 			if r.Method == http.MethodGet || r.Method == http.MethodHead {
 				l = reads
 			}
-			v := l.take(conns.Visitor(r), cfg.Now())
-			return v.wait, v.ok
+			v := l.Take(conns.Visitor(r), cfg.Now())
+			return v.Wait, v.OK
 		}
 	}
 	return c
@@ -40,9 +41,9 @@ func checkoutConfig(cfg Config) checkout.Config {
 // accountLimit bounds pages of the account by address as the payment page, and
 // by project as the reads of the API, each in buckets of their own.
 func accountLimit(cfg Config) func(*http.Request, string) (time.Duration, bool) {
-	byProject := newLimiter("account-pages", cfg.Limits.Reads)
+	byProject := edge.NewLimiter("account-pages", cfg.Limits.Reads)
 	n := cfg.Limits.CustomersPerMinute
-	byAddress := newLimiter("account-visits", Rate{PerSecond: float64(n) / 60, Burst: n})
+	byAddress := edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
 	return func(r *http.Request, project string) (time.Duration, bool) {
 		l, name := byProject, project
 		if project == "" {
@@ -51,7 +52,7 @@ func accountLimit(cfg Config) func(*http.Request, string) (time.Duration, bool) 
 		if l == nil {
 			return 0, true
 		}
-		v := l.take(name, cfg.Now())
-		return v.wait, v.ok
+		v := l.Take(name, cfg.Now())
+		return v.Wait, v.OK
 	}
 }

@@ -4,55 +4,58 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gorilla/mux"
-
 	"payledger/domain"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
+	"payledger/httpapi/docs"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+
+	"github.com/gorilla/mux"
 )
 
 // api is the public handler.
 type api struct {
-	*edge
+	*edge.Server
 	cfg    Config
 	router *mux.Router
 	inner  *mux.Router // of requests from this process
-	pages  *pages
-	m      *merchants
+	pages  *docs.Pages
+	m      *merchant.API
 }
 
 // routes is the table of routes of the public handler. The router tries one
 // path after the other, so what is asked for most stands first.
-func (a *api) routes() []route {
-	table := []route{
-		{method: "POST", path: paymentsPath, operation: "createPayment", scope: domain.PaymentsWrite, body: true, handle: a.m.createPayment},
-		{method: "GET", path: paymentsPath, operation: "listPayments", scope: domain.Read, handle: a.m.listPayments},
-		{method: "GET", path: paymentsPath + "/{id}", operation: "getPayment", scope: domain.Read, handle: a.m.getPayment},
-		{method: "GET", path: paymentsPath + "/{id}/events", operation: "listPaymentEvents", scope: domain.Read, handle: a.m.listPaymentEvents},
-		{method: "POST", path: refundsPath, operation: "createRefund", scope: domain.RefundsWrite, body: true, handle: a.m.createRefund},
-		{method: "GET", path: refundsPath, operation: "listRefunds", scope: domain.Read, handle: a.m.listRefunds},
-		{method: "GET", path: refundsPath + "/{id}", operation: "getRefund", scope: domain.Read, handle: a.m.getRefund},
+func (a *api) routes() []edge.Route {
+	table := []edge.Route{
+		{Method: "POST", Path: merchant.PaymentsPath, Operation: "createPayment", Scope: domain.PaymentsWrite, Body: true, Handle: a.m.CreatePayment},
+		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: domain.Read, Handle: a.m.ListPayments},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: domain.Read, Handle: a.m.GetPayment},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: domain.Read, Handle: a.m.ListPaymentEvents},
+		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: domain.RefundsWrite, Body: true, Handle: a.m.CreateRefund},
+		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: domain.Read, Handle: a.m.ListRefunds},
+		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: domain.Read, Handle: a.m.GetRefund},
 	}
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
 	}
-	table = append(table, []route{
-		{method: "GET", path: "/v1/balance", operation: "getBalance", scope: domain.Read, handle: a.m.balance},
-		{method: "GET", path: "/v1/balance/statement", operation: "listPostings", scope: domain.Read, handle: a.m.statement},
-		{method: "GET", path: "/v1/events", operation: "listEvents", scope: domain.Audit, endless: true, handle: a.m.feed},
-		{method: "GET", path: "/problems/{code}", operation: "getProblem", handle: a.pages.problem},
-		{method: "GET", path: "/openapi.yaml", operation: "getOpenAPI", handle: a.pages.openAPI},
-		{method: "GET", path: "/docs", operation: "getDocs", handle: a.pages.docs},
-		{method: "GET", path: "/docs/{asset}", operation: "getDocsAsset", handle: a.pages.docs},
-		{method: "GET", path: "/livez", operation: "livez", handle: a.livez},
-		{method: "GET", path: "/readyz", operation: "readyz", handle: a.readyz},
+	table = append(table, []edge.Route{
+		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: domain.Read, Handle: a.m.Balance},
+		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: domain.Read, Handle: a.m.Statement},
+		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: domain.Audit, Endless: true, Handle: a.m.Feed},
+		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
+		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
+		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
+		{Method: "GET", Path: "/docs/{asset}", Operation: "getDocsAsset", Handle: a.pages.Docs},
+		{Method: "GET", Path: "/livez", Operation: "livez", Handle: a.livez},
+		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
 	}...)
 	table = append(table, a.logRoutes()...)
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
-			route{method: "POST", path: "/v1/sandbox/payments/{id}", operation: "settlePayment", scope: domain.PaymentsWrite, body: true, handle: a.m.settlePayment},
-			route{method: "POST", path: "/v1/sandbox/refunds/{id}", operation: "settleRefund", scope: domain.RefundsWrite, body: true, handle: a.m.settleRefund},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/payments/{id}", Operation: "settlePayment", Scope: domain.PaymentsWrite, Body: true, Handle: a.m.SettlePayment},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/refunds/{id}", Operation: "settleRefund", Scope: domain.RefundsWrite, Body: true, Handle: a.m.SettleRefund},
 		)
 	}
 	return table
@@ -65,7 +68,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.wrap(a.serve), nil
+	return a.Wrap(a.serve), nil
 }
 
 func newAPI(cfg Config) (*api, error) {
@@ -73,25 +76,25 @@ func newAPI(cfg Config) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEdge(cfg.edge(cfg.Log, cfg.Metrics, "public"))
+	e, err := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "public"))
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMerchant(cfg.merchantConfig)
+	m, err := merchant.New(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	a := &api{edge: e, cfg: cfg, m: m}
-	if a.pages, err = newPages(cfg.docs()); err != nil {
+	a := &api{Server: e, cfg: cfg, m: m}
+	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}
 	page, err := checkout.New(checkoutConfig(cfg))
 	if err != nil {
 		return nil, err
 	}
-	a.router = newRouter(a.routes(), m.enter)
-	a.router.PathPrefix("/p/").Handler(labelled("payPage", page))
-	a.inner = newRouter(slices.Concat(a.routes(), a.accountRoutes()), m.enter)
+	a.router = edge.NewRouter(a.routes(), m.Enter)
+	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
+	a.inner = edge.NewRouter(slices.Concat(a.routes(), a.accountRoutes()), m.Enter)
 	if cfg.Account != nil {
 		pages, err := account.New(account.Config{
 			Call: a.call, Stream: a.stream, SignIn: a.signIn, File: cfg.Account, Now: cfg.Now, PublicURL: cfg.PublicURL,
@@ -100,7 +103,7 @@ func newAPI(cfg Config) (*api, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := labelled("account", asPage(pages))
+		h := edge.Labelled("account", asPage(pages))
 		a.router.Path(account.Path).Handler(h)
 		a.router.PathPrefix(account.Path + "/").Handler(h)
 	}
@@ -108,8 +111,8 @@ func newAPI(cfg Config) (*api, error) {
 }
 
 // docs is what the documents say of this program.
-func (c Config) docs() docsConfig {
-	d := docsConfig{PublicURL: c.PublicURL, Prefix: c.prefix()}
+func (c Config) docs() docs.Config {
+	d := docs.Config{PublicURL: c.PublicURL, Prefix: c.Prefix()}
 	if c.Webhooks != nil {
 		d.RetrySchedule = c.RetrySchedule
 	}
@@ -118,26 +121,26 @@ func (c Config) docs() docsConfig {
 
 // serve asks for credentials before it says what exists: under a version of
 // the API every path is closed to strangers.
-func (a *api) serve(x *exchange) {
-	if _, versioned := version(x.r.URL.EscapedPath()); versioned {
-		if err := a.m.authenticate(x); err != nil {
-			x.fail(err)
+func (a *api) serve(x *edge.Exchange) {
+	if _, versioned := edge.Version(x.Request.URL.EscapedPath()); versioned {
+		if err := a.m.Authenticate(x); err != nil {
+			x.Fail(err)
 			return
 		}
 	}
-	x.dispatch(a.router)
+	x.Dispatch(a.router)
 }
 
 // logRoutes are the rows of the log as evidence.
-func (a *api) logRoutes() []route {
-	table := []route{
-		{method: "GET", path: logPath + "/proof/inclusion", operation: "getInclusionProof", scope: domain.Audit, handle: a.m.inclusion},
-		{method: "GET", path: logPath + "/proof/consistency", operation: "getConsistencyProof", scope: domain.Audit, handle: a.m.consistency},
-		{method: "GET", path: logPath + "/tile/{tile:.+}", operation: "getTile", scope: domain.Audit, handle: a.m.tile},
+func (a *api) logRoutes() []edge.Route {
+	table := []edge.Route{
+		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: domain.Audit, Handle: a.m.Inclusion},
+		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: domain.Audit, Handle: a.m.Consistency},
+		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: domain.Audit, Handle: a.m.Tile},
 	}
 	if a.cfg.Checkpoint != nil {
-		table = append(table, route{
-			method: "GET", path: logPath + "/checkpoint", operation: "getCheckpoint", scope: domain.Audit, handle: a.m.checkpoint,
+		table = append(table, edge.Route{
+			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: domain.Audit, Handle: a.m.Checkpoint,
 		})
 	}
 	return table
@@ -145,15 +148,15 @@ func (a *api) logRoutes() []route {
 
 // webhookRoutes are the rows of a project's own key, and the page that
 // explains them. They come before /docs/{asset}.
-func (a *api) webhookRoutes() []route {
-	h := a.m.hooks()
+func (a *api) webhookRoutes() []edge.Route {
+	h := a.m.Hooks()
 	return append(
-		h.routes(webhooksPath),
-		route{
-			method: "GET", path: paymentsPath + "/{id}/deliveries", operation: "listPaymentDeliveries", scope: domain.Read,
-			handle: h.on(h.ofPayment("id")),
+		h.Routes(merchant.WebhooksPath),
+		edge.Route{
+			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: domain.Read,
+			Handle: h.On(h.OfPayment("id")),
 		},
-		route{method: "GET", path: docsPath + "/webhooks", operation: "getWebhookDocs", handle: a.pages.webhooks},
+		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},
 	)
 }
 
@@ -173,17 +176,17 @@ const accountPath = "/account-api"
 //	GET    /account-api/alerts → {"data":[alertView…]}, the most urgent first
 //	GET    /account-api/payments/{id} → paymentFacts
 //	GET    /account-api/lookup?id= → {"data":[placeView…]}, empty when it is nothing of the project's
-func (a *api) accountRoutes() []route {
+func (a *api) accountRoutes() []edge.Route {
 	const keys, read, write = accountPath + "/keys", domain.Read, domain.PaymentsWrite
-	return []route{
-		{method: "GET", path: accountPath + "/session", operation: "accountSession", handle: a.m.accountSession},
-		{method: "GET", path: keys, operation: "accountKeys", scope: read, handle: a.m.accountKeys},
-		{method: "POST", path: keys, operation: "accountIssueKey", scope: write, body: true, handle: a.m.accountIssueKey},
-		{method: "POST", path: keys + "/{key_id}/revoke", operation: "accountRevokeKey", scope: write, body: true, optional: true, handle: a.m.accountRevokeKey},
-		{method: "GET", path: accountPath + "/overview", operation: "accountOverview", scope: read, handle: a.m.accountOverview},
-		{method: "GET", path: accountPath + "/totals", operation: "accountTotals", scope: read, handle: a.m.accountTotals},
-		{method: "GET", path: accountPath + "/alerts", operation: "accountAlerts", scope: read, handle: a.m.accountAlerts},
-		{method: "GET", path: accountPath + "/payments/{id}", operation: "accountPayment", scope: read, handle: a.m.accountPayment},
-		{method: "GET", path: accountPath + "/lookup", operation: "accountLookup", scope: read, handle: a.m.accountLookup},
+	return []edge.Route{
+		{Method: "GET", Path: accountPath + "/session", Operation: "accountSession", Handle: a.m.AccountSession},
+		{Method: "GET", Path: keys, Operation: "accountKeys", Scope: read, Handle: a.m.AccountKeys},
+		{Method: "POST", Path: keys, Operation: "accountIssueKey", Scope: write, Body: true, Handle: a.m.AccountIssueKey},
+		{Method: "POST", Path: keys + "/{key_id}/revoke", Operation: "accountRevokeKey", Scope: write, Body: true, Optional: true, Handle: a.m.AccountRevokeKey},
+		{Method: "GET", Path: accountPath + "/overview", Operation: "accountOverview", Scope: read, Handle: a.m.AccountOverview},
+		{Method: "GET", Path: accountPath + "/totals", Operation: "accountTotals", Scope: read, Handle: a.m.AccountTotals},
+		{Method: "GET", Path: accountPath + "/alerts", Operation: "accountAlerts", Scope: read, Handle: a.m.AccountAlerts},
+		{Method: "GET", Path: accountPath + "/payments/{id}", Operation: "accountPayment", Scope: read, Handle: a.m.AccountPayment},
+		{Method: "GET", Path: accountPath + "/lookup", Operation: "accountLookup", Scope: read, Handle: a.m.AccountLookup},
 	}
 }

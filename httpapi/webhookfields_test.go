@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 )
 
 func TestEndpointFields(t *testing.T) {
@@ -51,14 +53,14 @@ func TestEndpointFields(t *testing.T) {
 		{`"` + hookURL + `"`, "# wrong_type", "="},
 	} {
 		before, _ := s.store.Last(t.Context())
-		if got := m.post(webhooksPath, c.body).fields(); got != c.want {
+		if got := m.post(merchant.WebhooksPath, c.body).fields(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.body, got, c.want)
 		}
 		want := c.want
 		if c.change != "=" {
 			want = c.change
 		}
-		if a := m.post(webhooksPath+"/"+one.ID, c.body); (want == "") != (a.Code == 200) || want != "" && a.fields() != want {
+		if a := m.post(merchant.WebhooksPath+"/"+one.ID, c.body); (want == "") != (a.Code == 200) || want != "" && a.fields() != want {
 			t.Errorf("change: %s: %d %s", c.body, a.Code, a.Body)
 		}
 		if after, _ := s.store.Last(t.Context()); after != before {
@@ -72,7 +74,7 @@ func TestEndpointFields(t *testing.T) {
 	} {
 		m.hook(body)
 	}
-	p := m.post(webhooksPath, `{"url":"http://secret-host/"}`).problem()
+	p := m.post(merchant.WebhooksPath, `{"url":"http://secret-host/"}`).problem()
 	if d := p.Errors[0].Detail; !strings.Contains(d, "https://") || strings.Contains(d, "secret-host") {
 		t.Errorf("%s", d)
 	}
@@ -83,8 +85,8 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	path := webhooksPath + "/" + m.hook(`{"url":"`+hookURL+`"}`).ID
-	event := s.hooks.add(domain.DeliveryObject{EndpointID: path[len(webhooksPath)+1:], Type: domain.KindPaymentPaid, PaymentID: &domain.ID{1}}).EventID
+	path := merchant.WebhooksPath + "/" + m.hook(`{"url":"`+hookURL+`"}`).ID
+	event := s.hooks.add(domain.DeliveryObject{EndpointID: path[len(merchant.WebhooksPath)+1:], Type: domain.KindPaymentPaid, PaymentID: &domain.ID{1}}).EventID
 	s.hooks.newest[domain.ID{1}] = event
 	for _, action := range []string{"/enable", "/disable", "/enable", "/test", "/rotate-secret", "/deliveries/" + event.String() + "/resend"} {
 		target := path + action
@@ -110,7 +112,7 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 		m.post(target, `{`).want(400, domain.MalformedJSON)
 		m.post(target, `{"x":1,"x":1}`).want(400, domain.DuplicateMember)
 		m.send("POST", target, strings.NewReader("{}"), header{"Content-Type", "text/plain"}).want(415, domain.UnsupportedMediaType)
-		m.post(target, `{"x":"`+strings.Repeat("x", MaxBody)+`"}`).want(413, domain.BodyTooLarge)
+		m.post(target, `{"x":"`+strings.Repeat("x", edge.MaxBody)+`"}`).want(413, domain.BodyTooLarge)
 	}
 	for body, want := range map[string]string{
 		`{"overlap_seconds":-1}`:     "#/overlap_seconds invalid_value",
@@ -183,7 +185,7 @@ func TestTheSenderHearsOfChanges(t *testing.T) {
 	if got := told(); !slices.Equal(got, []string{id}) {
 		t.Errorf("created: %q", got)
 	}
-	m.post(webhooksPath+"/"+id, `{"url":"x"}`).want(422, domain.ValidationFailed)
+	m.post(merchant.WebhooksPath+"/"+id, `{"url":"x"}`).want(422, domain.ValidationFailed)
 	if got := told(); len(got) > 0 {
 		t.Errorf("refused: %q", got)
 	}
@@ -194,7 +196,7 @@ func TestTheSenderHearsOfChanges(t *testing.T) {
 		{"POST", "/enable", ""},
 		{"DELETE", "", ""},
 	} {
-		m.send(c.method, webhooksPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
+		m.send(c.method, merchant.WebhooksPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
 		if got := told(); !slices.Equal(got, []string{id}) {
 			t.Errorf("%s %s: %q", c.method, c.path, got)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/docs"
+	"payledger/httpapi/edge"
 )
 
 // shown is a page as text: without tags, its entities resolved.
@@ -57,7 +59,7 @@ func TestPageOnWebhooks(t *testing.T) {
 		}
 		kinds = append(kinds, kind)
 	}
-	if want := texts(append(domain.Kinds(), domain.KindEndpointTest)); !slices.Equal(kinds, want) {
+	if want := edge.Texts(append(domain.Kinds(), domain.KindEndpointTest)); !slices.Equal(kinds, want) {
 		t.Errorf("%v, want %v", kinds, want)
 	}
 	for _, part := range []string{
@@ -68,8 +70,8 @@ func TestPageOnWebhooks(t *testing.T) {
 			t.Errorf("nothing of %q", part)
 		}
 	}
-	for _, r := range receivers() {
-		code, err := receiverFiles.ReadFile("receivers/" + r[0] + ".txt")
+	for _, r := range docs.Receivers() {
+		code, err := docs.ReceiverFiles.ReadFile("receivers/" + r[0] + ".txt")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,7 @@ func TestPageOnWebhooks(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(string(openAPIDocument), "(docs/webhooks)") {
+	if !strings.Contains(string(docs.OpenAPI), "(docs/webhooks)") {
 		t.Error("the documentation does not lead there")
 	}
 	bad := s.cfg
@@ -113,7 +115,7 @@ func TestPageOnWebhooks(t *testing.T) {
 // What the page shows as a body is one.
 func TestSampleNotificationFitsTheDocument(t *testing.T) {
 	t.Parallel()
-	checkSchema(t, "PaymentWebhook", sampleNotification)
+	checkSchema(t, "PaymentWebhook", docs.SampleNotification)
 }
 
 // The receiver in Go compiles against the library as it is.
@@ -122,7 +124,7 @@ func TestGoReceiverCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the compiler is not started with -short")
 	}
-	code, err := receiverFiles.ReadFile("receivers/go.txt")
+	code, err := docs.ReceiverFiles.ReadFile("receivers/go.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

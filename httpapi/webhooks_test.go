@@ -13,21 +13,23 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 const hookURL = "https://shop.example.com/hooks"
 
-func (m merchant) hook(body string) endpointView {
+func (m shop) hook(body string) wire.Endpoint {
 	m.s.t.Helper()
-	var v endpointView
-	m.post(webhooksPath, body).want(201, "").decode(&v)
+	var v wire.Endpoint
+	m.post(merchant.WebhooksPath, body).want(201, "").decode(&v)
 	return v
 }
 
-func (m merchant) endpoint(id string) endpointView {
+func (m shop) endpoint(id string) wire.Endpoint {
 	m.s.t.Helper()
-	var v endpointView
-	m.get(webhooksPath+"/"+id).want(200, "").decode(&v)
+	var v wire.Endpoint
+	m.get(merchant.WebhooksPath+"/"+id).want(200, "").decode(&v)
 	return v
 }
 
@@ -47,8 +49,8 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	a := m.post(webhooksPath, `{"url":"`+hookURL+`"}`).want(201, "")
-	var made endpointView
+	a := m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).want(201, "")
+	var made wire.Endpoint
 	a.decode(&made)
 	secret, err := s.hooks.Secret(made.ID, domain.Secret{Generation: 1, KeyVersion: 2})
 	if err != nil {
@@ -60,7 +62,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if want := `{"id":"` + made.ID + `",` + rest + `"secret":"` + secret + `",` + calm; string(a.Body) != want {
 		t.Errorf("%s\nwant %s", a.Body, want)
 	}
-	path := webhooksPath + "/" + made.ID
+	path := merchant.WebhooksPath + "/" + made.ID
 	if a.Header.Get("Location") != path || a.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v", a.Header)
 	}
@@ -68,12 +70,12 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if got := m.get(path).want(200, ""); string(got.Body) != plain {
 		t.Errorf("%s\nwant %s", got.Body, plain)
 	}
-	if got := m.get(webhooksPath).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
+	if got := m.get(merchant.WebhooksPath).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
 		t.Errorf("%s", got.Body)
 	}
 
 	s.clock.advance(time.Minute)
-	var v endpointView
+	var v wire.Endpoint
 	m.post(path, `{"kinds":["refund.failed","payment.created","refund.failed"],"description":"ERP"}`).want(200, "").decode(&v)
 	if v.URL != hookURL || fmt.Sprint(v.Kinds) != "[payment.created refund.failed]" || *v.Description != "ERP" || v.Secret != "" {
 		t.Errorf("%+v", v)
@@ -119,7 +121,7 @@ func TestRotatedSecrets(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := webhooksPath + "/" + made.ID
+	path := merchant.WebhooksPath + "/" + made.ID
 	last := made.Secret
 	for _, c := range []struct {
 		body    string
@@ -135,7 +137,7 @@ func TestRotatedSecrets(t *testing.T) {
 		{`{"overlap_seconds":0}`, 0},
 		{`{"overlap_seconds":-0}`, 0},
 	} {
-		var v endpointView
+		var v wire.Endpoint
 		m.post(path+"/rotate-secret", c.body).want(200, "").decode(&v)
 		if v.Secret == "" || v.Secret == last {
 			t.Errorf("%s: secret %q after %q", c.body, v.Secret, last)
@@ -169,12 +171,12 @@ func TestSecretsAreToldOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := webhooksPath + "/" + made.ID
-	var rotated endpointView
+	path := merchant.WebhooksPath + "/" + made.ID
+	var rotated wire.Endpoint
 	m.send("POST", path+"/rotate-secret", nil).want(200, "").decode(&rotated)
 	var told strings.Builder
 	for _, a := range []*answer{
-		m.get(path), m.get(webhooksPath), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
+		m.get(path), m.get(merchant.WebhooksPath), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
 		m.send("POST", path+"/test", nil), m.get(path + "/deliveries"), s.adminDo("GET", "/admin/projects/"+m.project, ""),
 	} {
 		told.Write(a.Body)
@@ -216,7 +218,7 @@ func TestForeignEndpoints(t *testing.T) {
 		{"POST", "/deliveries/" + event + "/resend", ""},
 	} {
 		ask := func(id string) *answer {
-			return m.send(c.method, webhooksPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
+			return m.send(c.method, merchant.WebhooksPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
 		}
 		foreign := ask(theirs).want(404, domain.WebhookEndpointNotFound)
 		for _, id := range []string{
@@ -231,11 +233,11 @@ func TestForeignEndpoints(t *testing.T) {
 	if after, _ := s.store.Last(t.Context()); after != before || len(s.hooks.calls()) > 0 {
 		t.Error("something happened")
 	}
-	for _, path := range []string{webhooksPath + "/" + mine + "/deliveries/" + event, webhooksPath + "/" + mine + "/deliveries/x"} {
+	for _, path := range []string{merchant.WebhooksPath + "/" + mine + "/deliveries/" + event, merchant.WebhooksPath + "/" + mine + "/deliveries/x"} {
 		m.get(path).want(404, domain.DeliveryNotFound)
 		m.send("POST", path+"/resend", nil).want(404, domain.DeliveryNotFound)
 	}
-	if strings.Contains(string(m.get(webhooksPath).Body), theirs) {
+	if strings.Contains(string(m.get(merchant.WebhooksPath).Body), theirs) {
 		t.Error("the list shows another project's")
 	}
 }
@@ -252,31 +254,31 @@ func TestSixteenEndpoints(t *testing.T) {
 	// Of two that come at once for the last place, one is refused.
 	codes, both := make([]int, 2), sync.WaitGroup{}
 	for i := range codes {
-		both.Go(func() { codes[i] = m.post(webhooksPath, `{"url":"`+hookURL+`"}`).Code })
+		both.Go(func() { codes[i] = m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).Code })
 	}
 	both.Wait()
 	if slices.Sort(codes); !slices.Equal(codes, []int{201, 409}) {
 		t.Errorf("%v", codes)
 	}
-	if p := m.post(webhooksPath, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
+	if p := m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
 		t.Errorf("%+v", p)
 	}
-	m.post(webhooksPath, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
-	m.send("DELETE", webhooksPath+"/"+ids[3], nil).want(204, "")
+	m.post(merchant.WebhooksPath, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
+	m.send("DELETE", merchant.WebhooksPath+"/"+ids[3], nil).want(204, "")
 	ids = slices.Delete(ids, 3, 4)
 	m.hook(`{"url":"` + hookURL + `"}`)
 
 	// Pages: newest first, each once, whatever is deleted in between.
 	var got []string
-	for target := webhooksPath + "?limit=5"; target != ""; {
+	for target := merchant.WebhooksPath + "?limit=5"; target != ""; {
 		a := m.get(target).want(200, "")
-		l := struct{ Data []endpointView }{}
+		l := struct{ Data []wire.Endpoint }{}
 		a.decode(&l)
 		for _, e := range l.Data {
 			got = append(got, e.ID)
 		}
 		if len(got) == 5 {
-			m.send("DELETE", webhooksPath+"/"+got[4], nil).want(204, "")
+			m.send("DELETE", merchant.WebhooksPath+"/"+got[4], nil).want(204, "")
 		}
 		target = strings.TrimSuffix(strings.TrimPrefix(a.Header.Get("Link"), "<"), `>; rel="next"`)
 	}
@@ -284,10 +286,10 @@ func TestSixteenEndpoints(t *testing.T) {
 	if len(got) != 16 || !slices.Equal(got[:14], ids) {
 		t.Errorf("%v\nwant %v and two more", got, ids)
 	}
-	m.get(webhooksPath+"?limit=17").want(200, "")
-	m.get(webhooksPath+"?status=enabled").want(400, domain.InvalidParameter)
-	m.get(webhooksPath+"?limit=0").want(400, domain.InvalidParameter)
-	m.get(webhooksPath+"?cursor=x").want(400, domain.InvalidCursor)
+	m.get(merchant.WebhooksPath+"?limit=17").want(200, "")
+	m.get(merchant.WebhooksPath+"?status=enabled").want(400, domain.InvalidParameter)
+	m.get(merchant.WebhooksPath+"?limit=0").want(400, domain.InvalidParameter)
+	m.get(merchant.WebhooksPath+"?cursor=x").want(400, domain.InvalidCursor)
 	s.audited()
 }
 
@@ -297,12 +299,12 @@ func TestEndpointChangesAtOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	id := m.hook(`{"url":"` + hookURL + `"}`).ID
-	path := webhooksPath + "/" + id
+	path := merchant.WebhooksPath + "/" + id
 	var all sync.WaitGroup
 	secrets := make([]string, 8)
 	for i := range secrets {
 		all.Go(func() {
-			var v endpointView
+			var v wire.Endpoint
 			a := m.send("POST", path+"/rotate-secret", nil)
 			if a.Code == 200 {
 				a.decode(&v)
@@ -331,10 +333,10 @@ func TestScopesOfEndpoints(t *testing.T) {
 	m := s.merchant("")
 	id := m.hook(`{"url":"` + hookURL + `"}`).ID
 	payment := m.pay(`{"amount":1}`).object().ID
-	with := func(scope string) merchant {
-		var k keyView
+	with := func(scope string) shop {
+		var k wire.Key
 		s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{"scopes":["`+scope+`"]}`).want(201, "").decode(&k)
-		return merchant{s: s, project: m.project, secret: k.APIKey}
+		return shop{s: s, project: m.project, secret: k.APIKey}
 	}
 	a, err := newAPI(s.cfg.Config)
 	if err != nil {
@@ -345,23 +347,23 @@ func TestScopesOfEndpoints(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for _, row := range rows {
-		if row.scope == "" {
+		if row.Scope == "" {
 			continue // a page
 		}
 		want := domain.WebhooksWrite
-		if row.method == http.MethodGet {
+		if row.Method == http.MethodGet {
 			want = domain.Read
 		}
-		target := strings.NewReplacer("{endpoint_id}", id, "{event_id}", payment, "{id}", payment).Replace(row.path)
+		target := strings.NewReplacer("{endpoint_id}", id, "{event_id}", payment, "{id}", payment).Replace(row.Path)
 		for _, scope := range domain.AllScopes() {
-			got := with(string(scope)).send(row.method, target, strings.NewReader("x"), header{"Content-Type", "text/plain"})
+			got := with(string(scope)).send(row.Method, target, strings.NewReader("x"), header{"Content-Type", "text/plain"})
 			if (got.Code == 403) != (scope != want) {
-				t.Errorf("%s %s with %s: %d", row.method, row.path, scope, got.Code)
+				t.Errorf("%s %s with %s: %d", row.Method, row.Path, scope, got.Code)
 			}
 			if got.Code == 403 && got.problem().RequiredScope != want {
 				t.Errorf("%s", got.Body)
 			}
-			if row.method == "DELETE" && got.Code == 204 {
+			if row.Method == "DELETE" && got.Code == 204 {
 				id = m.hook(`{"url":"` + hookURL + `"}`).ID
 			}
 		}
@@ -374,7 +376,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	weak := func(version string) merchant {
+	weak := func(version string) shop {
 		const secret = "sk_of_before_"
 		stream := eventstore.ProjectStream(m.project)
 		_, last, err := eventstore.Fold(t.Context(), s.cfg.Ledger, stream, domain.Project{ID: m.project})
@@ -391,10 +393,10 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		if _, err := eventstore.AppendOne(t.Context(), s.store, eventstore.Commit{ID: id, Record: eventstore.Record{Stream: stream, Expect: last.Position, Body: body}}); err != nil {
 			t.Fatal(err)
 		}
-		return merchant{s: s, project: m.project, secret: secret + version}
+		return shop{s: s, project: m.project, secret: secret + version}
 	}
-	add := func(m merchant) *answer {
-		return m.send("POST", webhooksPath, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
+	add := func(m shop) *answer {
+		return m.send("POST", merchant.WebhooksPath, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
 	}
 	add(weak("1")).want(201, "")
 	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != domain.WebhooksWrite {
@@ -414,11 +416,11 @@ func TestSenderThatFails(t *testing.T) {
 	s.hooks.fail = errors.New("lanes.db: input/output error")
 	s.hooks.mu.Unlock()
 	before, _ := s.store.Last(t.Context())
-	m.send("POST", webhooksPath+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
+	m.send("POST", merchant.WebhooksPath+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
 	if after, _ := s.store.Last(t.Context()); after != before {
 		t.Error("a secret was made that nobody was told")
 	}
-	a := m.get(webhooksPath+"/"+id).want(500, domain.InternalError)
+	a := m.get(merchant.WebhooksPath+"/"+id).want(500, domain.InternalError)
 	if strings.Contains(string(a.Body), "lanes.db") || !strings.Contains(s.log.String(), "lanes.db") {
 		t.Errorf("%s", a.Body)
 	}

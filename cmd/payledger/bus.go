@@ -11,12 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"payledger/httpapi/merchant"
+
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
-	"payledger/httpapi"
 	"payledger/notifier"
 	"payledger/notifier/acquirer"
 )
@@ -173,7 +174,7 @@ func (b *bus) stop() error {
 }
 
 // sandbox plays the provider, nil where that is off.
-func (b *bus) sandbox(o serviceOptions) httpapi.Sandbox {
+func (b *bus) sandbox(o serviceOptions) merchant.Sandbox {
 	if !o.Sandbox {
 		return nil
 	}

@@ -11,12 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"payledger/httpapi/merchant"
+
 	"github.com/rs/zerolog"
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
-	"payledger/httpapi"
 	"payledger/projections"
 )
 
@@ -157,7 +158,7 @@ func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
 }
 
 // promptly is checkpoint for callers that cannot wait long: the error is
-// httpapi.ErrComparing while the log is compared, unless there is nothing new
+// merchant.ErrComparing while the log is compared, unless there is nothing new
 // to sign.
 func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
@@ -170,7 +171,7 @@ func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
 		return signed, nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = httpapi.ErrComparing
+		err = merchant.ErrComparing
 	}
 	return nil, err
 }

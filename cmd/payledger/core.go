@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"time"
 
+	httpadmin "payledger/httpapi/admin"
+	"payledger/httpapi/merchant"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/httpapi"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 	"payledger/notifier/webhook"
@@ -176,19 +178,18 @@ func (c *core) close() error {
 	return errors.Join(closed, err, c.account.Close(), c.views.Close(), c.store.Close())
 }
 
-// httpConfig is what both HTTP handlers need of the core.
-func (c *core) httpConfig() httpapi.Config {
-	return httpapi.Config{
-		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links, Account: c.account, Log: c.log,
-		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, RetrySchedule: c.deliveries.schedule,
-		Stopping: c.stopping, Backup: c.store.Backup,
+// merchantConfig is what both HTTP handlers need of the core.
+func (c *core) merchantConfig() merchant.Config {
+	return merchant.Config{
+		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
+		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, Stopping: c.stopping,
 	}
 }
 
 // adminHandler serves the admin interface; sandbox and parked may be nil.
-func (c *core) adminHandler(sandbox httpapi.Sandbox, parked httpapi.Parked) (http.Handler, error) {
-	config := c.httpConfig()
-	config.Sandbox, config.Parked = sandbox, parked
+func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked) (http.Handler, error) {
+	config := httpadmin.Config{Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked}
+	config.Sandbox = sandbox
 	config.PublicURL = "http://payledger"
-	return httpapi.NewAdmin(config)
+	return httpadmin.New(config)
 }

@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"os"
 
+	"payledger/httpapi/edge"
+
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
-	"payledger/httpapi"
 	"payledger/httpapi/account"
 )
 
@@ -52,7 +53,7 @@ func (c demoCmd) Run(a *app) (err error) {
 	if c.WebhookURL != "" {
 		c.WebhookAllowPrivate = true
 	}
-	o, err := c.options(a, serveDefaults{httpapi.Limits{}, zerolog.WarnLevel})
+	o, err := c.options(a, serveDefaults{edge.Limits{}, zerolog.WarnLevel})
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,13 @@ import (
 	"os"
 	"strconv"
 
+	httpadmin "payledger/httpapi/admin"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/httpapi"
 	"payledger/projections"
 )
 
@@ -25,8 +26,8 @@ import (
 // directory's or a copy's. Nothing but a running server's is ever written to.
 type evidence struct {
 	dir    dataDir // "" for a file
-	verify func(context.Context, httpapi.VerifyRequest, func(httpapi.EvidenceLine) error) error
-	replay func(context.Context, httpapi.ReplayRequest, func(httpapi.EvidenceLine) error) error
+	verify func(context.Context, httpadmin.VerifyRequest, func(httpadmin.Line) error) error
+	replay func(context.Context, httpadmin.ReplayRequest, func(httpadmin.Line) error) error
 	close  func() error
 }
 
@@ -64,11 +65,11 @@ func openStopped(file string, d dataDir) (*evidence, error) {
 		return nil, exitWith(exitDirectory, "opening the event log: %w", err)
 	}
 	codec := eventstore.NewCodec()
-	e := httpapi.Evidence{
+	e := httpadmin.Evidence{
 		Ledger: eventstore.Ledger{Store: store, Codec: codec}, LogID: store.LogID(), Missing: store.MissingCheckpoints, Structure: store.VerifyStructure,
 	}
 	if d != "" {
-		e.Compare = func(ctx context.Context, told httpapi.Progress) (projections.Comparison, error) {
+		e.Compare = func(ctx context.Context, told httpadmin.Progress) (projections.Comparison, error) {
 			return projections.Compare(ctx, projections.Config{
 				Path: d.projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: told,
 			})
@@ -82,10 +83,10 @@ func liveEvidence(d dataDir) *evidence {
 	m := &admin{http: socketClient(d), live: true}
 	return &evidence{
 		dir: d, close: func() error { return nil },
-		verify: func(ctx context.Context, q httpapi.VerifyRequest, emit func(httpapi.EvidenceLine) error) error {
+		verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
 			return m.evidenceLines(ctx, http.MethodPost, "/admin/verify", q, emit)
 		},
-		replay: func(ctx context.Context, q httpapi.ReplayRequest, emit func(httpapi.EvidenceLine) error) error {
+		replay: func(ctx context.Context, q httpadmin.ReplayRequest, emit func(httpadmin.Line) error) error {
 			v := url.Values{"check": {strconv.FormatBool(q.Check)}}
 			if q.Position != nil {
 				v.Set("position", strconv.FormatUint(uint64(*q.Position), 10))
@@ -103,7 +104,7 @@ func liveEvidence(d dataDir) *evidence {
 
 // evidenceLines sends a request and hands on the lines of the answer. One that
 // ends without its last line is an error.
-func (m *admin) evidenceLines(ctx context.Context, method, path string, in any, emit func(httpapi.EvidenceLine) error) error {
+func (m *admin) evidenceLines(ctx context.Context, method, path string, in any, emit func(httpadmin.Line) error) error {
 	resp, err := m.send(ctx, method, path, in)
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (m *admin) evidenceLines(ctx context.Context, method, path string, in any, 
 			}
 			return fmt.Errorf("the server's answer broke off, look into its log: %w", err)
 		}
-		var l httpapi.EvidenceLine
+		var l httpadmin.Line
 		if err := json.Unmarshal(line, &l); err != nil {
 			return fmt.Errorf("the server's answer cannot be read: %w", err)
 		}
@@ -129,9 +130,9 @@ func (m *admin) evidenceLines(ctx context.Context, method, path string, in any, 
 }
 
 // showing passes lines on but for the progress, which it shows.
-func (a *app) showing(emit func(httpapi.EvidenceLine) error) func(httpapi.EvidenceLine) error {
+func (a *app) showing(emit func(httpadmin.Line) error) func(httpadmin.Line) error {
 	steps := make(map[string]func(done, total eventstore.Position))
-	return func(l httpapi.EvidenceLine) error {
+	return func(l httpadmin.Line) error {
 		p := l.Progress
 		if p == nil {
 			return emit(l)
@@ -159,7 +160,7 @@ func (a *app) printRaw(v any) error {
 // when no server was asked.
 func refusedLocally(err error) error {
 	var e *exitError
-	if err == nil || errors.As(err, &e) || !httpapi.Refused(err) {
+	if err == nil || errors.As(err, &e) || !httpadmin.Refused(err) {
 		return err
 	}
 	return &exitError{exitRefused, err}

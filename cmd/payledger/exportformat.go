@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"payledger/httpapi/edge"
+
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/httpapi"
 )
 
 // format is a way to write events down, one line after the other. What an
@@ -76,7 +77,7 @@ func csvColumns() []string {
 }
 
 func (f *csvFormat) header() string {
-	row, _ := httpapi.AppendCSV(nil, csvColumns()...) // a buffer takes everything
+	row, _ := edge.AppendCSV(nil, csvColumns()...) // a buffer takes everything
 	return string(row)
 }
 
@@ -91,7 +92,7 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 		if p.Amount.Sign() < 0 {
 			debit, credit = "", p.Amount.Neg().String()
 		}
-		dst, err = httpapi.AppendCSV(dst,
+		dst, err = edge.AppendCSV(dst,
 			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), r.Stream.Project, r.Commit.String(),
 			event.Type(), r.Stream.ID, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
 		if err != nil {

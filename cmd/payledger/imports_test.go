@@ -158,13 +158,49 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder: "httpapi",
-			why:    "the merchants' edge works while NATS is away; what it needs of it is an interface it declares",
-			ours:   []string{"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/ui"},
-			modules: []string{
-				jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "github.com/swaggest/swgui", "golang.org/x/text/unicode/norm",
-				"golang.org/x/time/rate",
+			folder:  "httpapi",
+			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
+			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
+			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/edge",
+			why:     "a request in, an answer out: it knows no payment, no log and no view, so that every listener can stand on it",
+			ours:    []string{"domain", "httpapi/conns", "httpapi/wire"},
+			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/wire",
+			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
+			ours:    []string{"domain"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder: "httpapi/merchant",
+			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
+			ours: []string{
+				"domain", "eventstore", "eventstore/translog", "projections", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
 			},
+			modules: []string{jsonModule, prometheus, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder: "httpapi/admin",
+			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
+			ours: []string{
+				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "httpapi/edge", "httpapi/merchant", "httpapi/wire",
+			},
+			modules: []string{jsonModule, prometheus, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/docs",
+			why:     "pages that are made once: what they say of the program they are given",
+			ours:    []string{"domain", "httpapi/edge", "httpapi/ui", "httpapi/wire"},
+			modules: []string{"github.com/swaggest/swgui"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

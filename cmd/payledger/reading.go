@@ -12,12 +12,14 @@ import (
 	"syscall"
 	"time"
 
+	httpadmin "payledger/httpapi/admin"
+	"payledger/httpapi/merchant"
+
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/httpapi"
 	"payledger/httpapi/checkout"
 	"payledger/projections"
 )
@@ -91,17 +93,16 @@ func (r *reading) close() error {
 }
 
 // config is that of an admin interface of which only what reads is used.
-func (r *reading) config() httpapi.Config {
-	return httpapi.Config{
+func (r *reading) config() httpadmin.Config {
+	return httpadmin.Config{Log: zerolog.New(io.Discard), Config: merchant.Config{
 		Ledger:     eventstore.Ledger{Store: r.store, Codec: eventstore.NewCodec()},
 		Views:      r.views,
 		Links:      r.links,
 		IDs:        domain.NewIDs(time.Now, rand.Reader, domain.ID{}),
-		Log:        zerolog.New(io.Discard),
 		Checkpoint: r.signed.checkpoint,
 		PublicURL:  "http://payledger",
 		Stopping:   context.Background(),
-	}
+	}}
 }
 
 // readingAdmin serves what only reads of a directory to this process alone.
@@ -115,6 +116,6 @@ func readingAdmin(ctx context.Context, d dataDir, o coreOptions, stderr io.Write
 		return nil, errors.Join(err, os.RemoveAll(tmp))
 	}
 	fmt.Fprintf(stderr, "payledger: %s cannot be written to, so it is only read, and no new checkpoint is signed\n", d)
-	handler, err := httpapi.NewAdmin(r.config())
+	handler, err := httpadmin.New(r.config())
 	return serveAdmin(dataDir(tmp), handler, err, func() error { return errors.Join(r.close(), os.RemoveAll(tmp)) })
 }

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	httpadmin "payledger/httpapi/admin"
+
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/httpapi"
 	"payledger/projections"
 )
 
@@ -52,7 +53,7 @@ func (c replayCmd) Run(a *app) error {
 	var comparison *projections.Comparison
 	out, to := newBufferedWriter(a.stdout), *a
 	to.stdout = out
-	err = e.replay(a.ctx, q, a.showing(func(l httpapi.EvidenceLine) error {
+	err = e.replay(a.ctx, q, a.showing(func(l httpadmin.Line) error {
 		switch {
 		case l.Comparison != nil:
 			comparison = l.Comparison
@@ -73,7 +74,7 @@ func (c replayCmd) Run(a *app) error {
 	return a.printComparison(*comparison)
 }
 
-func (c replayCmd) request() (q httpapi.ReplayRequest, err error) {
+func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	q.Check = c.Check
 	if c.Check && (c.AsOf != "" || c.Payment != "") {
 		return q, exitWith(exitUsage, "--check compares everything there is now: leave --as-of and --payment away")
@@ -101,7 +102,7 @@ func (c replayCmd) request() (q httpapi.ReplayRequest, err error) {
 	return q, nil
 }
 
-func (a *app) printState(l httpapi.EvidenceLine, columns ...string) error {
+func (a *app) printState(l httpadmin.Line, columns ...string) error {
 	if a.json {
 		return a.printRaw(l)
 	}

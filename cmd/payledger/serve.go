@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"payledger/httpapi/edge"
+
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
-	"payledger/httpapi"
 	"payledger/notifier/webhook"
 )
 
@@ -61,7 +62,7 @@ TLS is the business of the proxy in front; tell the outside address with --publi
 
 // Run serves until the process is asked to stop.
 func (c serveCmd) Run(a *app) error {
-	o, err := c.options(a, serveDefaults{httpapi.DefaultLimits(), zerolog.InfoLevel})
+	o, err := c.options(a, serveDefaults{edge.DefaultLimits(), zerolog.InfoLevel})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (c serveCmd) Run(a *app) error {
 
 // serveDefaults are where serve and demo differ while a flag is not given.
 type serveDefaults struct {
-	limits   httpapi.Limits
+	limits   edge.Limits
 	logLevel zerolog.Level
 }
 
@@ -143,8 +144,8 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, err
 }
 
 // rate allows bursts of two seconds' worth.
-func rate(perSecond int) httpapi.Rate {
-	return httpapi.Rate{PerSecond: float64(perSecond), Burst: 2 * perSecond}
+func rate(perSecond int) edge.Rate {
+	return edge.Rate{PerSecond: float64(perSecond), Burst: 2 * perSecond}
 }
 
 func readRoutes(name string) (domain.RoutingTable, error) {

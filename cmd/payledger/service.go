@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"payledger/httpapi/edge"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
@@ -30,7 +32,7 @@ type serviceOptions struct {
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
 	Routes                         domain.RoutingTable
-	Limits                         httpapi.Limits
+	Limits                         edge.Limits
 	MinFree                        uint64
 	SyncDelay                      time.Duration
 	ShutdownTimeout                time.Duration
@@ -236,9 +238,11 @@ func ignoreNetClosed(err error) error {
 
 // publicHandler serves the merchants' API and the payment page.
 func (c *core) publicHandler(base string, o serviceOptions, room connectionRoom, b *bus, m prometheus.Registerer) (http.Handler, error) {
-	config := c.httpConfig()
-	config.PublicURL, config.Sandbox, config.Limits, config.Metrics = base, b.sandbox(o), o.Limits, m
-	config.Degraded, config.Checkpoint, config.Ready = b.watchdog.Degraded, c.signed.promptly, c.ready
-	config.MaxStreams = max(1, room.all/2) // the other half is for everything else
+	config := httpapi.Config{
+		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
+		Ready: c.ready, Degraded: b.watchdog.Degraded,
+		MaxStreams: max(1, room.all/2), // the other half is for everything else
+	}
+	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly
 	return httpapi.New(config)
 }

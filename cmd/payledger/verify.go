@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	httpadmin "payledger/httpapi/admin"
+
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
-	"payledger/httpapi"
 )
 
 // verifyCmd checks a log from the first event to the last.
@@ -60,7 +61,7 @@ func (c verifyCmd) Run(a *app) error {
 		return err
 	}
 	var report *audit.Report
-	err = e.verify(a.ctx, q, a.showing(func(l httpapi.EvidenceLine) error {
+	err = e.verify(a.ctx, q, a.showing(func(l httpadmin.Line) error {
 		if l.Report != nil {
 			report = l.Report
 		}
@@ -74,7 +75,7 @@ func (c verifyCmd) Run(a *app) error {
 
 // request gathers the checkpoints: those given, and the one beside the log.
 // With others, the log itself may bring a key along.
-func (c verifyCmd) request(d dataDir, others bool) (q httpapi.VerifyRequest, err error) {
+func (c verifyCmd) request(d dataDir, others bool) (q httpadmin.VerifyRequest, err error) {
 	for _, name := range c.Checkpoint {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -83,7 +84,7 @@ func (c verifyCmd) request(d dataDir, others bool) (q httpapi.VerifyRequest, err
 		if len(b) > translog.MaxCheckpoint {
 			return q, exitWith(exitUsage, "--checkpoint %s: not a checkpoint, it has %d bytes", name, len(b))
 		}
-		q.Checkpoints = append(q.Checkpoints, httpapi.SignedCheckpoint{Name: name, Note: string(b)})
+		q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: name, Note: string(b)})
 	}
 	for _, k := range c.VerifierKey {
 		key, err := verifierKey(k)
@@ -105,7 +106,7 @@ func (c verifyCmd) request(d dataDir, others bool) (q httpapi.VerifyRequest, err
 		beside := filepath.Join(string(d), "checkpoint")
 		switch b, err := os.ReadFile(beside); {
 		case err == nil:
-			q.Checkpoints = append(q.Checkpoints, httpapi.SignedCheckpoint{Name: beside, Note: string(b), Beside: true})
+			q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: beside, Note: string(b), Beside: true})
 		case !errors.Is(err, fs.ErrNotExist):
 			return q, exitWith(exitDirectory, "%w", err)
 		}

@@ -1,0 +1,265 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// admin is the handler of the program's own administration.
+type admin struct {
+	cfg     Config
+	settler merchant.Settler
+}
+
+// adminConfig is what the administration works with, beside what the
+// merchants' operations need.
+type Config struct {
+	merchant.Config
+
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none are kept
+
+	// Backup copies the log as it is at one moment: begin gets the position of
+	// the last event in the copy and the bytes that will come, and answers
+	// where they go. nil: no backups.
+	Backup func(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error
+
+	// Parked are the providers' signals that could not be judged. nil: no rows
+	// for them.
+	Parked Parked
+}
+
+func (a *admin) routes() []edge.Route {
+	const projects, project = "/admin/projects", "/admin/projects/{id}"
+	table := []edge.Route{
+		{Method: "POST", Path: projects, Operation: "adminCreateProject", Body: true, Handle: a.createProject},
+		{Method: "GET", Path: projects, Operation: "adminListProjects", Handle: a.listProjects},
+		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.getProject},
+		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.changeProject},
+		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.disableProject},
+		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.issueKey},
+		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.listKeys},
+		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.revokeKey},
+		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
+		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
+		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
+		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
+		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
+		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
+	}
+	if a.cfg.Backup != nil {
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
+	}
+	if a.cfg.Checkpoint != nil {
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/log/checkpoint", Operation: "adminCheckpoint", Handle: a.checkpoint})
+	}
+	if a.cfg.Webhooks != nil {
+		table = append(table, a.webhookRoutes()...)
+	}
+	if a.cfg.Parked != nil {
+		table = append(table, a.parkedRoutes()...)
+	}
+	if a.cfg.Sandbox != nil {
+		table = append(
+			table,
+			edge.Route{Method: "POST", Path: "/admin/sandbox/payments/{id}", Operation: "adminSettlePayment", Body: true, Handle: a.settlePayment},
+			edge.Route{Method: "POST", Path: "/admin/sandbox/refunds/{id}", Operation: "adminSettleRefund", Body: true, Handle: a.settleRefund},
+		)
+	}
+	return table
+}
+
+// NewAdmin returns the handler that is served on the unix socket in the data
+// directory. It asks for no credentials: who can open the socket may do
+// everything. It speaks JSON with the same problem documents as the API.
+//
+//	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
+//	GET    /admin/projects              → {"data":[project…]}
+//	GET    /admin/projects/{id}         → project
+//	POST   /admin/projects/{id}         {"name"?,"settings"?: only members to change} → project
+//	POST   /admin/projects/{id}/disable → project
+//	POST   /admin/projects/{id}/keys    {"scopes"?} → 201 {"key_id","api_key","scopes"}
+//	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
+//	DELETE /admin/projects/{id}/keys/{key_id} → 204
+//	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
+//	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
+//	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
+//	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
+//	GET    /admin/backup                → the event log's file, with Payledger-Position
+//	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
+//	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
+//	GET    /admin/log/checkpoint        → a fresh checkpoint, a signed note as text
+//	POST   /admin/projects/{id}/webhook-endpoints {"url","kinds"?,"description"?} → 201 endpoint with "secret"
+//	GET    /admin/projects/{id}/webhook-endpoints?limit=&cursor= → {"data":[endpoint…],"next_cursor"}
+//	GET    …/webhook-endpoints/{endpoint_id} → endpoint
+//	POST   …/webhook-endpoints/{endpoint_id} {"url"?,"kinds"?,"description"?: only what to change} → endpoint
+//	DELETE …/webhook-endpoints/{endpoint_id} → 204
+//	POST   …/{endpoint_id}/rotate-secret {"overlap_seconds"?} → endpoint with the new "secret"
+//	POST   …/{endpoint_id}/enable, …/disable → endpoint
+//	POST   …/{endpoint_id}/test → 202 delivery
+//	POST   …/{endpoint_id}/recover {"since"} → 202 {"enqueued"}
+//	GET    …/{endpoint_id}/deliveries?state=&payment_id=&event_id=&limit=&cursor= → {"data":[delivery…],"next_cursor"}
+//	GET    …/{endpoint_id}/deliveries/{event_id} → delivery
+//	POST   …/{endpoint_id}/deliveries/{event_id}/resend → 202 delivery
+//	GET    /admin/projects/{id}/payments/{payment_id}/deliveries?state=&event_id=&limit=&cursor= → the same list, of all endpoints
+//	GET    /admin/signals/parked?after=&reason=&limit= → domain.ParkedPage
+//	POST   /admin/signals/parked/{id}/retry   → domain.SignalReply
+//	POST   /admin/signals/parked/{id}/discard → 204
+//	POST   /admin/signals/parked/discard?through= → {"discarded"}
+//	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
+//	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
+//
+// An api_key is told once, in the answer that issues it; only its hash is
+// kept. A stream of followed events ends with the request's context, when the
+// server begins to stop or when the store is closed.
+func New(cfg Config) (http.Handler, error) {
+	var err error
+	if cfg.Config, err = cfg.Config.Checked(); err != nil {
+		return nil, err
+	}
+	e, err := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "admin"))
+	if err != nil {
+		return nil, err
+	}
+	a := &admin{cfg: cfg, settler: merchant.Settler{Cfg: cfg.Config}}
+	router := edge.NewRouter(a.routes(), edge.Run)
+	return e.Wrap(func(x *edge.Exchange) { x.Dispatch(router) }), nil
+}
+
+func viewOf(p domain.Project) wire.Project {
+	return wire.Project{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: merchant.KeysOf(p)}
+}
+
+func (a *admin) createProject(x *edge.Exchange) error {
+	wish, err := projectWishOf(x.Body, domain.DefaultSettings(), "name", "settings", "scopes")
+	if err != nil {
+		return err
+	}
+	id := "prj_" + a.cfg.IDs.Next().String()
+	p, err := a.execute(x.Context(), id, domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	if err != nil {
+		return err
+	}
+	p, key, err := merchant.IssueKey(x.Context(), a.cfg.Config, p.ID, wish.scopes)
+	if err != nil {
+		return err
+	}
+	v := viewOf(p)
+	v.KeyID, v.APIKey = key.KeyID, key.APIKey
+	x.Header().Set("Location", "/admin/projects/"+id)
+	return x.Reply(http.StatusCreated, v)
+}
+
+func (a *admin) listProjects(x *edge.Exchange) error {
+	all, err := a.cfg.Views.Projects(x.Context())
+	if err != nil {
+		return err
+	}
+	views := make([]wire.Project, 0, len(all))
+	for _, p := range all {
+		views = append(views, viewOf(p))
+	}
+	return x.Reply(http.StatusOK, map[string]any{"data": views})
+}
+
+func (a *admin) getProject(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) changeProject(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	wish, err := projectWishOf(x.Body, p.Settings, "name", "settings")
+	if err != nil {
+		return err
+	}
+	if !wish.named {
+		wish.name = p.Name
+	}
+	p, err = a.execute(x.Context(), p.ID, domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) disableProject(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	if p, err = a.execute(x.Context(), p.ID, domain.DisableProject{}, false); err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, viewOf(p))
+}
+
+func (a *admin) issueKey(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	wish, err := projectWishOf(x.Body, p.Settings, "scopes")
+	if err != nil {
+		return err
+	}
+	_, key, err := merchant.IssueKey(x.Context(), a.cfg.Config, p.ID, wish.scopes)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusCreated, key)
+}
+
+func (a *admin) listKeys(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(p)})
+}
+
+func (a *admin) revokeKey(x *edge.Exchange) error {
+	p, err := a.project(x)
+	if err != nil {
+		return err
+	}
+	if _, err := a.execute(x.Context(), p.ID, domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// project finds the project a path names.
+func (a *admin) project(x *edge.Exchange) (domain.Project, error) {
+	p, ok, err := a.cfg.Views.Project(x.Context(), x.Vars["id"])
+	if err == nil && !ok {
+		err = &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return p, err
+}
+
+func (a *admin) execute(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
+	return merchant.ExecuteOn(ctx, a.cfg.Config, id, cmd, isNew)
+}
+
+// checkpoint answers GET /admin/log/checkpoint.
+func (a *admin) checkpoint(x *edge.Exchange) error {
+	return merchant.ReplyCheckpoint(x, a.cfg.Checkpoint)
+}

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// balance answers GET /admin/balance: the books of one project or of all.
+func (a *admin) balance(x *edge.Exchange) error {
+	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "project", "as_of")
+	if err != nil {
+		return err
+	}
+	if err := a.checkProject(x, q); err != nil {
+		return err
+	}
+	books, err := merchant.BooksOf(x, a.cfg.Views, q["project"], q)
+	if err != nil {
+		return err
+	}
+	v := wire.AllBooks{Projects: []wire.ProjectBooks{}}
+	for rest := books.Balances; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(b projections.Balance) bool { return b.Project != rest[0].Project })
+		if n < 0 {
+			n = len(rest)
+		}
+		v.Projects = append(v.Projects, wire.ProjectBooks{ProjectID: rest[0].Project, Balances: merchant.ByCurrency(rest[:n])})
+		rest = rest[n:]
+	}
+	books.Balances = together(books.Balances)
+	v.Books = merchant.ViewOfBooks(books)
+	return x.Reply(http.StatusOK, v)
+}
+
+// together adds up the balances of all projects.
+func together(all []projections.Balance) []projections.Balance {
+	sums := make(map[projections.Balance]domain.Sum)
+	for _, b := range all {
+		of := projections.Balance{Currency: b.Currency, Account: b.Account}
+		sums[of] = sums[of].Add(b.Balance)
+	}
+	out := make([]projections.Balance, 0, len(sums))
+	for b, sum := range sums {
+		b.Balance = sum
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b projections.Balance) int {
+		return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
+	})
+	return out
+}
+
+// checkProject refuses a project that does not exist; none is all.
+func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
+	if !q.Has("project") {
+		return nil
+	}
+	_, known, err := a.cfg.Views.Project(x.Context(), q["project"])
+	if err == nil && !known {
+		err = &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return err
+}
+
+// statement answers GET /admin/balance/statement, oldest first.
+func (a *admin) statement(x *edge.Exchange) error {
+	return a.journal(x, domain.Account(""), func(l projections.JournalLine) (any, error) {
+		return wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}, nil
+	})
+}
+
+// lateFunds answers GET /admin/balance/late-funds, oldest first.
+func (a *admin) lateFunds(x *edge.Exchange) error {
+	return a.journal(x, domain.Suspense, func(l projections.JournalLine) (any, error) {
+		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
+		event, err := a.eventAt(x, l.Position)
+		if e, ok := event.(domain.PaymentLateFunds); ok {
+			v.Reason, v.Route, v.Reference, v.StartedAt = e.Reason, e.Signal.Route, e.Signal.Reference, e.Signal.StartedAt
+		}
+		return v, err
+	})
+}
+
+// journal answers a page of postings of one project or of all, of one account
+// when that is given, else of the one the request names.
+func (a *admin) journal(x *edge.Exchange, account domain.Account, row func(projections.JournalLine) (any, error)) error {
+	filters := []string{"project", "currency", "from", "to"}
+	if account == "" {
+		filters = append(filters, "account")
+	}
+	req, err := edge.PageOf(x, filters...)
+	if err != nil {
+		return err
+	}
+	if err := a.checkProject(x, req.Filters); err != nil {
+		return err
+	}
+	q, err := merchant.JournalQuery(req)
+	if err != nil {
+		return err
+	}
+	q.Project = req.Filters["project"]
+	if account != "" {
+		q.Account = account
+	}
+	found, err := a.cfg.Views.Journal(x.Context(), q)
+	if err != nil {
+		return err
+	}
+	rows := make([]any, len(found.Lines))
+	for i, l := range found.Lines {
+		if rows[i], err = row(l); err != nil {
+			return err
+		}
+	}
+	return x.ReplyPage(req, rows, merchant.PlaceAfter(found))
+}
+
+// eventAt reads one event of the log.
+func (a *admin) eventAt(x *edge.Exchange, p eventstore.Position) (domain.Event, error) {
+	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), p-1, eventstore.Filter{}) {
+		if err != nil {
+			return nil, err
+		}
+		return a.cfg.Ledger.Codec.Decode(r)
+	}
+	return nil, fmt.Errorf("the log has no event at position %d, though the journal has", p)
+}

@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"errors"
+	"strconv"
+
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+)
+
+// events answers GET /admin/events: the records after a position, of one
+// project or of all, and with follow=true those that are still to come.
+func (a *admin) events(x *edge.Exchange) error {
+	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "after", "project", "follow")
+	if err != nil {
+		return err
+	}
+	var after uint64
+	if q.Has("after") {
+		if after, err = strconv.ParseUint(q.Value("after"), 10, 63); err != nil {
+			return edge.BadParameter("after", "Send the position after which to begin, 0 for all.")
+		}
+	}
+	follow := q.Value("follow") == "true"
+	if q.Has("follow") && !follow && q.Value("follow") != "false" {
+		return edge.BadParameter("follow", "Send true or false.")
+	}
+	out := x.Stream(edge.JSONLines)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	line := func(r eventstore.Stored) error {
+		b, err := merchant.LineOf(r)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(b, '\n'))
+		return err
+	}
+	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	defer cancel()
+	filter := eventstore.Filter{Project: q.Value("project")}
+	if follow {
+		err = a.cfg.Ledger.Store.Follow(ctx, eventstore.Position(after), filter, func(r eventstore.Stored) error {
+			if err := line(r); err != nil {
+				return err
+			}
+			return out.Flush()
+		})
+		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) {
+			return nil
+		}
+		return err
+	}
+	for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), filter) {
+		if err != nil {
+			_ = out.Flush() // all that is whole, so that its end tells where the damage is
+			return err
+		}
+		if err := line(r); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

@@ -1,0 +1,275 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+	"payledger/eventstore/translog"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// Evidence is a log that is to be verified or replayed: that of a running
+// server, or one that was opened for reading.
+type Evidence struct {
+	Ledger eventstore.Ledger
+	LogID  domain.ID
+	// Structure checks what the store derives from its records.
+	Structure func(context.Context) error
+	// Missing are the times the log was opened without its checkpoint; nil where
+	// that is not known.
+	Missing func(context.Context) ([]eventstore.MissingCheckpoint, error)
+	// Compare compares the projections with the log; nil where there are none.
+	Compare func(context.Context, Progress) (projections.Comparison, error)
+}
+
+// Progress is told how far long work has come.
+type Progress = func(done, total eventstore.Position)
+
+// VerifyRequest is what a log is held against beside itself.
+type VerifyRequest struct {
+	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
+	Checkpoints  []SignedCheckpoint `json:"checkpoints"`
+}
+
+// SignedCheckpoint is a signed checkpoint under the name it is reported by.
+// Beside says that it was kept together with the log.
+type SignedCheckpoint struct {
+	Name   string `json:"name"`
+	Note   string `json:"note"`
+	Beside bool   `json:"beside"`
+}
+
+// ReplayRequest asks for the state the log leads to, at its end or as of a
+// position or a time; of one payment, or of all. With Check it asks instead
+// for the comparison of the projections with the log.
+type ReplayRequest struct {
+	Check    bool
+	Position *eventstore.Position
+	Time     *domain.Instant
+	Payment  *domain.ID
+}
+
+// EvidenceLine is one line of the answer of a verification or a replay: how
+// far it has come, or a part of the result. Done is the last line; without
+// it the answer is not whole.
+type Line struct {
+	Progress   *LineProgress           `json:"progress,omitempty"`
+	Report     *audit.Report           `json:"report,omitempty"`
+	Comparison *projections.Comparison `json:"comparison,omitempty"`
+	Project    *domain.Project         `json:"project,omitempty"`
+	Payment    *domain.Payment         `json:"payment,omitempty"`
+	Done       *LineDone               `json:"done,omitempty"`
+}
+
+// EvidenceProgress says how far which step has come.
+type LineProgress struct {
+	Step  string              `json:"step"`
+	Done  eventstore.Position `json:"done"`
+	Total eventstore.Position `json:"total"`
+}
+
+// EvidenceDone says up to which position the log was read.
+type LineDone struct {
+	Position eventstore.Position `json:"position"`
+}
+
+// Verify checks the log and emits the report. The error is what kept it from
+// being checked, or emit's.
+func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) error) error {
+	ctx, told := telling(ctx, emit)
+	defer told.cancel(nil)
+	last, err := e.Ledger.Store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	o := audit.Options{
+		Codec: e.Ledger.Codec, Structure: e.Structure, Total: last, Progress: told.step("Checking the log"),
+	}
+	if !e.LogID.IsZero() {
+		o.Origin = translog.Origin(e.LogID)
+	}
+	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
+		return err
+	}
+	if e.Missing != nil {
+		if o.Missing, err = e.Missing(ctx); err != nil {
+			return err
+		}
+	}
+	if e.Compare != nil {
+		o.Projections = func(ctx context.Context) (audit.Verdict, *audit.Finding, error) {
+			return judge(e.Compare(ctx, told.step("Folding the log again")))
+		}
+	}
+	report, err := audit.Check(ctx, audit.Of(ctx, e.Ledger.Store), o)
+	if err := told.or(err); err != nil {
+		return err
+	}
+	return errors.Join(emit(Line{Report: report}), emit(Line{Done: &LineDone{report.Last}}))
+}
+
+func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.Verifier, err error) {
+	for _, c := range q.Checkpoints {
+		all = append(all, audit.Checkpoint{Name: c.Name, Signed: []byte(c.Note), Beside: c.Beside})
+	}
+	for _, text := range q.VerifierKeys {
+		v, err := translog.ParseVerifier(text)
+		if err != nil {
+			return nil, nil, edge.BadParameter("verifier_keys", err.Error())
+		}
+		keys = append(keys, v)
+	}
+	return all, keys, nil
+}
+
+// judge says what a comparison of the projections means.
+func judge(c projections.Comparison, err error) (audit.Verdict, *audit.Finding, error) {
+	var corrupt *eventstore.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "the log cannot be folded: " + corrupt.Error()}, nil, nil
+	case err != nil:
+		return audit.Verdict{}, nil, err
+	case c.Missing:
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "there are none; the next start builds them"}, nil, nil
+	case c.Other:
+		return audit.Verdict{Outcome: audit.NotChecked, Reason: "they are of another log or another version of the program; the next start rebuilds them"}, nil, nil
+	case c.Damage != "":
+		return audit.Verdict{Outcome: audit.Failed, Reason: "their file is damaged, delete it and the next start rebuilds it: " + c.Damage}, nil, nil
+	case c.Ahead():
+		reason := fmt.Sprintf("the projections have seen position %d, the log ends at %d", c.Position, c.Last)
+		return audit.Verdict{Outcome: audit.Failed, Reason: reason},
+			&audit.Finding{Kind: audit.Truncated, Position: c.Last + 1, Through: c.Position, Detail: reason}, nil
+	case len(c.Differences) > 0:
+		d := c.Differences[len(c.Differences)-1]
+		verdict := audit.Verdict{Outcome: audit.Failed, Reason: fmt.Sprintf(
+			"%d of the views differ from what the log leads to, the first difference of %s is key %s: %s", len(c.Differences), d.View, d.Key, d.What)}
+		if d.Event != 0 {
+			verdict.Reason += fmt.Sprintf("; either they were altered, or the event at position %d was after it was folded", d.Event)
+		}
+		return verdict, located(c.Differences), nil
+	}
+	reason := fmt.Sprintf("they are, byte for byte, what the log leads to at position %d", c.Position)
+	if c.Position < c.Last {
+		reason += fmt.Sprintf("; the next start folds the %d events behind it", c.Last-c.Position)
+	}
+	return audit.Verdict{Outcome: audit.OK, Reason: reason}, nil, nil
+}
+
+// located is where the tree that was kept differs from the log, if it does.
+func located(all []projections.Difference) *audit.Finding {
+	for _, d := range all {
+		if d.Event != 0 {
+			return &audit.Finding{Kind: audit.WrongRoot, Position: d.Event, Detail: "the event is not the one that the projections' tree was made of"}
+		}
+	}
+	return nil
+}
+
+// Replay folds the log and emits what was asked for.
+func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) error) error {
+	ctx, told := telling(ctx, emit)
+	defer told.cancel(nil)
+	if q.Check {
+		return e.replayCheck(ctx, told, emit)
+	}
+	end, err := e.moment(ctx, q)
+	if err != nil {
+		return err
+	}
+	if q.Payment != nil {
+		p, ok, err := projections.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, told.step("Replaying the log"))
+		if err == nil && !ok {
+			err = &domain.Refusal{Code: domain.PaymentNotFound}
+		}
+		if err := told.or(err); err != nil {
+			return err
+		}
+		return errors.Join(emit(Line{Payment: &p}), emit(Line{Done: &LineDone{end}}))
+	}
+	r, err := projections.Replay(ctx, e.Ledger, end, told.step("Replaying the log"))
+	if err := told.or(err); err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // temporary
+	for _, p := range r.Projects() {
+		if err := emit(Line{Project: &p}); err != nil {
+			return err
+		}
+	}
+	if err := r.EachPayment(ctx, func(p domain.Payment) error { return emit(Line{Payment: &p}) }); err != nil {
+		return err
+	}
+	return emit(Line{Done: &LineDone{end}})
+}
+
+func (e Evidence) replayCheck(ctx context.Context, told *teller, emit func(Line) error) error {
+	if e.Compare == nil {
+		return edge.BadParameter("check", "There are no projections beside this log to compare it with: name a data directory.")
+	}
+	c, err := e.Compare(ctx, told.step("Replaying the log"))
+	if err := told.or(err); err != nil {
+		return err
+	}
+	return errors.Join(emit(Line{Comparison: &c}), emit(Line{Done: &LineDone{c.Position}}))
+}
+
+// moment is the position a request speaks of.
+func (e Evidence) moment(ctx context.Context, q ReplayRequest) (eventstore.Position, error) {
+	if q.Time != nil {
+		return projections.PositionAsOf(ctx, e.Ledger.Store, *q.Time)
+	}
+	last, err := e.Ledger.Store.Last(ctx)
+	if err != nil || q.Position == nil {
+		return last, err
+	}
+	if *q.Position > last {
+		return 0, edge.BadParameter("position", fmt.Sprintf("The log ends at position %d.", last))
+	}
+	return *q.Position, nil
+}
+
+// teller emits progress. The first error of emit ends the work's context.
+type teller struct {
+	emit   func(Line) error
+	cancel context.CancelCauseFunc
+	err    error
+}
+
+func telling(ctx context.Context, emit func(Line) error) (context.Context, *teller) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &teller{emit: emit, cancel: cancel}
+}
+
+func (t *teller) step(name string) Progress {
+	return func(done, total eventstore.Position) {
+		if t.err != nil {
+			return
+		}
+		if t.err = t.emit(Line{Progress: &LineProgress{name, done, total}}); t.err != nil {
+			t.cancel(t.err)
+		}
+	}
+}
+
+// or is the error of emit, else err.
+func (t *teller) or(err error) error {
+	if t.err != nil {
+		return t.err
+	}
+	return err
+}
+
+// Refused reports whether the error says that what was asked for does not
+// exist or makes no sense, in contrast to a failure.
+func Refused(err error) bool {
+	var p wire.Problem
+	var r *domain.Refusal
+	return errors.As(err, &p) || errors.As(err, &r)
+}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+
+	"github.com/go-json-experiment/json"
+)
+
+// evidence is the running server's log. It is read as it is at one moment;
+// commits go on.
+func (a *admin) evidence() Evidence {
+	e := Evidence{
+		Ledger: a.cfg.Ledger,
+		Compare: func(ctx context.Context, told Progress) (projections.Comparison, error) {
+			return a.cfg.Views.Compare(ctx, told)
+		},
+	}
+	if s, ok := a.cfg.Ledger.Store.(interface{ LogID() domain.ID }); ok {
+		e.LogID = s.LogID()
+	}
+	if s, ok := a.cfg.Ledger.Store.(interface{ Verify(context.Context) error }); ok {
+		e.Structure = s.Verify
+	}
+	if s, ok := a.cfg.Ledger.Store.(interface {
+		MissingCheckpoints(ctx context.Context) ([]eventstore.MissingCheckpoint, error)
+	}); ok {
+		e.Missing = s.MissingCheckpoints
+	}
+	return e
+}
+
+// verify answers POST /admin/verify: lines of progress, then the report.
+func (a *admin) verify(x *edge.Exchange) error {
+	var q VerifyRequest
+	if err := json.Unmarshal(x.Body, &q, json.RejectUnknownMembers(true)); err != nil {
+		return wire.Problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_keys\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
+	}
+	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	defer cancel()
+	return a.evidence().Verify(ctx, q, evidenceLines(x))
+}
+
+// replay answers GET /admin/replay: lines of progress, then what the log leads
+// to, or how the projections differ from it.
+func (a *admin) replay(x *edge.Exchange) error {
+	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "check", "position", "time", "payment")
+	if err != nil {
+		return err
+	}
+	var r ReplayRequest
+	switch q.Value("check") {
+	case "", "false":
+	case "true":
+		r.Check = true
+	default:
+		return edge.BadParameter("check", "Send true or false.")
+	}
+	if q.Has("position") {
+		n, err := strconv.ParseUint(q.Value("position"), 10, 63)
+		if err != nil {
+			return edge.BadParameter("position", "Send a position, 0 for the empty log.")
+		}
+		p := eventstore.Position(n)
+		r.Position = &p
+	}
+	if q.Has("time") {
+		var at domain.Instant
+		if err := at.UnmarshalText([]byte(q.Value("time"))); err != nil {
+			return edge.BadParameter("time", "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
+		}
+		r.Time = &at
+	}
+	if q.Has("payment") {
+		id, ok := domain.ParseID(q.Value("payment"))
+		if !ok {
+			return &domain.Refusal{Code: domain.PaymentNotFound}
+		}
+		r.Payment = &id
+	}
+	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	defer cancel()
+	return a.evidence().Replay(ctx, r, evidenceLines(x))
+}
+
+// evidenceLines writes lines as they come. The answer begins with the first
+// one: what fails before it is a problem document.
+func evidenceLines(x *edge.Exchange) func(Line) error {
+	var out *edge.Stream
+	return func(l Line) error {
+		if out == nil {
+			out = x.Stream(edge.JSONLines)
+		}
+		b, err := json.Marshal(l, edge.AsWritten())
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(b, '\n'))
+		switch {
+		case err != nil:
+			return err
+		case l.Done != nil:
+			return out.Flush()
+		case l.Progress != nil:
+			return out.Flush()
+		}
+		return nil
+	}
+}

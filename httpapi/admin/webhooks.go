@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"strings"
+
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+)
+
+// webhookRoutes are the rows of webhook endpoints for the operator: those of
+// the API, of any project. An endpoint's secret is told here as it is there,
+// once.
+func (a *admin) webhookRoutes() []edge.Route {
+	const project = "/admin/projects/{id}"
+	h := merchant.Hooks{Cfg: a.cfg.Config, Project: a.project}
+	table := append(h.Routes(project+"/webhook-endpoints"), edge.Route{
+		Method: "GET", Path: project + "/payments/{payment_id}/deliveries", Operation: "listPaymentDeliveries",
+		Handle: h.On(h.OfPayment("payment_id")),
+	})
+	for i := range table {
+		row := &table[i]
+		row.Scope = ""
+		row.Operation = "admin" + strings.ToUpper(row.Operation[:1]) + row.Operation[1:]
+	}
+	return table
+}

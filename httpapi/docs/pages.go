@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
+
+	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/swaggest/swgui/v5emb"
+)
+
+//go:embed openapi.yaml
+var OpenAPI []byte
+
+//go:embed problem.html webhooks.html
+var documents embed.FS
+
+const Path = "/docs"
+
+// filesOfDocuments is where a document finds its stylesheet: the payment page's
+// handler serves the files of all pages.
+const filesOfDocuments = "../p/"
+
+// pages are the documents behind the API: what each problem means, the
+// OpenAPI document, and a page to read it on. They are made once.
+type Pages struct {
+	problems map[string][]byte // by code
+	hooks    []byte            // for receivers of webhooks
+	ui       http.Handler
+	assets   map[string]bool // files of the documentation page, without .gz
+}
+
+// docsConfig is what the documents say of the program.
+type Config struct {
+	PublicURL string // without a trailing slash
+	Prefix    string // its path, "" for the root
+
+	// RetrySchedule are the waits before each try of a notification; empty: no
+	// page on webhooks.
+	RetrySchedule []time.Duration
+}
+
+// newPages makes the pages of a program.
+func New(cfg Config) (*Pages, error) {
+	site, err := ui.New()
+	if err != nil {
+		return nil, err
+	}
+	tmpl, err := site.Templates(documents, "*.html")
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
+	}
+	p := &Pages{
+		problems: make(map[string][]byte),
+		assets:   make(map[string]bool),
+		ui: v5emb.NewHandlerWithConfig(swgui.Config{
+			Title: "Payments and refunds", SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path, InternalBasePath: Path,
+		}),
+	}
+	render := func(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) error {
+		var b bytes.Buffer
+		var listed []map[string]any
+		for _, f := range fields {
+			listed = append(listed, map[string]any{"Code": f.Code, "Page": template.HTML(f.Page)}) //nolint:gosec // our own text
+		}
+		err := tmpl.ExecuteTemplate(&b, "problem.html", map[string]any{
+			"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Code": row.Code, "Status": row.Status, "StatusText": http.StatusText(row.Status),
+			"Title": row.Title, "Page": template.HTML(row.Page), "Field": of, "Fields": listed, //nolint:gosec // our own text
+		})
+		p.problems[string(row.Code)] = b.Bytes()
+		return err
+	}
+	for _, row := range edge.ProblemRows() {
+		var fields []edge.ProblemRow
+		if row.Code == domain.ValidationFailed {
+			fields = edge.FieldRows()
+		}
+		if err := render(row, "", fields); err != nil {
+			return nil, fmt.Errorf("problem pages: %w", err)
+		}
+	}
+	for _, row := range edge.FieldRows() {
+		if err := render(row, domain.ValidationFailed, nil); err != nil {
+			return nil, fmt.Errorf("problem pages: %w", err)
+		}
+	}
+	err = fs.WalkDir(static.FS, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			p.assets[strings.TrimSuffix(path, ".gz")] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	if len(cfg.RetrySchedule) > 0 {
+		if p.hooks, err = renderWebhookPage(cfg, tmpl); err != nil {
+			return nil, fmt.Errorf("page on webhooks: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// problem answers GET /problems/{code}.
+func (p *Pages) Problem(x *edge.Exchange) error {
+	body, ok := p.problems[x.Vars["code"]]
+	if !ok {
+		return wire.Problem{Code: domain.PathNotFound}
+	}
+	ui.Secure(x.Header())
+	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", body)
+	return nil
+}
+
+// openAPI answers GET /openapi.yaml.
+func (p *Pages) OpenAPI(x *edge.Exchange) error {
+	x.ReplyBytes(http.StatusOK, "application/yaml", OpenAPI)
+	return nil
+}
+
+// docs answers GET /docs and the files that page loads. Everything comes from
+// this program, so the page works offline.
+func (p *Pages) Docs(x *edge.Exchange) error {
+	r := x.Request.Clone(x.Context())
+	r.URL.Path = Path
+	r.Header.Del("If-Modified-Since")
+	x.Header().Set("Cache-Control", "no-store")
+	if name, ok := x.Vars["asset"]; ok {
+		if !p.assets[name] {
+			return wire.Problem{Code: domain.PathNotFound}
+		}
+		r.URL.Path += "/" + name
+		x.Header().Set("Cache-Control", "public, max-age=3600")
+	}
+	// The page's own script is written into it.
+	secure(x.Header(), "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+	p.ui.ServeHTTP(x, r)
+	return nil
+}
+
+// secure sets the headers of a page for people.
+func secure(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+}

@@ -1,0 +1,83 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+)
+
+// MaxBody is the longest request body, in bytes.
+const MaxBody = 16 << 10
+
+// readBody takes the body of a request to a route that needs one: first what
+// it claims to be, then how long it is.
+//
+// Where a body may be left out, a request without one need not declare it
+// either.
+func (x *Exchange) readBody() error {
+	if x.Route.Optional && x.Request.ContentLength == 0 {
+		x.Body = []byte("{}")
+		return nil
+	}
+	if !isJSON(x.Request.Header) {
+		return wire.Problem{Code: domain.UnsupportedMediaType}.With("Accept", "application/json")
+	}
+	tooLarge := func() error { return wire.Problem{Code: domain.BodyTooLarge}.With("Connection", "close") }
+	if x.Request.ContentLength > MaxBody {
+		return tooLarge()
+	}
+	body, err := readAll(x.ResponseWriter, x.Request)
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return tooLarge()
+	case err != nil:
+		return wire.Problem{
+			Code:   domain.MalformedJSON,
+			Detail: "The body ended before it was complete. Send as many bytes as Content-Length says, or a well-formed chunked body.",
+		}.With("Connection", "close")
+	}
+	if x.Body = body; x.Route.Optional && len(body) == 0 {
+		x.Body = []byte("{}")
+	}
+	return nil
+}
+
+// readAll reads a body of MaxBody bytes at most.
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength <= 0 {
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil, err
+	}
+	return body, r.Body.Close() // nobody needs to look for more
+}
+
+// isJSON reports whether the body is declared as plain JSON in UTF-8: one
+// Content-Type line that says application/json, with no parameter but
+// charset=utf-8, and no Content-Encoding at all.
+func isJSON(h http.Header) bool {
+	types := h["Content-Type"]
+	if len(types) != 1 || len(h["Content-Encoding"]) > 0 || strings.Contains(types[0], "*") {
+		return false
+	}
+	if types[0] == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	if err != nil || media != "application/json" {
+		return false
+	}
+	charset, ok := params["charset"]
+	if !ok {
+		return len(params) == 0
+	}
+	return len(params) == 1 && strings.EqualFold(charset, "utf-8")
+}

@@ -1,0 +1,41 @@
+package edge
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// TestEachPageOfCSVHasItsTime reads a list so long, or so slowly, that all of
+// it takes more than one request may.
+func TestEachPageOfCSVHasItsTime(t *testing.T) {
+	t.Parallel()
+	e, err := New(Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []time.Duration
+	rechecked := 0
+	list := func(x *Exchange) error {
+		x.within.renew(time.Second) // what is left after a slow page
+		recheck := func() error { rechecked++; return nil }
+		return x.ReplyCSV(ListRequest{}, []string{"n"}, recheck, func(int) ([][]string, bool, error) {
+			until, _ := x.Context().Deadline()
+			left = append(left, time.Until(until))
+			return [][]string{{"1"}}, len(left) < 3, nil
+		})
+	}
+	e.Wrap(func(x *Exchange) {
+		x.Route = &Route{Method: http.MethodGet, Handle: list}
+		if err := Run(x); err != nil {
+			t.Error(err)
+		}
+	}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if len(left) != 3 || left[0] > time.Second || left[1] < maxTime/2 || left[2] < maxTime/2 || rechecked != 2 {
+		t.Errorf("the pages had %v left, %d checks between them", left, rechecked)
+	}
+}

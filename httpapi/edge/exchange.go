@@ -1,0 +1,241 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// edge is what every request meets first, whichever handler it is for.
+type Server struct {
+	now        func() time.Time
+	requestIDs *domain.IDs
+	problems   problems
+	metrics    *metrics
+	log        zerolog.Logger
+	rooms      sync.Pool // of *[]byte, to write answers in
+}
+
+// exchange is one request with its answer under way, and what is known of
+// both. It is the http.ResponseWriter that the router hands on, so every
+// handler of this package can take it back.
+type Exchange struct {
+	http.ResponseWriter
+	Request *http.Request
+	edge    *Server
+	ID      string            // of this request, in X-Request-Id
+	Route   *Route            // nil until one matched
+	Vars    map[string]string // of the route's path
+	within  *within           // nil: for as long as the client stays
+	Project domain.Project    // who asks; zero: nobody in particular
+	Key     domain.Key
+	Body    []byte // nil unless the route takes one
+	Inside  bool   // from this process: a page of the account asks
+	Page    string // then the id of the request to the page
+
+	lines  [fewLines]string // room for values of the answer's header
+	set    int              // of them
+	status int              // of the answer; 0 while there is none
+	bytes  int64            // of the answer's body
+	code   domain.Code
+	err    error
+	alarm  bool // what failed is recorded as an error
+}
+
+// fewLines is how many header fields an answer has, or more.
+const fewLines = 7
+
+// SetHeader sets a field of the answer's header, whose name is in canonical form.
+func (x *Exchange) SetHeader(name, value string) {
+	if x.set == len(x.lines) {
+		x.Header()[name] = []string{value}
+		return
+	}
+	x.lines[x.set] = value
+	x.set++
+	x.Header()[name] = x.lines[x.set-1 : x.set : x.set]
+}
+
+// wrap makes an http.Handler that gives every request an id, survives panics,
+// and leaves one log record and one observation behind, whatever the request.
+// The record has no body, no header and no raw path: those may hold secrets.
+func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
+		start := e.now()
+		x.SetHeader("X-Request-Id", x.ID)
+		e.metrics.begin()
+		defer func() {
+			v := recover()
+			aborted := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
+			if v != nil && !aborted {
+				e.log.Error().Str("request_id", x.ID).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("handler panicked")
+				x.Fail(fmt.Errorf("panic: %v", v))
+			}
+			took := e.now().Sub(start)
+			e.metrics.end(x, took)
+			x.record(took)
+			if aborted || (v != nil && x.code == "") {
+				panic(http.ErrAbortHandler) // the answer is cut short: so must be the connection
+			}
+		}()
+		serve(x)
+	})
+}
+
+func (x *Exchange) record(took time.Duration) {
+	level := zerolog.InfoLevel
+	if x.alarm || (x.status >= http.StatusInternalServerError && !errors.Is(x.err, context.Canceled)) {
+		level = zerolog.ErrorLevel
+	}
+	rec := x.edge.log.WithLevel(level)
+	if rec == nil {
+		return
+	}
+	rec.Str("request_id", x.ID).Str("method", methodLabel(x.Request.Method)).Str("operation", x.operation()).
+		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.Request))
+	if x.Project.ID != "" {
+		rec.Str("project", x.Project.ID).Str("key", x.Key.ID)
+	}
+	if x.Page != "" {
+		rec.Str("page_request_id", x.Page)
+	}
+	if x.code != "" {
+		rec.Str("code", string(x.code))
+	}
+	if x.err != nil && (x.status >= http.StatusInternalServerError || x.code == "") {
+		rec.AnErr("error", x.err)
+	}
+	rec.Msg("request")
+}
+
+func (x *Exchange) operation() string {
+	if x.Route == nil {
+		return "none"
+	}
+	return x.Route.Operation
+}
+
+// WriteHeader notes the status. A second one, as a file server sends when its
+// client left in the middle of the file, comes too late to be sent.
+func (x *Exchange) WriteHeader(status int) {
+	if x.status != 0 {
+		return
+	}
+	x.status = status
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts the bytes.
+func (x *Exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// Flush sends what was written so far.
+func (x *Exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Flush() }
+
+// ctx ends when the client leaves or the time for the answer is over.
+func (x *Exchange) Context() context.Context {
+	if x.within != nil {
+		return x.within
+	}
+	return x.Request.Context()
+}
+
+// asWritten keeps a merchant's payload byte for byte.
+func AsWritten() json.Options { return jsontext.PreserveRawStrings(true) }
+
+// reply answers with v as JSON.
+func (x *Exchange) Reply(status int, v any) error {
+	room := x.edge.rooms.Get().(*[]byte)
+	defer x.edge.rooms.Put(room)
+	b, err := encode(room, v)
+	if err != nil {
+		return fmt.Errorf("encoding an answer: %w", err)
+	}
+	x.ReplyBytes(status, "application/json", b)
+	return nil
+}
+
+// replyBytes answers with a body that nobody may keep.
+func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
+	x.SetHeader("Content-Type", contentType)
+	x.SetHeader("Content-Length", strconv.Itoa(len(body)))
+	x.SetHeader("Cache-Control", "no-store")
+	x.SetHeader("X-Content-Type-Options", "nosniff")
+	x.WriteHeader(status)
+	_, _ = x.Write(body) // the client went away: nobody is left to tell
+}
+
+// fail answers with the problem that err amounts to. It reports false when an
+// answer has begun: that one can only be cut short.
+func (x *Exchange) Fail(err error) bool {
+	x.err = err
+	p := x.edge.problems.of(err)
+	x.alarm = p.Alarm
+	if x.status != 0 {
+		return false
+	}
+	p.RequestID = x.ID
+	x.code = p.Code
+	maps.Copy(x.Header(), p.Header)
+	body, err := json.Marshal(p)
+	if err != nil { // a problem holds nothing that cannot be encoded
+		x.err = errors.Join(x.err, err)
+		body = []byte("{}")
+	}
+	x.ReplyBytes(p.Status, "application/problem+json", body)
+	return true
+}
+
+// edgeConfig is what an edge works with.
+type Config struct {
+	Now       func() time.Time
+	Entropy   io.Reader // of request ids
+	PublicURL string    // base of problem types, without a trailing slash
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none are kept
+	Listener  string                // label of the metrics: public or admin
+
+	// Explain names the problem that an error of the rooms behind the edge
+	// amounts to; false: it does not know the error.
+	Explain func(error) (wire.Problem, bool)
+}
+
+func New(c Config) (*Server, error) {
+	m, err := newMetrics(c.Metrics, c.Listener)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		now:        c.Now,
+		requestIDs: domain.NewIDs(c.Now, c.Entropy, domain.ID{}),
+		problems:   newProblems(c.PublicURL, c.Explain),
+		metrics:    m,
+		log:        c.Log,
+		rooms:      sync.Pool{New: func() any { return new([]byte) }},
+	}, nil
+}

@@ -1,0 +1,132 @@
+package edge
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+)
+
+func newFieldProblem(f *domain.FieldError) wire.FieldProblem {
+	at := pointer(f.Field)
+	if isSetting(f.Field) && f.Code != domain.UnknownField {
+		at = "#/settings/" + f.Field
+	}
+	p := wire.FieldProblem{Pointer: at, Code: f.Code, Allowed: f.Allowed, Detail: fieldDetail(f)}
+	if f.Min != 0 {
+		p.Minimum = f.Min.String()
+	}
+	if f.Max != 0 {
+		p.Maximum = f.Max.String()
+	}
+	switch f.Code {
+	case domain.PayloadTooLarge:
+		p.LimitBytes, p.GotBytes = f.Limit, f.Got
+	case domain.TooLong:
+		p.LimitCharacter, p.GotCharacters = f.Limit, f.Got
+	}
+	return p
+}
+
+// maxNamed is the longest unknown member name that an answer repeats, in
+// characters.
+const maxNamed = 64
+
+// pointer is the fragment that points at a member of the body, "#" at the
+// body itself. A member that is too long to be a slip of the pen is not
+// repeated.
+func pointer(field string) string {
+	if field == "" || utf8.RuneCountInString(field) > maxNamed {
+		return "#"
+	}
+	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(field)
+	return "#/" + strings.ReplaceAll(url.PathEscape(escaped), "%2F", "/")
+}
+
+// fieldDetail says what to do about a field.
+func fieldDetail(f *domain.FieldError) string {
+	switch f.Code {
+	case domain.Required:
+		return "This field is required."
+	case domain.WrongType:
+		if want := typeOf(f.Field); want != "" {
+			return "Send " + want + "."
+		}
+		return "The body must be one JSON object."
+	case domain.UnknownField:
+		return "There is no such field here. Names are case-sensitive; remove it or correct its spelling."
+	case domain.InvalidValue:
+		if len(f.Allowed) > 0 {
+			return "Send one of: " + strings.Join(f.Allowed, ", ") + "."
+		}
+		return invalidDetail(f.Field)
+	case domain.TargetNotAllowed:
+		return "This URL cannot be called: " + f.Why + "."
+	case domain.AmountFormat:
+		return "Send the amount as digits with at most two after a point, for instance \"1500.00\": no sign, exponent, blank, comma or leading zero."
+	case domain.AmountPrecision:
+		return "Send at most two digits after the point."
+	case domain.AmountTooSmall:
+		return fmt.Sprintf("The smallest amount is %s.", f.Min)
+	case domain.AmountTooLarge:
+		return fmt.Sprintf("The largest amount is %s.", f.Max)
+	case domain.CurrencyNotSupported:
+		if len(f.Allowed) > 0 {
+			return "Send one of: " + strings.Join(f.Allowed, ", ") + ", in upper case."
+		}
+		return "Only ISO 4217 currencies with two minor digits can be used, in upper case."
+	case domain.TooLong:
+		return fmt.Sprintf("At most %d characters are accepted; this has %d.", f.Limit, f.Got)
+	case domain.ControlCharacter:
+		return "Control characters, line breaks and tabs included, are not accepted here."
+	case domain.PayloadTooLarge:
+		return fmt.Sprintf("At most %d bytes are accepted, white space between values not counted; this has %d.", f.Limit, f.Got)
+	case domain.RefundAmountNotAccepted:
+		return "A refund always returns the whole payment. Leave the amount out."
+	}
+	return "This value is not accepted."
+}
+
+// invalidDetail says what a field takes whose values are too many to list.
+func invalidDetail(field string) string {
+	switch field {
+	case "url":
+		return "Send a URL of printable ASCII: percent-encode other characters, and write an international host name in its xn-- form."
+	case "overlap_seconds":
+		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(domain.MaxSecretOverlap.Seconds()))
+	case "since":
+		return "Send a time such as 2026-11-20T10:15:30Z."
+	}
+	return "This value is not accepted."
+}
+
+// typeOf names the JSON type a field takes.
+func typeOf(field string) string {
+	switch field {
+	case "amount":
+		return "a string or a number"
+	case "payload", "settings":
+		return "a JSON object"
+	case "scopes", "currencies", "kinds":
+		return "an array of strings"
+	case "lifetime_seconds", "overlap_seconds":
+		return "a whole number"
+	case "require_idempotency_key":
+		return "true or false"
+	case "":
+		return ""
+	}
+	return "a string"
+}
+
+// isSetting reports whether a field is a member of a project's settings.
+func isSetting(field string) bool {
+	switch field {
+	case "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package edge
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics observes requests. Labels come from fixed lists, never from what a
+// client sent. A nil *metrics observes nothing.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+
+	mu    sync.RWMutex
+	known map[series]observers // what was looked up once
+}
+
+// series names what requests are counted by.
+type series struct {
+	operation string
+	method    string
+	status    int
+}
+
+type observers struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+// newMetrics registers the metrics of one listener, "public" or "admin".
+func newMetrics(to prometheus.Registerer, listener string) (*metrics, error) {
+	if to == nil {
+		return nil, nil
+	}
+	to = prometheus.WrapRegistererWith(prometheus.Labels{"listener": listener}, to)
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payledger_http_requests_total", Help: "Requests answered, by operation, method and status.",
+		}, []string{"operation", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "payledger_http_request_seconds", Help: "Time from the request's header to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"operation"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "payledger_http_requests_in_flight", Help: "Requests being answered.",
+		}),
+		known: make(map[series]observers),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
+		if err := to.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) begin() {
+	if m != nil {
+		m.inFlight.Inc()
+	}
+}
+
+func (m *metrics) end(x *Exchange, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.inFlight.Dec()
+	o := m.of(series{x.operation(), methodLabel(x.Request.Method), x.status})
+	o.requests.Inc()
+	o.seconds.Observe(took.Seconds())
+}
+
+func (m *metrics) of(s series) observers {
+	m.mu.RLock()
+	o, ok := m.known[s]
+	m.mu.RUnlock()
+	if ok {
+		return o
+	}
+	o = observers{m.requests.WithLabelValues(s.operation, s.method, strconv.Itoa(s.status)), m.seconds.WithLabelValues(s.operation)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[s] = o
+	return o
+}
+
+// methodLabel keeps invented methods out of labels and logs.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+		http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return method
+	}
+	return "other"
+}

@@ -1,0 +1,222 @@
+package edge
+
+import (
+	"net/http"
+
+	"payledger/domain"
+)
+
+// problemRow is one kind of problem: what the answer says when nothing more
+// precise is known, and what its page explains.
+type ProblemRow struct {
+	Code   domain.Code
+	Status int
+	Title  string
+	detail string // default of the answer's detail
+	Page   string // explanation: how it comes about and what to do
+}
+
+// problemRows lists every problem there is, in the order of their status.
+func ProblemRows() []ProblemRow {
+	return []ProblemRow{
+		{
+			domain.InvalidParameter, http.StatusBadRequest, "Invalid query parameter",
+			"A query parameter is unknown, repeated or has a value that is not accepted. See the member parameter.",
+			"Lists take only the query parameters their documentation names, each at most once. The member <code>parameter</code> names the one that was refused. A cursor carries the filters it was made with: repeat them unchanged or leave them out.",
+		},
+		{
+			domain.InvalidCursor, http.StatusBadRequest, "Invalid cursor",
+			"The cursor is not one this list has given to this project. Take it unchanged from next_cursor, or start without one.",
+			"Cursors are opaque. Take them unchanged from <code>next_cursor</code> or follow the <code>Link</code> header; one list's cursor does not fit another list, nor another project's.",
+		},
+		{
+			domain.MalformedJSON, http.StatusBadRequest, "Malformed JSON",
+			"The body is not valid JSON. Send exactly one JSON object as RFC 8259 defines it.",
+			"The body could not be read as JSON. Common causes: a trailing comma, single quotes, numbers with a leading zero, a body cut short, something after the object, or nesting beyond 128 levels.",
+		},
+		{
+			domain.InvalidEncoding, http.StatusBadRequest, "Invalid encoding",
+			"The body is not valid UTF-8 text. Send UTF-8 without a byte order mark and with surrogates in pairs.",
+			"Bodies are UTF-8 without a byte order mark. An escape such as <code>\\ud83d</code> needs its second half, <code>\\ude00</code>; alone it stands for no character.",
+		},
+		{
+			domain.DuplicateMember, http.StatusBadRequest, "Duplicate member",
+			"An object in the body names the same member twice. Send each name once.",
+			"An object, at whatever depth, has two members of one name. Programs disagree on which of them counts, so none is taken. Names are compared after their escapes are resolved.",
+		},
+		{
+			domain.BodyRequired, http.StatusBadRequest, "Body required",
+			"The body is empty. Send a JSON object.",
+			"This request needs a JSON object as its body. Some clients drop the body when they follow a redirect or when its length is not set.",
+		},
+		{
+			domain.IdempotencyKeyInvalid, http.StatusBadRequest, "Invalid idempotency key",
+			"Idempotency-Key must be one UUID, for instance 0190f5a1-7c1e-4b6e-9d3a-5f0c2b7e8a11, in one header line.",
+			"The header <code>Idempotency-Key</code> takes one UUID in the form 8-4-4-4-12 of hexadecimal digits, bare or in double quotes. Make a new random one for every payment or refund you want, and send it again unchanged when you repeat the request.",
+		},
+		{
+			domain.IdempotencyKeyRequired, http.StatusBadRequest, "Idempotency key required",
+			"This project requires the header Idempotency-Key. Send a new UUID with every payment or refund you want to create.",
+			"The project was set up to require an <code>Idempotency-Key</code> with every creation, so that a repeated request can never create a second object. Send a new random UUID for each, and the same one when you repeat.",
+		},
+		{
+			domain.Unauthorized, http.StatusUnauthorized, "Unauthorized",
+			"Send the header Authorization: Bearer <project_id>:<api_key>, once, with a live key of the project.",
+			"Every request carries the header <code>Authorization: Bearer &lt;project_id&gt;:&lt;api_key&gt;</code>. The answer is the same whether the header is missing or misspelt, the project is unknown or the key is wrong or revoked.",
+		},
+		{
+			domain.ProjectDisabledCode, http.StatusForbidden, "Project disabled",
+			"The project is disabled. Its operator can say why.",
+			"The credentials are right, but the project's API has been closed by the operator. Payments that exist live on.",
+		},
+		{
+			domain.ScopeMissing, http.StatusForbidden, "Scope missing",
+			"This key lacks the scope in required_scope. Use a key that has it.",
+			"An API key carries scopes: <code>payments:write</code>, <code>refunds:write</code>, <code>webhooks:write</code>, <code>read</code>, <code>audit</code>. The member <code>required_scope</code> names the one this request needs.",
+		},
+		{
+			domain.PaymentNotFound, http.StatusNotFound, "Payment not found",
+			"The project has no payment with this id. Ids are 26 characters, upper case, and are compared exactly.",
+			"No payment of this project has this id. Ids are compared exactly, as 26 characters in upper case. A payment of another project is answered in the same way.",
+		},
+		{
+			domain.RefundNotFound, http.StatusNotFound, "Refund not found",
+			"The project has no refund with this id. Ids are 26 characters, upper case, and are compared exactly.",
+			"No refund of this project has this id. Ids are compared exactly, as 26 characters in upper case. A refund of another project is answered in the same way.",
+		},
+		{
+			domain.ParkedSignalNotFound, http.StatusNotFound, "Parked signal not found",
+			"There is no parked signal of this id. It was retried or discarded, or gave way to newer ones.",
+			"The operator asked for a parked signal that is not there: it was retried or discarded before, or the stream was full and it gave way. <code>payledger signals parked</code> lists those there are.",
+		},
+		{
+			domain.ProjectNotFound, http.StatusNotFound, "Project not found",
+			"There is no project with this id. List them to find the right one.",
+			"Administration only: no project has this id.",
+		},
+		{
+			domain.KeyNotFound, http.StatusNotFound, "Key not found",
+			"The project has no key with this id. List its keys to find the right one.",
+			"Administration only: the project has no key with this id. Keys are named by their id, <code>key_…</code>, never by the secret.",
+		},
+		{
+			domain.WebhookEndpointNotFound, http.StatusNotFound, "Webhook endpoint not found",
+			"The project has no webhook endpoint with this id. Ids begin with we_ and are compared exactly; list the endpoints to find the right one.",
+			"No webhook endpoint of this project has this id. Ids are compared exactly. An endpoint that was deleted, or of another project, is answered in the same way.",
+		},
+		{
+			domain.DeliveryNotFound, http.StatusNotFound, "Delivery not found",
+			"This event was not enqueued for this endpoint, or too long ago. List the endpoint's deliveries to find the right one.",
+			"The endpoint has no delivery of this event: it had not subscribed to its kind, it was created later, or the delivery is older than the 30 days for which deliveries are kept. Deliveries are named by the event's id, the <code>webhook-id</code> of the request, compared exactly.",
+		},
+		{
+			domain.PathNotFound, http.StatusNotFound, "Path not found",
+			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
+			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
+		},
+		{
+			domain.VersionNotSupported, http.StatusNotFound, "Version not supported",
+			"This version of the API does not exist. Use /v1.",
+			"The version is the first part of the path. There is <code>/v1</code>; it only grows, and a breaking change would be a new version beside it.",
+		},
+		{
+			domain.MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",
+			"This path does not take this method. The header Allow lists those it takes.",
+			"The path exists, but not for this method. The header <code>Allow</code> lists the methods that it takes.",
+		},
+		{
+			domain.PaymentNotPaid, http.StatusConflict, "Payment not paid",
+			"Only a paid payment can be refunded.",
+			"A refund needs a payment in status <code>paid</code>. The member <code>payment_status</code> tells its present one. From <code>created</code> and <code>awaiting_payment</code> it may still get there; <code>expired</code> and <code>failed</code> are final.",
+		},
+		{
+			domain.RefundExists, http.StatusConflict, "Refund exists",
+			"The payment has a refund already. See refund_id.",
+			"A payment is refunded at most once, in full. The members <code>refund_id</code> and <code>refund_status</code> tell of the refund there is. After one that <code>failed</code> a new one can be made.",
+		},
+		{
+			domain.FinalStatus, http.StatusConflict, "Final status",
+			"Nothing changed: the object can no longer become this.",
+			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> tells the present one.",
+		},
+		{
+			domain.DeliverySupersededCode, http.StatusConflict, "Delivery superseded",
+			"A later event of this payment was sent already, and a receiver is never told of an earlier status after a later one. Resend the event in event_id instead.",
+			"Statuses only move forward, for receivers too: once something later about a payment was sent to an endpoint, what came before is not sent again. The member <code>event_id</code> names the newest event of the payment; resend that one.",
+		},
+		{
+			domain.WebhookEndpointLimit, http.StatusConflict, "Too many webhook endpoints",
+			"The project has as many webhook endpoints as it can have. Change or delete one of them.",
+			"A project has at most as many webhook endpoints as the member <code>limit</code> says, disabled ones included. Change one that there is, or delete one that is no longer needed.",
+		},
+		{
+			domain.WebhookEndpointDisabledCode, http.StatusConflict, "Webhook endpoint disabled",
+			"The endpoint is disabled, so nothing is sent to it. Enable it first.",
+			"Nothing is sent to a disabled endpoint: neither tests nor what is resent or recovered. Its <code>disabled_reason</code> tells why: <code>requested</code>, <code>gone</code> (it answered 410) or <code>failing</code> (it took nothing for days). Enable it, then repeat the request.",
+		},
+		{
+			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
+			"This cannot be undone and would lock you out. Confirm it.",
+			"Answered in the account alone, when an API key is to be revoked that is the one of the session or the last of the project: the first signs out whoever does it, the second leaves nobody who could sign in or call the API. It takes a confirmation.",
+		},
+		{
+			domain.BodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",
+			"The body is longer than 16384 bytes. Send less.",
+			"A body has at most 16 KiB. The largest sensible one, with a full description and payload, is a tenth of that.",
+		},
+		{
+			domain.UnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported media type",
+			"Send the body as Content-Type: application/json, in UTF-8 and without Content-Encoding.",
+			"Bodies are JSON: one header line <code>Content-Type: application/json</code>, optionally with <code>; charset=utf-8</code> and with nothing else. Compressed bodies are not accepted.",
+		},
+		{
+			domain.ValidationFailed, http.StatusUnprocessableEntity, "Validation failed",
+			"Some fields are not acceptable. See errors for each of them.",
+			"The body is JSON, but some of its fields are not as they should be. The member <code>errors</code> lists all of them at once, each with a pointer to the field and a code:",
+		},
+		{
+			domain.IdempotencyKeyReused, http.StatusUnprocessableEntity, "Idempotency key reused",
+			"This Idempotency-Key was used for another request. Use a new key for a new request.",
+			"The key belongs to an earlier request that asked for something else. The member <code>members</code> lists what differs; <code>endpoint</code> means that the key was used to create another kind of object. To repeat a request send the same fields; to make a new one send a new key. Keys are remembered for 30 days.",
+		},
+		{
+			domain.RateLimited, http.StatusTooManyRequests, "Rate limited",
+			"Too many requests. Wait as long as Retry-After says, then go on more slowly.",
+			"Each project has a budget for writes and one for reads; the headers <code>RateLimit-Policy</code> and <code>RateLimit</code> tell it and what is left of it. Failed authentication is limited by address. Wait for the seconds in <code>Retry-After</code>.",
+		},
+		{
+			domain.InternalError, http.StatusInternalServerError, "Internal error",
+			"Something went wrong on our side. If you repeat the request, use the same Idempotency-Key. Quote request_id when you report this.",
+			"The fault is on our side and has been recorded under the <code>request_id</code>. A creation can be repeated safely with the same <code>Idempotency-Key</code>.",
+		},
+		{
+			domain.Unavailable, http.StatusServiceUnavailable, "Unavailable",
+			"The service cannot do this right now. Try again as Retry-After says.",
+			"The service is starting, stopping, or has no room to record anything new. Wait for the seconds in <code>Retry-After</code> and repeat; a creation with the same <code>Idempotency-Key</code>.",
+		},
+	}
+}
+
+// fieldRows lists the codes of single fields, found in the errors of a
+// validation_failed.
+func FieldRows() []ProblemRow {
+	row := func(code domain.Code, title, page string) ProblemRow {
+		return ProblemRow{Code: code, Status: http.StatusUnprocessableEntity, Title: title, Page: page}
+	}
+	return []ProblemRow{
+		row(domain.Required, "Required", "The field must be present and not null."),
+		row(domain.WrongType, "Wrong type", "The value has another JSON type than the field takes."),
+		row(domain.UnknownField, "Unknown field", "The body has a member that is not known here. Names are case-sensitive."),
+		row(domain.InvalidValue, "Invalid value", "The value is of the right type but not one of those accepted; <code>allowed</code> lists them."),
+		row(domain.AmountFormat, "Amount format", "An amount is digits with at most two after a point, as a string or a number: <code>1500</code>, <code>\"1500.00\"</code>. No sign, exponent, blank, comma or leading zero."),
+		row(domain.AmountPrecision, "Amount precision", "The amount has more than two digits after the point, zeros included."),
+		row(domain.AmountTooSmall, "Amount too small", "The smallest amount is <code>0.01</code>."),
+		row(domain.AmountTooLarge, "Amount too large", "The amount is above the largest one; <code>maximum</code> tells it. The operator may have set it lower for the project."),
+		row(domain.CurrencyNotSupported, "Currency not supported", "The project does not take this currency; <code>allowed</code> lists those it takes, in upper case."),
+		row(domain.TooLong, "Too long", "The text has more characters (Unicode code points) than the field takes."),
+		row(domain.ControlCharacter, "Control character", "The text has a control character, such as a line break, a tab or NUL."),
+		row(domain.PayloadTooLarge, "Payload too large", "The payload has more than 512 bytes, white space between its values not counted: <code>limit_bytes</code>, <code>got_bytes</code>."),
+		row(domain.TargetNotAllowed, "Target not allowed", "The URL cannot be called. Notifications go to <code>https</code> URLs on port 443 or 8443 of public addresses, without a user name, a password or a fragment. The detail says what is wrong with this one."),
+		row(domain.RefundAmountNotAccepted, "Refund amount not accepted", "A refund always returns the whole payment and takes no amount."),
+	}
+}

@@ -1,0 +1,126 @@
+package edge
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+)
+
+// query is a parsed query string in which every parameter is known and there
+// at most once.
+type Query map[string]string
+
+func (q Query) Has(name string) bool     { _, ok := q[name]; return ok }
+func (q Query) Value(name string) string { return q[name] }
+
+func BadParameter(name, detail string) error {
+	return wire.Problem{Code: domain.InvalidParameter, Parameter: name, Detail: detail}
+}
+
+// parseQuery reads a query string strictly.
+func ParseQuery(raw string, known ...string) (Query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, BadParameter("", "The query string cannot be read. Percent-encode values and separate parameters with &.")
+	}
+	q := make(Query, len(values))
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch all := values[name]; {
+		case !slices.Contains(known, name):
+			if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxNamed {
+				name = ""
+			}
+			return nil, BadParameter(name, "There is no such query parameter here. Names are case-sensitive.")
+		case len(all) > 1:
+			return nil, BadParameter(name, "This query parameter may be there only once.")
+		case !utf8.ValidString(all[0]):
+			return nil, BadParameter(name, "This query parameter is not valid UTF-8.")
+		default:
+			q[name] = all[0]
+		}
+	}
+	return q, nil
+}
+
+// The bounds of a page, and its size when the request does not say.
+const (
+	MaxLimit     = 100
+	defaultLimit = 20
+)
+
+func (q Query) Limit() (int, error) {
+	if !q.Has("limit") {
+		return defaultLimit, nil
+	}
+	s := q["limit"]
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > MaxLimit || strconv.Itoa(n) != s {
+		return 0, BadParameter("limit", "Send a whole number from 1 to 100.")
+	}
+	return n, nil
+}
+
+// oneOf reads a parameter that takes one of a few values.
+func OneOf[S ~string](q Query, name string, allowed []S) (S, error) {
+	s := S(q[name])
+	if q.Has(name) && !slices.Contains(allowed, s) {
+		var detail strings.Builder
+		detail.WriteString("Send one of:")
+		for i, a := range allowed {
+			if i > 0 {
+				detail.WriteString(",")
+			}
+			detail.WriteString(" " + string(a))
+		}
+		return "", BadParameter(name, detail.String()+".")
+	}
+	return s, nil
+}
+
+// amount reads a parameter that takes an amount; 0 when it is not there.
+func (q Query) Amount(name string) (domain.Amount, error) {
+	if !q.Has(name) {
+		return 0, nil
+	}
+	a, err := domain.ParseAmount(q[name])
+	if err != nil {
+		return 0, BadParameter(name, "Send an amount such as 1500 or 1500.00, from 0.01 to 999999999.99.")
+	}
+	return a, nil
+}
+
+// instant reads a parameter that takes a time; 0 when it is not there.
+func (q Query) Instant(name string) (domain.Instant, error) {
+	if !q.Has(name) {
+		return 0, nil
+	}
+	var i domain.Instant
+	if err := i.UnmarshalText([]byte(q[name])); err != nil || i <= 0 {
+		return 0, BadParameter(name, "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
+	}
+	// Objects are created at whole milliseconds, and both bounds mean "from".
+	if t, err := time.Parse(time.RFC3339Nano, q[name]); err == nil && i.Time().Before(t) {
+		i++
+	}
+	return i, nil
+}
+
+// texts are the names of some values, as a problem lists them.
+func Texts[S ~string](all []S) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = string(s)
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package edge
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/wire"
+
+	"github.com/gorilla/mux"
+)
+
+// route is one row of the table of routes. Every HEAD goes where GET goes.
+type Route struct {
+	Method    string
+	Path      string // exact; {name} stands for one segment, {name:.+} for the rest
+	Operation string // operationId in openapi.yaml, and label of logs and metrics
+	Scope     domain.Scope
+	Body      bool // takes a JSON object
+	Optional  bool // and goes without: no body stands for {}
+	Endless   bool // may take as long as the client stays
+	Handle    func(*Exchange) error
+}
+
+// maxTime bounds how long a request may take, lists over cold views included;
+// of a CSV export, each page.
+const maxTime = 20 * time.Second
+
+// run reads the body of a request where its route takes one, and answers it.
+func Run(x *Exchange) error {
+	if x.Route.Body {
+		if err := x.readBody(); err != nil {
+			return err
+		}
+	}
+	if !x.Route.Endless {
+		x.within = &within{Context: x.Context(), until: time.Now().Add(maxTime)}
+		defer x.within.end()
+	}
+	return x.Route.Handle(x)
+}
+
+// dispatch finds who stands at the request's path. What the router would put
+// into the request's context the exchange holds.
+func (x *Exchange) Dispatch(router *mux.Router) {
+	var found mux.RouteMatch
+	router.Match(x.Request, &found) // there is a handler for what is not found
+	x.Vars = found.Vars
+	found.Handler.ServeHTTP(x, x.Request)
+}
+
+// newRouter builds the router of a table. Paths match byte for byte: nothing
+// is cleaned, decoded or redirected, and what matches nothing is a problem
+// document like every other failure.
+func NewRouter(table []Route, enter func(*Exchange) error) *mux.Router {
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath().StrictSlash(false)
+	router.NotFoundHandler = notFound()
+	at := make(map[string]*resource)
+	for i := range table {
+		rt := &table[i]
+		res, ok := at[rt.Path]
+		if !ok {
+			res = &resource{enter: enter}
+			at[rt.Path] = res
+			router.Path(rt.Path).Handler(res)
+		}
+		res.routes = append(res.routes, rt)
+	}
+	return router
+}
+
+// resource is what stands at one path.
+type resource struct {
+	routes []*Route
+	enter  func(*Exchange) error
+}
+
+// ServeHTTP finds the route of the method. w is the *exchange.
+func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := w.(*Exchange)
+	x.Request = r
+	for _, rt := range res.routes {
+		if rt.Method == r.Method || (rt.Method == http.MethodGet && r.Method == http.MethodHead) {
+			x.Route = rt
+			if err := res.enter(x); err != nil && !x.Fail(err) {
+				panic(http.ErrAbortHandler) // so that nobody takes the part for the whole
+			}
+			return
+		}
+	}
+	x.Fail(wire.Problem{Code: domain.MethodNotAllowed}.With("Allow", strings.Join(res.allowed(), ", ")))
+}
+
+func (res *resource) allowed() []string {
+	var methods []string
+	for _, rt := range res.routes {
+		methods = append(methods, rt.Method)
+		if rt.Method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	slices.Sort(methods)
+	return methods
+}
+
+func notFound() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := domain.PathNotFound
+		if v, ok := Version(r.URL.EscapedPath()); ok && v != "v1" {
+			code = domain.VersionNotSupported
+		}
+		w.(*Exchange).Fail(wire.Problem{Code: code})
+	})
+}
+
+// labelled gives a handler that is no row of the table its name in logs and
+// metrics.
+func Labelled(operation string, h http.Handler) http.Handler {
+	rt := &Route{Operation: operation}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*Exchange)
+		x.Route = rt
+		log := x.edge.log.With().Str("request_id", x.ID).Logger()
+		h.ServeHTTP(w, r.WithContext(log.WithContext(r.Context())))
+	})
+}
+
+// version is the first segment of a path when it is that of an API version.
+func Version(path string) (string, bool) {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	digits, ok := strings.CutPrefix(first, "v")
+	ok = ok && digits != "" && strings.Trim(digits, "0123456789") == "" && strings.HasPrefix(path, "/v")
+	return first, ok
+}

@@ -1,0 +1,52 @@
+package edge
+
+import (
+	"context"
+	"net/http"
+)
+
+// The media types of answers that are written bit by bit.
+const (
+	JSONLines   = "application/jsonl"
+	EventStream = "text/event-stream"
+)
+
+// stream is an answer that is written bit by bit. Nothing is kept for a client
+// that reads slowly: the stream waits for it, until its connection is given up
+// (package conns).
+type Stream struct {
+	x       *Exchange
+	control *http.ResponseController
+}
+
+// stream begins an answer of status 200.
+func (x *Exchange) Stream(contentType string) *Stream {
+	s := &Stream{x: x, control: http.NewResponseController(x.ResponseWriter)}
+	h := x.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold it back
+	h.Set("X-Content-Type-Options", "nosniff")
+	x.WriteHeader(http.StatusOK)
+	return s
+}
+
+// Write implements io.Writer.
+func (s *Stream) Write(b []byte) (int, error) { return s.x.Write(b) }
+
+// flush sends what was written so far.
+func (s *Stream) Flush() error { return s.control.Flush() }
+
+// untilStopping is the request's context, which also ends when the server
+// begins to shut down.
+func (x *Exchange) UntilStopping(stopping context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(x.Context())
+	if stopping == nil {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(stopping, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,95 @@
+package merchant
+
+import (
+	"net/http"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// What is soon, and what is late.
+const (
+	overlapEndsSoon = 24 * time.Hour
+	routedLate      = time.Minute
+)
+
+// accountAlerts answers GET /account-api/alerts.
+func (a *API) AccountAlerts(x *edge.Exchange) error {
+	all := []wire.Alert{}
+	books, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, projections.AsOf{})
+	if err != nil {
+		return err
+	}
+	for _, b := range books.Balances {
+		if b.Account == domain.Suspense && b.Balance.Sign() != 0 {
+			amount := b.Balance.Neg()
+			all = append(all, wire.Alert{Kind: wire.AlertLateFunds, Currency: b.Currency, Amount: &amount})
+		}
+	}
+	now := domain.InstantOf(a.cfg.Now())
+	if a.cfg.Webhooks != nil {
+		for _, e := range x.Project.Endpoints {
+			health, err := a.cfg.Webhooks.Health(x.Context(), e.ID)
+			if err != nil {
+				return err
+			}
+			all = append(all, endpointAlerts(e, health, now)...)
+		}
+	}
+	unrouted, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, projections.PaymentQuery{
+		Status: domain.Created, To: now.Add(-routedLate), Limit: 1,
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range unrouted.Payments {
+		all = append(all, wire.Alert{Kind: wire.AlertUnrouted, PaymentID: &p.ID, Since: &p.CreatedAt})
+	}
+	return x.Reply(http.StatusOK, map[string]any{"data": byUrgency(all)})
+}
+
+func endpointAlerts(e domain.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {
+	about := wire.Alert{EndpointID: e.ID, URL: e.URL}
+	switch {
+	case e.Disabled != "":
+		v := about
+		v.Kind, v.Reason, v.Since = wire.AlertDisabled, e.Disabled, &e.DisabledAt
+		all = append(all, v)
+	case health.FailingSince != nil:
+		v := about
+		v.Kind, v.Since = wire.AlertFailing, health.FailingSince
+		all = append(all, v)
+	}
+	if health.Undelivered > 0 {
+		v := about
+		v.Kind, v.Count = wire.AlertUndelivered, health.Undelivered
+		all = append(all, v)
+	}
+	var ends domain.Instant // the first to end of the secrets before
+	for _, old := range e.Previous {
+		if now < old.Until && old.Until <= now.Add(overlapEndsSoon) && (ends == 0 || old.Until < ends) {
+			ends = old.Until
+		}
+	}
+	if ends != 0 {
+		v := about
+		v.Kind, v.Until = wire.AlertSecret, &ends
+		all = append(all, v)
+	}
+	return all
+}
+
+func byUrgency(all []wire.Alert) []wire.Alert {
+	out := make([]wire.Alert, 0, len(all))
+	for _, kind := range []wire.AlertKind{wire.AlertLateFunds, wire.AlertDisabled, wire.AlertFailing, wire.AlertUndelivered, wire.AlertUnrouted, wire.AlertSecret} {
+		for _, v := range all {
+			if v.Kind == kind {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}

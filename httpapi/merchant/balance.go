@@ -1,0 +1,168 @@
+package merchant
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// balance answers GET /v1/balance.
+func (a *API) Balance(x *edge.Exchange) error {
+	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "as_of")
+	if err != nil {
+		return err
+	}
+	books, err := BooksOf(x, a.cfg.Views, x.Project.ID, q)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, ViewOfBooks(books))
+}
+
+// statement answers GET /v1/balance/statement, oldest first.
+func (a *API) Statement(x *edge.Exchange) error {
+	req, err := edge.PageOf(x, "account", "currency", "from", "to")
+	if err != nil {
+		return err
+	}
+	q, err := JournalQuery(req)
+	if err != nil {
+		return err
+	}
+	q.Project = x.Project.ID
+	if x.AsCSV() {
+		return a.statementCSV(x, req, q)
+	}
+	found, err := a.cfg.Views.Journal(x.Context(), q)
+	if err != nil {
+		return err
+	}
+	rows := make([]wire.Posting, len(found.Lines))
+	for i, l := range found.Lines {
+		rows[i] = StatementOf(l)
+	}
+	return x.ReplyPage(req, rows, PlaceAfter(found))
+}
+
+// booksOf reads as_of and answers the books of that moment.
+func BooksOf(x *edge.Exchange, views *projections.Engine, project string, q edge.Query) (projections.Books, error) {
+	as, err := asOf(q)
+	if err != nil {
+		return projections.Books{}, err
+	}
+	books, err := views.Balances(x.Context(), project, as)
+	if ahead, ok := errors.AsType[*projections.AheadError](err); ok {
+		err = edge.BadParameter("as_of", "The log ends at position "+PositionText(ahead.Last)+".")
+	}
+	return books, err
+}
+
+func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
+
+// asOf reads a moment: a position, which is digits alone, or a time.
+func asOf(q edge.Query) (projections.AsOf, error) {
+	const name = "as_of"
+	s := q[name]
+	if !q.Has(name) {
+		return projections.AsOf{}, nil
+	}
+	if n, err := strconv.ParseUint(s, 10, 63); err == nil && strconv.FormatUint(n, 10) == s {
+		return projections.AsOfPosition(eventstore.Position(n)), nil
+	}
+	var t domain.Instant
+	if err := t.UnmarshalText([]byte(s)); err != nil || t < 0 {
+		return projections.AsOf{}, edge.BadParameter(name,
+			"Send a time such as 2026-11-20T10:15:30Z (in an offset write + as %2B) or a position of the log such as 88417.")
+	}
+	return projections.AsOfTime(t), nil
+}
+
+func ViewOfBooks(b projections.Books) wire.Books {
+	v := wire.Books{Position: uint64(b.Position), Balances: ByCurrency(b.Balances)}
+	if b.Position > 0 {
+		v.Time = &b.Time
+	}
+	return v
+}
+
+// byCurrency groups balances that are in order of currency.
+func ByCurrency(all []projections.Balance) []wire.CurrencyBooks {
+	out := []wire.CurrencyBooks{}
+	for _, b := range all {
+		if len(out) == 0 || out[len(out)-1].Currency != b.Currency {
+			out = append(out, wire.CurrencyBooks{Currency: b.Currency})
+		}
+		c := &out[len(out)-1]
+		c.Accounts = append(c.Accounts, wire.AccountBalance{Account: b.Account, Balance: b.Balance})
+		c.Total = c.Total.Add(b.Balance)
+	}
+	return out
+}
+
+// journalQuery reads the filters of a statement.
+func JournalQuery(req edge.ListRequest) (q projections.JournalQuery, err error) {
+	f := req.Filters
+	q.Limit = req.Limit
+	if q.Account = domain.Account(f["account"]); f.Has("account") && !q.Account.Known() {
+		return q, edge.BadParameter("account",
+			"Send merchant_payable, refunds_in_flight, suspense, or acquirer_receivable: and the name of a route.")
+	}
+	if q.Currency = domain.Currency(f["currency"]); f.Has("currency") && q.Currency == "" {
+		return q, edge.BadParameter("currency", "Send a currency such as RUB.")
+	}
+	if q.From, err = f.Instant("from"); err != nil {
+		return q, err
+	}
+	if q.To, err = f.Instant("to"); err != nil {
+		return q, err
+	}
+	if req.Place != "" {
+		if q.After, err = parsePlace(req.Place); err != nil {
+			return q, wire.Problem{Code: domain.InvalidCursor}
+		}
+	}
+	return q, nil
+}
+
+// placeAfter is the place of a page's last line, "" when nothing follows.
+func PlaceAfter(p projections.JournalPage) string {
+	if !p.More || len(p.Lines) == 0 {
+		return ""
+	}
+	at := p.Lines[len(p.Lines)-1].Place()
+	return PositionText(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account)
+}
+
+func parsePlace(s string) (p projections.JournalPlace, err error) {
+	parts := strings.SplitN(s, " ", 3)
+	if len(parts) != 3 {
+		return p, errors.New("want a position, a currency and an account")
+	}
+	n, err := strconv.ParseUint(parts[0], 10, 63)
+	if err != nil {
+		return p, err
+	}
+	currency, err := url.QueryUnescape(parts[1])
+	return projections.JournalPlace{
+		Position: eventstore.Position(n), Currency: domain.Currency(currency), Account: domain.Account(parts[2]),
+	}, err
+}
+
+func StatementOf(l projections.JournalLine) wire.Posting {
+	s := wire.Posting{
+		Position: uint64(l.Position), Time: l.At, EventID: l.Event, EventType: l.Type, PaymentID: l.Payment,
+		Account: l.Account, Currency: l.Currency, Amount: l.Amount, Balance: l.Balance,
+	}
+	if !l.Refund.IsZero() {
+		s.RefundID = &l.Refund
+	}
+	return s
+}

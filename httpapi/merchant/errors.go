@@ -1,0 +1,38 @@
+package merchant
+
+import (
+	"errors"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// explain names the problem that an error of the log, of the views or of a
+// worker amounts to.
+func Explain(err error) (p wire.Problem, known bool) {
+	var early *domain.TooEarlyError
+	var fatal *eventstore.FatalError
+	var damaged *projections.DamagedError
+	var suspended *eventstore.SuspendedError
+	var corrupt *eventstore.CorruptError
+	switch {
+	case errors.Is(err, eventstore.ErrFull):
+		return edge.Unavailable("30", "The server has no room to record anything new. Reading works. Try again later; nothing was stored."), true
+	case errors.As(err, &suspended):
+		return edge.Unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored."), true
+	case errors.Is(err, eventstore.ErrBusy):
+		return edge.Unavailable("1", "The server is too busy to record this now. Try again; nothing was stored."), true
+	case errors.As(err, &early):
+		return edge.Unavailable("1", "The payment has no route yet. Try again in a moment."), true
+	case errors.Is(err, eventstore.ErrClosed), errors.Is(err, projections.ErrClosed), errors.Is(err, projections.ErrStopped):
+		return edge.Unavailable("5", "The server is stopping. Try again in a few seconds; nothing was stored."), true
+	case errors.As(err, &fatal), errors.As(err, &damaged):
+		return edge.Unfinished(), true
+	case errors.As(err, &corrupt): // found in the middle of a long answer, too
+		return wire.Problem{Code: domain.InternalError, Alarm: true}, true
+	}
+	return wire.Problem{}, false
+}

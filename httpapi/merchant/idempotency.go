@@ -1,0 +1,135 @@
+package merchant
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/wire"
+)
+
+// idempotencyKey reads the header Idempotency-Key: one line with one UUID in
+// the form 8-4-4-4-12, in either case, bare or in double quotes. What it
+// answers is the digest of the UUID in lower case, nil when there is no
+// header.
+func idempotencyKey(h http.Header, required bool) (*domain.Digest, error) {
+	lines := h["Idempotency-Key"]
+	switch {
+	case len(lines) == 0 && required:
+		return nil, wire.Problem{Code: domain.IdempotencyKeyRequired}
+	case len(lines) == 0:
+		return nil, nil
+	case len(lines) > 1:
+		return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
+	}
+	key := lines[0]
+	if len(key) == 38 && key[0] == '"' && key[37] == '"' {
+		key = key[1:37]
+	}
+	if !isUUID(key) {
+		return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
+	}
+	var room [36]byte
+	digest := domain.Digest(sha256.Sum256(append(room[:0], strings.ToLower(key)...)))
+	return &digest, nil
+}
+
+// isUUID checks the form only: any version and variant will do.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if ('0' > c || c > '9') && ('a' > c || c > 'f') && ('A' > c || c > 'F') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// claim is what a key is claimed with. The fingerprint is the SHA-256 of
+// method, path and the normalised members of the command, each preceded by
+// its length, so that no two commands run together. Its definition must not
+// change while keys are remembered.
+func claim(key *domain.Digest, method, path string, members ...string) *eventstore.Claim {
+	if key == nil {
+		return nil
+	}
+	var room [512]byte // for most
+	b := room[:0]
+	add := func(m string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(m))), m...) }
+	add(method)
+	add(path)
+	for _, m := range members {
+		add(m)
+	}
+	return &eventstore.Claim{Key: *key, Fingerprint: sha256.Sum256(b)}
+}
+
+// remembered is the claim as the event keeps it.
+func remembered(c *eventstore.Claim) *domain.Idempotency {
+	if c == nil {
+		return nil
+	}
+	return &domain.Idempotency{Key: c.Key, Fingerprint: c.Fingerprint}
+}
+
+// presence tells null from text in a fingerprint.
+func presence(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return "=" + *s
+}
+
+// reused turns a claim that belongs to another command into the problem that
+// names the members that differ; differ compares the earlier event with the
+// command and answers nil when it is that of another endpoint.
+func (a *API) reused(err error, differ func(earlier domain.Event, stored eventstore.Stored) []string) error {
+	var claimed *eventstore.ClaimedError
+	if !errors.As(err, &claimed) {
+		return err
+	}
+	earlier, err := a.cfg.Ledger.Codec.Decode(claimed.Value)
+	if err != nil {
+		return err
+	}
+	members := differ(earlier, claimed.Value)
+	if members == nil {
+		members = []string{"endpoint"}
+	}
+	return wire.Problem{
+		Code:    domain.IdempotencyKeyReused,
+		Detail:  "This Idempotency-Key was used for a request with another " + strings.Join(members, ", ") + ". Use a new key for a new request.",
+		Members: members,
+	}
+}
+
+// differences lists the members in which a payment differs from a wish for
+// one.
+func differences(e domain.PaymentCreated, c domain.CreatePayment) []string {
+	var members []string
+	note := func(name string, same bool) {
+		if !same {
+			members = append(members, name)
+		}
+	}
+	note("amount", e.Amount == c.Amount)
+	note("currency", e.Currency == c.Currency)
+	note("description", presence(e.Description) == presence(c.Description))
+	note("payload", bytes.Equal(e.Payload, c.Payload))
+	return members
+}

@@ -1,0 +1,153 @@
+package merchant
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/checkout"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// merchantConfig is what the operations work with.
+type Config struct {
+	Ledger    eventstore.Ledger
+	Views     *projections.Engine
+	IDs       *domain.IDs      // the process's only source of event ids
+	Now       func() time.Time // default: time.Now
+	Links     *checkout.Links
+	PublicURL string      // where the world reaches this program; base of links and of problem types
+	Sandbox   Sandbox     // nil: no sandbox endpoints
+	Webhooks  Webhooks    // nil: no endpoints for webhooks
+	KeyTimes  KeyTimes    // nil: times of use of keys are not kept
+	Limits    edge.Limits // zero: none
+	Entropy   io.Reader   // default: crypto/rand; must be safe for concurrent use
+
+	// Checkpoint answers a signed checkpoint of everything that is durable
+	// when it is called, or more. nil: no endpoints for checkpoints.
+	Checkpoint func(context.Context) ([]byte, error)
+
+	// Stopping ends when the server begins to shut down: answers that would
+	// go on for as long as the client stays end with it. nil: never.
+	Stopping context.Context
+
+	// Heartbeat is the time between signs of life in a feed that has nothing
+	// to send. 0: 15 s.
+	Heartbeat time.Duration
+}
+
+// prefix is the path of the public URL, "" for the root.
+func (c Config) Prefix() string {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil { // checked before
+		return ""
+	}
+	return u.EscapedPath()
+}
+
+// edge is the edge of a listener, which is its label in metrics.
+func (c Config) Edge(log zerolog.Logger, m prometheus.Registerer, listener string) edge.Config {
+	return edge.Config{
+		Now: c.Now, Entropy: c.Entropy, PublicURL: c.PublicURL, Log: log, Metrics: m, Listener: listener, Explain: Explain,
+	}
+}
+
+// checked fills in the defaults and refuses what cannot work.
+func (c Config) Checked() (Config, error) {
+	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil || c.Links == nil {
+		return c, errors.New("httpapi: Ledger, Views, IDs and Links are needed")
+	}
+	base, err := url.Parse(c.PublicURL)
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("public URL: %w", err)
+	case base.Scheme != "http" && base.Scheme != "https", base.Host == "", base.User != nil, base.RawQuery != "", base.Fragment != "":
+		return c, fmt.Errorf("public URL %q: want http:// or https://, a host and nothing after the path", c.PublicURL)
+	}
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	for _, r := range []edge.Rate{c.Limits.Writes, c.Limits.Reads} {
+		if r.PerSecond < 0 || r.Burst < 0 || (r.PerSecond > 0) != (r.Burst > 0) {
+			return c, fmt.Errorf("rate limit of %v/s, burst %d: want both above 0, or both 0 for no limit", r.PerSecond, r.Burst)
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Entropy == nil {
+		c.Entropy = rand.Reader
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = 15 * time.Second
+	}
+	return c, nil
+}
+
+// KeyTimes keeps when each API key was used last.
+type KeyTimes interface {
+	Use(project, key string, at time.Time)
+	LastUse(project, key string) (domain.Instant, bool)
+}
+
+// merchants does what merchants ask for.
+type API struct {
+	cfg      Config
+	nobody   domain.Project
+	writes   *edge.Limiter
+	reads    *edge.Limiter
+	failures *edge.Limiter
+	feeds    openStreams
+	Settler
+}
+
+func New(c Config) (*API, error) {
+	c, err := c.Checked()
+	if err != nil {
+		return nil, err
+	}
+	a := &API{
+		cfg: c, nobody: nobody(), Settler: Settler{Cfg: c},
+		writes: edge.NewLimiter("writes", c.Limits.Writes),
+		reads:  edge.NewLimiter("reads", c.Limits.Reads),
+		feeds:  openStreams{byProject: make(map[string]int)},
+	}
+	if n := c.Limits.FailedAuthPerMinute; n > 0 {
+		a.failures = edge.NewLimiter("failed-authentication", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
+	}
+	return a, nil
+}
+
+// enter runs a route for a caller that was authenticated if it has a scope.
+func (a *API) Enter(x *edge.Exchange) error {
+	if need := x.Route.Scope; need != "" {
+		if !x.Key.Has(need) {
+			return wire.Problem{Code: domain.ScopeMissing, RequiredScope: need}
+		}
+		budget := a.reads
+		if x.Route.Method != http.MethodGet {
+			budget = a.writes
+		}
+		if x.Inside && x.Route.Method == http.MethodGet {
+			budget = nil // one page makes several
+		}
+		if err := x.Throttle(budget, x.Project.ID); err != nil {
+			return err
+		}
+	}
+	return edge.Run(x)
+}
+
+// sees reports whether a payment is the caller's.
+func (a *API) sees(x *edge.Exchange, p domain.Payment) bool { return p.Project == x.Project.ID }

@@ -1,0 +1,139 @@
+package merchant
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+	"payledger/projections"
+)
+
+// maxOverview is the longest range, and usualOverview the one when the request
+// does not say, in days.
+const (
+	maxOverview   = 366
+	usualOverview = 30
+)
+
+// accountOverview answers GET /account-api/overview.
+func (a *API) AccountOverview(x *edge.Exchange) error {
+	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "from", "to")
+	if err != nil {
+		return err
+	}
+	to, err := dayOf(q, "to", projections.DayOf(domain.InstantOf(a.cfg.Now())))
+	if err != nil {
+		return err
+	}
+	from, err := dayOf(q, "from", to-min(to, usualOverview-1))
+	switch {
+	case err != nil:
+		return err
+	case from > to:
+		return edge.BadParameter("from", "Send a day that is not after to.")
+	case to-from >= maxOverview:
+		return edge.BadParameter("from", "Send a range of at most 366 days.")
+	}
+	rows, err := a.cfg.Views.Days(x.Context(), x.Project.ID, from, to)
+	if err != nil {
+		return err
+	}
+	all, err := a.cfg.Views.Totals(x.Context(), x.Context(), x.Project.ID, projections.PaymentQuery{}, 0)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, wire.Overview{
+		TimeZone: "UTC", From: dateOf(from), To: dateOf(to), Payments: all.Count(),
+		Currencies: overviewOf(x.Project.Settings.Currencies, rows, from, to),
+	})
+}
+
+func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to projections.Day) (all []wire.CurrencyOverview) {
+	at := make(map[domain.Currency]int)
+	of := func(c domain.Currency) *wire.CurrencyOverview {
+		i, ok := at[c]
+		if !ok {
+			i = len(all)
+			at[c] = i
+			one := wire.CurrencyOverview{Currency: c}
+			for d := from; d <= to; d++ {
+				one.Days = append(one.Days, wire.Day{Date: dateOf(d)})
+			}
+			for _, s := range domain.PaymentStatuses() {
+				one.Outcomes = append(one.Outcomes, wire.Outcome{Status: s})
+			}
+			all = append(all, one)
+		}
+		return &all[i]
+	}
+	for _, r := range rows {
+		one := of(r.Currency)
+		day := &one.Days[r.Day-from]
+		for _, part := range []struct {
+			is       projections.Tally
+			day, sum *wire.Tally
+		}{
+			{r.Created, &day.Created, &one.Created},
+			{r.Paid, &day.Paid, &one.Paid},
+			{r.Refunded, &day.Refunded, &one.Refunded},
+		} {
+			*part.day = wire.Tally(part.is)
+			*part.sum = wire.Tally(part.is.Plus(projections.Tally(*part.sum)))
+		}
+		for i, t := range r.ByStatus {
+			sum := &one.Outcomes[i].Tally
+			*sum = wire.Tally(t.Plus(projections.Tally(*sum)))
+		}
+	}
+	if len(all) == 0 && len(usual) > 0 {
+		of(usual[0])
+	}
+	return all
+}
+
+func dateOf(d projections.Day) string { return d.Start().Time().Format(time.DateOnly) }
+
+// day reads a parameter that takes a day.
+func dayOf(q edge.Query, name string, absent projections.Day) (projections.Day, error) {
+	if !q.Has(name) {
+		return absent, nil
+	}
+	t, err := time.Parse(time.DateOnly, q.Value(name))
+	if err != nil || t.Unix() < 0 {
+		return 0, edge.BadParameter(name, "Send a day such as 2026-11-20.")
+	}
+	return projections.DayOf(domain.InstantOf(t)), nil
+}
+
+// The bounds of adding up payments one by one: nobody waits for longer, and a
+// total that ends at them says so.
+const (
+	mostTotalled   = 50_000
+	totalledWithin = 5 * time.Second
+)
+
+// accountTotals answers GET /account-api/totals.
+func (a *API) AccountTotals(x *edge.Exchange) error {
+	filters, err := edge.ParseQuery(x.Request.URL.RawQuery, paymentFilters()...)
+	if err != nil {
+		return err
+	}
+	q, err := paymentQuery(edge.ListRequest{Filters: filters})
+	if err != nil {
+		return err
+	}
+	until, cancel := context.WithTimeout(x.Context(), totalledWithin)
+	defer cancel()
+	totals, err := a.cfg.Views.Totals(x.Context(), until, x.Project.ID, q, mostTotalled)
+	if err != nil {
+		return err
+	}
+	v := wire.Totals{Complete: totals.Complete, Count: totals.Count(), Data: []wire.Total{}}
+	for _, t := range totals.Rows {
+		v.Data = append(v.Data, wire.Total{Currency: t.Currency, Status: t.Status, Tally: wire.Tally(t.Tally)})
+	}
+	return x.Reply(http.StatusOK, v)
+}

@@ -1,0 +1,63 @@
+package wire
+
+import "payledger/domain"
+
+// booksView is the books at one moment of the log.
+type Books struct {
+	Position uint64          `json:"position"` // of the last event they stand for
+	Time     *domain.Instant `json:"time"`     // of that event; null before the first
+	Balances []CurrencyBooks `json:"balances"`
+}
+
+// currencyBooks are the accounts of one currency. Their total is zero: every
+// event books what it moves twice.
+type CurrencyBooks struct {
+	Currency domain.Currency  `json:"currency"`
+	Accounts []AccountBalance `json:"accounts"`
+	Total    domain.Sum       `json:"total"`
+}
+
+type AccountBalance struct {
+	Account domain.Account `json:"account"`
+	Balance domain.Sum     `json:"balance"`
+}
+
+// statementLine is one posting with the balance after it.
+type Posting struct {
+	Position  uint64          `json:"position"`
+	Time      domain.Instant  `json:"time"`
+	EventID   domain.ID       `json:"event_id"`
+	EventType string          `json:"event_type"`
+	PaymentID domain.ID       `json:"payment_id"`
+	RefundID  *domain.ID      `json:"refund_id"`
+	Account   domain.Account  `json:"account"`
+	Currency  domain.Currency `json:"currency"`
+	Amount    domain.Sum      `json:"amount"`
+	Balance   domain.Sum      `json:"balance"`
+}
+
+// allBooks are the books of every project and all of them together.
+type AllBooks struct {
+	Books
+	Projects []ProjectBooks `json:"projects"`
+}
+
+type ProjectBooks struct {
+	ProjectID string          `json:"project_id"`
+	Balances  []CurrencyBooks `json:"balances"`
+}
+
+type ProjectPosting struct {
+	ProjectID string `json:"project_id"`
+	Posting
+}
+
+// lateFunds is money in suspense: what came, and why it could not count as
+// the payment.
+type LateFunds struct {
+	ProjectPosting
+	Reason    string         `json:"reason"`
+	Route     string         `json:"route"`
+	Reference string         `json:"reference"`
+	StartedAt domain.Instant `json:"started_at"`
+}

@@ -1,0 +1,24 @@
+package wire
+
+import "payledger/domain"
+
+// endpointView is an endpoint as its merchant sees it. The secret is told by
+// the answers that make one and by no other.
+type Endpoint struct {
+	ID          string                 `json:"id"`
+	URL         string                 `json:"url"`
+	Kinds       []domain.Kind          `json:"kinds"`
+	Description *string                `json:"description"`
+	Status      string                 `json:"status"`          // enabled or disabled
+	Reason      *domain.DisabledReason `json:"disabled_reason"` // null while enabled, as the next
+	DisabledAt  *domain.Instant        `json:"disabled_at"`
+	CreatedAt   domain.Instant         `json:"created_at"`
+	Secret      string                 `json:"secret,omitempty"`
+	Previous    *domain.Instant        `json:"previous_secret_until"` // null when one secret signs
+	Health      domain.EndpointHealth  `json:"health"`
+}
+
+// recovery is how many notifications a request has put in line.
+type Recovery struct {
+	Enqueued int `json:"enqueued"`
+}

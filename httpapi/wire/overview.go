@@ -1,0 +1,54 @@
+package wire
+
+import "payledger/domain"
+
+// overviewView is what happened to payments on the days of a range, and what
+// has become by now of those that were created on them.
+type Overview struct {
+	TimeZone   string             `json:"time_zone"` // of the days
+	From       string             `json:"from"`
+	To         string             `json:"to"`
+	Payments   uint64             `json:"payments"`   // the project has, of all times
+	Currencies []CurrencyOverview `json:"currencies"` // of which something happened, else the project's first
+}
+
+// currencyOverview is one currency's part. Created, Paid and Refunded are the
+// sums of Days.
+type CurrencyOverview struct {
+	Currency domain.Currency `json:"currency"`
+	Days     []Day           `json:"days"` // every day of the range
+	Created  Tally           `json:"created"`
+	Paid     Tally           `json:"paid"`
+	Refunded Tally           `json:"refunded"`
+	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
+}
+
+type Day struct {
+	Date     string `json:"date"`
+	Created  Tally  `json:"created"`
+	Paid     Tally  `json:"paid"`     // on the day, whenever they were created
+	Refunded Tally  `json:"refunded"` // refunds that succeeded on the day, likewise
+}
+
+type Tally struct {
+	Count uint64     `json:"count"`
+	Sum   domain.Sum `json:"sum"`
+}
+
+type Outcome struct {
+	Status domain.PaymentStatus `json:"status"`
+	Tally
+}
+
+// totalsView are the totals of a filtered list of payments.
+type Totals struct {
+	Complete bool    `json:"complete"` // false: at least these, there may be more
+	Count    uint64  `json:"count"`    // of the payments that were added up
+	Data     []Total `json:"data"`     // by currency and status
+}
+
+type Total struct {
+	Currency domain.Currency      `json:"currency"`
+	Status   domain.PaymentStatus `json:"status"`
+	Tally
+}

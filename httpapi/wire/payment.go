@@ -1,0 +1,26 @@
+package wire
+
+import "payledger/domain"
+
+// paymentFacts is a payment with what is its merchant's to see and not part of
+// the public object.
+type PaymentFacts struct {
+	Payment       domain.PaymentObject  `json:"payment"`
+	ExpiresAt     domain.Instant        `json:"expires_at"`
+	Route         *string               `json:"route"`          // null while there is none
+	FailureReason *string               `json:"failure_reason"` // null unless failed
+	Link          string                `json:"link"`           // where the customer pays
+	Refunds       []domain.RefundObject `json:"refunds"`        // oldest first
+}
+
+// placeView is what an id names, and where it belongs.
+type Place struct {
+	Kind       string     `json:"kind"` // payment, refund, event, delivery, endpoint, key
+	PaymentID  *domain.ID `json:"payment_id,omitempty"`
+	RefundID   *domain.ID `json:"refund_id,omitempty"`
+	EventID    *domain.ID `json:"event_id,omitempty"`
+	EventType  string     `json:"event_type,omitzero"`
+	Position   uint64     `json:"position,omitzero"` // of the event
+	EndpointID string     `json:"endpoint_id,omitzero"`
+	KeyID      string     `json:"key_id,omitzero"`
+}

@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"maps"
+	"net/http"
+
+	"payledger/domain"
+)
+
+// problem is an answer of RFC 9457, and the error that becomes one. Code is
+// enough: the rest is filled in from the table of problems. Nothing in it
+// repeats what the client sent.
+type Problem struct {
+	Type      string      `json:"type"`
+	Title     string      `json:"title"`
+	Status    int         `json:"status"`
+	Code      domain.Code `json:"code"`
+	Detail    string      `json:"detail"`
+	RequestID string      `json:"request_id"`
+
+	Errors        []FieldProblem       `json:"errors,omitempty"`         // validation_failed
+	Parameter     string               `json:"parameter,omitempty"`      // invalid_parameter
+	RequiredScope domain.Scope         `json:"required_scope,omitempty"` // scope_missing
+	PaymentStatus domain.PaymentStatus `json:"payment_status,omitempty"` // payment_not_paid, final_status
+	RefundID      string               `json:"refund_id,omitempty"`      // refund_exists
+	RefundStatus  domain.RefundStatus  `json:"refund_status,omitempty"`  // refund_exists, final_status
+	Members       []string             `json:"members,omitempty"`        // idempotency_key_reused
+	EventID       string               `json:"event_id,omitempty"`       // delivery_superseded
+	Limit         int                  `json:"limit,omitzero"`           // webhook_endpoint_limit
+
+	Header http.Header `json:"-"` // of the answer, beside what every answer has
+	Alarm  bool        `json:"-"` // recorded as an error whatever the status of the answer is
+}
+
+// fieldProblem is what is wrong with one field of a body.
+type FieldProblem struct {
+	Pointer string      `json:"pointer"` // JSON pointer as a URI fragment
+	Code    domain.Code `json:"code"`
+	Detail  string      `json:"detail"`
+
+	Allowed        []string `json:"allowed,omitempty"`
+	Minimum        string   `json:"minimum,omitempty"`
+	Maximum        string   `json:"maximum,omitempty"`
+	LimitBytes     int      `json:"limit_bytes,omitzero"`
+	GotBytes       int      `json:"got_bytes,omitzero"`
+	LimitCharacter int      `json:"limit_characters,omitzero"`
+	GotCharacters  int      `json:"got_characters,omitzero"`
+}
+
+func (p Problem) Error() string {
+	if p.Detail == "" {
+		return string(p.Code)
+	}
+	return string(p.Code) + ": " + p.Detail
+}
+
+// with adds a header to the answer.
+func (p Problem) With(name, value string) Problem {
+	p.Header = maps.Clone(p.Header)
+	if p.Header == nil {
+		p.Header = make(http.Header, 1)
+	}
+	p.Header.Set(name, value)
+	return p
+}

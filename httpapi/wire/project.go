@@ -1,0 +1,40 @@
+package wire
+
+import "payledger/domain"
+
+// projectView is a project as its operator sees it.
+type Project struct {
+	ProjectID string          `json:"project_id"`
+	Name      string          `json:"name"`
+	Disabled  bool            `json:"disabled"`
+	Settings  domain.Settings `json:"settings"`
+	Keys      []Key           `json:"keys"`
+	KeyID     string          `json:"key_id,omitempty"`  // of the first key, when the project was just made
+	APIKey    string          `json:"api_key,omitempty"` // its secret, likewise
+}
+
+type Key struct {
+	KeyID   string         `json:"key_id"`
+	Scopes  []domain.Scope `json:"scopes"`
+	Revoked bool           `json:"revoked"`
+	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued
+}
+
+// accountKey is an API key as its merchant sees it.
+type AccountKey struct {
+	Key
+
+	CreatedAt  *domain.Instant `json:"created_at"`   // null when its id does not tell
+	LastUsedAt *domain.Instant `json:"last_used_at"` // null when not known to have been used
+	Current    bool            `json:"current"`      // the session's own
+}
+
+// sessionView is whom a session acts for.
+type Session struct {
+	ProjectID   string          `json:"project_id"`
+	ProjectName string          `json:"project_name"`
+	KeyID       string          `json:"key_id"`
+	Scopes      []domain.Scope  `json:"scopes"`
+	Settings    domain.Settings `json:"settings"`
+	Sandbox     bool            `json:"sandbox"` // payments can be settled by /v1/sandbox/…
+}
