@@ -232,7 +232,7 @@ func testLiveEvents(t *testing.T, chrome context.Context, s *server) {
 	m := s.merchant("")
 	w := s.window(t, chrome, m)
 	w.visit("/events?lang=en")
-	w.Do(shows("[data-empty]", "Nothing happened yet"))
+	w.Do(shows("[data-empty]", "No events yet"))
 	id := m.pay(`{"amount":"1"}`).want(201, "").object().ID
 	w.Do(shows("[data-feed]", id))
 	if uitest.Eval[bool](w.Tab, `document.querySelector("[data-empty]").checkVisibility()`) {
@@ -240,7 +240,7 @@ func testLiveEvents(t *testing.T, chrome context.Context, s *server) {
 	}
 	w.Do(chromedp.Click(chromedp.CSS("[data-feed] summary")), shows("[data-feed] pre", `"type": "payment.created"`))
 	pause := chromedp.CSS("[data-feed-pause]")
-	w.Do(chromedp.Click(pause), shows("[data-feed-pause]", "Go on"))
+	w.Do(chromedp.Click(pause), shows("[data-feed-pause]", "Resume"))
 	held := m.pay(`{"amount":"2"}`).want(201, "").object().ID
 	if strings.Contains(w.text("[data-feed]"), held) {
 		t.Error("it goes on while it is held")

@@ -86,8 +86,8 @@ func TestFindingPayments(t *testing.T) {
 		b.open("/account/payments?"+query).want(400).has(`role="alert"`).lacks("No payments yet", "payments.csv", `data-hook="nothing"`)
 	}
 	b.open("/account/payments?status=lost").want(400).has("There is no such status", `aria-describedby="status-error"`)
-	b.open("/account/payments?currency=lost").want(400).has("No such currency", `aria-describedby="currency-error"`)
-	b.open("/account/payments?cursor=x").want(400).has("place in the list")
+	b.open("/account/payments?currency=lost").want(400).has("There is no such currency", `aria-describedby="currency-error"`)
+	b.open("/account/payments?cursor=x").want(400).has("out of date")
 
 	csv := b.open("/account/payments.csv?q=order").want(200)
 	if kind := csv.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/csv") {
@@ -166,7 +166,7 @@ func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
 			t.Errorf("%q leads to %s, want %s", q, got, want)
 		}
 	}
-	b.open("/account/search?q=01M7W78FJBM8T4R7B5N0C1D2E3").want(404).has("Nothing has this id")
+	b.open("/account/search?q=01M7W78FJBM8T4R7B5N0C1D2E3").want(404).has("The id was not found")
 	theirs := s.browser().signIn(s.merchant(""))
 	theirs.open("/account/search?q=" + p.ID).want(404)
 	b.open("/account/payments/"+p.ID).want(200).has(`id="`+event+`"`, `id="`+r.ID+`"`)

@@ -217,14 +217,14 @@ func TestSigningInAndOut(t *testing.T) {
 	}
 
 	wrong := b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}})
-	wrong.want(401).has("no such project", m.project).lacks("sk_wrong")
+	wrong.want(401).has("project id or the key is wrong", m.project).lacks("sk_wrong")
 	unknown := b.post("/account/signin", url.Values{"project": {"prj_unknown"}, "key": {m.secret}}).want(401)
 	if unknown.lacks(m.secret); strings.ReplaceAll(wrong.Text, m.project, "prj_unknown") != unknown.Text &&
 		stripRequest(wrong.Text, m.project) != stripRequest(unknown.Text, "prj_unknown") {
 		t.Error("a wrong key and an unknown project are answered differently")
 	}
 	b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}).want(401)
-	slow := b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}).want(429).has("Too many failed tries")
+	slow := b.post("/account/signin", url.Values{"project": {m.project}, "key": {"sk_wrong"}}).want(429).has("Too many failed attempts")
 	if slow.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
@@ -276,7 +276,7 @@ func TestSessionsEnd(t *testing.T) {
 	other := s.browser().signIn(s.merchant(""))
 	one.post("/account/signout-everywhere", url.Values{"form": {one.open("/account/session").token("signout-everywhere")}}).
 		leads("/account/signin?why=everywhere")
-	two.open("/account/payments").leads("/account/signin?next=payments&why=ended").has("session is over")
+	two.open("/account/payments").leads("/account/signin?next=payments&why=ended").has("session has expired")
 	other.open("/account/payments").want(200)
 
 	// A form of a session that is over does nothing.
@@ -346,7 +346,7 @@ func TestFormsOfTheAccount(t *testing.T) {
 	path := "/account/" + strings.TrimPrefix(made.Header.Get("Location"), "../")
 	b.open(path).want(200).has("₽1,500.50", "by hand", "The payment is created", `data-copy="http://pay.example.com/p/`)
 	b.open(path).lacks("The payment is created")
-	b.post("/account/payments/new", fields(page.token("create"))).want(409).has("sent already", strings.TrimPrefix(path, "/account/"))
+	b.post("/account/payments/new", fields(page.token("create"))).want(409).has("already been sent", strings.TrimPrefix(path, "/account/"))
 	if got := strings.Join(s.events(m.project), " "); got != "payment.created" {
 		t.Errorf("events %s", got)
 	}
@@ -373,7 +373,7 @@ func TestADoubleClickCountsOnce(t *testing.T) {
 		case 303:
 			made++
 		case 409:
-			a.has("Show what it led to")
+			a.has("Open the result")
 		default:
 			t.Errorf("answer %d", a.Code)
 		}
@@ -442,9 +442,9 @@ func TestRefundingInTheAccount(t *testing.T) {
 	asked := b.open(path+"/refund").want(200).has("Refund ₽10.00?", "cannot be undone")
 	two := b.open(path + "/refund")
 	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).leads(path).has("The refund is requested", `data-status="pending"`)
-	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).want(409).has("sent already")
+	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).want(409).has("already been sent")
 	// Another window that asked before: the rules of the API refuse it.
-	b.post(path+"/refund", url.Values{"form": {two.token("refund")}}).leads(path).has("has a refund already")
+	b.post(path+"/refund", url.Values{"form": {two.token("refund")}}).leads(path).has("already has a refund")
 	if got := strings.Join(s.events(m.project), " "); strings.Count(got, "refund.created") != 1 {
 		t.Error(got)
 	}
@@ -456,7 +456,7 @@ func TestRefundingInTheAccount(t *testing.T) {
 	reader := s.merchant("", "read")
 	r := s.browser().signIn(reader)
 	r.open("/account/payments").lacks("payments/new")
-	r.post("/account/payments/new", url.Values{"form": {r.open("/account/session").token("signout")}, "amount": {"1"}}).want(403).has("may not do this")
+	r.post("/account/payments/new", url.Values{"form": {r.open("/account/session").token("signout")}, "amount": {"1"}}).want(403).has("does not have this scope")
 }
 
 // settle routes a payment and plays the provider.
@@ -483,19 +483,19 @@ func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
 	p := m.pay(`{"amount":"10"}`).want(201, "").object()
 	m.route(p.ID)
 	path := "/account/payments/" + p.ID
-	page := b.open(path).want(200).has("no real provider")
+	page := b.open(path).want(200).has("There is no real provider")
 	late := page.token("settle-failed")
 	b.post(path+"/settle", url.Values{"form": {page.token("settle-paid")}, "outcome": {"paid"}}).leads(path).
-		has(`data-status="paid"`, "answer is recorded").lacks("no real provider")
-	b.post(path+"/settle", url.Values{"form": {late}, "outcome": {"failed"}}).leads(path).has(`data-status="paid"`, "final already")
+		has(`data-status="paid"`, "answer is recorded").lacks("There is no real provider")
+	b.post(path+"/settle", url.Values{"form": {late}, "outcome": {"failed"}}).leads(path).has(`data-status="paid"`, "status is final")
 	r := m.refund(p.ID).want(201, "").object()
-	form := b.open(path).has("no real provider").token("settle-succeeded")
+	form := b.open(path).has("There is no real provider").token("settle-succeeded")
 	b.post(path+"/settle", url.Values{"form": {form}, "outcome": {"succeeded"}, "refund": {r.ID}}).leads(path).
 		has(`data-status="succeeded"`, "Refunded")
 	live := s.again(func(c *settings) { c.Sandbox, c.Metrics = nil, nil })
 	q := m.pay(`{"amount":"10"}`).want(201, "").object()
 	other := live.browser().signIn(m)
-	form = other.open("/account/payments/" + q.ID).want(200).lacks("no real provider").token("signout")
+	form = other.open("/account/payments/" + q.ID).want(200).lacks("There is no real provider").token("signout")
 	other.post("/account/payments/"+q.ID+"/settle", url.Values{"form": {form}, "outcome": {"paid"}}).want(404)
 }
 
@@ -508,7 +508,7 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 	p := m.pay(`{"amount":"10"}`).want(201, "").object()
 	id, _ := domain.ParseID(p.ID)
 	path := "/account/payments/" + p.ID
-	b.open(path).has("no endpoint was subscribed")
+	b.open(path).has("no endpoint is subscribed")
 	old := s.hooks.add(domain.DeliveryObject{EndpointID: hook, Type: domain.KindPaymentCreated, PaymentID: &id, State: domain.DeliverySuperseded})
 	failed := s.hooks.add(domain.DeliveryObject{
 		EndpointID: hook, Type: domain.KindPaymentPaid, PaymentID: &id, State: domain.DeliveryGivenUp,
@@ -523,7 +523,7 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 	}
 	b.post(path+"/resend", url.Values{"form": {page.token("resend")}, "endpoint": {hook}, "event": {failed.EventID.String()}}).
 		leads(path).has("will be sent again", `data-state="pending"`)
-	again(old.EventID).leads(path).has("must not go backward")
+	again(old.EventID).leads(path).has("never goes backward")
 	again(domain.ID{1}).want(404).has("no such delivery")
 }
 

@@ -54,8 +54,8 @@ func TestEmptyAccount(t *testing.T) {
 	b := s.browser().signIn(s.merchant(""))
 	for path, want := range map[string]string{
 		"": "Create the first payment", "refunds": "No refunds yet", "webhooks": "No endpoints yet", "keys": "you are signed in with it",
-		"balance": "Nothing is booked yet", "events": "Nothing happened yet", "settings": "What payments may be",
-		"keys/new": "The secret is shown once", "webhooks/new": "Told of payments",
+		"balance": "Nothing is booked yet", "events": "No events yet", "settings": "Limits of payments",
+		"keys/new": "The key is shown once", "webhooks/new": "Events of payments",
 		"refunds?status=pending": "Nothing matches", "events?payment_id=x": "Nothing matches",
 	} {
 		b.open("/account/"+path).want(200).has(want, `<html lang="en">`, `aria-current="page"`)
@@ -72,8 +72,8 @@ func TestEmptyAccount(t *testing.T) {
 	} {
 		b.open("/account/" + path).want(status)
 	}
-	b.open("/account/refunds?status=x").has(`role="alert"`, "check the filter status")
-	b.open("/account/?from=2026-13-40").has(`role="alert"`, "check the filter from")
+	b.open("/account/refunds?status=x").has(`role="alert"`, "The filter status has a value")
+	b.open("/account/?from=2026-13-40").has(`role="alert"`, "The filter from has a value")
 }
 
 func TestOverviewPage(t *testing.T) {
@@ -104,8 +104,8 @@ func TestOverviewPage(t *testing.T) {
 	s.hooks.mu.Unlock()
 	b.open("/account").has(`data-hook="alert-endpoint_failing"`, "https://hooks.example.com/a", "/webhooks/"+e)
 	b.open("/account/webhooks").has("Failing")
-	at := b.open("/account/webhooks/" + e).has("It fails since")
-	at.complete("toggle", "/account/webhooks/"+e+"/disable", nil).has("The endpoint is disabled. Notifications are kept.", "disabled it on purpose")
+	at := b.open("/account/webhooks/" + e).has("Failing since")
+	at.complete("toggle", "/account/webhooks/"+e+"/disable", nil).has("The endpoint is disabled. Notifications are kept.", "disabled by hand")
 	b.open("/account").has(`data-hook="alert-endpoint_disabled"`)
 	b.open("/account/webhooks/"+e).complete("toggle", "/account/webhooks/"+e+"/enable", nil).has("The endpoint is enabled.")
 }
@@ -121,7 +121,7 @@ func (b *browser) addEndpoint(address string) string {
 		b.t.Errorf("secret %q", secret)
 	}
 	shown.has("shown only once", "data-copy=")
-	b.open(shown.at).want(410).has("shown already")
+	b.open(shown.at).want(410).has("already been shown")
 	id := regexp.MustCompile(`webhooks/(we_\w+)`).FindStringSubmatch(shown.Text)
 	if id == nil {
 		b.t.Fatal(shown.Text)
@@ -140,7 +140,7 @@ func TestWebhookPages(t *testing.T) {
 		want   string
 	}{
 		{url.Values{"url": {"ftp://x"}, "kinds": {"payment.paid"}}, "must begin with https://"},
-		{url.Values{"url": {"https://x.example"}}, "Choose at least one."},
+		{url.Values{"url": {"https://x.example"}}, "Choose at least one"},
 		{url.Values{"url": {"https://x.example"}, "kinds": {"nosuch"}}, `role="alert"`},
 		{url.Values{"url": {"https://x.example"}, "kinds": {"payment.paid"}, "about": {strings.Repeat("x", 129)}}, "This is too long."},
 	} {
@@ -160,7 +160,7 @@ func TestWebhookPages(t *testing.T) {
 	if !strings.HasPrefix(rotated.secret(), "whsec_") {
 		t.Error(rotated.Text)
 	}
-	b.open(path).has("The secret before is good until")
+	b.open(path).has("The previous secret is valid until")
 
 	b.open(path).complete("test", path+"/test", nil).has("The test is on its way", "Test notification")
 	pay, _ := domain.ParseID(m.paid())
@@ -178,7 +178,7 @@ func TestWebhookPages(t *testing.T) {
 	b.open(path+"?state=given_up").has("Refused with 500", d.EventID.String(), pay.String()).lacks("Test notification</a>")
 	b.open(path + "?state=delivered").has("Nothing matches")
 	event := path + "/deliveries/" + d.EventID.String()
-	b.open(event).has("No answer within 15 s", "Refused with 500", "Every try failed", "&lt;script&gt;").lacks("<script>alert").
+	b.open(event).has("No answer within 15 s", "Refused with 500", "Every attempt failed", "&lt;script&gt;").lacks("<script>alert").
 		complete("resend", event+"/resend", nil).has("The notification will be sent again now.")
 	b.post(event+"/resend", url.Values{"form": {b.open(path).token("test")}, "back": {"https://evil.example"}}).want(303).lacks("evil")
 	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"2026-11-20T00:00"}}).has("7 notifications are on their way.")
@@ -190,7 +190,7 @@ func TestWebhookPages(t *testing.T) {
 	reader := s.browser().signIn(s.merchant("", "read"))
 	reader.post("/account/webhooks/new", url.Values{
 		"form": {reader.open("/account/webhooks/new").token("endpoint")}, "url": {"https://x.example"}, "kinds": {"payment.paid"},
-	}).want(403).has("may not do this")
+	}).want(403).has("does not have this scope")
 }
 
 func TestKeyPages(t *testing.T) {
@@ -198,7 +198,7 @@ func TestKeyPages(t *testing.T) {
 	s := start(t, withAccount(t))
 	m := s.merchant("")
 	b := s.browser().signIn(m)
-	b.post("/account/keys/new", url.Values{"form": {b.open("/account/keys/new").token("create-key")}}).want(422).has("Choose at least one.")
+	b.post("/account/keys/new", url.Values{"form": {b.open("/account/keys/new").token("create-key")}}).want(422).has("Choose at least one")
 	shown := b.open("/account/keys/new").complete("create-key", "/account/keys/new", url.Values{"scopes": {"read"}})
 	secret := shown.secret()
 	b.open(shown.at).want(410)
@@ -212,7 +212,7 @@ func TestKeyPages(t *testing.T) {
 
 	// A key can give on no more than it has itself.
 	reader := s.browser().signIn(made)
-	reader.open("/account/keys/new").has("your own key may not")
+	reader.open("/account/keys/new").has("your own key does not have this scope")
 	reader.post("/account/keys/new", url.Values{"form": {reader.open("/account/session").token("signout")}, "scopes": {"audit"}}).want(403)
 	reader.open("/account/events").has("Your key may not read the log")
 
@@ -264,7 +264,7 @@ func TestListPages(t *testing.T) {
 	b.open("/account/refunds.csv?status=x").want(400).has("<html")
 
 	b.open("/account/balance").has("Owed to you", "₽0.00", "Provider: ", "−₽39,000.00", `rel="next"`)
-	b.open("/account/balance?account=refunds_in_flight&from=2026-11-20&to=2026-11-20").has("Refund requested").lacks("Beginning")
+	b.open("/account/balance?account=refunds_in_flight&from=2026-11-20&to=2026-11-20").has("Refund requested").lacks("First page")
 	b.open("/account/balance?account=merchant_payable&to=2026-11-19").has("Nothing matches")
 	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight").want(200).Text, "\n"); n != 27 {
 		t.Errorf("%d lines", n)

@@ -38,12 +38,12 @@ func TestPageInEveryState(t *testing.T) {
 	headings := map[string]map[state]string{
 		"en": {
 			preparing: "<h1>Preparing your payment</h1>", open: `<span class="label">Payment to</span> <bdi>Чайная лавка</bdi>`,
-			closed: "<h1>The time to pay is over</h1>", paid: "<h1>Paid</h1>", expired: "<h1>Payment expired</h1>",
+			closed: "<h1>The time to pay has run out</h1>", paid: "<h1>Paid</h1>", expired: "<h1>Payment expired</h1>",
 			failed: "<h1>The payment did not go through</h1>",
 		},
 		"ru": {
 			preparing: "<h1>Готовим платёж</h1>", open: `<span class="label">Получатель</span> <bdi>Чайная лавка</bdi>`,
-			closed: "<h1>Время на оплату вышло</h1>", paid: "<h1>Оплачено</h1>", expired: "<h1>Срок оплаты истёк</h1>",
+			closed: "<h1>Время на оплату истекло</h1>", paid: "<h1>Оплачено</h1>", expired: "<h1>Срок оплаты истёк</h1>",
 			failed: "<h1>Платёж не прошёл</h1>",
 		},
 	}
