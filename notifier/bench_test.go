@@ -36,7 +36,7 @@ func BenchmarkRelay(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
 			c := connectAs(b, startServer(b, ServerConfig{}), userRelay)
-			if _, err := c.js.CreateStream(context.Background(), eventsConfig(book.logID)); err != nil {
+			if _, err := c.JetStream().CreateStream(context.Background(), eventsConfig(book.logID)); err != nil {
 				b.Fatal(err)
 			}
 			began := time.Now()
@@ -55,7 +55,7 @@ func BenchmarkRelay(b *testing.B) {
 				done <- nil
 			}()
 			for i := range backlog {
-				f, err := c.js.PublishMsgAsync(&nats.Msg{Subject: "payledger.v1.events.p.payment." + strconv.Itoa(i), Data: body})
+				f, err := c.JetStream().PublishMsgAsync(&nats.Msg{Subject: "payledger.v1.events.p.payment." + strconv.Itoa(i), Data: body})
 				if err != nil {
 					b.Fatal(err)
 				}

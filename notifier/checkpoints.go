@@ -119,10 +119,10 @@ func (p *Checkpoints) publish(ctx context.Context) error {
 		return nil
 	}
 	// Asked each time: the JetStream stream may be gone since the last one.
-	if _, err := openStream(ctx, p.conn.js, checkpointsConfig(p.log), p.conn.Embedded()); err != nil {
+	if _, err := openStream(ctx, p.conn.JetStream(), checkpointsConfig(p.log), p.conn.Embedded()); err != nil {
 		return err
 	}
-	if _, err := p.conn.js.Publish(ctx, CheckpointsSubject, signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {
+	if _, err := p.conn.JetStream().Publish(ctx, CheckpointsSubject, signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {
 		return fmt.Errorf("publishing a checkpoint: %w", err)
 	}
 	p.mu.Lock()

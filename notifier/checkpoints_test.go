@@ -26,7 +26,7 @@ func newestCheckpoint(t *testing.T, c *Conn, want string) {
 	eventually(t, "the checkpoint "+want+" is published", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		s, err := c.js.Stream(ctx, CheckpointsStream)
+		s, err := c.JetStream().Stream(ctx, CheckpointsStream)
 		if err != nil {
 			return false
 		}
@@ -67,7 +67,7 @@ func TestCheckpointsReachSubscribers(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectRefusal(t, o.connector, "connector subscribes to checkpoints", "Permissions Violation for Subscription")
-	s, err := o.ledger.js.Stream(t.Context(), CheckpointsStream)
+	s, err := o.ledger.JetStream().Stream(t.Context(), CheckpointsStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,17 +88,17 @@ func TestCheckpointsSurviveAbsence(t *testing.T) {
 	run(t, p.Run)
 	p.Publish([]byte("first"))
 	newestCheckpoint(t, c, "first")
-	if err := c.js.DeleteStream(t.Context(), CheckpointsStream); err != nil {
+	if err := c.JetStream().DeleteStream(t.Context(), CheckpointsStream); err != nil {
 		t.Fatal(err)
 	}
 	p.Publish([]byte("second"))
 	newestCheckpoint(t, c, "second")
 
 	// Another program's JetStream stream takes the subject.
-	if err := c.js.DeleteStream(t.Context(), CheckpointsStream); err != nil {
+	if err := c.JetStream().DeleteStream(t.Context(), CheckpointsStream); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{CheckpointsSubject}}); err != nil {
+	if _, err := c.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{CheckpointsSubject}}); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -109,7 +109,7 @@ func TestCheckpointsSurviveAbsence(t *testing.T) {
 		t.Errorf("publishing took %v while nothing could be published", took)
 	}
 	eventually(t, "the trouble is told", func() bool { return errors.As(p.Err(), new(*ForeignStreamError)) })
-	if err := c.js.DeleteStream(t.Context(), "OTHER"); err != nil {
+	if err := c.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
 	}
 	newestCheckpoint(t, c, "third 999")

@@ -25,8 +25,9 @@ type Conn struct {
 	server *Server // the embedded one; nil: external
 	closed chan struct{}
 
-	copy    atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
-	doubted atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
+	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
+	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
+	replaced atomic.Uint64             // consumers of EVENTS that had to be
 }
 
 // The times of a connection.
@@ -164,6 +165,16 @@ func (c *Conn) copied(made time.Time) bool {
 // doubt has the relay look whether EVENTS holds the event at the position: a
 // consumer did not deliver it, or not as it is in the log.
 func (c *Conn) doubt(p eventstore.Position) { c.doubted.Store(uint64(p)) }
+
+// takeDoubt answers the position that doubt was last called with, once; 0 if
+// there is none.
+func (c *Conn) takeDoubt() eventstore.Position { return eventstore.Position(c.doubted.Swap(0)) }
+
+// readersReplaced is how many consumers of EVENTS had to be replaced.
+func (c *Conn) readersReplaced() uint64 { return c.replaced.Load() }
+
+// JetStream is the ledger's JetStream.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
 // Close sends what is buffered and closes the connection. Whoever uses it has
 // stopped before.

@@ -51,10 +51,9 @@ func (s *site) start(t *testing.T) {
 	s.conn = connectTo(t, s.srv)
 	s.relay, s.workers, s.enforcer = measuredRelay(s.conn, s.book, s.metrics), newWorkers(t, s.conn, s.book), newEnforcer(t, s.conn, s.book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
-		Server: s.srv, Conn: s.conn, Store: s.Store, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
-		Log: testLog(t), Metrics: s.metrics,
+		Server: s.srv, Conn: s.conn, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
+		Stall: cmp.Or(s.stall, time.Second), MaxPause: 4 * time.Second, Log: testLog(t), Metrics: s.metrics,
 	})
-	s.watchdog.stall, s.watchdog.most = cmp.Or(s.stall, time.Second), 4*time.Second
 	var stops []func()
 	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
 		stops = append(stops, run(t, part))
@@ -74,7 +73,7 @@ func (s *site) start(t *testing.T) {
 func (s *site) works(t *testing.T) {
 	t.Helper()
 	s.pays(t, 10)
-	sameAsLog(t, s.conn.js, s.book)
+	sameAsLog(t, s.conn.JetStream(), s.book)
 	paid := map[string]int{}
 	for _, r := range s.records(t) {
 		if typ, err := eventType(r.Body); err == nil && typ == domain.TypePaymentPaid {
@@ -87,7 +86,7 @@ func (s *site) works(t *testing.T) {
 		}
 	}
 	eventually(t, "nothing waits", func() bool {
-		signals, err := s.conn.js.Stream(t.Context(), SignalsStream)
+		signals, err := s.conn.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil && signals.CachedInfo().State.Msgs == 0 && len(s.watchdog.Degraded()) == 0
 	})
 }
@@ -123,7 +122,7 @@ func (s *site) pays(t *testing.T, n int) {
 // tell publishes the signal that pays p, once.
 func (s *site) tell(t *testing.T, p domain.Payment) {
 	t.Helper()
-	_ = s.conn.nc.PublishMsg(&nats.Msg{
+	_ = s.conn.NATS().PublishMsg(&nats.Msg{
 		Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
 	})
 }
@@ -206,7 +205,7 @@ func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 	t.Helper()
 	var batch []jetstream.Msg
 	eventually(t, "the subscriber is delivered to", func() bool {
-		c, err := s.conn.js.Consumer(t.Context(), EventsStream, SubscriberConsumer)
+		c, err := s.conn.JetStream().Consumer(t.Context(), EventsStream, SubscriberConsumer)
 		if err != nil {
 			return false
 		}
@@ -301,7 +300,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 	c = connectTo(t, startServer(t, ServerConfig{Dir: dir}))
 	run(t, measuredRelay(c, b, metrics).Run)
 	eventually(t, "the copy is made anew", func() bool { return measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 // TestSweepRests: what was compared is compared again in the next pass, and the
@@ -456,7 +455,7 @@ func (s *site) publish(t *testing.T, p domain.Payment) {
 	eventually(t, "JetStream takes a signal", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.conn.js.PublishMsg(ctx, &nats.Msg{
+		_, err := s.conn.JetStream().PublishMsg(ctx, &nats.Msg{
 			Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
 		})
 		return err == nil

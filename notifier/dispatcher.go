@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
@@ -35,13 +35,9 @@ type arrival struct {
 // the log's, so this holds even when EVENTS was deleted and is being copied
 // anew: the consumer waits until the copy gets there.
 type dispatcher struct {
-	conn    *Conn
-	store   eventstore.Store
-	logID   domain.ID
-	begin   func(context.Context) (eventstore.Position, error) // the first position to hand on
-	hand    func(context.Context, arrival) error
+	dispatcherConfig
+
 	trouble trouble
-	remade  prometheus.Counter
 
 	next    eventstore.Position // to be handed on; 0: not known yet
 	reached atomic.Uint64       // next, for others to see
@@ -49,13 +45,25 @@ type dispatcher struct {
 	reading atomic.Bool         // run is under way
 	waiting atomic.Bool         // hand is under way
 	worked  atomic.Bool         // the consumer of now has
-	times   dispatcherTimes
 }
 
-type dispatcherTimes struct {
-	retry     backoff
-	watch     time.Duration // between looks at the consumer
-	heartbeat time.Duration
+// dispatcherConfig configures a dispatcher.
+type dispatcherConfig struct {
+	Conn  *Conn
+	Store eventstore.Store
+	LogID domain.ID
+	Part  string                                             // its name in logs
+	Begin func(context.Context) (eventstore.Position, error) // the first position to hand on
+	Hand  func(context.Context, arrival) error
+	Times DispatcherTimes // zero: those of a real deployment
+	Log   zerolog.Logger
+}
+
+// DispatcherTimes are the pauses of what reads EVENTS.
+type DispatcherTimes struct {
+	Retry     backoff       // after a failure
+	Watch     time.Duration // between looks at the consumer
+	Heartbeat time.Duration
 }
 
 const (
@@ -69,18 +77,30 @@ var errEnough = errors.New("no more events are wanted")
 // errUnchecked: the relay has not looked yet whether EVENTS holds the log.
 var errUnchecked = errors.New("the JetStream stream " + EventsStream + " has not been compared with the log yet")
 
-func newDispatcher(c WorkersConfig, part string, remade prometheus.Counter,
-	begin func(context.Context) (eventstore.Position, error), hand func(context.Context, arrival) error,
-) *dispatcher {
-	return &dispatcher{
-		conn: c.Conn, store: c.Ledger.Store, logID: c.LogID, begin: begin, hand: hand,
-		trouble: trouble{log: c.Log, part: part}, remade: remade,
-		times: dispatcherTimes{
-			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
-			watch: 3 * time.Second, heartbeat: time.Second,
-		},
+func newDispatcher(c dispatcherConfig) *dispatcher {
+	if c.Times == (DispatcherTimes{}) {
+		c.Times = DispatcherTimes{
+			Retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
+			Watch: 3 * time.Second, Heartbeat: time.Second,
+		}
 	}
+	return &dispatcher{dispatcherConfig: c, trouble: trouble{log: c.Log, part: c.Part}}
 }
+
+// Err says why events are not handed on just now, nil when they are.
+func (d *dispatcher) Err() error { return d.trouble.Err() }
+
+// progress is the next position to hand on, 0 while it is not known, and
+// whether it is being read and whether hand is under way.
+func (d *dispatcher) progress() (next eventstore.Position, reading, waiting bool) {
+	return eventstore.Position(d.reached.Load()), d.reading.Load(), d.waiting.Load()
+}
+
+// restart begins anew where Begin says. It is not for use while run is under way.
+func (d *dispatcher) restart() { d.next = 0 }
+
+// doubt has the relay compare the event at the position with the log.
+func (d *dispatcher) doubt(p eventstore.Position) { d.Conn.doubt(p) }
 
 func (d *dispatcher) run(ctx context.Context) error {
 	d.reading.Store(true)
@@ -99,21 +119,21 @@ func (d *dispatcher) run(ctx context.Context) error {
 		// The relay is about to make or check the JetStream stream.
 		soon := errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errUnchecked)
 		if !soon {
-			d.remade.Inc()
+			d.Conn.replaced.Add(1)
 		}
 		if d.worked.Swap(false) {
-			d.times.retry.reset()
+			d.Times.Retry.reset()
 		}
-		if !soon || d.times.retry.next >= d.times.retry.most {
+		if !soon || d.Times.Retry.next >= d.Times.Retry.most {
 			d.trouble.set(err)
 		}
 		if undelivered, ok := errors.AsType[*undeliveredError](err); ok {
-			d.conn.doubt(undelivered.position)
+			d.Conn.doubt(undelivered.position)
 		}
 		if stray, ok := errors.AsType[*strayError](err); ok {
-			d.conn.doubt(stray.position)
+			d.Conn.doubt(stray.position)
 		}
-		if !d.times.retry.wait(ctx) {
+		if !d.Times.Retry.wait(ctx) {
 			return ctx.Err()
 		}
 	}
@@ -134,25 +154,25 @@ func (e *undeliveredError) Error() string {
 // consume hands events on until the consumer fails.
 func (d *dispatcher) consume(ctx context.Context) error {
 	if d.next == 0 {
-		first, err := d.begin(ctx)
+		first, err := d.Begin(ctx)
 		if err != nil {
 			return err
 		}
 		d.next = first
 	}
 	d.reached.Store(uint64(d.next))
-	stream, err := d.conn.js.Stream(ctx, EventsStream)
+	stream, err := d.Conn.JetStream().Stream(ctx, EventsStream)
 	if err != nil {
 		return fmt.Errorf("looking for the JetStream stream %s: %w", EventsStream, err)
 	}
-	if reason := unlike(stream.CachedInfo().Config, eventsConfig(d.logID)); reason != "" {
+	if reason := unlike(stream.CachedInfo().Config, eventsConfig(d.LogID)); reason != "" {
 		return &ForeignStreamError{Stream: EventsStream, Reason: reason}
 	}
-	if !d.conn.copied(stream.CachedInfo().Created) {
+	if !d.Conn.copied(stream.CachedInfo().Created) {
 		return errUnchecked
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description:   "The " + d.trouble.part + " of payledger.",
+		Description:   "The " + d.Part + " of payledger.",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(d.next),
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: inactiveAfter,
 	})
@@ -179,7 +199,7 @@ func (d *dispatcher) consume(ctx context.Context) error {
 // remove deletes a consumer that is not read any more, as far as the server
 // can be reached; otherwise the server does it by itself a little later.
 func (d *dispatcher) remove(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer) {
-	if d.conn.Err() != nil {
+	if d.Conn.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -202,7 +222,7 @@ func (d *dispatcher) read(ctx context.Context, f feed) error {
 		}
 		position := eventstore.Position(msg.sequence)
 		if position > last {
-			if last, err = d.store.Last(ctx); err != nil {
+			if last, err = d.Store.Last(ctx); err != nil {
 				return err
 			}
 		}
@@ -214,7 +234,7 @@ func (d *dispatcher) read(ctx context.Context, f feed) error {
 			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.subject, position)}
 		}
 		d.waiting.Store(true)
-		err = d.hand(ctx, arrival{position: position, stream: s, typ: msg.header.Get(headerType), header: msg.header, data: msg.data})
+		err = d.Hand(ctx, arrival{position: position, stream: s, typ: msg.header.Get(headerType), header: msg.header, data: msg.data})
 		d.waiting.Store(false)
 		if err != nil {
 			return err
@@ -238,7 +258,7 @@ func (d *dispatcher) working() {
 func (d *dispatcher) watch(ctx context.Context, stream jetstream.Stream, consumer jetstream.Consumer) error {
 	var handed uint64
 	created := stream.CachedInfo().Created
-	for pause(ctx, d.times.watch) {
+	for pause(ctx, d.Times.Watch) {
 		pending, err := consumer.Info(ctx)
 		if err != nil {
 			return fmt.Errorf("looking at the consumer of %s: %w", EventsStream, err)

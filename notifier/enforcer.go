@@ -23,6 +23,7 @@ type EnforcerConfig struct {
 	LogID   domain.ID
 	IDs     *domain.IDs
 	Table   domain.RoutingTable // its routes are known from the beginning
+	Times   EnforcerTimes       // zero: DefaultEnforcerTimes
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -62,22 +63,32 @@ type Enforcer struct {
 	shedLog    zerolog.Logger
 	parker     *parker
 	lanes      atomic.Pointer[lanes] // of the present consumer; nil: none yet
-	times      enforcerTimes
+	times      EnforcerTimes
 }
 
-type enforcerTimes struct {
-	retry      backoff
-	watch      time.Duration // between looks at the consumer
-	heartbeat  time.Duration
-	ackWait    time.Duration // after which JetStream delivers again
-	earlyFirst time.Duration // before a too early signal is tried again
-	earlyMost  time.Duration
-	scout      time.Duration // between looks behind many signals
-	earlyEach  time.Duration // more, for each other that waits
+// EnforcerTimes are the enforcer's pauses.
+type EnforcerTimes struct {
+	Retry      backoff
+	Watch      time.Duration // between looks at the consumer
+	Heartbeat  time.Duration
+	AckWait    time.Duration // after which JetStream delivers again
+	EarlyFirst time.Duration // before a too early signal is tried again
+	EarlyMost  time.Duration
+	Scout      time.Duration // between looks behind many signals
+	EarlyEach  time.Duration // more, for each other that waits
 }
 
 // maxUnacknowledged is more than can be in hand.
 const maxUnacknowledged = 2 * maxInHand
+
+// DefaultEnforcerTimes are those of a real deployment.
+func DefaultEnforcerTimes() EnforcerTimes {
+	return EnforcerTimes{
+		Retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
+		Watch: 3 * time.Second, Heartbeat: time.Second, AckWait: 2 * time.Minute, Scout: 100 * time.Millisecond,
+		EarlyFirst: 10 * time.Millisecond, EarlyMost: 500 * time.Millisecond, EarlyEach: 50 * time.Microsecond,
+	}
+}
 
 // NewEnforcer makes an enforcer; Run lets it work.
 func NewEnforcer(c EnforcerConfig) *Enforcer {
@@ -95,11 +106,10 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 			"Refused signals that were only counted, because their payment has recorded as many as it keeps."),
 		sheds: counter(c.Metrics, "payledger_signals_shed_total",
 			"Signals dropped without an answer because too many of their route waited, or PARKED could not be written."),
-		times: enforcerTimes{
-			retry: backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
-			watch: 3 * time.Second, heartbeat: time.Second, ackWait: 2 * time.Minute, scout: 100 * time.Millisecond,
-			earlyFirst: 10 * time.Millisecond, earlyMost: 500 * time.Millisecond, earlyEach: 50 * time.Microsecond,
-		},
+		times: c.Times,
+	}
+	if c.Times == (EnforcerTimes{}) {
+		e.times = DefaultEnforcerTimes()
 	}
 	for _, rule := range c.Table {
 		e.routes.learn(domain.Payment{Route: rule.Route})
@@ -120,6 +130,16 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 // *ForeignStreamError awaits the operator; anything else passes by itself.
 func (e *Enforcer) Err() error { return e.trouble.Err() }
 
+// ParkingFails reports whether signals that cannot be judged cannot be parked
+// either just now.
+func (e *Enforcer) ParkingFails() bool { return e.parker.failing.Load() }
+
+// Progress counts signals taken and signals finished, and says whether signals
+// wait that are not taken.
+func (e *Enforcer) Progress(context.Context) (moved uint64, waiting bool) {
+	return e.moved.Load(), e.Err() != nil || e.silent.Load()
+}
+
 // Run takes signals until ctx ends; then the error is nil, and no command is
 // under way. Otherwise it is the store's: the log takes no more commands.
 func (e *Enforcer) Run(ctx context.Context) error {
@@ -132,7 +152,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 			return nil //nolint:nilerr // it was asked to stop
 		}
 		e.trouble.set(err)
-		if !e.times.retry.wait(ctx) {
+		if !e.times.Retry.wait(ctx) {
 			return nil
 		}
 	}
@@ -145,13 +165,13 @@ func (e *Enforcer) consume(ctx context.Context) error {
 		return err
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(512),
-		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(e.times.heartbeat))
+		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(e.times.Heartbeat))
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", SignalsStream, err)
 	}
 	defer messages.Stop()
 	if !e.silent.Load() {
-		e.times.retry.reset()
+		e.times.Retry.reset()
 		e.trouble.set(nil)
 	}
 
@@ -201,12 +221,12 @@ func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.Messages
 // keep tells JetStream that the signals in hand are being worked on, so that it
 // does not deliver them again. If it does, take recognises them.
 func (e *Enforcer) keep(ctx context.Context, h hand) error {
-	for pause(ctx, e.times.ackWait/3) {
+	for pause(ctx, e.times.AckWait/3) {
 		for i, subject := range h.acks() {
 			if i%1024 == 0 && ctx.Err() != nil {
 				break
 			}
-			_ = e.config.Conn.nc.Publish(subject, []byte(progressWord))
+			_ = e.config.Conn.NATS().Publish(subject, []byte(progressWord))
 		}
 	}
 	return ctx.Err()
@@ -226,7 +246,7 @@ func (e *Enforcer) waiting() int {
 // memory only: read from disk it could be damaged, or belong to an earlier
 // SIGNALS, and skip signals.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
-	js := e.config.Conn.js
+	js := e.config.Conn.JetStream()
 	stream, err := openStream(ctx, js, signalsConfig(e.config.LogID), e.config.Conn.Embedded())
 	if err != nil {
 		return nil, nil, err
@@ -238,7 +258,7 @@ func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consum
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: enforcerConsumer, Description: "The enforcer of payledger.",
 		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: e.times.ackWait, MaxDeliver: -1, MaxAckPending: maxUnacknowledged, MemoryStorage: true,
+		AckWait: e.times.AckWait, MaxDeliver: -1, MaxAckPending: maxUnacknowledged, MemoryStorage: true,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the consumer of %s: %w", SignalsStream, err)

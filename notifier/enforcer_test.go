@@ -38,7 +38,7 @@ func newCourt(t *testing.T) *court {
 func (c *court) ready(t *testing.T) {
 	t.Helper()
 	eventually(t, "the enforcer listens", func() bool {
-		_, err := c.conn.js.Consumer(t.Context(), SignalsStream, enforcerConsumer)
+		_, err := c.conn.JetStream().Consumer(t.Context(), SignalsStream, enforcerConsumer)
 		return err == nil
 	})
 }
@@ -66,7 +66,7 @@ func (c *court) send(t *testing.T, subject string, body []byte) domain.SignalRep
 
 func (c *court) publish(t *testing.T, subject, inbox string, body []byte) {
 	t.Helper()
-	_, err := c.conn.js.PublishMsg(t.Context(), &nats.Msg{
+	_, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
 		Subject: subject, Data: body, Header: nats.Header{acquirer.ReplyHeader: {inbox}},
 	})
 	if err != nil {
@@ -77,23 +77,6 @@ func (c *court) publish(t *testing.T, subject, inbox string, body []byte) {
 func (c *court) signal(t *testing.T, p domain.Payment, s domain.Signal) domain.SignalReply {
 	t.Helper()
 	return c.send(t, acquirer.Subject(s.Route, p.Project, p.ID), encode(t, s))
-}
-
-func encode(t *testing.T, s domain.Signal) []byte {
-	t.Helper()
-	b, err := acquirer.Encode(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// paid is the signal that pays p.
-func paid(p domain.Payment) domain.Signal {
-	return domain.Signal{
-		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref-" + p.ID.String(), Amount: p.Amount, Currency: p.Currency,
-		StartedAt: p.CreatedAt,
-	}
 }
 
 func TestEnforcerJudges(t *testing.T) {
@@ -192,7 +175,7 @@ func TestEnforcerParksPoison(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, reply)
 		}
 	}
-	parked, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	parked, err := c.conn.JetStream().Stream(t.Context(), ParkedStream)
 	if err != nil || parked.CachedInfo().State.Msgs != uint64(len(cases)) {
 		t.Fatalf("%d parked, %v: want %d", parked.CachedInfo().State.Msgs, err, len(cases))
 	}
@@ -222,7 +205,7 @@ func TestEnforcerParksPoison(t *testing.T) {
 func (c *court) drained(t *testing.T) {
 	t.Helper()
 	eventually(t, "SIGNALS is empty", func() bool {
-		s, err := c.conn.js.Stream(t.Context(), SignalsStream)
+		s, err := c.conn.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil && s.CachedInfo().State.Msgs == 0
 	})
 }
@@ -316,24 +299,6 @@ func TestEnforcerRetriesABusyStore(t *testing.T) {
 	}
 }
 
-// failing answers the errors it was given before it appends.
-type failing struct {
-	eventstore.Store
-	left chan error
-}
-
-func (f *failing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
-	done := make([]eventstore.Appended, len(commits))
-	for i, c := range commits {
-		select {
-		case done[i].Err = <-f.left:
-		default:
-			done[i].Stored, done[i].Err = eventstore.AppendOne(ctx, f.Store, c)
-		}
-	}
-	return done
-}
-
 // TestFatalStoreErrorsEndTheWork and leave the signal in SIGNALS.
 func TestFatalStoreErrorsEndTheWork(t *testing.T) {
 	t.Parallel()
@@ -364,9 +329,9 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 	c := newCourt(t)
 	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.conn.NATS(), Now: time.Now})
 	for _, lose := range []func() error{
-		func() error { return c.conn.js.DeleteStream(t.Context(), SignalsStream) },
-		func() error { return c.conn.js.DeleteStream(t.Context(), ParkedStream) },
-		func() error { return c.conn.js.DeleteConsumer(t.Context(), SignalsStream, enforcerConsumer) },
+		func() error { return c.conn.JetStream().DeleteStream(t.Context(), SignalsStream) },
+		func() error { return c.conn.JetStream().DeleteStream(t.Context(), ParkedStream) },
+		func() error { return c.conn.JetStream().DeleteConsumer(t.Context(), SignalsStream, enforcerConsumer) },
 	} {
 		if err := lose(); err != nil {
 			t.Fatal(err)
@@ -390,8 +355,8 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 	b := newBook(t)
 	conn := connectTo(t, startServer(t, ServerConfig{}))
 	e := newEnforcer(t, conn, b)
-	e.times.ackWait = 5 * time.Second // a busy machine may keep silent for seconds
-	e.times.watch = time.Hour
+	e.times.AckWait = 5 * time.Second // a busy machine may keep silent for seconds
+	e.times.Watch = time.Hour
 	run(t, e.Run)
 	c := &court{book: b, conn: conn, enforcer: e}
 	c.ready(t)
@@ -402,7 +367,7 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 	if !pause(t.Context(), 7*time.Second) {
 		t.Fatal("interrupted")
 	}
-	consumer, err := conn.js.Consumer(t.Context(), SignalsStream, enforcerConsumer)
+	consumer, err := conn.JetStream().Consumer(t.Context(), SignalsStream, enforcerConsumer)
 	if err != nil {
 		t.Fatal(err)
 	}

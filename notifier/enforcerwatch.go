@@ -17,7 +17,7 @@ var errSilent = errors.New("the consumer of " + SignalsStream + " does not deliv
 func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, l *lanes) error {
 	created, last := stream.CachedInfo().Created, stream.CachedInfo().State.LastSeq
 	moved, silent := e.moved.Load(), 0
-	for pause(ctx, e.times.watch) {
+	for pause(ctx, e.times.Watch) {
 		consumer, err := stream.Consumer(ctx, enforcerConsumer)
 		if err != nil {
 			return fmt.Errorf("looking at the consumer of %s: %w", SignalsStream, err)

@@ -30,7 +30,7 @@ func expiring(t *testing.T, b *book, due DueView, store eventstore.Store) (e *ex
 }
 
 // expiredAt is when the payment expired, 0 if it has not.
-func (b *book) expiredAt(t *testing.T, id domain.ID) domain.Instant {
+func expiredAt(t *testing.T, b *book, id domain.ID) domain.Instant {
 	t.Helper()
 	if b.payment(t, id).Status != domain.Expired {
 		return 0
@@ -68,7 +68,7 @@ func TestPaymentsExpireInTime(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		for id, want := range due {
-			if got := b.expiredAt(t, id); got != want {
+			if got := expiredAt(t, b, id); got != want {
 				t.Errorf("expired %v, due %v", got, want)
 			}
 		}
@@ -117,7 +117,7 @@ func TestExpiryFollowsTheClockOnTheWall(t *testing.T) {
 		step.Store(int64(time.Hour))
 		time.Sleep(lookEvery)
 		synctest.Wait()
-		if b.expiredAt(t, first) == 0 {
+		if expiredAt(t, b, first) == 0 {
 			t.Error("not expired after the clock was set forward")
 		}
 		second := b.create(t, 30*time.Minute)
@@ -125,12 +125,12 @@ func TestExpiryFollowsTheClockOnTheWall(t *testing.T) {
 		step.Store(0)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if b.expiredAt(t, second) != 0 {
+		if expiredAt(t, b, second) != 0 {
 			t.Error("expired before its time on the clock")
 		}
 		time.Sleep(30*time.Minute + lookEvery)
 		synctest.Wait()
-		if at := b.expiredAt(t, second); at < due {
+		if at := expiredAt(t, b, second); at < due {
 			t.Errorf("expired %v", at)
 		}
 		_ = stop()
@@ -183,13 +183,13 @@ func TestExpirerDoesNotSpin(t *testing.T) {
 		if n := m.asked.Load(); n > 400 {
 			t.Errorf("asked %d times in six minutes", n)
 		}
-		if b.expiredAt(t, m.id) != 0 {
+		if expiredAt(t, b, m.id) != 0 {
 			t.Error("expired before its time")
 		}
 		// The view was right after all.
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if b.expiredAt(t, m.id) == 0 {
+		if expiredAt(t, b, m.id) == 0 {
 			t.Error("not expired")
 		}
 		_ = stop()
@@ -207,7 +207,7 @@ func TestExpirerWaitsForAFullStoreAndStopsWithAFatalOne(t *testing.T) {
 		}
 		e, stop := expiring(t, b, views{b}, fails)
 		time.Sleep(domain.MinLifetime + time.Minute)
-		if b.expiredAt(t, id) == 0 {
+		if expiredAt(t, b, id) == 0 {
 			t.Error("not expired")
 		}
 		_ = stop()

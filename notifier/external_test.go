@@ -145,7 +145,7 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 	}
 	e.start(t)
 	allRouted(t, b)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	eventually(t, "the relay is up", func() bool { return measured(t, metrics, "payledger_relay_up") == 1 })
 
 	stop := make(chan struct{})
@@ -175,7 +175,7 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 	close(stop)
 	writer.Wait()
 	allRouted(t, b)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 
 	p := b.routed(t)
 	sandbox := acquirer.NewSandbox(acquirer.Env{NATS: c.NATS(), Now: time.Now})
@@ -193,7 +193,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	c := e.connect(t)
 	stop := run(t, newEnforcer(t, c, b).Run)
 	eventually(t, "the JetStream stream is there", func() bool {
-		_, err := c.js.Stream(t.Context(), SignalsStream)
+		_, err := c.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil
 	})
 	stop()
@@ -209,7 +209,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 		answered <- reply
 	}()
 	eventually(t, "the signal waits", func() bool {
-		s, err := c.js.Stream(t.Context(), SignalsStream)
+		s, err := c.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil && s.CachedInfo().State.Msgs > 0
 	})
 	e.kill()
@@ -232,9 +232,9 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	first.routed(t)
 	run(t, newRelay(c, first).Run)
 	run(t, newEnforcer(t, c, first).Run)
-	sameAsLog(t, c.js, first)
+	sameAsLog(t, c.JetStream(), first)
 	eventually(t, "SIGNALS is there", func() bool {
-		_, err := c.js.Stream(t.Context(), SignalsStream)
+		_, err := c.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil
 	})
 
@@ -259,7 +259,7 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 	if reply, err := sandbox.SignalPayment(within(t), p, domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	sameAsLog(t, c.js, first)
+	sameAsLog(t, c.JetStream(), first)
 	if got := second.payment(t, id).Status; got != domain.Created {
 		t.Errorf("the second ledger's payment is %s", got)
 	}
@@ -283,10 +283,10 @@ func TestRestoredBackupIsRefused(t *testing.T) {
 	r := newRelay(c, b)
 	run(t, r.Run)
 	eventually(t, "the relay refuses", func() bool { return isForeign(r.Err()) })
-	if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+	if err := c.JetStream().DeleteStream(t.Context(), EventsStream); err != nil {
 		t.Fatal(err)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	eventually(t, "the relay is content", func() bool { return r.Err() == nil })
 }
 
@@ -296,7 +296,7 @@ func TestSubjectsTakenByAnotherStreamAreRefused(t *testing.T) {
 	e.start(t)
 	c := e.connect(t)
 	eventually(t, "JetStream is there", func() bool {
-		_, err := c.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"payledger.>"}})
+		_, err := c.JetStream().CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"payledger.>"}})
 		return err == nil
 	})
 	if err := newRelay(c, b).Check(t.Context()); !isForeign(err) {
@@ -368,16 +368,16 @@ func TestWatchdogLeavesAnExternalServerAlone(t *testing.T) {
 	e.start(t)
 	c := e.connect(t)
 	config := WatchdogConfig{
-		Conn: c, Store: b.Store, Relay: newRelay(c, b), Workers: newWorkers(t, c, b), Enforcer: newEnforcer(t, c, b), Log: zerolog.Nop(),
+		Conn: c, Relay: newRelay(c, b), Workers: newWorkers(t, c, b), Enforcer: newEnforcer(t, c, b),
+		Stall: 100 * time.Millisecond, MaxPause: 200 * time.Millisecond, Log: zerolog.Nop(),
 	}
 	w := NewWatchdog(config)
-	w.stall, w.most = 100*time.Millisecond, 200*time.Millisecond
 	for _, part := range []func(context.Context) error{config.Relay.Run, config.Workers.Run, config.Enforcer.Run, w.Run} {
 		run(t, part)
 	}
 	b.create(t, time.Hour)
 	allRouted(t, b)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	was := created(t, c, EventsStream)
 	e.kill()
 	b.create(t, time.Hour)
@@ -399,11 +399,11 @@ func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	e, b := newExternal(t), newBook(t)
 	e.start(t)
-	for range 3 * inFlight {
+	for range 800 { // more than are compared at the start
 		b.create(t, time.Hour)
 	}
 	c := e.connect(t)
-	if _, err := c.js.CreateStream(t.Context(), eventsConfig(b.logID)); err != nil {
+	if _, err := c.JetStream().CreateStream(t.Context(), eventsConfig(b.logID)); err != nil {
 		t.Fatal(err)
 	}
 	const bad = 5 // further back than is compared at the start
@@ -415,7 +415,7 @@ func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
 		if r.Position == bad {
 			m.Data = []byte("{}")
 		}
-		if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
+		if _, err := c.JetStream().PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -425,9 +425,9 @@ func TestDamagedExternalCopyIsMadeAnew(t *testing.T) {
 	c.doubt(bad)
 	var foreign *ForeignStreamError
 	eventually(t, "the relay refuses it", func() bool { return errors.As(r.Err(), &foreign) })
-	if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+	if err := c.JetStream().DeleteStream(t.Context(), EventsStream); err != nil {
 		t.Fatal(err)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	eventually(t, "the relay works", func() bool { return r.Err() == nil })
 }

@@ -39,7 +39,19 @@ type EndpointsView interface {
 	OldestEndpoint(ctx context.Context) (eventstore.Position, bool, error)
 }
 
-// fanOut enqueues the events of payments for the webhook endpoints that
+// FanOutConfig configures a FanOut.
+type FanOutConfig struct {
+	Conn      *Conn
+	Store     eventstore.Store
+	LogID     domain.ID
+	Lanes     Lanes
+	Endpoints EndpointsView
+	Times     DispatcherTimes // of its reader; zero: those of a real deployment
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none
+}
+
+// FanOut enqueues the events of payments for the webhook endpoints that
 // subscribed to them and were there before. Each event is dealt with once, in
 // the log's order, whatever becomes of JetStream or of this process: how far
 // it got is kept with what it enqueued.
@@ -49,7 +61,7 @@ type EndpointsView interface {
 // with a consumer of its own from where it stands, until it has caught up with
 // the dispatcher. New payments thus never wait for old webhooks, and what it
 // holds in memory is bounded.
-type fanOut struct {
+type FanOut struct {
 	lanes     Lanes
 	endpoints EndpointsView
 	store     eventstore.Store
@@ -83,9 +95,10 @@ const (
 	noteAtEnd   = time.Second // at most, for noting that at the end
 )
 
-func newFanOut(c WorkersConfig, remade prometheus.Counter) *fanOut {
-	f := &fanOut{
-		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Ledger.Store, log: c.Log,
+// NewFanOut makes a fan-out; Run lets it work.
+func NewFanOut(c FanOutConfig) *FanOut {
+	f := &FanOut{
+		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Store, log: c.Log,
 		trouble: trouble{log: c.Log, part: "fan-out"},
 		retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
 		began:   make(chan struct{}), most: fanOutAhead,
@@ -93,28 +106,30 @@ func newFanOut(c WorkersConfig, remade prometheus.Counter) *fanOut {
 		enqueued: counter(c.Metrics, "payledger_fanout_enqueued_total", "Notifications enqueued for webhook endpoints."),
 		fellBack: counter(c.Metrics, "payledger_fanout_fallbacks_total", "Times that webhooks were slower than payments and their events had to be read from JetStream again."),
 	}
-	f.reader = newDispatcher(c, "fan-out's reader", remade, f.behind, f.catchUp)
+	f.reader = newDispatcher(dispatcherConfig{
+		Conn: c.Conn, Store: c.Store, LogID: c.LogID, Part: "fan-out's reader", Begin: f.behind, Hand: f.catchUp, Times: c.Times, Log: c.Log,
+	})
 	gaugeFunc(c.Metrics, "payledger_fanout_position", "Position up to which events were enqueued for the webhook endpoints that want them.",
 		func() float64 { return float64(f.done.Load()) })
 	gaugeFunc(c.Metrics, "payledger_fanout_lag_events", "Events in the log that were not yet looked at for webhooks.",
 		func() float64 { return lag(f.store, eventstore.Position(f.done.Load())) })
 	upGauge(c.Metrics, "fanout", "events are enqueued for webhooks", func() error {
-		return errors.Join(f.trouble.Err(), f.reader.trouble.Err())
+		return errors.Join(f.trouble.Err(), f.reader.Err())
 	})
 	return f
 }
 
-// dispatchedFrom tells the first position that the dispatcher will offer.
-func (f *fanOut) dispatchedFrom(first eventstore.Position) {
+// DispatchedFrom tells the first position that the dispatcher will offer.
+func (f *FanOut) DispatchedFrom(first eventstore.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.offered = first - 1
 	close(f.began)
 }
 
-// offer shows an event that the dispatcher hands on. It does not wait: what
+// Offer shows an event that the dispatcher hands on. It does not wait: what
 // there is no room for is read again.
-func (f *fanOut) offer(a arrival) {
+func (f *FanOut) Offer(a arrival) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.offered = a.position
@@ -128,8 +143,8 @@ func (f *fanOut) offer(a arrival) {
 	}
 }
 
-// catchUp is offer for the reader of its own, which can wait for room.
-func (f *fanOut) catchUp(ctx context.Context, a arrival) error {
+// catchUp is Offer for the reader of its own, which can wait for room.
+func (f *FanOut) catchUp(ctx context.Context, a arrival) error {
 	for {
 		ok, err := f.takeBehind(a)
 		if ok || err != nil {
@@ -145,7 +160,7 @@ func (f *fanOut) catchUp(ctx context.Context, a arrival) error {
 
 // takeBehind takes an event and answers errEnough when the dispatcher hands on
 // what follows, or when something before it has to be read again.
-func (f *fanOut) takeBehind(a arrival) (ok bool, err error) {
+func (f *FanOut) takeBehind(a arrival) (ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if a.position != f.taken+1 {
@@ -159,13 +174,13 @@ func (f *fanOut) takeBehind(a arrival) (ok bool, err error) {
 
 // attach lets the dispatcher hand on what follows, if it has not done so
 // already.
-func (f *fanOut) attach() bool {
+func (f *FanOut) attach() bool {
 	f.attached = f.taken >= f.offered
 	return f.attached
 }
 
 // take puts an event behind those taken before, unless there is no room.
-func (f *fanOut) take(a arrival) (ok bool, err error) {
+func (f *FanOut) take(a arrival) (ok bool, err error) {
 	if kind, told := domain.KindOf(a.typ); told && a.stream.Kind == eventstore.KindPayment {
 		if len(f.ahead) >= f.most {
 			return false, nil
@@ -188,8 +203,18 @@ func poke(c chan struct{}) {
 	}
 }
 
-// run works until ctx ends or the store is at its end.
-func (f *fanOut) run(ctx context.Context) error {
+// Reader is what reads EVENTS while the fan-out is behind.
+func (f *FanOut) Reader() *dispatcher { return f.reader }
+
+// Run works until ctx ends; then the error is nil. Otherwise it is the store's.
+func (f *FanOut) Run(ctx context.Context) error {
+	if err := f.run(ctx); ctx.Err() == nil || ends(err) {
+		return err
+	}
+	return nil
+}
+
+func (f *FanOut) run(ctx context.Context) error {
 	for {
 		err := f.start(ctx)
 		if err == nil {
@@ -216,7 +241,7 @@ func (f *fanOut) run(ctx context.Context) error {
 
 // start finds out where to begin: behind what was dealt with, or where the
 // oldest endpoint was added if that is later.
-func (f *fanOut) start(ctx context.Context) error {
+func (f *FanOut) start(ctx context.Context) error {
 	// In this order: an endpoint the view does not know is behind last.
 	last, err := f.store.Last(ctx)
 	if err != nil {
@@ -240,7 +265,7 @@ func (f *fanOut) start(ctx context.Context) error {
 }
 
 // follow sees to it that events come.
-func (f *fanOut) follow(ctx context.Context) error {
+func (f *FanOut) follow(ctx context.Context) error {
 	for {
 		f.mu.Lock()
 		attached := f.attached || f.attach()
@@ -253,7 +278,7 @@ func (f *fanOut) follow(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		f.reader.next = 0
+		f.reader.restart()
 		if err := f.reader.run(ctx); err != nil {
 			return err
 		}
@@ -261,7 +286,7 @@ func (f *fanOut) follow(ctx context.Context) error {
 }
 
 // behind is where the reader begins.
-func (f *fanOut) behind(context.Context) (eventstore.Position, error) {
+func (f *FanOut) behind(context.Context) (eventstore.Position, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.taken + 1, nil

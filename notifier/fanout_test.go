@@ -35,7 +35,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 			case i == 20 && round%3 == 0:
 				deleteConsumers(t, c)
 			case i == 20 && round%3 == 1:
-				if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+				if err := c.JetStream().DeleteStream(t.Context(), EventsStream); err != nil {
 					t.Fatal(err)
 				}
 			case i == 40 && round%3 == 2:
@@ -72,7 +72,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 
 func deleteConsumers(t *testing.T, c *Conn) {
 	t.Helper()
-	stream, err := c.js.Stream(t.Context(), EventsStream)
+	stream, err := c.JetStream().Stream(t.Context(), EventsStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestFanOutBeginsWhereItMatters(t *testing.T) {
 	s.paid(t)
 	begins := func(want eventstore.Position) {
 		t.Helper()
-		f := newFanOut(WorkersConfig{Ledger: s.Ledger, Lanes: lanes, Endpoints: s.views}, nil)
+		f := NewFanOut(FanOutConfig{Store: s.Store, Lanes: lanes, Endpoints: s.views})
 		if err := f.start(t.Context()); err != nil || f.taken != want {
 			t.Errorf("behind %d, %v; want %d", f.taken, err, want)
 		}

@@ -36,7 +36,7 @@ func TestSlowLanesHoldNobodyUp(t *testing.T) {
 		w.fanOut.mu.Unlock()
 	}
 	allRouted(t, s.book)
-	sameAsLog(t, c.js, s.book)
+	sameAsLog(t, c.JetStream(), s.book)
 	if lag := measured(t, metrics, "payledger_fanout_lag_events"); lag < 300 || most > 50 {
 		t.Errorf("lag %v, %d events in memory", lag, most)
 	}
@@ -63,7 +63,7 @@ func TestSlowLanesHoldNobodyUp(t *testing.T) {
 
 func consumers(t *testing.T, c *Conn) (n int) {
 	t.Helper()
-	stream, err := c.js.Stream(t.Context(), EventsStream)
+	stream, err := c.JetStream().Stream(t.Context(), EventsStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestForgedEventsAreNotEnqueued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connectAs(t, c.server, userRelay).js.PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(EventsStream)); err != nil {
+	if _, err := connectAs(t, c.server, userRelay).JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(EventsStream)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is noticed", func() bool { return errors.As(w.fanOut.trouble.Err(), new(*strayError)) })

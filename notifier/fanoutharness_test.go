@@ -163,28 +163,32 @@ func (l *lanesDouble) check(t *testing.T, want []delivery.Event) {
 	}
 }
 
-func (s *shop) serve(t *testing.T, c *Conn, l Lanes, metrics prometheus.Registerer) (w *Workers, stop func()) {
+// served is what works for a shop.
+type served struct {
+	*Workers
+	fanOut *FanOut
+}
+
+func (s *shop) serve(t *testing.T, c *Conn, l Lanes, metrics prometheus.Registerer) (w *served, stop func()) {
 	t.Helper()
 	return s.serveFrom(t, c, l, s.views, metrics)
 }
 
-func (s *shop) serveFrom(t *testing.T, c *Conn, l Lanes, unrouted UnroutedView, metrics prometheus.Registerer) (w *Workers, stop func()) {
+func (s *shop) serveFrom(t *testing.T, c *Conn, l Lanes, unrouted UnroutedView, metrics prometheus.Registerer) (_ *served, stop func()) {
 	t.Helper()
+	f := NewFanOut(FanOutConfig{
+		Conn: c, Store: s.Store, LogID: s.logID, Lanes: l, Endpoints: s.views, Times: quickDispatcher(), Log: testLog(t), Metrics: metrics,
+	})
+	f.retry = backoff{first: time.Millisecond, most: 20 * time.Millisecond}
 	w, err := NewWorkers(WorkersConfig{
 		Conn: c, Ledger: s.Ledger, LogID: s.logID, IDs: s.ids, Now: s.now, Table: domain.SandboxTable(),
-		Unrouted: unrouted, Due: s.views, Lanes: l, Endpoints: s.views, Log: testLog(t), Metrics: metrics,
+		Unrouted: unrouted, Due: s.views, FanOut: f, Times: quickDispatcher(), Log: testLog(t), Metrics: metrics,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []*dispatcher{w.dispatcher, w.fanOut.reader} {
-		d.times = dispatcherTimes{
-			retry: backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
-			watch: 50 * time.Millisecond, heartbeat: 500 * time.Millisecond,
-		}
-	}
-	w.fanOut.retry = backoff{first: time.Millisecond, most: 20 * time.Millisecond}
-	return w, run(t, w.Run)
+	stopWorkers, stopFanOut := run(t, w.Run), run(t, f.Run)
+	return &served{w, f}, func() { stopWorkers(); stopFanOut() }
 }
 
 // wanted is what endpoints that take the kinds are to hear of the whole log,

@@ -35,7 +35,7 @@ func (e *strayError) Error() string {
 }
 
 // work deals with what was taken and notes how far it got.
-func (f *fanOut) work(ctx context.Context) error {
+func (f *FanOut) work(ctx context.Context) error {
 	tick := time.NewTicker(noteEvery)
 	defer tick.Stop()
 	var spare []delivery.Event
@@ -62,7 +62,7 @@ func (f *fanOut) work(ctx context.Context) error {
 			return ctx.Err()
 		case errors.As(err, &stray):
 			f.trouble.set(err)
-			f.reader.conn.doubt(stray.position)
+			f.reader.doubt(stray.position)
 			f.rewind()
 			f.retry.wait(ctx)
 		case err != nil:
@@ -72,7 +72,7 @@ func (f *fanOut) work(ctx context.Context) error {
 }
 
 // rewind drops what was taken and not dealt with: it is read again.
-func (f *fanOut) rewind() {
+func (f *FanOut) rewind() {
 	f.mu.Lock()
 	f.ahead, f.taken, f.attached = nil, eventstore.Position(f.done.Load()), false
 	f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *fanOut) rewind() {
 }
 
 // settle enqueues what the events lead to. All up to taken is dealt with then.
-func (f *fanOut) settle(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
+func (f *FanOut) settle(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
 	for len(events) > 0 {
 		batch := events[:min(len(events), fanOutBatch)]
 		events = events[len(batch):]
@@ -104,7 +104,7 @@ func (f *fanOut) settle(ctx context.Context, events []delivery.Event, taken even
 }
 
 // note lets the lanes have the events and know how far it got.
-func (f *fanOut) note(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
+func (f *FanOut) note(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
 	if upTo <= f.noted {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (f *fanOut) note(ctx context.Context, upTo eventstore.Position, events []de
 }
 
 // noteLast spares the next start what was dealt with; nothing is lost without.
-func (f *fanOut) noteLast(ctx context.Context) {
+func (f *FanOut) noteLast(ctx context.Context) {
 	done := eventstore.Position(f.done.Load())
 	if done <= f.noted {
 		return
@@ -140,7 +140,7 @@ func (f *fanOut) noteLast(ctx context.Context) {
 
 // insist repeats what fails for now. The error is the context's, a
 // *strayError, or the end of the store.
-func (f *fanOut) insist(ctx context.Context, step func() error) error {
+func (f *FanOut) insist(ctx context.Context, step func() error) error {
 	for {
 		err := step()
 		if ctx.Err() != nil && err != nil {
@@ -169,7 +169,7 @@ type listener struct {
 // addressed answers who is to be told of which events. The endpoints are as
 // they are at upTo or later: who subscribes to more kinds hears of more at
 // once, and who leaves of nothing.
-func (f *fanOut) addressed(ctx context.Context, events []delivery.Event, upTo eventstore.Position) ([]delivery.Event, error) {
+func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo eventstore.Position) ([]delivery.Event, error) {
 	var out []delivery.Event
 	listeners := make(map[string][]listener)
 	for _, e := range events {
@@ -225,7 +225,7 @@ func newest(past []told, l listener) (at eventstore.Position) {
 
 // past reads from the log what became of the event's payment up to base, or up
 // to the event if that is later, and makes sure that the event is the log's.
-func (f *fanOut) past(ctx context.Context, e delivery.Event) (past []told, err error) {
+func (f *FanOut) past(ctx context.Context, e delivery.Event) (past []told, err error) {
 	found := false
 	for r, err := range f.store.Load(ctx, eventstore.PaymentStream(e.Project, e.Payment)) {
 		if err != nil {

@@ -30,11 +30,11 @@ type fed struct {
 type place struct{ sequence, number, pending uint64 }
 
 func (d *dispatcher) feed(consumer jetstream.Consumer) (feed, error) {
-	if d.conn.Embedded() {
-		return newWireFeed(d.conn, consumer.CachedInfo().Name)
+	if d.Conn.Embedded() {
+		return newWireFeed(d.Conn, consumer.CachedInfo().Name)
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(fetchAhead),
-		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(d.times.heartbeat))
+		jetstream.PullExpiry(30*time.Second), jetstream.PullHeartbeat(d.Times.Heartbeat))
 	return clientFeed{messages}, err
 }
 
@@ -70,7 +70,7 @@ type wireFeed struct {
 const serverShutdown = "409 Server Shutdown"
 
 func newWireFeed(c *Conn, consumer string) (*wireFeed, error) {
-	f := &wireFeed{pull: "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + consumer, inbox: c.nc.NewInbox()}
+	f := &wireFeed{pull: "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + consumer, inbox: c.NATS().NewInbox()}
 	var err error
 	f.wire, err = c.server.wire(userLedger, f.inbox)
 	return f, err

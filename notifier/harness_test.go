@@ -17,6 +17,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/notifier/acquirer"
 )
 
 func TestMain(m *testing.M) {
@@ -193,12 +194,11 @@ func startServer(tb testing.TB, c ServerConfig) *Server {
 	if c.Dir == "" {
 		c.Dir = tb.TempDir()
 	}
-	c.Log = testLog(tb)
+	c.Log, c.WatchEvery = testLog(tb), 50*time.Millisecond
 	s, err := StartServer(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.watchEvery = 50 * time.Millisecond
 	tb.Cleanup(s.Shutdown)
 	return s
 }
@@ -255,36 +255,36 @@ func run(tb testing.TB, part func(context.Context) error) (stop func()) {
 func newRelay(c *Conn, b *book) *Relay { return measuredRelay(c, b, nil) }
 
 func measuredRelay(c *Conn, b *book, metrics prometheus.Registerer) *Relay {
-	r := NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop(), Metrics: metrics})
-	r.times = relayTimes{
-		retry:   backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
-		foreign: 50 * time.Millisecond, watch: 50 * time.Millisecond, sweep: time.Hour, answer: ackTimeout,
-	}
-	return r
+	return NewRelay(RelayConfig{Conn: c, Store: b.Store, LogID: b.logID, Log: zerolog.Nop(), Metrics: metrics, Times: RelayTimes{
+		Retry:   quick(),
+		Foreign: 50 * time.Millisecond, Watch: 50 * time.Millisecond, Sweep: time.Hour, Answer: 5 * time.Second,
+	}})
+}
+
+// quick are pauses short enough for tests.
+func quick() backoff { return backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond} }
+
+func quickDispatcher() DispatcherTimes {
+	return DispatcherTimes{Retry: quick(), Watch: 50 * time.Millisecond, Heartbeat: 500 * time.Millisecond}
 }
 
 func newWorkers(tb testing.TB, c *Conn, b *book) *Workers {
 	tb.Helper()
 	w, err := NewWorkers(WorkersConfig{
 		Conn: c, Ledger: b.Ledger, LogID: b.logID, IDs: b.ids, Now: b.now,
-		Table: domain.SandboxTable(), Unrouted: views{b}, Due: views{b}, Log: testLog(tb),
+		Table: domain.SandboxTable(), Unrouted: views{b}, Due: views{b}, Log: testLog(tb), Times: quickDispatcher(),
 	})
 	if err != nil {
 		tb.Fatal(err)
-	}
-	w.dispatcher.times = dispatcherTimes{
-		retry: backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond},
-		watch: 50 * time.Millisecond, heartbeat: 500 * time.Millisecond,
 	}
 	return w
 }
 
 func newEnforcer(tb testing.TB, c *Conn, b *book) *Enforcer {
 	tb.Helper()
-	e := NewEnforcer(EnforcerConfig{Conn: c, Ledger: b.Ledger, LogID: b.logID, IDs: b.ids, Log: zerolog.Nop()})
-	e.times.retry = backoff{first: 5 * time.Millisecond, most: 50 * time.Millisecond}
-	e.times.watch, e.times.heartbeat = 100*time.Millisecond, 500*time.Millisecond
-	return e
+	times := DefaultEnforcerTimes()
+	times.Retry, times.Watch, times.Heartbeat = quick(), 100*time.Millisecond, 500*time.Millisecond
+	return NewEnforcer(EnforcerConfig{Conn: c, Ledger: b.Ledger, LogID: b.logID, IDs: b.ids, Times: times, Log: zerolog.Nop()})
 }
 
 // measured is the value of a metric that has no labels.
@@ -348,4 +348,78 @@ func sameAsLog(tb testing.TB, js jetstream.JetStream, b *book) {
 			tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, EventSubject(r.Stream), r.Body)
 		}
 	}
+}
+
+// register records project events, which no outsider may see.
+func (b *book) register(t *testing.T) {
+	t.Helper()
+	for _, cmd := range []domain.ProjectCommand{
+		domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()},
+		domain.IssueKey{KeyID: "key_1", Hash: domain.HashKey("secret"), Scopes: domain.AllScopes()},
+	} {
+		_, err := eventstore.Execute(t.Context(), b.Ledger, eventstore.ProjectStream(testProject),
+			domain.Project{ID: testProject}, cmd, eventstore.Order{EventID: b.ids.Next()})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func allRouted(t *testing.T, b *book) {
+	t.Helper()
+	eventually(t, "every payment has its route", func() bool {
+		_, some, err := views{b}.OldestUnrouted(context.Background())
+		return err == nil && !some
+	})
+}
+
+func created(t *testing.T, c *Conn, stream string) string {
+	t.Helper()
+	s, err := c.JetStream().Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatalf("%s: %v", stream, err)
+	}
+	return fmt.Sprint(s.CachedInfo().Created)
+}
+
+// paid is the signal that pays p.
+func paid(p domain.Payment) domain.Signal {
+	return domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref-" + p.ID.String(), Amount: p.Amount, Currency: p.Currency,
+		StartedAt: p.CreatedAt,
+	}
+}
+
+func encode(t *testing.T, s domain.Signal) []byte {
+	t.Helper()
+	b, err := acquirer.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// failing answers the errors it was given before it appends.
+type failing struct {
+	eventstore.Store
+	left chan error
+}
+
+func (f *failing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	done := make([]eventstore.Appended, len(commits))
+	for i, c := range commits {
+		select {
+		case done[i].Err = <-f.left:
+		default:
+			done[i].Stored, done[i].Err = eventstore.AppendOne(ctx, f.Store, c)
+		}
+	}
+	return done
 }

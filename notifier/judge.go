@@ -252,8 +252,8 @@ func (e *Enforcer) closeParked(h hand, k parking) error {
 // signals that wait.
 func (e *Enforcer) later(h hand, s *signal) {
 	b := &s.early
-	b.next = min(max(2*b.next, e.times.earlyFirst), e.times.earlyMost)
-	h.later(s, b.next+time.Duration(h.sleeping())*e.times.earlyEach)
+	b.next = min(max(2*b.next, e.times.EarlyFirst), e.times.EarlyMost)
+	h.later(s, b.next+time.Duration(h.sleeping())*e.times.EarlyEach)
 }
 
 // close answers and acknowledges a signal that has left its lane.
@@ -276,7 +276,7 @@ func (e *Enforcer) acknowledge(h hand, s *signal) error {
 		h.ahead.put(s.sequence)
 		return nil
 	}
-	if err := e.config.Conn.nc.Publish(ack, []byte(ackWord)); err != nil {
+	if err := e.config.Conn.NATS().Publish(ack, []byte(ackWord)); err != nil {
 		return fmt.Errorf("acknowledging a signal: %w", err)
 	}
 	return nil
@@ -305,7 +305,7 @@ func (e *Enforcer) answer(c *payload, reply domain.SignalReply) error {
 	if err != nil {
 		return fmt.Errorf("encoding the answer to a signal: %w", err)
 	}
-	if err := e.config.Conn.nc.Publish(c.replyTo, data); err != nil {
+	if err := e.config.Conn.NATS().Publish(c.replyTo, data); err != nil {
 		return fmt.Errorf("answering a signal: %w", err)
 	}
 	return nil

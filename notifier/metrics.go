@@ -27,6 +27,11 @@ func counterVec(r prometheus.Registerer, name, help string, label string, values
 	return c
 }
 
+// counterFunc is a counter whose value is kept elsewhere.
+func counterFunc(r prometheus.Registerer, name, help string, value func() float64) {
+	register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
 func gaugeFunc(r prometheus.Registerer, name, help string, value func() float64) {
 	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }

@@ -30,7 +30,7 @@ func (r *Relay) outlet() (outlet, error) {
 	if c.Embedded() {
 		return newWireOutlet(c, r.config.LogID)
 	}
-	return &clientOutlet{js: c.js, log: r.config.LogID, pending: make(chan published, inFlight)}, nil
+	return &clientOutlet{js: c.JetStream(), log: r.config.LogID, pending: make(chan published, inFlight)}, nil
 }
 
 // clientOutlet leads to an external server, which answers for each event.
@@ -106,7 +106,7 @@ type wireOutlet struct {
 const batch = 32
 
 func newWireOutlet(c *Conn, log domain.ID) (*wireOutlet, error) {
-	o := &wireOutlet{log: log, inbox: c.nc.NewInbox(), pending: make(chan eventstore.Position, inFlight/batch)}
+	o := &wireOutlet{log: log, inbox: c.NATS().NewInbox(), pending: make(chan eventstore.Position, inFlight/batch)}
 	var err error
 	o.wire, err = c.server.wire(userRelay, o.inbox)
 	return o, err

@@ -60,7 +60,7 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	if err := ledger.nc.FlushTimeout(patience); err != nil {
+	if err := ledger.NATS().FlushTimeout(patience); err != nil {
 		t.Errorf("the ledger's connection: %v", err)
 	}
 	eventually(t, "a client gets in", func() bool {
@@ -97,11 +97,11 @@ func TestClientThatNeverReadsIsDropped(t *testing.T) {
 
 	body := make([]byte, 512<<10)
 	for range 4 * maxPending / len(body) {
-		if err := ledger.nc.Publish(CheckpointsSubject, body); err != nil {
+		if err := ledger.NATS().Publish(CheckpointsSubject, body); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := ledger.nc.FlushTimeout(patience); err != nil {
+	if err := ledger.NATS().FlushTimeout(patience); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the client is dropped", func() bool { return s.current.NumSlowConsumers() > 0 })

@@ -30,7 +30,7 @@ func (e *Enforcer) Parked() *Parked { return &Parked{conn: e.config.Conn, fill: 
 // reason unless that is empty.
 func (p *Parked) List(ctx context.Context, after uint64, reason string, limit int) (domain.ParkedPage, error) {
 	page := domain.ParkedPage{Data: []domain.ParkedSignal{}}
-	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	s, err := p.conn.JetStream().Stream(ctx, ParkedStream)
 	if err != nil {
 		return page, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
 	}
@@ -87,13 +87,13 @@ func (p *Parked) Retry(ctx context.Context, id uint64) (reply domain.SignalReply
 		return domain.SignalReply{Result: domain.SignalParked, Reason: parkedCut}, true, nil
 	}
 	inbox := nats.NewInbox()
-	answers, err := p.conn.nc.SubscribeSync(inbox)
+	answers, err := p.conn.NATS().SubscribeSync(inbox)
 	if err != nil {
 		return reply, true, fmt.Errorf("subscribing to the answer to a signal: %w", err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
 	again := &nats.Msg{Subject: m.Header.Get(headerParkedSubject), Header: nats.Header{acquirer.ReplyHeader: {inbox}}, Data: m.Data}
-	if _, err := p.conn.js.PublishMsg(ctx, again, jetstream.WithExpectStream(SignalsStream)); err != nil {
+	if _, err := p.conn.JetStream().PublishMsg(ctx, again, jetstream.WithExpectStream(SignalsStream)); err != nil {
 		return reply, true, fmt.Errorf("sending a signal again: %w", err)
 	}
 	answer, err := answers.NextMsgWithContext(ctx)
@@ -119,7 +119,7 @@ func (p *Parked) Discard(ctx context.Context, id uint64) (found bool, err error)
 // DiscardThrough takes all signals up to an id out of PARKED for good, and
 // answers how many there were.
 func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) {
-	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	s, err := p.conn.JetStream().Stream(ctx, ParkedStream)
 	if err != nil {
 		return 0, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
 	}
@@ -138,7 +138,7 @@ func (p *Parked) DiscardThrough(ctx context.Context, id uint64) (uint64, error) 
 
 // find answers a nil message when there is none of that id.
 func (p *Parked) find(ctx context.Context, id uint64) (jetstream.Stream, *jetstream.RawStreamMsg, error) {
-	s, err := p.conn.js.Stream(ctx, ParkedStream)
+	s, err := p.conn.JetStream().Stream(ctx, ParkedStream)
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
 	}

@@ -166,7 +166,7 @@ func (p *parker) park(ctx context.Context, h hand, all []parking) (parked, left 
 		if k.signal.content.gone {
 			continue
 		}
-		if under[i], err = p.config.Conn.js.PublishMsgAsync(k.message(), jetstream.WithExpectStream(ParkedStream)); err != nil {
+		if under[i], err = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(ParkedStream)); err != nil {
 			failure = err
 			break
 		}
@@ -249,7 +249,7 @@ func oneLine(s string, most int) string {
 // watchFill looks how full PARKED is, until ctx ends.
 func (p *parker) watchFill(ctx context.Context) error {
 	for {
-		if s, err := p.config.Conn.js.Stream(ctx, ParkedStream); err == nil {
+		if s, err := p.config.Conn.JetStream().Stream(ctx, ParkedStream); err == nil {
 			p.fill.set(s.CachedInfo())
 		}
 		if !pause(ctx, p.watch) {
@@ -329,7 +329,5 @@ func (f *parkedFill) register(r prometheus.Registerer) {
 		read(func() float64 { return float64(f.state.Msgs) }))
 	gaugeFunc(r, "payledger_signals_parked_fill_ratio", "How full the JetStream stream PARKED is; at 1 the oldest signals give way.",
 		read(f.ratio))
-	register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "payledger_signals_parked_dropped_total", Help: "Parked signals that gave way to newer ones.",
-	}, f.gaveWay))
+	counterFunc(r, "payledger_signals_parked_dropped_total", "Parked signals that gave way to newer ones.", f.gaveWay)
 }

@@ -3,7 +3,6 @@ package notifier
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,18 +27,18 @@ func (c *court) poison(t *testing.T, n, size int) {
 			Data:    append(fmt.Appendf(nil, "poison %d ", i), bytes.Repeat([]byte("x"), size)...),
 			Header:  nats.Header{acquirer.ReplyHeader: {"_INBOX.nobody.reads"}},
 		}
-		if err := c.conn.nc.PublishMsg(m); err != nil {
+		if err := c.conn.NATS().PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.conn.nc.Flush(); err != nil {
+	if err := c.conn.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (c *court) parkedState(t *testing.T) *jetstream.StreamInfo {
 	t.Helper()
-	s, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	s, err := c.conn.JetStream().Stream(t.Context(), ParkedStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +51,7 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
-	if _, err := c.conn.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{parkedSubject}}); err != nil {
+	if _, err := c.conn.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{parkedSubject}}); err != nil {
 		t.Fatal(err)
 	}
 	c.enforcer = newEnforcer(t, c.conn, b)
@@ -68,14 +67,11 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if c.enforcer.Err() != nil || c.enforcer.parker.trouble.Err() == nil {
 		t.Errorf("%v, %v", c.enforcer.Err(), c.enforcer.parker.trouble.Err())
 	}
-	watchdog := NewWatchdog(WatchdogConfig{
-		Conn: c.conn, Store: b.Store, Relay: newRelay(c.conn, b), Workers: newWorkers(t, c.conn, b), Enforcer: c.enforcer, Log: testLog(t),
-	})
-	if got := watchdog.Degraded(); !slices.Equal(got, []string{parkingFails}) {
-		t.Errorf("it says %q", got)
+	if !c.enforcer.ParkingFails() {
+		t.Error("it does not say that parking fails")
 	}
 	eventually(t, "what has no room is let go", func() bool { return c.enforcer.lanes.Load().held() == maxToPark })
-	if err := c.conn.js.DeleteStream(t.Context(), "OTHER"); err != nil {
+	if err := c.conn.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
 	}
 	c.drained(t)
@@ -84,8 +80,8 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if n := c.parkedState(t).State.Msgs; float64(n)+shed < all || n < maxToPark {
 		t.Errorf("%d parked, %v let go", n, shed)
 	}
-	if err := c.enforcer.parker.trouble.Err(); err != nil || len(watchdog.Degraded()) > 0 {
-		t.Errorf("%v, %q", err, watchdog.Degraded())
+	if err := c.enforcer.parker.trouble.Err(); err != nil || c.enforcer.ParkingFails() {
+		t.Errorf("%v, %t", err, c.enforcer.ParkingFails())
 	}
 }
 
@@ -96,12 +92,12 @@ func TestAFullParkedGivesWay(t *testing.T) {
 	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
 	before := parkedConfig(b.logID)
 	before.Discard, before.MaxBytes = jetstream.DiscardNew, 16<<10
-	if _, err := c.conn.js.CreateStream(t.Context(), before); err != nil {
+	if _, err := c.conn.JetStream().CreateStream(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
 	old := 0
 	for ; ; old++ {
-		if _, err := c.conn.js.Publish(t.Context(), parkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
+		if _, err := c.conn.JetStream().Publish(t.Context(), parkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
 			break
 		}
 	}
@@ -137,7 +133,7 @@ func TestAFullParkedGivesWay(t *testing.T) {
 	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "payledger signals parked") {
 		t.Errorf("no alarm: %s", log.String())
 	}
-	s, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	s, err := c.conn.JetStream().Stream(t.Context(), ParkedStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +155,7 @@ func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
 	if reply := c.send(t, acquirer.Subject(s.Route, p.Project, p.ID), body); reply.Reason != ParkedUnknownPayment {
 		t.Fatalf("%+v", reply)
 	}
-	parked, err := c.conn.js.Stream(t.Context(), ParkedStream)
+	parked, err := c.conn.JetStream().Stream(t.Context(), ParkedStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +227,7 @@ func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
 	known := encode(t, paid(p))
 	subject := acquirer.Subject(p.Route, p.Project, p.ID)
 	// Parked by an enforcer that did not know the payment.
-	if _, err := c.conn.js.PublishMsg(t.Context(), &nats.Msg{
+	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
 		Subject: parkedSubject, Data: known, Header: nats.Header{headerParkedSubject: {subject}, headerParkedReason: {ParkedUnknownPayment}},
 	}); err != nil {
 		t.Fatal(err)

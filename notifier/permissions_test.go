@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -46,29 +45,14 @@ func newOpen(t *testing.T) *open {
 	o.ledger = connectTo(t, o.server)
 	o.register(t)
 	pipeline(t, o.ledger, o.book)
-	sameAsLog(t, o.ledger.js, o.book)
+	sameAsLog(t, o.ledger.JetStream(), o.book)
 	eventually(t, "the enforcer listens", func() bool {
-		stream, err := o.ledger.js.Stream(t.Context(), SignalsStream)
+		stream, err := o.ledger.JetStream().Stream(t.Context(), SignalsStream)
 		return err == nil && stream.CachedInfo().State.Consumers == 1
 	})
 	o.subscriber = plainClient(t, o.server, credentials.Subscriber)
 	o.connector = plainClient(t, o.server, credentials.Connector)
 	return o
-}
-
-// register records project events, which no outsider may see.
-func (b *book) register(t *testing.T) {
-	t.Helper()
-	for _, cmd := range []domain.ProjectCommand{
-		domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()},
-		domain.IssueKey{KeyID: "key_1", Hash: domain.HashKey("secret"), Scopes: domain.AllScopes()},
-	} {
-		_, err := eventstore.Execute(t.Context(), b.Ledger, eventstore.ProjectStream(testProject),
-			domain.Project{ID: testProject}, cmd, eventstore.Order{EventID: b.ids.Next()})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func plainClient(t *testing.T, s *Server, c Credential) *client {
@@ -257,7 +241,7 @@ func TestOutsidersCannot(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
 	p := o.routed(t)
-	sameAsLog(t, o.ledger.js, o.book)
+	sameAsLog(t, o.ledger.JetStream(), o.book)
 	id := p.ID.String()
 	event, signal := EventSubject(eventstore.PaymentStream(testProject, p.ID)), acquirer.Subject(p.Route, testProject, p.ID)
 	api := func(s string) string { return "$JS.API." + s }
@@ -309,7 +293,7 @@ func TestOutsidersCannot(t *testing.T) {
 			_ = sub.Unsubscribe()
 		}
 	}
-	sameAsLog(t, o.ledger.js, o.book)
+	sameAsLog(t, o.ledger.JetStream(), o.book)
 }
 
 func expectRefusal(t *testing.T, c *client, what, want string) {
@@ -333,7 +317,7 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
 	p := o.routed(t)
-	sameAsLog(t, o.ledger.js, o.book)
+	sameAsLog(t, o.ledger.JetStream(), o.book)
 	event := EventSubject(eventstore.PaymentStream(testProject, p.ID))
 	before := map[string]string{}
 	for _, name := range []string{EventsStream, SignalsStream, ParkedStream} {
@@ -368,7 +352,7 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	o.subscriber.violations(t)
 	o.connector.violations(t)
 	o.create(t, time.Hour)
-	sameAsLog(t, o.ledger.js, o.book)
+	sameAsLog(t, o.ledger.JetStream(), o.book)
 	for name, was := range before {
 		if now := created(t, o.ledger, name); now != was {
 			t.Errorf("%s was made anew", name)
@@ -377,15 +361,6 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	if got := o.payment(t, p.ID).Status; got != domain.AwaitingPayment {
 		t.Errorf("payment is %s", got)
 	}
-}
-
-func created(t *testing.T, c *Conn, stream string) string {
-	t.Helper()
-	s, err := c.js.Stream(t.Context(), stream)
-	if err != nil {
-		t.Fatalf("%s: %v", stream, err)
-	}
-	return fmt.Sprint(s.CachedInfo().Created)
 }
 
 func TestReplySubject(t *testing.T) {

@@ -1,7 +1,6 @@
 package notifier
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -15,13 +14,6 @@ func pipeline(tb testing.TB, c *Conn, b *book) {
 	run(tb, newRelay(c, b).Run)
 	run(tb, newWorkers(tb, c, b).Run)
 	run(tb, newEnforcer(tb, c, b).Run)
-}
-
-func within(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	tb.Cleanup(cancel)
-	return ctx
 }
 
 func TestPaymentFromCreationToRefund(t *testing.T) {
@@ -50,5 +42,5 @@ func TestPaymentFromCreationToRefund(t *testing.T) {
 	if r, _ := b.payment(t, id).Refund(refund); r.Status != domain.RefundSucceeded {
 		t.Fatalf("refund is %s", r.Status)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }

@@ -76,7 +76,7 @@ func findEvents(ctx context.Context, c *Conn) (s jetstream.Stream, info *jetstre
 		patience = startWait
 	}
 	for deadline := time.Now().Add(patience); ; {
-		if s, err = c.js.Stream(ctx, EventsStream); err == nil {
+		if s, err = c.JetStream().Stream(ctx, EventsStream); err == nil {
 			info, err = s.Info(ctx)
 		}
 		switch {

@@ -21,6 +21,7 @@ type RelayConfig struct {
 	Conn    *Conn
 	Store   eventstore.Store
 	LogID   domain.ID
+	Times   RelayTimes // zero: those of a real deployment
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -46,16 +47,16 @@ type Relay struct {
 	swept   sweep
 	rebuilt prometheus.Counter
 	readers subscriber
-	times   relayTimes
+	times   RelayTimes
 }
 
-// relayTimes are the relay's pauses.
-type relayTimes struct {
-	retry   backoff       // after a failure
-	foreign time.Duration // after a refusal, which only the operator can lift
-	watch   time.Duration // between looks at an idle JetStream stream
-	sweep   time.Duration // between the beginnings of comparisons of all of it, at least
-	answer  time.Duration // for JetStream's answer
+// RelayTimes are the relay's pauses.
+type RelayTimes struct {
+	Retry   backoff       // after a failure
+	Foreign time.Duration // after a refusal, which only the operator can lift
+	Watch   time.Duration // between looks at an idle JetStream stream
+	Sweep   time.Duration // between the beginnings of comparisons of all of it, at least
+	Answer  time.Duration // for JetStream's answer
 }
 
 // inFlight is how many events are published ahead of JetStream's answers.
@@ -66,15 +67,18 @@ func NewRelay(c RelayConfig) *Relay {
 	r := &Relay{
 		config:  c,
 		trouble: trouble{log: c.Log, part: "relay"},
-		times: relayTimes{
-			retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
-			foreign: 15 * time.Second,
-			watch:   2 * time.Second,
-			sweep:   time.Hour,
-			answer:  ackTimeout,
-		},
+		times:   c.Times,
 	}
-	r.readers = newSubscriber(c)
+	if c.Times == (RelayTimes{}) {
+		r.times = RelayTimes{
+			Retry:   backoff{first: 50 * time.Millisecond, most: 2 * time.Second},
+			Foreign: 15 * time.Second,
+			Watch:   2 * time.Second,
+			Sweep:   time.Hour,
+			Answer:  ackTimeout,
+		}
+	}
+	r.readers = newSubscriber(c.Conn, c.Log, c.Metrics)
 	r.rebuilt = counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
 	gaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
 		func() float64 { return float64(r.Position()) })
@@ -98,6 +102,13 @@ func (r *Relay) Err() error { return r.trouble.Err() }
 // Position is that of the last event known to be in JetStream.
 func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }
 
+// Progress is how far the relay got, and whether events wait for it.
+func (r *Relay) Progress(ctx context.Context) (moved uint64, waiting bool) {
+	last, err := r.config.Store.Last(ctx)
+	at := r.Position()
+	return uint64(at), r.Err() != nil || err == nil && last > at
+}
+
 // Run copies until ctx ends; then the error is nil. Otherwise it is the
 // store's: the log can no longer be read.
 func (r *Relay) Run(ctx context.Context) error {
@@ -111,12 +122,12 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		r.trouble.set(err)
 		if errors.As(err, new(*ForeignStreamError)) {
-			if !pause(ctx, r.times.foreign) {
+			if !pause(ctx, r.times.Foreign) {
 				return nil
 			}
 			continue
 		}
-		if !r.times.retry.wait(ctx) {
+		if !r.times.Retry.wait(ctx) {
 			return nil
 		}
 	}
@@ -158,7 +169,7 @@ func (r *Relay) copyLog(ctx context.Context) error {
 
 // working notes that the copy goes well.
 func (r *Relay) working() {
-	r.times.retry.reset()
+	r.times.Retry.reset()
 	r.trouble.set(nil)
 }
 
@@ -198,7 +209,7 @@ func (r *Relay) confirm(ctx context.Context, out outlet) error {
 func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) error {
 	created := stream.CachedInfo().Created
 	copied, moved := r.copied.Load(), time.Now()
-	for pause(ctx, r.times.watch) {
+	for pause(ctx, r.times.Watch) {
 		before := copied
 		copied = r.copied.Load()
 		if copied != before || !out.waits() {
@@ -210,7 +221,7 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out outlet) 
 			return fmt.Errorf("looking at the JetStream stream %s: %w", EventsStream, err)
 		case !info.Created.Equal(created), info.State.LastSeq < copied:
 			return fmt.Errorf("the JetStream stream %s was replaced", EventsStream)
-		case time.Since(moved) > r.times.answer:
+		case time.Since(moved) > r.times.Answer:
 			return errors.New("publishing to JetStream: no answer")
 		}
 		bad, err := r.doubted(ctx, stream)

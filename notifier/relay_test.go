@@ -32,7 +32,7 @@ func TestRelayCopiesTheLogInOrder(t *testing.T) {
 	for range 300 {
 		b.routed(t)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	eventually(t, "the relay knows", func() bool { return r.Position() == b.last(t) && r.Err() == nil })
 	if lag := lag(b.Store, r.Position()); lag != 0 {
 		t.Errorf("lag %v", lag)
@@ -114,7 +114,7 @@ func TestRelayGoesOnAfterRestarts(t *testing.T) {
 			b.routed(t)
 		}
 		if i%2 == 0 {
-			sameAsLog(t, c.js, b) // otherwise it is stopped in the middle
+			sameAsLog(t, c.JetStream(), b) // otherwise it is stopped in the middle
 			if now := created(t, c, EventsStream); first == "" {
 				first = now
 			} else if now != first {
@@ -137,7 +137,7 @@ func TestRelayRebuildsADeletedDirectory(t *testing.T) {
 		for range 50 {
 			b.routed(t)
 		}
-		sameAsLog(t, c.js, b)
+		sameAsLog(t, c.JetStream(), b)
 		stop()
 		c.Close()
 		s.Shutdown()
@@ -166,7 +166,7 @@ func TestRelayRebuildsADirectoryDeletedUnderTheServer(t *testing.T) {
 			for range 50 {
 				b.create(t, time.Hour)
 			}
-			sameAsLog(t, c.js, b)
+			sameAsLog(t, c.JetStream(), b)
 			was := created(t, c, EventsStream)
 			eventually(t, "the server knows its directories", func() bool {
 				s.mu.Lock()
@@ -181,24 +181,16 @@ func TestRelayRebuildsADirectoryDeletedUnderTheServer(t *testing.T) {
 				b.create(t, time.Hour)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				stream, err := c.js.Stream(ctx, EventsStream)
+				stream, err := c.JetStream().Stream(ctx, EventsStream)
 				return err == nil && stream.CachedInfo().Created.String() != was
 			})
-			sameAsLog(t, c.js, b)
+			sameAsLog(t, c.JetStream(), b)
 			allRouted(t, b)
 			if _, err := os.Stat(filepath.Join(dir, natsserver.JetStreamStoreDir, accountLedger, "streams", EventsStream)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-}
-
-func allRouted(t *testing.T, b *book) {
-	t.Helper()
-	eventually(t, "every payment has its route", func() bool {
-		_, some, err := views{b}.OldestUnrouted(context.Background())
-		return err == nil && !some
-	})
 }
 
 func TestRelayGoesOnFromARolledBackDirectory(t *testing.T) {
@@ -211,7 +203,7 @@ func TestRelayGoesOnFromARolledBackDirectory(t *testing.T) {
 		for range 50 {
 			b.routed(t)
 		}
-		sameAsLog(t, c.js, b)
+		sameAsLog(t, c.JetStream(), b)
 		stop()
 		c.Close()
 		s.Shutdown()
@@ -254,7 +246,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 		"gap": func(t *testing.T, c *Conn, b *book) {
 			cfg := eventsConfig(b.logID)
 			cfg.DenyDelete = false
-			stream, err := c.js.CreateStream(t.Context(), cfg)
+			stream, err := c.JetStream().CreateStream(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +255,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := connectAs(t, c.server, userRelay).js.PublishMsg(t.Context(), m); err != nil {
+				if _, err := connectAs(t, c.server, userRelay).JetStream().PublishMsg(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -274,12 +266,12 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 		"limits": func(t *testing.T, c *Conn, b *book) {
 			cfg := eventsConfig(b.logID)
 			cfg.MaxMsgs = 5
-			if _, err := c.js.CreateStream(t.Context(), cfg); err != nil {
+			if _, err := c.JetStream().CreateStream(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"not ours": func(t *testing.T, c *Conn, _ *book) {
-			_, err := c.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: EventsStream, Subjects: []string{eventsSubjects}})
+			_, err := c.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: EventsStream, Subjects: []string{eventsSubjects}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,7 +287,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 			spoil(t, c, b)
 			was := created(t, c, EventsStream)
 			run(t, newRelay(c, b).Run)
-			sameAsLog(t, c.js, b)
+			sameAsLog(t, c.JetStream(), b)
 			if created(t, c, EventsStream) == was {
 				t.Error("the copy was not made anew")
 			}
@@ -307,7 +299,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 func copyOnce(t *testing.T, c *Conn, b *book) {
 	t.Helper()
 	stop := run(t, newRelay(c, b).Run)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	stop()
 }
 
@@ -319,11 +311,11 @@ func TestRelayNoticesWhatHappensToAnIdleCopy(t *testing.T) {
 	b.routed(t)
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	run(t, newRelay(c, b).Run)
-	sameAsLog(t, c.js, b)
-	if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+	sameAsLog(t, c.JetStream(), b)
+	if err := c.JetStream().DeleteStream(t.Context(), EventsStream); err != nil {
 		t.Fatal(err)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 // TestForeignWriterCannotSpoilTheCopy: a message nobody should have written
@@ -335,17 +327,17 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	r := newRelay(c, b)
 	run(t, r.Run)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	was := created(t, c, EventsStream)
-	if _, err := connectAs(t, c.server, userRelay).js.Publish(t.Context(), "payledger.v1.events.x.payment.y", []byte("junk")); err != nil {
+	if _, err := connectAs(t, c.server, userRelay).JetStream().Publish(t.Context(), "payledger.v1.events.x.payment.y", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
 	b.create(t, time.Hour)
 	eventually(t, "the copy is made anew", func() bool {
-		stream, err := c.js.Stream(t.Context(), EventsStream)
+		stream, err := c.JetStream().Stream(t.Context(), EventsStream)
 		return err == nil && stream.CachedInfo().Created.String() != was
 	})
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 // TestOnlyTheRelayWritesEvents: not even what else runs in this process. One
@@ -361,7 +353,7 @@ func TestOnlyTheRelayWritesEvents(t *testing.T) {
 	defer stop()
 	foreign.Go(func() {
 		for ctx.Err() == nil {
-			if err := errors.Join(c.nc.Publish("payledger.v1.events.x.payment.y", []byte("junk")), c.nc.Flush()); err != nil {
+			if err := errors.Join(c.NATS().Publish("payledger.v1.events.x.payment.y", []byte("junk")), c.NATS().Flush()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -369,13 +361,13 @@ func TestOnlyTheRelayWritesEvents(t *testing.T) {
 	for range 200 {
 		b.routed(t)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	stop()
 	foreign.Wait()
-	if err := c.nc.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
+	if err := c.NATS().LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("%v", err)
 	}
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 // silent is an outlet on which no answer ever comes.
@@ -389,7 +381,7 @@ func TestRelayDoesNotWaitForAnAnswerForEver(t *testing.T) {
 	b.routed(t)
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	r := newRelay(c, b)
-	r.times.answer = 0
+	r.times.Answer = 0
 	stream, _, err := r.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -406,7 +398,7 @@ func TestRelayStopsWithTheStore(t *testing.T) {
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	done := make(chan error, 1)
 	go func() { done <- newRelay(c, b).Run(context.Background()) }()
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 	if err := b.Store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		// What a crash takes from the copy is copied again.
 		want.PersistMode = jetstream.AsyncPersistMode
 	}
-	stream, err := openStream(ctx, conn.js, want, conn.Embedded())
+	stream, err := openStream(ctx, conn.JetStream(), want, conn.Embedded())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -40,7 +40,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is made anew")
 		r.rebuilt.Inc()
-		if stream, err = remakeStream(ctx, conn.js, want); err != nil {
+		if stream, err = remakeStream(ctx, conn.JetStream(), want); err != nil {
 			return nil, 0, err
 		}
 		from = 0
@@ -135,7 +135,7 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 
 // doubted compares the event that a consumer could not read.
 func (r *Relay) doubted(ctx context.Context, stream jetstream.Stream) ([]mismatch, error) {
-	p := eventstore.Position(r.config.Conn.doubted.Swap(0))
+	p := r.config.Conn.takeDoubt()
 	if p == 0 || p > r.Position() {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ const sweepAtOnce = 512
 func (r *Relay) sweepOn(ctx context.Context, stream jetstream.Stream) []mismatch {
 	w, last := &r.swept, r.Position()
 	if w.upTo == 0 {
-		if last == 0 || time.Since(w.began) < r.times.sweep {
+		if last == 0 || time.Since(w.began) < r.times.Sweep {
 			return nil
 		}
 		*w = sweep{began: time.Now()}

@@ -37,8 +37,8 @@ const (
 // payments, or with too many payments those of other routes, are read from
 // SIGNALS directly.
 func (e *Enforcer) scout(ctx context.Context, h hand) error {
-	for rest := e.times.scout; pause(ctx, rest); {
-		rest = e.times.scout
+	for rest := e.times.Scout; pause(ctx, rest); {
+		rest = e.times.Scout
 		if h.behind.Load() < scoutFrom {
 			continue
 		}

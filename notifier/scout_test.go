@@ -17,11 +17,11 @@ import (
 func (c *court) publishAll(t *testing.T, n int, message func(i int) *nats.Msg) {
 	t.Helper()
 	for i := range n {
-		if err := c.conn.nc.PublishMsg(message(i)); err != nil {
+		if err := c.conn.NATS().PublishMsg(message(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.conn.nc.Flush(); err != nil {
+	if err := c.conn.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,8 +77,8 @@ func TestSignalsTakenAheadAreJudgedOnce(t *testing.T) {
 	b := newBook(t)
 	c := &court{book: b, conn: connectTo(t, startServer(t, ServerConfig{}))}
 	c.enforcer = newEnforcer(t, c.conn, b)
-	c.enforcer.times.scout = time.Millisecond
-	if _, err := c.conn.js.CreateStream(t.Context(), signalsConfig(b.logID)); err != nil {
+	c.enforcer.times.Scout = time.Millisecond
+	if _, err := c.conn.JetStream().CreateStream(t.Context(), signalsConfig(b.logID)); err != nil {
 		t.Fatal(err)
 	}
 	const all = 20_000
@@ -127,11 +127,11 @@ func BenchmarkOutcomeBehindAFlood(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if err := c.conn.nc.PublishMsg(&nats.Msg{Subject: acquirer.Subject("bank", testProject, id), Data: body}); err != nil {
+					if err := c.conn.NATS().PublishMsg(&nats.Msg{Subject: acquirer.Subject("bank", testProject, id), Data: body}); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if err := c.conn.nc.Flush(); err != nil {
+				if err := c.conn.NATS().Flush(); err != nil {
 					b.Fatal(err)
 				}
 				p := c.routed(b)

@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,10 +21,11 @@ import (
 
 // ServerConfig configures the embedded NATS server.
 type ServerConfig struct {
-	Dir         string      // its own directory; made when missing
-	Listen      string      // HOST:PORT, port 0 for any; empty: nobody but this process can connect
-	Credentials Credentials // of those who connect to Listen
-	MaxStore    int64       // bytes JetStream may keep on disk; 0: as much as there is
+	Dir         string        // its own directory; made when missing
+	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
+	Credentials Credentials   // of those who connect to Listen
+	WatchEvery  time.Duration // between looks at whether it works; 0: a second
+	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
 	Log         zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
 }
@@ -76,7 +78,7 @@ const (
 // what Connect has made connects by itself when the server runs, and Run mends
 // what fails then.
 func StartServer(c ServerConfig) (*Server, error) {
-	s := &Server{config: c, watchEvery: time.Second, trouble: trouble{log: c.Log, part: "embedded NATS server"}}
+	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: trouble{log: c.Log, part: "embedded NATS server"}}
 	s.repaired = counterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
 		string(repairRestart), string(repairStream), string(repairEmpty), string(repairStore))
 	upGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)

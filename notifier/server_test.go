@@ -74,7 +74,7 @@ func TestDamagedDirectoryIsPutAside(t *testing.T) {
 	b.routed(t)
 	c := connectTo(t, s)
 	run(t, newRelay(c, b).Run)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 // TestDamagedFilesAreSurvived: bytes turned in every file of the directory.
@@ -112,7 +112,7 @@ func TestDamagedFilesAreSurvived(t *testing.T) {
 	t.Cleanup(s.Shutdown)
 	c = connectTo(t, s)
 	run(t, newRelay(c, b).Run)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 }
 
 func TestListeningServerKeepsItsAddressOverARestart(t *testing.T) {
@@ -236,7 +236,7 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 	c = connectTo(t, s)
 	b.routed(t)
 	run(t, newRelay(c, b).Run)
-	sameAsLog(t, c.js, b)
+	sameAsLog(t, c.JetStream(), b)
 
 	// One that cannot start is told by the log, and can be shut down.
 	never, err := StartServer(ServerConfig{Dir: pad, Log: zerolog.Nop()})

@@ -102,9 +102,9 @@ func openStream(ctx context.Context, js jetstream.JetStream, want jetstream.Stre
 // it is now, with all that is in it. On an external server one that was not made
 // for this log is a *ForeignStreamError.
 func openParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := c.js.Stream(ctx, ParkedStream)
+	s, err := c.JetStream().Stream(ctx, ParkedStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, c.js, want)
+		return createStream(ctx, c.JetStream(), want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
@@ -118,7 +118,7 @@ func openParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 		return nil, &ForeignStreamError{Stream: ParkedStream, Reason: reason}
 	}
 	want.Replicas, want.Placement, want.Storage = got.Replicas, got.Placement, got.Storage
-	if s, err = c.js.UpdateStream(ctx, want); err != nil {
+	if s, err = c.JetStream().UpdateStream(ctx, want); err != nil {
 		return nil, fmt.Errorf("changing the JetStream stream %s, since %s: %w", ParkedStream, reason, err)
 	}
 	return s, nil

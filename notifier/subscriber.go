@@ -20,11 +20,11 @@ type subscriber struct {
 	made   prometheus.Counter
 }
 
-func newSubscriber(c RelayConfig) subscriber {
-	s := subscriber{server: c.Conn.server, log: c.Log, state: &trouble{log: c.Log, part: "subscriber's consumer"}}
-	if c.Conn.Embedded() {
-		s.made = counter(c.Metrics, "payledger_subscriber_resets_total", "Times that the consumer subscriber was made anew, because its state was lost or damaged: it begins with the first event again.")
-		upGauge(c.Metrics, "subscriber", "subscribers can read events with their consumer", s.state.Err)
+func newSubscriber(c *Conn, log zerolog.Logger, metrics prometheus.Registerer) subscriber {
+	s := subscriber{server: c.server, log: log, state: &trouble{log: log, part: "subscriber's consumer"}}
+	if c.Embedded() {
+		s.made = counter(metrics, "payledger_subscriber_resets_total", "Times that the consumer subscriber was made anew, because its state was lost or damaged: it begins with the first event again.")
+		upGauge(metrics, "subscriber", "subscribers can read events with their consumer", s.state.Err)
 	}
 	return s
 }

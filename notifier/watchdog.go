@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,18 +10,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-
-	"payledger/eventstore"
 )
 
 // WatchdogConfig configures a Watchdog.
 type WatchdogConfig struct {
 	Server   *Server // the embedded one; nil: the server is external
 	Conn     *Conn
-	Store    eventstore.Store
 	Relay    *Relay
 	Workers  *Workers
+	FanOut   *FanOut // nil: none
 	Enforcer *Enforcer
+	Stall    time.Duration // without movement, while work waits; 0: 15 s
+	MaxPause time.Duration // between repairs; 0: 10 min
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil: none
 }
@@ -61,14 +62,14 @@ type watched struct {
 
 // NewWatchdog makes a watchdog; Run lets it work.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
-	w := &Watchdog{config: c, stall: 15 * time.Second, most: 10 * time.Minute}
+	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), most: cmp.Or(c.MaxPause, 10*time.Minute)}
 	w.parts = []*watched{
-		{name: "relay", stream: EventsStream, look: w.relay, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
-		{name: "dispatcher", stream: EventsStream, look: w.dispatcher(c.Workers.dispatcher), waits: "New payments wait for their route."},
-		{name: "enforcer", stream: SignalsStream, look: w.enforcer, waits: "Providers' outcomes wait."},
+		{name: "relay", stream: EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
+		{name: "dispatcher", stream: EventsStream, look: w.reader(c.Workers.Dispatcher()), waits: "New payments wait for their route."},
+		{name: "enforcer", stream: SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
 	}
-	if f := c.Workers.fanOut; f != nil {
-		w.parts = append(w.parts, &watched{name: "fanout", stream: EventsStream, look: w.dispatcher(f.reader), waits: "Webhook notifications wait."})
+	if f := c.FanOut; f != nil {
+		w.parts = append(w.parts, &watched{name: "fanout", stream: EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
 	}
 	for _, p := range w.parts {
 		register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -93,7 +94,7 @@ func (w *Watchdog) Degraded() []string {
 	w.mu.Lock()
 	waiting := slices.Clone(w.waiting)
 	w.mu.Unlock()
-	if w.config.Enforcer.parker.failing.Load() {
+	if w.config.Enforcer.ParkingFails() {
 		waiting = append(waiting, parkingFails)
 	}
 	return waiting
@@ -196,26 +197,14 @@ func (l *ladder) next(now time.Time, first, most time.Duration) (how repair, due
 	return how, true
 }
 
-func (w *Watchdog) relay(ctx context.Context) (moved uint64, waiting bool) {
-	r := w.config.Relay
-	last, err := w.config.Store.Last(ctx)
-	at := r.Position()
-	return uint64(at), r.Err() != nil || err == nil && last > at
-}
-
-// dispatcher has work as far as the log was copied.
-func (w *Watchdog) dispatcher(d *dispatcher) func(context.Context) (uint64, bool) {
+// reader has work as far as the log was copied.
+func (w *Watchdog) reader(d *dispatcher) func(context.Context) (uint64, bool) {
 	return func(context.Context) (moved uint64, waiting bool) {
-		next := d.reached.Load()
-		if d.waiting.Load() {
-			return next, false // for those it hands events to
+		next, reading, handing := d.progress()
+		if handing {
+			return uint64(next), false // it waits for those it hands events to
 		}
-		behind := d.reading.Load() && next > 0 && next <= uint64(w.config.Relay.Position())
-		return next, behind || d.trouble.Err() != nil
+		behind := reading && next > 0 && next <= w.config.Relay.Position()
+		return uint64(next), behind || d.Err() != nil
 	}
-}
-
-func (w *Watchdog) enforcer(context.Context) (moved uint64, waiting bool) {
-	e := w.config.Enforcer
-	return e.moved.Load(), e.Err() != nil || e.silent.Load()
 }

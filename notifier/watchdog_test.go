@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"payledger/domain"
@@ -86,12 +87,11 @@ func TestWatchdogEscalates(t *testing.T) {
 	var stuck atomic.Bool
 	stuck.Store(true)
 	config := s.watchdog.config
-	config.Metrics = nil
+	config.Metrics, config.Stall, config.MaxPause = nil, 20*time.Millisecond, 100*time.Millisecond
 	w := NewWatchdog(config)
 	w.parts = []*watched{{name: "part", waits: "It waits.", stream: SignalsStream, look: func(context.Context) (uint64, bool) {
 		return 0, stuck.Load()
 	}}}
-	w.stall, w.most = 20*time.Millisecond, 100*time.Millisecond
 	stop := run(t, w.Run)
 	for _, how := range repairs() {
 		eventually(t, "the repair is done: "+string(how), func() bool { return s.repaired(how) > 0 })
@@ -143,4 +143,19 @@ func TestLadder(t *testing.T) {
 			t.Errorf("%s, %v after a long quiet", how, due)
 		}
 	})
+}
+
+// TestParkingThatFailsIsSaid while another JetStream stream takes PARKED's
+// subject.
+func TestParkingThatFailsIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	c := connectTo(t, startServer(t, ServerConfig{}))
+	if _, err := c.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{parkedSubject}}); err != nil {
+		t.Fatal(err)
+	}
+	e := newEnforcer(t, c, b)
+	w := NewWatchdog(WatchdogConfig{Conn: c, Relay: newRelay(c, b), Workers: newWorkers(t, c, b), Enforcer: e, Log: testLog(t)})
+	run(t, e.Run)
+	eventually(t, "it is said", func() bool { return slices.Equal(w.Degraded(), []string{parkingFails}) })
 }

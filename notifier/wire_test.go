@@ -23,18 +23,18 @@ func TestWireAndClientUnderstandEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	heard, err := c.nc.SubscribeSync("said")
+	heard, err := c.NATS().SubscribeSync("said")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.nc.Flush(); err != nil {
+	if err := c.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
 	for _, header := range []nats.Header{nil, {"a": {"1"}, "b": {""}}} {
 		for _, reply := range []string{"", "answer.here"} {
 			for _, size := range []int{0, 1, wireBuffer - 1, 5 * wireBuffer} {
 				data := bytes.Repeat([]byte{'x'}, size)
-				if err := c.nc.PublishMsg(&nats.Msg{Subject: inboxLedger + ".test.a", Reply: reply, Header: header, Data: data}); err != nil {
+				if err := c.NATS().PublishMsg(&nats.Msg{Subject: inboxLedger + ".test.a", Reply: reply, Header: header, Data: data}); err != nil {
 					t.Fatal(err)
 				}
 				m, err := w.next()

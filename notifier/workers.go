@@ -42,8 +42,8 @@ type WorkersConfig struct {
 	Unrouted  UnroutedView
 	Due       DueView
 	Acquirers []acquirer.Acquirer
-	Lanes     Lanes         // nil: no webhook endpoint is notified
-	Endpoints EndpointsView // needed with Lanes
+	FanOut    *FanOut         // nil: no webhook endpoint is notified
+	Times     DispatcherTimes // zero: those of a real deployment
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
 }
@@ -59,7 +59,7 @@ type Workers struct {
 	router     *router
 	expirer    *expirer
 	connectors *connectors
-	fanOut     *fanOut // nil: none
+	fanOut     *FanOut // nil: none
 }
 
 // NewWorkers makes the workers; Run lets them work. The error is about the
@@ -72,25 +72,28 @@ func NewWorkers(c WorkersConfig) (*Workers, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors}
-	remade := counter(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced.")
-	if c.Lanes != nil {
-		w.fanOut = newFanOut(c, remade)
-	}
-	w.dispatcher = newDispatcher(c, "dispatcher", remade, w.begin, w.dispatch)
+	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors, fanOut: c.FanOut}
+	w.dispatcher = newDispatcher(dispatcherConfig{
+		Conn: c.Conn, Store: c.Ledger.Store, LogID: c.LogID, Part: "dispatcher", Begin: w.begin, Hand: w.dispatch, Times: c.Times, Log: c.Log,
+	})
+	counterFunc(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced.",
+		func() float64 { return float64(c.Conn.readersReplaced()) })
 	upGauge(c.Metrics, "dispatcher", "workers hear of events", w.Err)
 	upGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
 	return w, nil
 }
 
 // Err says why the workers do not hear of events just now, nil when they do.
-func (w *Workers) Err() error { return w.dispatcher.trouble.Err() }
+func (w *Workers) Err() error { return w.dispatcher.Err() }
+
+// Dispatcher is what reads EVENTS for the workers.
+func (w *Workers) Dispatcher() *dispatcher { return w.dispatcher }
 
 // begin is the first position the dispatcher hands on.
 func (w *Workers) begin(ctx context.Context) (eventstore.Position, error) {
 	first, err := w.router.begin(ctx)
 	if err == nil && w.fanOut != nil {
-		w.fanOut.dispatchedFrom(first)
+		w.fanOut.DispatchedFrom(first)
 	}
 	return first, err
 }
@@ -103,9 +106,6 @@ func (w *Workers) Run(ctx context.Context) error {
 	g.Go(func() error { return w.expirer.run(gctx) })
 	g.Go(func() error { return w.connectors.run(gctx) })
 	g.Go(func() error { return w.dispatcher.run(gctx) })
-	if w.fanOut != nil {
-		g.Go(func() error { return w.fanOut.run(gctx) })
-	}
 	err := g.Wait()
 	if ctx.Err() != nil && !ends(err) {
 		return nil
@@ -117,7 +117,7 @@ func (w *Workers) Run(ctx context.Context) error {
 // too much to do, and for nobody else.
 func (w *Workers) dispatch(ctx context.Context, a arrival) error {
 	if w.fanOut != nil {
-		w.fanOut.offer(a)
+		w.fanOut.Offer(a)
 	}
 	if a.stream.Kind != eventstore.KindPayment {
 		return nil

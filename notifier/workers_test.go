@@ -25,7 +25,7 @@ func TestWorkersTakeUpWhatWasLeft(t *testing.T) {
 		for range 30 { // before the workers are there
 			b.create(t, time.Hour)
 		}
-		sameAsLog(t, c.js, b)
+		sameAsLog(t, c.JetStream(), b)
 		stop := run(t, newWorkers(t, c, b).Run)
 		for range 30 {
 			b.create(t, time.Hour)
@@ -52,10 +52,10 @@ func TestDispatcherSurvivesTheLossOfItsConsumer(t *testing.T) {
 			b.create(t, time.Hour)
 		}
 		allRouted(t, b)
-		sameAsLog(t, c.js, b)
+		sameAsLog(t, c.JetStream(), b)
 		if i%2 == 0 {
 			deleteConsumers(t, c)
-		} else if err := c.js.DeleteStream(t.Context(), EventsStream); err != nil {
+		} else if err := c.JetStream().DeleteStream(t.Context(), EventsStream); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestWorkersAfterTheLogWasRestored(t *testing.T) {
 	}
 	c := connectTo(t, startServer(t, ServerConfig{}))
 	stop := run(t, newRelay(c, longer).Run)
-	sameAsLog(t, c.js, longer)
+	sameAsLog(t, c.JetStream(), longer)
 	stop()
 
 	restored.routed(t)

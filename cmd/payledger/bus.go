@@ -69,9 +69,12 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	if !o.Sandbox {
 		acquirers = slices.DeleteFunc(acquirers, func(a acquirer.Acquirer) bool { return a.Route() == domain.SandboxRoute })
 	}
+	fanOut := notifier.NewFanOut(notifier.FanOutConfig{
+		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
+	})
 	workers, err := notifier.NewWorkers(notifier.WorkersConfig{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Acquirers: acquirers, Lanes: c.deliveries.lanes, Endpoints: c.views,
+		Unrouted: c.views, Due: c.views, Acquirers: acquirers, FanOut: fanOut,
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
@@ -87,12 +90,12 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	}
 	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	b.watchdog = notifier.NewWatchdog(notifier.WatchdogConfig{
-		Server: b.server, Conn: b.conn, Store: c.store, Relay: relay, Workers: workers, Enforcer: enforcer,
+		Server: b.server, Conn: b.conn, Relay: relay, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
 	b.stopRelay = b.run(relay.Run, b.checkpoints.Run, watched)
 	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, enforcer.Run, b.watchdog.Run)
+	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run)
 	return b, nil
 }
 
