@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"payledger/domain"
-	"payledger/notifier/acquirer"
+	"payledger/notifier/bus"
+	"payledger/notifier/signals"
 )
 
 // TestAsyncAPIDescribesWhatTheCodeUses: every subject, name, header, event
@@ -21,15 +22,15 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 	}
 	doc := string(content)
 	words := []string{
-		"asyncapi: 3.0.0", paymentSubjects, eventsPrefix, signalsPrefix, parkedSubject,
-		EventsStream, SignalsStream, ParkedStream, CheckpointsStream, CheckpointsSubject, SubscriberConsumer, inboxSubscriber, inboxConnector, inboxLedger,
-		acquirer.ReplyHeader, headerParkedReason, headerParkedDetail, headerParkedSubject,
-		headerSpecVersion, headerID, headerSource, headerType, headerTime, headerSubject, headerPosition,
-		headerStreamSequence, headerContentType,
+		"asyncapi: 3.0.0", bus.PaymentSubjects, bus.EventsPrefix, bus.SignalsPrefix, bus.ParkedSubject,
+		bus.EventsStream, bus.SignalsStream, bus.ParkedStream, bus.CheckpointsStream, bus.CheckpointsSubject, bus.SubscriberConsumer, bus.InboxSubscriber, bus.InboxConnector, bus.InboxLedger,
+		bus.ReplyHeader, signals.HeaderParkedReason, signals.HeaderParkedDetail, signals.HeaderParkedSubject,
+		bus.HeaderSpecVersion, bus.HeaderID, bus.HeaderSource, bus.HeaderType, bus.HeaderTime, bus.HeaderSubject, bus.HeaderPosition,
+		bus.HeaderStreamSequence, bus.HeaderContentType,
 		domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked,
 		domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict, domain.ReasonReferenceUsed,
 		domain.ReasonWrongAmount, domain.ReasonStartedEarly, domain.ReasonStartedLate, domain.ReasonPaidTwice, domain.ReasonAfterExpired, domain.ReasonAfterFailed,
-		ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable,
+		signals.ParkedMalformed, signals.ParkedUnknownPayment, signals.ParkedUnreadable,
 		string(domain.OutcomePaid), string(domain.OutcomeFailed), string(domain.OutcomeExpired), string(domain.OutcomeSucceeded),
 	}
 	for _, word := range words {

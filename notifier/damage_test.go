@@ -3,7 +3,6 @@ package notifier
 import (
 	"cmp"
 	"context"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,21 +14,27 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"payledger/domain"
-	"payledger/eventstore"
-	"payledger/notifier/acquirer"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
+	"payledger/notifier/notifiertest"
+	"payledger/notifier/relay"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
 )
 
 // site is a ledger with everything that runs on JetStream.
 type site struct {
-	*book
+	*bustest.Book
 	dir      string // of NATS
-	srv      *Server
-	conn     *Conn
-	relay    *Relay
-	workers  *Workers
-	enforcer *Enforcer
+	srv      *bus.Server
+	conn     *bus.Conn
+	relay    *relay.Relay
+	workers  *worker.Workers
+	enforcer *signals.Enforcer
 	watchdog *Watchdog
 	metrics  *prometheus.Registry
 	stall    time.Duration // of the watchdog; 0: a second
@@ -39,7 +44,7 @@ type site struct {
 
 func newSite(t *testing.T, dir string) *site {
 	t.Helper()
-	s := &site{book: newBook(t), dir: dir}
+	s := &site{Book: bustest.NewBook(t), dir: dir}
 	s.start(t)
 	return s
 }
@@ -47,16 +52,16 @@ func newSite(t *testing.T, dir string) *site {
 func (s *site) start(t *testing.T) {
 	t.Helper()
 	s.metrics = prometheus.NewRegistry()
-	s.srv = startServer(t, ServerConfig{Dir: s.dir, Metrics: s.metrics})
-	s.conn = connectTo(t, s.srv)
-	s.relay, s.workers, s.enforcer = measuredRelay(s.conn, s.book, s.metrics), newWorkers(t, s.conn, s.book), newEnforcer(t, s.conn, s.book)
+	s.srv = bustest.StartServer(t, bus.ServerConfig{Dir: s.dir, Metrics: s.metrics})
+	s.conn = bustest.ConnectTo(t, s.srv)
+	s.relay, s.workers, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Workers(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
 		Server: s.srv, Conn: s.conn, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
-		Stall: cmp.Or(s.stall, time.Second), MaxPause: 4 * time.Second, Log: testLog(t), Metrics: s.metrics,
+		Stall: cmp.Or(s.stall, time.Second), MaxPause: 4 * time.Second, Log: healthtest.Log(t), Metrics: s.metrics,
 	})
 	var stops []func()
 	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
-		stops = append(stops, run(t, part))
+		stops = append(stops, healthtest.Run(t, part))
 	}
 	s.stopEnforcer = stops[3]
 	s.stop = func() {
@@ -73,10 +78,10 @@ func (s *site) start(t *testing.T) {
 func (s *site) works(t *testing.T) {
 	t.Helper()
 	s.pays(t, 10)
-	sameAsLog(t, s.conn.JetStream(), s.book)
+	bustest.SameAsLog(t, s.conn.JetStream(), s.Book)
 	paid := map[string]int{}
-	for _, r := range s.records(t) {
-		if typ, err := eventType(r.Body); err == nil && typ == domain.TypePaymentPaid {
+	for _, r := range s.Records(t) {
+		if typ, err := bus.EventType(r.Body); err == nil && typ == domain.TypePaymentPaid {
 			paid[r.Stream.ID]++
 		}
 	}
@@ -85,14 +90,14 @@ func (s *site) works(t *testing.T) {
 			t.Errorf("payment %s was paid %d times", id, n)
 		}
 	}
-	eventually(t, "nothing waits", func() bool {
-		signals, err := s.conn.JetStream().Stream(t.Context(), SignalsStream)
+	healthtest.Eventually(t, "nothing waits", func() bool {
+		signals, err := s.conn.JetStream().Stream(t.Context(), bus.SignalsStream)
 		return err == nil && signals.CachedInfo().State.Msgs == 0 && len(s.watchdog.Degraded()) == 0
 	})
 }
 
 func (s *site) path(elem ...string) string {
-	return filepath.Join(append([]string{s.dir, natsserver.JetStreamStoreDir, accountLedger, "streams"}, elem...)...)
+	return filepath.Join(append([]string{s.dir, natsserver.JetStreamStoreDir, bus.AccountLedger, "streams"}, elem...)...)
 }
 
 // pays makes payments and sends what the provider says of each as a connector
@@ -101,15 +106,15 @@ func (s *site) pays(t *testing.T, n int) {
 	t.Helper()
 	var ids []domain.ID
 	for range n {
-		ids = append(ids, s.create(t, time.Hour))
+		ids = append(ids, s.Create(t, time.Hour))
 	}
 	last := time.Time{}
-	eventually(t, "all is routed and paid", func() bool {
-		open := slices.DeleteFunc(slices.Clone(ids), func(id domain.ID) bool { return s.payment(t, id).Status == domain.Paid })
+	healthtest.Eventually(t, "all is routed and paid", func() bool {
+		open := slices.DeleteFunc(slices.Clone(ids), func(id domain.ID) bool { return s.Payment(t, id).Status == domain.Paid })
 		if time.Since(last) > 200*time.Millisecond {
 			last = time.Now()
 			for _, id := range open {
-				if p := s.payment(t, id); p.Status == domain.AwaitingPayment {
+				if p := s.Payment(t, id); p.Status == domain.AwaitingPayment {
 					s.tell(t, p)
 				}
 			}
@@ -123,7 +128,7 @@ func (s *site) pays(t *testing.T, n int) {
 func (s *site) tell(t *testing.T, p domain.Payment) {
 	t.Helper()
 	_ = s.conn.NATS().PublishMsg(&nats.Msg{
-		Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
+		Subject: bus.SignalSubject(domain.SandboxRoute, p.Project, p.ID), Data: bustest.Encode(t, bustest.Paid(p)),
 	})
 }
 
@@ -189,7 +194,7 @@ func TestDamagedJetStream(t *testing.T) {
 				s.start(t)
 				s.works(t)
 				if file != "SIGNALS/msgs/*.blk" {
-					eventually(t, "the signals that waited are judged", func() bool { return s.open(t, unjudged) == 0 })
+					healthtest.Eventually(t, "the signals that waited are judged", func() bool { return s.open(t, unjudged) == 0 })
 				}
 				if first := s.subscriber(t, 1); first > read+1 {
 					t.Errorf("the subscriber goes on with %d, and had read %d", first, read)
@@ -204,8 +209,8 @@ func TestDamagedJetStream(t *testing.T) {
 func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 	t.Helper()
 	var batch []jetstream.Msg
-	eventually(t, "the subscriber is delivered to", func() bool {
-		c, err := s.conn.JetStream().Consumer(t.Context(), EventsStream, SubscriberConsumer)
+	healthtest.Eventually(t, "the subscriber is delivered to", func() bool {
+		c, err := s.conn.JetStream().Consumer(t.Context(), bus.EventsStream, bus.SubscriberConsumer)
 		if err != nil {
 			return false
 		}
@@ -231,10 +236,10 @@ func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 // unjudged makes payments whose signals wait in SIGNALS. Nothing else runs.
 func (s *site) unjudged(t *testing.T, n int) (all []domain.ID) {
 	t.Helper()
-	srv := startServer(t, ServerConfig{Dir: s.dir})
-	s.conn = connectTo(t, srv)
+	srv := bustest.StartServer(t, bus.ServerConfig{Dir: s.dir})
+	s.conn = bustest.ConnectTo(t, srv)
 	for range n {
-		p := s.routed(t)
+		p := s.Routed(t)
 		all = append(all, p.ID)
 		s.publish(t, p)
 	}
@@ -247,7 +252,7 @@ func (s *site) unjudged(t *testing.T, n int) (all []domain.ID) {
 func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 	t.Helper()
 	for _, id := range all {
-		if s.payment(t, id).Status != domain.Paid {
+		if s.Payment(t, id).Status != domain.Paid {
 			n++
 		}
 	}
@@ -258,23 +263,23 @@ func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 // dispatcher has to hand on.
 func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 	t.Parallel()
-	s := &site{book: newBook(t), dir: t.TempDir(), stall: patience} // without the watchdog's help
-	srv := startServer(t, ServerConfig{Dir: s.dir})
-	for range 3 * inFlight { // more than are compared at the start
-		s.create(t, time.Hour)
+	s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience} // without the watchdog's help
+	srv := bustest.StartServer(t, bus.ServerConfig{Dir: s.dir})
+	for range 800 { // more than are compared at the start
+		s.Create(t, time.Hour)
 	}
-	c := connectTo(t, srv)
-	copyOnce(t, c, s.book)
+	c := bustest.ConnectTo(t, srv)
+	notifiertest.CopyOnce(t, c, s.Book)
 	c.Close()
 	srv.Shutdown()
-	damage(t, s.path(EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
+	damage(t, s.path(bus.EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
 		b[len(b)/8] ^= 0x10
 		return b
 	})
 	s.start(t)
-	allRouted(t, s.book)
+	bustest.AllRouted(t, s.Book)
 	s.works(t)
-	if n := measured(t, s.metrics, "payledger_relay_rebuilds_total"); n != 1 {
+	if n := healthtest.Measured(t, s.metrics, "payledger_relay_rebuilds_total"); n != 1 {
 		t.Errorf("%v copies were made", n)
 	}
 }
@@ -283,84 +288,31 @@ func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 // subscribers read.
 func TestOldEventIsComparedWithTheLog(t *testing.T) {
 	t.Parallel()
-	b, dir := newBook(t), t.TempDir()
-	srv := startServer(t, ServerConfig{Dir: dir})
-	for range 3 * inFlight { // more than are compared at the start
-		b.create(t, time.Hour)
+	b, dir := bustest.NewBook(t), t.TempDir()
+	srv := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+	for range 800 { // more than are compared at the start
+		b.Create(t, time.Hour)
 	}
-	c := connectTo(t, srv)
-	copyOnce(t, c, b)
+	c := bustest.ConnectTo(t, srv)
+	notifiertest.CopyOnce(t, c, b)
 	c.Close()
 	srv.Shutdown()
-	damage(t, (&site{dir: dir}).path(EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
+	damage(t, (&site{dir: dir}).path(bus.EventsStream, "msgs", "1.blk"), func(b []byte) []byte {
 		b[len(b)/8] ^= 0x10
 		return b
 	})
 	metrics := prometheus.NewRegistry()
-	c = connectTo(t, startServer(t, ServerConfig{Dir: dir}))
-	run(t, measuredRelay(c, b, metrics).Run)
-	eventually(t, "the copy is made anew", func() bool { return measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
-	sameAsLog(t, c.JetStream(), b)
-}
-
-// TestSweepRests: what was compared is compared again in the next pass, and the
-// newest event belongs to it.
-func TestSweepRests(t *testing.T) {
-	t.Parallel()
-	b := newBook(t)
-	for range sweepAtOnce + 1 {
-		b.create(t, time.Hour)
-	}
-	c := connectTo(t, startServer(t, ServerConfig{}))
-	copyOnce(t, c, b)
-	r := newRelay(c, b)
-	stream, from, err := r.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.copied.Store(uint64(from))
-	for i, want := range []eventstore.Position{sweepAtOnce, 0, 0} {
-		if bad := r.sweepOn(t.Context(), stream); len(bad) > 0 || r.swept.upTo != want {
-			t.Errorf("look %d: %v, compared up to %d", i, bad, r.swept.upTo)
-		}
-	}
-	b.create(t, time.Hour) // EVENTS does not hold it
-	r.copied.Add(1)
-	pass := func() []mismatch {
-		r.swept.began = time.Time{}
-		r.sweepOn(t.Context(), stream)
-		return r.sweepOn(t.Context(), stream)
-	}
-	if bad := pass(); len(bad) != 1 || bad[0].at != b.last(t) {
-		t.Errorf("found %v", bad)
-	}
-	r.config.Store = altered{b.Store}
-	if bad := pass(); len(bad) > 0 || !r.swept.unclear {
-		t.Errorf("EVENTS is given up for a log that was altered: %v", bad)
-	}
-}
-
-// altered is a log of which one record was altered.
-type altered struct{ eventstore.Store }
-
-func (a altered) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
-	return func(yield func(eventstore.Stored, error) bool) {
-		for r, err := range a.Store.Scan(ctx, after, f) {
-			if r.Position == 7 {
-				r.Body = []byte("{}")
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
+	c = bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{Dir: dir}))
+	healthtest.Run(t, notifiertest.MeasuredRelay(c, b, metrics).Run)
+	healthtest.Eventually(t, "the copy is made anew", func() bool { return healthtest.Measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
+	bustest.SameAsLog(t, c.JetStream(), b)
 }
 
 // TestRemovedUnderTheServer removes parts of JetStream's directory while the
 // server runs.
 func TestRemovedUnderTheServer(t *testing.T) {
 	t.Parallel()
-	store := filepath.Join(natsserver.JetStreamStoreDir, accountLedger)
+	store := filepath.Join(natsserver.JetStreamStoreDir, bus.AccountLedger)
 	for _, what := range []string{
 		"", natsserver.JetStreamStoreDir, store, filepath.Join(store, "streams"),
 		"EVENTS", "EVENTS/msgs", "EVENTS/msgs/*.blk", "EVENTS/obs", "EVENTS/meta.inf",
@@ -372,7 +324,7 @@ func TestRemovedUnderTheServer(t *testing.T) {
 			s := newSite(t, filepath.Join(t.TempDir(), "nats"))
 			s.pays(t, 10)
 			dir := filepath.Join(s.dir, what)
-			if name, _, _ := strings.Cut(what, "/"); slices.Contains(ourStreams(), name) {
+			if name, _, _ := strings.Cut(what, "/"); slices.Contains(bus.OurStreams(), name) {
 				dir = s.path(what)
 			}
 			all, err := filepath.Glob(dir)
@@ -400,23 +352,23 @@ func TestConsumerDoesNotOutliveItsStream(t *testing.T) {
 	empty := func([]byte) []byte { return nil }
 	for name, cut := range map[string]func(t *testing.T, s *site){
 		"messages": func(t *testing.T, s *site) {
-			damage(t, s.path(SignalsStream, "msgs", "*"), empty)
+			damage(t, s.path(bus.SignalsStream, "msgs", "*"), empty)
 		},
 		"messages and description": func(t *testing.T, s *site) {
-			damage(t, s.path(SignalsStream, "msgs", "*"), empty)
-			damage(t, s.path(SignalsStream, "meta.*"), empty)
+			damage(t, s.path(bus.SignalsStream, "msgs", "*"), empty)
+			damage(t, s.path(bus.SignalsStream, "meta.*"), empty)
 		},
 		"directory of messages": func(t *testing.T, s *site) {
-			if err := os.RemoveAll(s.path(SignalsStream, "msgs")); err != nil {
+			if err := os.RemoveAll(s.path(bus.SignalsStream, "msgs")); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"all but the consumers": func(t *testing.T, s *site) {
-			if err := os.RemoveAll(s.path(SignalsStream, "msgs")); err != nil {
+			if err := os.RemoveAll(s.path(bus.SignalsStream, "msgs")); err != nil {
 				t.Fatal(err)
 			}
-			damage(t, s.path(SignalsStream, "meta.*"), empty)
-			files, _ := filepath.Glob(s.path(SignalsStream, "obs", "*", "meta.*"))
+			damage(t, s.path(bus.SignalsStream, "meta.*"), empty)
+			files, _ := filepath.Glob(s.path(bus.SignalsStream, "obs", "*", "meta.*"))
 			for _, f := range files {
 				if err := os.WriteFile(f, nil, 0o600); err != nil {
 					t.Fatal(err)
@@ -442,22 +394,85 @@ func (s *site) judgesEach(t *testing.T, n int) {
 	t.Helper()
 	var all []domain.ID
 	for range n {
-		p := s.routed(t)
+		p := s.Routed(t)
 		all = append(all, p.ID)
 		s.publish(t, p)
 	}
-	eventually(t, "each signal is judged", func() bool { return s.open(t, all) == 0 })
+	healthtest.Eventually(t, "each signal is judged", func() bool { return s.open(t, all) == 0 })
 }
 
 // publish sends the signal that pays p, until JetStream has it.
 func (s *site) publish(t *testing.T, p domain.Payment) {
 	t.Helper()
-	eventually(t, "JetStream takes a signal", func() bool {
+	healthtest.Eventually(t, "JetStream takes a signal", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := s.conn.JetStream().PublishMsg(ctx, &nats.Msg{
-			Subject: acquirer.Subject(domain.SandboxRoute, p.Project, p.ID), Data: encode(t, paid(p)),
+			Subject: bus.SignalSubject(domain.SandboxRoute, p.Project, p.ID), Data: bustest.Encode(t, bustest.Paid(p)),
 		})
 		return err == nil
 	})
+}
+
+// TestDamagedDirectoryIsPutAside: what NATS cannot read is kept, and the log
+// is copied anew.
+func TestDamagedDirectoryIsPutAside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// A file where JetStream wants its directory.
+	if err := os.WriteFile(filepath.Join(dir, natsserver.JetStreamStoreDir), []byte("what is this"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	aside, err := filepath.Glob(filepath.Join(dir, "*-damaged-*"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("%v, %v", aside, err)
+	}
+	b := bustest.NewBook(t)
+	b.Routed(t)
+	c := bustest.ConnectTo(t, s)
+	healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	bustest.SameAsLog(t, c.JetStream(), b)
+}
+
+// TestDamagedFilesAreSurvived: bytes turned in every file of the directory.
+func TestDamagedFilesAreSurvived(t *testing.T) {
+	t.Parallel()
+	b, dir := bustest.NewBook(t), t.TempDir()
+	for range 50 {
+		b.Routed(t)
+	}
+	s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+	c := bustest.ConnectTo(t, s)
+	notifiertest.CopyOnce(t, c, b)
+	c.Close()
+	s.Shutdown()
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(path, bus.EventsStream) {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil || len(content) == 0 {
+			return err
+		}
+		damaged++
+		content[len(content)/2] ^= 0xff
+		return os.WriteFile(path, content, 0o600)
+	})
+	if err != nil || damaged < 2 {
+		t.Fatalf("%d files, %v", damaged, err)
+	}
+	s, err = bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	c = bustest.ConnectTo(t, s)
+	healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	bustest.SameAsLog(t, c.JetStream(), b)
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"payledger/eventstore/storetest"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestFullDisk fills JetStream's disk to the last byte while payments go on,
@@ -19,20 +22,20 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, whileFull := range map[string]func(t *testing.T, s *site){
 		"running": func(t *testing.T, s *site) {
-			eventually(t, "the watchdog tells what waits", func() bool { return len(s.watchdog.Degraded()) > 0 })
+			healthtest.Eventually(t, "the watchdog tells what waits", func() bool { return len(s.watchdog.Degraded()) > 0 })
 		},
 		"running, signals": func(t *testing.T, s *site) {
-			p := s.routed(t)
-			eventually(t, "no signal finds room", func() bool {
+			p := s.Routed(t)
+			healthtest.Eventually(t, "no signal finds room", func() bool {
 				s.tell(t, p)
 				err := s.srv.Err()
-				return err != nil && strings.Contains(err.Error(), SignalsStream)
+				return err != nil && strings.Contains(err.Error(), bus.SignalsStream)
 			})
 		},
 		"restarted": func(t *testing.T, s *site) {
 			s.stop()
 			s.start(t)
-			s.create(t, time.Hour)
+			s.Create(t, time.Hour)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,16 +45,16 @@ func TestFullDisk(t *testing.T) {
 			s.works(t)
 			s.subscriber(t, 5)
 			filler := fill(t, disk)
-			waiting := s.routed(t) // its signal finds no room, or does
+			waiting := s.Routed(t) // its signal finds no room, or does
 			for range 2000 {
-				s.create(t, time.Hour)
+				s.Create(t, time.Hour)
 			}
 			s.tell(t, waiting)
 			whileFull(t, s)
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
-			allRouted(t, s.book)
+			bustest.AllRouted(t, s.Book)
 			s.works(t)
 			if first := s.subscriber(t, 1); first > 6 {
 				t.Errorf("the subscriber goes on with %d", first)

@@ -1,10 +1,8 @@
 package notifier
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
-	"net"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,15 +14,17 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/notifier/acquirer"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
 )
 
 // open is a listening server with the whole room at work and a client for
 // each credential.
 type open struct {
-	*book
-	ledger                *Conn
-	server                *Server
+	*bustest.Book
+	ledger                *bus.Conn
+	server                *bus.Server
 	subscriber, connector *client
 }
 
@@ -36,18 +36,18 @@ type client struct {
 
 func newOpen(t *testing.T) *open {
 	t.Helper()
-	credentials, err := NewCredentials(rand.Reader)
+	credentials, err := bus.NewCredentials(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &open{book: newBook(t)}
-	o.server = startServer(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
-	o.ledger = connectTo(t, o.server)
-	o.register(t)
-	pipeline(t, o.ledger, o.book)
-	sameAsLog(t, o.ledger.JetStream(), o.book)
-	eventually(t, "the enforcer listens", func() bool {
-		stream, err := o.ledger.JetStream().Stream(t.Context(), SignalsStream)
+	o := &open{Book: bustest.NewBook(t)}
+	o.server = bustest.StartServer(t, bus.ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	o.ledger = bustest.ConnectTo(t, o.server)
+	o.Register(t)
+	pipeline(t, o.ledger, o.Book)
+	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
+	healthtest.Eventually(t, "the enforcer listens", func() bool {
+		stream, err := o.ledger.JetStream().Stream(t.Context(), bus.SignalsStream)
 		return err == nil && stream.CachedInfo().State.Consumers == 1
 	})
 	o.subscriber = plainClient(t, o.server, credentials.Subscriber)
@@ -55,12 +55,12 @@ func newOpen(t *testing.T) *open {
 	return o
 }
 
-func plainClient(t *testing.T, s *Server, c Credential) *client {
+func plainClient(t *testing.T, s *bus.Server, c bus.Credential) *client {
 	t.Helper()
 	p := &client{refused: make(chan error, 64)}
 	var err error
 	p.Conn, err = nats.Connect("nats://"+s.Addr().String(), nats.UserInfo(c.User, c.Password),
-		nats.CustomInboxPrefix("_INBOX_"+c.User), nats.Timeout(patience),
+		nats.CustomInboxPrefix("_INBOX_"+c.User), nats.Timeout(healthtest.Patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { p.refused <- err }))
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func plainClient(t *testing.T, s *Server, c Credential) *client {
 // has refused.
 func (c *client) violations(t *testing.T) []error {
 	t.Helper()
-	if err := c.FlushTimeout(patience); err != nil {
+	if err := c.FlushTimeout(healthtest.Patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Barrier(func() {}); err != nil {
@@ -91,57 +91,23 @@ func (c *client) violations(t *testing.T) []error {
 	}
 }
 
-func TestServerWithoutAddressHasNoListener(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, ServerConfig{})
-	if s.Addr() != nil {
-		t.Fatalf("listens on %v", s.Addr())
-	}
-}
-
-func TestNobodyConnectsWithoutCredentials(t *testing.T) {
-	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := startServer(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
-	for name, o := range map[string]nats.Option{
-		"anonymous":           nats.Name("nobody"),
-		"wrong password":      nats.UserInfo("subscriber", "wrong"),
-		"empty password":      nats.UserInfo("connector", ""),
-		"another's":           nats.UserInfo("connector", credentials.Subscriber.Password),
-		"the ledger's name":   nats.UserInfo(userLedger, ""),
-		"the system's name":   nats.UserInfo("sys", "sys"),
-		"password as a token": nats.Token(credentials.Subscriber.Password),
-	} {
-		nc, err := nats.Connect("nats://"+s.Addr().String(), o)
-		if err == nil {
-			nc.Close()
-			t.Errorf("%s: connected", name)
-		} else if !errors.Is(err, nats.ErrAuthorization) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestSubscriberReadsPaymentEvents(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
-	live, err := o.subscriber.SubscribeSync(paymentSubjects)
+	live, err := o.subscriber.SubscribeSync(bus.PaymentSubjects)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := o.subscriber.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	p := o.routed(t)
+	p := o.Routed(t)
 
 	js, err := jetstream.New(o.subscriber.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := js.Consumer(t.Context(), EventsStream, SubscriberConsumer)
+	consumer, err := js.Consumer(t.Context(), bus.EventsStream, bus.SubscriberConsumer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +125,7 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 		}
 	}
 	var want []string
-	for _, r := range o.records(t) {
+	for _, r := range o.Records(t) {
 		if r.Stream.Kind == eventstore.KindPayment {
 			want = append(want, string(r.Body))
 		}
@@ -168,7 +134,7 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 		t.Errorf("consumed\n%s\nwant\n%s", got, want)
 	}
 	for range want {
-		m, err := live.NextMsg(patience)
+		m, err := live.NextMsg(healthtest.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +155,8 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer messages.Stop()
-	o.create(t, time.Hour)
-	if m, err := messages.Next(jetstream.NextContext(within(t))); err != nil || m.Ack() != nil {
+	o.Create(t, time.Hour)
+	if m, err := messages.Next(jetstream.NextContext(healthtest.Within(t))); err != nil || m.Ack() != nil {
 		t.Errorf("waiting pull: %v", err)
 	}
 }
@@ -198,14 +164,14 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 func TestConnectorPaysAndIsAnswered(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
-	p := o.routed(t)
+	p := o.Routed(t)
 	for _, want := range []string{domain.SignalApplied, domain.SignalUnchanged} {
 		inbox := o.connector.NewInbox()
 		sub, err := o.connector.SubscribeSync(inbox)
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := acquirer.Encode(domain.Signal{
+		data, err := bus.EncodeSignal(domain.Signal{
 			Outcome: domain.OutcomePaid, Reference: "ref", Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
 		})
 		if err != nil {
@@ -213,13 +179,13 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 		}
 		// With JetStream's own acknowledgement as well.
 		ack, err := o.connector.RequestMsg(&nats.Msg{
-			Subject: acquirer.Subject(p.Route, p.Project, p.ID), Data: data,
-			Header: nats.Header{acquirer.ReplyHeader: {inbox}},
-		}, patience)
-		if err != nil || !strings.Contains(string(ack.Data), SignalsStream) {
+			Subject: bus.SignalSubject(p.Route, p.Project, p.ID), Data: data,
+			Header: nats.Header{bus.ReplyHeader: {inbox}},
+		}, healthtest.Patience)
+		if err != nil || !strings.Contains(string(ack.Data), bus.SignalsStream) {
 			t.Fatalf("acknowledgement: %v, %v", ack, err)
 		}
-		m, err := sub.NextMsg(patience)
+		m, err := sub.NextMsg(healthtest.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +194,7 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 			t.Fatalf("%s, %v: want %s", m.Data, err, want)
 		}
 	}
-	if got := o.payment(t, p.ID).Status; got != domain.Paid {
+	if got := o.Payment(t, p.ID).Status; got != domain.Paid {
 		t.Errorf("payment is %s", got)
 	}
 	if v := o.connector.violations(t); len(v) > 0 {
@@ -240,19 +206,19 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 func TestOutsidersCannot(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
-	p := o.routed(t)
-	sameAsLog(t, o.ledger.JetStream(), o.book)
+	p := o.Routed(t)
+	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
 	id := p.ID.String()
-	event, signal := EventSubject(eventstore.PaymentStream(testProject, p.ID)), acquirer.Subject(p.Route, testProject, p.ID)
+	event, signal := bus.EventSubject(eventstore.PaymentStream(bustest.Project, p.ID)), bus.SignalSubject(p.Route, bustest.Project, p.ID)
 	api := func(s string) string { return "$JS.API." + s }
 
 	publish := []string{
-		event, parkedSubject, CheckpointsSubject, "payledger.v1.other", "foo", "_INBOX.x", "_INBOX_ledger.x", "_INBOX_subscriber.x",
+		event, bus.ParkedSubject, bus.CheckpointsSubject, "payledger.v1.other", "foo", "_INBOX.x", "_INBOX_ledger.x", "_INBOX_subscriber.x",
 		api("INFO"), api("STREAM.NAMES"), api("STREAM.LIST"), api("STREAM.INFO.EVENTS"), api("STREAM.CREATE.X"),
 		api("STREAM.UPDATE.EVENTS"), api("STREAM.DELETE.EVENTS"), api("STREAM.PURGE.EVENTS"), api("STREAM.MSG.GET.EVENTS"),
 		api("STREAM.MSG.DELETE.EVENTS"), api("STREAM.SNAPSHOT.EVENTS"), api("STREAM.RESTORE.X"), api("STREAM.PURGE.SIGNALS"), api("STREAM.DELETE.CHECKPOINTS"),
 		api("DIRECT.GET.EVENTS"), api("DIRECT.GET.EVENTS." + event),
-		api("CONSUMER.CREATE.EVENTS"), api("CONSUMER.CREATE.EVENTS.mine"), api("CONSUMER.CREATE.EVENTS.mine." + paymentSubjects[:len(paymentSubjects)-2] + "x"),
+		api("CONSUMER.CREATE.EVENTS"), api("CONSUMER.CREATE.EVENTS.mine"), api("CONSUMER.CREATE.EVENTS.mine." + bus.PaymentSubjects[:len(bus.PaymentSubjects)-2] + "x"),
 		api("CONSUMER.CREATE.EVENTS.subscriber"), api("CONSUMER.DURABLE.CREATE.EVENTS.mine"), api("CONSUMER.DURABLE.CREATE.EVENTS.subscriber"),
 		api("CONSUMER.DELETE.EVENTS.subscriber"), api("CONSUMER.PAUSE.EVENTS.subscriber"), api("CONSUMER.RESET.EVENTS.subscriber"),
 		api("CONSUMER.UNPIN.EVENTS.subscriber"), api("CONSUMER.NAMES.EVENTS"), api("CONSUMER.LIST.EVENTS"),
@@ -262,8 +228,8 @@ func TestOutsidersCannot(t *testing.T) {
 		"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.LEDGER.INFO", "$SYS.REQ.USER.INFO",
 	}
 	subscribe := []string{
-		">", "*", "payledger.>", eventsSubjects, "payledger.v1.events.*.project.>", EventSubject(eventstore.ProjectStream(testProject)),
-		"payledger.v1.events.*.*.>", "payledger.v1.events.>", signalsSubjects, parkedSubject,
+		">", "*", "payledger.>", bus.EventsSubjects, "payledger.v1.events.*.project.>", bus.EventSubject(eventstore.ProjectStream(bustest.Project)),
+		"payledger.v1.events.*.*.>", "payledger.v1.events.>", bus.SignalsSubjects, bus.ParkedSubject,
 		"_INBOX.>", "_INBOX_ledger.>", "_INBOX*.>", "$JS.>", "$JS.API.>", "$JS.ACK.>", "$JS.EVENT.>", "$SYS.>", "_R_.>", "$KV.>",
 	}
 	for name, c := range map[string]struct {
@@ -271,11 +237,11 @@ func TestOutsidersCannot(t *testing.T) {
 		publish, subscribe []string
 	}{
 		"subscriber": {
-			o.subscriber, append(publish, signal, inboxConnector+".x"), append(subscribe, inboxConnector+".>"),
+			o.subscriber, append(publish, signal, bus.InboxConnector+".x"), append(subscribe, bus.InboxConnector+".>"),
 		},
 		"connector": {
-			o.connector, append(publish, inboxConnector+".x", subscriberInfo, subscriberNext, "$JS.ACK.EVENTS.subscriber.1.1.1.1.1"),
-			append(subscribe, paymentSubjects, CheckpointsSubject, event, "payledger.v1.events."+testProject+".payment."+id, inboxSubscriber+".>"),
+			o.connector, append(publish, bus.InboxConnector+".x", "$JS.API.CONSUMER.INFO.EVENTS.subscriber", "$JS.API.CONSUMER.MSG.NEXT.EVENTS.subscriber", "$JS.ACK.EVENTS.subscriber.1.1.1.1.1"),
+			append(subscribe, bus.PaymentSubjects, bus.CheckpointsSubject, event, "payledger.v1.events."+bustest.Project+".payment."+id, bus.InboxSubscriber+".>"),
 		},
 	} {
 		for _, subject := range c.publish {
@@ -293,7 +259,7 @@ func TestOutsidersCannot(t *testing.T) {
 			_ = sub.Unsubscribe()
 		}
 	}
-	sameAsLog(t, o.ledger.JetStream(), o.book)
+	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
 }
 
 func expectRefusal(t *testing.T, c *client, what, want string) {
@@ -306,7 +272,7 @@ func expectRefusal(t *testing.T, c *client, what, want string) {
 		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
-	case <-time.After(patience):
+	case <-time.After(healthtest.Patience):
 		t.Errorf("%s: not refused", what)
 	}
 }
@@ -316,15 +282,15 @@ func expectRefusal(t *testing.T, c *client, what, want string) {
 func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
-	p := o.routed(t)
-	sameAsLog(t, o.ledger.JetStream(), o.book)
-	event := EventSubject(eventstore.PaymentStream(testProject, p.ID))
+	p := o.Routed(t)
+	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
+	event := bus.EventSubject(eventstore.PaymentStream(bustest.Project, p.ID))
 	before := map[string]string{}
-	for _, name := range []string{EventsStream, SignalsStream, ParkedStream} {
-		before[name] = created(t, o.ledger, name)
+	for _, name := range []string{bus.EventsStream, bus.SignalsStream, bus.ParkedStream} {
+		before[name] = bustest.Created(t, o.ledger, name)
 	}
 	targets := []string{
-		event, "payledger.v1.events.x", acquirer.Subject(p.Route, testProject, p.ID), parkedSubject,
+		event, "payledger.v1.events.x", bus.SignalSubject(p.Route, bustest.Project, p.ID), bus.ParkedSubject,
 		"$JS.API.STREAM.DELETE.EVENTS", "$JS.API.STREAM.DELETE.SIGNALS", "$JS.API.STREAM.PURGE.SIGNALS", "$JS.API.STREAM.DELETE.PARKED",
 		"$JS.API.CONSUMER.DELETE.EVENTS.subscriber", "$JS.API.CONSUMER.DELETE.SIGNALS.enforcer",
 		"$JS.ACK.SIGNALS.enforcer.1.1.1.1.1", "$SYS.REQ.SERVER.PING",
@@ -333,17 +299,17 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 		// An empty pull that does not wait is answered by an empty message,
 		// and one that may wait by an event.
 		for _, body := range []string{`{"batch":1,"no_wait":true}`, `{"batch":1,"expires":1000000}`, `{"batch":10,"expires":1000000000}`} {
-			if err := o.subscriber.PublishRequest(subscriberNext, target, []byte(body)); err != nil {
+			if err := o.subscriber.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.EVENTS.subscriber", target, []byte(body)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := o.subscriber.PublishRequest(subscriberInfo, target, nil); err != nil {
+		if err := o.subscriber.PublishRequest("$JS.API.CONSUMER.INFO.EVENTS.subscriber", target, nil); err != nil {
 			t.Fatal(err)
 		}
 		// Both answers to a signal: JetStream's and the enforcer's.
 		err := o.connector.PublishMsg(&nats.Msg{
-			Subject: acquirer.Subject(p.Route, testProject, p.ID), Reply: target, Data: []byte(`{}`),
-			Header: nats.Header{acquirer.ReplyHeader: {target}, "Nats-Trace-Dest": {target}},
+			Subject: bus.SignalSubject(p.Route, bustest.Project, p.ID), Reply: target, Data: []byte(`{}`),
+			Header: nats.Header{bus.ReplyHeader: {target}, "Nats-Trace-Dest": {target}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -351,60 +317,55 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	}
 	o.subscriber.violations(t)
 	o.connector.violations(t)
-	o.create(t, time.Hour)
-	sameAsLog(t, o.ledger.JetStream(), o.book)
+	o.Create(t, time.Hour)
+	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
 	for name, was := range before {
-		if now := created(t, o.ledger, name); now != was {
+		if now := bustest.Created(t, o.ledger, name); now != was {
 			t.Errorf("%s was made anew", name)
 		}
 	}
-	if got := o.payment(t, p.ID).Status; got != domain.AwaitingPayment {
+	if got := o.Payment(t, p.ID).Status; got != domain.AwaitingPayment {
 		t.Errorf("payment is %s", got)
 	}
 }
 
-func TestReplySubject(t *testing.T) {
+func TestCheckpointsReachSubscribers(t *testing.T) {
 	t.Parallel()
-	for subject, ok := range map[string]bool{
-		"_INBOX.abc": true, "_INBOX_connector.abc.d": true, "_INBOX.a-b_C9": true,
-		"": false, "_INBOX": false, "_INBOX.": false, "_INBOX..a": false, "_INBOX.a.": false, "_INBOX.*": false, "_INBOX.a.>": false,
-		"_INBOX.a b": false, "_INBOX.a\r\nPUB x": false, "_INBOX.é": false, "_INBOXX.a": false, "_INBOX_ledger.a": false,
-		"_INBOX_subscriber.a": false, "_INBOX_connectorx.a": false, "payledger.v1.events.p.payment.x": false,
-		"$JS.API.STREAM.DELETE.EVENTS": false, " _INBOX.a": false, "_INBOX." + strings.Repeat("a", maxReplySubject): false,
-	} {
-		got := replySubject(map[string][]string{acquirer.ReplyHeader: {subject}})
-		if (got == subject && subject != "") != ok || (!ok && got != "") {
-			t.Errorf("%q: %q", subject, got)
-		}
-	}
-	if got := replySubject(map[string][]string{acquirer.ReplyHeader: {"_INBOX.a", "_INBOX.b"}}); got != "" {
-		t.Errorf("two subjects: %q", got)
-	}
-}
-
-func TestListenAddressErrors(t *testing.T) {
-	t.Parallel()
-	credentials, err := NewCredentials(rand.Reader)
+	o := newOpen(t)
+	p := bus.NewCheckpoints(o.ledger, o.LogID, healthtest.Log(t), nil)
+	healthtest.Run(t, p.Run)
+	live, err := o.subscriber.SubscribeSync(bus.CheckpointsSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err := o.subscriber.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		want := fmt.Sprintf("checkpoint %d", n)
+		p.Publish([]byte(want))
+		m, err := live.NextMsg(healthtest.Patience)
+		if err != nil || string(m.Data) != want {
+			t.Fatalf("live: %v, %v, want %s", m, err, want)
+		}
+	}
+	if v := o.subscriber.violations(t); len(v) > 0 {
+		t.Errorf("refused: %v", v)
+	}
+	if err := o.subscriber.Publish(bus.CheckpointsSubject, []byte("forged")); err != nil {
+		t.Fatal(err)
+	}
+	expectRefusal(t, o.subscriber, "subscriber publishes a checkpoint", "Permissions Violation for Publish")
+	if _, err := o.connector.SubscribeSync(bus.CheckpointsSubject); err != nil {
+		t.Fatal(err)
+	}
+	expectRefusal(t, o.connector, "connector subscribes to checkpoints", "Permissions Violation for Subscription")
+	s, err := o.ledger.JetStream().Stream(t.Context(), bus.CheckpointsStream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
-	for _, c := range []ServerConfig{
-		{Listen: taken.Addr().String(), Credentials: credentials},
-		{Listen: "127.0.0.1", Credentials: credentials},
-		{Listen: "127.0.0.1:http", Credentials: credentials},
-		{Listen: "127.0.0.1:0"},
-		{Listen: "127.0.0.1:0", Credentials: Credentials{credentials.Connector, credentials.Subscriber}},
-	} {
-		c.Dir, c.Log = t.TempDir(), testLog(t)
-		s, err := StartServer(c)
-		if err == nil {
-			s.Shutdown()
-			t.Errorf("%q: started", c.Listen)
-		}
+	c := s.CachedInfo().Config
+	if c.MaxAge != 30*24*time.Hour || c.MaxMsgs != 10_000 || c.Discard != jetstream.DiscardOld {
+		t.Errorf("the JetStream stream keeps %v, %d messages, %v", c.MaxAge, c.MaxMsgs, c.Discard)
 	}
 }

@@ -10,16 +10,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"payledger/notifier/bus"
+	"payledger/notifier/fanout"
+	"payledger/notifier/health"
+	"payledger/notifier/relay"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
 )
 
 // WatchdogConfig configures a Watchdog.
 type WatchdogConfig struct {
-	Server   *Server // the embedded one; nil: the server is external
-	Conn     *Conn
-	Relay    *Relay
-	Workers  *Workers
-	FanOut   *FanOut // nil: none
-	Enforcer *Enforcer
+	Server   *bus.Server // the embedded one; nil: the server is external
+	Conn     *bus.Conn
+	Relay    *relay.Relay
+	Workers  *worker.Workers
+	FanOut   *fanout.FanOut // nil: none
+	Enforcer *signals.Enforcer
 	Stall    time.Duration // without movement, while work waits; 0: 15 s
 	MaxPause time.Duration // between repairs; 0: 10 min
 	Log      zerolog.Logger
@@ -64,15 +71,15 @@ type watched struct {
 func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), most: cmp.Or(c.MaxPause, 10*time.Minute)}
 	w.parts = []*watched{
-		{name: "relay", stream: EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
-		{name: "dispatcher", stream: EventsStream, look: w.reader(c.Workers.Dispatcher()), waits: "New payments wait for their route."},
-		{name: "enforcer", stream: SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
+		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
+		{name: "dispatcher", stream: bus.EventsStream, look: w.reader(c.Workers.Reader()), waits: "New payments wait for their route."},
+		{name: "enforcer", stream: bus.SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
 	}
 	if f := c.FanOut; f != nil {
-		w.parts = append(w.parts, &watched{name: "fanout", stream: EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
+		w.parts = append(w.parts, &watched{name: "fanout", stream: bus.EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
 	}
 	for _, p := range w.parts {
-		register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		health.Register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payledger_stalled", Help: "1 while work waits for the part and nothing moves.", ConstLabels: prometheus.Labels{"part": p.name},
 		}, func() float64 {
 			if slices.Contains(w.Degraded(), p.waits) {
@@ -106,7 +113,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		p.since = time.Now()
 	}
 	var l ladder
-	for pause(ctx, w.stall/5) {
+	for health.Pause(ctx, w.stall/5) {
 		worst := w.look(ctx, time.Now())
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
 			continue // Server.Run repairs the faults that it finds
@@ -117,7 +124,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		}
 		log := w.config.Log.With().Str("part", worst.name).Str("repair", string(how)).Str("stream", worst.stream).Logger()
 		log.Error().Msg("work waits and nothing moves; the embedded JetStream is repaired")
-		if err := w.config.Server.repair(how, worst.stream); err != nil && !errors.Is(err, ErrServerClosed) {
+		if err := w.config.Server.Repair(how, worst.stream); err != nil && !errors.Is(err, bus.ErrServerClosed) {
 			log.Error().Err(err).Msg("the embedded JetStream could not be repaired; it is tried again")
 		}
 		for _, p := range w.parts {
@@ -170,7 +177,7 @@ func (w *Watchdog) advice() string {
 		return " The embedded JetStream is repaired until they move. If they do not: is there room on the disk of nats/? Stop the server, move nats/ away and start it."
 	}
 	return " Look at the NATS server of --nats-url: its log, the room on its disk, and the JetStream streams " +
-		EventsStream + " and " + SignalsStream + ". payledger never deletes them there; deleted by you, they are made anew."
+		bus.EventsStream + " and " + bus.SignalsStream + ". payledger never deletes them there; deleted by you, they are made anew."
 }
 
 // ladder chooses repairs: each one is more costly than the one before, with a
@@ -181,7 +188,7 @@ type ladder struct {
 	pause time.Duration
 }
 
-func (l *ladder) next(now time.Time, first, most time.Duration) (how repair, due bool) {
+func (l *ladder) next(now time.Time, first, most time.Duration) (how bus.Repair, due bool) {
 	switch {
 	case l.last.IsZero(), now.Sub(l.last) > 10*max(l.pause, first): // the last one helped
 		l.rung, l.pause = 0, first
@@ -190,7 +197,7 @@ func (l *ladder) next(now time.Time, first, most time.Duration) (how repair, due
 	default:
 		l.pause = min(2*l.pause, most)
 	}
-	all := repairs()
+	all := bus.Repairs()
 	how = all[l.rung%len(all)]
 	l.rung++
 	l.last = now
@@ -198,9 +205,9 @@ func (l *ladder) next(now time.Time, first, most time.Duration) (how repair, due
 }
 
 // reader has work as far as the log was copied.
-func (w *Watchdog) reader(d *dispatcher) func(context.Context) (uint64, bool) {
+func (w *Watchdog) reader(d *bus.Reader) func(context.Context) (uint64, bool) {
 	return func(context.Context) (moved uint64, waiting bool) {
-		next, reading, handing := d.progress()
+		next, reading, handing := d.Progress()
 		if handing {
 			return uint64(next), false // it waits for those it hands events to
 		}

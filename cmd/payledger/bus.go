@@ -19,20 +19,25 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier"
-	"payledger/notifier/acquirer"
+	"payledger/notifier/bus"
+	"payledger/notifier/connector"
+	"payledger/notifier/fanout"
+	"payledger/notifier/relay"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
 )
 
-// bus is everything that runs over NATS: the embedded server or the
+// messaging is everything that runs over NATS: the embedded server or the
 // connection to an external one, the relay, the workers and the enforcer, and
 // what sends the notifications they enqueue.
-type bus struct {
+type messaging struct {
 	address string // where subscribers and connectors connect, if anywhere
-	server  *notifier.Server
-	conn    *notifier.Conn
+	server  *bus.Server
+	conn    *bus.Conn
 	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
-	checkpoints *notifier.Checkpoints
-	parked      *notifier.Parked
+	checkpoints *bus.Checkpoints
+	parked      *signals.Parked
 	watchdog    *notifier.Watchdog
 
 	stopWorkers, stopDeliveries, stopRelay func() error
@@ -44,8 +49,8 @@ const checkWait = 5 * time.Second
 
 // startBus starts everything on NATS. Only what the operator has to mend fails
 // it; a JetStream that is away is waited for in the background.
-func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus, err error) {
-	b := &bus{failed: make(chan error, 4)}
+func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *messaging, err error) {
+	b := &messaging{failed: make(chan error, 4)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.stop())
@@ -54,33 +59,33 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	if err := b.connect(c, o, metrics); err != nil {
 		return nil, err
 	}
-	relay := notifier.NewRelay(notifier.RelayConfig{
+	copier := relay.New(relay.Config{
 		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics,
 	})
 	if o.NATSURL != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
-		var foreign *notifier.ForeignStreamError
-		if err := relay.Check(ctx); errors.As(err, &foreign) {
+		var foreign *bus.ForeignStreamError
+		if err := copier.Check(ctx); errors.As(err, &foreign) {
 			return nil, exitWith(exitDirectory, "--nats-url: %w", foreign)
 		}
 	}
-	acquirers := acquirer.All(acquirer.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+	acquirers := connector.All(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
 	if !o.Sandbox {
-		acquirers = slices.DeleteFunc(acquirers, func(a acquirer.Acquirer) bool { return a.Route() == domain.SandboxRoute })
+		acquirers = slices.DeleteFunc(acquirers, func(a connector.Connector) bool { return a.Route() == domain.SandboxRoute })
 	}
-	fanOut := notifier.NewFanOut(notifier.FanOutConfig{
+	fanOut := fanout.New(fanout.Config{
 		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
-	workers, err := notifier.NewWorkers(notifier.WorkersConfig{
+	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Acquirers: acquirers, FanOut: fanOut,
+		Unrouted: c.views, Due: c.views, Connectors: acquirers, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	enforcer := notifier.NewEnforcer(notifier.EnforcerConfig{
+	enforcer := signals.New(signals.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: o.Routes, Log: o.Log, Metrics: metrics,
 	})
 	b.parked = enforcer.Parked()
@@ -88,19 +93,19 @@ func startBus(c *core, o serviceOptions, metrics prometheus.Registerer) (_ *bus,
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	b.checkpoints = notifier.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
+	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	b.watchdog = notifier.NewWatchdog(notifier.WatchdogConfig{
-		Server: b.server, Conn: b.conn, Relay: relay, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
+		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
-	b.stopRelay = b.run(relay.Run, b.checkpoints.Run, watched)
+	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched)
 	b.stopDeliveries = b.run(c.deliveries.run)
 	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run)
 	return b, nil
 }
 
 // run starts the parts together and answers how to stop them and wait.
-func (b *bus) run(parts ...func(context.Context) error) (stop func() error) {
+func (b *messaging) run(parts ...func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range parts {
@@ -122,14 +127,14 @@ func (b *bus) run(parts ...func(context.Context) error) (stop func() error) {
 
 // connect starts the embedded server, unless an external one is named, and
 // connects to it.
-func (b *bus) connect(c *core, o serviceOptions, metrics prometheus.Registerer) (err error) {
+func (b *messaging) connect(c *core, o serviceOptions, metrics prometheus.Registerer) (err error) {
 	if o.NATSURL != "" {
-		if b.conn, err = notifier.Connect(o.NATSURL, o.Log); err != nil {
+		if b.conn, err = bus.Connect(o.NATSURL, o.Log); err != nil {
 			return exitWith(exitUsage, "--nats-url: %w", err)
 		}
 		return nil
 	}
-	config := notifier.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
+	config := bus.ServerConfig{Dir: c.dir.nats(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
 	if o.NATSListen != "" {
 		// Asked of the system first, because it says best what is wrong.
 		l, err := listenTCP(context.Background(), "nats-listen", o.NATSListen)
@@ -144,7 +149,7 @@ func (b *bus) connect(c *core, o serviceOptions, metrics prometheus.Registerer) 
 			return err
 		}
 	}
-	b.server, err = notifier.StartServer(config)
+	b.server, err = bus.StartServer(config)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return exitWith(exitAddress, "--nats-listen %s: %w", o.NATSListen, err)
@@ -160,7 +165,7 @@ func (b *bus) connect(c *core, o serviceOptions, metrics prometheus.Registerer) 
 
 // stop stops the workers, then the deliveries, the relay, the connection and
 // the server.
-func (b *bus) stop() error {
+func (b *messaging) stop() error {
 	var errs []error
 	for _, stop := range []func() error{b.stopWorkers, b.stopDeliveries, b.stopRelay} {
 		if stop != nil {
@@ -177,19 +182,19 @@ func (b *bus) stop() error {
 }
 
 // sandbox plays the provider, nil where that is off.
-func (b *bus) sandbox(o serviceOptions) merchant.Sandbox {
+func (b *messaging) sandbox(o serviceOptions) merchant.Sandbox {
 	if !o.Sandbox {
 		return nil
 	}
-	return acquirer.NewSandbox(acquirer.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+	return connector.NewSandbox(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
 }
 
 // natsCredentials reads the passwords of subscribers and connectors, which it
 // makes the first time they are needed.
-func (d dataDir) natsCredentials() (notifier.Credentials, error) {
+func (d dataDir) natsCredentials() (bus.Credentials, error) {
 	b, err := os.ReadFile(d.credentials())
 	if errors.Is(err, fs.ErrNotExist) {
-		made, err := notifier.NewCredentials(rand.Reader)
+		made, err := bus.NewCredentials(rand.Reader)
 		if err != nil {
 			return made, err
 		}
@@ -200,9 +205,9 @@ func (d dataDir) natsCredentials() (notifier.Credentials, error) {
 		return made, writeFileSynced(d.credentials(), append(content, '\n'))
 	}
 	if err != nil {
-		return notifier.Credentials{}, exitWith(exitDirectory, "%w", err)
+		return bus.Credentials{}, exitWith(exitDirectory, "%w", err)
 	}
-	var c notifier.Credentials
+	var c bus.Credentials
 	if err := json.Unmarshal(b, &c); err != nil {
 		return c, exitWith(exitDirectory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.credentials(), err)
 	}

@@ -18,7 +18,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/salvage"
 	"payledger/eventstore/translog"
-	"payledger/notifier"
+	"payledger/notifier/bus"
 )
 
 // open reads what every source has.
@@ -29,7 +29,7 @@ func (s *salvaging) open() error {
 		}
 	}
 	if s.NATSURL != "" {
-		conn, err := notifier.Connect(s.NATSURL, zerolog.Nop())
+		conn, err := bus.Connect(s.NATSURL, zerolog.Nop())
 		if err != nil {
 			return exitWith(exitUsage, "--nats-url: %w", err)
 		}
@@ -235,7 +235,7 @@ func (s *salvaging) openNATS(name string) error {
 		s.miss(name, errors.New("there is no JetStream stream EVENTS in it"))
 		return nil
 	}
-	server, err := notifier.StartServer(notifier.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	server, err := bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		s.miss(name, err)
 		return nil
@@ -253,7 +253,7 @@ func (s *salvaging) openNATS(name string) error {
 // those of its consumers. A file that cannot be read to its end is copied up to
 // there.
 func copyEvents(from, to string) (found bool, err error) {
-	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", notifier.EventsStream))
+	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", bus.EventsStream))
 	if err != nil {
 		return false, err
 	}
@@ -302,7 +302,7 @@ func copyReadable(from, to string) (err error) {
 
 // readEvents writes what EVENTS holds into a file of lines, and reads that. The
 // server is not needed any more then.
-func (s *salvaging) readEvents(name string, conn *notifier.Conn) error {
+func (s *salvaging) readEvents(name string, conn *bus.Conn) error {
 	file := s.work.file(fmt.Sprintf("events-%d.jsonl", len(s.sources)))
 	f, err := createPrivate(file)
 	if err != nil {
@@ -310,7 +310,7 @@ func (s *salvaging) readEvents(name string, conn *notifier.Conn) error {
 	}
 	out := newBufferedWriter(f)
 	var line []byte
-	copied, err := notifier.ReadEvents(s.ctx, conn, newProgress(s.stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
+	copied, err := bus.ReadEvents(s.ctx, conn, newProgress(s.stderr, "Reading "+name), func(at eventstore.Position, body []byte) error {
 		line = salvage.AppendLine(line[:0], at, body)
 		_, err := out.Write(line)
 		return err

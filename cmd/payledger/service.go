@@ -182,7 +182,7 @@ func runService(ctx context.Context, d dataDir, o serviceOptions, ready func(ser
 // run waits until ctx ends or a part fails, and answers why that is; dead: the
 // log is not written any more. What happens to the log is the reason of all
 // else, and a log that lost its file is saved first.
-func (c *core) run(ctx context.Context, bus *bus) (dead bool, err error) {
+func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
 	select {
 	case <-ctx.Done():
 		return false, nil
@@ -237,7 +237,7 @@ func ignoreNetClosed(err error) error {
 }
 
 // publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o serviceOptions, room connectionRoom, b *bus, m prometheus.Registerer) (http.Handler, error) {
+func (c *core) publicHandler(base string, o serviceOptions, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
 		Ready: c.ready, Degraded: b.watchdog.Degraded,

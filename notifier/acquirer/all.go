@@ -1,9 +1,0 @@
-package acquirer
-
-// All makes every acquirer there is. The one of the sandbox takes part only
-// where the operator has turned the sandbox on.
-func All(e Env) []Acquirer {
-	return []Acquirer{
-		NewSandbox(e),
-	}
-}

@@ -1,0 +1,135 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/notifier/health"
+)
+
+// CheckpointsStream keeps the newest signed checkpoints of the log, and
+// CheckpointsSubject is where each is published.
+const (
+	CheckpointsStream  = "CHECKPOINTS"
+	CheckpointsSubject = "payledger.v1.checkpoints"
+)
+
+// What CHECKPOINTS keeps: auditors who come late want some to compare with,
+// and each covers all that came before.
+const (
+	maxCheckpoints    = 10_000
+	maxCheckpointsAge = 30 * 24 * time.Hour
+	maxCheckpointSize = 64 << 10
+)
+
+func checkpointsConfig(log domain.ID) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: CheckpointsStream, Description: "Signed checkpoints of the event log of payledger.",
+		Subjects: []string{CheckpointsSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		MaxMsgs: maxCheckpoints, MaxAge: maxCheckpointsAge, MaxBytes: -1, MaxMsgsPerSubject: -1,
+		MaxMsgSize: maxCheckpointSize, MaxConsumers: -1,
+		Discard: jetstream.DiscardOld, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		Metadata: map[string]string{logIDKey: log.String()},
+	}
+}
+
+// Checkpoints publishes signed checkpoints. While NATS is away it keeps the
+// newest one, which stands for those before it. Safe for concurrent use.
+type Checkpoints struct {
+	conn    *Conn
+	log     domain.ID
+	trouble health.State
+	retry   health.Backoff
+	foreign time.Duration // pause after a refusal, which only the operator can lift
+
+	mu     sync.Mutex
+	newest []byte // not published yet; nil: none
+	ready  chan struct{}
+}
+
+// NewCheckpoints makes a publisher; Run lets it work. metrics may be nil.
+func NewCheckpoints(c *Conn, logID domain.ID, log zerolog.Logger, metrics prometheus.Registerer) *Checkpoints {
+	p := &Checkpoints{
+		conn: c, log: logID, trouble: health.State{Log: log, Part: "checkpoints"},
+		retry:   health.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Second},
+		foreign: 15 * time.Second, ready: make(chan struct{}, 1),
+	}
+	health.UpGauge(metrics, "checkpoints", "signed checkpoints reach JetStream", p.Err)
+	return p
+}
+
+// Publish hands over a signed checkpoint. It neither waits nor fails; one that
+// was handed over before and is not out yet is left out.
+func (p *Checkpoints) Publish(signed []byte) {
+	p.mu.Lock()
+	p.newest = signed
+	p.mu.Unlock()
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Err says why checkpoints do not reach JetStream just now, nil when they do.
+func (p *Checkpoints) Err() error { return p.trouble.Err() }
+
+// Run publishes until ctx ends. The error is always nil: whoever waits for a
+// checkpoint finds it elsewhere too.
+func (p *Checkpoints) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.ready:
+		}
+		for {
+			err := p.publish(ctx)
+			if err != nil && ctx.Err() != nil {
+				return nil //nolint:nilerr // asked to end
+			}
+			p.trouble.Set(err)
+			if err == nil {
+				p.retry.Reset()
+				break
+			}
+			wait := p.retry.Wait
+			if errors.As(err, new(*ForeignStreamError)) {
+				wait = func(ctx context.Context) bool { return health.Pause(ctx, p.foreign) }
+			}
+			if !wait(ctx) {
+				return nil
+			}
+		}
+	}
+}
+
+// publish brings the newest checkpoint out, if there is one.
+func (p *Checkpoints) publish(ctx context.Context) error {
+	p.mu.Lock()
+	signed := p.newest
+	p.mu.Unlock()
+	if signed == nil {
+		return nil
+	}
+	// Asked each time: the JetStream stream may be gone since the last one.
+	if _, err := OpenStream(ctx, p.conn.JetStream(), checkpointsConfig(p.log), p.conn.Embedded()); err != nil {
+		return err
+	}
+	if _, err := p.conn.JetStream().Publish(ctx, CheckpointsSubject, signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {
+		return fmt.Errorf("publishing a checkpoint: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if string(p.newest) == string(signed) {
+		p.newest = nil
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// Headers of an event, after the CloudEvents binding for NATS, binary mode.
+// Position and stream sequence are extension attributes.
+const (
+	HeaderSpecVersion    = "ce-specversion"
+	HeaderID             = "ce-id"
+	HeaderSource         = "ce-source"
+	HeaderType           = "ce-type"
+	HeaderTime           = "ce-time"
+	HeaderSubject        = "ce-subject"
+	HeaderPosition       = "ce-position"       // in the log; equals the sequence in EVENTS
+	HeaderStreamSequence = "ce-streamsequence" // within the payment or project
+	HeaderContentType    = "content-type"
+)
+
+// EventMessage is a record as the NATS client publishes it.
+func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
+	block, err := new(eventHeader).block(log, r)
+	if err != nil {
+		return nil, err
+	}
+	header, err := nats.DecodeHeadersMsg(block)
+	if err != nil {
+		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	return &nats.Msg{Subject: EventSubject(r.Stream), Header: header, Data: r.Body}, nil
+}
+
+// eventHeader writes the headers of events, each in the place of the one
+// before.
+type eventHeader struct{ buf []byte }
+
+// block is the header of the record as it is published: a CloudEvent in binary
+// mode whose data are the stored bytes. With it a message is accepted only
+// behind the one of the position before. The next call changes it.
+func (h *eventHeader) block(log domain.ID, r eventstore.Stored) ([]byte, error) {
+	typ, err := EventType(r.Body)
+	if err != nil {
+		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+	}
+	for _, word := range [...]string{typ, r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
+		if strings.ContainsFunc(word, notInToken) {
+			return nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
+		}
+	}
+	// The server looks for its own headers from the beginning.
+	b := h.buf[:0]
+	b = append(b, wireHeaderFirst...)
+	b = strconv.AppendUint(next(b, jetstream.ExpectedLastSeqHeader), uint64(r.Position)-1, 10)
+	b = append(next(b, HeaderType), typ...)
+	b = appendID(next(b, HeaderID), r.Commit)
+	b = strconv.AppendUint(next(b, HeaderStreamSequence), r.Sequence, 10)
+	b = strconv.AppendUint(next(b, HeaderPosition), uint64(r.Position), 10)
+	b, _ = domain.IDTime(r.Commit).AppendText(next(b, HeaderTime))
+	b = appendID(append(next(b, HeaderSource), "/payledger/"...), log)
+	b = append(append(b, '/'), r.Stream.Project...)
+	b = append(append(append(next(b, HeaderSubject), r.Stream.Kind...), '/'), r.Stream.ID...)
+	b = append(next(b, HeaderSpecVersion), "1.0"...)
+	b = append(next(b, HeaderContentType), "application/json"...)
+	b = append(b, "\r\n\r\n"...)
+	h.buf = b
+	return b, nil
+}
+
+func appendID(b []byte, id domain.ID) []byte {
+	var text [26]byte // as long as an id's text
+	_ = id.MarshalTextTo(text[:])
+	return append(b, text[:]...)
+}
+
+// next ends a line and begins a header's.
+func next(b []byte, name string) []byte {
+	return append(append(append(b, "\r\n"...), name...), ": "...)
+}
+
+// EventType reads the wire name of a stored event, which stands near its
+// beginning. The relay passes on what is stored, whether or not this program
+// could decode it.
+func EventType(body []byte) (string, error) {
+	if typ, ok := usualType(body); ok {
+		return typ, nil
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return "", errors.New("the event is not a JSON object")
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return "", fmt.Errorf("the event is not JSON: %w", err)
+		}
+		if name.String() != "type" {
+			if err := d.SkipValue(); err != nil {
+				return "", fmt.Errorf("the event is not JSON: %w", err)
+			}
+			continue
+		}
+		typ, err := d.ReadToken()
+		if err != nil || typ.Kind() != '"' {
+			return "", errors.New("the event's type is not a string")
+		}
+		return typ.String(), nil
+	}
+	return "", errors.New("the event has no type")
+}
+
+// usualType reads the wire name where the codec writes it: after the id.
+func usualType(body []byte) (string, bool) {
+	const before, between = `{"id":"`, `","type":"`
+	const id = len(domain.ID{}) // in bytes; 26 characters as text
+	at := len(before) + (id*8+4)/5
+	if len(body) < at+len(between) || string(body[:len(before)]) != before || string(body[at:at+len(between)]) != between ||
+		bytes.ContainsAny(body[len(before):at], `"\\`) {
+		return "", false
+	}
+	typ, _, ok := bytes.Cut(body[at+len(between):], []byte{'"'})
+	return string(typ), ok && bytes.IndexByte(typ, '\\') < 0
+}

@@ -1,0 +1,190 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"payledger/eventstore"
+)
+
+// Conn is the ledger's connection to NATS, embedded or external. It
+// reconnects for ever; while it is cut off, publishing fails at once instead
+// of filling a buffer. Safe for concurrent use.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	server *Server // the embedded one; nil: external
+	closed chan struct{}
+
+	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
+	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
+	replaced atomic.Uint64             // consumers of EVENTS that had to be
+}
+
+// The times of a connection.
+const (
+	requestTimeout      = 5 * time.Second
+	ackTimeout          = 5 * time.Second
+	reconnectEmbedded   = 50 * time.Millisecond
+	reconnectExternal   = time.Second
+	connectTimeout      = 5 * time.Second
+	pingInterval        = 20 * time.Second // so that a silent loss is noticed within a minute
+	publishedUnanswered = 1024             // bounds what awaits JetStream's answer, all publishers together
+)
+
+const away = "NATS is away; payments go on, what follows from them waits"
+
+// Connect connects the ledger to the embedded server.
+func (s *Server) Connect() (*Conn, error) { return s.ConnectAs(UserLedger) }
+
+func (s *Server) ConnectAs(user string) (*Conn, error) {
+	return connect(nats.DefaultURL, s, s.config.Log,
+		nats.InProcessServer(s), nats.UserInfo(user, s.password), nats.ReconnectWait(reconnectEmbedded))
+}
+
+// Connect connects the ledger to an external NATS server or cluster with
+// JetStream. rawURL may list several servers, separated by commas, and may
+// carry credentials, which need full rights on payledger.v1.>, _INBOX.>,
+// _INBOX_ledger.>, _INBOX_connector.> and JetStream. Connect does not wait for
+// the server: while it cannot be reached, the connection keeps trying. The
+// error is about the URL.
+func Connect(rawURL string, log zerolog.Logger) (*Conn, error) {
+	for server := range strings.SplitSeq(rawURL, ",") {
+		if err := checkServer(strings.TrimSpace(server)); err != nil {
+			return nil, err
+		}
+	}
+	return connect(rawURL, nil, log, nats.ReconnectWait(reconnectExternal))
+}
+
+// checkServer refuses what no NATS server can be reached at, which nats.go
+// would go on trying for ever.
+func checkServer(server string) error {
+	if !strings.Contains(server, "://") {
+		server = "nats://" + server
+	}
+	u, err := url.Parse(server)
+	switch {
+	case err != nil:
+		return fmt.Errorf("not the URL of a NATS server: %w", redacted(err))
+	case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme), u.Hostname() == "",
+		strings.Contains(u.Hostname(), ":") && u.Host[0] != '[':
+		return fmt.Errorf("%s is not the URL of a NATS server: want nats://HOST:PORT, or tls, ws or wss", u.Redacted())
+	}
+	return nil
+}
+
+func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
+	c := &Conn{server: server, closed: make(chan struct{})}
+	options := append([]nats.Option{
+		nats.Name("payledger"),
+		nats.CustomInboxPrefix(InboxLedger),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(connectTimeout),
+		nats.PingInterval(pingInterval),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn().Err(err).Msg(away)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("NATS is back")
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		// Each operation reports its own errors.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Debug().Err(err).Msg("NATS")
+		}),
+	}, more...)
+	var err error
+	if c.nc, err = nats.Connect(rawURL, options...); err != nil {
+		return nil, fmt.Errorf("connecting to NATS: %w", redacted(err))
+	}
+	if !c.nc.IsConnected() {
+		log.Warn().Msg(away)
+	}
+	if c.js, err = jetstream.New(c.nc,
+		jetstream.WithDefaultTimeout(requestTimeout),
+		jetstream.WithPublishAsyncTimeout(ackTimeout),
+		jetstream.WithPublishAsyncMaxPending(publishedUnanswered)); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connecting to NATS: %w", err)
+	}
+	return c, nil
+}
+
+// redacted keeps a password in a malformed URL out of the message.
+func redacted(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// NATS is the connection itself, for acquirers.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
+
+// Embedded reports whether the server is the one in this process, whose
+// JetStream is the ledger's alone.
+func (c *Conn) Embedded() bool { return c.server != nil }
+
+// Err says why NATS cannot be used just now; nil when it can.
+func (c *Conn) Err() error {
+	if c.nc.IsConnected() {
+		return nil
+	}
+	if err := c.nc.LastError(); err != nil {
+		return fmt.Errorf("NATS is away: %w", err)
+	}
+	return errors.New("NATS is away")
+}
+
+// IsCopy notes that the JetStream stream EVENTS made at the time was compared
+// with the log and holds a beginning of it. Only the relay writes to it, so it
+// stays one as long as it is the same.
+func (c *Conn) IsCopy(made time.Time) { c.copy.Store(&made) }
+
+// copied reports whether the EVENTS made at the time holds the log.
+func (c *Conn) copied(made time.Time) bool {
+	at := c.copy.Load()
+	return at != nil && at.Equal(made)
+}
+
+// Doubt has the relay look whether EVENTS holds the event at the position: a
+// consumer did not deliver it, or not as it is in the log.
+func (c *Conn) Doubt(p eventstore.Position) { c.doubted.Store(uint64(p)) }
+
+// TakeDoubt answers the position that doubt was last called with, once; 0 if
+// there is none.
+func (c *Conn) TakeDoubt() eventstore.Position { return eventstore.Position(c.doubted.Swap(0)) }
+
+// ReadersReplaced is how many consumers of EVENTS had to be replaced.
+func (c *Conn) ReadersReplaced() uint64 { return c.replaced.Load() }
+
+// Server is the embedded server, nil when the server is external.
+func (c *Conn) Server() *Server { return c.server }
+
+// JetStream is the ledger's JetStream.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// Close sends what is buffered and closes the connection. Whoever uses it has
+// stopped before.
+func (c *Conn) Close() {
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(time.Second) // nothing that is lost here is missed
+	}
+	c.nc.Close()
+	<-c.closed
+}

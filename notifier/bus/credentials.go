@@ -1,0 +1,76 @@
+package bus
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+)
+
+// Credential is a user and a password of the embedded NATS server.
+type Credential struct {
+	User     string `json:"user"`
+	Password string `json:"password"`
+}
+
+// Credentials are those with which others may use the embedded NATS server.
+//
+// The subscriber reads events of payments and the log's checkpoints, and
+// nothing else: events live on payledger.v1.events.*.payment.> and from the
+// beginning through the consumer "subscriber" of the JetStream stream EVENTS,
+// checkpoints live on payledger.v1.checkpoints. Its inboxes begin with
+// _INBOX_subscriber.
+//
+// The connector publishes signals, and nothing else. Its inboxes begin with
+// _INBOX_connector. It does not see events: a connector that has to learn of
+// assigned routes connects as the subscriber too.
+type Credentials struct {
+	Subscriber Credential `json:"subscriber"`
+	Connector  Credential `json:"connector"`
+}
+
+// passwordBytes of entropy make a password.
+const passwordBytes = 32
+
+// NewCredentials makes fresh credentials, with passwords of 256 bits read
+// from entropy.
+func NewCredentials(entropy io.Reader) (Credentials, error) {
+	subscriber, err := newPassword(entropy)
+	if err != nil {
+		return Credentials{}, err
+	}
+	connector, err := newPassword(entropy)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{
+		Subscriber: Credential{User: "subscriber", Password: subscriber},
+		Connector:  Credential{User: "connector", Password: connector},
+	}, nil
+}
+
+func newPassword(entropy io.Reader) (string, error) {
+	b := make([]byte, passwordBytes)
+	if _, err := io.ReadFull(entropy, b); err != nil {
+		return "", fmt.Errorf("making a NATS password: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// Validate checks that the credentials are complete and of the form
+// NewCredentials makes, so that an edited file neither opens the server nor
+// breaks its configuration.
+func (c Credentials) Validate() error {
+	for _, u := range []struct {
+		want string
+		got  Credential
+	}{{"subscriber", c.Subscriber}, {"connector", c.Connector}} {
+		if u.got.User != u.want {
+			return fmt.Errorf("NATS credentials: %s.user is %q: want %q", u.want, u.got.User, u.want)
+		}
+		b, err := base64.RawURLEncoding.DecodeString(u.got.Password)
+		if err != nil || len(b) < passwordBytes {
+			return fmt.Errorf("NATS credentials: %s.password is not one that payledger made; delete the file to get new ones", u.want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package bus
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"payledger/notifier/health/healthtest"
+)
+
+// outside is a listening server with the ledger's own connection.
+func outside(t *testing.T) (*Server, *Conn, Credentials) {
+	t.Helper()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	return s, connected(t, s), credentials
+}
+
+func TestOneAccountCannotTakeAllConnections(t *testing.T) {
+	t.Parallel()
+	s, _, credentials := outside(t)
+	dial := func(c Credential) (*nats.Conn, error) {
+		nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo(c.User, c.Password), nats.NoReconnect(), nats.Timeout(healthtest.Patience))
+		if err == nil {
+			t.Cleanup(nc.Close)
+		}
+		return nc, err
+	}
+	for i := range maxOutsideConnections {
+		if _, err := dial(credentials.Subscriber); err != nil {
+			t.Fatalf("connection %d: %v", i+1, err)
+		}
+	}
+	if _, err := dial(credentials.Subscriber); !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
+		t.Errorf("one more: %v, want %v", err, nats.ErrMaxAccountConnectionsExceeded)
+	}
+	if _, err := dial(credentials.Connector); err != nil {
+		t.Errorf("the other account: %v", err)
+	}
+	connected(t, s)
+}
+
+// Sockets that never sign in are closed again, and the ledger's own
+// connections go on meanwhile.
+func TestSilentSocketsAreClosed(t *testing.T) {
+	t.Parallel()
+	s, ledger, credentials := outside(t)
+	for range maxConnections + 20 {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	if err := ledger.NATS().FlushTimeout(healthtest.Patience); err != nil {
+		t.Errorf("the ledger's connection: %v", err)
+	}
+	healthtest.Eventually(t, "a client gets in", func() bool {
+		nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo(credentials.Connector.User, credentials.Connector.Password),
+			nats.NoReconnect(), nats.Timeout(healthtest.Patience))
+		if err != nil {
+			return false
+		}
+		nc.Close()
+		return true
+	})
+}
+
+func TestClientThatNeverReadsIsDropped(t *testing.T) {
+	t.Parallel()
+	s, ledger, credentials := outside(t)
+	dialer := net.Dialer{Timeout: healthtest.Patience}
+	c, err := dialer.DialContext(t.Context(), "tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "CONNECT {\"user\":%q,\"pass\":%q,\"verbose\":false}\r\nSUB %s 1\r\nPING\r\n",
+		credentials.Subscriber.User, credentials.Subscriber.Password, CheckpointsSubject)
+	for r := bufio.NewReader(c); ; { // until the server has taken all of it
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == "PONG\r\n" {
+			break
+		}
+	}
+
+	body := make([]byte, 512<<10)
+	for range 4 * maxPending / len(body) {
+		if err := ledger.NATS().Publish(CheckpointsSubject, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ledger.NATS().FlushTimeout(healthtest.Patience); err != nil {
+		t.Fatal(err)
+	}
+	healthtest.Eventually(t, "the client is dropped", func() bool { return s.current.NumSlowConsumers() > 0 })
+	if err := c.SetReadDeadline(time.Now().Add(healthtest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, c); n > 3*maxPending {
+		t.Errorf("read %d bytes that were kept for it (%v), want some %d", n, err, maxPending)
+	}
+}

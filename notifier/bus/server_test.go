@@ -1,0 +1,335 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"payledger/notifier/health/healthtest"
+)
+
+func TestServerWithoutAddressHasNoListener(t *testing.T) {
+	t.Parallel()
+	s := started(t, ServerConfig{})
+	if s.Addr() != nil {
+		t.Fatalf("listens on %v", s.Addr())
+	}
+}
+
+func TestNobodyConnectsWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	for name, o := range map[string]nats.Option{
+		"anonymous":           nats.Name("nobody"),
+		"wrong password":      nats.UserInfo("subscriber", "wrong"),
+		"empty password":      nats.UserInfo("connector", ""),
+		"another's":           nats.UserInfo("connector", credentials.Subscriber.Password),
+		"the ledger's name":   nats.UserInfo(UserLedger, ""),
+		"the system's name":   nats.UserInfo("sys", "sys"),
+		"password as a token": nats.Token(credentials.Subscriber.Password),
+	} {
+		nc, err := nats.Connect("nats://"+s.Addr().String(), o)
+		if err == nil {
+			nc.Close()
+			t.Errorf("%s: connected", name)
+		} else if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReplySubject(t *testing.T) {
+	t.Parallel()
+	for subject, ok := range map[string]bool{
+		"_INBOX.abc": true, "_INBOX_connector.abc.d": true, "_INBOX.a-b_C9": true,
+		"": false, "_INBOX": false, "_INBOX.": false, "_INBOX..a": false, "_INBOX.a.": false, "_INBOX.*": false, "_INBOX.a.>": false,
+		"_INBOX.a b": false, "_INBOX.a\r\nPUB x": false, "_INBOX.é": false, "_INBOXX.a": false, "_INBOX_ledger.a": false,
+		"_INBOX_subscriber.a": false, "_INBOX_connectorx.a": false, "payledger.v1.events.p.payment.x": false,
+		"$JS.API.STREAM.DELETE.EVENTS": false, " _INBOX.a": false, "_INBOX." + strings.Repeat("a", maxReplySubject): false,
+	} {
+		got := ReplySubject(map[string][]string{ReplyHeader: {subject}})
+		if (got == subject && subject != "") != ok || (!ok && got != "") {
+			t.Errorf("%q: %q", subject, got)
+		}
+	}
+	if got := ReplySubject(map[string][]string{ReplyHeader: {"_INBOX.a", "_INBOX.b"}}); got != "" {
+		t.Errorf("two subjects: %q", got)
+	}
+}
+
+func TestListenAddressErrors(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, c := range []ServerConfig{
+		{Listen: taken.Addr().String(), Credentials: credentials},
+		{Listen: "127.0.0.1", Credentials: credentials},
+		{Listen: "127.0.0.1:http", Credentials: credentials},
+		{Listen: "127.0.0.1:0"},
+		{Listen: "127.0.0.1:0", Credentials: Credentials{credentials.Connector, credentials.Subscriber}},
+	} {
+		c.Dir, c.Log = t.TempDir(), healthtest.Log(t)
+		s, err := StartServer(c)
+		if err == nil {
+			s.Shutdown()
+			t.Errorf("%q: started", c.Listen)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	one, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range []Credential{one.Subscriber, one.Connector, two.Subscriber, two.Connector} {
+		if len(c.Password) < 43 || seen[c.Password] {
+			t.Errorf("%q", c.Password)
+		}
+		seen[c.Password] = true
+	}
+	if err := one.Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewCredentials(bytes.NewReader(make([]byte, 40))); err == nil {
+		t.Error("made of too little entropy")
+	}
+	for name, spoil := range map[string]func(*Credentials){
+		"user":      func(c *Credentials) { c.Subscriber.User = "ledger" },
+		"empty":     func(c *Credentials) { c.Connector.Password = "" },
+		"short":     func(c *Credentials) { c.Connector.Password = c.Connector.Password[:20] },
+		"injection": func(c *Credentials) { c.Subscriber.Password = `x"}]} SYS: {users: [{user: "a", password: "b` },
+	} {
+		c := one
+		spoil(&c)
+		if err := c.Validate(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestListeningServerKeepsItsAddressOverARestart(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	healthtest.Run(t, s.Run)
+	c := connected(t, s)
+	outside := outsider(t, s, credentials.Subscriber)
+	was := s.Addr().String()
+	s.mu.Lock()
+	first := s.current
+	s.mu.Unlock()
+	first.Shutdown() // as if it had failed by itself
+	healthtest.Eventually(t, "another server runs", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.current != first && s.current.Running()
+	})
+	if now := s.Addr().String(); now != was {
+		t.Errorf("at %s, was at %s", now, was)
+	}
+	healthtest.Eventually(t, "both clients are back", func() bool { return c.Err() == nil && outside.Status() == nats.CONNECTED })
+}
+
+func TestShutdownLetsGo(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	outside := outsider(t, s, credentials.Subscriber)
+	c := connected(t, s)
+	c.Close()
+	began := time.Now()
+	s.Shutdown()
+	s.Shutdown()
+	if took := time.Since(began); took > healthtest.Patience {
+		t.Errorf("took %v", took)
+	}
+	if outside.IsConnected() {
+		healthtest.Eventually(t, "the outside client is cut off", func() bool { return !outside.IsConnected() })
+	}
+	if _, err := s.InProcessConn(); !errors.Is(err, ErrServerClosed) {
+		t.Errorf("%v", err)
+	}
+	if err := s.Repair(RepairRestart, ""); !errors.Is(err, ErrServerClosed) || !errors.Is(s.fault(), ErrServerClosed) {
+		t.Error("a server that was shut down comes back")
+	}
+}
+
+func TestServerLogNamesNoPassword(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s, err := StartServer(ServerConfig{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("subscriber", "wrong-secret")); err == nil {
+		t.Error("connected")
+	}
+	password := s.password
+	s.Shutdown()
+	for _, secret := range []string{credentials.Subscriber.Password, credentials.Connector.Password, password, "wrong-secret", "Plaintext"} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log says %q", secret)
+		}
+	}
+	if log.Len() == 0 {
+		t.Error("the log is empty")
+	}
+}
+
+// TestLargeDirectoryDoesNotHoldUp: the start does not wait until a large
+// directory has been read; what connects meanwhile waits, and so does the end.
+func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := started(t, ServerConfig{Dir: dir})
+	if s.starting.Load() || largerThan(dir, recoverAtOnce) {
+		t.Fatal("a new directory counts as large")
+	}
+	s.Shutdown()
+
+	pad := filepath.Join(dir, "pad")
+	if err := os.WriteFile(pad, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(pad, recoverAtOnce+1); err != nil {
+		t.Fatal(err)
+	}
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := healthtest.FreeAddress(t)
+	s, err = StartServer(ServerConfig{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	if got := s.Addr(); got == nil || got.String() != free {
+		t.Errorf("the address is %v, want %s", got, free)
+	}
+	healthtest.Run(t, s.Run)
+	c := connected(t, s)
+	healthtest.Eventually(t, "JetStream answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.JetStream().AccountInfo(ctx)
+		return err == nil
+	})
+
+	// One that cannot start is told by the log, and can be shut down.
+	never, err := StartServer(ServerConfig{Dir: pad, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	never.Shutdown()
+	if _, err := never.InProcessConn(); err == nil {
+		t.Error("a file serves as a directory")
+	}
+}
+
+// TestOnlyTheNewestIsKeptAside: damage that comes again does not fill the disk.
+func TestOnlyTheNewestIsKeptAside(t *testing.T) {
+	t.Parallel()
+	s := started(t, ServerConfig{})
+	for range keptAside + 2 {
+		if err := s.Repair(RepairStore, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := filepath.Glob(filepath.Join(s.config.Dir, "*"+Aside+"*")); err != nil || len(all) != keptAside {
+		t.Errorf("%q, %v", all, err)
+	}
+}
+
+// started is a server whose state is looked at often.
+func started(t *testing.T, c ServerConfig) *Server {
+	t.Helper()
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	c.Log, c.WatchEvery = healthtest.Log(t), 50*time.Millisecond
+	s, err := StartServer(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+func connected(t *testing.T, s *Server) *Conn {
+	t.Helper()
+	c, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// outsider is a client outside this process.
+func outsider(t *testing.T, s *Server, c Credential) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo(c.User, c.Password), nats.Timeout(healthtest.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// TestNothingIsRepairedWithoutADisk: no repair could help then.
+func TestNothingIsRepairedWithoutADisk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "nats")
+	s := started(t, ServerConfig{Dir: dir})
+	running := s.current
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made there
+		t.Fatal(err)
+	}
+	if err := s.Repair(RepairStore, ""); err == nil || !strings.Contains(err.Error(), "all goes on by itself") || s.current != running {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,53 @@
+package bus
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// serverLog passes the NATS server's log on. The server's notices are debug
+// records here: what matters to the operator is said by the server's owner.
+// A fatal record ends nothing; it is kept as the reason why a start failed.
+type serverLog struct {
+	log zerolog.Logger
+
+	mu    sync.Mutex
+	fatal error
+}
+
+func (l *serverLog) write(level zerolog.Level, format string, v []any) {
+	l.log.WithLevel(level).Msg(strings.TrimSpace(fmt.Sprintf(format, v...)))
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.write(zerolog.DebugLevel, format, v) }
+func (l *serverLog) Debugf(format string, v ...any)  { l.write(zerolog.DebugLevel, format, v) }
+func (l *serverLog) Tracef(format string, v ...any)  { l.write(zerolog.TraceLevel, format, v) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.write(zerolog.ErrorLevel, format, v) }
+
+// Warnf drops the advice to hash passwords: ours are random and long, and
+// live in memory and in a file only its owner can read.
+func (l *serverLog) Warnf(format string, v ...any) {
+	if strings.HasPrefix(format, "Plaintext passwords detected") {
+		return
+	}
+	l.write(zerolog.WarnLevel, format, v)
+}
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.write(zerolog.ErrorLevel, format, v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fatal = fmt.Errorf("starting the embedded NATS server: "+format, v...)
+	if strings.HasPrefix(format, "Can't start JetStream") {
+		l.fatal = &storageError{l.fatal}
+	}
+}
+
+func (l *serverLog) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fatal
+}

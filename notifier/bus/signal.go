@@ -1,0 +1,76 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+)
+
+// ReplyHeader names the subject on which the enforcer answers a signal.
+const ReplyHeader = "Payledger-Reply"
+
+// MaxSignal is the largest signal message, header and body, in bytes.
+const MaxSignal = 16 << 10
+
+// subjectPrefix starts the subject of every signal; route, project and
+// payment follow.
+const subjectPrefix = "payledger.v1.signals."
+
+// SignalSubject is where signals about a payment are published by the acquirer of
+// a route.
+func SignalSubject(route, project string, payment domain.ID) string {
+	return subjectPrefix + route + "." + project + "." + payment.String()
+}
+
+// body is the JSON of a signal. The route is the subject's, so that nobody
+// can speak for a route other than the one the server let through.
+type body struct {
+	Outcome   domain.Outcome  `json:"outcome"`
+	Reference string          `json:"reference"`
+	RefundID  *string         `json:"refund_id,omitempty"`
+	Amount    domain.Amount   `json:"amount"`
+	Currency  domain.Currency `json:"currency"`
+	StartedAt *domain.Instant `json:"started_at,omitempty"`
+}
+
+// EncodeSignal writes the body of a signal.
+func EncodeSignal(s domain.Signal) ([]byte, error) {
+	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency}
+	if s.RefundID != nil {
+		id := s.RefundID.String()
+		b.RefundID = &id
+	}
+	if s.StartedAt != 0 {
+		b.StartedAt = &s.StartedAt
+	}
+	return json.Marshal(b)
+}
+
+// DecodeSignal reads the body of a signal that came through a route, strictly:
+// unknown and duplicate members, names in another case, invalid UTF-8 and ids
+// in any but their canonical spelling are errors. The signal has passed
+// Validate.
+func DecodeSignal(route string, data []byte) (domain.Signal, error) {
+	var b body
+	if err := json.Unmarshal(data, &b, json.RejectUnknownMembers(true)); err != nil {
+		return domain.Signal{}, fmt.Errorf("the signal is not the JSON object it should be: %w", err)
+	}
+	s := domain.Signal{Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency}
+	if b.RefundID != nil {
+		id, ok := domain.ParseID(*b.RefundID)
+		if !ok {
+			return domain.Signal{}, errors.New("refund_id is not an id: want 26 characters of Crockford base 32 in upper case")
+		}
+		s.RefundID = &id
+	}
+	if b.StartedAt != nil {
+		s.StartedAt = *b.StartedAt
+	}
+	if err := s.Validate(); err != nil {
+		return domain.Signal{}, fmt.Errorf("the signal is incomplete: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,165 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+)
+
+// logIDKey is the metadata of a JetStream stream that names the log it
+// belongs to.
+const logIDKey = "payledger-log"
+
+// The room that signals may take on disk, waiting and parked. When that of
+// waiting ones is taken, JetStream refuses new ones and connectors resend; of
+// parked ones the oldest give way.
+const (
+	MaxSignalBytes = 1 << 30
+	maxParkedBytes = 1 << 30
+)
+
+// subjectsOverlap is the JetStream API's error code for a new JetStream stream
+// whose subjects another one takes already.
+const subjectsOverlap jetstream.ErrorCode = 10065
+
+// duplicateWindow is as short as it can be: who sends a signal again wants
+// another answer, whatever Nats-Msg-Id it carries.
+const duplicateWindow = 100 * time.Millisecond
+
+func EventsConfig(log domain.ID) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: EventsStream, Description: "The event log of payledger; a message's sequence is its event's position.",
+		Subjects: []string{EventsSubjects}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
+		Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		Metadata: map[string]string{logIDKey: log.String()},
+	}
+}
+
+func SignalsConfig(log domain.ID) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: SignalsStream, Description: "Providers' signals to payledger until they are judged.",
+		Subjects: []string{SignalsSubjects}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,
+		MaxMsgs: -1, MaxBytes: MaxSignalBytes, MaxMsgsPerSubject: -1, MaxMsgSize: MaxSignal, MaxConsumers: -1,
+		Discard: jetstream.DiscardNew, Duplicates: duplicateWindow,
+		Metadata: map[string]string{logIDKey: log.String()},
+	}
+}
+
+func ParkedConfig(log domain.ID) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: ParkedStream, Description: "Signals payledger could not judge, kept for the operator.",
+		Subjects: []string{ParkedSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		MaxMsgs: -1, MaxBytes: maxParkedBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
+		Discard: jetstream.DiscardOld, Duplicates: time.Minute,
+		Metadata: map[string]string{logIDKey: log.String()},
+	}
+}
+
+// ForeignStreamError: a JetStream stream of an external server is not the one
+// this log would have made. Nothing is published to it and nothing read from
+// it until the operator has decided.
+type ForeignStreamError struct {
+	Stream string
+	Reason string
+}
+
+func (e *ForeignStreamError) Error() string {
+	return fmt.Sprintf("the JetStream stream %s on this NATS server does not belong to this data directory: %s; "+
+		"use another NATS server or account, or, if nobody needs it, delete the JetStream stream and it is made anew",
+		e.Stream, e.Reason)
+}
+
+// OpenStream finds the JetStream stream or makes it. One that is not of this
+// log, or keeps its messages by other rules, is made anew when owned, and a
+// *ForeignStreamError otherwise.
+func OpenStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, owned bool) (jetstream.Stream, error) {
+	s, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return createStream(ctx, js, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
+	}
+	reason := unlike(s.CachedInfo().Config, want)
+	if reason == "" {
+		return s, nil
+	}
+	if !owned {
+		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
+	}
+	return RemakeStream(ctx, js, want)
+}
+
+// OpenParked finds PARKED, makes it, or brings one of an earlier version to what
+// it is now, with all that is in it. On an external server one that was not made
+// for this log is a *ForeignStreamError.
+func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := c.JetStream().Stream(ctx, ParkedStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return createStream(ctx, c.JetStream(), want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
+	}
+	got := s.CachedInfo().Config
+	reason := unlike(got, want)
+	if reason == "" {
+		return s, nil
+	}
+	if !c.Embedded() && got.Metadata[logIDKey] != want.Metadata[logIDKey] {
+		return nil, &ForeignStreamError{Stream: ParkedStream, Reason: reason}
+	}
+	want.Replicas, want.Placement, want.Storage = got.Replicas, got.Placement, got.Storage
+	if s, err = c.JetStream().UpdateStream(ctx, want); err != nil {
+		return nil, fmt.Errorf("changing the JetStream stream %s, since %s: %w", ParkedStream, reason, err)
+	}
+	return s, nil
+}
+
+func RemakeStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if err := js.DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("deleting the JetStream stream %s: %w", want.Name, err)
+	}
+	return createStream(ctx, js, want)
+}
+
+func createStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := js.CreateStream(ctx, want)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == subjectsOverlap {
+		return nil, &ForeignStreamError{Stream: want.Name, Reason: "another JetStream stream takes its subjects"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the JetStream stream %s: %w", want.Name, err)
+	}
+	return s, nil
+}
+
+// unlike says in which way a JetStream stream could lose or change what we
+// put in, empty if it could not. Replicas and placement are the operator's.
+func unlike(got, want jetstream.StreamConfig) string {
+	switch id := got.Metadata[logIDKey]; {
+	case id == "":
+		return "it was not made by payledger"
+	case id != want.Metadata[logIDKey]:
+		return "it holds the log " + id + ", this is " + want.Metadata[logIDKey]
+	case !slices.Equal(got.Subjects, want.Subjects):
+		return "its subjects were changed"
+	case got.Retention != want.Retention, got.MaxAge != want.MaxAge, got.Discard != want.Discard,
+		got.MaxMsgs != want.MaxMsgs, got.MaxBytes != want.MaxBytes,
+		got.MaxMsgsPerSubject != want.MaxMsgsPerSubject, got.MaxMsgSize != want.MaxMsgSize:
+		return "its limits were changed"
+	case got.SubjectTransform != nil, got.Mirror != nil, len(got.Sources) > 0:
+		return "it takes messages from elsewhere"
+	case got.Storage != want.Storage, got.Sealed, got.NoAck:
+		return "its storage was changed"
+	}
+	return ""
+}

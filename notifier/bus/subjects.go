@@ -1,0 +1,99 @@
+package bus
+
+import (
+	"errors"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// The JetStream streams, and the consumers that have a name.
+const (
+	EventsStream  = "EVENTS"  // the log, copied by the relay
+	SignalsStream = "SIGNALS" // providers' signals until they are judged
+	ParkedStream  = "PARKED"  // signals that could not be judged, kept for the operator
+
+	SubscriberConsumer = "subscriber" // of EVENTS, for the subscriber's credentials
+	EnforcerConsumer   = "enforcer"   // of SIGNALS
+)
+
+func OurStreams() []string { return []string{EventsStream, SignalsStream, ParkedStream} }
+
+// Subjects.
+const (
+	EventsPrefix    = "payledger.v1.events."
+	EventsSubjects  = "payledger.v1.events.>"
+	PaymentSubjects = "payledger.v1.events.*.payment.>"
+	SignalsPrefix   = "payledger.v1.signals."
+	SignalsSubjects = "payledger.v1.signals.>"
+	ParkedSubject   = "payledger.v1.parked.signals"
+)
+
+// The inboxes of the credentials, and of our own connection. Nobody else can
+// subscribe to ours and the enforcer does not answer to it.
+const (
+	InboxSubscriber = "_INBOX_subscriber"
+	InboxConnector  = "_INBOX_connector"
+	InboxLedger     = "_INBOX_ledger"
+	inboxPlain      = "_INBOX"
+)
+
+// EventSubject is where an event of the stream is published.
+func EventSubject(s eventstore.Stream) string {
+	return EventsPrefix + s.Project + "." + s.Kind + "." + s.ID
+}
+
+// eventStream reads EventSubject back.
+func eventStream(subject string) (eventstore.Stream, bool) {
+	rest, ours := strings.CutPrefix(subject, EventsPrefix)
+	project, rest, hasKind := strings.Cut(rest, ".")
+	kind, id, hasID := strings.Cut(rest, ".")
+	if !ours || !hasKind || !hasID || strings.Contains(id, ".") {
+		return eventstore.Stream{}, false
+	}
+	return eventstore.Stream{Project: project, Kind: kind, ID: id}, true
+}
+
+// SignalAddress reads the subject acquirer.Subject makes.
+func SignalAddress(subject string) (route, project string, payment domain.ID, err error) {
+	rest, ok := strings.CutPrefix(subject, SignalsPrefix)
+	t := strings.Split(rest, ".")
+	if !ok || len(t) != 3 {
+		return "", "", domain.ID{}, errors.New("the subject is not payledger.v1.signals.ROUTE.PROJECT.PAYMENT")
+	}
+	id, ok := domain.ParseID(t[2])
+	if !ok {
+		return "", "", domain.ID{}, errors.New("the subject's last part is not a payment id")
+	}
+	return t[0], t[1], id, nil
+}
+
+// maxReplySubject bounds the subject an answer may be asked on.
+const maxReplySubject = 256
+
+// ReplySubject is the subject the sender of a signal wants to be answered on,
+// empty when it asks for none or for one that is not a connector's inbox.
+// The enforcer may publish everywhere, its senders may not: an answer sent
+// wherever they say would let them write events or speak to the JetStream API
+// in its name.
+func ReplySubject(headers map[string][]string) string {
+	v := headers[ReplyHeader]
+	if len(v) != 1 || len(v[0]) > maxReplySubject {
+		return ""
+	}
+	prefix, rest, ok := strings.Cut(v[0], ".")
+	if !ok || (prefix != inboxPlain && prefix != InboxConnector) {
+		return ""
+	}
+	for token := range strings.SplitSeq(rest, ".") {
+		if token == "" || strings.ContainsFunc(token, notInToken) {
+			return ""
+		}
+	}
+	return v[0]
+}
+
+// notInToken reports what may not stand in a token of an inbox: wildcards,
+// blanks, control characters and everything beyond ASCII.
+func notInToken(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' || r == '>' }

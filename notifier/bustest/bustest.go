@@ -1,0 +1,331 @@
+package bustest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
+	"payledger/notifier/bus"
+	"payledger/notifier/health/healthtest"
+)
+
+const Project = "prj_test"
+
+// Book is a ledger with a clock, on a store in memory.
+type Book struct {
+	eventstore.Ledger
+	LogID domain.ID
+	IDs   *domain.IDs
+	Now   func() time.Time
+}
+
+func NewBook(tb testing.TB) *Book {
+	tb.Helper()
+	store := memory.New()
+	tb.Cleanup(func() { _ = store.Close() })
+	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	return &Book{
+		Ledger: eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()},
+		LogID:  ids.Next(), IDs: ids, Now: time.Now,
+	}
+}
+
+func (b *Book) Create(tb testing.TB, lifetime time.Duration) domain.ID {
+	tb.Helper()
+	settings := domain.DefaultSettings()
+	settings.LifetimeSeconds = int(lifetime.Seconds())
+	id, event := b.IDs.Pair()
+	_, err := eventstore.Execute(context.Background(), b.Ledger, eventstore.PaymentStream(Project, id),
+		domain.Payment{Project: Project, ID: id}, domain.PaymentCommand(domain.CreatePayment{
+			At: domain.IDTime(event), Amount: 150000, Currency: domain.DefaultCurrency, Settings: settings,
+			Link: domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
+		}), eventstore.Order{EventID: event, New: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return id
+}
+
+func (b *Book) Do(tb testing.TB, id domain.ID, cmd domain.PaymentCommand) domain.Payment {
+	tb.Helper()
+	r, err := eventstore.Execute(context.Background(), b.Ledger, eventstore.PaymentStream(Project, id),
+		domain.Payment{Project: Project, ID: id}, cmd, eventstore.Order{EventID: b.IDs.Next()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r.State
+}
+
+func (b *Book) Routed(tb testing.TB) domain.Payment {
+	tb.Helper()
+	return b.Do(tb, b.Create(tb, time.Hour), domain.AssignRoute{Table: domain.SandboxTable()})
+}
+
+func (b *Book) Payment(tb testing.TB, id domain.ID) domain.Payment {
+	tb.Helper()
+	p, _, err := eventstore.Fold(context.Background(), b.Ledger, eventstore.PaymentStream(Project, id),
+		domain.Payment{Project: Project, ID: id})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func (b *Book) Last(tb testing.TB) eventstore.Position {
+	tb.Helper()
+	last, err := b.Store.Last(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return last
+}
+
+func (b *Book) Records(tb testing.TB) []eventstore.Stored {
+	tb.Helper()
+	var all []eventstore.Stored
+	for r, err := range b.Store.Scan(context.Background(), 0, eventstore.Filter{}) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// Views answers the workers' questions by folding the whole log each time.
+type Views struct{ *Book }
+
+func (v Views) fold(ctx context.Context) (map[domain.ID]domain.Payment, map[domain.ID]eventstore.Position, error) {
+	payments, created := map[domain.ID]domain.Payment{}, map[domain.ID]eventstore.Position{}
+	for r, err := range v.Store.Scan(ctx, 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		id, ok := domain.ParseID(r.Stream.ID)
+		if !ok {
+			return nil, nil, fmt.Errorf("stream %q", r.Stream.ID)
+		}
+		e, err := v.Codec.Decode(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		p, seen := payments[id]
+		if !seen {
+			p, created[id] = domain.Payment{Project: r.Stream.Project, ID: id}, r.Position
+		}
+		payments[id] = p.Evolve(e)
+	}
+	return payments, created, nil
+}
+
+func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error) {
+	payments, created, err := v.fold(ctx)
+	var oldest eventstore.Position
+	for id, p := range payments {
+		if p.Status == domain.Created && (oldest == 0 || created[id] < oldest) {
+			oldest = created[id]
+		}
+	}
+	return oldest, oldest != 0, err
+}
+
+func (v Views) open(ctx context.Context) ([]domain.Payment, error) {
+	payments, _, err := v.fold(ctx)
+	var open []domain.Payment
+	for _, p := range payments {
+		if !p.Status.Final() {
+			open = append(open, p)
+		}
+	}
+	slices.SortFunc(open, func(a, b domain.Payment) int { return int(a.ExpiryDue() - b.ExpiryDue()) })
+	return open, err
+}
+
+func (v Views) EachDue(ctx context.Context, before domain.Instant, limit int, fn func(string, domain.ID) error) error {
+	open, err := v.open(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range open[:min(limit, len(open))] {
+		if p.ExpiryDue() >= before {
+			break
+		}
+		if err := fn(p.Project, p.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
+	open, err := v.open(ctx)
+	if err != nil || len(open) == 0 {
+		return 0, false, err
+	}
+	return open[0].ExpiryDue(), true, nil
+}
+
+func StartServer(tb testing.TB, c bus.ServerConfig) *bus.Server {
+	tb.Helper()
+	if c.Dir == "" {
+		c.Dir = tb.TempDir()
+	}
+	c.Log, c.WatchEvery = healthtest.Log(tb), 50*time.Millisecond
+	s, err := bus.StartServer(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Shutdown)
+	return s
+}
+
+func ConnectTo(tb testing.TB, s *bus.Server) *bus.Conn {
+	tb.Helper()
+	return ConnectAs(tb, s, bus.UserLedger)
+}
+
+func ConnectAs(tb testing.TB, s *bus.Server, user string) *bus.Conn {
+	tb.Helper()
+	c, err := s.ConnectAs(user)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func QuickDispatcher() bus.ReaderTimes {
+	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond, Heartbeat: 500 * time.Millisecond}
+}
+
+// SameAsLog waits until EVENTS holds the whole log and checks every message
+// against its record.
+func SameAsLog(tb testing.TB, js jetstream.JetStream, b *Book) {
+	tb.Helper()
+	var want []eventstore.Stored
+	var stream jetstream.Stream
+	healthtest.Eventually(tb, "the copy is complete", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		var err error
+		if stream, err = js.Stream(ctx, bus.EventsStream); err != nil {
+			return false
+		}
+		want = b.Records(tb)
+		return stream.CachedInfo().State.LastSeq == uint64(len(want))
+	})
+	if s := stream.CachedInfo().State; s.Msgs != uint64(len(want)) {
+		tb.Fatalf("%d messages for %d records", s.Msgs, len(want))
+	}
+	for _, r := range want {
+		m, err := stream.GetMsg(healthtest.Within(tb), uint64(r.Position))
+		if err != nil {
+			tb.Fatalf("position %d: %v", r.Position, err)
+		}
+		if m.Subject != bus.EventSubject(r.Stream) || string(m.Data) != string(r.Body) {
+			tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, bus.EventSubject(r.Stream), r.Body)
+		}
+	}
+}
+
+// Register records project events, which no outsider may see.
+func (b *Book) Register(t *testing.T) {
+	t.Helper()
+	for _, cmd := range []domain.ProjectCommand{
+		domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()},
+		domain.IssueKey{KeyID: "key_1", Hash: domain.HashKey("secret"), Scopes: domain.AllScopes()},
+	} {
+		_, err := eventstore.Execute(t.Context(), b.Ledger, eventstore.ProjectStream(Project),
+			domain.Project{ID: Project}, cmd, eventstore.Order{EventID: b.IDs.Next()})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func AllRouted(t *testing.T, b *Book) {
+	t.Helper()
+	healthtest.Eventually(t, "every payment has its route", func() bool {
+		_, some, err := Views{b}.OldestUnrouted(context.Background())
+		return err == nil && !some
+	})
+}
+
+func Created(t *testing.T, c *bus.Conn, stream string) string {
+	t.Helper()
+	s, err := c.JetStream().Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatalf("%s: %v", stream, err)
+	}
+	return fmt.Sprint(s.CachedInfo().Created)
+}
+
+// Paid is the signal that pays p.
+func Paid(p domain.Payment) domain.Signal {
+	return domain.Signal{
+		Route: domain.SandboxRoute, Outcome: domain.OutcomePaid, Reference: "ref-" + p.ID.String(), Amount: p.Amount, Currency: p.Currency,
+		StartedAt: p.CreatedAt,
+	}
+}
+
+func Encode(t *testing.T, s domain.Signal) []byte {
+	t.Helper()
+	b, err := bus.EncodeSignal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Failing answers the errors it was given before it appends.
+type Failing struct {
+	eventstore.Store
+	Left chan error
+}
+
+func (f *Failing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	done := make([]eventstore.Appended, len(commits))
+	for i, c := range commits {
+		select {
+		case done[i].Err = <-f.Left:
+		default:
+			done[i].Stored, done[i].Err = eventstore.AppendOne(ctx, f.Store, c)
+		}
+	}
+	return done
+}
+
+func DeleteConsumers(t *testing.T, c *bus.Conn) {
+	t.Helper()
+	stream, err := c.JetStream().Stream(t.Context(), bus.EventsStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		if name != bus.SubscriberConsumer {
+			err = errors.Join(err, ignoreNotFound(stream.DeleteConsumer(t.Context(), name)))
+		}
+	}
+	if err := errors.Join(err, names.Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ignoreNotFound: what reads EVENTS drops a consumer of its own when it is
+// done, perhaps between the list of names and this deletion.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
+}

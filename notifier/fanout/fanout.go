@@ -1,0 +1,289 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/delivery"
+	"payledger/notifier/health"
+	"payledger/notifier/queue"
+)
+
+// Lanes take what webhook endpoints are to be told of and remember how far
+// they were told; *delivery.Lanes do.
+type Lanes interface {
+	// Start answers the position up to which events were enqueued, and base, at
+	// or below which an event is sent only as its payment's newest, and an outcome
+	// that is not listed as unconfirmed.
+	Start() (after, base eventstore.Position, err error)
+	// Enqueue keeps the events and the position they were found up to, both or
+	// neither.
+	Enqueue(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error
+}
+
+// EndpointsView knows the webhook endpoints of projects.
+type EndpointsView interface {
+	// EachEndpoint calls fn for each of a project's endpoints with the position
+	// at which it was added, as they are at the position or later.
+	EachEndpoint(ctx context.Context, project string, at eventstore.Position, fn func(one domain.Endpoint, added eventstore.Position)) error
+	// OldestEndpoint is the lowest position at which one of all endpoints was
+	// added, as they are at the log's end at the time of the call or later.
+	OldestEndpoint(ctx context.Context) (eventstore.Position, bool, error)
+}
+
+// Config configures a FanOut.
+type Config struct {
+	Conn      *bus.Conn
+	Store     eventstore.Store
+	LogID     domain.ID
+	Lanes     Lanes
+	Endpoints EndpointsView
+	Times     bus.ReaderTimes // of its reader; zero: those of a real deployment
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none
+}
+
+// FanOut enqueues the events of payments for the webhook endpoints that
+// subscribed to them and were there before. Each event is dealt with once, in
+// the log's order, whatever becomes of JetStream or of this process: how far
+// it got is kept with what it enqueued.
+//
+// It lives on what the workers' dispatcher hands on and never makes it wait.
+// When it is behind, at the start or because lanes were slow, it reads EVENTS
+// with a consumer of its own from where it stands, until it has caught up with
+// the dispatcher. New payments thus never wait for old webhooks, and what it
+// holds in memory is bounded.
+type FanOut struct {
+	lanes     Lanes
+	endpoints EndpointsView
+	store     eventstore.Store
+	log       zerolog.Logger
+	trouble   health.State
+	retry     health.Backoff
+	reader    *bus.Reader // of its own, for when it is behind
+	enqueued  prometheus.Counter
+	fellBack  prometheus.Counter
+
+	base  eventstore.Position // of the lanes
+	noted eventstore.Position // the lanes know
+	done  atomic.Uint64       // position up to which events are enqueued or concern nobody
+	began chan struct{}       // closed when the dispatcher knows where it begins
+
+	mu       sync.Mutex
+	offered  eventstore.Position // by the dispatcher, the newest
+	taken    eventstore.Position // what is up to here was put into ahead, or concerns nobody
+	attached bool                // the dispatcher hands on what follows taken
+	ahead    []delivery.Event    // taken and not being dealt with; they name no endpoint
+	most     int                 // in ahead
+	news     chan struct{}       // taken has risen
+	room     chan struct{}       // ahead was emptied
+	detached chan struct{}       // attached has become false
+}
+
+const (
+	fanOutAhead = 8192        // events in memory
+	fanOutBatch = 1024        // events looked at before what they lead to is enqueued
+	noteEvery   = time.Second // how far it got, while there is nothing to enqueue
+	noteAtEnd   = time.Second // at most, for noting that at the end
+)
+
+// New makes a fan-out; Run lets it work.
+func New(c Config) *FanOut {
+	f := &FanOut{
+		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Store, log: c.Log,
+		trouble: health.State{Log: c.Log, Part: "fan-out"},
+		retry:   health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+		began:   make(chan struct{}), most: fanOutAhead,
+		news: make(chan struct{}, 1), room: make(chan struct{}, 1), detached: make(chan struct{}, 1),
+		enqueued: health.Counter(c.Metrics, "payledger_fanout_enqueued_total", "Notifications enqueued for webhook endpoints."),
+		fellBack: health.Counter(c.Metrics, "payledger_fanout_fallbacks_total", "Times that webhooks were slower than payments and their events had to be read from JetStream again."),
+	}
+	f.reader = bus.NewReader(bus.ReaderConfig{
+		Conn: c.Conn, Store: c.Store, LogID: c.LogID, Part: "fan-out's reader", Begin: f.behind, Hand: f.catchUp, Times: c.Times, Log: c.Log,
+	})
+	health.GaugeFunc(c.Metrics, "payledger_fanout_position", "Position up to which events were enqueued for the webhook endpoints that want them.",
+		func() float64 { return float64(f.done.Load()) })
+	health.GaugeFunc(c.Metrics, "payledger_fanout_lag_events", "Events in the log that were not yet looked at for webhooks.",
+		func() float64 { return health.Lag(f.store, eventstore.Position(f.done.Load())) })
+	health.UpGauge(c.Metrics, "fanout", "events are enqueued for webhooks", func() error {
+		return errors.Join(f.trouble.Err(), f.reader.Err())
+	})
+	return f
+}
+
+// DispatchedFrom tells the first position that the dispatcher will offer.
+func (f *FanOut) DispatchedFrom(first eventstore.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.offered = first - 1
+	close(f.began)
+}
+
+// Offer shows an event that the dispatcher hands on. It does not wait: what
+// there is no room for is read again.
+func (f *FanOut) Offer(a bus.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.offered = a.Position
+	if !f.attached || a.Position <= f.taken {
+		return
+	}
+	if ok, err := f.take(a); !ok || err != nil {
+		f.attached = false
+		f.fellBack.Inc()
+		queue.Poke(f.detached)
+	}
+}
+
+// catchUp is Offer for the reader of its own, which can wait for room.
+func (f *FanOut) catchUp(ctx context.Context, a bus.Event) error {
+	for {
+		ok, err := f.takeBehind(a)
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.room:
+		}
+	}
+}
+
+// takeBehind takes an event and answers errEnough when the dispatcher hands on
+// what follows, or when something before it has to be read again.
+func (f *FanOut) takeBehind(a bus.Event) (ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a.Position != f.taken+1 {
+		return false, bus.ErrEnough
+	}
+	if ok, err = f.take(a); ok && f.attach() {
+		err = bus.ErrEnough
+	}
+	return ok, err
+}
+
+// attach lets the dispatcher hand on what follows, if it has not done so
+// already.
+func (f *FanOut) attach() bool {
+	f.attached = f.taken >= f.offered
+	return f.attached
+}
+
+// take puts an event behind those taken before, unless there is no room.
+func (f *FanOut) take(a bus.Event) (ok bool, err error) {
+	if kind, told := domain.KindOf(a.Type); told && a.Stream.Kind == eventstore.KindPayment {
+		if len(f.ahead) >= f.most {
+			return false, nil
+		}
+		e, err := eventOf(a, kind)
+		if err != nil {
+			return false, err
+		}
+		f.ahead = append(f.ahead, e)
+	}
+	f.taken = a.Position
+	queue.Poke(f.news)
+	return true, nil
+}
+
+// Reader is what reads EVENTS while the fan-out is behind.
+func (f *FanOut) Reader() *bus.Reader { return f.reader }
+
+// Run works until ctx ends; then the error is nil. Otherwise it is the store's.
+func (f *FanOut) Run(ctx context.Context) error {
+	if err := f.run(ctx); ctx.Err() == nil || health.Ends(err) {
+		return err
+	}
+	return nil
+}
+
+func (f *FanOut) run(ctx context.Context) error {
+	for {
+		err := f.start(ctx)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || health.Ends(err) {
+			return err
+		}
+		f.trouble.Set(err)
+		if !f.retry.Wait(ctx) {
+			return ctx.Err()
+		}
+	}
+	select {
+	case <-f.began:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.follow(ctx) })
+	g.Go(func() error { return f.work(ctx) })
+	return g.Wait()
+}
+
+// start finds out where to begin: behind what was dealt with, or where the
+// oldest endpoint was added if that is later.
+func (f *FanOut) start(ctx context.Context) error {
+	// In this order: an endpoint the view does not know is behind last.
+	last, err := f.store.Last(ctx)
+	if err != nil {
+		return err
+	}
+	oldest, ok, err := f.endpoints.OldestEndpoint(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for webhook endpoints: %w", err)
+	}
+	if !ok {
+		oldest = last
+	}
+	if f.noted, f.base, err = f.lanes.Start(); err != nil {
+		return fmt.Errorf("asking how far events were enqueued: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taken = max(f.noted, oldest)
+	f.done.Store(uint64(f.taken))
+	return nil
+}
+
+// follow sees to it that events come.
+func (f *FanOut) follow(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		attached := f.attached || f.attach()
+		f.mu.Unlock()
+		if attached {
+			select {
+			case <-f.detached:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		f.reader.Restart()
+		if err := f.reader.Run(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// behind is where the reader begins.
+func (f *FanOut) behind(context.Context) (eventstore.Position, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.taken + 1, nil
+}

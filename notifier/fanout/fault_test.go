@@ -1,0 +1,190 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
+	"payledger/notifier/notifiertest"
+)
+
+// TestSlowLanesHoldNobodyUp: while the lanes take nothing, payments get their
+// routes, and no more than a little is kept in memory. Nothing is lost by it.
+func TestSlowLanesHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	s, lanes, metrics := newShop(t), &lanesDouble{gate: make(chan struct{})}, prometheus.NewRegistry()
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	w, stop := s.serve(t, c, lanes, metrics)
+	w.fanOut.mu.Lock()
+	w.fanOut.most = 50
+	w.fanOut.mu.Unlock()
+	most := 0
+	for range 200 {
+		s.Create(t, time.Hour)
+		w.fanOut.mu.Lock()
+		most = max(most, len(w.fanOut.ahead))
+		w.fanOut.mu.Unlock()
+	}
+	bustest.AllRouted(t, s.Book)
+	bustest.SameAsLog(t, c.JetStream(), s.Book)
+	if lag := healthtest.Measured(t, metrics, "payledger_fanout_lag_events"); lag < 300 || most > 50 {
+		t.Errorf("lag %v, %d events in memory", lag, most)
+	}
+	if n := healthtest.Measured(t, metrics, "payledger_fanout_fallbacks_total"); n != 1 {
+		t.Errorf("fell back %v times", n)
+	}
+	close(lanes.gate)
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	healthtest.Eventually(t, "the dispatcher hands on again", func() bool {
+		w.fanOut.mu.Lock()
+		defer w.fanOut.mu.Unlock()
+		return w.fanOut.attached
+	})
+	for range 10 {
+		s.paid(t)
+	}
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	if n := consumers(t, c); n != 1 {
+		t.Errorf("%d consumers", n)
+	}
+	stop()
+	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
+}
+
+func consumers(t *testing.T, c *bus.Conn) (n int) {
+	t.Helper()
+	stream, err := c.JetStream().Stream(t.Context(), bus.EventsStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := stream.ConsumerNames(t.Context())
+	for name := range names.Name() {
+		if name != bus.SubscriberConsumer {
+			n++
+		}
+	}
+	return n
+}
+
+func TestLanesThatFailGetAllOnce(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kept=%t", kept), func(t *testing.T) {
+			t.Parallel()
+			s, metrics := newShop(t), prometheus.NewRegistry()
+			full := errors.New("disk full")
+			lanes := &lanesDouble{fails: slices.Repeat([]error{full}, 40), keepsOne: kept, gate: make(chan struct{})}
+			s.endpoint(t, "we_all", domain.Kinds()...)
+			c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+			healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+			w, stop := s.serve(t, c, lanes, metrics)
+			s.paid(t)
+			close(lanes.gate)
+			if !kept {
+				healthtest.Eventually(t, "the trouble is told", func() bool { return healthtest.Measured(t, metrics, "payledger_fanout_up") == 0 })
+			}
+			for range 20 {
+				s.paid(t)
+			}
+			healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+			healthtest.Eventually(t, "it is well", func() bool { return w.fanOut.trouble.Err() == nil })
+			stop()
+			lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
+		})
+	}
+}
+
+// TestTheDispatcherBeginsEarlier: what the router needs again, the fan-out has
+// dealt with.
+func TestTheDispatcherBeginsEarlier(t *testing.T) {
+	t.Parallel()
+	s, lanes := newShop(t), &lanesDouble{}
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	for range 3 {
+		_, stop := s.serveFrom(t, c, lanes, fromTheFirst{}, nil)
+		for range 20 {
+			s.paid(t)
+		}
+		healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+		stop()
+	}
+	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
+}
+
+type fromTheFirst struct{}
+
+func (fromTheFirst) OldestUnrouted(context.Context) (eventstore.Position, bool, error) {
+	return 1, true, nil
+}
+
+// TestCopyOfAnotherLogIsNotRead: EVENTS holds a log that once was this one and
+// went on differently, before the relay has looked at it.
+func TestCopyOfAnotherLogIsNotRead(t *testing.T) {
+	t.Parallel()
+	s, other, lanes := newShop(t), bustest.NewBook(t), &lanesDouble{}
+	other.LogID = s.LogID
+	for range 60 {
+		other.Create(t, time.Hour) // of which the endpoint wants to hear nothing
+	}
+	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	notifiertest.CopyOnce(t, c, other)
+	c = bustest.ConnectTo(t, c.Server())
+	s.endpoint(t, "we_1")
+	for range 20 {
+		s.paid(t)
+	}
+	w, stop := s.serve(t, c, lanes, nil)
+	healthtest.Eventually(t, "it waits for the relay", func() bool { return errors.Is(w.Err(), bus.ErrUnchecked) })
+	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	stop()
+	lanes.check(t, s.wanted(t, s.listener("we_1", domain.FinalKinds()...)))
+}
+
+// TestForgedEventsAreNotEnqueued: somebody who may write to the server puts an
+// event into EVENTS where the log has another one.
+func TestForgedEventsAreNotEnqueued(t *testing.T) {
+	t.Parallel()
+	s, lanes := newShop(t), &lanesDouble{}
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	stopRelay := healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	w, stop := s.serve(t, c, lanes, nil)
+	id := s.Routed(t).ID
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	stopRelay()
+	p := s.Payment(t, id)
+	s.Do(t, id, domain.ApplySignal{Signal: bustest.Paid(p)})
+	forged, err := bus.EventMessage(s.LogID, eventstore.Stored{
+		Position: s.Last(t), Stream: eventstore.PaymentStream(bustest.Project, id), Sequence: 3, Commit: s.IDs.Next(),
+		Body: []byte(`{"type":"payment.failed"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(bus.EventsStream)); err != nil {
+		t.Fatal(err)
+	}
+	healthtest.Eventually(t, "it is noticed", func() bool { return errors.As(w.fanOut.trouble.Err(), new(*bus.StrayError)) })
+	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	s.paid(t)
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	stop()
+	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
+}

@@ -1,0 +1,66 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"payledger/eventstore"
+)
+
+// Backoff counts pauses that grow from first to most and start over when
+// reset.
+type Backoff struct {
+	First, Max time.Duration
+	Next       time.Duration
+}
+
+func (b *Backoff) Reset() { b.Next = 0 }
+
+// Wait pauses and reports whether ctx is still alive.
+func (b *Backoff) Wait(ctx context.Context) bool {
+	b.Next = min(max(2*b.Next, b.First), b.Max)
+	return Pause(ctx, b.Next)
+}
+
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// StorePause is how long a command waits before a busy or full store is asked
+// again.
+func StorePause() Backoff { return Backoff{First: 10 * time.Millisecond, Max: time.Second} }
+
+// Persist runs a command on the store until it is decided. Errors that pass
+// are tried again; the error is the context's, a refusal, or one that stands.
+func Persist(ctx context.Context, command func() error) error {
+	b := StorePause()
+	for {
+		err := command()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !Passes(err) {
+			return err
+		}
+		if !b.Wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Passes reports whether a command is to be tried again after a pause.
+func Passes(err error) bool { return eventstore.Passing(err) }
+
+// Ends reports whether the store is at its end, so that whoever met err has
+// to stop. A damaged record ends only work on its own stream.
+func Ends(err error) bool {
+	return errors.As(err, new(*eventstore.FatalError)) || errors.Is(err, eventstore.ErrClosed)
+}

@@ -1,0 +1,127 @@
+package healthtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"payledger/notifier/health"
+)
+
+// VerifyMain runs the tests of a package, cleans up and looks for goroutines
+// that were left.
+func VerifyMain(m *testing.M, cleanup func()) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		cleanup()
+		os.Exit(code)
+	}),
+		// A JetStream stream that is being made while its server shuts down is
+		// not closed by nats-server.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
+}
+
+func Log(tb testing.TB) zerolog.Logger {
+	return zerolog.New(zerolog.NewTestWriter(quiet{tb})).Level(zerolog.InfoLevel)
+}
+
+// quiet drops what is logged after a test has ended.
+type quiet struct{ testing.TB }
+
+func (q quiet) Log(args ...any) {
+	if q.Context().Err() == nil {
+		q.TB.Log(args...)
+	}
+}
+
+// Run lets a part work until the test or stop ends it.
+func Run(tb testing.TB, part func(context.Context) error) (stop func()) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	stopped := false
+	stop = func() {
+		cancel()
+		if stopped {
+			return
+		}
+		stopped = true
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
+	}
+	tb.Cleanup(stop)
+	return stop
+}
+
+// Measured is the value of a metric that has no labels.
+func Measured(tb testing.TB, r prometheus.Gatherer, name string) float64 {
+	tb.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	tb.Fatalf("no metric %s", name)
+	return 0
+}
+
+// Patience is how long a test waits for what comes at once, except on a machine
+// that is busy with all the other tests.
+const Patience = 2 * time.Minute
+
+// Eventually waits until the condition holds.
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(Patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("%s: not within %v", what, Patience)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// Quick are pauses short enough for tests.
+func Quick() health.Backoff {
+	return health.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond}
+}
+
+func Within(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// FreeAddress is an address for a server that starts later, on a port that no
+// system gives to a connection meanwhile.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			_ = l.Close()
+			return l.Addr().String()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
+	}
+}

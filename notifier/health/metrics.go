@@ -1,0 +1,63 @@
+package health
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/eventstore"
+)
+
+// Counter makes a counter, registered unless r is nil. Registering the same
+// name twice is a mistake in the program and panics.
+func Counter(r prometheus.Registerer, name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	Register(r, c)
+	return c
+}
+
+// CounterVec makes a counter for each value of a label. Those named here are
+// there from the beginning: a rate over one that appears misses its first.
+func CounterVec(r prometheus.Registerer, name, help string, label string, values ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	for _, v := range values {
+		c.WithLabelValues(v)
+	}
+	Register(r, c)
+	return c
+}
+
+// CounterFunc is a counter whose value is kept elsewhere.
+func CounterFunc(r prometheus.Registerer, name, help string, value func() float64) {
+	Register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
+func GaugeFunc(r prometheus.Registerer, name, help string, value func() float64) {
+	Register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// UpGauge tells whether a part works just now; does completes "1 while …".
+func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
+	GaugeFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while something is in the way.", func() float64 {
+		if trouble() != nil {
+			return 0
+		}
+		return 1
+	})
+}
+
+// Lag is how many events of the log are behind a position, -1 if that cannot
+// be told.
+func Lag(log eventstore.Store, p eventstore.Position) float64 {
+	last, err := log.Last(context.Background()) //nolint:forbidigo // asked by whoever scrapes the metrics
+	if err != nil {
+		return -1
+	}
+	return max(float64(last)-float64(p), 0)
+}
+
+func Register(r prometheus.Registerer, c prometheus.Collector) {
+	if r != nil {
+		r.MustRegister(c)
+	}
+}

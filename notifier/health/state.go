@@ -1,0 +1,37 @@
+package health
+
+import (
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// State is what keeps a part from working just now. It is logged when it
+// begins, changes or ends, not at each try. Safe for concurrent use.
+type State struct {
+	Log  zerolog.Logger
+	Part string
+
+	mu  sync.Mutex
+	err error
+}
+
+// Set notes the present state; nil: all is well.
+func (t *State) Set(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil && t.err != nil:
+		t.Log.Info().Str("part", t.Part).Msg("works again")
+	case err != nil && (t.err == nil || t.err.Error() != err.Error()):
+		t.Log.Warn().Str("part", t.Part).Err(err).Msg("does not work; it is tried until it does")
+	}
+	t.err = err
+}
+
+// Err is the present trouble, nil if there is none.
+func (t *State) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}

@@ -1,0 +1,53 @@
+package notifiertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
+	"payledger/notifier/relay"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
+)
+
+func Relay(c *bus.Conn, b *bustest.Book) *relay.Relay { return MeasuredRelay(c, b, nil) }
+
+func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) *relay.Relay {
+	return relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop(), Metrics: metrics, Times: relay.Times{
+		Retry:   healthtest.Quick(),
+		Foreign: 50 * time.Millisecond, Watch: 50 * time.Millisecond, Sweep: time.Hour, Answer: 5 * time.Second,
+	}})
+}
+
+func Workers(tb testing.TB, c *bus.Conn, b *bustest.Book) *worker.Workers {
+	tb.Helper()
+	w, err := worker.New(worker.Config{
+		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Now: b.Now,
+		Table: domain.SandboxTable(), Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb), Times: bustest.QuickDispatcher(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+func Enforcer(tb testing.TB, c *bus.Conn, b *bustest.Book) *signals.Enforcer {
+	tb.Helper()
+	times := signals.DefaultTimes()
+	times.Retry, times.Watch, times.Heartbeat = healthtest.Quick(), 100*time.Millisecond, 500*time.Millisecond
+	return signals.New(signals.Config{Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Times: times, Log: zerolog.Nop()})
+}
+
+// CopyOnce copies a log and stops.
+func CopyOnce(t *testing.T, c *bus.Conn, b *bustest.Book) {
+	t.Helper()
+	stop := healthtest.Run(t, Relay(c, b).Run)
+	bustest.SameAsLog(t, c.JetStream(), b)
+	stop()
+}

@@ -1,0 +1,9 @@
+package relay
+
+import (
+	"testing"
+
+	"payledger/notifier/health/healthtest"
+)
+
+func TestMain(m *testing.M) { healthtest.VerifyMain(m, func() {}) }

@@ -1,0 +1,245 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/health"
+)
+
+// Config configures a Relay.
+type Config struct {
+	Conn    *bus.Conn
+	Store   eventstore.Store
+	LogID   domain.ID
+	Times   Times // zero: those of a real deployment
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Relay copies the log into the JetStream stream EVENTS, in order, each event
+// exactly once, its sequence being its position.
+//
+// It remembers nothing. At the start and after any failure it asks the
+// JetStream stream for its last sequence and goes on from there, provided the
+// copy is one of this log: its log id is ours, it is no longer than the log,
+// it has no gaps and its last messages are byte for byte the records at
+// their positions. Every message carries the sequence it expects before it, so
+// however publishers, retries and restarts overlap, nothing can come twice or
+// out of order, and into an embedded EVENTS nobody else may write. A copy that
+// is not ours is deleted and made anew on the embedded server; on an external
+// one the relay refuses to touch it, says so through Err, and looks again now
+// and then.
+type Relay struct {
+	config  Config
+	trouble health.State
+	copied  atomic.Uint64       // position of the last event known to be in EVENTS
+	suspect eventstore.Position // whose event EVENTS does not hold, as watch found; 0: none
+	swept   sweep
+	rebuilt prometheus.Counter
+	readers bus.Subscriber
+	times   Times
+}
+
+// Times are the relay's pauses.
+type Times struct {
+	Retry   health.Backoff // after a failure
+	Foreign time.Duration  // after a refusal, which only the operator can lift
+	Watch   time.Duration  // between looks at an idle JetStream stream
+	Sweep   time.Duration  // between the beginnings of comparisons of all of it, at least
+	Answer  time.Duration  // for JetStream's answer
+}
+
+// answerTimeout is how long JetStream may take to answer for a published event.
+const answerTimeout = 5 * time.Second
+
+// New makes a relay; Run lets it work.
+func New(c Config) *Relay {
+	r := &Relay{
+		config:  c,
+		trouble: health.State{Log: c.Log, Part: "relay"},
+		times:   c.Times,
+	}
+	if c.Times == (Times{}) {
+		r.times = Times{
+			Retry:   health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+			Foreign: 15 * time.Second,
+			Watch:   2 * time.Second,
+			Sweep:   time.Hour,
+			Answer:  answerTimeout,
+		}
+	}
+	r.readers = bus.NewSubscriber(c.Conn, c.Log, c.Metrics)
+	r.rebuilt = health.Counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
+	health.GaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
+		func() float64 { return float64(r.Position()) })
+	health.GaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.",
+		func() float64 { return health.Lag(c.Store, r.Position()) })
+	health.UpGauge(c.Metrics, "relay", "events reach JetStream", r.Err)
+	health.GaugeFunc(c.Metrics, "payledger_relay_refuses", "1 while the relay refuses a JetStream stream that is not of this log, until the operator has decided.",
+		func() float64 {
+			if errors.As(r.Err(), new(*bus.ForeignStreamError)) {
+				return 1
+			}
+			return 0
+		})
+	return r
+}
+
+// Err says why events do not reach JetStream just now, nil when they do. A
+// *ForeignStreamError awaits the operator; anything else passes by itself.
+func (r *Relay) Err() error { return r.trouble.Err() }
+
+// Position is that of the last event known to be in JetStream.
+func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }
+
+// Progress is how far the relay got, and whether events wait for it.
+func (r *Relay) Progress(ctx context.Context) (moved uint64, waiting bool) {
+	last, err := r.config.Store.Last(ctx)
+	at := r.Position()
+	return uint64(at), r.Err() != nil || err == nil && last > at
+}
+
+// Run copies until ctx ends; then the error is nil. Otherwise it is the
+// store's: the log can no longer be read.
+func (r *Relay) Run(ctx context.Context) error {
+	for {
+		err := r.copyLog(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was asked to stop
+		}
+		if health.Ends(err) || errors.As(err, new(*eventstore.CorruptError)) {
+			return fmt.Errorf("relay: %w", err)
+		}
+		r.trouble.Set(err)
+		if errors.As(err, new(*bus.ForeignStreamError)) {
+			if !health.Pause(ctx, r.times.Foreign) {
+				return nil
+			}
+			continue
+		}
+		if !r.times.Retry.Wait(ctx) {
+			return nil
+		}
+	}
+}
+
+// Check looks once whether the JetStream stream EVENTS is one the relay would
+// copy to, and makes it if there is none. On an external server it answers a *ForeignStreamError if it is
+// not; other errors mean that this cannot be told now.
+func (r *Relay) Check(ctx context.Context) error {
+	_, _, err := r.open(ctx)
+	return err
+}
+
+// copyLog publishes from where the copy ends until something fails.
+func (r *Relay) copyLog(ctx context.Context) error {
+	stream, from, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	r.copied.Store(uint64(from))
+	if last, err := r.config.Store.Last(ctx); err == nil && last == from {
+		r.working()
+	}
+	out, err := bus.NewOutlet(r.config.Conn, r.config.LogID)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.publish(ctx, from, out) })
+	g.Go(func() error { return r.confirm(ctx, out) })
+	g.Go(func() error { return r.watch(ctx, stream, out) })
+	g.Go(func() error {
+		<-ctx.Done()
+		out.Close()
+		return nil
+	})
+	return g.Wait()
+}
+
+// working notes that the copy goes well.
+func (r *Relay) working() {
+	r.times.Retry.Reset()
+	r.trouble.Set(nil)
+}
+
+func (r *Relay) publish(ctx context.Context, from eventstore.Position, out bus.Outlet) error {
+	last := from
+	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
+		if s.Position >= last {
+			var err error
+			if last, err = r.config.Store.Last(ctx); err != nil {
+				return err
+			}
+		}
+		if err := out.Publish(ctx, s, s.Position >= last); err != nil {
+			return fmt.Errorf("publishing to JetStream: %w", err)
+		}
+		return nil
+	})
+}
+
+func (r *Relay) confirm(ctx context.Context, out bus.Outlet) error {
+	for {
+		copied, more, err := out.Confirmed(ctx)
+		if err != nil {
+			return fmt.Errorf("publishing to JetStream: %w", err)
+		}
+		r.copied.Store(uint64(copied))
+		if !more || copied%bus.OutletAhead == 0 {
+			r.working()
+		}
+	}
+}
+
+// watch notices when the copy is deleted, rolled back, replaced or damaged while
+// there is nothing to publish, when it cannot be read any more, and when
+// JetStream does not answer. The copy on an external server is compared with the
+// log only where a consumer could not read it: the server's replicas keep it.
+func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out bus.Outlet) error {
+	created := stream.CachedInfo().Created
+	copied, moved := r.copied.Load(), time.Now()
+	for health.Pause(ctx, r.times.Watch) {
+		before := copied
+		copied = r.copied.Load()
+		if copied != before || !out.Waits() {
+			moved = time.Now()
+		}
+		info, err := stream.Info(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("looking at the JetStream stream %s: %w", bus.EventsStream, err)
+		case !info.Created.Equal(created), info.State.LastSeq < copied:
+			return fmt.Errorf("the JetStream stream %s was replaced", bus.EventsStream)
+		case time.Since(moved) > r.times.Answer:
+			return errors.New("publishing to JetStream: no answer")
+		}
+		bad, err := r.doubted(ctx, stream)
+		if err != nil {
+			return err
+		}
+		if len(bad) == 0 && r.config.Conn.Embedded() && !out.Waits() && copied-before < sweepAtOnce {
+			bad = r.sweepOn(ctx, stream)
+		}
+		if len(bad) > 0 {
+			r.suspect = bad[0].at
+			return fmt.Errorf("the JetStream stream %s is damaged: %s", bus.EventsStream, bad[0].reason)
+		}
+		if r.config.Conn.Embedded() {
+			r.readers.Keep(ctx, stream)
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,38 @@
+package signals
+
+import (
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// holder is the event that holds the claim on a signal's reference. The store
+// names it when it refuses to record what the signal led to.
+type holder struct {
+	stream   eventstore.Stream
+	position eventstore.Position
+	says     domain.Signal
+}
+
+func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
+	event, err := e.config.Ledger.Codec.Event(r)
+	if err != nil {
+		return nil, err
+	}
+	f := domain.FactsOf(event)
+	if f.ReferenceSince == 0 {
+		return nil, &eventstore.CorruptError{Position: r.Position, Reason: "it claims a reference and is " + event.Type()}
+	}
+	return &holder{stream: r.Stream, position: r.Position, says: *f.Signal}, nil
+}
+
+// heed adds to the command who holds the signal's reference: another payment,
+// or this one by late funds that it no longer keeps.
+func (h *holder) heed(c *domain.ApplySignal, s *signal) {
+	switch {
+	case h == nil:
+	case h.stream == eventstore.PaymentStream(s.project, s.payment):
+		c.Earlier = &h.says
+	default:
+		c.ReferenceUsed = true
+	}
+}

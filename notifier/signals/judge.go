@@ -1,0 +1,314 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/health"
+	"payledger/notifier/queue"
+)
+
+// hand holds the signals that were taken from SIGNALS and are not finished, and
+// the queues of what is still to be done with them.
+type hand struct {
+	*lanes
+
+	stream jetstream.Stream // SIGNALS
+	toPark *queue.Queue[parking]
+	behind *atomic.Uint64       // signals that JetStream has not delivered yet
+	ahead  *queue.Queue[uint64] // sequences of finished signals that the consumer has not delivered
+}
+
+const (
+	// signalsAtOnce bounds the signals that are judged together.
+	signalsAtOnce = 256
+	// signalBatches are judged concurrently: while the log syncs the events of
+	// one, the next is decided.
+	signalBatches = 2
+	// signalsInTurn bounds the signals of a lane that are judged in one turn when
+	// they record nothing.
+	signalsInTurn = 32
+	// turnTime bounds the time for deciding a batch; the rest of it waits for the
+	// next one. Some payments have long streams.
+	turnTime = 20 * time.Millisecond
+	// readAtOnce bounds how many signals are read again side by side.
+	readAtOnce = 16
+)
+
+// work judges the signals that are ready in batches, so that one sync of the log
+// serves many. The error is the context's or ends the enforcer's work; then the
+// signals stay in SIGNALS.
+func (e *Enforcer) work(ctx context.Context, h hand) error {
+	var signals []*signal
+	pauses := health.StorePause()
+	for {
+		if signals = h.next(ctx, signals[:0], signalsAtOnce); len(signals) == 0 {
+			return ctx.Err()
+		}
+		busy, err := e.judge(ctx, h, signals)
+		switch {
+		case err != nil:
+			return err
+		case busy:
+			pauses.Wait(ctx)
+		default:
+			pauses.Reset()
+		}
+	}
+}
+
+// judged is a signal and the event that it leads to.
+type judged struct {
+	signal *signal
+	event  domain.Event
+}
+
+// judge decides on signals of different payments, appends the events and gives
+// every signal back to its lane or finishes it. busy: the store asks for a pause.
+func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy bool, err error) {
+	if err := e.read(ctx, h, signals); err != nil {
+		return false, err
+	}
+	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]judged, 0, len(signals))
+	for i, began := 0, time.Now(); i < len(signals); i++ {
+		if i > 0 && time.Since(began) > turnTime {
+			h.again(signals[i])
+			continue
+		}
+		s, c, event, err := e.turn(ctx, h, signals[i])
+		if err != nil {
+			return false, err
+		}
+		if event != nil {
+			commits, of = append(commits, c), append(of, judged{s, event})
+		}
+	}
+	if len(commits) == 0 {
+		return false, ctx.Err()
+	}
+	for i, done := range e.config.Ledger.Store.Append(ctx, commits...) {
+		s, err := of[i].signal, done.Err
+		if claimed, ok := errors.AsType[*eventstore.ClaimedError](err); ok {
+			if s.taken, err = e.holderIn(claimed.Value); err == nil {
+				h.again(s)
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			h.leave(s)
+			err = e.close(h, s, replyTo(of[i].event, commits[i].ID, done.Position))
+		case health.Passes(err), errors.As(err, new(*eventstore.ConflictError)):
+			busy, err = busy || health.Passes(err), nil
+			h.again(s)
+		default:
+			err = e.refused(h, s, err)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return busy, ctx.Err()
+}
+
+// read reads the dropped contents of signals again.
+func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readAtOnce)
+	var mu sync.Mutex
+	for _, s := range signals {
+		if s.content != nil {
+			continue
+		}
+		g.Go(func() error {
+			err := s.read(ctx, h.stream)
+			mu.Lock()
+			defer mu.Unlock()
+			h.holds(s)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// turn decides on a signal, and on the next ones of its lane while they record
+// nothing. It returns the first that records an event, which the caller has to
+// give back to its lane; event is nil when there is none.
+func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
+	for n := 0; s != nil; n++ {
+		if n == signalsInTurn || s.content == nil {
+			h.again(s)
+			break
+		}
+		if s.content.gone {
+			next := h.following(s)
+			if err := e.acknowledge(h, s); err != nil {
+				return nil, c, nil, err
+			}
+			s = next
+			continue
+		}
+		if c, event, err = e.decide(ctx, s); err == nil && event != nil {
+			return s, c, event, nil
+		}
+		reply, settled := settledBy(err)
+		if !settled {
+			return nil, c, nil, e.refused(h, s, err)
+		}
+		next := h.following(s)
+		if err := e.close(h, s, reply); err != nil {
+			return nil, c, nil, err
+		}
+		s = next
+	}
+	return nil, c, nil, nil
+}
+
+// settledBy is the reply to a signal that was decided and records no event.
+func settledBy(err error) (reply domain.SignalReply, settled bool) {
+	if err == nil {
+		return domain.SignalReply{Result: domain.SignalUnchanged}, true
+	}
+	if u, ok := errors.AsType[*domain.UnrecordedError](err); ok {
+		return domain.SignalReply{Result: domain.SignalRefused, Reason: u.Reason, Unrecorded: true}, true
+	}
+	return reply, false
+}
+
+// decide returns the event that a signal leads to, nil for none.
+func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
+	if s.decode(); s.content.malformed != nil {
+		return c, nil, s.content.malformed
+	}
+	f, err := e.folds.of(ctx, e.config.Ledger, s.project, s.payment)
+	if err != nil {
+		return c, nil, err
+	}
+	cmd := domain.ApplySignal{Signal: s.content.says, Unrecorded: f.unrecorded}
+	s.taken.heed(&cmd, s)
+	e.routes.learn(f.Payment)
+	if event, err = f.Decide(cmd); err != nil || event == nil {
+		if errors.As(err, new(*domain.UnrecordedError)) {
+			f.unrecorded++
+		}
+		return c, nil, err
+	}
+	c, err = e.config.Ledger.Commit(eventstore.PaymentStream(s.project, s.payment), f.last, event,
+		eventstore.Order{EventID: e.config.IDs.Next()})
+	return c, event, err
+}
+
+// refused handles a signal that cannot be judged, or not yet. An error that is
+// not about the signal is returned.
+func (e *Enforcer) refused(h hand, s *signal, err error) error {
+	var reason string
+	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
+	case s.content.malformed != nil:
+		reason = ParkedMalformed
+	case errors.As(err, new(*domain.TooEarlyError)):
+		e.later(h, s)
+		return nil
+	case refusal != nil && refusal.Code == domain.PaymentNotFound:
+		reason = ParkedUnknownPayment
+	case errors.As(err, new(*eventstore.CorruptError)):
+		reason = ParkedUnreadable
+	default:
+		return err
+	}
+	h.leave(s)
+	if e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()}) {
+		return nil
+	}
+	e.noteShed(s)
+	return e.acknowledge(h, s)
+}
+
+// noteShed counts and logs a signal that there is no room for. It is taken out
+// of SIGNALS without an answer, so that its sender sends it again.
+func (e *Enforcer) noteShed(s *signal) {
+	e.sheds.Inc()
+	e.shedLog.Error().Str("route", s.route).Str("subject", s.subject).
+		Msg("more signals wait than there is room for; this one is dropped without an answer, so that its sender sends it again: " +
+			"see what floods the route, and payledger_signals_in_hand and payledger_parking_up")
+}
+
+// closeParked finishes a signal that is in PARKED or was purged.
+func (e *Enforcer) closeParked(h hand, k parking) error {
+	if k.signal.content.gone {
+		return e.acknowledge(h, k.signal)
+	}
+	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
+}
+
+// later judges a signal again after a pause, which grows with the number of
+// signals that wait.
+func (e *Enforcer) later(h hand, s *signal) {
+	b := &s.early
+	b.Next = min(max(2*b.Next, e.times.EarlyFirst), e.times.EarlyMost)
+	h.later(s, b.Next+time.Duration(h.sleeping())*e.times.EarlyEach)
+}
+
+// close answers and acknowledges a signal that has left its lane.
+func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
+	e.judged.WithLabelValues(reply.Result).Inc()
+	if reply.Result == domain.SignalRefused {
+		e.countRefusal(s, reply)
+	}
+	if err := e.answer(s.content, reply); err != nil {
+		return err
+	}
+	return e.acknowledge(h, s)
+}
+
+// acknowledge finishes a signal and takes it out of SIGNALS.
+func (e *Enforcer) acknowledge(h hand, s *signal) error {
+	e.moved.Add(1)
+	ack := h.done(s)
+	if ack == "" {
+		h.ahead.Put(s.sequence)
+		return nil
+	}
+	if err := e.config.Conn.NATS().Publish(ack, []byte(ackWord)); err != nil {
+		return fmt.Errorf("acknowledging a signal: %w", err)
+	}
+	return nil
+}
+
+// replyTo is the reply to a signal that was recorded.
+func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.SignalReply {
+	f := domain.FactsOf(event)
+	reply := domain.SignalReply{Result: f.Result, EventID: &id, Position: uint64(at)}
+	if f.Result != domain.SignalApplied {
+		reply.Reason = f.Reason
+	}
+	return reply
+}
+
+// answer publishes the reply on the subject that the sender asked for. A sender
+// that does not get it sends the signal again.
+func (e *Enforcer) answer(c *payload, reply domain.SignalReply) error {
+	if c.mute {
+		e.mute.Inc()
+	}
+	if c.replyTo == "" {
+		return nil
+	}
+	data, err := json.Marshal(reply)
+	if err != nil {
+		return fmt.Errorf("encoding the answer to a signal: %w", err)
+	}
+	if err := e.config.Conn.NATS().Publish(c.replyTo, data); err != nil {
+		return fmt.Errorf("answering a signal: %w", err)
+	}
+	return nil
+}

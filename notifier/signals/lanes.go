@@ -1,0 +1,414 @@
+package signals
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/queue"
+)
+
+// A signal is in hand from when it is taken from SIGNALS until it is finished.
+const (
+	// With maxInHand signals or maxBytesInHand bytes in hand, no more are taken
+	// of a route that has its share or more; other routes may exceed the limits
+	// by half.
+	maxInHand      = 96 << 10
+	maxBytesInHand = bus.MaxSignalBytes / 2
+	// maxContent bytes of bodies are kept in memory. The other signals are read
+	// from SIGNALS again when it is their turn; until they are finished, bodies
+	// that were read again may fill maxReadAgain bytes in all.
+	maxContent   = 32 << 20
+	maxReadAgain = maxContent * 3 / 2
+)
+
+// lanes are the signals in hand. Routes take turns, however many signals each
+// has, and so do the payments of a route. The signals of one payment and route
+// keep their order, and only one signal of a payment is judged at a time. Safe
+// for concurrent use.
+type lanes struct {
+	mu       sync.Mutex
+	inHand   map[uint64]*signal // by sequence in SIGNALS
+	size     int                // bytes of the messages in hand
+	content  int                // bytes of the bodies in memory
+	routes   map[string]*route  // that have signals in hand
+	payments map[paymentKey]*docket
+	turns    fifo[*route] // those with a lane that is ready, each once
+	early    sleepers
+	poke     chan struct{} // a lane is ready
+	alarm    chan struct{} // early may have a new first
+}
+
+// route has the signals in hand that came through one route.
+type route struct {
+	name  string
+	held  int // signals in hand
+	ready fifo[*lane]
+}
+
+type paymentKey struct {
+	project string
+	id      domain.ID
+	subject string // of messages on a subject that names no payment
+}
+
+// docket has the signals in hand for one payment.
+type docket struct {
+	key     paymentKey
+	lanes   map[string]*lane // by route
+	busy    bool             // a signal of it is being judged
+	blocked fifo[*lane]      // waiting for busy to end; while there is one, the docket is busy or another of its lanes is ready
+}
+
+// lane has the signals for one payment through one route, in order. The first is
+// judged next.
+type lane struct {
+	route   *route
+	docket  *docket
+	signals fifo[*signal]
+}
+
+func newLanes() *lanes {
+	return &lanes{
+		inHand: make(map[uint64]*signal), routes: make(map[string]*route), payments: make(map[paymentKey]*docket),
+		poke: make(chan struct{}, 1), alarm: make(chan struct{}, 1),
+	}
+}
+
+// arrived is the result of take.
+type arrived int
+
+const (
+	queued   arrived = iota
+	repeated         // the signal is in hand already: JetStream delivered it again
+	tooMany          // no more signals of the route are taken
+)
+
+// take adds a signal to its lane.
+func (l *lanes) take(s *signal) arrived {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if there := l.inHand[s.sequence]; there != nil {
+		if there.ack == "" {
+			there.ack = s.ack
+		}
+		return repeated
+	}
+	r := l.routes[s.route]
+	if l.full(r) {
+		return tooMany
+	}
+	if r == nil {
+		r = &route{name: s.route}
+		l.routes[s.route] = r
+	}
+	key := s.key()
+	d := l.payments[key]
+	if d == nil {
+		d = &docket{key: key, lanes: make(map[string]*lane, 1)}
+		l.payments[key] = d
+	}
+	s.lane = d.lanes[s.route]
+	if s.lane == nil {
+		s.lane = &lane{route: r, docket: d}
+		d.lanes[s.route] = s.lane
+	}
+	l.inHand[s.sequence] = s
+	r.held++
+	l.size += s.size
+	if l.content+len(s.content.body) > maxContent {
+		s.content = nil
+	} else {
+		l.content += len(s.content.body)
+	}
+	if s.lane.signals.put(s); s.lane.signals.len() == 1 {
+		l.ready(s.lane)
+	}
+	return queued
+}
+
+// key is the payment that a signal is about.
+func (s *signal) key() paymentKey {
+	if s.astray != nil {
+		return paymentKey{subject: s.subject}
+	}
+	return paymentKey{project: s.project, id: s.payment}
+}
+
+// has reports whether a lane has signals of the subject.
+func (l *lanes) has(subject string) bool {
+	s := signalOn(subject, 0, time.Time{}, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := l.payments[s.key()]
+	return d != nil && d.lanes[s.route] != nil
+}
+
+// heldOf is how many signals of a route are in hand.
+func (l *lanes) heldOf(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.routes[name]; r != nil {
+		return r.held
+	}
+	return 0
+}
+
+// full reports whether there is no room for one more of a route.
+func (l *lanes) full(r *route) bool {
+	held := len(l.inHand)
+	switch {
+	case held < maxInHand && l.size < maxBytesInHand:
+		return false
+	case held >= maxInHand*3/2 || l.size >= maxBytesInHand*3/2:
+		return true
+	}
+	return r != nil && r.held >= held/len(l.routes)
+}
+
+// ready queues a lane for its route's turn.
+func (l *lanes) ready(a *lane) {
+	if a.route.ready.put(a); a.route.ready.len() == 1 {
+		l.turns.put(a.route)
+	}
+	queue.Poke(l.poke)
+}
+
+// next waits until a lane is ready, and appends up to most signals of different
+// payments to dst, one route after the other. The caller has to call again,
+// later, leave or following for each. It appends none when ctx has ended.
+func (l *lanes) next(ctx context.Context, dst []*signal, most int) []*signal {
+	for ctx.Err() == nil {
+		if dst = l.pick(dst, most); len(dst) > 0 {
+			return dst
+		}
+		select {
+		case <-l.poke:
+		case <-ctx.Done():
+		}
+	}
+	return dst
+}
+
+func (l *lanes) pick(dst []*signal, most int) []*signal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(dst) < most && l.turns.len() > 0 {
+		r := l.turns.take()
+		a := r.ready.take()
+		if r.ready.len() > 0 {
+			l.turns.put(r)
+		}
+		if a.docket.busy {
+			a.docket.blocked.put(a)
+			continue
+		}
+		a.docket.busy = true
+		dst = append(dst, a.signals.first())
+	}
+	if l.turns.len() > 0 {
+		queue.Poke(l.poke) // another worker may be waiting
+	}
+	return dst
+}
+
+// again leaves a signal first in its lane, to be judged at the lane's next turn.
+func (l *lanes) again(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(s, maxReadAgain)
+	l.release(s.lane)
+}
+
+// release ends the judging of a lane's payment, whose other lanes come first.
+func (l *lanes) release(a *lane) {
+	l.free(a.docket)
+	if a.signals.len() == 0 {
+		delete(a.docket.lanes, a.route.name)
+		if len(a.docket.lanes) == 0 {
+			delete(l.payments, a.docket.key)
+		}
+		return
+	}
+	l.ready(a)
+}
+
+func (l *lanes) free(d *docket) {
+	d.busy = false
+	if d.blocked.len() > 0 {
+		l.ready(d.blocked.take())
+	}
+}
+
+// leave takes a signal off its lane; the lane's next one may be judged. The
+// signal stays in hand until done.
+func (l *lanes) leave(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.lane.signals.take()
+	l.release(s.lane)
+}
+
+// spare drops the content of a signal if there are more than above bytes of
+// contents in all.
+func (l *lanes) spare(s *signal, above int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(s, above)
+}
+
+func (l *lanes) drop(s *signal, above int) {
+	if l.content > above && s.content != nil {
+		l.content -= len(s.content.body)
+		s.content = nil
+	}
+}
+
+// following takes a signal off its lane and returns the lane's next one, which
+// the caller judges at once; nil when there is none.
+func (l *lanes) following(s *signal) *signal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := s.lane
+	a.signals.take()
+	if a.signals.len() == 0 {
+		l.release(a)
+		return nil
+	}
+	return a.signals.first()
+}
+
+// done ends a signal that has left its lane and returns the subject to
+// acknowledge it on.
+func (l *lanes) done(s *signal) (ack string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.inHand, s.sequence)
+	l.size -= s.size
+	if s.content != nil {
+		l.content -= len(s.content.body)
+	}
+	if s.lane.route.held--; s.lane.route.held == 0 {
+		delete(l.routes, s.route)
+	}
+	return s.ack
+}
+
+// holds notes that the content of a signal was read again.
+func (l *lanes) holds(s *signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.content != nil {
+		l.content += len(s.content.body)
+	}
+}
+
+// later leaves a signal first in its lane and lets the lane pause.
+func (l *lanes) later(s *signal, pause time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(s, maxReadAgain)
+	l.free(s.lane.docket)
+	heap.Push(&l.early, sleeper{time.Now().Add(pause), s.lane})
+	queue.Poke(l.alarm)
+}
+
+// held is how many signals are in hand.
+func (l *lanes) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.inHand)
+}
+
+// sleeping is how many lanes pause.
+func (l *lanes) sleeping() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.early)
+}
+
+// wake readies the lanes whose pause is over, until ctx ends.
+func (l *lanes) wake(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		now, next := time.Now(), time.Hour
+		for len(l.early) > 0 {
+			if next = l.early[0].due.Sub(now); next > 0 {
+				break
+			}
+			l.ready(heap.Pop(&l.early).(sleeper).lane)
+			next = time.Hour
+		}
+		l.mu.Unlock()
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.alarm:
+		case <-timer.C:
+		}
+	}
+}
+
+// acks are the subjects on which the signals in hand are acknowledged.
+func (l *lanes) acks() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]string, 0, len(l.inHand))
+	for _, s := range l.inHand {
+		if s.ack != "" {
+			all = append(all, s.ack)
+		}
+	}
+	return all
+}
+
+// sleeper is a lane that pauses.
+type sleeper struct {
+	due  time.Time
+	lane *lane
+}
+
+// sleepers is a heap, the first one due first.
+type sleepers []sleeper
+
+func (h sleepers) Len() int           { return len(h) }
+func (h sleepers) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h sleepers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *sleepers) Push(x any)        { *h = append(*h, x.(sleeper)) }
+func (h *sleepers) Pop() any {
+	all := *h
+	last := all[len(all)-1]
+	*h = all[:len(all)-1]
+	return last
+}
+
+// fifo is a first-in first-out list.
+type fifo[T any] struct {
+	items []T
+	gone  int // of items, taken
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.gone }
+func (f *fifo[T]) first() T { return f.items[f.gone] }
+func (f *fifo[T]) put(v T)  { f.items = append(f.items, v) }
+
+func (f *fifo[T]) take() T {
+	v := f.items[f.gone]
+	var none T
+	f.items[f.gone] = none
+	switch f.gone++; {
+	case f.gone == len(f.items):
+		f.items, f.gone = nil, 0
+	case f.gone > 32 && 2*f.gone > len(f.items):
+		n := copy(f.items, f.items[f.gone:])
+		clear(f.items[n:])
+		f.items, f.gone = f.items[:n], 0
+	}
+	return v
+}

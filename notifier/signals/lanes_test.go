@@ -1,0 +1,226 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"pgregory.net/rapid"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+)
+
+// laid is a signal as it comes from SIGNALS.
+func laid(sequence uint64, route string, payment byte) *signal {
+	return &signal{
+		sequence: sequence, route: route, project: bustest.Project, payment: domain.ID{payment}, size: 300,
+		content: &payload{body: make([]byte, 100)},
+	}
+}
+
+func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	if l.take(laid(7, "a", 1)) != queued || l.take(laid(7, "a", 1)) != repeated || l.held() != 1 {
+		t.Errorf("%d in hand", l.held())
+	}
+}
+
+// TestRoutesTakeTurns: what came through one route first and in thousands does
+// not keep another's from the next batch.
+func TestRoutesTakeTurns(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	for i := range uint64(5000) {
+		l.take(laid(i, "flooded", byte(i)))
+	}
+	l.take(laid(6000, "other", 1))
+	if !slices.ContainsFunc(l.next(t.Context(), nil, 4), func(s *signal) bool { return s.route == "other" }) {
+		t.Error("another route waits for the flood")
+	}
+}
+
+// TestRoutesTakeTurnsOnAPayment: the flood of a wrong route keeps the right one's
+// signal waiting for one turn.
+func TestRoutesTakeTurnsOnAPayment(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	for i := range uint64(2000) {
+		l.take(laid(i, "wrong", 1))
+	}
+	l.take(laid(6000, "right", 1))
+	for turn := range 3 {
+		got := l.next(t.Context(), nil, 256)
+		if len(got) != 1 {
+			t.Fatalf("%d signals of one payment are judged at a time", len(got))
+		}
+		l.leave(got[0])
+		l.done(got[0])
+		if got[0].route == "right" {
+			return
+		}
+		if turn == 2 {
+			t.Fatal("the right route waits for the flood")
+		}
+	}
+}
+
+// TestLanesKeepOrderAndLoseNothing whatever becomes of the signals they hand
+// out.
+func TestLanesKeepOrderAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLanes()
+		ctx, stop := context.WithCancel(context.Background())
+		woken := make(chan struct{})
+		go func() {
+			defer close(woken)
+			_ = l.wake(ctx)
+		}()
+		defer func() { stop(); <-woken }()
+		last := map[string]uint64{}
+		finished, total := 0, rapid.IntRange(1, 60).Draw(t, "signals")
+		finish := func(s *signal) {
+			key := fmt.Sprint(s.route, s.payment)
+			if s.sequence <= last[key] {
+				t.Fatalf("%s: %d after %d", key, s.sequence, last[key])
+			}
+			last[key] = s.sequence
+			finished++
+		}
+		for n := 0; finished < total; {
+			for more := rapid.IntRange(0, 10).Draw(t, "come"); n < total && (more > 0 || n == finished); more-- {
+				n++
+				l.take(laid(uint64(n), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "route"), rapid.ByteRange(1, 3).Draw(t, "payment")))
+			}
+			got := l.next(ctx, nil, rapid.IntRange(1, 4).Draw(t, "at once"))
+			seen := map[domain.ID]bool{}
+			for _, s := range got {
+				if seen[s.payment] {
+					t.Fatal("two signals of one payment at a time")
+				}
+				seen[s.payment] = true
+				switch rapid.SampledFrom([]string{"done", "done", "again", "later", "following"}).Draw(t, "then") {
+				case "done":
+					l.leave(s)
+					finish(s)
+					l.done(s)
+				case "again":
+					l.again(s)
+				case "later":
+					l.later(s, time.Microsecond)
+				case "following":
+					for s != nil {
+						next := l.following(s)
+						finish(s)
+						l.done(s)
+						s = next
+					}
+				}
+			}
+		}
+		if l.held() != 0 || len(l.routes) != 0 || len(l.payments) != 0 || l.size != 0 || l.content != 0 {
+			t.Fatalf("left: %d in hand, %d routes, %d payments, %d and %d bytes", l.held(), len(l.routes), len(l.payments), l.size, l.content)
+		}
+	})
+}
+
+// TestAFullHandShedsTheFloodAlone.
+func TestAFullHandShedsTheFloodAlone(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	var n uint64
+	come := func(route string) arrived {
+		n++
+		return l.take(laid(n, route, byte(n)))
+	}
+	come("small")
+	for range 2 * maxInHand {
+		come("flood")
+	}
+	if held := l.held(); held < maxInHand || held > maxInHand+1 {
+		t.Errorf("%d in hand", held)
+	}
+	if come("flood") != tooMany || come("small") != queued || come("another") != queued {
+		t.Error("not the flood is shed")
+	}
+	if l.content > maxContent {
+		t.Errorf("%d bytes are kept", l.content)
+	}
+	// A flood through many routes ends too.
+	for i := range 2 * maxInHand {
+		come(fmt.Sprint(i))
+	}
+	if held := l.held(); held > maxInHand*3/2 {
+		t.Errorf("%d in hand", held)
+	}
+}
+
+// TestWhatIsReadAgainHasABound: signals that cannot be judged yet, and were read
+// again, do not all stay in memory.
+func TestWhatIsReadAgainHasABound(t *testing.T) {
+	t.Parallel()
+	l := newLanes()
+	const all, size = 4 * maxContent / (1 << 20), 1 << 20
+	for i := range uint64(all) {
+		s := laid(i, "a", byte(i))
+		s.content.body = make([]byte, size)
+		l.take(s)
+	}
+	for _, put := range []func(*signal){l.again, func(s *signal) { l.later(s, time.Hour) }} {
+		for range all {
+			s := l.next(t.Context(), nil, 1)[0]
+			if s.content == nil {
+				s.content = &payload{body: make([]byte, size)}
+				l.holds(s)
+			}
+			put(s)
+		}
+		kept := 0
+		for _, s := range l.inHand {
+			if s.content != nil {
+				kept += len(s.content.body)
+			}
+		}
+		if kept != l.content || kept > maxReadAgain {
+			t.Errorf("%d bytes are kept, %d are counted", kept, l.content)
+		}
+	}
+}
+
+// TestHeadersAreNotKept: of a message with a large header and a small body the
+// body alone stays in memory, and its size counts.
+func TestHeadersAreNotKept(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	stream, _, err := judging(t, c.conn, b).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = 10_000
+	c.publishAll(t, 1, func(int) *nats.Msg {
+		return &nats.Msg{
+			Subject: bus.SignalSubject("bank", bustest.Project, c.IDs.Next()), Data: []byte("body"),
+			Header: nats.Header{"Large": {strings.Repeat("x", header)}},
+		}
+	})
+	consumer, err := stream.Consumer(t.Context(), bus.EnforcerConsumer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := consumer.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSignal(m)
+	if err != nil || s.size < header || string(s.content.body) != "body" || &s.content.body[0] == &m.Data()[0] {
+		t.Errorf("%d bytes, %q, %v", s.size, s.content.body, err)
+	}
+}

@@ -1,0 +1,270 @@
+package signals
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
+	"payledger/notifier/health"
+	"payledger/notifier/health/healthtest"
+	"payledger/notifier/queue"
+)
+
+// poison publishes so many messages that are no signals, each of so many bytes.
+func (c *court) poison(t *testing.T, n, size int) {
+	t.Helper()
+	for i := range n {
+		m := &nats.Msg{
+			Subject: bus.SignalSubject("bank", bustest.Project, c.IDs.Next()),
+			Data:    append(fmt.Appendf(nil, "poison %d ", i), bytes.Repeat([]byte("x"), size)...),
+			Header:  nats.Header{bus.ReplyHeader: {"_INBOX.nobody.reads"}},
+		}
+		if err := c.conn.NATS().PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.conn.NATS().Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *court) parkedState(t *testing.T) *jetstream.StreamInfo {
+	t.Helper()
+	s, err := c.conn.JetStream().Stream(t.Context(), bus.ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo()
+}
+
+// TestParkingThatFailsStopsNothing: PARKED cannot even be made, and more comes
+// than may wait for it.
+func TestParkingThatFailsStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	if _, err := c.conn.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{bus.ParkedSubject}}); err != nil {
+		t.Fatal(err)
+	}
+	c.enforcer = judging(t, c.conn, b)
+	c.enforcer.parker.retry = health.Backoff{First: 10 * time.Millisecond, Max: 20 * time.Millisecond}
+	healthtest.Run(t, c.enforcer.Run)
+	c.ready(t)
+	const all = maxToPark + 3000
+	c.poison(t, all, 10)
+	p := c.Routed(t)
+	if reply := c.signal(t, p, bustest.Paid(p)); reply.Result != domain.SignalApplied {
+		t.Errorf("%+v", reply)
+	}
+	if c.enforcer.Err() != nil || c.enforcer.parker.trouble.Err() == nil {
+		t.Errorf("%v, %v", c.enforcer.Err(), c.enforcer.parker.trouble.Err())
+	}
+	if !c.enforcer.ParkingFails() {
+		t.Error("it does not say that parking fails")
+	}
+	healthtest.Eventually(t, "what has no room is let go", func() bool { return c.enforcer.lanes.Load().held() == maxToPark })
+	if err := c.conn.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
+		t.Fatal(err)
+	}
+	c.drained(t)
+	shed := testutil.ToFloat64(c.enforcer.sheds)
+	// One that was taken ahead may have been delivered once more.
+	if n := c.parkedState(t).State.Msgs; float64(n)+shed < all || n < maxToPark {
+		t.Errorf("%d parked, %v let go", n, shed)
+	}
+	if err := c.enforcer.parker.trouble.Err(); err != nil || c.enforcer.ParkingFails() {
+		t.Errorf("%v, %t", err, c.enforcer.ParkingFails())
+	}
+}
+
+// TestAFullParkedGivesWay, also one that was made and filled when it did not.
+func TestAFullParkedGivesWay(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	before := bus.ParkedConfig(b.LogID)
+	before.Discard, before.MaxBytes = jetstream.DiscardNew, 16<<10
+	if _, err := c.conn.JetStream().CreateStream(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	old := 0
+	for ; ; old++ {
+		if _, err := c.conn.JetStream().Publish(t.Context(), bus.ParkedSubject, fmt.Appendf(nil, "old %d %s", old, strings.Repeat("x", 500))); err != nil {
+			break
+		}
+	}
+	c.enforcer = judging(t, c.conn, b)
+	var log syncBuffer
+	parker := c.enforcer.parker
+	parker.fill.log, parker.watch, parker.stream.MaxBytes = zerolog.New(&log), 10*time.Millisecond, 64<<10
+	healthtest.Run(t, c.enforcer.Run)
+	c.ready(t)
+	if reply := c.send(t, "payledger.v1.signals.bank", []byte("poison")); reply.Result != domain.SignalParked {
+		t.Fatalf("%+v", reply)
+	}
+	if info := c.parkedState(t); info.State.Msgs != uint64(old)+1 || info.Config.Discard != jetstream.DiscardOld {
+		t.Errorf("%d of %d are left, %v", info.State.Msgs, old+1, info.Config.Discard)
+	}
+	healthtest.Eventually(t, "it looks how full PARKED is", func() bool {
+		parker.fill.mu.Lock()
+		defer parker.fill.mu.Unlock()
+		return parker.fill.looked
+	})
+	const all = 60
+	c.poison(t, all, 15_000) // of which 4 KiB are kept
+	p := c.Routed(t)
+	if reply := c.signal(t, p, bustest.Paid(p)); reply.Result != domain.SignalApplied {
+		t.Errorf("%+v", reply)
+	}
+	c.drained(t)
+	info := c.parkedState(t)
+	if info.State.LastSeq != uint64(old)+1+all || info.State.Msgs < 10 || info.State.Msgs > 20 {
+		t.Errorf("%d of %d are left", info.State.Msgs, info.State.LastSeq)
+	}
+	healthtest.Eventually(t, "what gave way is counted", func() bool { return parker.fill.gaveWay() == float64(info.State.LastSeq-info.State.Msgs) })
+	if !strings.Contains(log.String(), `"level":"error"`) || !strings.Contains(log.String(), "payledger signals parked") {
+		t.Errorf("no alarm: %s", log.String())
+	}
+	s, err := c.conn.JetStream().Stream(t.Context(), bus.ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.GetMsg(t.Context(), info.State.LastSeq)
+	if err != nil || len(m.Data) != maxParkedBody || m.Header.Get(headerParkedCut) == "" {
+		t.Errorf("%d bytes, %v, %v", len(m.Data), m.Header, err)
+	}
+}
+
+// TestParkedSignalsAreKeptSmallAndWhole: a signal with many bytes and little to
+// say can still be sent again.
+func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	p := c.Payment(t, c.Create(t, time.Hour))
+	p.ID = c.IDs.Next()
+	s := bustest.Paid(p)
+	body := append(bytes.Repeat([]byte(" "), 15_000), bustest.Encode(t, s)...)
+	if reply := c.send(t, bus.SignalSubject(s.Route, p.Project, p.ID), body); reply.Reason != ParkedUnknownPayment {
+		t.Fatalf("%+v", reply)
+	}
+	parked, err := c.conn.JetStream().Stream(t.Context(), bus.ParkedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := parked.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bus.DecodeSignal(s.Route, m.Data); err != nil || got != s || m.Header.Get(headerParkedCut) != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestParkingThatFailsKeepsWhatIsLeft: what was not published stays to be parked,
+// also where its content is not in memory.
+func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	e := judging(t, c, b)
+	c.Close()
+	h := hand{lanes: newLanes(), toPark: queue.New[parking]()}
+	all := []parking{{signal: laid(1, "a", 1)}, {signal: laid(2, "a", 2)}}
+	all[1].signal.content = nil
+	parked, left, failure, err := e.parker.park(t.Context(), h, all)
+	if len(parked) != 0 || len(left) != 2 || failure == nil || err != nil {
+		t.Errorf("%d parked, %d left, %v, %v", len(parked), len(left), failure, err)
+	}
+}
+
+// TestParkedSignalsOfAnySubjectAreListed: a subject need not be text.
+func TestParkedSignalsOfAnySubjectAreListed(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	c.send(t, bus.SignalsPrefix+"bank.\xff\xfe", []byte("poison"))
+	c.send(t, bus.SignalsPrefix+strings.Repeat("long", 800), []byte("poison"))
+	page, err := c.enforcer.Parked().List(t.Context(), 0, "", 10)
+	if err != nil || len(page.Data) != 2 || len(page.Data[1].Subject) != maxSubject {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if _, err := json.Marshal(page); err != nil {
+		t.Error(err)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestParkedSignalsAreRetriedAndDiscarded: a payment that is there now, as after
+// a restore.
+func TestParkedSignalsAreRetriedAndDiscarded(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	parked := c.enforcer.Parked()
+	p := c.Routed(t)
+	known := bustest.Encode(t, bustest.Paid(p))
+	subject := bus.SignalSubject(p.Route, p.Project, p.ID)
+	// Parked by an enforcer that did not know the payment.
+	if _, err := c.conn.JetStream().PublishMsg(t.Context(), &nats.Msg{
+		Subject: bus.ParkedSubject, Data: known, Header: nats.Header{HeaderParkedSubject: {subject}, HeaderParkedReason: {ParkedUnknownPayment}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.send(t, subject, []byte("poison"))
+	c.send(t, subject, bytes.Repeat([]byte("long"), maxParkedBody/2))
+	for id, want := range map[uint64]string{1: "applied ", 2: "parked malformed", 3: "parked cut"} {
+		reply, found, err := parked.Retry(healthtest.Within(t), id)
+		if err != nil || !found || reply.Result+" "+reply.Reason != want {
+			t.Errorf("%d: %+v, %v, %v", id, reply, found, err)
+		}
+	}
+	if got := c.Payment(t, p.ID); got.Status != domain.Paid {
+		t.Errorf("the payment is %s", got.Status)
+	}
+	page, err := parked.List(t.Context(), 0, "", 1)
+	if err != nil || page.Signals != 2 || len(page.Data) != 1 || page.Data[0].ID != 3 || !page.Data[0].Cut || page.Next != 3 || page.Last != 4 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if page, err = parked.List(t.Context(), page.Next, ParkedMalformed, 10); err != nil || len(page.Data) != 1 || page.Next != 0 || page.Data[0].Body != "poison" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if found, err := parked.Discard(t.Context(), 1); found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if found, err := parked.Discard(t.Context(), 3); !found || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	if n, err := parked.DiscardThrough(t.Context(), 4); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	c.enforcer.parker.fill.set(c.parkedState(t))
+	if n := c.enforcer.parker.fill.gaveWay(); n != 0 {
+		t.Errorf("%v are said to have given way", n)
+	}
+}

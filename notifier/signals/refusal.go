@@ -1,0 +1,44 @@
+package signals
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+)
+
+// linesAMinute bounds the log lines about single signals; metrics count them all.
+const linesAMinute = 60
+
+func fewLines(log zerolog.Logger) zerolog.Logger {
+	return log.Sample(&zerolog.BurstSampler{Burst: linesAMinute, Period: time.Minute})
+}
+
+// countRefusal counts a refused signal. If it reports money that is not booked
+// for this payment, an error is logged for the operator.
+func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
+	e.refusals.WithLabelValues(reply.Reason).Inc()
+	if reply.Unrecorded {
+		e.unrecorded.Inc()
+	}
+	says, reason := s.content.says, reply.Reason
+	if says.Outcome != domain.OutcomePaid {
+		return
+	}
+	alarm := func() *zerolog.Event {
+		return e.alarms.Error().Str("reason", reason).Str("project", s.project).Stringer("payment", s.payment).
+			Str("route", says.Route).Str("reference", says.Reference).
+			Stringer("amount", says.Amount).Str("currency", string(says.Currency)).Stringer("started_at", says.StartedAt)
+	}
+	switch {
+	case reason == domain.ReasonStartedEarly:
+		alarm().Msg("a provider says that a payment is paid by an attempt begun before the payment was created; it is refused and " +
+			"booked nowhere: ask the provider whose money it is, and compare its clock with this one")
+	case reason == domain.ReasonReferenceUsed && s.taken != nil:
+		alarm().Str("holder_project", s.taken.stream.Project).Str("holder_payment", s.taken.stream.ID).
+			Uint64("holder_position", uint64(s.taken.position)).
+			Msg("a provider names one reference for two payments; its money is booked for the holder and this signal is refused: " +
+				"ask the provider which payment the money is for, and why it used the reference twice")
+	}
+}

@@ -1,0 +1,142 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/health"
+)
+
+const (
+	// With scoutFrom signals that JetStream has not delivered yet, the enforcer
+	// looks behind them.
+	scoutFrom = 2000
+	// Up to scoutSubjects all subjects are listed, beyond that those of the routes
+	// without a flood. scoutAtOnce bounds the signals taken ahead of one list.
+	scoutSubjects = 4096
+	scoutAtOnce   = 256
+	// A route with scoutFlood signals in hand is flooded: its other signals have
+	// to wait.
+	scoutFlood = 1024
+	// scoutRest is how many times as long as a look the pause after it is: a list
+	// may be long.
+	scoutRest = 4
+	// scoutRoutes bounds the routes that are learned from payments.
+	scoutRoutes = 256
+)
+
+// scout fetches signals that the consumer has not delivered yet. JetStream
+// delivers in the order in which signals came, which takes seconds behind a flood
+// of a hundred thousand. But it has an index by subject: signals of other
+// payments, or with too many payments those of other routes, are read from
+// SIGNALS directly.
+func (e *Enforcer) scout(ctx context.Context, h hand) error {
+	for rest := e.times.Scout; health.Pause(ctx, rest); {
+		rest = e.times.Scout
+		if h.behind.Load() < scoutFrom {
+			continue
+		}
+		began := time.Now()
+		if err := e.lookAhead(ctx, h); err != nil && ctx.Err() == nil {
+			e.config.Log.Debug().Err(err).Msg("what waits behind many signals is not taken ahead of them")
+		}
+		rest = max(rest, scoutRest*time.Since(began))
+	}
+	return ctx.Err()
+}
+
+func (e *Enforcer) lookAhead(ctx context.Context, h hand) error {
+	info, err := h.stream.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the JetStream stream %s: %w", bus.SignalsStream, err)
+	}
+	filters := []string{bus.SignalsSubjects}
+	if info.State.NumSubjects > scoutSubjects {
+		filters = filters[:0]
+		for _, route := range e.routes.all() {
+			if h.heldOf(route) < scoutFlood {
+				filters = append(filters, bus.SignalsPrefix+route+".>")
+			}
+		}
+	}
+	for _, filter := range filters {
+		listed, err := h.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err != nil {
+			return fmt.Errorf("listing the subjects of the JetStream stream %s: %w", bus.SignalsStream, err)
+		}
+		left := scoutAtOnce
+		for subject := range listed.State.Subjects {
+			if left == 0 {
+				break
+			}
+			if h.has(subject) {
+				continue
+			}
+			left--
+			if err := e.takeAhead(ctx, h, subject); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeAhead takes the first signal of a subject.
+func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error {
+	m, err := h.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
+	}
+	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data)+headerSize(m.Header))
+	s.content = s.contentOf(m.Data, m.Header)
+	if h.take(s) == queued {
+		e.moved.Add(1)
+	}
+	return nil
+}
+
+// forget deletes finished signals that the consumer has not delivered. One that
+// stays is delivered later, and changes nothing the second time.
+func (e *Enforcer) forget(ctx context.Context, h hand) error {
+	for {
+		sequence, ok := h.ahead.Take(ctx)
+		if !ok {
+			return ctx.Err()
+		}
+		if err := h.stream.DeleteMsg(ctx, sequence); err != nil && ctx.Err() == nil {
+			e.config.Log.Debug().Err(err).Msg("a signal that was judged stays in SIGNALS until it is delivered")
+		}
+	}
+}
+
+// knownRoutes are those of the routing table and of payments seen. Safe for
+// concurrent use.
+type knownRoutes struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (k *knownRoutes) learn(p domain.Payment) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.Route != "" && len(k.names) < scoutRoutes && !slices.Contains(k.names, p.Route) {
+		k.names = append(k.names, p.Route)
+	}
+}
+
+func (k *knownRoutes) all() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.names)
+}

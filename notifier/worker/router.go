@@ -1,0 +1,184 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/health"
+)
+
+// router gives new payments their route. It takes whatever is queued at once,
+// and one sync of the log carries all of it; the order between payments does
+// not matter.
+type router struct {
+	ledger eventstore.Ledger
+	ids    *domain.IDs
+	table  domain.RoutingTable
+	log    zerolog.Logger
+	todo   chan eventstore.Stream
+
+	unrouted UnroutedView
+}
+
+const (
+	routerQueue = 1024
+	routerBatch = 512
+)
+
+func newRouter(c Config) *router {
+	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan eventstore.Stream, routerQueue), unrouted: c.Unrouted}
+}
+
+// begin is the first position that matters: the oldest payment without a
+// route, or what comes behind the log's end.
+func (r *router) begin(ctx context.Context) (eventstore.Position, error) {
+	// In this order: what is created between the two questions is behind last.
+	last, err := r.ledger.Store.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	oldest, ok, err := r.unrouted.OldestUnrouted(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("looking for payments without a route: %w", err)
+	}
+	if !ok || oldest > last {
+		return last + 1, nil
+	}
+	return oldest, nil
+}
+
+// take queues a payment; it waits while the queue is full.
+func (r *router) take(ctx context.Context, s eventstore.Stream) error {
+	select {
+	case r.todo <- s:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *router) run(ctx context.Context) error {
+	var payments []eventstore.Stream
+	for {
+		payments = r.queued(ctx, payments[:0])
+		for pauses := health.StorePause(); len(payments) > 0; {
+			var wait bool
+			var err error
+			payments, wait, err = r.route(ctx, payments)
+			if err != nil {
+				return err
+			}
+			if wait {
+				pauses.Wait(ctx)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// queued waits for a payment and answers it with those behind it, none when
+// ctx has ended.
+func (r *router) queued(ctx context.Context, payments []eventstore.Stream) []eventstore.Stream {
+	select {
+	case s := <-r.todo:
+		payments = append(payments, s)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(payments) < routerBatch {
+		select {
+		case s := <-r.todo:
+			payments = append(payments, s)
+		default:
+			return payments
+		}
+	}
+	return payments
+}
+
+// route assigns each payment a route, or fails it if no rule takes it. Those
+// that have moved on are left alone. It answers the payments to be tried again,
+// and whether after a pause; the error is the context's or ends the work.
+func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again []eventstore.Stream, wait bool, err error) {
+	commits := make([]eventstore.Commit, 0, len(payments))
+	for _, s := range payments {
+		c, e, err := r.decide(ctx, s)
+		if refused := r.refused(ctx, s, err); refused != nil {
+			return nil, false, refused
+		}
+		if err == nil && e != nil {
+			commits = append(commits, c)
+		}
+	}
+	for i, done := range r.ledger.Store.Append(ctx, commits...) {
+		s, err := commits[i].Record.Stream, done.Err
+		switch later := health.Passes(err); {
+		case err == nil:
+		case later, errors.As(err, new(*eventstore.ConflictError)):
+			again, wait = append(again, s), wait || later
+		default:
+			if err := r.refused(ctx, s, err); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	return again, wait, ctx.Err()
+}
+
+// decide answers what is to be recorded of a payment, if anything. The draw comes from the
+// id, so that a repeated try draws the same.
+func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.Commit, e domain.Event, err error) {
+	id, ok := domain.ParseID(s.ID)
+	if !ok {
+		return c, nil, nil // no payment of ours
+	}
+	payment, last, err := eventstore.Fold(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id})
+	if err != nil {
+		return c, nil, err
+	}
+	e, err = payment.Decide(domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	if err != nil || e == nil {
+		return c, nil, err
+	}
+	c, err = r.ledger.Commit(s, last, e, eventstore.Order{EventID: r.ids.Next(), Patient: true})
+	return c, e, err
+}
+
+// refused answers the error if it is the context's or ends the work. Others are
+// logged: they concern that payment alone.
+func (r *router) refused(ctx context.Context, s eventstore.Stream, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case health.Ends(err):
+		return err
+	}
+	r.log.Error().Err(err).Str("project", s.Project).Str("payment", s.ID).Msg("a payment was not given a route")
+	return nil
+}
+
+// execute runs a command on a payment, again while the store is busy or full.
+// The command is made from the id its event would get. A patient one lets
+// others come first.
+func execute(ctx context.Context, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID, patient bool,
+	command func(event domain.ID) domain.PaymentCommand,
+) (eventstore.Result[domain.Payment], error) {
+	var r eventstore.Result[domain.Payment]
+	err := health.Persist(ctx, func() (err error) {
+		event := ids.Next()
+		r, err = eventstore.Execute(ctx, l, eventstore.PaymentStream(project, id),
+			domain.Payment{Project: project, ID: id}, command(event), eventstore.Order{EventID: event, Patient: patient})
+		return err
+	})
+	return r, err
+}

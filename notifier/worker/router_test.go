@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
+	"payledger/notifier/bustest"
+)
+
+// routing runs a router over payments until each is decided.
+func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain.RoutingTable, ids []domain.ID) error {
+	t.Helper()
+	ledger := b.Ledger
+	ledger.Store = store
+	r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: table, Log: zerolog.Nop()})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.run(ctx) }()
+	for _, id := range ids {
+		if err := r.take(ctx, eventstore.PaymentStream(bustest.Project, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		for b.Payment(t, id).Status == domain.Created {
+			select {
+			case err := <-done:
+				return err
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	cancel()
+	return <-done
+}
+
+func TestRouterFollowsTheWeights(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		b.IDs = domain.NewIDs(time.Now, rand.NewChaCha8([32]byte{1}), domain.ID{})
+		table := domain.RoutingTable{
+			{Route: "one", Currency: "RUB", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1},
+			{Route: "three", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 3},
+			{Route: "never", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 0},
+			{Route: "dollars", Currency: "USD", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 100},
+			{Route: "small", Min: domain.MinAmount, Max: 100, Weight: 100},
+		}
+		const n = 2000
+		ids := make([]domain.ID, n)
+		for i := range ids {
+			ids[i] = b.Create(t, time.Hour)
+		}
+		// Each twice, as after an outage.
+		if err := routing(t, b, b.Store, table, slices.Concat(ids, ids)); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		routes := map[string]int{}
+		for _, id := range ids {
+			p := b.Payment(t, id)
+			if p.Status != domain.AwaitingPayment {
+				t.Fatalf("payment is %s", p.Status)
+			}
+			routes[p.Route]++
+		}
+		// The drawn ids are always the same; 500 are expected.
+		if routes["one"]+routes["three"] != n || routes["one"] < 440 || routes["one"] > 560 {
+			t.Errorf("%v", routes)
+		}
+		if last := b.Last(t); last != 2*n {
+			t.Errorf("%d events for %d payments", last, n)
+		}
+	})
+}
+
+func TestPaymentsWithoutARouteFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		id := b.Create(t, time.Hour)
+		_ = routing(t, b, b.Store, domain.RoutingTable{{Route: "dollars", Currency: "USD", Min: 1, Max: 2, Weight: 1}}, []domain.ID{id})
+		if p := b.Payment(t, id); p.Status != domain.Failed || p.FailureReason != domain.ReasonNoRoute {
+			t.Errorf("%s, %s", p.Status, p.FailureReason)
+		}
+	})
+}
+
+func TestRouterWaitsForABusyStoreAndStopsWithAFatalOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		fails := &bustest.Failing{Store: b.Store, Left: make(chan error, 8)}
+		for _, err := range []error{eventstore.ErrBusy, eventstore.ErrFull, eventstore.ErrFull} {
+			fails.Left <- err
+		}
+		id := b.Create(t, time.Hour)
+		// A payment that is not there is none of its business.
+		_ = routing(t, b, fails, domain.SandboxTable(), []domain.ID{id})
+		if p := b.Payment(t, id); p.Status != domain.AwaitingPayment || len(fails.Left) != 0 {
+			t.Errorf("%s", p.Status)
+		}
+		fails.Left <- &eventstore.FatalError{Err: errors.New("disk on fire")}
+		err := routing(t, b, fails, domain.SandboxTable(), []domain.ID{b.Create(t, time.Hour)})
+		if !errors.As(err, new(*eventstore.FatalError)) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A payment that cannot be read, and one that is decided by somebody else in
+// between, do not keep those that came with them from their routes.
+func TestRouterDecidesEachByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		damaged, raced, last := b.Create(t, time.Hour), b.Create(t, time.Hour), b.Create(t, time.Hour)
+		store, _ := b.Store.(*memory.Store)
+		store.Damage(1)
+		conflicts := &racing{Store: b.Store, first: func() { b.Do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) }}
+		ledger := b.Ledger
+		ledger.Store = conflicts
+		r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
+		again, wait, err := r.route(t.Context(), []eventstore.Stream{
+			eventstore.PaymentStream(bustest.Project, damaged), eventstore.PaymentStream(bustest.Project, raced), eventstore.PaymentStream(bustest.Project, last),
+		})
+		if len(again) != 1 || again[0].ID != raced.String() || wait || err != nil {
+			t.Errorf("%v, %t, %v", again, wait, err)
+		}
+		if again, _, err = r.route(t.Context(), again); len(again) > 0 || err != nil {
+			t.Errorf("%v, %v", again, err)
+		}
+		if p := b.Payment(t, last); p.Status != domain.AwaitingPayment || b.Last(t) != 5 {
+			t.Errorf("%s, %d events", p.Status, b.Last(t))
+		}
+	})
+}
+
+// racing lets somebody else be first.
+type racing struct {
+	eventstore.Store
+	first func()
+}
+
+func (r *racing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
+	r.first()
+	r.first = func() {}
+	return r.Store.Append(ctx, commits...)
+}
+
+func TestRouterLeavesStrangersAlone(t *testing.T) {
+	t.Parallel()
+	b := bustest.NewBook(t)
+	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
+	again, wait, err := r.route(t.Context(), []eventstore.Stream{
+		eventstore.PaymentStream("prj_other", b.Create(t, time.Hour)), {Project: bustest.Project, Kind: "payment", ID: "x"},
+	})
+	if len(again) > 0 || wait || err != nil {
+		t.Errorf("%v, %t, %v", again, wait, err)
+	}
+	if last := b.Last(t); last != 1 {
+		t.Errorf("%d events", last)
+	}
+}

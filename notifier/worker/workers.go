@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/connector"
+	"payledger/notifier/health"
+)
+
+// UnroutedView knows the payments that have no route yet.
+type UnroutedView interface {
+	// OldestUnrouted is the lowest position of a payment.created whose payment
+	// is still in status created, of all payments up to the log's end at the
+	// time of the call.
+	OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error)
+}
+
+// DueView knows when payments expire.
+type DueView interface {
+	// EachDue calls fn for up to limit payments whose expiry is due before an
+	// instant, soonest first, and returns fn's error.
+	EachDue(ctx context.Context, before domain.Instant, limit int, fn func(project string, payment domain.ID) error) error
+	// NextDue is the soonest expiry of all.
+	NextDue(ctx context.Context) (domain.Instant, bool, error)
+}
+
+// Config configures the Workers.
+type Config struct {
+	Conn       *bus.Conn
+	Ledger     eventstore.Ledger
+	LogID      domain.ID
+	IDs        *domain.IDs
+	Now        func() time.Time
+	Table      domain.RoutingTable
+	Unrouted   UnroutedView
+	Due        DueView
+	Connectors []connector.Connector
+	// Begins hears the first position that Offer will be called with, and Offer
+	// each event the workers read, in order; it must not wait. nil: nobody.
+	Begins  func(first eventstore.Position)
+	Offer   func(bus.Event)
+	Times   bus.ReaderTimes // zero: those of a real deployment
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Workers are what acts on payments by itself: the router, the expirer, the
+// acquirers and the fan-out to webhook endpoints. One consumer on the
+// JetStream stream EVENTS drives them; it keeps no state and starts at the
+// oldest payment without a route, so nothing is left out after an outage or a
+// restart. The fan-out starts where it got to before, and as long as that is
+// behind it reads by itself. Expiry goes by the clock and needs no JetStream.
+type Workers struct {
+	dispatcher *bus.Reader
+	router     *router
+	expirer    *expirer
+	connectors *connectors
+	begins     func(eventstore.Position)
+	offer      func(bus.Event)
+}
+
+// New makes the workers; Run lets them work. The error is about the
+// routing table or the acquirers.
+func New(c Config) (*Workers, error) {
+	if err := c.Table.Validate(); err != nil {
+		return nil, fmt.Errorf("routing table: %w", err)
+	}
+	connectors, err := newConnectors(c)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors, begins: c.Begins, offer: c.Offer}
+	w.dispatcher = bus.NewReader(bus.ReaderConfig{
+		Conn: c.Conn, Store: c.Ledger.Store, LogID: c.LogID, Part: "dispatcher", Begin: w.begin, Hand: w.dispatch, Times: c.Times, Log: c.Log,
+	})
+	health.CounterFunc(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced.",
+		func() float64 { return float64(c.Conn.ReadersReplaced()) })
+	health.UpGauge(c.Metrics, "dispatcher", "workers hear of events", w.Err)
+	health.UpGauge(c.Metrics, "expirer", "payments whose time is over expire", w.expirer.trouble.Err)
+	return w, nil
+}
+
+// Err says why the workers do not hear of events just now, nil when they do.
+func (w *Workers) Err() error { return w.dispatcher.Err() }
+
+// Reader is what reads EVENTS for the workers.
+func (w *Workers) Reader() *bus.Reader { return w.dispatcher }
+
+// begin is the first position the dispatcher hands on.
+func (w *Workers) begin(ctx context.Context) (eventstore.Position, error) {
+	first, err := w.router.begin(ctx)
+	if err == nil && w.begins != nil {
+		w.begins(first)
+	}
+	return first, err
+}
+
+// Run works until ctx ends; then the error is nil, and no command is under
+// way. Otherwise it is the store's: the log takes no more commands.
+func (w *Workers) Run(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.router.run(gctx) })
+	g.Go(func() error { return w.expirer.run(gctx) })
+	g.Go(func() error { return w.connectors.run(gctx) })
+	g.Go(func() error { return w.dispatcher.Run(gctx) })
+	err := g.Wait()
+	if ctx.Err() != nil && !health.Ends(err) {
+		return nil
+	}
+	return err
+}
+
+// dispatch gives an event to those it concerns. It waits while the router has
+// too much to do, and for nobody else.
+func (w *Workers) dispatch(ctx context.Context, a bus.Event) error {
+	if w.offer != nil {
+		w.offer(a)
+	}
+	if a.Stream.Kind != eventstore.KindPayment {
+		return nil
+	}
+	switch a.Type {
+	case domain.TypePaymentCreated:
+		return w.router.take(ctx, a.Stream)
+	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
+		w.connectors.take(a)
+	}
+	return nil
+}
