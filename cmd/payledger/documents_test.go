@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,12 +39,53 @@ func TestREADME(t *testing.T) {
 			After:  "kill %1\nwait %1",
 			Want:   []string{`"api_key":"sk_`},
 		},
-		doctest.Section{
-			Heading: "For auditors", Tools: []string{"tar"}, Start: startPaidDemo,
-			After: "cat journal.hledger",
-			Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB"},
-		},
 	)
+}
+
+// TestRunbook runs the operators' commands, on a running or a stopped server.
+func TestRunbook(t *testing.T) {
+	t.Parallel()
+	doctest.Run(t, "RUNBOOK.md",
+		doctest.Section{
+			Heading: "Back up", Start: startPaidDemo,
+			After: "cat monday.db.keys",
+			Want:  []string{"integrity     ok", "integrity     ok", "completeness  ok", "master.key"},
+		},
+		doctest.Section{
+			Heading: "Read the books", Start: startPaidDemo,
+			After: "cat events.jsonl",
+			Want:  []string{"merchant_payable", "1500.00", "byte for byte", "payment.paid"},
+		},
+		doctest.Section{
+			Heading: "Restore", Start: stoppedPaidDemo,
+			Before: `payledger backup monday.db --data "$DATA"`,
+			Want:   []string{"integrity     ok", "completeness  ok"},
+		},
+		doctest.Section{
+			Heading: "Repair a damaged file", Start: stoppedPaidDemo,
+			Want: []string{"integrity     ok", "completeness  ok"},
+		},
+		doctest.Section{Heading: "Signals and money", Start: startPaidDemo},
+	)
+}
+
+// TestAuditorsREADME runs the auditors' commands on a running server.
+func TestAuditorsREADME(t *testing.T) {
+	t.Parallel()
+	doctest.Run(t, "../../eventstore/audit/README.md", doctest.Section{
+		Heading: "Check the log", Tools: []string{"tar"}, Start: startPaidDemo,
+		After: "cat journal.hledger",
+		Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB"},
+	})
+}
+
+// TestNotifierREADME runs the commands that manage endpoints.
+func TestNotifierREADME(t *testing.T) {
+	t.Parallel()
+	doctest.Run(t, "../../notifier/README.md", doctest.Section{
+		Heading: "Webhooks", Start: startPaidDemo,
+		Want: []string{`"secret":"whsec_`, "https://shop.example/hooks"},
+	})
 }
 
 // startDemo runs a demo with these flags. The environment it answers has what
@@ -63,6 +105,18 @@ func startPaidDemo(t *testing.T) []string {
 	return s.environment()
 }
 
+// stoppedPaidDemo is the directory of a demo in which a payment was paid, and
+// that has ended.
+func stoppedPaidDemo(t *testing.T) []string {
+	t.Helper()
+	s := start(t, "demo", "--data", filepath.Join(t.TempDir(), "d"))
+	s.paid(t)
+	if code := s.stop(); code != 0 {
+		t.Fatalf("the demo ended with %d", code)
+	}
+	return s.environment()
+}
+
 func (s *server) environment() []string {
 	return []string{
 		"BASE=" + s.BaseURL, "PROJECT_ID=" + s.ProjectID, "API_KEY=" + s.APIKey, "DATA=" + s.Data, "WEBHOOK_SECRET=" + s.WebhookSecret,
@@ -74,6 +128,9 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	run := []string{
 		"README.md", // TestREADME
+		"cmd/payledger/RUNBOOK.md",
+		"eventstore/audit/README.md",
+		"notifier/README.md",
 	}
 	root := os.DirFS("../..")
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

@@ -36,15 +36,15 @@ func TestReadmeDefendsDependencies(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesDataFiles compares the README's table of the data directory
+// TestRunbookNamesDataFiles compares the runbook's table of the data directory
 // with what is made there.
-func TestReadmeNamesDataFiles(t *testing.T) {
+func TestRunbookNamesDataFiles(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	runbook, err := os.ReadFile("RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(readme), "\nThe data directory")
+	_, table, _ := strings.Cut(string(runbook), "\n## The data directory")
 	table, _, _ = strings.Cut(table, "\n## ")
 	s := start(t, "demo", "--nats-listen", "127.0.0.1:0", "--webhook")
 	entries, err := os.ReadDir(s.Data)
@@ -59,7 +59,7 @@ func TestReadmeNamesDataFiles(t *testing.T) {
 			name += "/"
 		}
 		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("the README does not say what %s is", name)
+			t.Errorf("the runbook does not say what %s is", name)
 		}
 	}
 	for _, name := range dataDir(s.Data).files() {
