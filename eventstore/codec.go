@@ -1,9 +1,7 @@
 package eventstore
 
 import (
-	"bytes"
 	"fmt"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,12 +22,11 @@ type Codec struct {
 	byName map[string]domain.EventType
 	upcast map[version]Upcaster
 
-	rooms sync.Pool // of *[]byte, to write a record in
+	write, read json.Options
 }
 
-// envelope is the stored line, with its data still to be encoded or as it was
-// found. Members are in the order in which they are written; unknown ones are
-// an error, so that nothing in a record is ignored.
+// envelope is the stored line. Its members are in the order in which they are
+// written. Unknown members are an error, so that nothing in a record is ignored.
 type envelope[D any] struct {
 	ID       domain.ID      `json:"id"`
 	Type     string         `json:"type"`
@@ -46,7 +43,9 @@ type envelope[D any] struct {
 func NewCodec() *Codec {
 	c := &Codec{
 		byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster),
-		rooms: sync.Pool{New: func() any { return new([]byte) }},
+		// It keeps a merchant's payload byte for byte.
+		write: json.JoinOptions(jsontext.PreserveRawStrings(true)),
+		read:  json.JoinOptions(json.RejectUnknownMembers(true)),
 	}
 	for _, t := range domain.Events() {
 		c.byName[t.Name] = t
@@ -64,84 +63,50 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
-	if b, ok := c.plain(s, sequence, id, e); ok {
-		return b, nil
-	}
-	return encode(s, sequence, id, t, e)
-}
-
-// plain answers the record's line if all of it is plain. It is kept for long,
-// so it gets no more room than it needs.
-func (c *Codec) plain(s Stream, sequence uint64, id domain.ID, e domain.Event) (_ []byte, ok bool) {
-	room := c.rooms.Get().(*[]byte)
-	defer c.rooms.Put(room)
-	if *room, ok = appendPlain((*room)[:0], s, sequence, id, c.byName[e.Type()], e); !ok {
-		return nil, false
-	}
-	return bytes.Clone(*room), true
-}
-
-// record is what Encode writes, with the event where it is known to read back
-// as it is.
-func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (r Record, err error) {
-	r = Record{Stream: s, Expect: last.Position}
-	var plain bool
-	if r.Body, plain = c.plain(s, last.Sequence+1, id, e); plain {
-		r.Event = e
-		return r, nil
-	}
-	r.Body, err = c.Encode(s, last.Sequence+1, id, e)
-	return r, err
-}
-
-// encode is the general encoder, which says how a record is written.
-func encode(s Stream, sequence uint64, id domain.ID, t domain.EventType, e domain.Event) ([]byte, error) {
-	// PreserveRawStrings keeps a merchant's payload byte for byte.
 	b, err := json.Marshal(envelope[domain.Event]{
 		ID: id, Type: t.Name, Version: t.Version, Project: s.Project, Kind: s.Kind, Stream: s.ID,
 		Sequence: sequence, At: domain.IDTime(id), Data: e,
-	}, jsontext.PreserveRawStrings(true))
+	}, c.write)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
 	return b, nil
 }
 
+// record is the record of an event that follows the stream's last one. Events of
+// payments read back as they are, as long as a payload is compact; so the event
+// need not be decoded again while the record is in memory.
+func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (Record, error) {
+	body, err := c.Encode(s, last.Sequence+1, id, e)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Stream: s, Expect: last.Position, Body: body}
+	if _, ok := e.(domain.PaymentEvent); ok {
+		r.Event = e
+	}
+	return r, nil
+}
+
 // Decode reads a record's event. The error is a *CorruptError: the body is
 // not an event this program knows, or does not belong where it stands.
 func (c *Codec) Decode(r Stored) (domain.Event, error) {
-	if e, ok := c.readPlain(r); ok {
-		return e, nil
-	}
-	e, err := c.decode(r)
-	if err != nil {
-		return nil, &CorruptError{Position: r.Position, Reason: err.Error()}
-	}
-	return e, nil
+	e, _, err := c.DecodeVersion(r)
+	return e, err
 }
 
-// Version is the version in which the record's event is stored, 0 if the body is
-// malformed. It shows under which rules the event was recorded: see
-// domain.Events.
-func (c *Codec) Version(r Stored) int {
-	p := plain{rest: r.Body}
-	p.word(`{"id":`)
-	p.text()
-	p.word(`,"type":`)
-	p.text()
-	p.word(`,"version":`)
-	if version := p.number(); !p.bad {
-		return int(version)
+// DecodeVersion is Decode, and returns the version in which the event is stored
+// too. It shows under which rules the event was recorded: see domain.Events.
+func (c *Codec) DecodeVersion(r Stored) (domain.Event, int, error) {
+	e, version, err := c.decode(r)
+	if err != nil {
+		return nil, 0, &CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	var env envelope[jsontext.Value]
-	if json.Unmarshal(r.Body, &env) != nil {
-		return 0
-	}
-	return env.Version
+	return e, version, nil
 }
 
 // Event is the record's event: the one that came with it, as long as it is in
-// memory, else what Decode answers. Who checks what is stored calls Decode.
+// memory, else what Decode answers. Call Decode to check what is stored.
 func (c *Codec) Event(r Stored) (domain.Event, error) {
 	if r.Event != nil {
 		return r.Event, nil
@@ -149,31 +114,55 @@ func (c *Codec) Event(r Stored) (domain.Event, error) {
 	return c.Decode(r)
 }
 
-// decode is the general decoder, which says what a record is.
-func (c *Codec) decode(r Stored) (domain.Event, error) {
-	var env envelope[jsontext.Value]
-	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
-		return nil, err
+func (c *Codec) decode(r Stored) (domain.Event, int, error) {
+	line := envelope[data]{}
+	line.Data.codec, line.Data.of = c, &line
+	if err := json.Unmarshal(r.Body, &line, c.read); err != nil {
+		return nil, 0, err
 	}
-	if env.ID != r.Commit || env.Sequence != r.Sequence || env.At != domain.IDTime(r.Commit) ||
-		(Stream{Project: env.Project, Kind: env.Kind, ID: env.Stream}) != r.Stream {
-		return nil, fmt.Errorf("the body is that of another record: %s/%s/%s, sequence %d",
-			env.Project, env.Kind, env.Stream, env.Sequence)
+	if line.ID != r.Commit || line.Sequence != r.Sequence || line.At != domain.IDTime(r.Commit) ||
+		(Stream{Project: line.Project, Kind: line.Kind, ID: line.Stream}) != r.Stream {
+		return nil, 0, fmt.Errorf("the body is that of another record: %s/%s/%s, sequence %d",
+			line.Project, line.Kind, line.Stream, line.Sequence)
 	}
-	t, ok := c.byName[env.Type]
+	t, ok := c.byName[line.Type]
 	if !ok {
-		return nil, fmt.Errorf("unknown event type %q: written by a newer program?", env.Type)
+		return nil, 0, fmt.Errorf("unknown event type %q: written by a newer program?", line.Type)
 	}
-	data, err := c.lift(env.Type, env.Version, t.Version, env.Data)
-	if err != nil {
-		return nil, err
+	event := line.Data.event
+	if event == nil {
+		lifted, err := c.lift(line.Type, line.Version, t.Version, line.Data.raw)
+		if err != nil {
+			return nil, 0, err
+		}
+		if lifted.Kind() != '{' {
+			return nil, 0, fmt.Errorf("event %s: its data is not an object", line.Type)
+		}
+		event = t.New()
+		if err := json.Unmarshal(lifted, event, c.read); err != nil {
+			return nil, 0, fmt.Errorf("event %s: %w", line.Type, err)
+		}
 	}
-	if data.Kind() != '{' {
-		return nil, fmt.Errorf("event %s: its data is not an object", env.Type)
+	return t.Value(event), line.Version, nil
+}
+
+// data is what of a line is read as its type and version say. Those stand before
+// it, so the line is read in one pass. The data of older versions, and of lines
+// whose members are in another order, is kept as it is at first.
+type data struct {
+	codec *Codec
+	of    *envelope[data]
+	event any // pointer to it; nil: raw is to be decoded
+	raw   jsontext.Value
+}
+
+// UnmarshalJSONFrom reads the data.
+func (d *data) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if t, ok := d.codec.byName[d.of.Type]; ok && d.of.Version == t.Version && in.PeekKind() == '{' {
+		d.event = t.New()
+		return json.UnmarshalDecode(in, d.event)
 	}
-	p := t.New()
-	if err := json.Unmarshal(data, p, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("event %s: %w", env.Type, err)
-	}
-	return t.Value(p), nil
+	raw, err := in.ReadValue()
+	d.raw = raw.Clone()
+	return err
 }

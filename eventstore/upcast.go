@@ -37,7 +37,7 @@ func upcasters() []Upcaster {
 }
 
 // unchanged is for a version whose data has the same meaning as the one before,
-// recorded under other rules. See Codec.Version.
+// recorded under other rules. See Codec.DecodeVersion.
 func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
 // withWebhooksScope: before there was a scope for webhook endpoints,

@@ -283,11 +283,12 @@ func claimed(lines iter.Seq2[eventstore.Stored, error], told func(eventstore.Pos
 	codec := eventstore.NewCodec()
 	return func(yield func(eventstore.Stored, error) bool) {
 		for r, err := range lines {
+			var version int
 			if err == nil {
-				r.Event, err = codec.Decode(r)
+				r.Event, version, err = codec.DecodeVersion(r)
 			}
 			if err == nil {
-				r.Claim = eventstore.ClaimOf(r.Event, codec.Version(r))
+				r.Claim = eventstore.ClaimOf(r.Event, version)
 				told(r.Position)
 			}
 			if !yield(r, err) || err != nil {

@@ -93,7 +93,7 @@ func newItem(f found, codec *eventstore.Codec) item {
 		return it
 	}
 	it.leaf = tlog.RecordHash(f.record.Body)
-	event, err := codec.Decode(f.record)
+	event, version, err := codec.DecodeVersion(f.record)
 	if err != nil {
 		corrupt, ok := errors.AsType[*eventstore.CorruptError](err)
 		if !ok {
@@ -101,9 +101,8 @@ func newItem(f found, codec *eventstore.Codec) item {
 		}
 		it.err = corrupt
 	}
-	it.event = event
-	it.version = codec.Version(f.record)
-	it.claim = eventstore.ClaimOf(event, it.version)
+	it.event, it.version = event, version
+	it.claim = eventstore.ClaimOf(event, version)
 	if f.record.Stream.Kind == eventstore.KindPayment {
 		it.payment, _ = domain.ParseID(f.record.Stream.ID)
 	}

@@ -31,7 +31,8 @@ func (w *world) forge(r eventstore.Stored, e domain.Event) eventstore.Stored {
 		w.t.Fatalf("%v", err)
 	}
 	r.Body = body
-	r.Claim = eventstore.ClaimOf(e, w.ledger.Codec.Version(r))
+	_, version, _ := w.ledger.Codec.DecodeVersion(r)
+	r.Claim = eventstore.ClaimOf(e, version)
 	return r
 }
 

@@ -378,11 +378,12 @@ func (p *Plan) read(h *here, source int, at Place) {
 // complete decodes a record and makes sure that all of it agrees with its body.
 // What has no claim of its own gets that of the body.
 func (p *Plan) complete(r *eventstore.Stored) error {
-	var err error
-	if r.Event, err = p.codec.Decode(*r); err != nil {
+	event, version, err := p.codec.DecodeVersion(*r)
+	if err != nil {
 		return err
 	}
-	claim := eventstore.ClaimOf(r.Event, p.codec.Version(*r))
+	r.Event = event
+	claim := eventstore.ClaimOf(event, version)
 	switch {
 	case r.Claim == nil:
 		r.Claim = claim
