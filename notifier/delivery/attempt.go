@@ -35,21 +35,18 @@ func (o outcome) shown() domain.AttemptObject {
 
 // attempt makes one try and records how it ended. When the engine ends under
 // way, nothing is recorded: the same event is sent again after the next start.
-func (l *Lanes) attempt(ctx context.Context, t *target, e domain.Endpoint, a attempt) {
+func (l *Lanes) attempt(ctx context.Context, a attempt) {
+	t := a.target
 	late := time.AfterFunc(slowAfter, func() { l.slots.late(t) })
-	o, err := l.send(ctx, e, t, a)
+	o, err := l.send(ctx, a)
 	l.slots.over(t, !late.Stop())
-	if a.asked {
-		t.answered(1)
-	} else {
-		t.ended(1)
-	}
+	t.ended(a)
 	if err != nil {
 		return
 	}
 	l.metrics.attempted(o, a.record, l.wallNow())
-	settle := &settleOp{target: t, attempt: a, outcome: o}
-	if l.writer.insistPatiently(ctx, settle) != nil {
+	settle := &settleOp{attempt: a, outcome: o}
+	if l.writer.insist(ctx, settle, maxSettleDelay) != nil {
 		return // Run learns it from the writer
 	}
 	l.tell(t, settle)
@@ -89,26 +86,26 @@ func (l *Lanes) tell(t *target, s *settleOp) {
 
 // send renders and sends one notification. An error means that nothing can be
 // said about it: the engine or the event log is ending.
-func (l *Lanes) send(ctx context.Context, e domain.Endpoint, t *target, a attempt) (outcome, error) {
+func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 	l.metrics.inFlight.Inc()
 	defer l.metrics.inFlight.Dec()
 	at := l.config.Now()
 	o := outcome{at: domain.InstantOf(at)}
-	body, err := l.render(ctx, t, a.record)
+	body, err := l.render(ctx, a.target, a.record)
 	var secrets []string
 	if err == nil {
-		secrets, err = l.secrets(e, domain.InstantOf(at))
+		secrets, err = l.secrets(a.endpoint, domain.InstantOf(at))
 	}
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError)) {
 			return o, err
 		}
-		l.config.Log.Error().Err(err).Str("endpoint", e.ID).Stringer("event", a.event).Msg("a notification could not be made; it is tried again")
+		l.config.Log.Error().Err(err).Str("endpoint", a.target.id).Stringer("event", a.event).Msg("a notification could not be made; it is tried again")
 		o.Class = classInternal
 		return o, nil
 	}
 	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
-		URL: e.URL, ID: a.event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
+		URL: a.endpoint.URL, ID: a.event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
 	})
 	if o.Class == webhook.ClassCancelled {
 		return o, context.Canceled

@@ -41,7 +41,7 @@ const aliveEvery = time.Minute
 func (l *Lanes) keepAlive(ctx context.Context) {
 	for sleep(ctx, aliveEvery) {
 		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().failingSince != 0 })
-		if failing && l.writer.insistPatiently(ctx, aliveOp{}) != nil {
+		if failing && l.writer.insist(ctx, aliveOp{}, maxSettleDelay) != nil {
 			return
 		}
 	}

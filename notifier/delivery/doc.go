@@ -17,8 +17,10 @@
 //     that is the highest begun, and either only while nothing later is in line.
 //
 // The type lane holds the rules; the writer, one goroutine, is the only one
-// that applies them, in transactions of the lane file. So it does not matter
-// who asks how often for a lane to be started: the file decides. An attempt
+// that applies them, in transactions of the lane file. Attempts begin in one
+// way, tx.begin: in the transaction that enqueues their events where the
+// endpoint has room, which saves a second sync, and otherwise in one that the
+// endpoint's goroutine asks for. The requests are made once it is synced. An attempt
 // whose end was not recorded when the program ended is made again: the same
 // sequence twice, which receivers expect.
 //

@@ -24,6 +24,7 @@ func engine(t *testing.T, set func(w *world), fn func(t *testing.T, w *world)) {
 			set(w)
 		}
 		w.start(t)
+		synctest.Wait() // until Run is at work
 		defer func() {
 			if err := w.end(); err != nil {
 				t.Error(err)
@@ -205,7 +206,7 @@ func TestPaidDoesNotWait(t *testing.T) {
 		w.spread(t)
 		time.Sleep(time.Second)
 		seen := w.net.seen()[before:]
-		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || seen[0].at.Sub(at) > 4*rest {
+		if len(seen) != 1 || seen[0].kind != domain.KindPaymentPaid || seen[0].at.Sub(at) > 4*minCommitInterval {
 			t.Errorf("sent: %+v", seen)
 		}
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliverySuperseded: 2, domain.DeliveryDelivered: 1}, w.states(t, a)); diff != "" {
@@ -274,13 +275,13 @@ func TestClockSetBack(t *testing.T) {
 			a := w.endpoint("a", domain.KindPaymentPaid)
 			w.net.set(a, broken)
 			w.paid()
-			w.spread(t)
 			began := time.Now()
+			w.spread(t)
 			time.Sleep(time.Hour)
 			set(t, w)
 			time.Sleep(90 * time.Hour)
 			for _, r := range w.net.seen() {
-				at = append(at, r.at.Sub(began).Round(rest))
+				at = append(at, r.at.Sub(began).Round(minCommitInterval))
 			}
 		})
 		return at
@@ -314,27 +315,4 @@ func TestClockSetBack(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestListsDoNotWaitForTheWindow: whoever reads the file must not wait for
-// somebody who is about to, because a writer that has to map the file anew
-// stands between the two.
-func TestListsDoNotWaitForTheWindow(t *testing.T) {
-	t.Parallel()
-	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		id := w.paid()
-		w.spread(t)
-		time.Sleep(time.Second)
-		to := w.lanes.known(a)
-		to.due.Lock() // as while it is filled from the file
-		defer to.due.Unlock()
-		for _, f := range []domain.DeliveryFilter{{Endpoint: a}, {Payment: id}} {
-			if all := w.deliveries(t, f); len(all) != 1 || all[0].NextAttemptAt == nil {
-				t.Errorf("%+v: %+v", f, all)
-			}
-		}
-		w.health(t, a)
-	})
 }

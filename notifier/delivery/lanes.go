@@ -45,8 +45,8 @@ type Lanes struct {
 
 // running is what Run does.
 type running struct {
-	serve func(*target)  // starts to serve an endpoint
-	begin func(*startOp) // makes attempts
+	serve   func(*target)   // starts to serve an endpoint
+	sending context.Context // of attempts
 }
 
 // flight is the key of a lane.
@@ -165,12 +165,12 @@ func (l *Lanes) Run(ctx context.Context) error {
 	l.running = &running{
 		serve: func(t *target) {
 			serving.Go(func() {
-				if err := l.serve(ctx, sending, t); err != nil {
+				if err := l.serve(ctx, t); err != nil {
 					l.writer.fail(err)
 				}
 			})
 		},
-		begin: func(o *startOp) { l.begin(sending, o) },
+		sending: sending,
 	}
 	for _, t := range l.targets {
 		l.running.serve(t)
@@ -290,15 +290,39 @@ func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	first := l.atOnce(ctx, events)
-	o := &enqueueOp{upTo: upTo, events: events, atOnce: first}
+	o := &enqueueOp{upTo: upTo, events: events, endpoints: l.endpoints(ctx, events), busy: l.writer.busy.Load()}
 	err := l.writer.do(o)
-	l.beginAll(first, err == nil)
 	if err == nil {
 		l.metrics.unconfirmed.Add(float64(o.listed))
 	}
-	l.writer.rest(ctx)
+	l.writer.ready(ctx)
 	return err
+}
+
+// endpoints looks up those that events go to, except those that get nothing.
+func (l *Lanes) endpoints(ctx context.Context, events []Event) map[string]domain.Endpoint {
+	found := make(map[string]domain.Endpoint)
+	if !l.sending() {
+		return found
+	}
+	seen := make(map[string]struct{})
+	for _, e := range events {
+		if _, ok := seen[e.Endpoint]; ok {
+			continue
+		}
+		seen[e.Endpoint] = struct{}{}
+		if endpoint, state, err := l.endpoint(ctx, e.Project, e.Endpoint); err == nil && state == "" {
+			found[e.Endpoint] = endpoint
+		}
+	}
+	return found
+}
+
+// sending reports whether Run is at work.
+func (l *Lanes) sending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running != nil
 }
 
 // Secret answers a signing secret of an endpoint.

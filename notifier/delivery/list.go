@@ -236,19 +236,6 @@ func idsFrom(in *bbolt.Bucket, t *target, from domain.ID, n int) []domain.ID {
 	return ids
 }
 
-// delivery answers one delivery as it is now.
-func (l *Lanes) delivery(endpoint string, event domain.ID) (object domain.DeliveryObject, err error) {
-	t := l.known(endpoint)
-	err = l.view(func(x tables) error {
-		d, _, err := x.record(t, event)
-		if err == nil {
-			object, err = l.object(x, t, d)
-		}
-		return err
-	})
-	return object, err
-}
-
 // object is a delivery as merchants see it.
 func (l *Lanes) object(x tables, t *target, d record) (domain.DeliveryObject, error) {
 	o := domain.DeliveryObject{

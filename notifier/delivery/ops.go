@@ -10,33 +10,50 @@ import (
 
 // enqueueOp adds events to their lanes and notes how far the fan-out got.
 type enqueueOp struct {
-	upTo   eventstore.Position
-	events []Event
-	atOnce atOnce
-	asked  bool // somebody asked for them: they are due now, and go out in any case
+	upTo      eventstore.Position
+	events    []Event
+	endpoints map[string]domain.Endpoint // as they are now, those that attempts may begin with
+	busy      bool                       // the writer is
 
 	listed int // as unconfirmed
 }
 
+// supersedeDelay is how long the first try of an intermediate event waits while
+// the writer is busy: it is likely to be superseded meanwhile, which spares the
+// machine an attempt.
+const supersedeDelay = 50 * time.Millisecond
+
 func (o *enqueueOp) apply(x *tx) error {
 	after := positionIn(x.meta, keyAfter)
+	var to []*target
+	seen := make(map[*target]bool)
 	for _, e := range o.events {
 		t, err := x.target(e.Project, e.Endpoint)
 		if err != nil {
 			return err
 		}
-		enqueue := x.enqueue
-		if e.Unconfirmed {
-			enqueue = x.list
+		if !seen[t] {
+			seen[t] = true
+			to = append(to, t)
 		}
-		if err := enqueue(t, e, e.Position > after, o); err != nil {
+		switch {
+		case e.Unconfirmed:
+			err = o.list(x, t, e)
+		case o.busy && !e.Kind.Final():
+			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.now).Add(supersedeDelay))
+		default:
+			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.now))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	// Only now, when what the events of one payment supersede is known.
-	for _, start := range o.atOnce.starts {
-		if err := start.apply(x); err != nil {
-			return err
+	for _, t := range to {
+		if e, ok := o.endpoints[t.id]; ok {
+			if err := x.begin(t, e); err != nil {
+				return err
+			}
 		}
 	}
 	if o.upTo > after {
@@ -46,129 +63,45 @@ func (o *enqueueOp) apply(x *tx) error {
 }
 
 // enqueue adds an event to its lane. A fresh one was never recorded.
-func (x *tx) enqueue(t *target, e Event, fresh bool, o *enqueueOp) error {
+func (x *tx) enqueue(t *target, e Event, fresh bool, due domain.Instant) error {
 	l, err := x.laneOf(t, e.Payment)
-	due := x.lanes.firstTry(x.now)
-	switch {
-	case o.asked:
-		due = x.now
-	case !o.atOnce.takes(e):
-		due = due.Add(aMoment)
-	}
-	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final(), asked: o.asked}, due) {
+	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, due) {
 		return err
 	}
-	var was record
+	var before record
 	if !fresh {
 		// One that is recorded was in a lane that is forgotten by now.
-		if was, _, err = x.record(t, e.ID); err != nil {
+		if before, _, err = x.record(t, e.ID); err != nil {
 			return err
 		}
 	}
-	x.put(t, record{
-		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
-		state: domain.DeliveryPending, render: webhook.Render, created: x.lanes.wallNow(),
-		total: was.total, attempts: was.attempts,
-	}, was.state)
-	if len(l.line) == 1 {
-		o.atOnce.add(t, e, dueAt(l.due, l.payment))
-	}
+	d := x.newRecord(e, domain.DeliveryPending)
+	d.total, d.attempts = before.total, before.attempts
+	x.put(t, d, before.state)
 	x.save(l)
 	return nil
 }
 
+func (x *tx) newRecord(e Event, s domain.DeliveryState) record {
+	return record{
+		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
+		state: s, render: webhook.Render, created: x.lanes.wallNow(),
+	}
+}
+
 // list records an outcome that is not sent, unless it is recorded already.
-func (x *tx) list(t *target, e Event, _ bool, o *enqueueOp) error {
+func (o *enqueueOp) list(x *tx, t *target, e Event) error {
 	_, known, err := x.record(t, e.ID)
 	if known || err != nil {
 		return err
 	}
 	o.listed++
-	x.put(t, record{
-		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
-		state: domain.DeliveryUnconfirmed, render: webhook.Render, created: x.lanes.wallNow(),
-	}, "")
-	return nil
-}
-
-// startOp begins attempts with lanes of one endpoint.
-type startOp struct {
-	target   *target
-	keys     []dueKey
-	asked    []askedFor // in place of keys
-	granted  bool       // the one key need not be due, see breaker
-	endpoint domain.Endpoint
-	places   int // reserved for attempts
-	begun    []attempt
-}
-
-// attempt is one try of a delivery, allowed by the file.
-type attempt struct {
-	record
-	number  int  // from 1
-	asked   bool // somebody asked for it
-	granted bool // it costs no try
-}
-
-func (o *startOp) apply(x *tx) error {
-	for _, k := range o.keys {
-		l, err := x.laneOf(o.target, k.payment())
-		if err != nil {
-			return err
-		}
-		if len(l.line) == 0 || l.due > x.now && !o.granted || x.inFlight(l) {
-			continue // the key is an old one
-		}
-		if err := o.start(x, l); err != nil {
-			return err
-		}
-	}
-	for _, a := range o.asked {
-		l, err := x.laneOf(o.target, a.payment)
-		if err != nil {
-			return err
-		}
-		head := l.lane
-		if head.next(); len(head.line) == 0 || head.line[0].event != a.event || l.due > x.now || x.inFlight(l) {
-			continue // it was tried meanwhile, or something goes before it
-		}
-		if err := o.start(x, l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *startOp) start(x *tx, l *laneAt) error {
-	for _, p := range l.next() {
-		if err := x.settle(o.target, p.event, domain.DeliverySuperseded); err != nil {
-			return err
-		}
-	}
-	for len(l.line) > 0 {
-		d, err := x.pendingRecord(o.target, l.line[0].event)
-		if err != nil {
-			return err
-		}
-		if l.line[0].asked || d.kind == domain.KindEndpointTest || o.endpoint.Wants(d.kind) {
-			l.start()
-			x.lanes.flying[flight(l.key)] = true
-			o.begun = append(o.begun, attempt{record: d, number: d.total + 1, asked: len(o.asked) > 0, granted: o.granted})
-			break
-		}
-		// No longer subscribed to.
-		l.leave(d.event, l.due)
-		if err := x.settle(o.target, d.event, domain.DeliveryCancelled); err != nil {
-			return err
-		}
-	}
-	x.save(l)
+	x.put(t, x.newRecord(e, domain.DeliveryUnconfirmed), "")
 	return nil
 }
 
 // settleOp records how an attempt ended.
 type settleOp struct {
-	target  *target
 	attempt attempt
 	outcome outcome
 
@@ -181,12 +114,12 @@ type settleOp struct {
 const maxAttempts = 64
 
 func (o *settleOp) apply(x *tx) error {
-	l, err := x.laneOf(o.target, o.attempt.payment)
+	l, err := x.laneOf(o.attempt.target, o.attempt.payment)
 	if err != nil {
 		return err
 	}
 	delete(x.lanes.flying, flight(l.key))
-	d, ok, err := x.record(o.target, o.attempt.event)
+	d, ok, err := x.record(o.attempt.target, o.attempt.event)
 	if err != nil {
 		return err
 	}
@@ -221,21 +154,22 @@ func (o *settleOp) apply(x *tx) error {
 		l.leave(d.event, x.now)
 	}
 	x.save(l)
-	x.put(o.target, d, domain.DeliveryPending)
+	x.put(o.attempt.target, d, domain.DeliveryPending)
 	return nil
 }
 
 // judge lets the outcome speak for the whole endpoint.
 func (o *settleOp) judge(x *tx) {
+	to := o.attempt.target
 	o.noteRefused()
 	if !o.outcome.tells() {
 		if !o.attempt.asked {
-			o.target.passed()
+			to.passed()
 		}
 		return
 	}
 	now := x.now
-	x.count(o.target, func(t *tally) {
+	x.count(to, func(t *tally) {
 		if o.outcome.Delivered {
 			t.calm()
 		} else {
@@ -245,10 +179,10 @@ func (o *settleOp) judge(x *tx) {
 			}
 		}
 		o.failingFor = t.failingFor(now)
-		o.target.leaving = o.target.leaving || o.outcome.Gone
-		was := o.target.breaker.until != 0
-		o.target.breaker.ended(now, t.failures, x.lanes.config.Random(), o.attempt.asked)
-		switch is := o.target.breaker.until != 0; {
+		to.leaving = to.leaving || o.outcome.Gone
+		was := to.breaker.until != 0
+		to.breaker.ended(now, t.failures, x.lanes.config.Random(), o.attempt.asked)
+		switch is := to.breaker.until != 0; {
 		case is && !was:
 			o.notice = noticePaused
 		case was && !is:
@@ -259,7 +193,7 @@ func (o *settleOp) judge(x *tx) {
 
 // noteRefused notes whether the endpoint may be called.
 func (o *settleOp) noteRefused() {
-	t := o.target
+	t := o.attempt.target
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if o.outcome.Refused && !t.refused {

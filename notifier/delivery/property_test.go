@@ -282,6 +282,7 @@ func TestForwardOnly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays so much that the race detector itself may give up")
 	}
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := script(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(10, 200).Draw(rt, "steps"))
 		if faults := play(t, steps, nil); len(faults) > 0 {
@@ -344,7 +345,8 @@ func forgetFlying(p *player) error {
 		clear(p.lanes.flying)
 		for _, t := range p.lanes.all() {
 			for _, k := range x.dueAfter(t, dueKey{}, windowSize) {
-				x.offers = append(x.offers, offer{t, k})
+				t.offer(k)
+				x.offered[t] = struct{}{}
 			}
 		}
 	}))

@@ -71,7 +71,7 @@ func (l *Lanes) pruneBucket(ctx context.Context, t *target, bucket string) bool 
 			l.writer.fail(err)
 			return false
 		}
-		if len(o.keys) > 0 && l.writer.insist(ctx, o) != nil {
+		if len(o.keys) > 0 && l.writer.insist(ctx, o, 0) != nil {
 			return false
 		}
 		if done {

@@ -74,7 +74,7 @@ func (o *recoverOp) apply(x *tx) error {
 		if !l.resend(p, x.now) {
 			continue
 		}
-		(&resendOp{target: o.target}).again(x, l, d)
+		x.again(o.target, l, d)
 		o.enqueued++
 	}
 	return nil
@@ -190,7 +190,7 @@ func (o *forgottenOp) apply(x *tx) error {
 		if x.lane.Get(t.keyLane(e.Payment)) != nil {
 			continue // it has come by itself meanwhile
 		}
-		if err := x.enqueue(t, e, false, &enqueueOp{}); err != nil {
+		if err := x.enqueue(t, e, false, x.lanes.firstTry(x.now)); err != nil {
 			return err
 		}
 		o.enqueued++

@@ -30,17 +30,54 @@ func (l *Lanes) live(ctx context.Context, project, endpoint string) (domain.Endp
 // has a lane of its own. Errors:
 // *domain.Refusal with WebhookEndpointNotFound or WebhookEndpointDisabledCode.
 func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.DeliveryObject, error) {
-	if _, err := l.live(ctx, project, endpoint); err != nil {
-		return domain.DeliveryObject{}, err
-	}
-	id := l.config.IDs.Next()
-	err := l.writer.do(&enqueueOp{asked: true, events: []Event{{
-		Project: project, Endpoint: endpoint, Payment: id, ID: id, Kind: domain.KindEndpointTest, Sequence: 1,
-	}}})
+	e, err := l.live(ctx, project, endpoint)
 	if err != nil {
 		return domain.DeliveryObject{}, err
 	}
-	return l.ask(l.known(endpoint), id, id)
+	o := &testOp{project: project, endpoint: e, id: l.config.IDs.Next()}
+	err = l.writer.do(o)
+	return o.delivery, err
+}
+
+// testOp enqueues an endpoint.test.
+type testOp struct {
+	project  string
+	endpoint domain.Endpoint
+	id       domain.ID
+
+	delivery domain.DeliveryObject
+}
+
+func (o *testOp) apply(x *tx) error {
+	t, err := x.target(o.project, o.endpoint.ID)
+	if err != nil {
+		return err
+	}
+	e := Event{Project: o.project, Endpoint: t.id, Payment: o.id, ID: o.id, Kind: domain.KindEndpointTest, Sequence: 1}
+	if err := x.enqueue(t, e, true, x.now); err != nil {
+		return err
+	}
+	o.delivery, err = x.sendNow(t, o.endpoint, askedFor{o.id, o.id})
+	return err
+}
+
+// sendNow lets a delivery in line be sent now if its lane allows it, and answers
+// it as it is before that.
+func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryObject, error) {
+	d, err := x.pendingRecord(t, a.event)
+	if err != nil {
+		return domain.DeliveryObject{}, err
+	}
+	object, err := x.lanes.object(x.tables, t, d)
+	if err != nil {
+		return object, err
+	}
+	if object.NextAttemptAt != nil {
+		now := x.lanes.wallNow() // whatever the circuit breaker says
+		object.NextAttemptAt = &now
+	}
+	t.ask(a)
+	return object, x.begin(t, e)
 }
 
 // Resend makes a delivery due now, with all tries before it, and sends it even
@@ -59,7 +96,7 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 	if t == nil {
 		return domain.DeliveryObject{}, &domain.Refusal{Code: domain.DeliveryNotFound}
 	}
-	o := &resendOp{target: t, event: event}
+	o := &resendOp{target: t, endpoint: e, event: event}
 	if err := l.writer.do(o); err != nil {
 		return domain.DeliveryObject{}, err
 	}
@@ -81,18 +118,20 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 	if o.refusal != nil {
 		return domain.DeliveryObject{}, o.refusal
 	}
-	return l.ask(t, o.payment, event)
+	return o.delivery, nil
 }
 
 // resendOp puts a delivery in line again.
 type resendOp struct {
-	target *target
-	event  domain.ID
-	newest *Event // of the payment, from the log; nil: not looked up
+	target   *target
+	endpoint domain.Endpoint
+	event    domain.ID
+	newest   *Event // of the payment, from the log; nil: not looked up
 
 	payment   domain.ID
 	forgotten bool // newest is needed
 	refusal   *domain.Refusal
+	delivery  domain.DeliveryObject
 }
 
 func (o *resendOp) apply(x *tx) error {
@@ -125,15 +164,17 @@ func (o *resendOp) apply(x *tx) error {
 		o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: o.newest.ID}
 		return nil
 	}
-	o.again(x, l, d)
-	return nil
+	x.again(o.target, l, d)
+	o.delivery, err = x.sendNow(o.target, o.endpoint, askedFor{d.payment, d.event})
+	return err
 }
 
-func (o *resendOp) again(x *tx, l *laneAt, d record) {
+// again makes a delivery pending that was put in line again.
+func (x *tx) again(t *target, l *laneAt, d record) {
 	x.save(l)
-	was := d.state
+	before := d.state
 	d.state, d.tries = domain.DeliveryPending, 0
-	x.put(o.target, d, was)
+	x.put(t, d, before)
 }
 
 // newest finds the last event of a payment that an endpoint is notified of,

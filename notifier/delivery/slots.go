@@ -83,28 +83,16 @@ func (s *slots) add(e *share, n int) {
 	}
 }
 
-// take takes up to n slots for an endpoint that wants some.
-func (s *slots) take(t *target, n int) int {
+// takeOrWait takes up to n slots for an endpoint. If there is none the endpoint
+// stands in line after this, and is nudged when one is granted to it.
+func (s *slots) takeOrWait(t *target, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.takeUpTo(t, n)
-}
-
-func (s *slots) takeUpTo(t *target, n int) int {
 	got := max(min(n, t.share.granted), 0)
 	t.share.granted -= got
 	for ; got < n && s.may(&t.share); got++ {
 		s.add(&t.share, 1)
 	}
-	return got
-}
-
-// takeOrWait is take for the endpoint's own goroutine: if there is none it
-// stands in line after this, and is nudged when one is granted to it.
-func (s *slots) takeOrWait(t *target, n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	got := s.takeUpTo(t, n)
 	switch in := slices.Index(s.line, t); {
 	case got == 0 && in < 0:
 		s.line = append(s.line, t)
@@ -177,6 +165,13 @@ func (s *slots) judge(e *share, quick bool) {
 	s.add(e, -held)
 	e.quick = quick
 	s.add(e, held)
+}
+
+// waits reports whether an endpoint stands in line.
+func (s *slots) waits(t *target) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.line, t)
 }
 
 // waiting is how many endpoints stand in line.

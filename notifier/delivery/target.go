@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -30,18 +29,13 @@ type target struct {
 	limiter *rate.Limiter
 	slots   *slots
 	share   share // of slots
-	waits   bool  // for a slot; known to its goroutine alone
+	limits  Limits
 
-	// due guards window. It is held while the window is filled from the file,
-	// so nobody may wait for it who reads the file; mu is taken for moments, by
-	// anybody, and within due.
-	due    sync.Mutex
-	window window
-
-	mu       sync.Mutex
-	tally    tally // changed by the writer alone
+	mu       sync.Mutex // held for moments, and never while the file is read
+	tally    tally      // changed by the writer alone, as are window and asked
+	window   window
 	breaker  breaker
-	requests int // being prepared or under way
+	requests int // under way
 	asked    []askedFor
 	asking   int  // requests for those, which are no others'
 	leaving  bool // it answered 410 and is being disabled
@@ -53,6 +47,7 @@ func (l *Lanes) newTarget(number uint32, project, id string, n tally) *target {
 	t := &target{
 		number: number, project: project, id: id, tally: n, wake: make(chan struct{}, 1),
 		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: l.slots, share: l.slots.of(project),
+		limits: limits,
 	}
 	if n.failures >= breakerFailures {
 		t.breaker = breaker{until: l.clock.now(), wait: breakerFirst} // the next attempt is a probe
@@ -66,12 +61,11 @@ func (t *target) counted() tally {
 	return t.tally
 }
 
-// offer tells of a lane that waits, as the file says since now.
+// offer takes in a lane that waits.
 func (t *target) offer(k dueKey) {
-	t.due.Lock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.window.offer(k)
-	t.due.Unlock()
-	t.nudge()
 }
 
 // nudge lets the endpoint's goroutine look again.
@@ -97,20 +91,16 @@ func (t *target) passed() {
 }
 
 // ended gives back what an attempt that is over held.
-func (t *target) ended(n int) {
+func (t *target) ended(a attempt) {
 	t.mu.Lock()
-	t.requests -= n
+	if a.asked {
+		t.asking--
+	} else {
+		t.requests--
+	}
 	t.mu.Unlock()
-	t.slots.give(t, n)
+	t.slots.give(t, 1)
 	t.nudge()
-}
-
-// takeOrWait takes up to n slots; while there is none the endpoint waits in
-// line for one.
-func (t *target) takeOrWait(n int) int {
-	n = t.slots.takeOrWait(t, n)
-	t.waits = n == 0
-	return n
 }
 
 // open says until when the circuit breaker is open, 0 if it is closed.
@@ -120,15 +110,16 @@ func (t *target) open(now domain.Instant) domain.Instant {
 	return t.breaker.open(now)
 }
 
-// serve begins attempts with an endpoint until ctx ends; sending is theirs.
-// The error is the file's.
-func (l *Lanes) serve(ctx, sending context.Context, t *target) error {
+// idle is a wait that only a nudge ends.
+const idle = 100 * 365 * 24 * time.Hour
+
+// serve lets attempts with an endpoint begin until ctx ends. The error is the
+// file's.
+func (l *Lanes) serve(ctx context.Context, t *target) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		t.waits = false
-		wait, err := l.turn(ctx, sending, t)
-		l.keepInLine(t)
+		wait, err := l.turn(ctx, t)
 		if ctx.Err() != nil {
 			return nil // what is wrong with the file, the writer knows
 		}
@@ -145,12 +136,40 @@ func (l *Lanes) serve(ctx, sending context.Context, t *target) error {
 	}
 }
 
-// keepInLine lets an endpoint wait for a slot for as long as it wants one.
-func (l *Lanes) keepInLine(t *target) {
-	if !t.waits {
-		l.slots.leave(t)
-		return
+// turn does what can be done for an endpoint now and says how long there will be
+// nothing else to do, unless it is nudged. It waits in line for a slot as long as
+// it wants one.
+func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
+	wants := false
+	defer func() {
+		if !wants {
+			l.slots.leave(t)
+		}
+	}()
+	if t.counted().lanes == 0 {
+		return idle, nil
 	}
+	endpoint, state, err := l.endpoint(ctx, t.project, t.id)
+	if err != nil {
+		return retryRead, nil //nolint:nilerr // logged there; it is tried until it works
+	}
+	if state != "" {
+		return checkEvery, l.hold(ctx, t, state)
+	}
+	asked, due, wait := t.room(l.clock.now())
+	if asked+due == 0 {
+		return wait, nil
+	}
+	wants = true
+	if l.slots.waits(t) {
+		l.sayCrowded(t)
+		return checkEvery, nil // a slot that is granted nudges
+	}
+	return 0, l.writer.insist(ctx, beginOp{t, endpoint}, maxBeginDelay)
+}
+
+// sayCrowded logs that endpoints wait for slots.
+func (l *Lanes) sayCrowded(t *target) {
 	if l.slots.crowded(time.Now()) {
 		l.config.Log.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
 			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
@@ -158,46 +177,18 @@ func (l *Lanes) keepInLine(t *target) {
 	}
 }
 
-// idle is a wait that only a nudge ends.
-const idle = 100 * 365 * 24 * time.Hour
-
-// turn does what can be done for an endpoint now and says how long nothing
-// else will be, if nobody nudges.
-func (l *Lanes) turn(ctx, sending context.Context, t *target) (time.Duration, error) {
-	if t.counted().lanes == 0 {
-		return idle, nil
-	}
-	endpoint, state, err := l.endpoint(ctx, t)
-	if err != nil {
-		return retryRead, nil //nolint:nilerr // said there; it is tried until it works
-	}
-	if state != "" {
-		return checkEvery, l.hold(ctx, t, state)
-	}
-	start, wait, err := l.ready(t)
-	if err != nil || start == nil {
-		return wait, err
-	}
-	start.endpoint = endpoint
-	if err := l.writer.start(ctx, start); err != nil {
-		return 0, err
-	}
-	l.begin(sending, start)
-	return 0, nil // the next ones get what the endpoint is by then
-}
-
 // endpoint looks an endpoint up. state is what its deliveries become when it
 // gets nothing: held or cancelled.
-func (l *Lanes) endpoint(ctx context.Context, t *target) (e domain.Endpoint, state domain.DeliveryState, err error) {
-	p, ok, err := l.config.Endpoints.Project(ctx, t.project)
+func (l *Lanes) endpoint(ctx context.Context, project, id string) (e domain.Endpoint, state domain.DeliveryState, err error) {
+	p, ok, err := l.config.Endpoints.Project(ctx, project)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.config.Log.Warn().Err(err).Str("project", t.project).Msg("the project of a webhook endpoint could not be read; it is tried again")
+			l.config.Log.Warn().Err(err).Str("project", project).Msg("the project of a webhook endpoint could not be read; it is tried again")
 		}
 		return e, "", err
 	}
 	if ok {
-		e, ok = p.Endpoint(t.id)
+		e, ok = p.Endpoint(id)
 	}
 	switch {
 	case !ok:
@@ -212,68 +203,9 @@ func (l *Lanes) endpoint(ctx context.Context, t *target) (e domain.Endpoint, sta
 func (l *Lanes) hold(ctx context.Context, t *target, state domain.DeliveryState) error {
 	o := &holdOp{target: t, state: state, more: true}
 	for o.more && ctx.Err() == nil {
-		if err := l.writer.insist(ctx, o); err != nil {
+		if err := l.writer.insist(ctx, o, 0); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// ready takes as many lanes as may be started now, with the places for their
-// attempts, or says how long none may be.
-func (l *Lanes) ready(t *target) (*startOp, time.Duration, error) {
-	if asked := t.takeAsked(); len(asked) > 0 {
-		return &startOp{target: t, asked: asked, places: len(asked)}, 0, nil
-	}
-	t.due.Lock()
-	defer t.due.Unlock()
-	now := l.clock.now()
-	if len(t.window.keys) == 0 && !t.window.all {
-		if err := l.refill(t); err != nil {
-			return nil, 0, err
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case len(t.window.keys) == 0, t.leaving:
-		return nil, checkEvery, nil
-	case t.window.keys[0].at() > now && !t.breaker.granted:
-		return nil, min(until(t.window.keys[0].at(), now), checkEvery), nil
-	}
-	free := t.breaker.allow(now, l.config.Limits.Concurrency-t.requests)
-	if free <= 0 {
-		if open := t.breaker.open(now); open != 0 {
-			return nil, min(until(open, now), checkEvery), nil
-		}
-		return nil, checkEvery, nil // the end of an attempt nudges
-	}
-	tokens := t.limiter.TokensAt(time.Now())
-	if tokens < 1 {
-		return nil, max(time.Duration((1-tokens)/l.config.Limits.Rate*float64(time.Second)), time.Millisecond), nil
-	}
-	if t.breaker.granted {
-		now = t.window.keys[0].at()
-	}
-	n := t.takeOrWait(min(free, int(tokens), t.window.due(now)))
-	if n == 0 {
-		return nil, checkEvery, nil // a slot that is granted nudges
-	}
-	keys := t.window.pop(n, now)
-	t.requests += len(keys)
-	return &startOp{target: t, keys: keys, granted: t.breaker.begun(), places: len(keys)}, 0, nil
-}
-
-// refill reads on in the file where the window ends. Nothing is lost between
-// the file and the window because changes are offered to it after they are in
-// the file, under the same lock, t.due.
-func (l *Lanes) refill(t *target) error {
-	err := l.view(func(x tables) error {
-		t.window.refill(x.dueAfter(t, t.window.end, windowSize))
-		return nil
-	})
-	if errors.Is(err, errDamaged) {
-		l.writer.fail(err)
-	}
-	return err
 }

@@ -18,13 +18,10 @@ type tx struct {
 	lanes   *Lanes
 	now     domain.Instant
 	changed map[*target]struct{}
-	offers  []offer
-	err     error // the first of Put and Delete
-}
-
-type offer struct {
-	to  *target
-	key dueKey
+	offered map[*target]struct{} // lanes that wait
+	sending bool                 // attempts may begin
+	begun   []attempt            // to be made when the transaction is synced
+	err     error                // the first of Put and Delete
 }
 
 // tables are the file's buckets.
@@ -79,7 +76,10 @@ func (t tables) of(s domain.DeliveryState) *bbolt.Bucket {
 }
 
 func (l *Lanes) change(btx *bbolt.Tx) *tx {
-	x := &tx{tables: tablesOf(btx), lanes: l, now: l.clock.now(), changed: make(map[*target]struct{})}
+	x := &tx{
+		tables: tablesOf(btx), lanes: l, now: l.clock.now(), sending: l.sending(),
+		changed: make(map[*target]struct{}), offered: make(map[*target]struct{}),
+	}
 	for _, b := range [...]*bbolt.Bucket{x.lane, x.due, x.pending, x.settled} {
 		b.FillPercent = 0.9 // ids and times rise
 	}
@@ -108,12 +108,12 @@ func (x *tx) finish() error {
 	return errors.Join(x.err, putInstant(x.meta, keyTime, x.now))
 }
 
-// publish tells the endpoints what is due, now that it is durable.
+// publish makes the attempts that were begun, and lets the endpoints with other
+// lanes that wait look at them, now that all is durable.
 func (x *tx) publish() {
-	for _, o := range x.offers {
-		if !x.lanes.flying[flight(o.to.keyLane(o.key.payment()))] {
-			o.to.offer(o.key)
-		}
+	x.lanes.launch(x.begun)
+	for t := range x.offered {
+		t.nudge()
 	}
 }
 
@@ -180,7 +180,8 @@ func (x *tx) save(l *laneAt) {
 		x.count(l.target, func(t *tally) { t.lanes += one(waits) - one(l.waited) })
 	}
 	if waits && !x.inFlight(l) {
-		x.offers = append(x.offers, offer{l.target, is})
+		l.target.offer(is)
+		x.offered[l.target] = struct{}{}
 	}
 	l.known, l.waited, l.wasDue = true, waits, is
 	x.set(x.lane, l.key, appendLane(nil, l.key, l.lane))

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -61,16 +60,9 @@ func (w *window) refill(keys []dueKey) {
 	w.all = len(keys) < windowSize
 }
 
-// due is how many keys are due.
-func (w *window) due(now domain.Instant) int {
-	i, _ := slices.BinarySearchFunc(w.keys, now+1, func(k dueKey, at domain.Instant) int { return cmp.Compare(k.at(), at) })
-	return i
-}
-
-// pop takes out up to n keys that are due.
-func (w *window) pop(n int, now domain.Instant) []dueKey {
-	i := min(n, w.due(now))
-	taken := slices.Clone(w.keys[:i])
-	w.keys = w.keys[i:]
-	return taken
+// pop takes out the first key.
+func (w *window) pop() dueKey {
+	first := w.keys[0]
+	w.keys = w.keys[1:]
+	return first
 }

@@ -13,36 +13,51 @@ import (
 	"payledger/eventstore"
 )
 
-// retryFull is how long a full disk is left alone.
+// minCommitInterval is how long after a commit the next one begins at the
+// earliest: so a busy or dead endpoint cannot multiply syncs, and what comes
+// meanwhile shares a transaction, which costs about as much as ten operations.
+// The interval between commits with urgent operations is counted by itself:
+// other commits do not delay them.
+const minCommitInterval = 10 * time.Millisecond
+
+// Operations that nobody waits for are committed with the next urgent one, or
+// after this time: the beginning of attempts whose endpoint had no room before,
+// and the ends of attempts.
+const (
+	maxBeginDelay  = minCommitInterval
+	maxSettleDelay = 2 * minCommitInterval
+)
+
+// maxGroup bounds the operations of one transaction.
+const maxGroup = 4096
+
+// retryFull is how long the writer waits when the disk is full.
 const retryFull = time.Second
 
 // op is a change of the lane file. What apply finds out it leaves in the op.
 // An error is the file's and ends everything.
 type op interface{ apply(x *tx) error }
 
-// writer is the one goroutine that changes the file: whatever operations wait
-// go into one transaction, and none is answered before that is synced. While
-// the disk is too full they are refused with eventstore.ErrFull, and the file
-// stays as it is.
+// writer is the one goroutine that changes the file. All waiting operations go
+// into one transaction, and none is answered, and no attempt is made, before
+// that is synced. While the disk is too full they are refused with
+// eventstore.ErrFull, and the file stays as it is.
 type writer struct {
 	lanes *Lanes
 	end   sync.WaitGroup
 	full  atomic.Bool // the disk was too full for the last group
-	busy  atomic.Bool // the last group had to wait for the writer's rest
+	busy  atomic.Bool // operations had to wait for the interval to pass
 
-	mu       sync.Mutex
-	wake     sync.Cond // of mu
-	urgent   []*waiting
-	starts   []*waiting // of attempts
-	patient  []*waiting
-	timer    *time.Timer // of the patient ones
-	overdue  bool        // their patience is over
-	alarm    *time.Timer // ends a rest
-	restAt   time.Time   // when the next group may leave
-	urgentAt time.Time   // when one with urgent operations may
-	closed   bool
-	err      error         // what ended it
-	failed   chan struct{} // closed with err
+	mu         sync.Mutex
+	wake       chan struct{} // the queue has changed
+	queue      []*waiting
+	commitBy   time.Time // when the queue is to be committed
+	urgent     bool      // it holds an urgent operation
+	next       time.Time // when the next commit may begin
+	nextUrgent time.Time // when the next one with urgent operations may
+	closed     bool
+	err        error         // what ended it
+	failed     chan struct{} // closed with err
 }
 
 type waiting struct {
@@ -51,36 +66,53 @@ type waiting struct {
 }
 
 func newWriter(l *Lanes) *writer {
-	w := &writer{lanes: l, failed: make(chan struct{})}
-	w.wake.L = &w.mu
-	w.timer = time.AfterFunc(patience, w.ring)
-	w.alarm = time.AfterFunc(idle, w.look)
-	return w
+	return &writer{lanes: l, wake: make(chan struct{}, 1), failed: make(chan struct{})}
 }
 
-// do carries out an operation and returns once it is durable, or why it was
-// not: eventstore.ErrFull, ErrClosed, or what ended the writer.
-func (w *writer) do(o op) error { return w.join(&w.urgent, o) }
+// do carries out an urgent operation and returns once it is durable, or why it
+// was not: eventstore.ErrFull, ErrClosed, or what ended the writer.
+func (w *writer) do(o op) error { return w.doWithin(o, 0) }
 
-// insist is do for an operation that has to be: while the disk is too full it
-// is tried again, until ctx ends.
-func (w *writer) insist(ctx context.Context, o op) error {
-	return w.again(ctx, func() error { return w.do(o) })
+// doWithin is do for an operation that may wait for so long to go with others.
+func (w *writer) doWithin(o op, maxDelay time.Duration) error {
+	p := &waiting{op: o, done: make(chan error, 1)}
+	if err := w.join(p, maxDelay); err != nil {
+		return err
+	}
+	return <-p.done
 }
 
-// start is insist for what begins attempts.
-func (w *writer) start(ctx context.Context, o *startOp) error {
-	return w.again(ctx, func() error { return w.join(&w.starts, o) })
+func (w *writer) join(p *waiting, maxDelay time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.closed:
+		return ErrClosed
+	}
+	by := time.Now().Add(maxDelay)
+	if len(w.queue) == 0 || by.Before(w.commitBy) {
+		w.commitBy = by
+	}
+	w.urgent = w.urgent || maxDelay == 0
+	w.queue = append(w.queue, p)
+	w.signal()
+	return nil
 }
 
-// insistPatiently is insist for an operation that nobody is kept waiting by.
-func (w *writer) insistPatiently(ctx context.Context, o op) error {
-	return w.again(ctx, func() error { return w.join(&w.patient, o) })
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
 }
 
-func (*writer) again(ctx context.Context, do func() error) error {
+// insist is doWithin for an operation that has to be: while the disk is too
+// full it is tried again, until ctx ends.
+func (w *writer) insist(ctx context.Context, o op, maxDelay time.Duration) error {
 	for {
-		err := do()
+		err := w.doWithin(o, maxDelay)
 		if !errors.Is(err, eventstore.ErrFull) {
 			return err
 		}
@@ -103,32 +135,88 @@ func (w *writer) run() {
 				w.fail(err)
 			}
 		}
-		w.mu.Lock()
-		w.restAt = time.Now().Add(rest)
-		if urgent {
-			w.urgentAt = w.restAt
-		}
-		w.mu.Unlock()
+		w.committed(urgent)
 		for _, p := range group {
 			p.done <- err
 		}
 	}
 }
 
-// room reports whether the disk has room for a change. It is said when that
+// take waits until a group is to be committed; none: closed, and nothing waits.
+func (w *writer) take() (group []*waiting, urgent bool) {
+	timer := time.NewTimer(idle)
+	defer timer.Stop()
+	w.busy.Store(false)
+	for {
+		w.mu.Lock()
+		wait := w.wait()
+		if wait <= 0 {
+			defer w.mu.Unlock()
+			n := min(len(w.queue), maxGroup)
+			group, urgent = w.queue[:n:n], w.urgent
+			w.queue = w.queue[n:]
+			w.urgent = urgent && len(w.queue) > 0
+			return group, urgent
+		}
+		w.busy.Store(len(w.queue) > 0 && (w.urgent || time.Until(w.commitBy) <= 0))
+		w.mu.Unlock()
+		timer.Reset(wait)
+		select {
+		case <-w.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// wait is how long it is until the queue is to be committed. w.mu is held.
+func (w *writer) wait() time.Duration {
+	switch {
+	case w.closed:
+		return 0
+	case len(w.queue) == 0:
+		return idle
+	case w.urgent:
+		return time.Until(w.nextUrgent)
+	}
+	return max(time.Until(w.next), time.Until(w.commitBy))
+}
+
+// committed notes when the next commits may begin.
+func (w *writer) committed(urgent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = time.Now().Add(minCommitInterval)
+	if urgent {
+		w.nextUrgent = w.next
+	}
+}
+
+// ready waits until an urgent operation would be committed at once. Whoever has
+// many hands more of them over together then.
+func (w *writer) ready(ctx context.Context) {
+	w.mu.Lock()
+	wait := time.Until(w.nextUrgent)
+	w.mu.Unlock()
+	sleep(ctx, wait)
+}
+
+// room reports whether the disk has room for a change, and logs when that
 // changes.
 func (w *writer) room() bool {
 	full := w.lanes.config.Full()
-	switch was := w.full.Swap(full); {
-	case full && !was:
+	switch before := w.full.Swap(full); {
+	case full && !before:
 		w.lanes.config.Log.Warn().Str("file", w.lanes.config.Path).
 			Msg("the disk is nearly full: no webhooks are sent; free some space, they go on by themselves")
-	case was && !full:
+	case before && !full:
 		w.lanes.config.Log.Info().Msg("the disk has room again: webhooks are sent")
 	}
 	return !full
 }
 
+// commit applies a group in one transaction. Whatever becomes of the process,
+// the file holds all of the group or nothing. When Update returns it is synced:
+// only then are attempts made.
 func (w *writer) commit(group []*waiting) error {
 	if err := w.error(); err != nil {
 		return err
@@ -171,9 +259,7 @@ func (w *writer) error() error {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
+	w.signal()
 	w.mu.Unlock()
-	w.wake.Signal()
 	w.end.Wait()
-	w.timer.Stop()
-	w.alarm.Stop()
 }

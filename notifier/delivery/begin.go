@@ -1,0 +1,240 @@
+package delivery
+
+import (
+	"time"
+
+	"payledger/domain"
+)
+
+// maxBegun bounds the attempts that begin in one transaction. The rest follow
+// in the next ones.
+const maxBegun = 256
+
+// Deliveries that somebody asked to be sent now, tests and resends, are begun
+// before what is due, also while the circuit breaker is open, and in places of
+// their own: they are no probes and hold up nothing else. maxAsking is how many
+// of an endpoint are under way at the same time; maxAsked is how many more wait
+// for that in memory. What exceeds them is sent when it is due.
+const (
+	maxAsking = 4
+	maxAsked  = 64
+)
+
+// askedFor is such a delivery.
+type askedFor struct{ payment, event domain.ID }
+
+// ask lets a delivery in line be sent now. The rules of its lane hold: where
+// something goes before it there, it waits for its turn.
+func (t *target) ask(a askedFor) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.asked) < maxAsked {
+		t.asked = append(t.asked, a)
+	}
+}
+
+// beginOp begins what may begin with an endpoint.
+type beginOp struct {
+	target   *target
+	endpoint domain.Endpoint // as it is now
+}
+
+func (o beginOp) apply(x *tx) error { return x.begin(o.target, o.endpoint) }
+
+// begin is the one way to begin attempts. It raises the high-water marks of the
+// lanes that are due and for which the endpoint and the slots have room; the
+// requests are made when this transaction is synced. Whatever makes lanes due
+// may call it in the same transaction, if it knows the endpoint as it is now;
+// otherwise the endpoint's own goroutine comes with a beginOp.
+func (x *tx) begin(t *target, e domain.Endpoint) error {
+	if !x.sending {
+		return nil
+	}
+	for len(x.begun) < maxBegun {
+		c, ok, err := x.candidate(t)
+		if err != nil || !ok {
+			return err
+		}
+		l, err := x.laneOf(t, c.payment)
+		if err != nil {
+			return err
+		}
+		began := false
+		if c.allows(l, x) {
+			if began, err = x.start(t, e, l, c); err != nil {
+				return err
+			}
+		}
+		t.chosen(c, began)
+		if !began {
+			x.lanes.slots.give(t, 1)
+		}
+	}
+	t.nudge() // there may be more
+	return nil
+}
+
+// candidate is a lane to begin with, for which a slot is taken.
+type candidate struct {
+	payment domain.ID
+	event   domain.ID // asked for; zero: whatever is first in line
+	granted bool      // need not be due, see breaker
+}
+
+func (c candidate) asked() bool { return !c.event.IsZero() }
+
+// allows looks up in the lane whether the candidate is still one: what is in
+// memory are hints.
+func (c candidate) allows(l *laneAt, x *tx) bool {
+	if x.inFlight(l) || l.due > x.now && !c.granted {
+		return false
+	}
+	if !c.asked() {
+		return len(l.line) > 0
+	}
+	head := l.lane
+	head.next()
+	return len(head.line) > 0 && head.line[0].event == c.event
+}
+
+// candidate chooses what is to begin next and takes a slot for it.
+func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
+	if t.unread() {
+		keys := x.dueAfter(t, t.window.end, windowSize)
+		t.mu.Lock()
+		t.window.refill(keys)
+		t.mu.Unlock()
+	}
+	asked, due, _ := t.room(x.now)
+	if asked+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
+		return c, false, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if asked > 0 {
+		c.payment, c.event = t.asked[0].payment, t.asked[0].event
+		t.asked = t.asked[1:]
+		t.asking++
+		return c, true, nil
+	}
+	c.payment, c.granted = t.window.pop().payment(), t.breaker.begun()
+	t.requests++
+	return c, true, nil
+}
+
+// unread reports whether lanes that may be due have to be looked up in the
+// file.
+func (t *target) unread() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.window.keys) == 0 && !t.window.all
+}
+
+// room says how many deliveries that somebody asked for may begin now, and how
+// many that are due, slots apart. If none may, wait is how long that stays so
+// unless the endpoint is nudged.
+func (t *target) room(now domain.Instant) (asked, due int, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leaving {
+		return 0, 0, checkEvery
+	}
+	if asked = min(len(t.asked), maxAsking-t.asking); asked <= 0 {
+		asked = 0
+		if due, wait = t.dueRoom(now); due == 0 {
+			return 0, 0, wait
+		}
+	}
+	if tokens := t.limiter.TokensAt(time.Now()); tokens < 1 {
+		return 0, 0, max(time.Duration((1-tokens)/float64(t.limiter.Limit())*float64(time.Second)), time.Millisecond)
+	}
+	return asked, due, 0
+}
+
+// dueRoom is room for what is due. t.mu is held. A window that has to be read
+// from the file counts as due.
+func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
+	w := &t.window
+	switch {
+	case len(w.keys) == 0 && w.all:
+		return 0, checkEvery
+	case len(w.keys) > 0 && w.keys[0].at() > now && !t.breaker.granted:
+		return 0, min(until(w.keys[0].at(), now), checkEvery)
+	}
+	if n = t.breaker.allow(now, t.limits.Concurrency-t.requests); n > 0 {
+		return n, 0
+	}
+	if open := t.breaker.open(now); open != 0 {
+		return 0, min(until(open, now), checkEvery)
+	}
+	return 0, checkEvery // the end of an attempt nudges
+}
+
+// chosen notes whether an attempt began with a candidate.
+func (t *target) chosen(c candidate, began bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case began:
+		t.limiter.AllowN(time.Now(), 1)
+	case c.asked():
+		t.asking--
+	default:
+		t.requests--
+		t.breaker.passed()
+	}
+}
+
+// start takes the first of a lane that the endpoint still wants and raises the
+// lane's mark for it.
+func (x *tx) start(t *target, e domain.Endpoint, l *laneAt, c candidate) (began bool, err error) {
+	for _, p := range l.next() {
+		if err := x.settle(t, p.event, domain.DeliverySuperseded); err != nil {
+			return false, err
+		}
+	}
+	for len(l.line) > 0 && !began {
+		d, err := x.pendingRecord(t, l.line[0].event)
+		if err != nil {
+			return false, err
+		}
+		if began = l.line[0].asked || d.kind == domain.KindEndpointTest || e.Wants(d.kind); began {
+			l.start()
+			x.lanes.flying[flight(l.key)] = true
+			x.begun = append(x.begun, attempt{
+				record: d, target: t, endpoint: e, number: d.total + 1, asked: c.asked(), granted: c.granted,
+			})
+			break
+		}
+		// No longer subscribed to.
+		l.leave(d.event, l.due)
+		if err := x.settle(t, d.event, domain.DeliveryCancelled); err != nil {
+			return false, err
+		}
+	}
+	x.save(l)
+	return began, nil
+}
+
+// attempt is one try of a delivery, allowed by the file.
+type attempt struct {
+	record
+	target   *target
+	endpoint domain.Endpoint
+	number   int  // from 1
+	asked    bool // somebody asked for it
+	granted  bool // it costs no try
+}
+
+// launch makes attempts whose begin is durable.
+func (l *Lanes) launch(begun []attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running == nil {
+		return // they are made again after the next start
+	}
+	sending := l.running.sending
+	for _, a := range begun {
+		l.attempts.Go(func() { l.attempt(sending, a) })
+	}
+}
