@@ -6,8 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 )
 
 // TestLimitedAddressSpace runs with less address space than the files are
@@ -18,7 +22,13 @@ func TestLimitedAddressSpace(t *testing.T) {
 		t.Skip("the race detector, which runs short, needs more address space than that")
 	}
 	t.Parallel()
-	d := logOf(t, 10)
+	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
+	if err := d.Initialise(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		createProject(t, d)
+	}
 	if code := start(t, "serve", "--data", string(d), "--sandbox").stop(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
@@ -47,7 +57,7 @@ func TestLimitedAddressSpace(t *testing.T) {
 			script := fmt.Sprintf(`ulimit -v %d && exec payledger %s "$0"`, gigabytes<<20, command)
 			cmd := exec.CommandContext(ctx, "sh", "-c", script, string(d))
 			said, err := cmd.CombinedOutput()
-			if cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(string(said), "cannot allocate memory") ||
+			if cmd.ProcessState.ExitCode() != exit.Failed || !strings.Contains(string(said), "cannot allocate memory") ||
 				!strings.Contains(string(said), "No file is damaged.") || strings.Contains(string(said), "is damaged:") {
 				t.Errorf("%d GiB, %s: %v\n%s", gigabytes, command, err, said)
 			}

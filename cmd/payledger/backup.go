@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/progress"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -50,37 +54,37 @@ type backupReport struct {
 // Run writes the backup.
 func (c backupCmd) Run(a *app) (err error) {
 	for _, name := range c.files() {
-		for _, own := range dataDir(c.Data).files() {
-			if same(name, own) {
-				return exitWith(exitUsage, "%s belongs to the data directory itself: choose another name", name)
+		for _, own := range datadir.Dir(c.Data).Files() {
+			if datadir.SameFile(name, own) {
+				return exit.With(exit.Usage, "%s belongs to the data directory itself: choose another name", name)
 			}
 		}
 		if _, err := os.Lstat(name); err == nil && !c.Force {
-			return errThere(name)
+			return datadir.ErrExists(name)
 		}
 	}
 	report := backupReport{File: c.File}
 	var keys []byte
 	if c.WithKeys {
 		// Before the copy: what a payment was made with is there then.
-		if keys, err = dataDir(c.Data).packKeys(); err != nil {
+		if keys, err = datadir.Dir(c.Data).PackKeys(); err != nil {
 			return err
 		}
-		report.KeysFile = keysOf(c.File)
+		report.KeysFile = datadir.KeysFileOf(c.File)
 	}
-	work, err := newScratch(filepath.Dir(c.File))
+	work, err := datadir.NewScratch(filepath.Dir(c.File))
 	if err != nil {
 		return fmt.Errorf("making the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, work.remove()) }()
-	tmp, err := createPrivate(work.file("ledger.db"))
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	tmp, err := datadir.CreatePrivate(work.File("ledger.db"))
 	if err != nil {
 		return fmt.Errorf("making the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, tmp.Close()) }()
 	err = c.copyLog(a, func(last eventstore.Position, size int64) (io.Writer, error) {
 		report.Position, report.Events, report.Bytes = last, last, size
-		return copying(tmp, a.stderr, last, size), nil
+		return progress.Writer(tmp, a.stderr, last, size), nil
 	})
 	if err == nil {
 		err = tmp.Sync()
@@ -88,20 +92,20 @@ func (c backupCmd) Run(a *app) (err error) {
 	if err != nil {
 		return fmt.Errorf("copying the log: %w", err)
 	}
-	p, err := prove(a, tmp.Name(), nil)
+	p, err := datadir.VerifyFile(a.ctx, tmp.Name(), progress.New(a.stderr, "Checking the copy"), nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the copy is not what the log should be, and was removed: %w", err)
-	case p.last != report.Position:
-		return fmt.Errorf("the copy ends at position %d instead of %d, and was removed: try again", p.last, report.Position)
+	case p.Last != report.Position:
+		return fmt.Errorf("the copy ends at position %d instead of %d, and was removed: try again", p.Last, report.Position)
 	}
-	report.Log = p.log
+	report.Log = p.Log
 	if keys != nil {
-		if err := work.place(report.KeysFile, keys, c.Force); err != nil {
+		if err := work.Place(report.KeysFile, keys, c.Force); err != nil {
 			return err
 		}
 	}
-	if err := give(tmp.Name(), c.File, c.Force); err != nil {
+	if err := datadir.MoveInto(tmp.Name(), c.File, c.Force); err != nil {
 		return err
 	}
 	return c.tell(a, report)
@@ -109,7 +113,7 @@ func (c backupCmd) Run(a *app) (err error) {
 
 func (c backupCmd) files() []string {
 	if c.WithKeys {
-		return []string{c.File, keysOf(c.File)}
+		return []string{c.File, datadir.KeysFileOf(c.File)}
 	}
 	return []string{c.File}
 }
@@ -118,23 +122,24 @@ func (c backupCmd) files() []string {
 // that of the directory itself. This needs nothing but the log, so it works
 // where a server cannot start.
 func (c backupCmd) copyLog(a *app, begin func(eventstore.Position, int64) (io.Writer, error)) error {
-	d := dataDir(c.Data)
+	d := datadir.Dir(c.Data)
 	var store *bolt.Store
-	live, err := d.reach(a.ctx, func() (err error) {
-		store, err = d.openReadOnly()
+	live, err := d.Reach(a.ctx, func() (err error) {
+		store, err = d.OpenReadOnly()
 		return err
 	})
 	switch {
 	case live:
-		return (&admin{http: socketClient(d)}).copyLog(a.ctx, begin)
+		return copyFromServer(a.ctx, adminclient.Of(d), begin)
 	case err != nil:
 		return err
 	}
 	return errors.Join(store.Backup(a.ctx, begin), store.Close())
 }
 
-func (m *admin) copyLog(ctx context.Context, begin func(eventstore.Position, int64) (io.Writer, error)) error {
-	resp, err := m.send(ctx, http.MethodGet, "/admin/backup", nil)
+// copyFromServer copies the log of a running server.
+func copyFromServer(ctx context.Context, m *adminclient.Client, begin func(eventstore.Position, int64) (io.Writer, error)) error {
+	resp, err := m.Send(ctx, http.MethodGet, "/admin/backup", nil)
 	if err != nil {
 		return err
 	}
@@ -153,40 +158,6 @@ func (m *admin) copyLog(ctx context.Context, begin func(eventstore.Position, int
 	return nil
 }
 
-// openReadOnly opens the log of a directory on which no server runs.
-func (d dataDir) openReadOnly() (*bolt.Store, error) {
-	store, err := bolt.OpenReadOnly(d.ledger())
-	switch {
-	case errors.Is(err, bolt.ErrMissing):
-		return nil, exitWith(exitDirectory, "%s is not a data directory, it has no ledger.db: check the path", d)
-	case errors.Is(err, bolt.ErrLocked):
-		return nil, exitWith(exitInUse, "the data directory %s is in use by another payledger process", d)
-	case err != nil:
-		return nil, exitWith(exitDirectory, "opening the event log: %w", err)
-	}
-	return store, nil
-}
-
-// copying writes to w and shows how far the copy has come, as a share of the
-// events in it.
-func copying(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
-	return &progressWriter{w: w, last: last, size: max(size, 1), show: newProgress(stderr, "Copying the log")}
-}
-
-type progressWriter struct {
-	w          io.Writer
-	done, size int64
-	last       eventstore.Position
-	show       func(done, total eventstore.Position)
-}
-
-func (p *progressWriter) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	p.done += int64(n)
-	p.show(eventstore.Position(float64(p.last)*float64(p.done)/float64(p.size)), p.last)
-	return n, err
-}
-
 func (c backupCmd) tell(a *app, r backupReport) error {
 	if a.json {
 		return a.printJSON(r)
@@ -198,6 +169,6 @@ func (c backupCmd) tell(a *app, r backupReport) error {
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "\nThe keys are not in it. Keep copies of %s too: without master.key payment links cannot\n"+
-		"be read, without log.key checkpoints cannot be signed. --with-keys copies them beside the backup.\n", dataDir(c.Data).keyNames())
+		"be read, without log.key checkpoints cannot be signed. --with-keys copies them beside the backup.\n", datadir.Dir(c.Data).KeyNames())
 	return nil
 }

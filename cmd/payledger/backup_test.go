@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
@@ -121,7 +123,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	position := eventsIn(t, s)
 	s.stop()
 
-	if out, code := payledger(t, "restore", file, "--data", d); code != exitRefused || !strings.Contains(out, "would be gone") {
+	if out, code := payledger(t, "restore", file, "--data", d); code != exit.Refused || !strings.Contains(out, "would be gone") {
 		t.Fatalf("%d %s", code, out)
 	}
 	if out, code := payledger(t, "restore", file, "--data", d, "--force"); code != 0 || strings.Count(out, "Kept ") == 0 {
@@ -157,7 +159,7 @@ func TestRestoreGoesBack(t *testing.T) {
 func eventsIn(t *testing.T, s *server) int {
 	t.Helper()
 	var passwords map[string]struct{ User, Password string }
-	content, err := os.ReadFile(dataDir(s.Data).credentials())
+	content, err := os.ReadFile(datadir.Dir(s.Data).Credentials())
 	if err != nil {
 		t.Fatal(err)
 	}

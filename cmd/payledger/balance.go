@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
 )
 
 type balanceCmd struct {
@@ -53,7 +55,7 @@ func (c balanceCmd) Validate() error {
 
 // Run prints balances or postings.
 func (c balanceCmd) Run(a *app) error {
-	return c.reading(a, func(m *admin) error {
+	return c.reading(a, func(m *adminclient.Client) error {
 		switch {
 		case c.Statement:
 			return c.postings(a, m, "/admin/balance/statement")
@@ -74,12 +76,12 @@ type currencyBooks struct {
 	Total string `json:"total"`
 }
 
-func (c balanceCmd) balances(a *app, m *admin) error {
+func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
 	q := url.Values{}
 	setUnlessEmpty(q, "project", c.Project)
 	setUnlessEmpty(q, "as_of", c.AsOf)
 	var raw jsontext.Value
-	if err := m.call(a.ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
+	if err := m.Call(a.ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
 		return err
 	}
 	if a.json {
@@ -143,7 +145,7 @@ type posting struct {
 }
 
 // postings prints a list page by page, so that its length does not matter.
-func (c balanceCmd) postings(a *app, m *admin, path string) error {
+func (c balanceCmd) postings(a *app, m *adminclient.Client, path string) error {
 	q := url.Values{"limit": {"100"}}
 	for name, value := range map[string]string{
 		"project": c.Project, "account": c.Account, "currency": c.Currency, "from": c.From, "to": c.To,
@@ -159,12 +161,12 @@ func (c balanceCmd) postings(a *app, m *admin, path string) error {
 	}
 }
 
-func (c balanceCmd) page(ctx context.Context, a *app, m *admin, target string) (next string, err error) {
+func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, target string) (next string, err error) {
 	var page struct {
 		Data       []jsontext.Value `json:"data"`
 		NextCursor string           `json:"next_cursor"`
 	}
-	if err := m.call(ctx, http.MethodGet, target, nil, &page); err != nil {
+	if err := m.Call(ctx, http.MethodGet, target, nil, &page); err != nil {
 		return "", err
 	}
 	for _, raw := range page.Data {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"payledger/cmd/payledger/exit"
 )
 
 // limited is a command under a limit of open files.
@@ -99,10 +101,10 @@ func TestRoomForConnections(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{140, nil, exitFailed, "the limit of open files is 140, too few to serve: want 160 or more"},
-		{300, []string{"--max-connections=200"}, exitUsage, "leaves room for 172"},
-		{300, []string{"--max-connections=0"}, exitUsage, "want 1 or more"},
-		{300, []string{"--max-connections-per-address=-1"}, exitUsage, "want 0 for no limit"},
+		{140, nil, exit.Failed, "the limit of open files is 140, too few to serve: want 160 or more"},
+		{300, []string{"--max-connections=200"}, exit.Usage, "leaves room for 172"},
+		{300, []string{"--max-connections=0"}, exit.Usage, "want 1 or more"},
+		{300, []string{"--max-connections-per-address=-1"}, exit.Usage, "want 0 for no limit"},
 	} {
 		out, err := limited(c.files, append([]string{"serve", "--data", d, "--listen=127.0.0.1:0"}, c.args...)...).CombinedOutput()
 		code := 0

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // TestKilledBetweenCommitAndAnswer kills the server under load until some
@@ -116,12 +118,12 @@ func TestRestartKeepsEverything(t *testing.T) {
 // TestDerivedFilesCanGo deletes everything that is derived from the log.
 func TestDerivedFilesCanGo(t *testing.T) {
 	t.Parallel()
-	d := dataDir(t.TempDir() + "/data")
+	d := datadir.Dir(t.TempDir() + "/data")
 	s := start(t, "demo", "--data", string(d))
 	id := s.paid(t)
 	waiting := s.do(t, 201, "POST", "/v1/payments", `{"amount":"2"}`).text(t, "id")
 	s.stop()
-	removeAll(t, d.projections(), d.nats())
+	removeAll(t, d.Projections(), d.NATS())
 	began := time.Now()
 	s = start(t, "demo", "--data", string(d))
 	t.Logf("ready again after %s", time.Since(began))

@@ -7,13 +7,15 @@ import (
 	"io/fs"
 	"os"
 
-	"payledger/httpapi/edge"
-
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/account"
+	"payledger/httpapi/edge"
 )
 
 // demoCmd runs the service with a demo project, on a directory of its own.
@@ -57,28 +59,28 @@ func (c demoCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	d, kept := dataDir(c.Data), c.Data != ""
+	d, kept := datadir.Dir(c.Data), c.Data != ""
 	if !kept {
 		tmp, err := os.MkdirTemp("", "payledger-demo-")
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-		d = dataDir(tmp)
+		d = datadir.Dir(tmp)
 	}
-	if _, err := os.Stat(d.ledger()); errors.Is(err, fs.ErrNotExist) {
-		if err := d.initialise(); err != nil {
+	if _, err := os.Stat(d.Ledger()); errors.Is(err, fs.ErrNotExist) {
+		if err := d.Initialise(); err != nil {
 			return err
 		}
 	}
-	return runService(a.ctx, d, o, func(at serviceAddrs) error {
+	return service.Run(a.ctx, d, o, func(at service.Addresses) error {
 		key, hook, err := c.setUp(a, d)
 		if err != nil {
 			return fmt.Errorf("setting up the demo project: %w", err)
 		}
 		if a.json {
 			return a.printJSON(struct {
-				serviceAddrs
+				service.Addresses
 				ProjectID  string `json:"project_id"`
 				APIKey     string `json:"api_key"`
 				AccountURL string `json:"account_url"`
@@ -90,19 +92,19 @@ func (c demoCmd) Run(a *app) (err error) {
 }
 
 // setUp makes the project, its key and its endpoint what this start needs.
-func (c demoCmd) setUp(a *app, d dataDir) (issuedKey, demoHook, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, adminWait)
+func (c demoCmd) setUp(a *app, d datadir.Dir) (issuedKey, demoHook, error) {
+	ctx, cancel := context.WithTimeout(a.ctx, datadir.AdminWait)
 	defer cancel()
-	m := &admin{http: socketClient(d)}
+	m := adminclient.Of(d)
 	var last demoState
-	content, err := os.ReadFile(d.demo())
+	content, err := os.ReadFile(d.Demo())
 	if err == nil {
 		err = json.Unmarshal(content, &last)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return issuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.demo(), err)
+		return issuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
 	}
-	key, err := m.demoKey(ctx, last)
+	key, err := demoKey(ctx, m, last)
 	if err != nil {
 		return key, demoHook{}, err
 	}
@@ -112,7 +114,7 @@ func (c demoCmd) setUp(a *app, d dataDir) (issuedKey, demoHook, error) {
 	}
 	var hook demoHook
 	if c.WebhookURL != "" {
-		if hook, err = m.demoEndpoint(ctx, now, c.WebhookURL); err != nil {
+		if hook, err = demoEndpoint(ctx, m, now, c.WebhookURL); err != nil {
 			return key, hook, err
 		}
 		now.EndpointID = hook.EndpointID
@@ -121,22 +123,22 @@ func (c demoCmd) setUp(a *app, d dataDir) (issuedKey, demoHook, error) {
 	if err != nil {
 		return key, hook, err
 	}
-	return key, hook, writeFileSynced(d.demo(), append(state, '\n'))
+	return key, hook, datadir.WriteFileSynced(d.Demo(), append(state, '\n'))
 }
 
 // demoKey answers a new key of the demo project, which it makes when there is
 // none, and revokes the key of the start before.
-func (m *admin) demoKey(ctx context.Context, last demoState) (key issuedKey, err error) {
+func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key issuedKey, err error) {
 	// The log may have been restored to a time before the project or the key.
 	made := last.ProjectID != ""
 	if made {
-		key, err = m.issueKey(ctx, last.ProjectID, nil)
+		key, err = issueKey(ctx, m, last.ProjectID, nil)
 		made = !refusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {
-		key, err = m.createProject(ctx, projectBody{Name: demoName})
+		key, err = registerProject(ctx, m, projectBody{Name: demoName})
 	} else if err == nil {
-		err = m.revokeKey(ctx, last.ProjectID, last.KeyID)
+		err = revokeKey(ctx, m, last.ProjectID, last.KeyID)
 		if refusedFor(err, domain.KeyNotFound) {
 			err = nil
 		}
@@ -145,11 +147,11 @@ func (m *admin) demoKey(ctx context.Context, last demoState) (key issuedKey, err
 }
 
 func refusedFor(err error, code domain.Code) bool {
-	var p *problem
+	var p *adminclient.Problem
 	return errors.As(err, &p) && p.Code == string(code)
 }
 
-func (a *app) greet(at serviceAddrs, key issuedKey, kept bool) error {
+func (a *app) greet(at service.Addresses, key issuedKey, kept bool) error {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"os"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/service"
 	"payledger/domain"
 )
 
@@ -26,19 +28,19 @@ type demoHook struct {
 
 // demoEndpoint answers the demo's endpoint with a new secret. That of a start
 // before is used again, pointed to the URL and enabled.
-func (m *admin) demoEndpoint(ctx context.Context, now demoState, to string) (demoHook, error) {
+func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to string) (demoHook, error) {
 	project := projectPath(now.ProjectID)
 	hook := func(e endpoint, err error) (demoHook, error) { return demoHook{e.ID, e.URL, e.Secret}, err }
 	if now.EndpointID != "" {
 		var e endpoint
 		path := endpointPath(project, now.EndpointID)
-		err := m.call(ctx, http.MethodPost, path, endpointBody{URL: to}, &e)
+		err := m.Call(ctx, http.MethodPost, path, endpointBody{URL: to}, &e)
 		if !refusedFor(err, domain.WebhookEndpointNotFound) {
 			if err == nil {
-				err = m.call(ctx, http.MethodPost, path+"/enable", nil, &e)
+				err = m.Call(ctx, http.MethodPost, path+"/enable", nil, &e)
 			}
 			if err == nil {
-				err = m.call(ctx, http.MethodPost, path+"/rotate-secret", nil, &e)
+				err = m.Call(ctx, http.MethodPost, path+"/rotate-secret", nil, &e)
 			}
 			return hook(e, err)
 		}
@@ -49,11 +51,11 @@ func (m *admin) demoEndpoint(ctx context.Context, now demoState, to string) (dem
 		all = append(all, string(k))
 	}
 	note := "Set up by payledger demo"
-	err := m.call(ctx, http.MethodPost, endpointsPath(project), endpointBody{to, all, &note}, &e)
+	err := m.Call(ctx, http.MethodPost, endpointsPath(project), endpointBody{to, all, &note}, &e)
 	return hook(e, err)
 }
 
-func (a *app) greetHook(at serviceAddrs, h demoHook) error {
+func (a *app) greetHook(at service.Addresses, h demoHook) error {
 	if h.EndpointID == "" {
 		return nil
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
 )
 
 // eventsCmd groups the commands that read the log.
@@ -33,8 +35,8 @@ they are stored.`
 
 // Run prints the events.
 func (c eventsTailCmd) Run(a *app) error {
-	return c.reading(a, func(m *admin) error {
-		if c.Follow && !m.live {
+	return c.reading(a, func(m *adminclient.Client) error {
+		if c.Follow && !m.Live {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow away", c.Data)
 		}
 		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
@@ -44,7 +46,7 @@ func (c eventsTailCmd) Run(a *app) error {
 		if c.Follow {
 			q.Set("follow", "true")
 		}
-		resp, err := m.send(a.ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
+		resp, err := m.Send(a.ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
 		if err != nil {
 			return err
 		}

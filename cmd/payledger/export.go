@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strconv"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/export"
+	"payledger/cmd/payledger/progress"
 	"payledger/eventstore"
-	"payledger/eventstore/audit"
 )
 
 type exportCmd struct {
@@ -49,20 +49,24 @@ func (c exportCmd) Validate() error {
 
 // Run writes the export.
 func (c exportCmd) Run(a *app) error {
-	return c.reading(a, func(m *admin) error {
+	return c.reading(a, func(m *adminclient.Client) error {
 		if c.Format == "bundle" {
-			return c.bundle(a, m)
+			done, err := export.WriteBundle(a.ctx, m, datadir.Dir(c.Data), c.Output, c.Resume, a.stderr)
+			if err != nil {
+				return err
+			}
+			return a.exported(c.Format, c.Output, done)
 		}
-		last, err := m.last(a)
+		x, err := export.New(a.ctx, m, export.Options{
+			Format: c.Format, Project: c.Project, After: c.After, Progress: progress.New(a.stderr, "Exporting"),
+		})
 		if err != nil {
 			return err
 		}
-		x := export{m: m, format: newFormat(c.Format), project: c.Project, after: c.After, last: last}
-		x.progress = newProgress(a.stderr, "Exporting")
 		if c.Output == "" {
-			return x.toStream(a)
+			return x.ToStream(a.ctx, a.stdout)
 		}
-		done, err := x.toFile(a, c.Output, c.Resume)
+		done, err := x.ToFile(a.ctx, c.Output, c.Resume)
 		if err != nil {
 			return err
 		}
@@ -71,7 +75,7 @@ func (c exportCmd) Run(a *app) error {
 }
 
 // exported says what has been written.
-func (a *app) exported(format, name string, done exportDone) error {
+func (a *app) exported(format, name string, done export.Done) error {
 	if a.json {
 		return a.printJSON(struct {
 			Format   string `json:"format"`
@@ -79,104 +83,12 @@ func (a *app) exported(format, name string, done exportDone) error {
 			Events   uint64 `json:"events"`
 			Position uint64 `json:"position"`
 			Resumed  uint64 `json:"resumed_after,omitzero"`
-		}{format, name, done.events, uint64(done.position), uint64(done.resumed)})
+		}{format, name, done.Events, uint64(done.Position), uint64(done.Resumed)})
 	}
 	from := ""
-	if done.resumed > 0 {
-		from = fmt.Sprintf(" after position %d", done.resumed)
+	if done.Resumed > 0 {
+		from = fmt.Sprintf(" after position %d", done.Resumed)
 	}
-	_, err := fmt.Fprintf(a.stderr, "payledger: %s: %d events read%s, up to position %d\n", name, done.events, from, done.position)
+	_, err := fmt.Fprintf(a.stderr, "payledger: %s: %d events read%s, up to position %d\n", name, done.Events, from, done.Position)
 	return err
-}
-
-// last is the position of the newest event.
-func (m *admin) last(a *app) (eventstore.Position, error) {
-	var books struct {
-		Position eventstore.Position `json:"position"`
-	}
-	err := m.call(a.ctx, http.MethodGet, "/admin/balance", nil, &books)
-	return books.Position, err
-}
-
-// export is one pass over the log, written in one format.
-type export struct {
-	m        *admin
-	format   format
-	project  string
-	after    eventstore.Position
-	last     eventstore.Position // where to stop
-	progress func(done, total eventstore.Position)
-}
-
-// exportDone is what came of an export.
-type exportDone struct {
-	events   uint64              // that were read, by this run
-	position eventstore.Position // up to which the file stands for the log
-	resumed  eventstore.Position // where the file ended before
-}
-
-// events calls fn for each event after a position, up to the last one.
-func (x *export) events(a *app, after eventstore.Position, fn func(eventstore.Stored) error) (read uint64, err error) {
-	if after >= x.last {
-		return 0, nil
-	}
-	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
-	setUnlessEmpty(q, "project", x.project)
-	resp, err := x.m.send(a.ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	at := after
-	for r, err := range audit.Lines(resp.Body)(0) {
-		_, corrupt := errors.AsType[*eventstore.CorruptError](err)
-		switch {
-		case corrupt:
-			return read, fmt.Errorf("what the server sent behind position %d is no event: %w", at, err)
-		case err != nil:
-			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then go on with --resume: %w", at, err)
-		case r.Position <= at, x.project == "" && r.Position != at+1:
-			return read, fmt.Errorf("the server sent position %d behind %d", r.Position, at)
-		case r.Position > x.last:
-			return read, nil
-		}
-		if err := fn(r); err != nil {
-			return read, err
-		}
-		at = r.Position
-		read++
-		x.progress(at, x.last)
-		if at == x.last {
-			return read, nil
-		}
-	}
-	if x.project == "" {
-		return read, fmt.Errorf("the server ended the stream of events behind position %d of %d: go on with --resume", at, x.last)
-	}
-	return read, nil
-}
-
-// write renders the events after a position. It answers how many were read.
-func (x *export) write(a *app, after eventstore.Position, out func([]byte) error) (read uint64, err error) {
-	var block []byte
-	return x.events(a, after, func(r eventstore.Stored) error {
-		var err error
-		if block, err = x.format.render(block[:0], r); err != nil {
-			return err
-		}
-		return out(block)
-	})
-}
-
-// toStream writes the export to standard output.
-func (x *export) toStream(a *app) error {
-	out := newBufferedWriter(a.stdout)
-	if _, err := out.WriteString(x.format.header()); err != nil {
-		return err
-	}
-	_, err := x.write(a, x.after, func(b []byte) error {
-		_, err := out.Write(b)
-		return err
-	})
-	return errors.Join(err, out.Flush())
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/storetest"
 )
 
@@ -28,7 +30,7 @@ func TestFailedCallsOfServer(t *testing.T) {
 		h.mu.Unlock()
 		h.until(t, "payments are made", func() bool { return len(h.made) >= goal })
 		call, _, _ := strings.Cut(fault, ":")
-		strace := exec.Command("strace", "-f", "-qq", "-p", fmt.Sprint(s.cmd.Process.Pid), "-P", dataDir(h.data).ledger(),
+		strace := exec.Command("strace", "-f", "-qq", "-p", fmt.Sprint(s.cmd.Process.Pid), "-P", datadir.Dir(h.data).Ledger(),
 			"-e", "trace="+call, "-e", "inject="+fault)
 		var trace syncBuffer
 		strace.Stderr = &trace
@@ -49,7 +51,7 @@ func TestFailedCallsOfServer(t *testing.T) {
 		if !strings.Contains(trace.String(), "(INJECTED)") || !strings.Contains(trace.String(), "ledger.db") && !strings.Contains(trace.String(), call) {
 			t.Errorf("%s was not injected:\n%s", fault, &trace)
 		}
-		if code := s.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(s.stderr.String(), "stopping, start again to go on from what is on disk") {
+		if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed || !strings.Contains(s.stderr.String(), "stopping, start again to go on from what is on disk") {
 			t.Errorf("%s: exit code %d\n%s\n%s", fault, code, s.stderr, &trace)
 		}
 		s = h.serve(t)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/storetest"
 )
 
@@ -30,8 +32,8 @@ func TestPowerCutOfServer(t *testing.T) {
 		disk.Cut(how)
 		<-s.exited // it cannot write any more, and ends by itself
 		wait()
-		if code := s.cmd.ProcessState.ExitCode(); code != exitFailed {
-			t.Errorf("exit code %d, want %d\n%s", code, exitFailed, s.stderr)
+		if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed {
+			t.Errorf("exit code %d, want %d\n%s", code, exit.Failed, s.stderr)
 		}
 		disk.Restore()
 		h.data = filepath.Join(disk.Dir, "data")
@@ -62,10 +64,10 @@ func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 		killed := true
 		for n := 1; killed; n++ {
 			name := fmt.Sprintf("%d-%d/data", i, n)
-			killed, _ = initUnder(t, dataDir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
+			killed, _ = initUnder(t, datadir.Dir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
 			disk.Cut(storetest.CutAtOnce)
 			disk.Restore()
-			d := dataDir(filepath.Join(disk.Dir, name))
+			d := datadir.Dir(filepath.Join(disk.Dir, name))
 			if wholeOrAgain(t, fmt.Sprintf("cut before %s number %d", call, n), d, killed) {
 				whole++
 			} else {
@@ -90,7 +92,7 @@ func TestFailedCallsOfInit(t *testing.T) {
 			t.Parallel()
 			failed := 0
 			for n := 1; ; n++ {
-				d := dataDir(filepath.Join(t.TempDir(), "new", "data"))
+				d := datadir.Dir(filepath.Join(t.TempDir(), "new", "data"))
 				told, injected := initUnder(t, d, call, fmt.Sprintf("error=%s:when=%d", fault, n))
 				wholeOrAgain(t, fmt.Sprintf("%s of %s number %d", fault, call, n), d, told)
 				if !injected {
@@ -109,7 +111,7 @@ func TestFailedCallsOfInit(t *testing.T) {
 
 // initUnder runs init under strace and reports whether it failed or was killed,
 // and whether the fault was met at all.
-func initUnder(t *testing.T, d dataDir, call, fault string) (failed, injected bool) {
+func initUnder(t *testing.T, d datadir.Dir, call, fault string) (failed, injected bool) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
 	cmd := exec.Command("strace", "-f", "-qq", "-o", trace, "-e", "trace="+call, "-e", "inject="+call+":"+fault, oneThread, "init", "--data", string(d))
@@ -118,11 +120,11 @@ func initUnder(t *testing.T, d dataDir, call, fault string) (failed, injected bo
 	if strings.Contains(string(out), "ptrace") || strings.Contains(string(out), "PTRACE") {
 		t.Skipf("this system lets no process be traced: %s", out)
 	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
 		t.Fatal(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != 0 && code != exitDirectory && strings.HasPrefix(fault, "error") {
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != exit.Directory && strings.HasPrefix(fault, "error") {
 		t.Errorf("%s %s: exit code %d: %s", call, fault, code, out)
 	}
 	calls, readErr := os.ReadFile(trace)
@@ -135,9 +137,9 @@ func initUnder(t *testing.T, d dataDir, call, fault string) (failed, injected bo
 // wholeOrAgain checks what init left: it reports whether that was a whole data
 // directory. A new one is made where it was not, and only where init had
 // failed.
-func wholeOrAgain(t *testing.T, what string, d dataDir, failed bool) (whole bool) {
+func wholeOrAgain(t *testing.T, what string, d datadir.Dir, failed bool) (whole bool) {
 	t.Helper()
-	_, err := os.Stat(d.ledger())
+	_, err := os.Stat(d.Ledger())
 	whole = err == nil
 	if !whole && !failed {
 		t.Fatalf("%s: init had returned, and there is no ledger: %v", what, err)

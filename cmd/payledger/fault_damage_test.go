@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 )
@@ -40,7 +42,7 @@ func ledgerWithEvents(t *testing.T) (h *shop, ledger []byte, events []string) {
 		}
 		events = append(events, string(e.Event))
 	}
-	ledger, err := os.ReadFile(dataDir(h.data).ledger())
+	ledger, err := os.ReadFile(datadir.Dir(h.data).Ledger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func recordsOf(ledger []byte, event domain.ID) (all []int) {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	random := rand.New(rand.NewPCG(uint64(len(ledger)), 7))
 	for round := range 12 {
 		at := random.IntN(len(events) - 1)
@@ -102,7 +104,7 @@ func TestFlippedBits(t *testing.T) {
 		if place < 0 {
 			t.Fatalf("event %d is not in the file", at+1)
 		}
-		if err := os.WriteFile(d.ledger(), damaged, 0o600); err != nil {
+		if err := os.WriteFile(d.Ledger(), damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		what := fmt.Sprintf("bit %#x of byte %d of event %d", bit, place, at+1)
@@ -116,20 +118,20 @@ func TestFlippedBits(t *testing.T) {
 		}
 		if round%4 == 0 {
 			h.damaged(t, what, position, events[at])
-			kept, err := os.ReadFile(d.projections())
+			kept, err := os.ReadFile(d.Projections())
 			if err != nil {
 				t.Fatal(err)
 			}
-			removeAll(t, d.projections())
-			if out, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitDirectory || !strings.Contains(out, position) {
+			removeAll(t, d.Projections())
+			if out, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.Directory || !strings.Contains(out, position) {
 				t.Errorf("%s: a start that reads it: exit code %d: %s", what, code, out)
 			}
-			if err := os.WriteFile(d.projections(), kept, 0o600); err != nil {
+			if err := os.WriteFile(d.Projections(), kept, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := os.WriteFile(d.ledger(), ledger, 0o600); err != nil {
+	if err := os.WriteFile(d.Ledger(), ledger, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, errs, code := command("events", "tail", "--data", h.data, "--json"); code != 0 || strings.Count(out, "\n") != len(events) {
@@ -160,7 +162,7 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 	a, err := s.send("GET", "/v1/payments/"+e.Stream+"/events", "")
 	if err != nil {
 		<-s.exited
-		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exitDirectory {
+		if !strings.Contains(s.stderr.String(), position) || s.cmd.ProcessState.ExitCode() != exit.Directory {
 			t.Errorf("%s: the server ended: %s\n%s", what, s.cmd.ProcessState, s.stderr)
 		}
 		return
@@ -176,7 +178,7 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 func TestUnusableLedgers(t *testing.T) {
 	t.Parallel()
 	h, ledger, _ := ledgerWithEvents(t)
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	used := len(bytes.TrimRight(ledger, "\x00"))
 	contents := map[string][]byte{
 		"empty": {}, "a text": []byte("not a ledger"), "zeros": make([]byte, 1<<16), "a key": []byte("1 " + strings.Repeat("ab", 32)),
@@ -185,32 +187,32 @@ func TestUnusableLedgers(t *testing.T) {
 		contents[fmt.Sprintf("cut off at %d of %d", size, used)] = ledger[:size]
 	}
 	for what, content := range contents {
-		if err := os.WriteFile(d.ledger(), content, 0o600); err != nil {
+		if err := os.WriteFile(d.Ledger(), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		// A server in a process of its own: the bound of its shutdown holds to
 		// the end of that.
-		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitDirectory || !strings.Contains(said, d.ledger()) {
+		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.Directory || !strings.Contains(said, d.Ledger()) {
 			t.Errorf("%s: serve: exit code %d, %q", what, code, said)
 		}
 		for _, args := range [][]string{{"events", "tail", "--data", h.data}, {"project", "list", "--data", h.data}} {
 			out, errs, code := command(args...)
-			if code != exitDirectory || out != "" || !strings.Contains(errs, d.ledger()) {
+			if code != exit.Directory || out != "" || !strings.Contains(errs, d.Ledger()) {
 				t.Errorf("%s: %s: exit code %d, %q %q", what, args[0], code, out, errs)
 			}
 		}
-		if after, err := os.ReadFile(d.ledger()); err != nil || sha256.Sum256(after) != sha256.Sum256(content) {
+		if after, err := os.ReadFile(d.Ledger()); err != nil || sha256.Sum256(after) != sha256.Sum256(content) {
 			t.Errorf("%s: the file was changed: %v", what, err)
 		}
 	}
-	if err := os.WriteFile(d.ledger(), ledger, 0o600); err != nil {
+	if err := os.WriteFile(d.Ledger(), ledger, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	held, err := bolt.Open(d.ledger(), bolt.Options{})
+	held, err := bolt.Open(d.Ledger(), bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if errs, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exitInUse || !strings.Contains(errs, h.data) {
+	if errs, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.InUse || !strings.Contains(errs, h.data) {
 		t.Errorf("in use: exit code %d, %s", code, errs)
 	}
 	if err := held.Close(); err != nil {

@@ -12,6 +12,8 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/boltfile"
 )
@@ -34,15 +36,15 @@ func (s *server) ends(t *testing.T, what string) (code int, log string) {
 func TestLogReplacedUnderTheServer(t *testing.T) {
 	t.Parallel()
 	saved := regexp.MustCompile(`acknowledged is in (\S+\.saved-\S+Z): move that to (\S+) and start again`)
-	for what, replace := range map[string]func(d dataDir) error{
-		"removed":  func(d dataDir) error { return os.Remove(d.ledger()) },
-		"replaced": func(d dataDir) error { return os.Rename(d.ledger()+".older", d.ledger()) },
+	for what, replace := range map[string]func(d datadir.Dir) error{
+		"removed":  func(d datadir.Dir) error { return os.Remove(d.Ledger()) },
+		"replaced": func(d datadir.Dir) error { return os.Rename(d.Ledger()+".older", d.Ledger()) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newShop(t, filepath.Join(t.TempDir(), "data"))
-			d := dataDir(h.data)
-			copyLanes(t, d.ledger(), d.ledger()+".older")
+			d := datadir.Dir(h.data)
+			copyLanes(t, d.Ledger(), d.Ledger()+".older")
 			s := h.serve(t)
 			wait := h.open(s, 8, 1<<16, 0)
 			h.until(t, "payments are made", func() bool { return len(h.made) >= 100 })
@@ -52,12 +54,12 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 			code, log := s.ends(t, what)
 			wait()
 			named := saved.FindStringSubmatch(log)
-			if code != exitDirectory || named == nil || named[2] != d.ledger() {
+			if code != exit.Directory || named == nil || named[2] != d.Ledger() {
 				t.Fatalf("exit code %d\n%s", code, log)
 			}
 			if what == "removed" {
 				// Who starts again without reading is told as well.
-				if _, errs, code := command(h.args()...); code != exitDirectory || !bytes.Contains([]byte(errs), []byte(named[1])) {
+				if _, errs, code := command(h.args()...); code != exit.Directory || !bytes.Contains([]byte(errs), []byte(named[1])) {
 					t.Errorf("a start without the log: %d %s", code, errs)
 				}
 			}
@@ -78,13 +80,13 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 // is lost; of the log that is said. Nothing hangs.
 func TestFilesCutOffUnderLoad(t *testing.T) {
 	t.Parallel()
-	for name, file := range map[string]func(dataDir) string{
-		"projections": dataDir.projections, "lanes": dataDir.lanes, "account": dataDir.account,
+	for name, file := range map[string]func(datadir.Dir) string{
+		"projections": datadir.Dir.Projections, "lanes": datadir.Dir.Lanes, "account": datadir.Dir.Account,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
-			path := file(dataDir(h.data))
+			path := file(datadir.Dir(h.data))
 			args := []string{"--webhook-allow-private"}
 			for round, size := range []int64{8192, 0} {
 				s := h.serve(t, args...)
@@ -131,14 +133,14 @@ func TestFilesCutOffUnderLoad(t *testing.T) {
 func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	s := h.serve(t)
 	h.open(s, 4, 40, 0)()
 	if code := s.stop(); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, s.stderr)
 	}
 	var lost domain.ID
-	db, err := bbolt.Open(d.projections(), 0o600, nil)
+	db, err := bbolt.Open(d.Projections(), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, s.stderr)
 	}
 
-	spoilLeaf(t, d.projections(), "payments")
+	spoilLeaf(t, d.Projections(), "payments")
 	if s, err = startServer(h.args()...); err == nil {
 		if code, log := s.ends(t, "a damaged page"); code == 0 || !bytes.Contains([]byte(log), []byte("is damaged and was deleted")) {
 			t.Errorf("exit code %d\n%s", code, log)
@@ -183,18 +185,18 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 func TestWrongOverflowInTheLog(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	s := h.serve(t)
 	h.open(s, 4, 40, 0)()
 	if code := s.stop(); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, s.stderr)
 	}
-	spoilLeaf(t, d.ledger(), "heads")
+	spoilLeaf(t, d.Ledger(), "heads")
 	for _, args := range [][]string{
 		{"verify", "--data", h.data},
-		{"verify", d.ledger()},
+		{"verify", d.Ledger()},
 		{"backup", filepath.Join(t.TempDir(), "backup.db"), "--data", h.data},
-		{"restore", d.ledger(), "--data", filepath.Join(t.TempDir(), "other")},
+		{"restore", d.Ledger(), "--data", filepath.Join(t.TempDir(), "other")},
 		h.args("--listen", "127.0.0.1:0"),
 	} {
 		if _, errs, code := command(args...); code == 0 || !bytes.Contains([]byte(errs), []byte("followed by")) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore/storetest"
 )
 
@@ -19,7 +20,7 @@ func TestJetStreamDiskFull(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(disk, "nats"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(disk, "nats"), dataDir(h.data).nats()); err != nil {
+	if err := os.Symlink(filepath.Join(disk, "nats"), datadir.Dir(h.data).NATS()); err != nil {
 		t.Fatal(err)
 	}
 	s := h.serve(t)

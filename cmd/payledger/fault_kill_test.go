@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // TestKillLoop kills the server again and again: under load, while it starts,
@@ -15,7 +17,7 @@ import (
 func TestKillLoop(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	var before string // a copy of the directory, some kills ago
 	rounds := 5
 	if testing.Short() {
@@ -39,10 +41,10 @@ func TestKillLoop(t *testing.T) {
 		// Starts that do not get far, with more or less to rebuild.
 		for i, after := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond} {
 			if i%2 == 0 {
-				removeAll(t, d.nats())
+				removeAll(t, d.NATS())
 			}
 			if (i+round)%3 == 0 {
-				removeAll(t, d.projections())
+				removeAll(t, d.Projections())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			_ = exec.CommandContext(ctx, "payledger", append(h.args(), "--listen", "127.0.0.1:0")...).Run()

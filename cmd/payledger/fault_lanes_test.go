@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // TestLostLanesForgetNoOutcome deletes lanes.db when nothing was ever
@@ -36,7 +38,7 @@ func TestLostLanesForgetNoOutcome(t *testing.T) {
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	removeAll(t, dataDir(dir).lanes())
+	removeAll(t, datadir.Dir(dir).Lanes())
 
 	s = demo()
 	eventually(t, "the newest are held and the others listed", func() bool {

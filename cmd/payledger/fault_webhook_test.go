@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // hook is a merchant's receiver that writes down what it is told. It takes its
@@ -182,7 +184,7 @@ func TestKillInMidDelivery(t *testing.T) {
 
 func killInMidDelivery(t *testing.T, lose bool) {
 	h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
-	d, older := dataDir(h.data), filepath.Join(t.TempDir(), "lanes.db")
+	d, older := datadir.Dir(h.data), filepath.Join(t.TempDir(), "lanes.db")
 	serve := func() *server {
 		return h.serve(t, "--webhook-allow-private", "--webhook-retry-schedule", "0s"+strings.Repeat(",100ms", 25))
 	}
@@ -204,15 +206,15 @@ func killInMidDelivery(t *testing.T, lose bool) {
 		wait()
 		to.quiet(t)
 		if round%2 == 0 {
-			removeAll(t, d.nats())
+			removeAll(t, d.NATS())
 		}
 		switch {
 		case lose && round%3 == 0:
-			copyLanes(t, d.lanes(), older)
+			copyLanes(t, d.Lanes(), older)
 		case lose && round%3 == 1:
-			removeAll(t, d.lanes())
+			removeAll(t, d.Lanes())
 		case lose && round%3 == 2:
-			copyLanes(t, older, d.lanes())
+			copyLanes(t, older, d.Lanes())
 		}
 	}
 	s := serve()

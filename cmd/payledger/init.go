@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"payledger/cmd/payledger/datadir"
+)
 
 // initCmd makes a data directory.
 type initCmd struct {
@@ -20,11 +24,11 @@ you can. The verifier key that is printed is public: give it to whoever checks t
 
 // Run makes the directory.
 func (c initCmd) Run(a *app) error {
-	if err := dataDir(c.Data).initialise(); err != nil {
+	if err := datadir.Dir(c.Data).Initialise(); err != nil {
 		return err
 	}
-	d := dataDir(c.Data)
-	s, err := d.readLogKey()
+	d := datadir.Dir(c.Data)
+	s, err := d.ReadLogKey()
 	if err != nil {
 		return err
 	}
@@ -33,6 +37,6 @@ func (c initCmd) Run(a *app) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
 		"Give this verifier key to whoever checks the log: %s\nNext: payledger serve --data %s\n",
-		c.Data, d.masterKey(), d.logKey(), s.VerifierKey(), c.Data)
+		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), c.Data)
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"payledger/cmd/payledger/adminclient"
 )
 
 // keyCmd groups the commands on API keys.
@@ -38,8 +40,8 @@ clients over, revoke the old one.`
 
 // Run issues the key.
 func (c keyCreateCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
-		key, err := m.issueKey(a.ctx, c.ProjectID, c.Scopes)
+	return c.with(a, func(m *adminclient.Client) error {
+		key, err := issueKey(a.ctx, m, c.ProjectID, c.Scopes)
 		if err != nil {
 			return err
 		}
@@ -51,17 +53,17 @@ func (c keyCreateCmd) Run(a *app) error {
 	})
 }
 
-func (m *admin) issueKey(ctx context.Context, projectID string, scopes []string) (issuedKey, error) {
+func issueKey(ctx context.Context, m *adminclient.Client, projectID string, scopes []string) (issuedKey, error) {
 	body := struct {
 		Scopes []string `json:"scopes,omitempty"`
 	}{scopes}
 	key := issuedKey{ProjectID: projectID}
-	err := m.call(ctx, http.MethodPost, keysPath(projectID), body, &key)
+	err := m.Call(ctx, http.MethodPost, keysPath(projectID), body, &key)
 	return key, err
 }
 
-func (m *admin) revokeKey(ctx context.Context, projectID, keyID string) error {
-	return m.call(ctx, http.MethodDelete, keysPath(projectID)+"/"+url.PathEscape(keyID), nil, nil)
+func revokeKey(ctx context.Context, m *adminclient.Client, projectID, keyID string) error {
+	return m.Call(ctx, http.MethodDelete, keysPath(projectID)+"/"+url.PathEscape(keyID), nil, nil)
 }
 
 func keysPath(projectID string) string {
@@ -75,7 +77,7 @@ type keyListCmd struct {
 
 // Run lists the keys.
 func (c keyListCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.with(a, func(m *adminclient.Client) error {
 		var list struct {
 			Data []struct {
 				KeyID   string   `json:"key_id"`
@@ -83,7 +85,7 @@ func (c keyListCmd) Run(a *app) error {
 				Revoked bool     `json:"revoked"`
 			} `json:"data"`
 		}
-		if err := m.call(a.ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
 			return err
 		}
 		if a.json {
@@ -109,8 +111,8 @@ type keyRevokeCmd struct {
 
 // Run revokes the key.
 func (c keyRevokeCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
-		if err := m.revokeKey(a.ctx, c.ProjectID, c.KeyID); err != nil {
+	return c.with(a, func(m *adminclient.Client) error {
+		if err := revokeKey(a.ctx, m, c.ProjectID, c.KeyID); err != nil {
 			return err
 		}
 		if a.json {

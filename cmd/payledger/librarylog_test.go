@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
+	"payledger/cmd/payledger/exit"
 )
 
 // TestEveryLineOfTheLogIsJSON provokes what Go's HTTP client and server say by
@@ -35,7 +34,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
 		t.Fatalf("the server does not ask for the body: %q, %v", line, err)
 	}
-	if code := s.stop(); code != exitFailed || !strings.Contains(s.stderr.String(), "requests were cut off") {
+	if code := s.stop(); code != exit.Failed || !strings.Contains(s.stderr.String(), "requests were cut off") {
 		t.Errorf("exit code %d", code)
 	}
 	for line := range strings.Lines(s.stderr.String()) {
@@ -43,7 +42,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Level == "" || record.Time == "" {
 			t.Errorf("%v: %s", err, line)
 		}
-		if strings.Contains(line, talk) || len(line) > 2*maxLibraryText {
+		if strings.Contains(line, talk) || len(line) > 8<<10 {
 			t.Errorf("the line shows what a receiver sent: %s", line)
 		}
 	}
@@ -83,44 +82,4 @@ func listenTalkative(t *testing.T) (url string) {
 		}
 	}()
 	return "http://" + l.Addr().String() + "/"
-}
-
-func TestLibraryLogIsBounded(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	now := time.UnixMilli(0)
-	l := &libraryLog{log: zerolog.New(&out), now: func() time.Time { return now }}
-	write := func(line string) string {
-		out.Reset()
-		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
-			t.Error(n, err)
-		}
-		return out.String()
-	}
-	for line, want := range map[string]string{
-		"http: Accept error: too many open files; retrying in 5ms\n": `{"level":"warn","from":"library","message":"http: Accept error: too many open files; retrying in 5ms"}`,
-		`starting with "HTTP/1.1 \"200\" sk_secret"; err=<nil>`:      `{"level":"warn","from":"library","message":"starting with \"…\"; err=<nil>"}`,
-		`one "two" three "four`: `{"level":"warn","from":"library","message":"one \"…\" three \"…\""}`,
-		"http: panic serving 192.0.2.7:1: x\ngoroutine 7 [running]:": `{"level":"error","from":"library","message":"http: panic serving 192.0.2.7:1: x\ngoroutine 7 [running]:"}`,
-	} {
-		if got := strings.TrimSpace(write(line)); got != want {
-			t.Errorf("%s\ngot  %s\nwant %s", line, got, want)
-		}
-	}
-	if got := write(strings.Repeat("x", 1<<20)); len(got) > maxLibraryText+100 {
-		t.Errorf("%d bytes", len(got))
-	}
-	written := 0
-	for range 100 {
-		if write("x") != "" {
-			written++
-		}
-	}
-	if written > maxLibraryLines {
-		t.Errorf("%d lines in a second", written)
-	}
-	now = now.Add(time.Second)
-	if got := write("x"); !strings.Contains(got, `"lines_left_out":95`) {
-		t.Error(got)
-	}
 }

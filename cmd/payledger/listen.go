@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
+	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/receive"
+	"payledger/cmd/payledger/service"
 	"payledger/httpapi/conns"
 )
 
@@ -49,52 +48,13 @@ With a running "payledger serve": it calls addresses on this machine only when i
 with --webhook-allow-private. Notifications go to stdout, what was refused to stderr.`
 }
 
-const noSecret = `--secret is missing: without it nothing can be verified.
-A secret is shown when its endpoint is made ("payledger webhook add URL", or POST /v1/webhook-endpoints)
-and when it is rotated ("payledger webhook rotate-secret ENDPOINT_ID"). "payledger demo --webhook" makes an
-endpoint for this command and prints its secret. Give it as --secret whsec_… or in PAYLEDGER_WEBHOOK_SECRET`
-
 // Validate refuses what could verify nothing or anything.
 func (c listenCmd) Validate() error {
-	if c.FailFirst < 0 {
-		return fmt.Errorf("--fail-first %d: want 0 or more", c.FailFirst)
-	}
-	if _, err := forwardTarget(c.ForwardTo); err != nil {
-		return err
-	}
-	_, err := verifiers(c.Secret)
-	return err
+	return c.options().Validate()
 }
 
-// minSecret is the shortest secret that Standard Webhooks allows: 24 bytes in
-// base64. The library itself takes an empty one, which anybody could sign with.
-const minSecret = len("whsec_") + 32
-
-func verifiers(secrets []string) ([]*standardwebhooks.Webhook, error) {
-	if len(secrets) == 0 {
-		return nil, errors.New(noSecret)
-	}
-	all := make([]*standardwebhooks.Webhook, len(secrets))
-	for i, s := range secrets {
-		s = strings.TrimSpace(s)
-		w, err := standardwebhooks.NewWebhook(s)
-		if err != nil || !strings.HasPrefix(s, "whsec_") || len(s) < minSecret {
-			return nil, fmt.Errorf("--secret, number %d: not a secret of a webhook endpoint: want whsec_ and at least 32 characters of base64", i+1)
-		}
-		all[i] = w
-	}
-	return all, nil
-}
-
-func forwardTarget(text string) (*url.URL, error) {
-	if text == "" {
-		return nil, nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--forward-to %q: want http:// or https:// and a host", text)
-	}
-	return u, nil
+func (c listenCmd) options() receive.Options {
+	return receive.Options{Secrets: c.Secret, ForwardTo: c.ForwardTo, FailFirst: c.FailFirst}
 }
 
 // endListen is how long requests under way may take to finish at the end.
@@ -102,28 +62,30 @@ const endListen = 5 * time.Second
 
 // Run receives until the process is asked to stop.
 func (c listenCmd) Run(a *app) (err error) {
-	r, err := newReceiver(a, c)
+	o := c.options()
+	o.JSON, o.Stdout, o.Stderr = a.json, a.stdout, a.stderr
+	r, err := receive.New(o)
 	if err != nil {
 		return err
 	}
-	listener, err := listenTCP(a.ctx, "addr", onLoopback(c.Addr))
+	listener, err := httpserver.Listen(a.ctx, "addr", httpserver.OnLoopback(c.Addr))
 	if err != nil {
 		return err
 	}
-	server, err := serveHTTP(listener, r, conns.Config{Name: "receiver", Max: defaultConnections})
+	server, err := httpserver.Serve(listener, r, conns.Config{Name: "receiver", Max: service.DefaultConnections})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), endListen)
 		defer cancel()
-		err = errors.Join(err, server.shutdown(ctx))
+		err = errors.Join(err, server.Shutdown(ctx))
 	}()
-	fmt.Fprintf(a.stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", reachable(listener.Addr()))
+	fmt.Fprintf(a.stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", httpserver.Reachable(listener.Addr()))
 	select {
 	case <-a.ctx.Done():
 		return nil
-	case err := <-r.failed:
+	case err := <-r.Broken():
 		return err
 	}
 }

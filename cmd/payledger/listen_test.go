@@ -123,7 +123,7 @@ func scriptArrives(ts *testscript.TestScript, neg bool, args []string) {
 func TestListenEnds(t *testing.T) {
 	t.Parallel()
 	for _, how := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		l, err := startListener(nil, "--secret", testSecret)
+		l, err := startListener(nil, "--secret", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 		if err != nil {
 			t.Fatal(err)
 		}

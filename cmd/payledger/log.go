@@ -1,18 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
 )
 
@@ -39,15 +36,15 @@ the server; the newest is moved aside, and auditors need both verifier keys.`
 
 // Run prints the key.
 func (c logKeyCmd) Run(a *app) error {
-	d := dataDir(c.Data)
+	d := datadir.Dir(c.Data)
 	if c.New {
-		if err := d.renewLogKey(a); err != nil {
+		if err := d.RenewLogKey(a.stderr); err != nil {
 			return err
 		}
-	} else if err := d.mustExist(); err != nil {
+	} else if err := d.MustExist(); err != nil {
 		return err
 	}
-	s, err := d.readLogKey()
+	s, err := d.ReadLogKey()
 	if err != nil {
 		return err
 	}
@@ -56,29 +53,6 @@ func (c logKeyCmd) Run(a *app) error {
 	}
 	_, err = fmt.Fprintln(a.stdout, s.VerifierKey())
 	return err
-}
-
-// renewLogKey makes a key where there is none.
-func (d dataDir) renewLogKey(a *app) (err error) {
-	store, err := d.open(bolt.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if _, err := os.Lstat(d.logKey()); err == nil {
-		return exitWith(exitDirectory, "%s is there already: it was left as it is", d.logKey())
-	}
-	aside := d.checkpoint() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
-	switch err := os.Rename(d.checkpoint(), aside); {
-	case err == nil:
-		fmt.Fprintf(a.stderr, "payledger: the newest checkpoint, signed with the lost key, is now %s\n", aside)
-	case !errors.Is(err, fs.ErrNotExist):
-		return exitWith(exitDirectory, "%w", err)
-	}
-	if err := d.makeLogKey(store.LogID()); err != nil {
-		return exitWith(exitDirectory, "making the log's key: %w", err)
-	}
-	return nil
 }
 
 // logCheckpointCmd prints the newest checkpoint.
@@ -102,8 +76,8 @@ type signedCheckpoint struct {
 
 // Run prints the checkpoint.
 func (c logCheckpointCmd) Run(a *app) error {
-	return c.reading(a, func(m *admin) error {
-		resp, err := m.send(a.ctx, http.MethodGet, "/admin/log/checkpoint", nil)
+	return c.reading(a, func(m *adminclient.Client) error {
+		resp, err := m.Send(a.ctx, http.MethodGet, "/admin/log/checkpoint", nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +90,7 @@ func (c logCheckpointCmd) Run(a *app) error {
 			_, err := a.stdout.Write(signed)
 			return err
 		}
-		s, err := dataDir(c.Data).readLogKey()
+		s, err := datadir.Dir(c.Data).ReadLogKey()
 		if err != nil {
 			return err
 		}

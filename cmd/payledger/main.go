@@ -2,8 +2,8 @@
 // merchants' API, the payment page, the event log, the embedded NATS JetStream
 // and the tools to run it.
 //
-// One file holds one command. service.go is the composition root, the only
-// place that knows every package.
+// One file holds one command: its flags, its help and what it prints. What it
+// does is in the rooms below.
 package main
 
 import (
@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 )
 
@@ -108,41 +110,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 data directory or backup missing,
 damaged or not ours, 4 data directory in use, 5 refused by the ledger, 6 address in use,
 7 verification failed.`
 
-// Exit codes.
-const (
-	exitFailed    = 1
-	exitUsage     = 2
-	exitDirectory = 3
-	exitInUse     = 4
-	exitRefused   = 5
-	exitAddress   = 6
-	exitVerify    = 7
-)
-
-// exitError is an error with the exit code it leads to.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-func exitWith(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Errorf(format, args...)}
-}
-
-// loggedError is an error that the service has logged already.
-type loggedError struct{ error }
-
-func (e *loggedError) Unwrap() error { return e.error }
-
 func usageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		return exitWith(exitUsage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
+		return exit.With(exit.Usage, "%w\nRun \"%s --help\" for what it takes", err, parse.Context.Selected().FullPath())
 	}
-	return exitWith(exitUsage, "%w\nRun \"payledger --help\" for the commands", err)
+	return exit.With(exit.Usage, "%w\nRun \"payledger --help\" for the commands", err)
 }
 
 // report prints an error and answers its exit code.
@@ -150,19 +123,19 @@ func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	if _, logged := errors.AsType[*loggedError](err); !logged {
+	if _, logged := errors.AsType[*service.LoggedError](err); !logged {
 		fmt.Fprintf(stderr, "payledger: %v\n", err)
 		if errors.Is(err, syscall.ENOMEM) {
 			fmt.Fprintln(stderr, "No file is damaged. Files are mapped into 64 GiB of address space each, which takes no memory:\n"+
 				"lift the limit of the process's address space (ulimit -v, LimitAS= of systemd).")
-			return exitFailed
+			return exit.Failed
 		}
 	}
-	if e, ok := errors.AsType[*exitError](err); ok {
-		return e.code
+	if e, ok := errors.AsType[*exit.Error](err); ok {
+		return e.Code
 	}
 	if _, ok := errors.AsType[*eventstore.CorruptError](err); ok {
-		return exitDirectory
+		return exit.Directory
 	}
-	return exitFailed
+	return exit.Failed
 }

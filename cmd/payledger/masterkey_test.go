@@ -5,13 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // TestMasterKeyRotation adds a master key the way the README tells: new links
 // are made with it, old ones still open.
 func TestMasterKeyRotation(t *testing.T) {
 	t.Parallel()
-	d := dataDir(t.TempDir() + "/data")
+	d := datadir.Dir(t.TempDir() + "/data")
 	s := start(t, "demo", "--data", string(d))
 	newLink := func() string {
 		answer := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`).object(t)
@@ -24,7 +26,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	before := newLink()
 	s.stop()
 
-	f, err := os.OpenFile(d.masterKey(), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(d.MasterKey(), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,16 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 )
 
 // TestSubscriberAndConnector takes a payment of an ordinary provider's route
 // from creation to paid, seen from the two sides of NATS.
 func TestSubscriberAndConnector(t *testing.T) {
 	t.Parallel()
-	d := dataDir(t.TempDir() + "/data")
+	d := datadir.Dir(t.TempDir() + "/data")
 	routes := filepath.Join(t.TempDir(), "routes.json")
 	if err := os.WriteFile(routes, []byte(`[{"route":"acme","currency":"RUB","max":"5000.00","weight":1}]`), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,15 +36,15 @@ func TestSubscriberAndConnector(t *testing.T) {
 	s := start(t, "serve", "--data", string(d), "--nats-listen", "127.0.0.1:0", "--routes", routes)
 	s.newProject(t)
 	var passwords map[string]struct{ User, Password string }
-	content, err := os.ReadFile(d.credentials())
+	content, err := os.ReadFile(d.Credentials())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(content, &passwords); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(d.credentials()); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%s: %v %v, want mode 0600", d.credentials(), info.Mode(), err)
+	if info, err := os.Stat(d.Credentials()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v %v, want mode 0600", d.Credentials(), info.Mode(), err)
 	}
 	connectAs := func(name string) *nats.Conn {
 		c := passwords[name]
@@ -223,7 +226,7 @@ func TestExternalNATS(t *testing.T) {
 		}
 	}
 
-	if out, code := payledger(t, "demo", "--listen", "127.0.0.1:0", "--nats-url", "nats://"+addr); code != exitDirectory {
+	if out, code := payledger(t, "demo", "--listen", "127.0.0.1:0", "--nats-url", "nats://"+addr); code != exit.Directory {
 		t.Errorf("a second log on the same server: exit code %d\n%s", code, out)
 	}
 }

@@ -6,6 +6,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/progress"
+	"payledger/eventstore"
+	httpadmin "payledger/httpapi/admin"
 )
 
 // printJSON prints one line of JSON.
@@ -26,4 +31,31 @@ func (a *app) printTable(heading []string, rows [][]string) error {
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
 	return w.Flush()
+}
+
+// showing passes lines on but for the progress, which it shows.
+func (a *app) showing(emit func(httpadmin.Line) error) func(httpadmin.Line) error {
+	steps := make(map[string]func(done, total eventstore.Position))
+	return func(l httpadmin.Line) error {
+		p := l.Progress
+		if p == nil {
+			return emit(l)
+		}
+		if steps[p.Step] == nil {
+			steps[p.Step] = progress.New(a.stderr, p.Step)
+		}
+		steps[p.Step](p.Done, p.Total)
+		return nil
+	}
+}
+
+// printRaw prints one line of JSON in which a merchant's payload is as it was
+// sent.
+func (a *app) printRaw(v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"payledger/cmd/payledger/adminclient"
 )
 
 // projectCmd groups the commands on merchant projects.
@@ -64,8 +66,8 @@ is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
 
 // Run registers the project and issues a key with every scope.
 func (c projectCreateCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
-		key, err := m.createProject(a.ctx, projectBody{c.Name, c.projectSettings})
+	return c.with(a, func(m *adminclient.Client) error {
+		key, err := registerProject(a.ctx, m, projectBody{c.Name, c.projectSettings})
 		if err != nil {
 			return err
 		}
@@ -77,9 +79,9 @@ func (c projectCreateCmd) Run(a *app) error {
 	})
 }
 
-// createProject registers a project and issues its first key.
-func (m *admin) createProject(ctx context.Context, body projectBody) (key issuedKey, err error) {
-	err = m.call(ctx, http.MethodPost, "/admin/projects", body, &key)
+// registerProject registers a project and issues its first key.
+func registerProject(ctx context.Context, m *adminclient.Client, body projectBody) (key issuedKey, err error) {
+	err = m.Call(ctx, http.MethodPost, "/admin/projects", body, &key)
 	return key, err
 }
 
@@ -87,11 +89,11 @@ type projectListCmd struct{ inDirectory }
 
 // Run lists the projects.
 func (c projectListCmd) Run(a *app) error {
-	return c.reading(a, func(m *admin) error {
+	return c.reading(a, func(m *adminclient.Client) error {
 		var list struct {
 			Data []project `json:"data"`
 		}
-		if err := m.call(a.ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 			return err
 		}
 		if a.json {
@@ -121,10 +123,10 @@ type projectChangeCmd struct {
 
 // Run changes what was named and leaves the rest.
 func (c projectChangeCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.with(a, func(m *adminclient.Client) error {
 		var p project
 		path := "/admin/projects/" + url.PathEscape(c.ProjectID)
-		if err := m.call(a.ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
+		if err := m.Call(a.ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
 			return err
 		}
 		return a.printProject(p, "changed")
@@ -138,10 +140,10 @@ type projectDisableCmd struct {
 
 // Run disables the project.
 func (c projectDisableCmd) Run(a *app) error {
-	return c.with(a, func(m *admin) error {
+	return c.with(a, func(m *adminclient.Client) error {
 		var p project
 		path := "/admin/projects/" + url.PathEscape(c.ProjectID) + "/disable"
-		if err := m.call(a.ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
+		if err := m.Call(a.ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
 			return err
 		}
 		return a.printProject(p, "disabled")
@@ -154,29 +156,4 @@ func (a *app) printProject(p project, what string) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
 	return err
-}
-
-// with runs fn with the admin interface.
-func (c inDirectory) with(a *app, fn func(*admin) error) error {
-	return c.holding(a, coreOptions{}, fn)
-}
-
-// reading is with, for what only reads: it works on a directory that cannot be
-// written to.
-func (c inDirectory) reading(a *app, fn func(*admin) error) error {
-	return c.holding(a, coreOptions{Reading: true}, fn)
-}
-
-// holding is with, where o says how to hold the directory if no server does.
-func (c inDirectory) holding(a *app, o coreOptions, fn func(*admin) error) (err error) {
-	m, err := c.admin(a, o)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := m.close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return fn(m)
 }

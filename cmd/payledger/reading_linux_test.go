@@ -4,15 +4,22 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 )
 
 // TestReadOnlyDirectory runs the commands that only read where nothing can be
 // written: as root on a read-only mount, else without the right to write.
 func TestReadOnlyDirectory(t *testing.T) {
 	t.Parallel()
-	d := fresh(t)
+	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
+	if err := d.Initialise(); err != nil {
+		t.Fatal(err)
+	}
 	s := start(t, "serve", "--data", string(d), "--sandbox")
 	p, key := createProject(t, d)
 	s.ProjectID, s.APIKey = p, key
@@ -22,7 +29,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 	for _, views := range []string{"with projections", "without"} {
 		if views == "without" {
-			removeAll(t, d.projections())
+			removeAll(t, d.Projections())
 		}
 		for command, want := range map[string]string{
 			"balance --data":                    "merchant_payable",
@@ -38,7 +45,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 		} {
 			said, code := readOnly(t, d, command)
 			switch {
-			case want == "" && (code != exitDirectory || strings.Contains(said, "damaged")):
+			case want == "" && (code != exit.Directory || strings.Contains(said, "damaged")):
 				t.Errorf("%s, %s: exit code %d\n%s", views, command, code, said)
 			case want != "" && (code != 0 || !strings.Contains(said, want)):
 				t.Errorf("%s, %s: exit code %d\n%s", views, command, code, said)
@@ -47,7 +54,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-func createProject(t *testing.T, d dataDir) (id, key string) {
+func createProject(t *testing.T, d datadir.Dir) (id, key string) {
 	t.Helper()
 	out, code := payledger(t, "project", "create", "Shop", "--data", string(d), "--json")
 	if code != 0 {
@@ -58,7 +65,7 @@ func createProject(t *testing.T, d dataDir) (id, key string) {
 }
 
 // readOnly runs a command with a directory that it cannot write to.
-func readOnly(t *testing.T, d dataDir, command string) (said string, code int) {
+func readOnly(t *testing.T, d datadir.Dir, command string) (said string, code int) {
 	t.Helper()
 	script := `exec payledger ` + command + ` "$0"`
 	program := "sh"
@@ -84,9 +91,9 @@ func readOnly(t *testing.T, d dataDir, command string) (said string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-func chmod(t *testing.T, d dataDir, folder, file os.FileMode) {
+func chmod(t *testing.T, d datadir.Dir, folder, file os.FileMode) {
 	t.Helper()
-	for _, name := range d.files() {
+	for _, name := range d.Files() {
 		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 			if err := os.Chmod(name, file); err != nil {
 				t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"payledger/cmd/payledger/datadir"
 )
 
 // TestReadmeDefendsDependencies finds every module this one asks for in the
@@ -62,7 +64,7 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 			t.Errorf("the runbook does not say what %s is", name)
 		}
 	}
-	for _, name := range dataDir(s.Data).files() {
+	for _, name := range datadir.Dir(s.Data).Files() {
 		if !made[name] {
 			t.Errorf("nothing makes %s", name)
 		}

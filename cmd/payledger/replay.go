@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	httpadmin "payledger/httpapi/admin"
-
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/eventstore"
+	httpadmin "payledger/httpapi/admin"
 	"payledger/projections"
 )
 
@@ -40,20 +42,20 @@ func (c replayCmd) Run(a *app) error {
 		return err
 	}
 	if path == "" {
-		return exitWith(exitUsage, "name what to replay: --data DIR or a copy of a ledger.db")
+		return exit.With(exit.Usage, "name what to replay: --data DIR or a copy of a ledger.db")
 	}
-	e, err := openEvidence(a, path)
+	e, err := service.OpenEvidence(a.ctx, path)
 	if err != nil {
 		return err
 	}
-	defer e.close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // only read
 	// What a replay keeps is bounded and small beside what it passes over:
 	// collecting less often saves a quarter of the processor's time.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	var comparison *projections.Comparison
-	out, to := newBufferedWriter(a.stdout), *a
+	out, to := bufio.NewWriterSize(a.stdout, 1<<18), *a
 	to.stdout = out
-	err = e.replay(a.ctx, q, a.showing(func(l httpadmin.Line) error {
+	err = e.Replay(a.ctx, q, a.showing(func(l httpadmin.Line) error {
 		switch {
 		case l.Comparison != nil:
 			comparison = l.Comparison
@@ -69,7 +71,7 @@ func (c replayCmd) Run(a *app) error {
 		err = flushed
 	}
 	if err != nil || comparison == nil {
-		return refusedLocally(err)
+		return service.RefusedLocally(err)
 	}
 	return a.printComparison(*comparison)
 }
@@ -77,12 +79,12 @@ func (c replayCmd) Run(a *app) error {
 func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	q.Check = c.Check
 	if c.Check && (c.AsOf != "" || c.Payment != "") {
-		return q, exitWith(exitUsage, "--check compares everything there is now: leave --as-of and --payment away")
+		return q, exit.With(exit.Usage, "--check compares everything there is now: leave --as-of and --payment away")
 	}
 	if c.Payment != "" {
 		id, ok := domain.ParseID(c.Payment)
 		if !ok {
-			return q, exitWith(exitUsage, "--payment %q: want a payment's id, 26 characters in upper case", c.Payment)
+			return q, exit.With(exit.Usage, "--payment %q: want a payment's id, 26 characters in upper case", c.Payment)
 		}
 		q.Payment = &id
 	}
@@ -96,7 +98,7 @@ func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	}
 	var at domain.Instant
 	if err := at.UnmarshalText([]byte(c.AsOf)); err != nil {
-		return q, exitWith(exitUsage, "--as-of %q: want a position, or a time such as 2026-11-20T10:15:30Z", c.AsOf)
+		return q, exit.With(exit.Usage, "--as-of %q: want a position, or a time such as 2026-11-20T10:15:30Z", c.AsOf)
 	}
 	q.Time = &at
 	return q, nil
@@ -147,17 +149,17 @@ func (a *app) printComparison(c projections.Comparison) error {
 	case c.Same():
 		return nil
 	case c.Missing:
-		return exitWith(exitDirectory, "there is no projections.db to compare; the next start builds it")
+		return exit.With(exit.Directory, "there is no projections.db to compare; the next start builds it")
 	case c.Other:
-		return exitWith(exitDirectory, "projections.db is of another log or another version of the program; the next start rebuilds it")
+		return exit.With(exit.Directory, "projections.db is of another log or another version of the program; the next start rebuilds it")
 	case c.Damage != "":
-		return exitWith(exitVerify, "projections.db is damaged, delete it and the next start rebuilds it: %s", c.Damage)
+		return exit.With(exit.Verify, "projections.db is damaged, delete it and the next start rebuilds it: %s", c.Damage)
 	case c.Ahead():
-		return exitWith(exitVerify, "the projections have seen position %d, the log ends at %d: its end is missing", c.Position, c.Last)
+		return exit.With(exit.Verify, "the projections have seen position %d, the log ends at %d: its end is missing", c.Position, c.Last)
 	}
 	err := errors.New("the projections differ from what the log leads to; delete projections.db and the next start rebuilds it")
 	for _, d := range c.Differences {
 		err = fmt.Errorf("%w\n  %s, key %s: %s", err, d.View, d.Key, d.What)
 	}
-	return &exitError{exitVerify, err}
+	return exit.Wrap(exit.Verify, err)
 }

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/salvage"
 	"payledger/eventstore"
 )
 
@@ -38,7 +41,7 @@ func hashed(t *testing.T, dir string) map[string]string {
 }
 
 // salvaged runs salvage and makes sure that the sources stay as they were.
-func salvaged(t *testing.T, want int, args ...string) (r salvageReport) {
+func salvaged(t *testing.T, want int, args ...string) (r salvage.Report) {
 	t.Helper()
 	before := make([]map[string]string, len(args))
 	for i, name := range args {
@@ -77,8 +80,8 @@ func exportedLog(t *testing.T, h *shop, file string) string {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range keyFiles() {
-		copyTo(t, dataDir(h.data).file(name), dataDir(dir).file(name))
+	for _, name := range datadir.KeyFiles() {
+		copyTo(t, datadir.Dir(h.data).File(name), datadir.Dir(dir).File(name))
 	}
 	if out, errs, code := command("restore", file, "--data", dir); code != 0 {
 		t.Fatal(out, errs)
@@ -106,7 +109,7 @@ func copyTo(t *testing.T, from, to string) {
 func TestSalvageDamage(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
-	d := dataDir(h.data)
+	d := datadir.Dir(h.data)
 	whole := ""
 	for i, e := range events {
 		whole += fmt.Sprintf(`{"position":%d,"event":%s}`+"\n", i+1, e)
@@ -142,7 +145,7 @@ func TestSalvageDamage(t *testing.T) {
 			return b
 		},
 	} {
-		if err := os.WriteFile(d.ledger(), damage(bytes.Clone(ledger)), 0o600); err != nil {
+		if err := os.WriteFile(d.Ledger(), damage(bytes.Clone(ledger)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(out, what)
@@ -172,8 +175,8 @@ func randomBytes(r *rand.Rand, n int) []byte {
 func TestSalvageBothDamaged(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
-	d := dataDir(h.data)
-	blocks, err := filepath.Glob(filepath.Join(d.nats(), "jetstream", "*", "streams", "EVENTS", "msgs", "*.blk"))
+	d := datadir.Dir(h.data)
+	blocks, err := filepath.Glob(filepath.Join(d.NATS(), "jetstream", "*", "streams", "EVENTS", "msgs", "*.blk"))
 	if err != nil || len(blocks) == 0 {
 		t.Fatal(blocks, err)
 	}
@@ -193,15 +196,15 @@ func TestSalvageBothDamaged(t *testing.T) {
 		if err := os.WriteFile(blocks[0], damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(d.ledger(), ledger, 0o600); err != nil {
+		if err := os.WriteFile(d.Ledger(), ledger, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := spoil(d.ledger(), func(at eventstore.Position) bool { return slices.Contains(spoiled, int(at)) }); err != nil {
+		if err := spoil(d.Ledger(), func(at eventstore.Position) bool { return slices.Contains(spoiled, int(at)) }); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(out, fmt.Sprint(round))
 		stdout, errs, code := command("salvage", h.data, "--output", file, "--partial", "--json")
-		var r salvageReport
+		var r salvage.Report
 		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 			t.Fatalf("%d %s%s", code, stdout, errs)
 		}
@@ -216,7 +219,7 @@ func TestSalvageBothDamaged(t *testing.T) {
 		}
 		switch {
 		case missing == 0 && code == 0 && r.Whole && int(r.Events) == len(events):
-		case missing > 0 && code == exitVerify && int(r.Events)+int(r.RestEvents)+missing == len(events) && r.Written == file:
+		case missing > 0 && code == exit.Verify && int(r.Events)+int(r.RestEvents)+missing == len(events) && r.Written == file:
 		default:
 			t.Errorf("exit code %d, %d missing: %+v", code, missing, r)
 		}
@@ -245,7 +248,7 @@ func TestSalvageGivesAnswersAgain(t *testing.T) {
 		if code := s.stop(); code != 0 {
 			t.Fatal(code)
 		}
-		if err := os.Remove(dataDir(data).ledger()); err != nil {
+		if err := os.Remove(datadir.Dir(data).Ledger()); err != nil {
 			t.Fatal(err)
 		}
 		r := salvaged(t, 0, append([]string{data, "--output", file + name}, flags...)...)

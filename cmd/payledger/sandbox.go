@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 )
 
@@ -62,16 +64,16 @@ func (c succeedCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID
 func (c failRefundCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID, "failed") }
 
 func (c inDirectory) decide(a *app, kind, id, outcome string) error {
-	return c.with(a, func(m *admin) error {
-		if !m.live {
+	return c.with(a, func(m *adminclient.Client) error {
+		if !m.Live {
 			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
 		}
 		var object jsontext.Value
 		path := "/admin/sandbox/" + kind + "/" + url.PathEscape(id)
-		err := m.call(a.ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
-		var p *problem
+		err := m.Call(a.ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
+		var p *adminclient.Problem
 		if errors.As(err, &p) && domain.Code(p.Code) == domain.PathNotFound {
-			return exitWith(exitRefused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
+			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
 		}
 		if err != nil {
 			return err

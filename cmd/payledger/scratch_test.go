@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -24,60 +23,6 @@ func unfinishedIn(t *testing.T, dir string) (left []string) {
 		}
 	}
 	return left
-}
-
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	running, err := newScratch(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writing, err := createUnfinished(filepath.Join(dir, "checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer writing.Close()
-	stays := []string{
-		filepath.Base(running.dir), filepath.Base(writing.Name()),
-		"payledger-12.tmp.mine", "payledger-x.tmp", "payledger-13.tmp", "notes.12.tmp", "checkpoint.12", "checkpoint.new.tmp",
-	}
-	for _, name := range append(stays[2:], "checkpoint.12.tmp", "ledger.db.init-12") {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "payledger-14.tmp", "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d := dataDir(dir)
-	if err := sweep(dir, d.files()...); err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	slices.Sort(stays)
-	if !slices.Equal(left, stays) {
-		t.Errorf("left %q\nwant %q", left, stays)
-	}
-	if err := errors.Join(running.remove(), writing.Close()); err != nil {
-		t.Fatal(err)
-	}
-	// A process that is being forked at this moment may have the lock a little longer.
-	eventually(t, "what nobody holds is gone", func() bool {
-		if err := sweep(dir, d.files()...); err != nil {
-			t.Fatal(err)
-		}
-		_, one := os.Lstat(running.dir)
-		_, other := os.Lstat(writing.Name())
-		return errors.Is(one, fs.ErrNotExist) && errors.Is(other, fs.ErrNotExist)
-	})
 }
 
 // killed runs a command and kills it while it has something unfinished in the

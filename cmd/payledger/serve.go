@@ -7,12 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"payledger/httpapi/edge"
-
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/progress"
+	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/httpapi/edge"
 	"payledger/notifier/webhook"
 )
 
@@ -66,7 +69,7 @@ func (c serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return runService(a.ctx, dataDir(c.Data), o, func(at serviceAddrs) error {
+	return service.Run(a.ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
 		if len(o.Routes) == 0 {
 			o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
 		}
@@ -84,8 +87,8 @@ type serveDefaults struct {
 }
 
 // options reads the shared flags.
-func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, error) {
-	o := serviceOptions{
+func (f serveFlags) options(a *app, defaults serveDefaults) (service.Options, error) {
+	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
 		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
 		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
@@ -93,7 +96,7 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, err
 	if f.WebhookRetrySchedule != "" {
 		var err error
 		if o.WebhookSchedule, err = webhook.ParseSchedule(f.WebhookRetrySchedule); err != nil {
-			return o, exitWith(exitUsage, "--webhook-retry-schedule: %w", err)
+			return o, exit.With(exit.Usage, "--webhook-retry-schedule: %w", err)
 		}
 	}
 	for flag, set := range map[*int]func(int){
@@ -106,29 +109,29 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (serviceOptions, err
 			continue
 		}
 		if *flag < 0 {
-			return o, exitWith(exitUsage, "a rate limit of %d: want 0 for none, or more", *flag)
+			return o, exit.With(exit.Usage, "a rate limit of %d: want 0 for none, or more", *flag)
 		}
 		set(*flag)
 	}
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
-		return o, exitWith(exitUsage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
+		return o, exit.With(exit.Usage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
 	}
 	if f.NATSURL != "" && f.NATSListen != "" {
-		return o, exitWith(exitUsage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
+		return o, exit.With(exit.Usage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")
 	}
 	level, known := map[string]zerolog.Level{
 		"": defaults.logLevel, "debug": zerolog.DebugLevel, "info": zerolog.InfoLevel,
 		"warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
 	}[f.LogLevel]
 	if !known {
-		return o, exitWith(exitUsage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
+		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
 	var out io.Writer
 	if f.LogFormat == "console" {
-		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !isTerminal(a.stderr)})
+		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.stderr)})
 	} else {
-		o.LogLines = newLogLines(a.stderr)
+		o.LogLines = service.NewLogLines(a.stderr)
 		out = o.LogLines
 	}
 	o.Log = zerolog.New(out).Level(level).With().Timestamp().Logger()
@@ -151,14 +154,14 @@ func rate(perSecond int) edge.Rate {
 func readRoutes(name string) (domain.RoutingTable, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, exitWith(exitUsage, "--routes: %w", err)
+		return nil, exit.With(exit.Usage, "--routes: %w", err)
 	}
 	var rules []struct {
 		domain.Rule
 		Weight *uint32 `json:"weight"` // left out it is 1; of weight 0 none would ever be drawn
 	}
 	if err := json.Unmarshal(b, &rules, json.RejectUnknownMembers(true)); err != nil {
-		return nil, exitWith(exitUsage, "--routes %s: %w", name, err)
+		return nil, exit.With(exit.Usage, "--routes %s: %w", name, err)
 	}
 	table := make(domain.RoutingTable, len(rules))
 	for i, rule := range rules {
@@ -176,7 +179,7 @@ func readRoutes(name string) (domain.RoutingTable, error) {
 		}
 	}
 	if err := table.Validate(); err != nil {
-		return nil, exitWith(exitUsage, "--routes %s: %w", name, err)
+		return nil, exit.With(exit.Usage, "--routes %s: %w", name, err)
 	}
 	return table, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"payledger/cmd/payledger/exit"
 )
 
 // TestShutdownWithFullLog asks a server to stop whose log nobody reads any
@@ -55,7 +57,7 @@ func TestShutdownWithFullLog(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the server does not end")
 	}
-	if code := s.cmd.ProcessState.ExitCode(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := s.cmd.ProcessState.ExitCode(); code != exit.Failed {
+		t.Errorf("exit code %d, want %d", code, exit.Failed)
 	}
 }

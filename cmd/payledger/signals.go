@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 )
 
@@ -63,9 +65,9 @@ type (
 const parkedPath = "/admin/signals/parked"
 
 // withParked runs fn on the admin interface of a running server.
-func (c inDirectory) withParked(a *app, fn func(*admin) error) error {
-	return c.with(a, func(m *admin) error {
-		if !m.live {
+func (c inDirectory) withParked(a *app, fn func(*adminclient.Client) error) error {
+	return c.with(a, func(m *adminclient.Client) error {
+		if !m.Live {
 			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
 		}
 		return fn(m)
@@ -73,13 +75,13 @@ func (c inDirectory) withParked(a *app, fn func(*admin) error) error {
 }
 
 // parkedPages calls fn for each page of what is parked.
-func (m *admin) parkedPages(a *app, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
+func parkedPages(a *app, m *adminclient.Client, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
 	const size = "100"
 	for after := uint64(0); ; {
 		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {size}}
 		setUnlessEmpty(q, "reason", reason)
 		var page domain.ParkedPage
-		if err := m.call(a.ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		more, err := fn(page)
@@ -92,11 +94,11 @@ func (m *admin) parkedPages(a *app, reason string, fn func(domain.ParkedPage) (m
 
 // Run lists what is parked.
 func (c parkedCmd) Run(a *app) error {
-	return c.withParked(a, func(m *admin) error {
+	return c.withParked(a, func(m *adminclient.Client) error {
 		var rows [][]string
 		var last domain.ParkedPage
 		listed := 0
-		err := m.parkedPages(a, c.Reason, func(page domain.ParkedPage) (bool, error) {
+		err := parkedPages(a, m, c.Reason, func(page domain.ParkedPage) (bool, error) {
 			last = page
 			for _, s := range page.Data {
 				if c.Limit > 0 && listed == c.Limit {
@@ -129,7 +131,7 @@ func (c parkedCmd) Run(a *app) error {
 
 // ids calls fn for each signal that is meant. What is parked meanwhile is left
 // out.
-func (c parkedSignals) ids(a *app, m *admin, fn func(id uint64) error) error {
+func (c parkedSignals) ids(a *app, m *adminclient.Client, fn func(id uint64) error) error {
 	if !c.All {
 		for _, id := range c.ID {
 			if err := fn(id); err != nil {
@@ -139,7 +141,7 @@ func (c parkedSignals) ids(a *app, m *admin, fn func(id uint64) error) error {
 		return nil
 	}
 	var last uint64
-	return m.parkedPages(a, c.Reason, func(page domain.ParkedPage) (bool, error) {
+	return parkedPages(a, m, c.Reason, func(page domain.ParkedPage) (bool, error) {
 		if last == 0 {
 			last = page.Last
 		}
@@ -163,12 +165,12 @@ type retried struct {
 
 // Run has the signals judged again and prints what came of each.
 func (c parkedRetryCmd) Run(a *app) error {
-	return c.withParked(a, func(m *admin) error {
+	return c.withParked(a, func(m *adminclient.Client) error {
 		still := 0
 		err := c.ids(a, m, func(id uint64) error {
 			r := retried{ID: id}
-			err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
-			var p *problem
+			err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
+			var p *adminclient.Problem
 			if c.All && errors.As(err, &p) && domain.Code(p.Code) == domain.ParkedSignalNotFound {
 				return nil // it has given way since
 			}
@@ -185,7 +187,7 @@ func (c parkedRetryCmd) Run(a *app) error {
 			return err
 		})
 		if err == nil && still > 0 {
-			err = exitWith(exitRefused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
+			err = exit.With(exit.Refused, "%d could not be judged this time either and are parked: see \"payledger signals parked\"", still)
 		}
 		return err
 	})
@@ -193,7 +195,7 @@ func (c parkedRetryCmd) Run(a *app) error {
 
 // Run drops the signals.
 func (c parkedDiscardCmd) Run(a *app) error {
-	return c.withParked(a, func(m *admin) error {
+	return c.withParked(a, func(m *adminclient.Client) error {
 		n, err := c.discard(a, m)
 		if err != nil {
 			return err
@@ -206,20 +208,20 @@ func (c parkedDiscardCmd) Run(a *app) error {
 	})
 }
 
-func (c parkedDiscardCmd) discard(a *app, m *admin) (n uint64, err error) {
+func (c parkedDiscardCmd) discard(a *app, m *adminclient.Client) (n uint64, err error) {
 	if c.All && c.Reason == "" {
 		var page domain.ParkedPage
-		if err := m.call(a.ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
 			return 0, err
 		}
 		var done struct {
 			Discarded uint64 `json:"discarded"`
 		}
-		err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
+		err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
 		return done.Discarded, err
 	}
 	err = c.ids(a, m, func(id uint64) error {
-		err := m.call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
+		err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
 		if err == nil {
 			n++
 		}

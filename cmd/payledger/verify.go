@@ -7,13 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
-	httpadmin "payledger/httpapi/admin"
-
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/export"
+	"payledger/cmd/payledger/progress"
+	"payledger/cmd/payledger/service"
 	"payledger/eventstore/audit"
-	"payledger/eventstore/translog"
+	httpadmin "payledger/httpapi/admin"
 )
 
 // verifyCmd checks a log from the first event to the last.
@@ -41,61 +43,54 @@ log; 3: it cannot be opened at all.`
 func (c verifyCmd) Run(a *app) error {
 	path := cmp.Or(c.File, c.Data)
 	if path == "" {
-		return exitWith(exitUsage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
+		return exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
 	}
 	// Collecting less often saves a fifth of the processor's time.
-	defer roomyHeap()() //nolint:errcheck // it answers none
-	if b, err := openBundle(path); err != nil || b != nil {
+	defer service.RoomyHeap()() //nolint:errcheck // it answers none
+	if b, err := export.OpenBundle(path); err != nil || b != nil {
 		if err != nil {
 			return err
 		}
 		return c.bundle(a, b)
 	}
-	e, err := openEvidence(a, path)
+	e, err := service.OpenEvidence(a.ctx, path)
 	if err != nil {
 		return err
 	}
-	defer e.close() //nolint:errcheck // only read
-	q, err := c.request(e.dir, false)
+	defer e.Close() //nolint:errcheck // only read
+	q, err := c.request(e.Dir)
 	if err != nil {
 		return err
 	}
 	var report *audit.Report
-	err = e.verify(a.ctx, q, a.showing(func(l httpadmin.Line) error {
+	err = e.Verify(a.ctx, q, a.showing(func(l httpadmin.Line) error {
 		if l.Report != nil {
 			report = l.Report
 		}
 		return nil
 	}))
 	if err != nil {
-		return refusedLocally(err)
+		return service.RefusedLocally(err)
 	}
 	return a.printReport(report)
 }
 
-// request gathers the checkpoints: those given, and the one beside the log.
-// With others, the log itself may bring a key along.
-func (c verifyCmd) request(d dataDir, others bool) (q httpadmin.VerifyRequest, err error) {
-	for _, name := range c.Checkpoint {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return q, exitWith(exitUsage, "--checkpoint: %w", err)
-		}
-		if len(b) > translog.MaxCheckpoint {
-			return q, exitWith(exitUsage, "--checkpoint %s: not a checkpoint, it has %d bytes", name, len(b))
-		}
-		q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: name, Note: string(b)})
+// request is what to verify with: the checkpoints and keys that were given, and
+// those that a directory has.
+func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error) {
+	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
+	if err != nil {
+		return q, err
 	}
-	for _, k := range c.VerifierKey {
-		key, err := verifierKey(k)
-		if err != nil {
-			return q, err
-		}
-		q.VerifierKeys = append(q.VerifierKeys, key)
+	for _, p := range given.Checkpoints {
+		q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: p.Name, Note: string(p.Signed)})
+	}
+	for _, v := range given.Verifiers {
+		q.VerifierKeys = append(q.VerifierKeys, v.Key())
 	}
 	if d != "" {
 		if len(q.VerifierKeys) == 0 {
-			own, err := d.ownVerifierKey()
+			own, err := d.OwnVerifierKey()
 			if err != nil {
 				return q, err
 			}
@@ -103,52 +98,30 @@ func (c verifyCmd) request(d dataDir, others bool) (q httpadmin.VerifyRequest, e
 				q.VerifierKeys = []string{own}
 			}
 		}
-		beside := filepath.Join(string(d), "checkpoint")
-		switch b, err := os.ReadFile(beside); {
+		switch b, err := os.ReadFile(d.Checkpoint()); {
 		case err == nil:
-			q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: beside, Note: string(b), Beside: true})
+			q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: d.Checkpoint(), Note: string(b), Beside: true})
 		case !errors.Is(err, fs.ErrNotExist):
-			return q, exitWith(exitDirectory, "%w", err)
+			return q, exit.With(exit.Directory, "%w", err)
 		}
 	}
-	if !others && len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 {
-		return q, exitWith(exitUsage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
+	if len(q.VerifierKeys) == 0 && len(q.Checkpoints) > 0 {
+		return q, exit.With(exit.Usage, "--checkpoint needs --verifier-key: the key that the server printed when the log was made, or the file that holds it")
 	}
 	return q, nil
 }
 
-// verifierKey is the key itself, or what the file of that name holds.
-func verifierKey(text string) (string, error) {
-	if _, err := translog.ParseVerifier(text); err != nil {
-		b, readErr := os.ReadFile(text)
-		if readErr != nil {
-			return "", exitWith(exitUsage, "--verifier-key: neither a key nor a file: %w", readErr)
-		}
-		text = string(b)
-	}
-	v, err := translog.ParseVerifier(text)
+// bundle verifies an exported bundle.
+func (c verifyCmd) bundle(a *app, b *export.Bundle) error {
+	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
 	if err != nil {
-		return "", exitWith(exitUsage, "--verifier-key: %w", err)
+		return err
 	}
-	return v.Key(), nil
-}
-
-// ownVerifierKey derives the verifier key from the log's key, "" when the
-// directory has none.
-func (d dataDir) ownVerifierKey() (string, error) {
-	name := filepath.Join(string(d), "log.key")
-	b, err := os.ReadFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
-	case err != nil:
-		return "", exitWith(exitDirectory, "%w", err)
-	}
-	s, err := translog.ParseSigner(string(b))
+	report, err := b.Verify(a.ctx, given, progress.New(a.stderr, "Checking the log"))
 	if err != nil {
-		return "", exitWith(exitDirectory, "%s: %w", name, err)
+		return err
 	}
-	return s.VerifierKey(), nil
+	return a.printReport(report)
 }
 
 // printReport prints a report and answers the error behind its exit code.
@@ -164,9 +137,9 @@ func (a *app) printReport(r *audit.Report) error {
 	case r.OK():
 		return nil
 	case r.FirstBad != 0:
-		return exitWith(exitVerify, "verification failed, the first bad position is %d", r.FirstBad)
+		return exit.With(exit.Verify, "verification failed, the first bad position is %d", r.FirstBad)
 	}
-	return exitWith(exitVerify, "verification failed")
+	return exit.With(exit.Verify, "verification failed")
 }
 
 func (a *app) writeReport(r *audit.Report) error {

@@ -12,6 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/service"
 	"payledger/domain"
 )
 
@@ -49,31 +52,31 @@ type ofProject struct {
 }
 
 // projectPath answers the path of the project.
-func (c ofProject) projectPath(ctx context.Context, m *admin) (string, error) {
+func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (string, error) {
 	if c.Project != "" {
 		return projectPath(c.Project), nil
 	}
 	var list struct {
 		Data []project `json:"data"`
 	}
-	if err := m.call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+	if err := m.Call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 		return "", err
 	}
 	switch len(list.Data) {
 	case 0:
-		return "", exitWith(exitRefused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
+		return "", exit.With(exit.Refused, "there is no project yet: register one with \"payledger project create NAME --data %s\"", c.Data)
 	case 1:
 		return projectPath(list.Data[0].ProjectID), nil
 	}
-	return "", exitWith(exitUsage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
+	return "", exit.With(exit.Usage, "--project is missing, and there are %d projects: name one of those that \"payledger project list --data %s\" shows",
 		len(list.Data), c.Data)
 }
 
 func projectPath(id string) string { return "/admin/projects/" + url.PathEscape(id) }
 
 // withProject runs fn with the admin interface and the path of the project.
-func (c ofProject) withProject(a *app, o coreOptions, fn func(m *admin, path string) error) error {
-	return c.holding(a, o, func(m *admin) error {
+func (c ofProject) withProject(a *app, o service.CoreOptions, fn func(m *adminclient.Client, path string) error) error {
+	return c.holding(a, o, func(m *adminclient.Client) error {
 		path, err := c.projectPath(a.ctx, m)
 		if err != nil {
 			return err
@@ -89,8 +92,8 @@ type ofEndpoint struct {
 }
 
 // withEndpoint runs fn with the admin interface and the path of the endpoint.
-func (c ofEndpoint) withEndpoint(a *app, fn func(m *admin, path string) error) error {
-	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+func (c ofEndpoint) withEndpoint(a *app, fn func(m *adminclient.Client, path string) error) error {
+	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		return fn(m, endpointPath(path, c.EndpointID))
 	})
 }
@@ -136,18 +139,18 @@ func (e endpoint) state() string {
 
 // private says how to use an address that is refused, where that is meant.
 func private(err error) error {
-	p, ok := errors.AsType[*problem](err)
-	if !ok || !slices.ContainsFunc(p.Errors, func(f fieldProblem) bool { return f.Code == string(domain.TargetNotAllowed) }) {
+	p, ok := errors.AsType[*adminclient.Problem](err)
+	if !ok || !slices.ContainsFunc(p.Errors, func(f adminclient.FieldProblem) bool { return f.Code == string(domain.TargetNotAllowed) }) {
 		return err
 	}
-	return exitWith(exitRefused, "%w\nFor development: \"payledger serve --webhook-allow-private\" takes any address, "+
+	return exit.With(exit.Refused, "%w\nFor development: \"payledger serve --webhook-allow-private\" takes any address, "+
 		"and so does this command with that flag while no server runs", err)
 }
 
 // askEndpoint asks for something whose answer is an endpoint, and prints it.
-func (a *app) askEndpoint(m *admin, method, path string, body any) error {
+func (a *app) askEndpoint(m *adminclient.Client, method, path string, body any) error {
 	var raw jsontext.Value
-	if err := m.call(a.ctx, method, path, body, &raw); err != nil {
+	if err := m.Call(a.ctx, method, path, body, &raw); err != nil {
 		return private(err)
 	}
 	if a.json {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
 )
 
 // sending is a delivery as the admin interface shows it.
@@ -52,8 +54,8 @@ func (s sending) last() string {
 }
 
 // askSending asks for something whose answer is a delivery.
-func (m *admin) askSending(ctx context.Context, method, path string) (s sending, raw jsontext.Value, err error) {
-	if err = m.call(ctx, method, path, nil, &raw); err == nil {
+func askSending(ctx context.Context, m *adminclient.Client, method, path string) (s sending, raw jsontext.Value, err error) {
+	if err = m.Call(ctx, method, path, nil, &raw); err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
 	return s, raw, err
@@ -67,7 +69,7 @@ type webhookTestCmd struct{ ofEndpoint }
 
 // Run sends a test and waits for the first attempt.
 func (c webhookTestCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error { return c.send(a, m, path, path+"/test") })
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return c.send(a, m, path, path+"/test") })
 }
 
 type webhookResendCmd struct {
@@ -84,7 +86,7 @@ earlier status must not follow a later one. For everything an endpoint missed, u
 
 // Run sends the notification again and waits for the first attempt.
 func (c webhookResendCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		return c.send(a, m, path, deliveryPath(path, c.EventID)+"/resend")
 	})
 }
@@ -95,12 +97,12 @@ const attemptWait = 20 * time.Second
 
 // send puts a notification in line and, when a server runs that sends it,
 // tells how the first attempt ended. One that failed is an error.
-func (c ofEndpoint) send(a *app, m *admin, endpoint, path string) error {
-	s, raw, err := m.askSending(a.ctx, http.MethodPost, path)
+func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) error {
+	s, raw, err := askSending(a.ctx, m, http.MethodPost, path)
 	if err != nil {
 		return err
 	}
-	if !m.live {
+	if !m.Live {
 		if a.json {
 			return a.printJSON(raw)
 		}
@@ -116,7 +118,7 @@ func (c ofEndpoint) send(a *app, m *admin, endpoint, path string) error {
 				s.EventID, attemptWait, c.EndpointID, s.EventID))
 		case <-time.After(50 * time.Millisecond):
 		}
-		if s, raw, err = m.askSending(a.ctx, http.MethodGet, deliveryPath(endpoint, s.EventID)); err != nil {
+		if s, raw, err = askSending(a.ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID)); err != nil {
 			return err
 		}
 	}
@@ -160,8 +162,8 @@ type webhookDeliveryCmd struct {
 
 // Run shows the delivery.
 func (c webhookDeliveryCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
-		s, raw, err := m.askSending(a.ctx, http.MethodGet, deliveryPath(path, c.EventID))
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
+		s, raw, err := askSending(a.ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
 		if err != nil {
 			return err
 		}
@@ -187,11 +189,11 @@ func (c webhookRecoverCmd) Run(a *app) error {
 	if ago, err := time.ParseDuration(since); err == nil {
 		since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
-	return c.withEndpoint(a, func(m *admin, path string) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		var done struct {
 			Enqueued int `json:"enqueued"`
 		}
-		if err := m.call(a.ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
+		if err := m.Call(a.ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
 			return err
 		}
 		if a.json {

@@ -9,6 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/service"
 )
 
 // endpointBody is what the admin interface takes; what is left out stays, or
@@ -36,7 +39,7 @@ func (webhookAddCmd) Help() string {
 
 // Run adds the endpoint.
 func (c webhookAddCmd) Run(a *app) error {
-	return c.withProject(a, coreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *admin, path string) error {
+	return c.withProject(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *adminclient.Client, path string) error {
 		return a.askEndpoint(m, http.MethodPost, endpointsPath(path), endpointBody{c.URL, c.Kinds, c.Description})
 	})
 }
@@ -45,11 +48,11 @@ type webhookListCmd struct{ ofProject }
 
 // Run lists the endpoints, newest first.
 func (c webhookListCmd) Run(a *app) error {
-	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		var list struct {
 			Data []jsontext.Value `json:"data"`
 		}
-		if err := m.call(a.ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
 			return err
 		}
 		if a.json {
@@ -71,7 +74,7 @@ type webhookShowCmd struct{ ofEndpoint }
 
 // Run shows the endpoint.
 func (c webhookShowCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error { return a.askEndpoint(m, http.MethodGet, path, nil) })
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return a.askEndpoint(m, http.MethodGet, path, nil) })
 }
 
 type webhookChangeCmd struct {
@@ -92,7 +95,7 @@ func (c webhookChangeCmd) Validate() error {
 
 // Run changes what was named and leaves the rest.
 func (c webhookChangeCmd) Run(a *app) error {
-	return c.withProject(a, coreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *admin, path string) error {
+	return c.withProject(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *adminclient.Client, path string) error {
 		return a.askEndpoint(m, http.MethodPost, endpointPath(path, c.EndpointID), endpointBody{c.URL, c.Kinds, c.Description})
 	})
 }
@@ -101,8 +104,8 @@ type webhookRemoveCmd struct{ ofEndpoint }
 
 // Run removes the endpoint.
 func (c webhookRemoveCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
-		if err := m.call(a.ctx, http.MethodDelete, path, nil, nil); err != nil {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
+		if err := m.Call(a.ctx, http.MethodDelete, path, nil, nil); err != nil {
 			return err
 		}
 		if a.json {
@@ -126,14 +129,14 @@ webhook recover" tells it how these payments stand now.`
 
 // Run enables the endpoint.
 func (c webhookEnableCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		return a.askEndpoint(m, http.MethodPost, path+"/enable", nil)
 	})
 }
 
 // Run disables the endpoint.
 func (c webhookDisableCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		return a.askEndpoint(m, http.MethodPost, path+"/disable", nil)
 	})
 }
@@ -160,7 +163,7 @@ func (c webhookRotateCmd) Validate() error {
 
 // Run rotates the secret.
 func (c webhookRotateCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *admin, path string) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		body := map[string]int{"overlap_seconds": int(c.Overlap.Seconds())}
 		return a.askEndpoint(m, http.MethodPost, path+"/rotate-secret", body)
 	})

@@ -9,6 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/service"
 )
 
 type webhookDeliveriesCmd struct {
@@ -42,7 +45,7 @@ func (c webhookDeliveriesCmd) Validate() error {
 
 // Run lists the deliveries.
 func (c webhookDeliveriesCmd) Run(a *app) error {
-	return c.withProject(a, coreOptions{}, func(m *admin, path string) error {
+	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		q := url.Values{}
 		setUnlessEmpty(q, "state", c.State)
 		setUnlessEmpty(q, "event_id", c.Event)
@@ -59,7 +62,7 @@ func (c webhookDeliveriesCmd) Run(a *app) error {
 // deliveriesPage is how many deliveries are asked for at a time.
 const deliveriesPage = 100
 
-func (c webhookDeliveriesCmd) list(a *app, m *admin, path string, q url.Values) error {
+func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q url.Values) error {
 	heading := []string{"EVENT", "TYPE", "PAYMENT", "SEQUENCE", "STATE", "ATTEMPTS", "LAST", "NEXT"}
 	if c.EndpointID == "" {
 		heading = append(heading, "ENDPOINT")
@@ -75,7 +78,7 @@ func (c webhookDeliveriesCmd) list(a *app, m *admin, path string, q url.Values) 
 			Data       []jsontext.Value `json:"data"`
 			NextCursor string           `json:"next_cursor"`
 		}
-		if err := m.call(a.ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+		if err := m.Call(a.ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for _, raw := range page.Data {

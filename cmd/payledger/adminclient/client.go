@@ -1,0 +1,119 @@
+// Package adminclient is the client of the admin interface that a server offers on
+// the socket in its data directory.
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+)
+
+// Client talks to the admin interface of a data directory: over the socket of
+// the server that runs on it, or else over one that this process serves while
+// it holds the directory itself.
+type Client struct {
+	HTTP  *http.Client
+	Close func() error
+	Live  bool // a server runs on the directory
+}
+
+// Of is the client of the server that runs on a directory.
+func Of(d datadir.Dir) *Client {
+	return &Client{HTTP: socketClient(d), Close: func() error { return nil }, Live: true}
+}
+
+func socketClient(d datadir.Dir) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialSocket(ctx)
+		},
+	}}
+}
+
+// Call sends a request and decodes the answer into out, which may be nil.
+func (m *Client) Call(ctx context.Context, method, path string, in, out any) error {
+	resp, err := m.Send(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.UnmarshalRead(resp.Body, out); err != nil {
+		return fmt.Errorf("the server's answer to %s %s cannot be read: %w", method, path, err)
+	}
+	return nil
+}
+
+// Send sends a request. An answer other than 2xx becomes an error.
+func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://payledger"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := m.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking the server: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		return nil, exit.Wrap(exit.Refused, readProblem(resp))
+	}
+	return resp, nil
+}
+
+// Problem is what of a problem document (RFC 9457) a person needs. As an error
+// it is the ledger's refusal.
+type Problem struct {
+	Title  string         `json:"title"`
+	Code   string         `json:"code"`
+	Detail string         `json:"detail"`
+	Errors []FieldProblem `json:"errors"`
+}
+
+// FieldProblem is what is wrong with one field.
+type FieldProblem struct {
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+}
+
+func (p *Problem) Error() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s (%s)", p.Detail, p.Code)
+	for _, e := range p.Errors {
+		fmt.Fprintf(&s, "\n  %s: %s (%s)", strings.TrimPrefix(e.Pointer, "#/"), e.Detail, e.Code)
+	}
+	return s.String()
+}
+
+func readProblem(resp *http.Response) error {
+	var p Problem
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || json.Unmarshal(b, &p) != nil || p.Code == "" {
+		return fmt.Errorf("the server answered %s", resp.Status)
+	}
+	return &p
+}

@@ -1,0 +1,205 @@
+// Package datadir is what lies in a data directory: names of files, keys,
+// locks, the admin socket, and how files are written so that a crash leaves
+// the old content or the new.
+package datadir
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore/bolt"
+)
+
+// Dir is a data directory:
+//
+//	ledger.db              the event log; its lock is the directory's lock
+//	ledger.claims/         where keys and references stand in the log, derived from it
+//	lanes.db               what of each notification is to be sent, was sent and came of it
+//	lanes.mark             tells lanes.db from an older copy of itself
+//	projections.db         folds of the log, disposable
+//	account.db             sessions of the account and when API keys were used, disposable
+//	master.key             the master keys, one "VERSION HEX" a line, newest last
+//	log.key                the key that the log's checkpoints are signed with
+//	checkpoint             the newest signed checkpoint
+//	nats/                  the embedded JetStream, derived from the log
+//	nats-credentials.json  passwords of subscribers and connectors
+//	admin.sock             the running server's admin socket
+//	demo.json              the demo's project and newest key
+type Dir string
+
+func (d Dir) Ledger() string      { return filepath.Join(string(d), "ledger.db") }
+func (d Dir) Claims() string      { return filepath.Join(string(d), "ledger.claims") }
+func (d Dir) Projections() string { return filepath.Join(string(d), "projections.db") }
+func (d Dir) Lanes() string       { return filepath.Join(string(d), "lanes.db") }
+func (d Dir) LanesMark() string   { return filepath.Join(string(d), "lanes.mark") }
+func (d Dir) Account() string     { return filepath.Join(string(d), "account.db") }
+func (d Dir) MasterKey() string   { return filepath.Join(string(d), "master.key") }
+func (d Dir) LogKey() string      { return filepath.Join(string(d), "log.key") }
+func (d Dir) Checkpoint() string  { return filepath.Join(string(d), "checkpoint") }
+func (d Dir) NATS() string        { return filepath.Join(string(d), "nats") }
+func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
+func (d Dir) socket() string      { return filepath.Join(string(d), "admin.sock") }
+func (d Dir) Demo() string        { return filepath.Join(string(d), "demo.json") }
+
+// Files are those a data directory may hold.
+func (d Dir) Files() []string {
+	return []string{
+		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(),
+		d.Claims(), d.Account(), d.socket(), d.Demo(),
+	}
+}
+
+// Owns reports whether a directory without a log may hold the file.
+func (d Dir) Owns(name string) bool {
+	return slices.ContainsFunc(d.Files(), func(own string) bool {
+		base := filepath.Base(own)
+		return name == base || strings.HasPrefix(name, base+".")
+	})
+}
+
+// Initialise makes the directory, which may exist if it is empty. The log
+// comes last, under its final name only when it is whole: a directory without
+// it is not a data directory yet, and initialising it again goes on.
+func (d Dir) Initialise() error {
+	if _, err := os.Stat(d.Ledger()); err == nil {
+		return exit.With(exit.Directory, "%s is a data directory already: its ledger.db was left as it is", d)
+	}
+	if err := Sweep(string(d)); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.With(exit.Directory, "looking into %s: %w", d, err)
+	}
+	for _, e := range entries {
+		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "log.key") && !strings.HasPrefix(n, "ledger.db") && !strings.HasPrefix(n, "checkpoint") {
+			return exit.With(exit.Directory, "%s holds other files (%s): choose a new or empty directory", d, n)
+		}
+	}
+	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
+		return exit.With(exit.Directory, "making %s: %w", d, err)
+	}
+	// One that was there was empty, so it is ours alone from now on.
+	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; where somebody else owns it its mode must do
+	if err := d.mustBePrivate(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(d.MasterKey()); errors.Is(err, fs.ErrNotExist) {
+		var key [32]byte
+		rand.Read(key[:])
+		if err := WriteFileSynced(d.MasterKey(), []byte("1 "+hex.EncodeToString(key[:])+"\n")); err != nil {
+			return exit.With(exit.Directory, "making the master key: %w", err)
+		}
+	}
+	id, err := d.plannedLogID()
+	if err != nil {
+		return err
+	}
+	if id.IsZero() {
+		id = domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
+		if err := d.makeLogKey(id); err != nil {
+			return exit.With(exit.Directory, "making the log's key: %w", err)
+		}
+	}
+	if err := d.signEmpty(); err != nil {
+		return exit.With(exit.Directory, "signing the first checkpoint: %w", err)
+	}
+	if err := bolt.Init(d.Ledger(), id); err != nil {
+		return exit.With(exit.Directory, "making the event log: %w", err)
+	}
+	return nil
+}
+
+// MustExist refuses what is no data directory.
+func (d Dir) MustExist() error {
+	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+		return exit.With(exit.Directory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
+	}
+	if _, err := os.Stat(d.Ledger()); errors.Is(err, fs.ErrNotExist) {
+		if saved, err := filepath.Glob(d.Ledger() + ".saved-*"); err == nil && len(saved) > 0 {
+			newest := saved[len(saved)-1]
+			return exit.With(exit.Directory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
+		}
+		return exit.With(exit.Directory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
+	}
+	return nil
+}
+
+// mustBePrivate refuses a directory in which others can replace files, the log
+// and the keys among them. Others may look into it: whatever is made there is
+// for its owner alone, whatever the umask is.
+func (d Dir) mustBePrivate() error {
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return exit.With(exit.Directory, "other users can write to the data directory %[1]s (mode %#[2]o), so they can replace the log and its keys: "+
+			"run \"chmod go-w %[1]s\", or use a directory inside it that only you can write to", d, mode)
+	}
+	return nil
+}
+
+// Open opens the event log and with it locks the directory.
+func (d Dir) Open(o bolt.Options) (*bolt.Store, error) {
+	if err := d.MustExist(); err != nil {
+		return nil, err
+	}
+	if err := d.mustBePrivate(); err != nil {
+		return nil, err
+	}
+	store, err := bolt.Open(d.Ledger(), o)
+	switch {
+	case errors.Is(err, bolt.ErrLocked):
+		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+	case err != nil:
+		return nil, exit.With(exit.Directory, "opening the event log: %w", err)
+	}
+	if err := Sweep(string(d), d.Files()...); err != nil {
+		return nil, errors.Join(exit.With(exit.Directory, "%w", err), store.Close())
+	}
+	return store, nil
+}
+
+// OpenReadOnly opens the log of a directory on which no server runs.
+func (d Dir) OpenReadOnly() (*bolt.Store, error) {
+	store, err := bolt.OpenReadOnly(d.Ledger())
+	switch {
+	case errors.Is(err, bolt.ErrMissing):
+		return nil, exit.With(exit.Directory, "%s is not a data directory, it has no ledger.db: check the path", d)
+	case errors.Is(err, bolt.ErrLocked):
+		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+	case err != nil:
+		return nil, exit.With(exit.Directory, "opening the event log: %w", err)
+	}
+	return store, nil
+}
+
+// MasterKeys reads the keys by version, and the version in use.
+func (d Dir) MasterKeys() (keys map[int][32]byte, current int, err error) {
+	b, err := os.ReadFile(d.MasterKey())
+	if err != nil {
+		return nil, 0, exit.With(exit.Directory, "the master key is missing: payment links cannot be read without it; restore it from your backup: %w", err)
+	}
+	keys = make(map[int][32]byte)
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		v, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		version, err := strconv.Atoi(v)
+		key, hexErr := hex.DecodeString(text)
+		if err != nil || hexErr != nil || version < 1 || len(key) != 32 {
+			return nil, 0, exit.With(exit.Directory, "%s, line %d: want a version and 64 hexadecimal digits; restore the file from your backup", d.MasterKey(), i+1)
+		}
+		keys[version], current = [32]byte(key), version
+	}
+	return keys, current, nil
+}

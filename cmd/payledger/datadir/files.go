@@ -1,0 +1,138 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"payledger/eventstore/boltfile"
+)
+
+// WriteFileSynced writes a private file under another name, syncs it and
+// renames it, so that name holds either nothing, the old or the new content.
+// What a killed process leaves of it is swept.
+func WriteFileSynced(name string, content []byte) error {
+	f, err := createUnfinished(name)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return boltfile.SyncDir(filepath.Dir(name))
+}
+
+// makeDirSynced makes a private directory and what is missing above it. Each
+// stays there once this has returned.
+func makeDirSynced(name string) error {
+	parent := filepath.Dir(name)
+	err := os.Mkdir(name, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && parent != name {
+		if err := makeDirSynced(parent); err != nil {
+			return err
+		}
+		err = os.Mkdir(name, 0o700)
+	}
+	existed := errors.Is(err, fs.ErrExist)
+	if err != nil && !existed {
+		return err
+	}
+	// One that is there may have been made by an attempt that was cut short;
+	// or its parent is not ours to read.
+	if err := boltfile.SyncDir(parent); err != nil && (!existed || !errors.Is(err, fs.ErrPermission)) {
+		return err
+	}
+	return nil
+}
+
+// CopyFile copies a file into a new one and syncs it.
+func CopyFile(from, to string, through func(io.Writer, int64) io.Writer) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := CreatePrivate(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(through(out, info.Size()), in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// CreatePrivate makes a file that is not there yet.
+func CreatePrivate(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// MoveInto renames a synced file in place of what has the name, if it may, and
+// else only if nothing has.
+func MoveInto(tmp, name string, replace bool) error {
+	if !replace {
+		// Unlike a rename, a link never replaces what came there meanwhile.
+		switch err := os.Link(tmp, name); {
+		case errors.Is(err, fs.ErrExist):
+			return ErrExists(name)
+		case err == nil:
+			return errors.Join(os.Remove(tmp), boltfile.SyncDir(filepath.Dir(name)))
+		}
+		// Not every file system has links.
+		if _, err := os.Lstat(name); err == nil {
+			return ErrExists(name)
+		}
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		return err
+	}
+	return boltfile.SyncDir(filepath.Dir(name))
+}
+
+// Place gives a small private file its name, which replaces nothing unless it
+// may.
+func (s *Scratch) Place(name string, content []byte, replace bool) error {
+	tmp := s.File(filepath.Base(name))
+	if err := WriteFileSynced(tmp, content); err != nil {
+		return err
+	}
+	return MoveInto(tmp, name, replace)
+}
+
+func ErrExists(name string) error {
+	return fmt.Errorf("%s is there already: choose another name, or --force to replace it", name)
+}
+
+func RemoveIfExists(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// SameFile reports whether two names are of one file.
+func SameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// Exists reports whether there is something of that name.
+func Exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

@@ -1,0 +1,109 @@
+package datadir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/cmd/payledger/exit"
+)
+
+// KeyFiles are the files of a data directory that cannot be made anew from the
+// log and that a backup of the log does not hold. Without the first a server
+// does not start.
+func KeyFiles() []string { return []string{"master.key", "log.key"} }
+
+// KeysFileOf names the file with the keys beside a backup.
+func KeysFileOf(file string) string { return file + ".keys" }
+
+func (d Dir) File(name string) string { return filepath.Join(string(d), name) }
+
+// KeyNames lists the key files that the directory has, for a person.
+func (d Dir) KeyNames() string {
+	var there []string
+	for _, name := range KeyFiles() {
+		if _, err := os.Lstat(d.File(name)); err == nil {
+			there = append(there, d.File(name))
+		}
+	}
+	return strings.Join(there, " and ")
+}
+
+// KeyPack is a file of keys: the content of each key file by its name.
+type KeyPack struct {
+	Files map[string]string `json:"payledger_keys"`
+}
+
+// PackKeys copies the directory's keys.
+func (d Dir) PackKeys() ([]byte, error) {
+	pack := KeyPack{Files: make(map[string]string)}
+	for _, name := range KeyFiles() {
+		b, err := os.ReadFile(d.File(name))
+		switch {
+		case err == nil:
+			pack.Files[name] = string(b)
+		case !errors.Is(err, fs.ErrNotExist) || name == KeyFiles()[0]:
+			return nil, exit.With(exit.Directory, "--with-keys: %w", err)
+		}
+	}
+	b, err := json.Marshal(pack, json.Deterministic(true))
+	return append(b, '\n'), err
+}
+
+func ReadKeys(name string) (KeyPack, error) {
+	var pack KeyPack
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return pack, exit.With(exit.Directory, "the file of keys: %w", err)
+	}
+	err = json.Unmarshal(b, &pack, json.RejectUnknownMembers(true))
+	if err == nil && pack.Files[KeyFiles()[0]] == "" {
+		err = errors.New("it holds no " + KeyFiles()[0])
+	}
+	for file := range pack.Files {
+		if err == nil && !slices.Contains(KeyFiles(), file) {
+			err = fmt.Errorf("%q is no key of payledger", file)
+		}
+	}
+	if err != nil {
+		return pack, exit.With(exit.Directory, "%s is not a file of keys that \"payledger backup --with-keys\" wrote: %w", name, err)
+	}
+	return pack, nil
+}
+
+// KeyPlan says what a restore does to the directory's keys.
+type KeyPlan struct {
+	Put    map[string]string // content by name
+	Differ []string          // files there now that another would replace
+}
+
+// PlanKeys compares the keys of a pack with those in the directory. A file
+// that only has more lines than the pack's stays: keys were added since.
+func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
+	plan := KeyPlan{Put: make(map[string]string)}
+	for _, name := range KeyFiles() {
+		there, err := os.ReadFile(d.File(name))
+		packed, ok := pack.Files[name]
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return plan, exit.With(exit.Directory, "%w", err)
+		case !ok && err != nil && name == KeyFiles()[0]:
+			return plan, exit.With(exit.Directory, "%[1]s has no %[2]s, without which payment links cannot be read: "+
+				"put the copy you kept there, or name a file of keys with --keys, then restore again", d, name)
+		case !ok:
+		case err != nil:
+			plan.Put[name] = packed
+		case !bytes.HasPrefix(there, []byte(packed)):
+			plan.Put[name] = packed
+			plan.Differ = append(plan.Differ, name)
+		}
+	}
+	return plan, nil
+}

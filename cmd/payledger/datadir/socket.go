@@ -1,0 +1,120 @@
+package datadir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"payledger/cmd/payledger/exit"
+)
+
+// maxSocketPath is the longest path the kernel takes for a Unix socket
+// (sun_path of unix(7), less its final zero byte).
+const maxSocketPath = 107
+
+// ListenSocket opens the admin socket, for the directory's owner alone: it is
+// made in a scratch directory, which nobody else may enter, and gets its name
+// once its mode is right. The caller holds the directory's lock, so a socket
+// that is still there belongs to a process that is gone.
+func (d Dir) ListenSocket() (_ net.Listener, err error) {
+	private, err := NewScratch(string(d), d.Files()...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, private.Remove()) }()
+	made := private.File(filepath.Base(d.socket()))
+	path, done, err := shortPath(made)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, d.socket())); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &socketListener{l, d.socket()}, nil
+}
+
+// DialSocket connects to the admin socket of a running server.
+func (d Dir) DialSocket(ctx context.Context) (net.Conn, error) {
+	path, done, err := shortPath(d.socket())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return (&net.Dialer{}).DialContext(ctx, "unix", path)
+}
+
+// AdminWait is how long a directory may be in use by a process that does not
+// answer: a server that is starting, or another command.
+const AdminWait = 10 * time.Second
+
+// Reach looks for the server that runs on the directory; live reports that
+// there is one. Else hold takes the directory itself, and err is hold's error.
+// While that says that the directory is in use (exitInUse), both are tried
+// again for adminWait.
+func (d Dir) Reach(ctx context.Context, hold func() error) (live bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, AdminWait)
+	defer cancel()
+	for {
+		if conn, err := d.DialSocket(ctx); err == nil {
+			conn.Close()
+			return true, nil
+		}
+		err := hold()
+		if e, ok := errors.AsType[*exit.Error](err); !ok || e.Code != exit.InUse {
+			return false, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// shortPath answers a path to the same file that a Unix socket can take; a
+// longer one is reached through a symbolic link to its directory. done removes
+// the link.
+func shortPath(path string) (short string, done func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	tmp, err := os.MkdirTemp("", "payledger")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { _ = os.RemoveAll(tmp) } // what stays is an empty folder
+	link := filepath.Join(tmp, "d")
+	if err := os.Symlink(dir, link); err != nil {
+		done()
+		return "", nil, err
+	}
+	return filepath.Join(link, filepath.Base(path)), done, nil
+}
+
+// socketListener removes the socket when it is closed.
+type socketListener struct {
+	net.Listener
+	path string
+}
+
+func (l *socketListener) Close() error {
+	err := os.Remove(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // closed before
+	}
+	return errors.Join(err, l.Listener.Close())
+}

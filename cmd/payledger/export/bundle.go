@@ -1,0 +1,262 @@
+package export
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"payledger/cmd/payledger/exit"
+	"payledger/eventstore/translog"
+)
+
+// The files of a bundle that verify reads.
+const (
+	EventsFile     = "events.jsonl"
+	CheckpointFile = "checkpoint"
+	KeyFile        = "verifier.key"
+	ManifestFile   = "manifest.json"
+	JournalFile    = "journal.hledger"
+)
+
+// The bounds of a bundle: of every file but the events and the journal, and of
+// how many files there are.
+const (
+	maxBundleSmall = 1 << 20
+	maxBundleFiles = 64
+)
+
+// Bundle is an exported bundle: a directory or a tar file.
+type Bundle struct {
+	Path string
+	tar  bool
+	root string // the directory in the tar file that holds all of it
+}
+
+// OpenBundle answers nil when the path is something else.
+func OpenBundle(name string) (*Bundle, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil // who opens it next says why
+	}
+	if info.IsDir() {
+		if _, err := os.Stat(filepath.Join(name, EventsFile)); err != nil {
+			return nil, nil // not a bundle
+		}
+		return &Bundle{Path: name}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, exit.With(exit.Directory, "%w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	// A tar header has its magic at 257 (POSIX ustar).
+	head := make([]byte, 262)
+	if _, err := io.ReadFull(f, head); err != nil || string(head[257:]) != "ustar" {
+		return nil, nil // too short to be one
+	}
+	return &Bundle{Path: name, tar: true}, nil
+}
+
+// Each calls fn for every file of the bundle, in the order in which they lie
+// there. Of a tar file's names the root is left out; what is not a file there
+// has no reader.
+func (b *Bundle) Each(fn func(name string, size int64, r io.Reader) error) error {
+	if !b.tar {
+		return b.eachInDir(fn)
+	}
+	f, err := os.Open(b.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := tar.NewReader(f)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s cannot be read: %w", b.Path, err)
+		}
+		name := path.Clean(h.Name)
+		if b.root != "." {
+			name = strings.TrimPrefix(name, b.root+"/")
+		}
+		switch h.Typeflag {
+		case tar.TypeReg:
+			err = fn(name, h.Size, in)
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+		default:
+			err = fn(name, 0, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Bundle) eachInDir(fn func(name string, size int64, r io.Reader) error) error {
+	entries, err := os.ReadDir(b.Path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		err := func() error {
+			f, err := os.Open(filepath.Join(b.Path, e.Name()))
+			if err != nil {
+				return err
+			}
+			defer f.Close() //nolint:errcheck // only read
+			info, err := f.Stat()
+			if err != nil {
+				return err
+			}
+			return fn(e.Name(), info.Size(), f)
+		}()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Bundle) CheckpointName() string { return b.Path + "/" + CheckpointFile }
+
+// contents are what lies in a bundle: the SHA-256 of each file, the small
+// files, and the names of what is no file.
+type contents struct {
+	sums  map[string]string
+	Small map[string][]byte
+	odd   []string
+}
+
+// Survey reads everything but the events' meaning.
+func (b *Bundle) Survey() (contents, error) {
+	c := contents{sums: make(map[string]string), Small: make(map[string][]byte)}
+	if err := b.findRoot(); err != nil {
+		return c, err
+	}
+	err := b.Each(func(name string, size int64, r io.Reader) error {
+		switch _, twice := c.sums[name]; {
+		case twice:
+			return exit.With(exit.Directory, "%s holds %s twice", b.Path, name)
+		case len(c.sums)+len(c.odd) == maxBundleFiles:
+			return exit.With(exit.Directory, "%s is not a bundle, it holds more than %d files", b.Path, maxBundleFiles)
+		case r == nil:
+			c.odd = append(c.odd, name)
+			return nil
+		}
+		sum := sha256.New()
+		var keep bytes.Buffer
+		if slices.Contains([]string{CheckpointFile, KeyFile, ManifestFile}, name) {
+			if size > maxBundleSmall {
+				return exit.With(exit.Directory, "%s: %s has %d bytes, that is not one", b.Path, name, size)
+			}
+			r = io.TeeReader(r, &keep)
+		}
+		if _, err := io.Copy(sum, r); err != nil {
+			return err
+		}
+		c.sums[name] = hex.EncodeToString(sum.Sum(nil))
+		c.Small[name] = keep.Bytes()
+		return nil
+	})
+	if err == nil && c.sums[EventsFile] == "" {
+		err = exit.With(exit.Directory, "%s is not a bundle, it has no %s", b.Path, EventsFile)
+	}
+	return c, err
+}
+
+// findRoot finds the directory of a tar file that its events lie in. A file
+// elsewhere is none of the bundle's.
+func (b *Bundle) findRoot() error {
+	b.root = "."
+	found := false
+	return b.Each(func(name string, _ int64, r io.Reader) error {
+		if r == nil || path.Base(name) != EventsFile {
+			return nil
+		}
+		if found {
+			return exit.With(exit.Directory, "%s holds %s twice", b.Path, EventsFile)
+		}
+		b.root, found = path.Dir(name), true
+		return nil
+	})
+}
+
+// readableParts are what can be read of a bundle without its manifest.
+type readableParts struct {
+	Checkpoint, Key []byte // nil where there is none
+	File            string // that holds the events
+	From, Size      int64  // where in it; size -1 is to its end
+}
+
+// Readable finds the parts of a bundle however damaged the rest of it is. One
+// that is no longer in parts is all lines of events.
+func (b *Bundle) Readable() (p readableParts, err error) {
+	if !b.tar {
+		small := func(name string) []byte {
+			content, err := os.ReadFile(filepath.Join(b.Path, name))
+			if err != nil || len(content) > translog.MaxCheckpoint {
+				return nil
+			}
+			return content
+		}
+		return readableParts{small(CheckpointFile), small(KeyFile), filepath.Join(b.Path, EventsFile), 0, -1}, nil
+	}
+	p = readableParts{File: b.Path, Size: -1}
+	f, err := os.Open(b.Path)
+	if err != nil {
+		return p, exit.With(exit.Directory, "%w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	for in := tar.NewReader(f); ; {
+		h, err := in.Next()
+		if err != nil {
+			break // the end, or damage
+		}
+		small := func() []byte {
+			content, err := io.ReadAll(io.LimitReader(in, translog.MaxCheckpoint))
+			if err != nil {
+				return nil
+			}
+			return content
+		}
+		switch path.Base(h.Name) {
+		case EventsFile:
+			if at, err := f.Seek(0, io.SeekCurrent); err == nil {
+				p.From, p.Size = at, h.Size
+			}
+		case CheckpointFile:
+			p.Checkpoint = small()
+		case KeyFile:
+			p.Key = small()
+		}
+	}
+	if info, err := f.Stat(); err == nil && p.Size >= 0 {
+		p.Size = min(p.Size, info.Size()-p.From)
+	}
+	return p, nil
+}
+
+func OpenFailed(err error) error {
+	var e *exit.Error
+	var system *fs.PathError
+	if errors.As(err, &system) && !errors.As(err, &e) {
+		return exit.Wrap(exit.Directory, err)
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package export
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/progress"
+	"payledger/eventstore/translog"
+)
+
+// WriteBundle writes what an auditor needs: the events that a fresh checkpoint
+// covers, no more and no fewer, the journal of them, the checkpoint and the
+// key it is signed with. The manifest comes last: a bundle without one is not
+// finished. output is a directory, or a file named *.tar.
+func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, output string, resume bool, stderr io.Writer) (done Done, err error) {
+	signed, point, key, err := freshCheckpoint(ctx, m, d)
+	if err != nil {
+		return done, err
+	}
+	dir, isTar := strings.CutSuffix(output, ".tar")
+	if isTar {
+		dir = output + ".parts"
+		if _, err := os.Lstat(output); err == nil {
+			return done, fmt.Errorf("%s exists: choose another name", output)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if !errors.Is(err, os.ErrExist) {
+			return done, err
+		}
+		if !resume {
+			return done, fmt.Errorf("%s exists: go on with it by --resume, or choose another name", dir)
+		}
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	if err := datadir.Sweep(dir, ManifestFile, CheckpointFile, KeyFile); err != nil {
+		return done, err
+	}
+	if err := os.Remove(file(ManifestFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return done, err
+	}
+	for _, part := range []struct{ name, format, doing string }{
+		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
+	} {
+		x := Pass{m: m, format: newFormat(part.format), last: point.Size, progress: progress.New(stderr, part.doing)}
+		written, err := x.ToFile(ctx, file(part.name), resume)
+		if err != nil {
+			return done, err
+		}
+		if part.name == EventsFile {
+			done = written
+		}
+	}
+	if err := datadir.WriteFileSynced(file(CheckpointFile), signed); err != nil {
+		return done, err
+	}
+	if err := datadir.WriteFileSynced(file(KeyFile), []byte(key+"\n")); err != nil {
+		return done, err
+	}
+	if err := writeManifest(dir, point); err != nil {
+		return done, err
+	}
+	if isTar {
+		if err := packBundle(output, dir); err != nil {
+			return done, err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// freshCheckpoint asks for a checkpoint and opens it with the directory's key.
+func freshCheckpoint(ctx context.Context, m *adminclient.Client, d datadir.Dir) (signed []byte, point translog.Checkpoint, key string, err error) {
+	if key, err = d.OwnVerifierKey(); err != nil {
+		return nil, point, "", err
+	}
+	if key == "" {
+		return nil, point, "", exit.With(exit.Directory, "%s has no log.key, so there is no signed checkpoint to put into a bundle", d)
+	}
+	verifier, err := translog.ParseVerifier(key)
+	if err != nil {
+		return nil, point, "", err
+	}
+	resp, err := m.Send(ctx, http.MethodGet, "/admin/log/checkpoint", nil)
+	if err != nil {
+		return nil, point, "", err
+	}
+	defer resp.Body.Close()
+	if signed, err = io.ReadAll(io.LimitReader(resp.Body, translog.MaxCheckpoint)); err != nil {
+		return nil, point, "", fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	point, err = verifier.Open(signed)
+	return signed, point, key, err
+}
+
+func copyInto(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return errors.Join(err, f.Close())
+}
+
+// packBundle puts a bundle's files into one, the small ones first.
+func packBundle(name, dir string) (err error) {
+	work, err := datadir.NewScratch(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	f, err := datadir.CreatePrivate(work.File("bundle.tar"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(packParts(f, dir), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return datadir.MoveInto(f.Name(), name, false)
+}
+
+func packParts(f io.Writer, dir string) error {
+	out := tar.NewWriter(f)
+	for _, part := range append([]string{ManifestFile}, bundleParts()...) {
+		info, err := os.Stat(filepath.Join(dir, part))
+		if err != nil {
+			return err
+		}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: part, Size: info.Size(), Mode: 0o600, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if err := copyInto(out, filepath.Join(dir, part)); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}

@@ -1,0 +1,121 @@
+// Package export writes the log out as JSON Lines, CSV, a journal for hledger or
+// an auditor's bundle, and reads and verifies bundles.
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+)
+
+// Options say what to write.
+type Options struct {
+	Format   string // jsonl, csv or hledger
+	Project  string // "" for all
+	After    eventstore.Position
+	Progress func(done, total eventstore.Position)
+}
+
+// Pass is one pass over the log, written in one format.
+type Pass struct {
+	m        *adminclient.Client
+	format   format
+	project  string
+	after    eventstore.Position
+	last     eventstore.Position // where to stop
+	progress func(done, total eventstore.Position)
+}
+
+// New begins an export that ends at the newest event there is now.
+func New(ctx context.Context, m *adminclient.Client, o Options) (*Pass, error) {
+	var books struct {
+		Position eventstore.Position `json:"position"`
+	}
+	if err := m.Call(ctx, http.MethodGet, "/admin/balance", nil, &books); err != nil {
+		return nil, err
+	}
+	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, last: books.Position, progress: o.Progress}, nil
+}
+
+// Done is what came of an export.
+type Done struct {
+	Events   uint64              // that were read, by this run
+	Position eventstore.Position // up to which the file stands for the log
+	Resumed  eventstore.Position // where the file ended before
+}
+
+// events calls fn for each event after a position, up to the last one.
+func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(eventstore.Stored) error) (read uint64, err error) {
+	if after >= x.last {
+		return 0, nil
+	}
+	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
+	if x.project != "" {
+		q.Set("project", x.project)
+	}
+	resp, err := x.m.Send(ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	at := after
+	for r, err := range audit.Lines(resp.Body)(0) {
+		_, corrupt := errors.AsType[*eventstore.CorruptError](err)
+		switch {
+		case corrupt:
+			return read, fmt.Errorf("what the server sent behind position %d is no event: %w", at, err)
+		case err != nil:
+			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then go on with --resume: %w", at, err)
+		case r.Position <= at, x.project == "" && r.Position != at+1:
+			return read, fmt.Errorf("the server sent position %d behind %d", r.Position, at)
+		case r.Position > x.last:
+			return read, nil
+		}
+		if err := fn(r); err != nil {
+			return read, err
+		}
+		at = r.Position
+		read++
+		x.progress(at, x.last)
+		if at == x.last {
+			return read, nil
+		}
+	}
+	if x.project == "" {
+		return read, fmt.Errorf("the server ended the stream of events behind position %d of %d: go on with --resume", at, x.last)
+	}
+	return read, nil
+}
+
+// write renders the events after a position. It answers how many were read.
+func (x *Pass) write(ctx context.Context, after eventstore.Position, out func([]byte) error) (read uint64, err error) {
+	var block []byte
+	return x.events(ctx, after, func(r eventstore.Stored) error {
+		var err error
+		if block, err = x.format.render(block[:0], r); err != nil {
+			return err
+		}
+		return out(block)
+	})
+}
+
+// ToStream writes the export to w.
+func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
+	out := newBufferedWriter(w)
+	if _, err := out.WriteString(x.format.header()); err != nil {
+		return err
+	}
+	_, err := x.write(ctx, x.after, func(b []byte) error {
+		_, err := out.Write(b)
+		return err
+	})
+	return errors.Join(err, out.Flush())
+}

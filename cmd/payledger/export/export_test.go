@@ -1,0 +1,315 @@
+package export
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/export/exporttest"
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// hostile is what a provider could send: formulas, syntax, line ends.
+const hostile = "=cmd|' /C calc'!A0\r\n\t; date:1999-01-01, assets:x  1 RUB \u2028\"\x00"
+
+// books is a log of a few payments in two projects, served as the admin
+// interface serves it.
+func books(t *testing.T) (records []eventstore.Stored, m *adminclient.Client) {
+	t.Helper()
+	codec := eventstore.NewCodec()
+	entropy := bytes.NewReader(make([]byte, 1<<16))
+	ids := domain.NewIDs(func() time.Time { return time.UnixMilli(1_795_169_730_123) }, entropy, domain.ID{})
+	sequence := make(map[eventstore.Stream]uint64)
+	add := func(s eventstore.Stream, e domain.Event) {
+		id := ids.Next()
+		sequence[s]++
+		body, err := codec.Encode(s, sequence[s], id, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, eventstore.Stored{
+			Position: eventstore.Position(len(records) + 1), Stream: s, Sequence: sequence[s], Commit: id,
+			At: domain.IDTime(id).Time(), Body: body,
+		})
+	}
+	for i := range 6 {
+		project := fmt.Sprintf("prj_%d", i%2)
+		s := eventstore.PaymentStream(project, ids.Next())
+		refund := ids.Next()
+		signal := domain.Signal{Route: "bank", Outcome: "paid", Reference: "r", Amount: 1050, Currency: "RUB", StartedAt: 1}
+		add(s, domain.PaymentCreated{Amount: 1050, Currency: "RUB", Payload: domain.EmptyObject()})
+		add(s, domain.PaymentPaid{Signal: signal})
+		signal.Reference, signal.Amount, signal.Currency = hostile, 99, domain.Currency([]string{"RUB", "usd", hostile}[i%3])
+		add(s, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: signal})
+		add(s, domain.RefundCreated{RefundID: refund, Amount: 1050, Currency: "RUB"})
+		signal.Amount, signal.Currency, signal.RefundID = 1050, "RUB", &refund
+		if i%2 == 0 {
+			add(s, domain.RefundSucceededEvent{RefundID: refund, Signal: signal})
+		} else {
+			add(s, domain.RefundFailedEvent{RefundID: refund, Signal: signal})
+		}
+	}
+	return records, serveRecords(records, 0)
+}
+
+// serveRecords is an admin interface that has these records. With cut it
+// breaks off after that many bytes of events.
+func serveRecords(records []eventstore.Stored, cut int) *adminclient.Client {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		var body []byte
+		for _, s := range records {
+			if project := r.URL.Query().Get("project"); uint64(s.Position) > after && (project == "" || project == s.Stream.Project) {
+				body, _ = jsonlFormat{}.render(body, s)
+			}
+		}
+		if cut > 0 && cut < len(body) {
+			body = body[:cut]
+		}
+		w.Write(body) //nolint:errcheck // a recorder
+	})
+	return &adminclient.Client{HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Result(), nil
+	})}}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func exportOf(m *adminclient.Client, format string, last eventstore.Position) *Pass {
+	return &Pass{m: m, format: newFormat(format), last: last, progress: func(_, _ eventstore.Position) {}}
+}
+
+func exported(t *testing.T, x *Pass, name string, resume bool) string {
+	t.Helper()
+	if _, err := x.ToFile(t.Context(), name, resume); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func formats() []string { return []string{"jsonl", "csv", "hledger"} }
+
+// TestResumeAnywhere cuts each kind of export short, at both sides of line
+// ends and in between, with and without what a power cut leaves behind, and
+// goes on with it.
+func TestResumeAnywhere(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	records = records[:8]
+	last := eventstore.Position(len(records))
+	for _, format := range formats() {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			whole := exported(t, exportOf(m, format, last), filepath.Join(dir, "whole"), false)
+			name := filepath.Join(dir, "cut")
+			tails := []string{"", strings.Repeat("\x00", 512), "\x00{}\n"}
+			for n, done := 0, 0; n <= len(whole); n++ {
+				if atEnd := n > 0 && (whole[n-1] == '\n' || n < len(whole) && whole[n] == '\n'); !atEnd && n%131 > 0 {
+					continue
+				}
+				if err := os.WriteFile(name, []byte(whole[:n]+tails[done%3]), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if got := exported(t, exportOf(m, format, last), name, true); got != whole {
+					t.Fatalf("cut behind byte %d:\n%s\nwant\n%s", n, got, whole)
+				}
+				done++
+			}
+		})
+	}
+}
+
+// TestExportGrowsWithTheLog exports a beginning, then what came since.
+func TestExportGrowsWithTheLog(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	last := eventstore.Position(len(records))
+	for _, format := range formats() {
+		for _, project := range []string{"", "prj_1"} {
+			dir := t.TempDir()
+			of := func(last eventstore.Position) *Pass {
+				x := exportOf(m, format, last)
+				x.project = project
+				return x
+			}
+			whole := exported(t, of(last), filepath.Join(dir, "whole"), false)
+			if !strings.Contains(whole, "prj_1") || strings.Contains(whole, "prj_0") != (project == "") {
+				t.Errorf("%s of %q:\n%s", format, project, whole)
+			}
+			for p := eventstore.Position(1); p <= last; p = min(p+5, max(last, p+1)) {
+				if got := exported(t, of(p), filepath.Join(dir, "grown"), p > 1); !strings.HasPrefix(whole, got) {
+					t.Fatalf("%s up to %d:\n%s", format, p, got)
+				} else if p == last && got != whole {
+					t.Fatalf("%s:\n%s\nwant\n%s", format, got, whole)
+				}
+			}
+		}
+	}
+}
+
+// TestResumeRefusesWhatIsNotItsOwn leaves files of others alone.
+func TestResumeRefusesWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	last := eventstore.Position(len(records))
+	dir := t.TempDir()
+	for i, format := range formats() {
+		whole := exported(t, exportOf(m, format, last), filepath.Join(dir, format), false)
+		other := exported(t, exportOf(m, formats()[(i+1)%3], last), filepath.Join(dir, format+".other"), false)
+		blocks := strings.SplitAfter(whole, "\n")
+		changed := []byte(whole)
+		changed[len(changed)-5] ^= 1
+		for what, content := range map[string]string{
+			"another format": other, "text": "hello", "a line": "hello\n", "swapped": whole + blocks[len(blocks)/2] + whole,
+			"more than the log": whole + "x", "the last block changed": string(changed), "long": strings.Repeat("x", 2<<20),
+		} {
+			name := filepath.Join(dir, "own")
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := exportOf(m, format, last).ToFile(t.Context(), name, true)
+			got, readErr := os.ReadFile(name)
+			if err == nil || !strings.Contains(err.Error(), "is not an export of this log") || readErr != nil || string(got) != content {
+				t.Errorf("%s, %s: %v; the file is the same: %v", format, what, err, string(got) == content)
+			}
+		}
+	}
+}
+
+// TestExportNoticesABrokenStream lets the server's answer end early.
+func TestExportNoticesABrokenStream(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	last := eventstore.Position(len(records))
+	var jsonl []byte
+	for _, r := range records {
+		jsonl, _ = jsonlFormat{}.render(jsonl, r)
+	}
+	for _, format := range formats() {
+		dir := t.TempDir()
+		whole := exported(t, exportOf(m, format, last), filepath.Join(dir, "whole"), false)
+		name := filepath.Join(dir, "broken")
+		for _, cut := range []int{1, 600, len(jsonl) / 2, bytes.LastIndexByte(jsonl[:len(jsonl)/2], '\n') + 1} {
+			_ = os.Remove(name)
+			_, err := exportOf(serveRecords(records, cut), format, last).ToFile(t.Context(), name, false)
+			if err == nil {
+				t.Fatalf("%s: the stream broke off behind byte %d and nobody noticed", format, cut)
+			}
+		}
+		if got := exported(t, exportOf(m, format, last), name, true); got != whole {
+			t.Errorf("%s:\n%s\nwant\n%s", format, got, whole)
+		}
+	}
+	// A record that is left out is noticed too.
+	gap := slices.Delete(slices.Clone(records), 3, 4)
+	if _, err := exportOf(serveRecords(gap, 0), "jsonl", last).ToFile(t.Context(), filepath.Join(t.TempDir(), "x"), false); err == nil {
+		t.Error("a gap went unnoticed")
+	}
+}
+
+func TestCSVIsHarmless(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	whole := exported(t, exportOf(m, "csv", eventstore.Position(len(records))), filepath.Join(t.TempDir(), "j.csv"), false)
+	if n := strings.Count(whole, "\n"); n != strings.Count(whole, "\r\n") || n != 1+6*4*2 {
+		t.Errorf("%d lines", n)
+	}
+	rows, err := csv.NewReader(strings.NewReader(whole)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]domain.Sum{}
+	for i, row := range rows {
+		for _, cell := range row {
+			if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				t.Errorf("row %d: %q", i, cell)
+			}
+		}
+		if i == 0 {
+			continue
+		}
+		var sum domain.Sum
+		if err := sum.UnmarshalText([]byte(row[9] + row[10])); err != nil || (row[9] == "") == (row[10] == "") {
+			t.Fatalf("row %d: debit %q, credit %q", i, row[9], row[10])
+		}
+		if row[9] == "" {
+			sum = sum.Neg()
+		}
+		sums[row[8]] = sums[row[8]].Add(sum)
+	}
+	for currency, sum := range sums {
+		if sum != (domain.Sum{}) {
+			t.Errorf("%s: %s left over", currency, sum)
+		}
+	}
+}
+
+// TestHledgerAgrees lets hledger check a journal with hostile texts in it and
+// compares its balances with the postings.
+func TestHledgerAgrees(t *testing.T) {
+	t.Parallel()
+	records, m := books(t)
+	journal := filepath.Join(t.TempDir(), "j.hledger")
+	exported(t, exportOf(m, "hledger", eventstore.Position(len(records))), journal, false)
+	exporttest.Hledger(t, journal, "check", "--strict")
+	sums := map[string]domain.Sum{}
+	codec := eventstore.NewCodec()
+	for _, r := range records {
+		event, err := codec.Decode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range domain.Postings(event) {
+			account, _ := hledgerAccount(p.Account, r.Stream.Project)
+			name := account + " " + strings.Trim(hledgerCommodity(p.Currency), `"`)
+			sums[name] = sums[name].Add(p.Amount)
+		}
+	}
+	var want []string
+	for name, sum := range sums {
+		account, commodity, _ := strings.Cut(name, " ")
+		want = append(want, account+" "+sum.String()+" "+commodity)
+	}
+	slices.Sort(want)
+	if got := exporttest.HledgerBalances(t, journal); !exporttest.EqualUnlessZero(got, want) {
+		t.Errorf("hledger:\n%s\nours:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// Negative control: hledger does refuse what is wrong.
+	b, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.hledger")
+	for from, to := range map[string]string{"  10.50 RUB": "  10.51 RUB", "account liabilities:suspense:prj_0": "account liabilities:other:prj_0"} {
+		if err := os.WriteFile(bad, bytes.Replace(b, []byte(from), []byte(to), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := exec.CommandContext(t.Context(), "hledger", "check", "--strict", "-f", bad).Run(); err == nil {
+			t.Errorf("hledger took %q", to)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+)
+
+// format is a way to write events down, one line after the other. What an
+// event adds is a block of whole lines; the first one names its position, so
+// that a file tells where it ends.
+type format interface {
+	// header is what the file begins with.
+	header() string
+	// render appends an event's block, which may be empty.
+	render(dst []byte, r eventstore.Stored) ([]byte, error)
+	// reread takes a whole line, without its end, of a file that this format
+	// wrote. It answers the position of the block that the line belongs to, or
+	// 0 when the line does not tell. Calls with every line of a file up to the
+	// last block make render go on as if it had written the file.
+	reread(line []byte) eventstore.Position
+}
+
+func newFormat(name string) format {
+	codec := eventstore.NewCodec()
+	switch name {
+	case "csv":
+		return &csvFormat{codec: codec}
+	case "hledger":
+		return &hledgerFormat{codec: codec, declared: make(map[string]bool)}
+	}
+	return jsonlFormat{}
+}
+
+// jsonlFormat writes the stored bytes.
+type jsonlFormat struct{}
+
+const jsonlStart, jsonlMiddle, jsonlEnd = `{"position":`, `,"event":`, "}"
+
+func (jsonlFormat) header() string { return "" }
+
+func (jsonlFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
+	dst = strconv.AppendUint(append(dst, jsonlStart...), uint64(r.Position), 10)
+	return append(append(append(dst, jsonlMiddle...), r.Body...), jsonlEnd+"\n"...), nil
+}
+
+func (jsonlFormat) reread(line []byte) eventstore.Position {
+	rest, _ := bytes.CutPrefix(line, []byte(jsonlStart))
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	return positionIn(digits)
+}
+
+// positionIn reads a position; what is none is 0.
+func positionIn(digits []byte) eventstore.Position {
+	n, err := strconv.ParseUint(string(digits), 10, 63)
+	if err != nil {
+		return 0
+	}
+	return eventstore.Position(n)
+}
+
+// IsJSONLines reports whether a file begins like an export in JSON Lines.
+func IsJSONLines(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false // who opens it next says why
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, len(jsonlStart))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == jsonlStart
+}
+
+// csvFormat writes a row for each posting, as RFC 4180 says.
+type csvFormat struct{ codec *eventstore.Codec }
+
+func csvColumns() []string {
+	return []string{
+		"position", "time", "project_id", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
+		"debit", "credit", "reference", "reason",
+	}
+}
+
+func (f *csvFormat) header() string {
+	row, _ := edge.AppendCSV(nil, csvColumns()...) // a buffer takes everything
+	return string(row)
+}
+
+func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
+	event, err := f.codec.Decode(r)
+	if err != nil {
+		return dst, err
+	}
+	of := detailsOf(event)
+	for _, p := range domain.Postings(event) {
+		debit, credit := p.Amount.String(), ""
+		if p.Amount.Sign() < 0 {
+			debit, credit = "", p.Amount.Neg().String()
+		}
+		dst, err = edge.AppendCSV(dst,
+			strconv.FormatUint(uint64(r.Position), 10), domain.InstantOf(r.At).String(), r.Stream.Project, r.Commit.String(),
+			event.Type(), r.Stream.ID, of.refund, string(p.Account), string(p.Currency), debit, credit, of.reference, of.reason)
+		if err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (f *csvFormat) reread(line []byte) eventstore.Position {
+	digits, _, _ := bytes.Cut(line, []byte(","))
+	return positionIn(digits)
+}
+
+// details are what of an event an accountant looks for beside its postings.
+type details struct{ refund, reference, reason string }
+
+func detailsOf(e domain.Event) details {
+	f := domain.FactsOf(e)
+	d := details{reason: f.Reason}
+	if !f.Refund.IsZero() {
+		d.refund = f.Refund.String()
+	}
+	if f.Signal != nil {
+		d.reference = f.Signal.Reference
+	}
+	return d
+}
+
+// hledgerFormat writes a journal. A block is
+//
+//	; position 3
+//	commodity 1000.00 RUB
+//	account assets:acquirer_receivable:sandbox:prj_…  ; type:A
+//	account liabilities:merchant_payable:prj_…  ; type:L
+//	2026-11-20 * (EVENT ID) payment.paid
+//	    ; time:2026-11-20T10:19:02.400Z, payment:…, project:prj_…, reference:prv-77
+//	    assets:acquirer_receivable:sandbox:prj_…  1500.00 RUB
+//	    liabilities:merchant_payable:prj_…  -1500.00 RUB
+//
+// with directives for what no block before has declared. What came from
+// outside is percent-encoded where it is not plain, so that it cannot be taken
+// for syntax. Dates are in UTC.
+type hledgerFormat struct {
+	codec    *eventstore.Codec
+	declared map[string]bool // directives that are in the file
+	pending  []string        // directives read in the last block
+}
+
+const (
+	hledgerHeader   = "; Journal of a payledger log. Debits are positive, credits negative; dates are in UTC.\ndecimal-mark .\n\n"
+	hledgerPosition = "; position "
+)
+
+func (f *hledgerFormat) header() string { return hledgerHeader }
+
+func (f *hledgerFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
+	event, err := f.codec.Decode(r)
+	if err != nil {
+		return dst, err
+	}
+	lines := domain.Postings(event)
+	if len(lines) == 0 {
+		return dst, nil
+	}
+	dst = fmt.Appendf(dst, "%s%d\n", hledgerPosition, r.Position)
+	for _, p := range lines {
+		account, kind := hledgerAccount(p.Account, r.Stream.Project)
+		for _, d := range []string{"commodity 1000.00 " + hledgerCommodity(p.Currency), "account " + account + "  ; type:" + kind} {
+			if !f.declared[d] {
+				f.declared[d] = true
+				dst = append(append(dst, d...), '\n')
+			}
+		}
+	}
+	at := domain.InstantOf(r.At)
+	dst = fmt.Appendf(dst, "%s * (%s) %s\n    ; time:%s, payment:%s, project:%s",
+		at.Time().Format("2006-01-02"), r.Commit, event.Type(), at, url.PathEscape(r.Stream.ID), url.PathEscape(r.Stream.Project))
+	of := detailsOf(event)
+	for _, tag := range []struct{ name, value string }{{"refund", of.refund}, {"reference", of.reference}, {"reason", of.reason}} {
+		if tag.value != "" {
+			dst = fmt.Appendf(dst, ", %s:%s", tag.name, url.PathEscape(tag.value))
+		}
+	}
+	dst = append(dst, '\n')
+	for _, p := range lines {
+		account, _ := hledgerAccount(p.Account, r.Stream.Project)
+		dst = fmt.Appendf(dst, "    %s  %s %s\n", account, p.Amount, hledgerCommodity(p.Currency))
+	}
+	return append(dst, '\n'), nil
+}
+
+func hledgerAccount(a domain.Account, project string) (name, kind string) {
+	project = strings.ReplaceAll(url.PathEscape(project), ":", "%3A")
+	if route := a.Route(); route != "" {
+		return "assets:acquirer_receivable:" + strings.ReplaceAll(url.PathEscape(route), ":", "%3A") + ":" + project, "A"
+	}
+	return "liabilities:" + string(a) + ":" + project, "L"
+}
+
+// hledgerCommodity is the currency, in quotes unless it is made of letters
+// alone.
+func hledgerCommodity(c domain.Currency) string {
+	if strings.Trim(string(c), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && c != "" {
+		return string(c)
+	}
+	return `"` + url.PathEscape(string(c)) + `"`
+}
+
+func (f *hledgerFormat) reread(line []byte) eventstore.Position {
+	if digits, ok := bytes.CutPrefix(line, []byte(hledgerPosition)); ok {
+		// The last block is rendered again, with the directives it brought.
+		for _, d := range f.pending {
+			f.declared[d] = true
+		}
+		f.pending = nil
+		return positionIn(digits)
+	}
+	if text := string(line); strings.HasPrefix(text, "account ") || strings.HasPrefix(text, "commodity ") {
+		f.pending = append(f.pending, text)
+	}
+	return 0
+}

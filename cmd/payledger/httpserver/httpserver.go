@@ -1,0 +1,90 @@
+// Package httpserver is an HTTP server of this program: bounded in connections
+// and time, and with an owner that waits for its end.
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"payledger/cmd/payledger/exit"
+	"payledger/httpapi/conns"
+)
+
+// Listen opens the address that a flag names.
+func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	l, err := conns.Listen(ctx, addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, exit.With(exit.Address, "--%s %s: address already in use: choose another one, or port 0 for any free port", flag, addr)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Address, "--%s %s: %w: want HOST:PORT", flag, addr, err)
+	}
+	return l, nil
+}
+
+// OnLoopback puts an address without a host on loopback.
+func OnLoopback(addr string) string {
+	if strings.HasPrefix(addr, ":") {
+		return "127.0.0.1" + addr
+	}
+	return addr
+}
+
+// Reachable is the address of a listener as a client on this machine writes
+// it: one that listens on all interfaces has no address of its own.
+func Reachable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return addr.String()
+}
+
+// Server is an http.Server with limits on everything a client can make
+// it wait for, and with an owner that waits for it.
+type Server struct {
+	name   string
+	server *http.Server
+	done   chan error
+}
+
+func Serve(l net.Listener, h http.Handler, c conns.Config) (*Server, error) {
+	bounded, err := conns.New(l, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{name: c.Name, done: make(chan error, 1), server: &http.Server{
+		Handler:           h,
+		ConnState:         bounded.State,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		// "OPTIONS *" gets an answer like any other.
+		DisableGeneralOptionsHandler: true,
+	}}
+	go func() { s.done <- s.server.Serve(bounded) }()
+	return s, nil
+}
+
+// Shutdown lets requests under way finish until ctx ends, then cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("%s listener: requests were cut off: %w", s.name, err), s.server.Close())
+	}
+	return errors.Join(err, IgnoreClosed(<-s.done))
+}
+
+func IgnoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

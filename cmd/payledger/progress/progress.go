@@ -1,0 +1,78 @@
+// Package progress shows how far long work on a log has come.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"payledger/eventstore"
+)
+
+// New answers a function that shows how far long work on the log has
+// come: a bar on a terminal, a line every five seconds elsewhere, nothing for
+// work that is done within a moment.
+func New(w io.Writer, what string) func(done, total eventstore.Position) {
+	if !IsTerminal(w) {
+		return EachInterval(func(done, total eventstore.Position) {
+			fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
+		})
+	}
+	var bar *progressbar.ProgressBar
+	start := time.Now()
+	return func(done, total eventstore.Position) {
+		if time.Since(start) < time.Second {
+			return
+		}
+		if bar == nil {
+			bar = progressbar.NewOptions64(int64(total),
+				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		}
+		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn harms nobody
+	}
+}
+
+// EachInterval calls say every five seconds of work.
+func EachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
+	said := time.Now()
+	return func(done, total eventstore.Position) {
+		if now := time.Now(); now.Sub(said) >= 5*time.Second {
+			said = now
+			say(done, total)
+		}
+	}
+}
+
+// Writer writes to w and shows how far the copy has come, as a share of the
+// events in it.
+func Writer(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
+	return &progressWriter{w: w, last: last, size: max(size, 1), show: New(stderr, "Copying the log")}
+}
+
+type progressWriter struct {
+	w          io.Writer
+	done, size int64
+	last       eventstore.Position
+	show       func(done, total eventstore.Position)
+}
+
+func (p *progressWriter) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.done += int64(n)
+	p.show(eventstore.Position(float64(p.last)*float64(p.done)/float64(p.size)), p.last)
+	return n, err
+}
+
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

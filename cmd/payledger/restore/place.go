@@ -1,0 +1,190 @@
+package restore
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
+	"payledger/eventstore/translog"
+)
+
+// pledge is the directory's newest checkpoint: what its log is known to have
+// held. The signature is not looked at: the file only speaks against a backup.
+type pledge struct{ translog.Checkpoint }
+
+// readPledge reads the directory's checkpoint.
+func (r *restoring) readPledge() error {
+	b, err := os.ReadFile(r.Data.Checkpoint())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	r.pledge = &pledge{}
+	lines := strings.SplitN(string(b), "\n", 4)
+	if len(lines) != 4 {
+		return nil // damaged: of no log
+	}
+	size, sizeErr := strconv.ParseUint(lines[1], 10, 63)
+	root, rootErr := base64.StdEncoding.DecodeString(lines[2])
+	if sizeErr == nil && rootErr == nil && len(root) == tlog.HashSize {
+		r.pledge.Checkpoint = translog.Checkpoint{Origin: lines[0], Size: eventstore.Position(size), Root: tlog.Hash(root)}
+	}
+	return nil
+}
+
+// losses says what of the checkpoint a log of this length cannot have.
+func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
+	switch {
+	case p == nil:
+		return nil
+	case p.Origin != translog.Origin(log):
+		return []string{"its checkpoint is not of the backup's log"}
+	case p.Size > last:
+		return []string{fmt.Sprintf("its checkpoint was signed for %d events, the backup has %d", p.Size, last)}
+	}
+	return nil
+}
+
+// course compares the events of a backup with what the directory knows, one
+// after the other.
+type course struct {
+	old    func() (eventstore.Stored, error, bool)
+	stop   func()
+	tree   *translog.Streaming // nil when there is no checkpoint of this log
+	parted eventstore.Position // where the logs part; 0: nowhere
+	broken error               // why the directory's log cannot be read on
+	forged bool                // the checkpoint is not of these events
+}
+
+// compare begins the comparison.
+func (r *restoring) compare(ctx context.Context) *course {
+	c := &course{stop: func() {}}
+	if r.old != nil && r.old.LogID() == r.log {
+		c.old, c.stop = iter.Pull2(r.old.Scan(ctx, 0, eventstore.Filter{}))
+	}
+	if r.pledge != nil && len(r.pledge.losses(r.log, r.last)) == 0 {
+		c.tree = translog.NewStreaming(r.pledge.Checkpoint)
+	}
+	return c
+}
+
+// next takes one event of the backup.
+func (c *course) next(r eventstore.Stored) error {
+	if c.old != nil && c.parted == 0 && c.broken == nil {
+		was, err, ok := c.old()
+		switch {
+		case !ok:
+			c.old = nil
+		case err != nil:
+			c.broken = err
+		case was.Commit != r.Commit || was.Stream != r.Stream || !bytes.Equal(was.Body, r.Body):
+			c.parted = r.Position
+		}
+	}
+	if c.tree != nil && !c.forged {
+		c.forged = c.tree.Append(r.Body) != nil
+	}
+	return nil
+}
+
+func (c *course) losses() []string {
+	var all []string
+	if c.parted != 0 {
+		all = append(all, fmt.Sprintf("its log went on differently from position %d", c.parted))
+	}
+	if c.broken != nil {
+		all = append(all, "its log cannot be read to the end, so nobody knows what the backup lacks: "+c.broken.Error())
+	}
+	if c.forged {
+		all = append(all, "its checkpoint was signed for other events than the backup's")
+	}
+	return all
+}
+
+// put moves aside what is replaced and gives the copy its name. At every
+// moment there is a whole log or none; a crash in between is mended by
+// restoring again.
+func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
+	for _, name := range datadir.KeyFiles() {
+		content, ok := keys.Put[name]
+		if !ok {
+			continue
+		}
+		if err := r.keep(r.Data.File(name)); err != nil {
+			return err
+		}
+		if err := datadir.WriteFileSynced(r.Data.File(name), []byte(content)); err != nil {
+			return err
+		}
+	}
+	if err := r.putLanesAside(); err != nil {
+		return err
+	}
+	_, err := os.Lstat(r.Data.Ledger())
+	replace := err == nil
+	if replace {
+		if err := r.keep(r.Data.Ledger()); err != nil {
+			return err
+		}
+	}
+	if err := datadir.MoveInto(tmp, r.Data.Ledger(), replace); err != nil {
+		return err
+	}
+	if r.pledge == nil || (len(r.pledge.losses(r.log, r.last)) == 0 && !r.forged) {
+		return nil
+	}
+	// The server would take the log for one whose end was cut off.
+	if err := r.keep(r.Data.Checkpoint()); err != nil {
+		return err
+	}
+	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
+}
+
+// putLanesAside leaves the next server no record of what was sent unless that
+// is of events the backup has too. It comes before the log is replaced, so
+// that no log ever meets the lanes of another.
+func (r *restoring) putLanesAside() error {
+	if r.old != nil && !r.lost {
+		return nil
+	}
+	for _, name := range []string{r.Data.Lanes(), r.Data.LanesMark()} {
+		if err := errors.Join(r.keep(name), datadir.RemoveIfExists(name)); err != nil {
+			return err
+		}
+	}
+	return boltfile.SyncDir(string(r.Data))
+}
+
+// keep gives a file that is about to be replaced a second name.
+func (r *restoring) keep(name string) error {
+	aside := name + r.stamp
+	err := os.Link(name, aside)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return err
+	case err != nil: // not every file system has links
+		err = os.Rename(name, aside)
+	}
+	if err == nil {
+		r.aside = append(r.aside, aside)
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+// Package restore puts a backup, a bundle or an export in the place of a data
+// directory's log. Everything is read and proved before anything is replaced.
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/progress"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+)
+
+// restoring is a restore under way.
+type restoring struct {
+	Options
+	source
+
+	old     *bolt.Store  // the directory's log, held; nil when there is none or it cannot be read
+	release func() error // gives the directory back
+
+	pledge *pledge // the directory's newest checkpoint, nil for none
+	forged bool    // it is not of the backup's events
+	lost   bool    // the directory knows what the backup does not
+	aside  []string
+	stamp  string
+}
+
+// Options say what to restore where.
+type Options struct {
+	Data         datadir.Dir
+	File         string   // a backup, a bundle or an export in JSON Lines
+	Keys         string   // a file of keys; "": File's, if it is there
+	Force        bool     // replace a log that holds what File does not
+	Checkpoints  []string // files of checkpoints that prove an export
+	VerifierKeys []string // their keys, or files that hold them
+	Stderr       io.Writer
+}
+
+// Report is what came of it.
+type Report struct {
+	Data     datadir.Dir         `json:"data"`
+	Log      domain.ID           `json:"log"`
+	Position eventstore.Position `json:"position"`
+	Events   eventstore.Position `json:"events"`
+	Kept     []string            `json:"kept,omitempty"` // second names of what was replaced
+}
+
+// Run puts a file in the place of the directory's log, once all of it is
+// proved.
+func Run(ctx context.Context, o Options) (_ Report, err error) {
+	r := &restoring{
+		Options: o,
+		release: func() error { return nil },
+		stamp:   ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z"),
+	}
+	pack, err := o.readKeys()
+	if err != nil {
+		return Report{}, err
+	}
+	if r.source, err = o.open(ctx, pack); err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, r.close(), r.release()) }()
+	if err := r.run(ctx, pack); err != nil {
+		return Report{}, err
+	}
+	return Report{r.Data, r.log, r.last, r.last, r.aside}, nil
+}
+
+func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
+	keys, err := r.Data.PlanKeys(pack)
+	if err != nil {
+		return err
+	}
+	if err := r.hold(); err != nil {
+		return err
+	}
+	if err := r.mayLose(r.losses(ctx)); err != nil {
+		return err
+	}
+	if len(keys.Differ) > 0 {
+		if err := r.mayLose([]string{"its " + strings.Join(keys.Differ, " and ") + " would be replaced by another"}); err != nil {
+			return err
+		}
+	}
+	if err := r.mayServe(keys); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(r.Data), 0o700); err != nil {
+		return exit.With(exit.Directory, "making %s: %w", r.Data, err)
+	}
+	work, err := datadir.NewScratch(string(r.Data), r.Data.Files()...)
+	if err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	tmp := work.File("ledger.db")
+	if err := r.copy(ctx, tmp); err != nil {
+		return err
+	}
+	if err := r.put(tmp, keys); err != nil {
+		return fmt.Errorf("putting the log in place: %w", err)
+	}
+	return nil
+}
+
+// readKeys reads the file of keys, if there is one, before anything is touched.
+func (o Options) readKeys() (pack datadir.KeyPack, err error) {
+	name := o.Keys
+	if name == "" {
+		if _, err := os.Lstat(datadir.KeysFileOf(o.File)); err == nil {
+			name = datadir.KeysFileOf(o.File)
+		}
+	}
+	if name != "" {
+		pack, err = datadir.ReadKeys(name)
+	}
+	return pack, err
+}
+
+// mayServe refuses a log.key of another log: no server would start with it.
+func (r *restoring) mayServe(keys datadir.KeyPlan) error {
+	text, ok := keys.Put[filepath.Base(r.Data.LogKey())]
+	if !ok {
+		b, err := os.ReadFile(r.Data.LogKey())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the next start says how to make one
+		}
+		if err != nil {
+			return exit.With(exit.Directory, "%w", err)
+		}
+		text = string(b)
+	}
+	s, err := translog.ParseSigner(text)
+	if err == nil && s.Origin() != translog.Origin(r.log) {
+		return exit.With(exit.Directory, "%s would be left with the key of another log, %s: put the log.key and master.key that belong to the backup there, "+
+			"or name a file of keys with --keys, then restore again", r.Data, s.Origin())
+	}
+	return nil
+}
+
+// hold keeps everybody else out of the directory, and opens its log if that
+// can be read.
+func (r *restoring) hold() error {
+	path := r.Data.Ledger()
+	if datadir.SameFile(path, r.file) {
+		return exit.With(exit.Usage, "%s is the directory's own log: name a backup", r.file)
+	}
+	if err := r.readPledge(); err != nil {
+		return err
+	}
+	var err error
+	if r.old, err = bolt.Open(path, bolt.Options{Replaceable: true}); err == nil {
+		r.release = r.old.Close
+		return nil
+	}
+	switch {
+	case errors.Is(err, bolt.ErrMissing):
+		return r.vacant()
+	case errors.Is(err, bolt.ErrLocked):
+		return exit.With(exit.InUse, "a payledger runs on %s: stop it first", r.Data)
+	}
+	unreadable := err
+	release, err := bolt.Hold(path)
+	if err != nil {
+		return exit.With(exit.Directory, "the log in the way cannot be replaced: %w", errors.Join(unreadable, err))
+	}
+	r.release = release
+	fmt.Fprintf(r.Stderr, "payledger: the log in the way cannot be read: %v\n", unreadable)
+	return nil
+}
+
+// vacant makes sure that a directory without a log is one to restore into.
+func (r *restoring) vacant() error {
+	if err := datadir.Sweep(string(r.Data), r.Data.Files()...); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	entries, err := os.ReadDir(string(r.Data))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.With(exit.Directory, "looking into %s: %w", r.Data, err)
+	}
+	for _, e := range entries {
+		if !r.Data.Owns(e.Name()) {
+			return exit.With(exit.Directory, "%s holds other files (%s): choose a data directory, a new or an empty one", r.Data, e.Name())
+		}
+	}
+	return nil
+}
+
+// losses lists what the directory knows and the backup does not, as far as
+// that shows at once.
+func (r *restoring) losses(ctx context.Context) []string {
+	var all []string
+	if r.old != nil {
+		last, err := r.old.Last(ctx)
+		switch {
+		case err != nil:
+			all = append(all, err.Error())
+		case r.old.LogID() != r.log:
+			all = append(all, fmt.Sprintf("its log is another one: %s, the backup is of %s", r.old.LogID(), r.log))
+		case last > r.last:
+			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
+		}
+	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil {
+		all = append(all, "its log cannot be read, so nobody knows what the backup lacks")
+	}
+	return append(all, r.pledge.losses(r.log, r.last)...)
+}
+
+// mayLose refuses losses that nobody has agreed to.
+func (r *restoring) mayLose(losses []string) error {
+	switch {
+	case len(losses) == 0:
+		return nil
+	case r.Force:
+		r.lost = true
+		for _, l := range losses {
+			fmt.Fprintf(r.Stderr, "payledger: %s: %s\n", r.Data, l)
+		}
+		return nil
+	}
+	return exit.With(exit.Refused, "%s was left as it is: %s. With --force it is moved aside and the backup takes its place; \"payledger salvage\" first makes one log of all that both have",
+		r.Data, strings.Join(losses, "; "))
+}
+
+// copy brings the log into the directory under another name and proves it
+// there, so that what is proved is what will be used.
+func (r *restoring) copy(ctx context.Context, to string) error {
+	if err := r.write(ctx, to); err != nil {
+		return refuseFile(r.file, err)
+	}
+	course := r.compare(ctx)
+	p, err := datadir.VerifyFile(ctx, to, progress.New(r.Stderr, "Checking the copy"), course.next)
+	course.stop()
+	if err != nil {
+		return refuseFile(r.file, err)
+	}
+	if p.Last != r.last || p.Log != r.log {
+		return fmt.Errorf("%s changed while it was copied: try again", r.file)
+	}
+	r.forged = course.forged
+	return r.mayLose(course.losses())
+}
+
+// refuseFile says what is wrong with a backup.
+func refuseFile(name string, err error) error {
+	var open *bolt.OpenError
+	var corrupt *eventstore.CorruptError
+	detail := ""
+	if errors.As(err, &open) && open.Detail != "" {
+		detail = " (" + open.Detail + ")"
+	}
+	switch {
+	case errors.Is(err, bolt.ErrMissing):
+		return exit.With(exit.Directory, "%s: there is no such file", name)
+	case errors.Is(err, bolt.ErrForeign):
+		return exit.With(exit.Directory, "%s is not a backup of payledger%s: nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrOutdated):
+		return exit.With(exit.Directory, "%s is in an older format%s: with the version that wrote it restore it into an empty directory and run "+
+			"\"payledger export --format bundle --output LOG.tar\" on that, then restore LOG.tar with this one; nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrVersion):
+		return exit.With(exit.Directory, "%s is in a format this payledger does not know%s: use the version that wrote it; nothing was changed", name, detail)
+	case errors.Is(err, bolt.ErrLocked):
+		return exit.With(exit.InUse, "%s is in use by a running payledger: copy its log with \"payledger backup\"", name)
+	case errors.Is(err, bolt.ErrDamaged):
+		return exit.With(exit.Directory, "%s is damaged%s: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, detail)
+	case errors.As(err, &corrupt):
+		return exit.With(exit.Directory, "%s: %w: take another backup, or see \"payledger salvage --help\"; nothing was changed", name, corrupt)
+	}
+	return fmt.Errorf("reading %s: %w", name, err)
+}

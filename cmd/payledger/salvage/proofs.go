@@ -1,0 +1,77 @@
+package salvage
+
+import (
+	"errors"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore/salvage"
+	"payledger/eventstore/translog"
+)
+
+// checkpoints opens the checkpoints and finds out whose log it is: all that
+// name one must name the same.
+func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
+	given, err := datadir.ReadTrustAnchors(s.Checkpoints, s.VerifierKeys)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range given.Checkpoints {
+		s.points = append(s.points, signedPoint{name: p.Name, signed: p.Signed})
+	}
+	s.verifiers = given.Verifiers
+	texts := s.keys
+	if len(texts)+len(s.verifiers) == 0 {
+		texts = s.brought
+	}
+	if s.log, err = salvage.LogID(s.sources); err != nil {
+		return nil, exit.With(exit.Directory, "%w: name those of one log only", err)
+	}
+	for _, text := range texts {
+		v, err := translog.ParseVerifier(text)
+		if err != nil {
+			s.miss("a verifier key", err)
+			continue
+		}
+		s.verifiers = append(s.verifiers, v)
+	}
+	for _, v := range s.verifiers {
+		id, ok := translog.LogOf(v.Origin())
+		switch {
+		case !ok:
+		case s.log.IsZero():
+			s.log = id
+		case s.log != id:
+			return nil, exit.With(exit.Directory, "the verifier key %s is that of another log, this is %s: name the sources of one log only", v.Key(), s.log)
+		}
+	}
+	var all []salvage.Checkpoint
+	for _, p := range s.points {
+		c, err := openPoint(p.signed, s.verifiers)
+		if err != nil {
+			s.miss(p.name, err)
+			continue
+		}
+		p.size = c.Size
+		s.opened = append(s.opened, p)
+		all = append(all, salvage.Checkpoint{Checkpoint: c, Name: p.name})
+	}
+	if s.log.IsZero() && len(s.sources) > 0 {
+		return nil, exit.With(exit.Directory, "no source tells which log this is: give its verifier key with --verifier-key, or a data directory with its log.key")
+	}
+	if s.log == (domain.ID{}) {
+		return nil, exit.With(exit.Directory, "nothing of a log can be read in these sources: nothing was written")
+	}
+	return all, nil
+}
+
+func openPoint(signed []byte, keys []*translog.Verifier) (c translog.Checkpoint, err error) {
+	err = errors.New("there is no verifier key to check its signature with: give one with --verifier-key")
+	for _, v := range keys {
+		if c, err = v.Open(signed); err == nil {
+			return c, nil
+		}
+	}
+	return c, err
+}

@@ -1,0 +1,145 @@
+package salvage
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+	"payledger/eventstore/salvage"
+)
+
+// Report is what the command prints.
+type Report struct {
+	Log         domain.ID           `json:"log"`
+	Whole       bool                `json:"whole"`             // nothing is missing or doubted, and the newest checkpoint proves what it covers
+	Written     string              `json:"written,omitempty"` // the new log
+	Events      eventstore.Position `json:"events"`            // in it
+	Last        eventstore.Position `json:"last"`              // the greatest position that anything tells of
+	Proved      eventstore.Position `json:"proved"`            // up to which a checkpoint proves it
+	Checkpoints []salvage.Check     `json:"checkpoints"`
+	Sources     []SourceReport      `json:"sources"`
+	Unread      []UnreadSource      `json:"unread,omitempty"`
+	Missing     []salvage.Fault     `json:"missing"`
+	Streams     []salvage.Lost      `json:"streams,omitempty"`      // that have later events than the missing ones
+	MoreStreams uint64              `json:"more_streams,omitempty"` // that are not listed
+	Conflicts   []salvage.Choice    `json:"conflicts,omitempty"`
+	Findings    []audit.Finding     `json:"findings,omitempty"` // of the check of the new log
+	Rest        string              `json:"rest,omitempty"`     // file with what is readable behind the missing events
+	RestEvents  uint64              `json:"rest_events,omitempty"`
+
+	Found int `json:"-"`
+}
+
+// Partial reports whether events are missing.
+func (r Report) Partial() bool { return len(r.Missing) > 0 }
+
+// SourceReport is what a source gave.
+type SourceReport struct {
+	Name    string       `json:"name"`
+	Kind    salvage.Kind `json:"kind"`
+	Events  int          `json:"events"`      // places where one can be read
+	Alone   uint64       `json:"only_source"` // events that no other has
+	Trouble string       `json:"trouble,omitempty"`
+}
+
+func (s *salvaging) report(plan *salvage.Plan, built builtLog) Report {
+	r := Report{
+		Log: s.log, Whole: plan.Whole() && built.audit.OK(), Events: plan.Cut, Last: plan.Last, Proved: plan.Proved,
+		Checkpoints: plan.Checks, Unread: s.unread, Missing: plan.Faults, Conflicts: plan.Choices,
+		Streams: built.behind.Lost, MoreStreams: built.behind.More, RestEvents: built.behind.Events,
+	}
+	if !built.audit.OK() {
+		r.Findings = built.audit.Findings
+	}
+	for i, source := range s.sources {
+		r.Found += len(source.Places)
+		r.Sources = append(r.Sources, SourceReport{source.Name, source.Kind, len(source.Places), plan.Alone[i], source.Trouble})
+	}
+	return r
+}
+
+// WriteText writes the report for people.
+func (r Report) WriteText(w io.Writer) error {
+	var out strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("Log", "%s", r.Log)
+	row("Events", "%d of %d, proved up to position %d", r.Events, r.Last, r.Proved)
+	for _, c := range r.Checkpoints {
+		row("Checkpoint", "%s: %d events: %s", c.Name, c.Size, c.Outcome)
+	}
+	for _, c := range r.Sources {
+		row("Source", "%s: %d events, %d of which no other has", c.Name, c.Events, c.Alone)
+	}
+	for i, f := range r.Missing {
+		if i == maxShown {
+			row("", "and %d more", len(r.Missing)-i)
+			break
+		}
+		row("Missing", "%s", faultText(f))
+	}
+	for i, l := range r.Streams {
+		if i == maxShown {
+			row("", "and %d more; --json lists them", uint64(len(r.Streams)-i)+r.MoreStreams)
+			break
+		}
+		row("Stream", "%s", lostText(l))
+	}
+	for i, c := range r.Conflicts {
+		if i == maxShown {
+			row("", "and %d more; --json lists them", len(r.Conflicts)-i)
+			break
+		}
+		taken := "none was taken"
+		if len(c.Taken) > 0 {
+			taken = "that of " + strings.Join(c.Taken, " and ") + " was taken"
+		}
+		row("Conflict", "position %d: copies differ, %s", c.Position, taken)
+	}
+	for _, f := range r.Findings {
+		row("Finding", "%s", f)
+	}
+	if r.Rest != "" {
+		row("Rest", "%s: %d events behind position %d", r.Rest, r.RestEvents, r.Events)
+	}
+	if r.Written != "" {
+		row("Written", "%s", r.Written)
+		fmt.Fprintf(&out, "\nNext: payledger restore %s --data DIR --force\n", r.Written)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// maxShown bounds each list for a person.
+const maxShown = 20
+
+func faultText(f salvage.Fault) string {
+	at := fmt.Sprintf("position %d", f.From)
+	if f.Through > f.From {
+		at = fmt.Sprintf("positions %d to %d", f.From, f.Through)
+	}
+	text := at + ": " + string(f.Why)
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	return text
+}
+
+func lostText(l salvage.Lost) string {
+	what := l.Kind + " " + l.ID
+	if l.Kind == eventstore.KindPayment {
+		what += " of project " + l.Project
+	}
+	at := fmt.Sprintf("before position %d", l.Before)
+	if l.Position != 0 {
+		at = fmt.Sprintf("the last of them at position %d", l.Position)
+	}
+	if l.From == l.Through {
+		return fmt.Sprintf("%s lacks its event %d, %s", what, l.From, strings.TrimPrefix(at, "the last of them "))
+	}
+	return fmt.Sprintf("%s lacks its events %d to %d, %s", what, l.From, l.Through, at)
+}

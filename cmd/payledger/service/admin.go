@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/progress"
+)
+
+// Connect connects to the admin interface of a directory. If no server holds
+// it, this process does, and o says how.
+func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
+	var own *adminclient.Client
+	live, err := d.Reach(ctx, func() (err error) {
+		own, err = ownAdmin(ctx, d, o, stderr)
+		return err
+	})
+	if live {
+		return adminclient.Of(d), nil
+	}
+	return own, err
+}
+
+// ownAdmin opens the directory and serves its admin interface to this process
+// alone.
+func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
+	o.Log, o.Progress = zerolog.New(io.Discard), progress.New(stderr, "Reading the log")
+	core, err := openCore(ctx, d, o)
+	if o.Reading && notWritable(err) {
+		return readingAdmin(ctx, d, o, stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp("", "payledger")
+	if err != nil {
+		return nil, errors.Join(err, core.close())
+	}
+	private := datadir.Dir(tmp)
+	if core.signed.missing != "" {
+		fmt.Fprintf(stderr, "payledger: %s\n", core.signed.missing)
+	}
+	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
+	handler, err := core.adminHandler(nil, nil)
+	return serveAdmin(private, handler, err, closeAll)
+}
+
+// serveAdmin serves a handler, unless there is an error, on a socket in a
+// directory of this process.
+func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll func() error) (*adminclient.Client, error) {
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	l, err := private.ListenSocket()
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	own := adminclient.Of(private)
+	own.Live = false
+	own.Close = func() error { return errors.Join(server.Close(), httpserver.IgnoreClosed(<-served), closeAll()) }
+	return own, nil
+}

@@ -1,0 +1,19 @@
+package service
+
+import "runtime/debug"
+
+// BuiltFrom answers the version and the revision this binary was built from.
+func BuiltFrom() (version, revision string) {
+	version, revision = "devel", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Version != "" && info.Main.Version != "(devel)" {
+			version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	return version, revision
+}

@@ -1,0 +1,220 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/httpserver"
+	"payledger/domain"
+	"payledger/httpapi/merchant"
+	"payledger/notifier"
+	"payledger/notifier/bus"
+	"payledger/notifier/connector"
+	"payledger/notifier/fanout"
+	"payledger/notifier/relay"
+	"payledger/notifier/signals"
+	"payledger/notifier/worker"
+)
+
+// messaging is everything that runs over NATS: the embedded server or the
+// connection to an external one, the relay, the workers and the enforcer, and
+// what sends the notifications they enqueue.
+type messaging struct {
+	address string // where subscribers and connectors connect, if anywhere
+	server  *bus.Server
+	conn    *bus.Conn
+	failed  chan error // what ended the workers, the deliveries or the relay before stop
+
+	checkpoints *bus.Checkpoints
+	parked      *signals.Parked
+	watchdog    *notifier.Watchdog
+
+	stopWorkers, stopDeliveries, stopRelay func() error
+}
+
+// checkWait is how long the start waits for an external server to tell whose
+// events it holds. A server that is away does not hold the start up longer.
+const checkWait = 5 * time.Second
+
+// startBus starts everything on NATS. Only what the operator has to mend fails
+// it; a JetStream that is away is waited for in the background.
+func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, err error) {
+	b := &messaging{failed: make(chan error, 4)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	if err := b.connect(c, o, metrics); err != nil {
+		return nil, err
+	}
+	copier := relay.New(relay.Config{
+		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics,
+	})
+	if o.NATSURL != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+		defer cancel()
+		var foreign *bus.ForeignStreamError
+		if err := copier.Check(ctx); errors.As(err, &foreign) {
+			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
+		}
+	}
+	acquirers := connector.All(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+	if !o.Sandbox {
+		acquirers = slices.DeleteFunc(acquirers, func(a connector.Connector) bool { return a.Route() == domain.SandboxRoute })
+	}
+	fanOut := fanout.New(fanout.Config{
+		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
+	})
+	workers, err := worker.New(worker.Config{
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
+		Unrouted: c.views, Due: c.views, Connectors: acquirers, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
+		Log: o.Log, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	enforcer := signals.New(signals.Config{
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: o.Routes, Log: o.Log, Metrics: metrics,
+	})
+	b.parked = enforcer.Parked()
+	watched := func(context.Context) error { return nil }
+	if b.server != nil {
+		watched = b.server.Run
+	}
+	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
+	b.watchdog = notifier.NewWatchdog(notifier.WatchdogConfig{
+		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
+		Log: o.Log, Metrics: metrics,
+	})
+	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched)
+	b.stopDeliveries = b.run(c.deliveries.run)
+	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run)
+	return b, nil
+}
+
+// run starts the parts together and answers how to stop them and wait.
+func (b *messaging) run(parts ...func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		g.Go(func() error { return part(ctx) })
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := g.Wait()
+		if err != nil {
+			b.failed <- err
+		}
+		done <- err
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// connect starts the embedded server, unless an external one is named, and
+// connects to it.
+func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (err error) {
+	if o.NATSURL != "" {
+		if b.conn, err = bus.Connect(o.NATSURL, o.Log); err != nil {
+			return exit.With(exit.Usage, "--nats-url: %w", err)
+		}
+		return nil
+	}
+	config := bus.ServerConfig{Dir: c.dir.NATS(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
+	if o.NATSListen != "" {
+		// Asked of the system first, because it says best what is wrong.
+		l, err := httpserver.Listen(context.Background(), "nats-listen", o.NATSListen)
+		if err != nil {
+			return err
+		}
+		config.Listen = l.Addr().String()
+		if err := l.Close(); err != nil {
+			return err
+		}
+		if config.Credentials, err = natsCredentials(c.dir); err != nil {
+			return err
+		}
+	}
+	b.server, err = bus.StartServer(config)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return exit.With(exit.Address, "--nats-listen %s: %w", o.NATSListen, err)
+	case err != nil:
+		return fmt.Errorf("starting the embedded NATS server: %w", err)
+	}
+	if addr := b.server.Addr(); addr != nil {
+		b.address = addr.String()
+	}
+	b.conn, err = b.server.Connect()
+	return err
+}
+
+// stop stops the workers, then the deliveries, the relay, the connection and
+// the server.
+func (b *messaging) stop() error {
+	var errs []error
+	for _, stop := range []func() error{b.stopWorkers, b.stopDeliveries, b.stopRelay} {
+		if stop != nil {
+			errs = append(errs, stop())
+		}
+	}
+	if b.conn != nil {
+		b.conn.Close()
+	}
+	if b.server != nil {
+		b.server.Shutdown()
+	}
+	return errors.Join(errs...)
+}
+
+// sandbox plays the provider, nil where that is off.
+func (b *messaging) sandbox(o Options) merchant.Sandbox {
+	if !o.Sandbox {
+		return nil
+	}
+	return connector.NewSandbox(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+}
+
+// natsCredentials reads the passwords of subscribers and connectors, which it
+// makes the first time they are needed.
+func natsCredentials(d datadir.Dir) (bus.Credentials, error) {
+	b, err := os.ReadFile(d.Credentials())
+	if errors.Is(err, fs.ErrNotExist) {
+		made, err := bus.NewCredentials(rand.Reader)
+		if err != nil {
+			return made, err
+		}
+		content, err := json.Marshal(made)
+		if err != nil {
+			return made, err
+		}
+		return made, datadir.WriteFileSynced(d.Credentials(), append(content, '\n'))
+	}
+	if err != nil {
+		return bus.Credentials{}, exit.With(exit.Directory, "%w", err)
+	}
+	var c bus.Credentials
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, exit.With(exit.Directory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.Credentials(), err)
+	}
+	if err := c.Validate(); err != nil {
+		return c, exit.With(exit.Directory, "%s: %w; delete it to get new passwords at the next start", d.Credentials(), err)
+	}
+	return c, nil
+}

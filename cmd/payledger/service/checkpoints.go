@@ -1,0 +1,248 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+	"payledger/httpapi/merchant"
+	"payledger/projections"
+)
+
+// checkpointEvery is how often a checkpoint is signed while events arrive. It
+// leaves room for the signing within a second.
+const checkpointEvery = 800 * time.Millisecond
+
+// checkpoints signs the log's checkpoints. A signed one is on disk before
+// anybody sees it, each covers more events than the one before, and the
+// newest is compared with the log whenever the directory is opened: so the log
+// cannot lose or change what was signed for and go on as if nothing had
+// happened. Safe for concurrent use.
+type checkpoints struct {
+	checkpointOptions
+	dir    datadir.Dir
+	file   string
+	views  *projections.Engine
+	opened eventstore.Position // where the log ended then
+
+	compared   chan struct{} // closed when the log was compared as far as it can be
+	doubt      error         // set before that: nothing may be signed
+	comparedTo atomic.Uint64
+	failed     chan error // what comparing has found: the process must end
+	comparing  sync.WaitGroup
+	cancel     context.CancelFunc // of comparing
+	missing    string             // what was said of a missing checkpoint
+
+	mu      sync.Mutex
+	newest  translog.Checkpoint
+	signed  []byte // newest as a signed note; nil while there is none
+	publish func(signed []byte)
+	trouble bool // what keeps checkpoints from being signed was logged
+}
+
+// checkpointOptions say how checkpoints are signed and compared.
+type checkpointOptions struct {
+	store  *bolt.Store
+	signer *translog.Signer
+	log    zerolog.Logger
+	paced  bool // others want to work while the log is compared
+	now    func() time.Time
+
+	readOnly bool // nothing new is signed or noted
+}
+
+// openCheckpoints reads the newest checkpoint that was signed and refuses a
+// log that does not hold what it covers, as far as a glance tells. The caller
+// holds the directory.
+func openCheckpoints(ctx context.Context, d datadir.Dir, views *projections.Engine, o checkpointOptions) (*checkpoints, error) {
+	c := &checkpoints{
+		checkpointOptions: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {},
+		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
+	}
+	var err error
+	if c.opened, err = o.store.Last(ctx); err != nil {
+		return nil, err
+	}
+	signed, err := os.ReadFile(c.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := c.noteMissing(o.now()); err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	if err != nil {
+		return nil, exit.With(exit.Directory, "reading the newest checkpoint: %w", err)
+	}
+	verifier, err := translog.ParseVerifier(o.signer.VerifierKey())
+	if err != nil {
+		return nil, err
+	}
+	if c.newest, err = verifier.Open(signed); err != nil {
+		return nil, exit.With(exit.Directory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
+			"if there is no such pair, move %[1]s away and start again", c.file, err)
+	}
+	c.signed = signed
+	if err := c.glance(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin compares the whole log with the newest checkpoint until finish.
+func (c *checkpoints) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.comparing.Go(func() { c.compare(ctx) })
+}
+
+// unchanged answers the newest checkpoint if there is nothing behind it.
+func (c *checkpoints) unchanged(ctx context.Context) (signed []byte, ok bool) {
+	size, _, err := c.views.Tree(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.signed, err == nil && c.signed != nil && size == c.newest.Size
+}
+
+// checkpoint answers a signed checkpoint over everything that is durable when
+// it is called, or more. It waits until the whole log was compared.
+func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
+	if err := c.whole(ctx); err != nil {
+		return nil, err
+	}
+	if c.readOnly {
+		if c.signed == nil {
+			return nil, errors.New("there is no checkpoint, and none can be signed")
+		}
+		return c.signed, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size, root, err := c.views.Tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next := translog.Checkpoint{Origin: c.signer.Origin(), Size: size, Root: root}
+	if c.signed != nil {
+		if next == c.newest {
+			return c.signed, nil
+		}
+		if size <= c.newest.Size {
+			return nil, fmt.Errorf("the log's tree of %d events does not go on from that of %d events that was signed for: nothing more is signed", size, c.newest.Size)
+		}
+	}
+	signed, err := c.signer.Sign(next)
+	if err != nil {
+		return nil, err
+	}
+	if err := datadir.WriteFileSynced(c.file, signed); err != nil {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = fmt.Errorf("%w: %w", eventstore.ErrFull, err)
+		}
+		return nil, fmt.Errorf("writing a checkpoint: %w", err)
+	}
+	c.newest, c.signed = next, signed
+	c.publish(signed)
+	return signed, nil
+}
+
+// promptly is checkpoint for callers that cannot wait long: the error is
+// merchant.ErrComparing while the log is compared, unless there is nothing new
+// to sign.
+func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := c.whole(waiting)
+	if err == nil {
+		return c.checkpoint(ctx)
+	}
+	if signed, ok := c.unchanged(ctx); ok {
+		return signed, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = merchant.ErrComparing
+	}
+	return nil, err
+}
+
+// sign signs a checkpoint if there is something new. What keeps it from that
+// is logged once; the log goes on, and the next try covers all of it.
+func (c *checkpoints) sign(ctx context.Context) {
+	_, err := c.checkpoint(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil && c.trouble:
+		c.trouble = false
+		c.log.Info().Msg("checkpoints are signed again")
+	case err != nil && !c.trouble:
+		c.trouble = true
+		c.log.Warn().Err(err).Msg("no checkpoint could be signed; it is tried until it can")
+	}
+}
+
+// follow signs checkpoints as events arrive, the first at once, and hands each
+// to publish, which must neither wait nor fail. The returned function ends
+// that.
+func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
+	c.mu.Lock()
+	c.publish = publish
+	if c.signed != nil {
+		publish(c.signed) // at the end of the run before, nobody could hear it
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(checkpointEvery)
+		defer tick.Stop()
+		for {
+			c.sign(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() error {
+		cancel()
+		running.Wait()
+		return nil
+	}
+}
+
+// finish signs the last checkpoint of a run, unless the log was not compared
+// by then: the next run compares it again.
+func (c *checkpoints) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, ok := c.unchanged(ctx); !ok && !c.readOnly {
+		select {
+		case <-c.compared:
+		case <-time.After(2 * time.Second):
+		}
+	}
+	c.cancel()
+	c.comparing.Wait()
+	select {
+	case <-c.compared:
+		c.sign(ctx)
+	default:
+	}
+}

@@ -1,0 +1,429 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/audit"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+	httpadmin "payledger/httpapi/admin"
+)
+
+// logOf makes a directory whose log has so many events, all of them signed
+// for.
+func logOf(t *testing.T, events eventstore.Position) datadir.Dir {
+	t.Helper()
+	d := newDirectory(t)
+	goOn(t, d, events)
+	return d
+}
+
+// goOn adds events until there are so many.
+func goOn(t *testing.T, d datadir.Dir, events eventstore.Position) {
+	t.Helper()
+	c := opensCore(t, d, io.Discard)
+	for last := eventstore.Position(0); last < events; {
+		c.register(t)
+		var err error
+		if last, err = c.store.Last(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tamper writes the log anew with other events, as somebody would who knows
+// its format: every checksum, position and head is right.
+func tamper(t *testing.T, d datadir.Dir, change func(all []eventstore.Stored) []eventstore.Stored) {
+	t.Helper()
+	store, err := bolt.OpenReadOnly(d.Ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []eventstore.Stored
+	for r, err := range store.Scan(t.Context(), 0, eventstore.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body = bytes.Clone(r.Body)
+		all = append(all, r)
+	}
+	log := store.LogID()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(d.Ledger()), os.RemoveAll(d.Claims())); err != nil {
+		t.Fatal(err)
+	}
+	all = change(all)
+	_, err = bolt.Build(t.Context(), d.Ledger(), log, func(yield func(eventstore.Stored, error) bool) {
+		for i, r := range all {
+			r.Position = eventstore.Position(i + 1)
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func altered(at int) func([]eventstore.Stored) []eventstore.Stored {
+	return func(all []eventstore.Stored) []eventstore.Stored {
+		was := all[at-1].Body
+		all[at-1].Body = bytes.Replace(was, []byte("Shop"), []byte("Stop"), 1)
+		if bytes.Equal(all[at-1].Body, was) {
+			panic("nothing to alter")
+		}
+		return all
+	}
+}
+
+// TestTamperedLogIsNotServed: with checksums that are right and projections
+// that have not seen it, what was altered or swapped shows at once or soon,
+// and nothing is signed meanwhile.
+func TestTamperedLogIsNotServed(t *testing.T) {
+	t.Parallel()
+	const events = 400
+	for name, change := range map[string]func([]eventstore.Stored) []eventstore.Stored{
+		"the last event altered": altered(events),
+		"an event altered":       altered(150),
+		"events swapped": func(all []eventstore.Stored) []eventstore.Stored {
+			all[100], all[101] = all[101], all[100]
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := logOf(t, events)
+			newest, err := os.ReadFile(d.Checkpoint())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tamper(t, d, change)
+			said, err := serves(t, d, nil)
+			var end *exit.Error
+			if !errors.As(err, &end) || end.Code != exit.Directory || !strings.Contains(err.Error(), "the log was altered: its first 400 events") {
+				t.Errorf("%v\n%s", err, said)
+			}
+			if after, err := os.ReadFile(d.Checkpoint()); err != nil || !bytes.Equal(after, newest) {
+				t.Errorf("signed after that: %s, %v", after, err)
+			}
+		})
+	}
+}
+
+// serves runs a service on a directory until ready says what to do next. An
+// error of ready's is no failure of the service.
+func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *safeBuffer)) (said string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log safeBuffer
+	err = Run(ctx, d, Options{
+		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, Routes: domain.SandboxTable(),
+		ShutdownTimeout: 10 * time.Minute, Log: zerolog.New(&log), Stderr: io.Discard,
+	}, func(at Addresses) error {
+		if ready != nil {
+			ready(at, &log)
+			cancel()
+		}
+		return nil
+	})
+	return log.String(), err
+}
+
+// verified checks a directory as the command does, by the server if one runs.
+func verified(t *testing.T, d datadir.Dir) *audit.Report {
+	t.Helper()
+	e, err := OpenEvidence(t.Context(), string(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := d.ReadLogKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := os.ReadFile(d.Checkpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report *audit.Report
+	err = e.Verify(t.Context(), httpadmin.VerifyRequest{
+		Checkpoints: []httpadmin.SignedCheckpoint{{Name: "checkpoint", Note: string(signed), Beside: true}}, VerifierKeys: []string{s.VerifierKey()},
+	}, func(l httpadmin.Line) error {
+		if l.Report != nil {
+			report = l.Report
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// TestComparingFindsWhatAGlanceMisses goes past the glance: comparing the
+// whole log ends the process, and what the projections alone have otherwise
+// makes them be built anew.
+func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 20)
+	c := opensCore(t, d, io.Discard)
+	defer func() { _ = c.close() }()
+	again, err := openCheckpoints(t.Context(), d, c.views, c.signed.checkpointOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.newest.Root[0]++
+	again.begin()
+	defer again.finish()
+	if err := <-again.failed; !errors.As(err, new(*translog.MismatchError)) {
+		t.Errorf("%v", err)
+	}
+	c.register(t)
+	if signed, err := again.checkpoint(t.Context()); err == nil {
+		t.Errorf("signed %s", signed)
+	}
+}
+
+// TestAlteredBehindTheCheckpoint alters what is signed for by nothing yet and
+// was folded before: the projections are made anew from the log.
+func TestAlteredBehindTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 10)
+	older, err := os.ReadFile(d.Checkpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, d, 20)
+	if err := os.WriteFile(d.Checkpoint(), older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, d, altered(16))
+	said, err := serves(t, d, nil)
+	var end *exit.Error
+	if !errors.As(err, &end) || end.Code != exit.Failed || !strings.Contains(err.Error(), "start again to rebuild it") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if said, err := serves(t, d, func(Addresses, *safeBuffer) {}); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if r := verified(t, d); !r.OK() || len(r.Checkpoints) != 1 || r.Checkpoints[0].Size != 20 || r.Checkpoints[0].Outcome != audit.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestDamagedTreeIsMadeAnew: hashes that the projections have wrong are no
+// reason to refuse the log.
+func TestDamagedTreeIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 16)
+	db, err := bbolt.Open(d.Projections(), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte("translog"))
+		k, v := b.Cursor().Last()
+		hashes := bytes.Clone(v[:len(v)-4]) // behind them is the checksum
+		hashes[len(hashes)-1]++             // of the last, the root
+		table := crc32.MakeTable(crc32.Castagnoli)
+		sum := crc32.Update(crc32.Update(crc32.Checksum([]byte("translog"), table), table, k), table, hashes)
+		return b.Put(k, binary.BigEndian.AppendUint32(hashes, sum))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var log safeBuffer
+	c := opensCore(t, d, &log)
+	if err := c.signed.whole(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.close(); err != nil || !strings.Contains(log.String(), "the projections are made anew") {
+		t.Errorf("%v\n%s", err, log.String())
+	}
+}
+
+// TestUnreadableEventStopsTheSigning: what does not need the event goes on.
+func TestUnreadableEventStopsTheSigning(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 400)
+	newest, err := os.ReadFile(d.Checkpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := os.ReadFile(d.Ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := bolt.OpenReadOnly(d.Ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bolt.Carve(t.Context(), bytes.NewReader(bytes.Clone(ledger)), int64(len(ledger)), func(int64) {}, func(c bolt.Carved) error {
+		if c.Position == 100 {
+			ledger[c.Offset+int64(c.Size)/2] ^= 4
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(store.Close(), os.WriteFile(d.Ledger(), ledger, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var log safeBuffer
+	c := opensCore(t, d, &log)
+	if err := c.signed.whole(t.Context()); !errors.As(err, new(*eventstore.CorruptError)) {
+		t.Errorf("%v", err)
+	}
+	if signed, err := c.signed.promptly(t.Context()); err != nil || !bytes.Equal(signed, newest) {
+		t.Errorf("what was signed before: %s, %v", signed, err)
+	}
+	c.register(t)
+	if signed, err := c.signed.promptly(t.Context()); err == nil {
+		t.Errorf("signed %s", signed)
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(d.Checkpoint()); err != nil || !bytes.Equal(after, newest) {
+		t.Errorf("%s, %v", after, err)
+	}
+	if !strings.Contains(log.String(), "so nothing new is signed") || !strings.Contains(log.String(), "position 100") {
+		t.Error(log.String())
+	}
+}
+
+// TestNothingIsSignedBeforeComparing: what was signed is there all the time.
+func TestNothingIsSignedBeforeComparing(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 10)
+	c := opensCore(t, d, io.Discard)
+	defer func() { _ = c.close() }()
+	waiting, err := openCheckpoints(t.Context(), d, c.views, c.signed.checkpointOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signed, err := waiting.promptly(t.Context()); err != nil || !bytes.Equal(signed, waiting.signed) {
+		t.Errorf("%s, %v", signed, err)
+	}
+	c.register(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if signed, err := waiting.checkpoint(ended); err == nil {
+		t.Errorf("signed %s", signed)
+	}
+	if signed, err := waiting.promptly(t.Context()); err == nil || !strings.Contains(err.Error(), "still being compared") {
+		t.Errorf("%s, %v", signed, err)
+	}
+	waiting.begin()
+	if signed, err := waiting.checkpoint(t.Context()); err != nil || bytes.Equal(signed, c.signed.signed) {
+		t.Errorf("%s, %v", signed, err)
+	}
+	waiting.finish()
+}
+
+// TestMissingCheckpointIsNoted cuts the log's end off and deletes the
+// checkpoint: the next start says so, and verify does from then on.
+func TestMissingCheckpointIsNoted(t *testing.T) {
+	t.Parallel()
+	d := logOf(t, 20)
+	tamper(t, d, func(all []eventstore.Stored) []eventstore.Stored { return slices.Clip(all[:12]) })
+	remove := func() {
+		if err := os.Remove(d.Checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	noted := func(when string) {
+		t.Helper()
+		r := verified(t, d)
+		if !r.OK() || r.Completeness.Outcome != audit.NotChecked || !strings.Contains(r.Completeness.Reason, "with 12 events") ||
+			!strings.Contains(r.Completeness.Reason, "no position is missing now, but the log was opened without its checkpoint 1 times") {
+			t.Errorf("%s: %+v", when, r)
+		}
+	}
+	said, err := serves(t, d, func(at Addresses, log *safeBuffer) {
+		if s := log.String(); !strings.Contains(s, `"level":"error"`) || !strings.Contains(s, "is missing beside a log of 12 events") {
+			t.Error(s)
+		}
+		if m := metricsAt(t, at.AdminAddress); !strings.Contains(m, "\npayledger_log_checkpoint_missing 1\n") {
+			t.Error("no metric says so")
+		}
+		waitFor(t, "the log is compared", func() bool { return strings.Contains(metricsAt(t, at.AdminAddress), "\npayledger_log_compared 1\n") })
+		waitFor(t, "a checkpoint is signed", func() bool { _, err := os.Stat(d.Checkpoint()); return err == nil })
+		noted("while it runs")
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	said, err = serves(t, d, func(Addresses, *safeBuffer) {})
+	if err != nil || strings.Contains(said, "is missing") {
+		t.Errorf("%v, said again:\n%s", err, said)
+	}
+	noted("afterwards")
+
+	remove()
+	var stderr safeBuffer
+	m, err := Connect(t.Context(), d, CoreOptions{}, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil || !strings.Contains(stderr.String(), "is missing beside a log of 12 events") {
+		t.Errorf("a command: %v\n%s", err, stderr.String())
+	}
+}
+
+// metricsAt reads the metrics of a running service.
+func metricsAt(t *testing.T, address string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// waitFor waits until ok answers true, which it does soon except on a busy
+// machine.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/httpapi/account"
+	httpadmin "payledger/httpapi/admin"
+	"payledger/httpapi/checkout"
+	"payledger/httpapi/merchant"
+	"payledger/notifier/webhook"
+	"payledger/projections"
+)
+
+// core is an open data directory: the log, its projections and what is needed
+// to run commands on it. The server and the commands that work on a stopped
+// directory share it.
+type core struct {
+	dir    datadir.Dir
+	log    zerolog.Logger
+	store  *bolt.Store
+	ledger eventstore.Ledger
+	views  *projections.Engine
+	ids    *domain.IDs
+	links  *checkout.Links
+	signed *checkpoints
+
+	deliveries *deliveries
+	account    *account.File
+
+	stopping  context.Context    // ends when answers that go on as long as their client stays have to end
+	stop      context.CancelFunc // ends it
+	stopViews context.CancelFunc
+	viewsDone chan error    // the end of views.Run
+	noted     chan struct{} // the end of account.Run
+}
+
+type CoreOptions struct {
+	Log      zerolog.Logger
+	Progress func(done, total eventstore.Position)
+	MinFree  uint64 // free bytes on disk below which writes are refused; 0: the store's default
+
+	AllowPrivate bool                  // webhook endpoints may be anywhere
+	Schedule     webhook.Schedule      // of notifications; nil: the default
+	Webhooks     int                   // under way at the same time; 0: the default
+	Metrics      prometheus.Registerer // nil: this is no server, and nothing is counted
+
+	SyncDelay time.Duration // added to each sync of the log
+
+	Reading bool // a command that only reads: a directory that cannot be written to will do
+}
+
+// openCore locks the directory, opens the log and brings the projections up
+// to it.
+func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err error) {
+	store, err := d.Open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}()
+	keys, current, err := d.MasterKeys()
+	if err != nil {
+		return nil, err
+	}
+	links, err := checkout.NewLinks(keys, current)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := d.LogSigner(store.LogID())
+	if err != nil {
+		return nil, err
+	}
+	last, err := store.LastID(ctx)
+	if err != nil {
+		return nil, exit.With(exit.Directory, "reading the end of the log: %w", err)
+	}
+	codec := eventstore.NewCodec()
+	views, signed, err := openViews(ctx, d, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
+		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	if o.Metrics != nil {
+		signed.observe(o.Metrics)
+	}
+	ids := domain.NewIDs(time.Now, rand.Reader, last)
+	ledger := eventstore.Ledger{Store: store, Codec: codec}
+	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids)
+	if err != nil {
+		return nil, errors.Join(err, views.Close())
+	}
+	sessions, err := account.OpenFile(d.Account(), o.Log)
+	if err != nil {
+		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
+	}
+	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &core{
+		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
+		ledger: ledger, ids: ids, deliveries: deliveries, account: sessions,
+		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
+	}
+	go func() { c.viewsDone <- views.Run(runCtx) }()
+	signed.begin()
+	go func() {
+		defer close(c.noted)
+		sessions.Run(runCtx)
+	}()
+	return c, nil
+}
+
+// logTrouble logs what is wrong with the event log while it is used, and what
+// to do.
+func logTrouble(log zerolog.Logger) func(error) {
+	return func(err error) {
+		e := log.Error().Err(err)
+		switch {
+		case errors.As(err, new(*eventstore.SuspendedError)):
+			e.Msg("the event log is damaged: nothing more is recorded, reading goes on; stop the server, keep a copy of the directory and see \"payledger salvage\"")
+		case errors.As(err, new(*eventstore.CorruptError)):
+			e.Msg("an event in the log is damaged: what reads it fails, everything else goes on; see \"payledger verify\" and \"payledger salvage\"")
+		default:
+			e.Msg("the event log is in danger")
+		}
+	}
+}
+
+// ready says why nothing can be recorded, nil if it can.
+func (c *core) ready() error { return errors.Join(c.store.Suspended(), c.store.Err()) }
+
+// watchLog keeps metrics of what is wrong with the log.
+func (c *core) watchLog(m prometheus.Registerer) {
+	for name, g := range map[string]struct {
+		help string
+		is   func() bool
+	}{
+		"payledger_log_suspended": {
+			"1 while nothing more is recorded, because the event log is damaged or its file is not at its place.",
+			func() bool { return c.ready() != nil },
+		},
+		"payledger_log_damaged": {"1 when damage to the event log was found since the start.", c.store.Damaged},
+	} {
+		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: g.help}, func() float64 {
+			if g.is() {
+				return 1
+			}
+			return 0
+		}))
+	}
+}
+
+// close signs the last checkpoint, closes the lanes, flushes the projections
+// and closes the log, in this order.
+func (c *core) close() error {
+	c.signed.finish()
+	c.stop()
+	closed := c.deliveries.close()
+	c.stopViews()
+	err := <-c.viewsDone
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	<-c.noted
+	return errors.Join(closed, err, c.account.Close(), c.views.Close(), c.store.Close())
+}
+
+// merchantConfig is what both HTTP handlers need of the core.
+func (c *core) merchantConfig() merchant.Config {
+	return merchant.Config{
+		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
+		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, Stopping: c.stopping,
+	}
+}
+
+// adminHandler serves the admin interface; sandbox and parked may be nil.
+func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked) (http.Handler, error) {
+	config := httpadmin.Config{Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked}
+	config.Sandbox = sandbox
+	config.PublicURL = "http://payledger"
+	return httpadmin.New(config)
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/notifier/delivery"
+	"payledger/notifier/webhook"
+	"payledger/projections"
+)
+
+// deliveries are the notifications of a data directory and what sends them.
+// Commands on a stopped directory have them too; only a server runs them.
+type deliveries struct {
+	lanes    *delivery.Lanes
+	sender   *webhook.Sender
+	schedule webhook.Schedule
+}
+
+// openDeliveries opens the lanes, which are part of no backup: where the file
+// is missing, or older than its mark, they start at the newest event of each
+// payment.
+func openDeliveries(
+	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs,
+) (*deliveries, error) {
+	keys, current, err := d.MasterKeys()
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := webhook.NewSecrets(keys, current)
+	if err != nil {
+		return nil, exit.With(exit.Directory, "%w", err)
+	}
+	if o.Schedule == nil {
+		o.Schedule = webhook.DefaultSchedule()
+	}
+	// Deliveries of what there is go on for a while after the log is full.
+	floor := o.MinFree
+	if floor == 0 {
+		floor = bolt.DefaultMinFree
+	}
+	space := bolt.NewSpace(filepath.Dir(d.Lanes()), max(floor/2, 1))
+	version, _ := BuiltFrom()
+	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
+	lanes, err := delivery.Open(ctx, delivery.Config{
+		Path: d.Lanes(), Mark: d.LanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,
+		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics,
+		Limits: delivery.Limits{Requests: o.Webhooks},
+	})
+	if err != nil {
+		sender.Close()
+		return nil, exit.With(exit.Directory, "opening the lanes of webhook deliveries: %w", err)
+	}
+	return &deliveries{lanes, sender, o.Schedule}, nil
+}
+
+// run sends until ctx ends.
+func (d *deliveries) run(ctx context.Context) error {
+	if err := d.lanes.Run(ctx); err != nil {
+		return fmt.Errorf("webhook deliveries: %w", err)
+	}
+	return nil
+}
+
+// close closes the lanes. run has ended.
+func (d *deliveries) close() error {
+	err := d.lanes.Close()
+	d.sender.Close()
+	return err
+}

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package service
+
+// openFileLimit is how many files the process may have open, if that is
+// limited.
+func openFileLimit() (n uint64, limited bool) { return 0, false }

@@ -1,0 +1,103 @@
+package service
+
+import (
+	"log"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// libraryLog turns what libraries write to Go's own loggers into log records:
+// at most maxLibraryText bytes of each line, and maxLibraryLines a second, the
+// next record after that telling how many were left out. Quoted parts of a line
+// are data from outside, such as the body of a webhook receiver's answer, and
+// are left out too. Go's runtime writes its last words (a fatal error, a panic
+// nobody recovers) to stderr itself. Safe for concurrent use.
+type libraryLog struct {
+	log zerolog.Logger
+	now func() time.Time
+
+	mu     sync.Mutex
+	second int64
+	lines  int
+	missed int
+}
+
+const (
+	maxLibraryText  = 4 << 10 // room for the stack of a panic
+	maxLibraryLines = 10
+)
+
+// takeLibraryLogs makes a libraryLog of the process's standard loggers, until
+// it is stopped. The default logger of http.Server and http.Transport is one
+// of them.
+func takeLibraryLogs(to zerolog.Logger) (stop func() error) {
+	structured, flags, plain := slog.Default(), log.Flags(), log.Writer()
+	slog.SetDefault(slog.New(zerolog.NewSlogHandler(to)))
+	log.SetFlags(0)
+	log.SetOutput(&libraryLog{log: to, now: time.Now})
+	return func() error {
+		slog.SetDefault(structured)
+		log.SetFlags(flags)
+		log.SetOutput(plain)
+		return nil
+	}
+}
+
+// Write implements io.Writer: package log calls it once for each line.
+func (l *libraryLog) Write(line []byte) (int, error) {
+	missed, ok := l.take()
+	if !ok {
+		return len(line), nil
+	}
+	text := withoutQuoted(strings.TrimRight(string(line[:min(len(line), maxLibraryText)]), "\n"))
+	level := zerolog.WarnLevel
+	if strings.Contains(text, "panic") {
+		level = zerolog.ErrorLevel
+	}
+	record := l.log.WithLevel(level).Str("from", "library")
+	if missed > 0 {
+		record.Int("lines_left_out", missed)
+	}
+	record.Msg(text)
+	return len(line), nil
+}
+
+// take takes one of the second's lines, and answers how many there were too
+// many before it.
+func (l *libraryLog) take() (missed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now().Unix(); now != l.second {
+		l.second, l.lines = now, 0
+	}
+	if l.lines == maxLibraryLines {
+		l.missed++
+		return 0, false
+	}
+	l.lines++
+	missed, l.missed = l.missed, 0
+	return missed, true
+}
+
+// withoutQuoted replaces quoted parts, as %q writes them, by "…".
+func withoutQuoted(text string) string {
+	var out strings.Builder
+	for {
+		before, _, found := strings.Cut(text, `"`)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(`"…"`)
+		quoted, err := strconv.QuotedPrefix(text[len(before):])
+		if err != nil { // never closed
+			return out.String()
+		}
+		text = text[len(before)+len(quoted):]
+	}
+}

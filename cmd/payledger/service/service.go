@@ -1,0 +1,259 @@
+// Package service is the composition root, the only place that knows every
+// package: it opens a data directory and runs everything on it, or the part of
+// it that a command on a stopped directory needs.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/progress"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/httpapi"
+	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
+	"payledger/notifier/webhook"
+)
+
+// Options are the settings of a running service.
+type Options struct {
+	Listen, PublicURL, AdminListen string
+	NATSURL, NATSListen            string
+	Sandbox                        bool
+	WebhookAllowPrivate            bool
+	WebhookSchedule                webhook.Schedule // nil: the default
+	Routes                         domain.RoutingTable
+	Limits                         edge.Limits
+	MinFree                        uint64
+	SyncDelay                      time.Duration
+	ShutdownTimeout                time.Duration
+	Connections, PerAddress        *int // nil: the defaults
+	Log                            zerolog.Logger
+	LogLines                       *logLines // that Log writes to, nil for another writer
+	Stderr                         io.Writer // for progress
+}
+
+// Addresses is where a running service can be reached.
+type Addresses struct {
+	BaseURL      string `json:"base_url"`
+	AdminAddress string `json:"admin_address,omitempty"`
+	NATSAddress  string `json:"nats_address,omitempty"`
+	Data         string `json:"data"`
+	VerifierKey  string `json:"verifier_key"` // of the log's checkpoints
+}
+
+// LoggedError is an error that the service has logged already.
+type LoggedError struct{ error }
+
+func (e *LoggedError) Unwrap() error { return e.error }
+
+// Run serves a data directory until ctx ends or the log fails. Once
+// everything answers it calls ready. What is started is stopped in the reverse
+// order, so nothing is taken away from what still needs it: HTTP is drained,
+// then come the workers with the fan-out, the deliveries, the relay, NATS, and
+// last a checkpoint over all that came of it, the lanes of the deliveries, the
+// projections and the log. All of that has a bound, see shutdown.
+func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
+	serving := false
+	end := newShutdown(o.ShutdownTimeout, o.Log)
+	defer context.AfterFunc(ctx, end.begin)()
+	defer func() {
+		err = errors.Join(err, end.stop())
+		if serving && err != nil {
+			o.Log.Error().Err(err).Msg("payledger ended")
+			err = &LoggedError{err}
+		}
+	}()
+	started := end.started
+	if o.LogLines != nil {
+		o.LogLines.start()
+		started("the log records", o.LogLines.stop)
+	}
+	started("the libraries' logs", takeLibraryLogs(o.Log))
+
+	started("the heap's limit", RoomyHeap())
+	started("the processors", moreProcessors())
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	room, err := o.connectionRoom()
+	if err != nil {
+		return err
+	}
+	core, err := openCore(ctx, d, CoreOptions{
+		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics,
+	})
+	if err != nil {
+		return err
+	}
+	started("the data directory", core.close)
+	saving := core.store.Saving
+	end.saving.Store(&saving)
+	core.watchLog(metrics)
+
+	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
+	if err != nil {
+		return err
+	}
+	started("the listener", func() error { return ignoreNetClosed(listener.Close()) })
+	at := Addresses{BaseURL: o.PublicURL, Data: string(d), VerifierKey: core.signed.signer.VerifierKey()}
+	if at.BaseURL == "" {
+		at.BaseURL = "http://" + httpserver.Reachable(listener.Addr())
+	}
+
+	bus, err := startBus(core, o, metrics)
+	if err != nil {
+		return err
+	}
+	started("the workers, webhooks and NATS", bus.stop)
+	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
+	at.NATSAddress = bus.address
+
+	public, err := core.publicHandler(at.BaseURL, o, room, bus, metrics)
+	if err != nil {
+		return err
+	}
+	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked)
+	if err != nil {
+		return err
+	}
+	socket, err := d.ListenSocket()
+	if err != nil {
+		return fmt.Errorf("opening the admin socket: %w", err)
+	}
+	var servers []*httpserver.Server
+	started("the requests under way", func() error { return shutdownAll(o.ShutdownTimeout, servers) })
+	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
+		c.Log, c.Metrics = o.Log, metrics
+		server, err := httpserver.Serve(l, h, c)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		servers = append(servers, server)
+		return nil
+	}
+	if err := serve(socket, adminHandler, conns.Config{Name: "admin", Max: maxAdminConnections}); err != nil {
+		return err
+	}
+	if o.AdminListen != "" {
+		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(o.AdminListen))
+		if err != nil {
+			return err
+		}
+		at.AdminAddress = l.Addr().String()
+		if err := serve(l, operatorHandler(metrics), conns.Config{Name: "operator", Max: maxAdminConnections}); err != nil {
+			return err
+		}
+	}
+	if err := serve(listener, public, conns.Config{Name: "public", Max: room.all, PerAddress: room.perAddress}); err != nil {
+		return err
+	}
+	// First of all at the end: a drain would wait for feeds that are followed.
+	started("the feeds", func() error { core.stop(); return nil })
+
+	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).
+		Int("max_connections", room.all)
+	if at.AdminAddress != "" {
+		up.Str("admin_listen", at.AdminAddress)
+	}
+	if at.NATSAddress != "" {
+		up.Str("nats_listen", at.NATSAddress)
+	}
+	up.Msg("ready")
+	serving = true
+	if err := ready(at); err != nil {
+		return err
+	}
+	dead, err := core.run(ctx, bus)
+	if dead { // nothing can be answered any more that waits for the log
+		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	o.Log.Info().Msg("shutting down")
+	return nil
+}
+
+// run waits until ctx ends or a part fails, and answers why that is; dead: the
+// log is not written any more. What happens to the log is the reason of all
+// else, and a log that lost its file is saved first.
+func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
+	select {
+	case <-ctx.Done():
+		return false, nil
+	case <-c.store.Fatal():
+	case err = <-c.viewsDone:
+		c.viewsDone <- err
+		err = fmt.Errorf("the projections stopped: %w", err)
+	case err = <-c.signed.failed:
+		dead = true
+	case err = <-bus.failed:
+		err = fmt.Errorf("the workers stopped: %w", err)
+	}
+	if c.store.Err() == nil {
+		return dead, err
+	}
+	select {
+	case <-c.store.Fatal():
+	case <-ctx.Done():
+	}
+	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
+		return true, exit.With(exit.Directory, "stopping: %w", replaced)
+	}
+	return true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
+}
+
+// progress shows how far long work before the start has come: on a terminal as
+// commands do, else in the log.
+func (o Options) progress(what string) func(done, total eventstore.Position) {
+	if progress.IsTerminal(o.Stderr) {
+		return progress.New(o.Stderr, what)
+	}
+	return progress.EachInterval(func(done, total eventstore.Position) {
+		o.Log.Info().Uint64("done", uint64(done)).Uint64("events", uint64(total)).Msg(what)
+	})
+}
+
+func shutdownAll(timeout time.Duration, servers []*httpserver.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var err error
+	for _, server := range slices.Backward(servers) {
+		err = errors.Join(err, server.Shutdown(ctx))
+	}
+	return err
+}
+
+func ignoreNetClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// publicHandler serves the merchants' API and the payment page.
+func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
+	config := httpapi.Config{
+		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
+		Ready: c.ready, Degraded: b.watchdog.Degraded,
+		MaxStreams: max(1, room.all/2), // the other half is for everything else
+	}
+	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly
+	return httpapi.New(config)
+}
