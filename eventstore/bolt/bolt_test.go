@@ -315,7 +315,7 @@ func TestClaimsAge(t *testing.T) {
 	if err := s.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := len(s.spans); n != spansKept {
+	if n := len(s.staging.spans); n != spansKept {
 		t.Errorf("%d spans of claims are left", n)
 	}
 }
@@ -359,14 +359,14 @@ func TestVerifyFinds(t *testing.T) {
 		"no last record":   func(tx *bbolt.Tx, _ eventstore.Stored) error { return records(tx).Delete(positionKey(3)) },
 		"a missing head":   func(tx *bbolt.Tx, r eventstore.Stored) error { return heads(tx).Delete(headKey(r.Stream)) },
 		"an invented head": func(tx *bbolt.Tx, r eventstore.Stored) error {
-			return heads(tx).Put([]byte("x"), appendHead(nil, []byte("x"), r))
+			return heads(tx).Put([]byte("x"), appendHead(nil, []byte("x"), &r))
 		},
 		"a damaged head": func(tx *bbolt.Tx, r eventstore.Stored) error {
 			return heads(tx).Put(headKey(r.Stream), make([]byte, headSize))
 		},
 		"a head behind": func(tx *bbolt.Tx, r eventstore.Stored) error {
 			r.Sequence--
-			return heads(tx).Put(headKey(r.Stream), appendHead(nil, headKey(r.Stream), r))
+			return heads(tx).Put(headKey(r.Stream), appendHead(nil, headKey(r.Stream), &r))
 		},
 		"a missing claim": func(_ *bbolt.Tx, r eventstore.Stored) error {
 			index.Add(nameOf(r.Stream.Project, r.Claim), 0)

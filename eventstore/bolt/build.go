@@ -54,8 +54,7 @@ func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[
 type builder struct {
 	db     *bbolt.DB
 	tx     *bbolt.Tx // nil: none is open
-	group  *staging
-	room   groupRoom
+	group  staging
 	size   int // of the bodies in the transaction
 	n      int // of the records in it
 	last   eventstore.Position
@@ -68,7 +67,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		if b.tx, err = b.db.Begin(true); err != nil {
 			return err
 		}
-		b.group = stage(b.tx, b.last, nil, nil, &b.room)
+		b.group.begin(b.tx, b.last)
 	}
 	key, head, err := b.group.head(r.Stream)
 	switch {
@@ -85,7 +84,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
 	r.Prev, b.last = head.position, r.Position
-	if err := b.group.put(r, key); err != nil {
+	if err := b.group.put(&r, key); err != nil {
 		return err
 	}
 	if r.Commit.Compare(b.newest) > 0 {

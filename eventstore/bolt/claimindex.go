@@ -78,12 +78,12 @@ func (s *Store) openClaims() error {
 	x := &indexes{}
 	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
 		var ok bool
-		if s.spans, ok = spansOf(tx); !ok {
+		if s.staging.spans, ok = spansOf(tx); !ok {
 			return damaged(s.path, "its list of the idempotency keys that are remembered makes no sense")
 		}
 		log := tx.Bucket(bucketRecords)
 		c := claims.Config{
-			Dir: claimsDir(s.path), Log: s.logID, First: uint64(s.spans.first()), Damaged: s.fail,
+			Dir: claimsDir(s.path), Log: s.logID, First: uint64(s.staging.spans.first()), Damaged: s.fail,
 			Holds: func(at uint64, event [16]byte) bool {
 				r, err := readRecord(log, eventstore.Position(at))
 				return err == nil && r.Commit == domain.ID(event)
@@ -107,7 +107,7 @@ func (s *Store) openClaims() error {
 	for _, one := range x.both() {
 		one.Start()
 	}
-	s.claims = x
+	s.claims, s.staging.index = x, x
 	return nil
 }
 

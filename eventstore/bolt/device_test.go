@@ -228,7 +228,7 @@ func (u *underTest) Stall(eventstore.Store) (<-chan struct{}, func()) {
 func (u *underTest) Waiting(eventstore.Store) int {
 	u.store.queue.mu.Lock()
 	defer u.store.queue.mu.Unlock()
-	return len(u.store.queue.waiting)
+	return len(u.store.queue.next.commits)
 }
 
 func (u *underTest) Faults() []storetest.Fault {

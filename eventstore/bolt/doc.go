@@ -2,23 +2,19 @@
 //
 // # Durability
 //
-// One goroutine commits. It takes whatever waits, up to 2048 commits, into
-// one bbolt transaction, checks each against the log including what the group
-// has staged already, and lets a refused commit fail alone. Results, refusals
-// too, are handed out only after the transaction is synced, so nobody acts on
-// a record that a crash could take back.
+// One goroutine commits. It takes all commits that wait, a group, into one bbolt
+// transaction, checks each against the log and against those of the group before
+// it, and lets a refused commit fail alone. Results, also refusals, are handed out
+// only after the transaction is synced, so nobody acts on a record that a crash
+// could take back. The protocol with its crash points is the function commit; when
+// a group leaves is the type groupPolicy.
 //
-// How a group fills adapts to what a transaction costs: it waits for the
-// writers that were just answered, half as long as the last one took, and
-// commits for which nobody waits ride along with others'. A lone writer is
-// never kept.
+// bbolt shows a transaction to its readers before the last sync. Therefore the
+// store keeps the last durable position itself, moves it after the sync, and no
+// read shows a record after it.
 //
-// bbolt shows a transaction to its readers before the last sync. Therefore
-// the store keeps the last durable position by itself, moves it after the
-// sync, and no read shows a record above it.
-//
-// Any error from a commit is fatal. What is on disk is then unknown, and bbolt
-// may show either state; the process must end and the next Open decides.
+// Any error of a commit is fatal. What is on disk is then unknown, and bbolt may
+// show either state; the process must end, and the next Open decides.
 //
 // # The file
 //

@@ -1,7 +1,7 @@
 package bolt
 
 import (
-	"slices"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,16 +9,10 @@ import (
 	"payledger/eventstore"
 )
 
-func waitingOf(patient bool) *pending {
-	p := newPending()
-	p.commit.Patient = patient
-	return p
-}
-
-func (q *queue) add(p *pending) error {
-	done := make([]eventstore.Appended, 1)
-	q.addAll([]*pending{p}, done)
-	return done[0].Err
+func (q *queue) addOne(patient bool) error {
+	results := make([]eventstore.Appended, 1)
+	q.add([]pending{{commit: eventstore.Commit{Patient: patient}}}, results)
+	return results[0].Err
 }
 
 // Patient commits leave with the next one that is not, or together once they
@@ -28,38 +22,53 @@ func TestPatientCommitsShareAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		add := func(patient bool) {
-			if err := q.add(waitingOf(patient)); err != nil {
+			if err := q.addOne(patient); err != nil {
 				t.Fatal(err)
 			}
 		}
 		group := func(took time.Duration) (n int, after time.Duration) {
 			began := time.Now()
-			n = len(q.take(took))
+			if g := q.take(groupPolicy{took: took}); g != nil {
+				n = len(g.commits)
+			}
 			return n, time.Since(began)
 		}
 		add(true)
-		if n, after := group(3 * time.Millisecond); n != 1 || after != leastPatience {
+		if n, after := group(0); n != 1 || after != minDelay {
 			t.Errorf("the first patient commit left after %v in a group of %d", after, n)
 		}
 		add(true)
 		add(true)
-		if n, after := group(0); n != 2 || after != 6*time.Millisecond {
+		if n, after := group(3 * time.Millisecond); n != 2 || after != 6*time.Millisecond {
 			t.Errorf("two patient commits left after %v in a group of %d", after, n)
 		}
 		add(true)
-		time.Sleep(leastPatience / 2)
+		time.Sleep(minDelay)
+		if n, after := group(3 * time.Millisecond); n != 1 || after != 5*time.Millisecond {
+			t.Errorf("one that had waited before left after %v in a group of %d", after, n)
+		}
+		add(true)
+		time.Sleep(minDelay / 2)
 		add(false)
 		if n, after := group(time.Hour); n != 2 || after != 0 {
 			t.Errorf("with another commit they left after %v in a group of %d", after, n)
 		}
 		add(true)
-		if n, after := group(0); n != 1 || after != mostPatience {
+		go func() {
+			time.Sleep(minDelay)
+			_ = q.addOne(false)
+		}()
+		if n, after := group(time.Hour); n != 2 || after != minDelay {
+			t.Errorf("when another commit came they left after %v in a group of %d", after, n)
+		}
+		add(true)
+		if n, after := group(time.Hour); n != 1 || after != maxDelay {
 			t.Errorf("behind a slow group it left after %v in a group of %d", after, n)
 		}
 		for range maxPatient {
 			add(true)
 		}
-		if n, after := group(0); n != maxPatient || after != 0 {
+		if n, after := group(time.Hour); n != maxPatient || after != 0 {
 			t.Errorf("many patient commits left after %v in a group of %d", after, n)
 		}
 		add(true)
@@ -70,6 +79,9 @@ func TestPatientCommitsShareAGroup(t *testing.T) {
 		if n, _ := group(0); n != 0 {
 			t.Errorf("after the end there is a group of %d", n)
 		}
+		if err := q.addOne(false); !errors.Is(err, eventstore.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
 	})
 }
 
@@ -77,127 +89,58 @@ func TestPatientCommitsShareAGroup(t *testing.T) {
 // half as long as that one took.
 func TestGroupsAwaitThoseJustAnswered(t *testing.T) {
 	t.Parallel()
-	const many = fewAnswered + 1
+	const many = minWriters + 1
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		group := func(n int, took, later time.Duration) (size int, after time.Duration) {
-			for range n {
-				if err := q.add(waitingOf(false)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if later > 0 {
-				go func() {
-					time.Sleep(later)
-					_ = q.add(waitingOf(false))
-				}()
-			}
-			began := time.Now()
-			size = len(q.take(took))
-			return size, time.Since(began)
-		}
 		for _, g := range []struct {
-			n           int
+			answered, n int
 			took, later time.Duration
 			size        int
 			after       time.Duration
 		}{
-			{n: many, took: time.Second, size: many},
-			{n: 1, took: 8 * time.Millisecond, size: 1, after: 4 * time.Millisecond},
-			{n: many, took: 8 * time.Millisecond, size: many},
-			{n: many - 1, took: 8 * time.Millisecond, later: 1500 * time.Microsecond, size: many, after: 2 * time.Millisecond},
-			{n: 1, took: time.Second, size: 1, after: mostRefill},
-			{n: fewAnswered, took: time.Second, size: fewAnswered},
-			{n: 1, took: time.Second, size: 1},
+			{answered: 0, n: many, took: time.Second, size: many},
+			{answered: many, n: 1, took: 8 * time.Millisecond, size: 1, after: 4 * time.Millisecond},
+			{answered: many, n: many, took: 8 * time.Millisecond, size: many},
+			{answered: many, n: many - 1, took: 8 * time.Millisecond, later: 1500 * time.Microsecond, size: many, after: 1500 * time.Microsecond},
+			{answered: many, n: 1, took: time.Second, size: 1, after: maxRefill},
+			{answered: many, n: minWriters, took: time.Second, size: minWriters, after: maxRefill},
+			{answered: minWriters, n: 1, took: time.Second, size: 1},
 		} {
-			if size, after := group(g.n, g.took, g.later); size != g.size || after != g.after {
+			for range g.n {
+				if err := q.addOne(false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if g.later > 0 {
+				go func() {
+					time.Sleep(g.later)
+					_ = q.addOne(false)
+				}()
+			}
+			began := time.Now()
+			size := len(q.take(groupPolicy{took: g.took, awaited: g.answered}).commits)
+			if after := time.Since(began); size != g.size || after != g.after {
 				t.Errorf("%+v: a group of %d after %v", g, size, after)
 			}
 		}
 	})
 }
 
-// However many of one sort there are, those of the other get their share of
-// each group.
+// However many of one sort there are, there is room for the other.
 func TestGroupsTakeBothSorts(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
 	for _, patient := range []bool{false, true} {
 		for range maxWaiting {
-			if err := q.add(waitingOf(patient)); err != nil {
+			if err := q.addOne(patient); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := q.add(waitingOf(patient)); err != eventstore.ErrBusy { //nolint:errorlint // it is not wrapped
+		if err := q.addOne(patient); !errors.Is(err, eventstore.ErrBusy) {
 			t.Errorf("one more than %d: %v", maxWaiting, err)
 		}
 	}
-	for range maxWaiting / maxGroup {
-		sorts := make(map[bool]int)
-		for _, p := range q.take(0) {
-			sorts[p.commit.Patient]++
-		}
-		if sorts[false] != maxGroup || sorts[true] != maxGroup {
-			t.Errorf("a group has %v", sorts)
-		}
+	if g := q.take(groupPolicy{}); len(g.commits) != 2*maxWaiting || g.awaited != maxWaiting || g.patient() != maxWaiting {
+		t.Errorf("a group of %d, %d awaited", len(g.commits), g.awaited)
 	}
-}
-
-// Who waits for a quick group is told of its end alone. A slow one, and those
-// behind it, are told once that it takes a while.
-func TestSlowGroupsTellThoseWhoWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		add := func() *pending {
-			p := waitingOf(false)
-			if err := q.add(p); err != nil {
-				t.Fatal(err)
-			}
-			return p
-		}
-		told := func(p *pending) (all []news) {
-			for len(p.told) > 0 {
-				all = append(all, <-p.told)
-			}
-			return all
-		}
-		commit := func(took time.Duration) {
-			group := q.take(0)
-			time.Sleep(took)
-			synctest.Wait()
-			q.answer(group)
-		}
-		quick := add()
-		commit(slowGroup - 1)
-		var behind, later *pending
-		slow := add()
-		go func() {
-			time.Sleep(slowGroup / 2)
-			behind = add()
-			time.Sleep(slowGroup)
-			later = add()
-		}()
-		commit(2 * slowGroup)
-		after := add()
-		for _, c := range []struct {
-			name string
-			p    *pending
-			want []news
-		}{
-			{"of a quick group", quick, []news{settled}},
-			{"of a slow group", slow, []news{delayed, settled}},
-			{"behind it", behind, []news{delayed}},
-			{"late behind it", later, []news{delayed}},
-			{"after it", after, nil},
-		} {
-			if got := told(c.p); !slices.Equal(got, c.want) {
-				t.Errorf("a commit %s was told %v, want %v", c.name, got, c.want)
-			}
-		}
-		commit(2 * slowGroup)
-		if got := told(behind); !slices.Equal(got, []news{settled}) {
-			t.Errorf("in another slow group it was told %v", got)
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -50,9 +51,8 @@ type Store struct {
 	slower   time.Duration // Options.SyncDelay
 	tail     *tail
 	queue    *queue
-	claims   *indexes  // nil if readOnly
-	spans    spans     // the committer's
-	room     groupRoom // the committer's
+	claims   *indexes // nil if readOnly
+	staging  staging  // the committer's
 
 	beside    sync.WaitGroup // what goes on beside commits
 	committer sync.WaitGroup
@@ -72,26 +72,32 @@ type Store struct {
 	closeErr  error
 }
 
-// Append implements eventstore.Store.
+// Append implements eventstore.Store. All commits of a call are in one group.
 func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
-	done, waiting := make([]eventstore.Appended, len(commits)), make([]*pending, len(commits))
+	waiting, results := make([]pending, len(commits)), make([]eventstore.Appended, len(commits))
 	for i, c := range commits {
-		if done[i].Err = s.refuses(ctx, c); done[i].Err == nil {
-			waiting[i] = s.queue.pending(ctx, c)
+		waiting[i] = pending{ctx: ctx, commit: c}
+		if results[i].Err = s.refuses(ctx, c); results[i].Err == nil && c.Claim != nil {
+			waiting[i].name = nameOf(c.Record.Stream.Project, c.Claim)
 		}
 	}
-	s.queue.addAll(waiting, done)
-	for i, p := range waiting {
-		switch {
-		case done[i].Err != nil:
-		case p.wait():
-			done[i] = eventstore.Appended{Stored: p.stored, Err: p.err}
-			s.queue.free(p)
-		default:
-			done[i].Err = ctx.Err()
+	g := s.queue.add(waiting, results)
+	if g == nil {
+		return results
+	}
+	select {
+	case <-g.done:
+		for i := range results {
+			if results[i].Err == nil {
+				results[i] = waiting[i].result
+			}
+		}
+	case <-ctx.Done():
+		for i := range results {
+			results[i].Err = cmp.Or(results[i].Err, ctx.Err())
 		}
 	}
-	return done
+	return results
 }
 
 // refuses tells why a commit is not even queued.

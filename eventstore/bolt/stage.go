@@ -1,0 +1,226 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt/claims"
+	"payledger/eventstore/boltfile"
+)
+
+// staging is the group that is on its way into the file. Each commit is written
+// into the transaction as soon as it has passed the checks, so the next one is
+// checked against it. One staging serves one group after the other.
+type staging struct {
+	index *indexes // nil: of a log that is being built
+	spans spans
+
+	durable eventstore.Position
+	records []eventstore.Stored // staged, at the positions after durable
+	bytes   []byte              // of keys and values, which bbolt needs as long as the transaction
+	newest  domain.ID
+
+	meta, log, heads *bbolt.Bucket
+	headAt           *bbolt.Cursor // of heads
+}
+
+// maxBytes bounds the memory that is kept for the next group.
+const maxBytes = 1 << 20
+
+// begin begins a group behind the last durable position.
+func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
+	clear(g.records)
+	g.records, g.bytes = g.records[:0], g.bytes[:0]
+	if cap(g.bytes) > maxBytes {
+		g.bytes = nil
+	}
+	g.durable, g.newest = durable, newestID(tx)
+	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
+	g.headAt = g.heads.Cursor()
+}
+
+// since is what was appended to the bytes since they were so many.
+func (g *staging) since(n int) []byte { return g.bytes[n:len(g.bytes):len(g.bytes)] }
+
+// add decides a commit and sets its result. An error is fatal for the whole
+// group.
+func (g *staging) add(p *pending) error {
+	if err := p.ctx.Err(); err != nil {
+		p.result.Err = err
+		return nil
+	}
+	if p.commit.Claim != nil {
+		at, err := g.index.find(p.name, p.commit.Claim)
+		if errors.As(err, new(*claims.DamagedError)) {
+			return err
+		}
+		if at != 0 || err != nil {
+			p.result = g.claimed(&p.commit, at, err)
+			return nil
+		}
+	}
+	return g.append(p)
+}
+
+// claimed is the result of a commit whose key is taken by the record at a
+// position, or cannot be looked up.
+func (g *staging) claimed(c *eventstore.Commit, at eventstore.Position, err error) eventstore.Appended {
+	var r eventstore.Stored
+	if err == nil {
+		r, err = g.read(at)
+	}
+	if err == nil {
+		err = holdsClaim(r, c.Record.Stream.Project, c.Claim)
+	}
+	switch {
+	case err != nil:
+		return eventstore.Appended{Err: err}
+	case r.Commit != c.ID:
+		return eventstore.Appended{Err: &eventstore.ClaimedError{Value: r}}
+	}
+	return eventstore.Appended{Stored: r}
+}
+
+// append writes the commit behind its stream's head, if that is where it expects
+// it.
+func (g *staging) append(p *pending) error {
+	c := &p.commit
+	key, head, err := g.head(c.Record.Stream)
+	switch {
+	case err != nil:
+		p.result.Err = err
+		return nil
+	case head.position != 0 && head.commit == c.ID:
+		p.result.Stored, p.result.Err = g.read(head.position)
+		return nil
+	case head.position != c.Record.Expect:
+		p.result.Err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
+		return nil
+	}
+	r := eventstore.Stored{
+		Position: g.durable + eventstore.Position(len(g.records)) + 1,
+		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
+		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
+	}
+	if c.ID.Compare(g.newest) > 0 {
+		g.newest = c.ID
+	}
+	if err := g.put(&r, key); err != nil {
+		return err
+	}
+	g.records = append(g.records, r)
+	p.result.Stored = r
+	return g.claim(p, r.Position)
+}
+
+// claim adds the claim of the record at a position to the index in memory. Readers
+// do not look at positions that are not durable.
+func (g *staging) claim(p *pending, at eventstore.Position) error {
+	c := p.commit.Claim
+	if c == nil {
+		return nil
+	}
+	index := g.index.of(c)
+	index.Add(p.name, uint64(at))
+	if c.Forever {
+		return nil
+	}
+	var begun bool
+	if g.spans, begun = g.spans.claim(g.newest, at); !begun {
+		return nil
+	}
+	index.Forget(uint64(g.spans.first()))
+	return g.meta.Put(keySpans, g.spans.value())
+}
+
+// put writes a record and its stream's head.
+func (g *staging) put(r *eventstore.Stored, headKey []byte) error {
+	n := len(g.bytes)
+	g.bytes = appendRecord(g.bytes, r)
+	value := g.since(n)
+	n = len(g.bytes)
+	g.bytes = appendPosition(g.bytes, r.Position)
+	if err := g.log.Put(g.since(n), value); err != nil {
+		return err
+	}
+	n = len(g.bytes)
+	g.bytes = appendHead(g.bytes, headKey, r)
+	return g.heads.Put(headKey, g.since(n))
+}
+
+// head is a stream's head, staged or durable, and the key it is stored under.
+func (g *staging) head(s eventstore.Stream) (key []byte, h head, err error) {
+	n := len(g.bytes)
+	g.bytes = appendHeadKey(g.bytes, s)
+	key = g.since(n)
+	if k, v := g.headAt.Seek(key); bytes.Equal(k, key) {
+		h, err = parseHead(key, v)
+	}
+	return key, h, err
+}
+
+// read reads a record that is staged in this group or durable.
+func (g *staging) read(at eventstore.Position) (eventstore.Stored, error) {
+	if at > g.durable {
+		return g.records[at-g.durable-1], nil
+	}
+	return readRecord(g.log, at)
+}
+
+// head is a value of the bucket of heads: a stream's last record; zero when the
+// stream does not exist.
+type head struct {
+	position eventstore.Position
+	sequence uint64
+	commit   domain.ID
+}
+
+const headSize = 36
+
+func headKey(s eventstore.Stream) []byte { return appendHeadKey(nil, s) }
+
+func appendHeadKey(to []byte, s eventstore.Stream) []byte {
+	to = append(append(to, s.Kind...), 0)
+	to = append(append(to, s.ID...), 0)
+	return append(to, s.Project...)
+}
+
+func appendHead(to, key []byte, r *eventstore.Stored) []byte {
+	n := len(to)
+	to = appendPosition(to, r.Position)
+	to = binary.BigEndian.AppendUint64(to, r.Sequence)
+	to = append(to, r.Commit[:]...)
+	return binary.BigEndian.AppendUint32(to, boltfile.Sum(key, to[n:]))
+}
+
+func headOf(heads *bbolt.Bucket, key []byte) (head, error) {
+	v := heads.Get(key)
+	if v == nil {
+		return head{}, nil
+	}
+	return parseHead(key, v)
+}
+
+func parseHead(key, v []byte) (head, error) {
+	if len(v) != headSize || boltfile.Sum(key, v[:headSize-4]) != binary.BigEndian.Uint32(v[headSize-4:]) {
+		return head{}, &eventstore.CorruptError{Reason: fmt.Sprintf("the entry of stream %q among the heads does not match its checksum", key)}
+	}
+	return head{
+		position: eventstore.Position(binary.BigEndian.Uint64(v)),
+		sequence: binary.BigEndian.Uint64(v[8:]),
+		commit:   domain.ID(v[16:]),
+	}, nil
+}
+
+func positionKey(p eventstore.Position) []byte { return appendPosition(make([]byte, 0, keySize), p) }
+
+func appendPosition(to []byte, p eventstore.Position) []byte {
+	return binary.BigEndian.AppendUint64(to, uint64(p))
+}
