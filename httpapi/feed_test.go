@@ -20,7 +20,7 @@ import (
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
-	"payledger/projections"
+	"payledger/projections/views"
 )
 
 // reader is a client of the feed as server-sent events.
@@ -312,7 +312,7 @@ func TestLongAnswersEndWithTheirKey(t *testing.T) {
 		"/v1/events?limit=1000": edge.JSONLines, "/v1/events": edge.EventStream, "/v1/payments": edge.CSVType,
 	} {
 		m := s.merchant("")
-		const events = projections.MaxLimit + 1 // more than a page of CSV
+		const events = views.MaxLimit + 1 // more than a page of CSV
 		s.fill(m, events, 1)
 		w := &stopper{ResponseRecorder: httptest.NewRecorder()}
 		w.at = func() { s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "") }

@@ -13,28 +13,29 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/projections/books"
 )
 
 // lines is the whole journal, worked out from the log alone.
-func (w *world) lines() []JournalLine {
-	w.tb.Helper()
+func (w *world) lines() []books.JournalLine {
+	w.TB.Helper()
 	balances := make(map[string]domain.Sum)
-	var all []JournalLine
-	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
-		must(w.tb, err)
-		event, err := w.codec.Decode(r)
-		must(w.tb, err)
-		var of []JournalLine
+	var all []books.JournalLine
+	for r, err := range w.Store.Scan(w.TB.Context(), 0, eventstore.Filter{}) {
+		must(w.TB, err)
+		event, err := w.Codec.Decode(r)
+		must(w.TB, err)
+		var of []books.JournalLine
 		for _, p := range domain.Postings(event) {
 			name := fmt.Sprintf("%q %q %q", r.Stream.Project, p.Currency, p.Account)
 			balances[name] = balances[name].Add(p.Amount)
 			payment, _ := domain.ParseID(r.Stream.ID)
-			of = append(of, JournalLine{
+			of = append(of, books.JournalLine{
 				Position: r.Position, At: domain.InstantOf(r.At), Project: r.Stream.Project, Event: r.Commit, Type: event.Type(),
 				Payment: payment, Refund: domain.FactsOf(event).Refund, Account: p.Account, Currency: p.Currency, Amount: p.Amount, Balance: balances[name],
 			})
 		}
-		slices.SortFunc(of, func(a, b JournalLine) int {
+		slices.SortFunc(of, func(a, b books.JournalLine) int {
 			return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
 		})
 		all = append(all, of...)
@@ -44,9 +45,9 @@ func (w *world) lines() []JournalLine {
 
 // beginning is the position before the first event later than the time.
 func (w *world) beginning(at domain.Instant) (last eventstore.Position) {
-	w.tb.Helper()
-	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
-		must(w.tb, err)
+	w.TB.Helper()
+	for r, err := range w.Store.Scan(w.TB.Context(), 0, eventstore.Filter{}) {
+		must(w.TB, err)
 		if domain.InstantOf(r.At) > at {
 			return last
 		}
@@ -56,18 +57,18 @@ func (w *world) beginning(at domain.Instant) (last eventstore.Position) {
 }
 
 // summed is what the lines up to a position leave on each account.
-func summed(lines []JournalLine, project string, at eventstore.Position) []Balance {
-	newest := make(map[string]Balance)
+func summed(lines []books.JournalLine, project string, at eventstore.Position) []books.Balance {
+	newest := make(map[string]books.Balance)
 	for _, l := range lines {
 		if l.Position <= at && (project == "" || l.Project == project) {
-			newest[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = Balance{l.Project, l.Currency, l.Account, l.Balance}
+			newest[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = books.Balance{Project: l.Project, Currency: l.Currency, Account: l.Account, Balance: l.Balance}
 		}
 	}
-	var out []Balance
+	var out []books.Balance
 	for _, b := range newest {
 		out = append(out, b)
 	}
-	slices.SortFunc(out, func(a, b Balance) int {
+	slices.SortFunc(out, func(a, b books.Balance) int {
 		return cmp.Or(strings.Compare(a.Project, b.Project), cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
 	})
 	return out
@@ -76,24 +77,24 @@ func summed(lines []JournalLine, project string, at eventstore.Position) []Balan
 // instant draws a time at, just before or just after an event.
 func (w *world) instant() domain.Instant {
 	all := make([]eventstore.Stored, 0, 64)
-	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
-		must(w.tb, err)
+	for r, err := range w.Store.Scan(w.TB.Context(), 0, eventstore.Filter{}) {
+		must(w.TB, err)
 		all = append(all, r)
 	}
-	return domain.InstantOf(pick(w, all...).At) + domain.Instant(w.intn(3)-1)
+	return domain.InstantOf(pick(w, all...).At) + domain.Instant(w.Intn(3)-1)
 }
 
 // misorder steps the time of the world's ids back, as when commands overtake
 // each other on their way into the log.
 func (w *world) misorder() {
-	if w.intn(6) > 0 {
+	if w.Intn(6) > 0 {
 		return
 	}
-	now := w.now
-	w.now = now.Add(-time.Duration(w.intn(120)) * pick(w, time.Second, time.Millisecond))
-	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
-	w.step()
-	w.now = now
+	now := w.Now
+	w.Now = now.Add(-time.Duration(w.Intn(120)) * pick(w, time.Second, time.Millisecond))
+	w.IDs = domain.NewIDs(func() time.Time { return w.Now }, w.Random, domain.ID{})
+	w.Step()
+	w.Now = now
 }
 
 func TestBooksAgainstAModel(t *testing.T) {
@@ -105,7 +106,7 @@ func TestBooksAgainstAModel(t *testing.T) {
 		e := open(t, c)
 		for range 4 {
 			for range rapid.IntRange(10, 40).Draw(rt, "steps") {
-				w.step()
+				w.Step()
 				w.misorder()
 			}
 			feed(t, e)
@@ -125,15 +126,15 @@ func TestBooksAgainstAModel(t *testing.T) {
 			}
 		}
 		for range 12 {
-			project := pick(w, append([]string{""}, w.projects...)...)
-			as, at := AsOf{}, w.last()
-			switch w.intn(3) {
+			project := pick(w, append([]string{""}, w.Projects...)...)
+			as, at := books.AsOf{}, w.Last()
+			switch w.Intn(3) {
 			case 0:
-				at = eventstore.Position(w.intn(int(at) + 1))
-				as = AsOfPosition(at)
+				at = eventstore.Position(w.Intn(int(at) + 1))
+				as = books.AsOfPosition(at)
 			case 1:
 				time := w.instant()
-				at, as = w.beginning(time), AsOfTime(time)
+				at, as = w.beginning(time), books.AsOfTime(time)
 			}
 			books, err := e.Balances(t.Context(), project, as)
 			must(t, err)
@@ -166,43 +167,43 @@ func TestStatementAgainstAModel(t *testing.T) {
 		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
 		e := open(t, w.config(t.TempDir()))
 		for range rapid.IntRange(40, 150).Draw(rt, "steps") {
-			w.step()
+			w.Step()
 			w.misorder()
 		}
 		feed(t, e)
 		if rapid.Bool().Draw(rt, "flush") {
 			must(t, e.flush())
-			w.steps(20)
+			w.Steps(20)
 			feed(t, e)
 		}
 		lines := w.lines()
 		for range 8 {
-			q := JournalQuery{Project: pick(w, append([]string{""}, w.projects...)...)}
-			if w.intn(2) == 0 {
+			q := books.JournalQuery{Project: pick(w, append([]string{""}, w.Projects...)...)}
+			if w.Intn(2) == 0 {
 				q.Account = pick(w, domain.MerchantPayable, domain.RefundsInFlight, domain.Suspense, domain.AcquirerReceivable("sandbox"), "none")
 			}
-			if w.intn(3) == 0 {
+			if w.Intn(3) == 0 {
 				q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
 			}
-			lo, hi := eventstore.Position(1), w.last()
-			if w.intn(3) == 0 {
+			lo, hi := eventstore.Position(1), w.Last()
+			if w.Intn(3) == 0 {
 				q.From = w.instant()
 				lo = w.beginning(q.From-1) + 1
 			}
-			if w.intn(3) == 0 {
+			if w.Intn(3) == 0 {
 				q.To = w.instant()
 				hi = w.beginning(q.To - 1)
 			}
-			var want []JournalLine
+			var want []books.JournalLine
 			for _, l := range lines {
 				if (q.Project == "" || l.Project == q.Project) && (q.Account == "" || l.Account == q.Account) &&
 					(q.Currency == "" || l.Currency == q.Currency) && l.Position >= lo && l.Position <= hi {
 					want = append(want, l)
 				}
 			}
-			var got []JournalLine
+			var got []books.JournalLine
 			for {
-				q.Limit = 1 + w.intn(5)
+				q.Limit = 1 + w.Intn(5)
 				page, err := e.Journal(t.Context(), q)
 				must(t, err)
 				got = append(got, page.Lines...)
@@ -232,19 +233,19 @@ func TestATimeBehindUsChangesNoMore(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 41).steps(150)
 	e := open(t, w.config(t.TempDir()))
-	at := domain.InstantOf(w.now) - 1
-	before, err := e.Balances(t.Context(), "", AsOfTime(at))
+	at := domain.InstantOf(w.Now) - 1
+	before, err := e.Balances(t.Context(), "", books.AsOfTime(at))
 	must(t, err)
 	lines := len(w.lines())
-	now := w.now
-	w.now = now.Add(-time.Hour)
-	w.ids = domain.NewIDs(func() time.Time { return w.now }, w.random, domain.ID{})
-	w.steps(30)
+	now := w.Now
+	w.Now = now.Add(-time.Hour)
+	w.IDs = domain.NewIDs(func() time.Time { return w.Now }, w.Random, domain.ID{})
+	w.Steps(30)
 	feed(t, e)
 	if len(w.lines()) == lines {
 		t.Fatal("nothing was posted out of order")
 	}
-	after, err := e.Balances(t.Context(), "", AsOfTime(at))
+	after, err := e.Balances(t.Context(), "", books.AsOfTime(at))
 	must(t, err)
 	if before.Position != after.Position || !slices.Equal(before.Balances, after.Balances) {
 		t.Errorf("%+v became %+v", before, after)
@@ -255,28 +256,28 @@ func TestBooksAtTheEnds(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 42)
 	e := open(t, w.config(t.TempDir()))
-	for name, as := range map[string]AsOf{"now": {}, "position": AsOfPosition(0), "time": AsOfTime(1 << 50), "before the epoch": AsOfTime(-1)} {
+	for name, as := range map[string]books.AsOf{"now": {}, "position": books.AsOfPosition(0), "time": books.AsOfTime(1 << 50), "before the epoch": books.AsOfTime(-1)} {
 		if b, err := e.Balances(t.Context(), "", as); err != nil || b.Position != 0 || b.Time != 0 || len(b.Balances) != 0 {
 			t.Errorf("an empty log, %s: %+v, %v", name, b, err)
 		}
 	}
-	w.steps(100)
+	w.Steps(100)
 	feed(t, e)
-	var ahead *AheadError
-	if _, err := e.Balances(t.Context(), "", AsOfPosition(w.last()+1)); !errors.As(err, &ahead) || ahead.Last != w.last() {
+	var ahead *books.AheadError
+	if _, err := e.Balances(t.Context(), "", books.AsOfPosition(w.Last()+1)); !errors.As(err, &ahead) || ahead.Last != w.Last() {
 		t.Errorf("ahead of the log: %v", err)
 	}
-	last, err := e.Balances(t.Context(), "", AsOfPosition(w.last()))
+	last, err := e.Balances(t.Context(), "", books.AsOfPosition(w.Last()))
 	must(t, err)
-	now, err := e.Balances(t.Context(), "", AsOf{})
+	now, err := e.Balances(t.Context(), "", books.AsOf{})
 	must(t, err)
-	if now.Position != w.last() || now.Time == 0 || now.Time != last.Time || !slices.Equal(now.Balances, last.Balances) || len(now.Balances) == 0 {
+	if now.Position != w.Last() || now.Time == 0 || now.Time != last.Time || !slices.Equal(now.Balances, last.Balances) || len(now.Balances) == 0 {
 		t.Errorf("now %+v, at the end %+v", now, last)
 	}
-	if b, err := e.Balances(t.Context(), "prj_none", AsOf{}); err != nil || len(b.Balances) != 0 {
+	if b, err := e.Balances(t.Context(), "prj_none", books.AsOf{}); err != nil || len(b.Balances) != 0 {
 		t.Errorf("unknown project: %+v, %v", b, err)
 	}
-	if p, err := e.PositionAt(t.Context(), now.Time); err != nil || p > w.last() || p == 0 {
+	if p, err := e.PositionAt(t.Context(), now.Time); err != nil || p > w.Last() || p == 0 {
 		t.Errorf("position of the last event's time: %d, %v", p, err)
 	}
 }
@@ -285,28 +286,28 @@ func TestBooksAtTheEnds(t *testing.T) {
 func TestForeignCurrencies(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 43)
-	w.project()
+	w.Project()
 	long := domain.Currency(strings.Repeat("x", 40_000))
 	all := []domain.Currency{"rub", "a", "a\x00", "a\x00acquirer_receivable:x", "#", "%", "Ω", long, long + "1"}
 	for i, c := range all {
-		id, event := w.ids.Pair()
+		id, event := w.IDs.Pair()
 		stream := eventstore.PaymentStream("prj_0", id)
-		body, err := w.codec.Encode(stream, 1, event, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: domain.Signal{
+		body, err := w.Codec.Encode(stream, 1, event, domain.PaymentLateFunds{Reason: domain.ReasonWrongAmount, Signal: domain.Signal{
 			Route: "x", Outcome: domain.OutcomePaid, Reference: "r", Amount: domain.Amount(i + 1), Currency: c, StartedAt: 1,
 		}})
 		must(t, err)
-		_, err = eventstore.AppendOne(t.Context(), w.store, eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
+		_, err = eventstore.AppendOne(t.Context(), w.Store, eventstore.Commit{ID: event, Record: eventstore.Record{Stream: stream, Body: body}})
 		must(t, err)
 	}
 	e := open(t, w.config(t.TempDir()))
 	for i, c := range all {
-		page, err := e.Journal(t.Context(), JournalQuery{Project: "prj_0", Currency: c, Account: domain.Suspense, Limit: 9})
+		page, err := e.Journal(t.Context(), books.JournalQuery{Project: "prj_0", Currency: c, Account: domain.Suspense, Limit: 9})
 		must(t, err)
 		if len(page.Lines) != 1 || page.Lines[0].Amount != domain.SumOf(domain.Amount(-i-1)) || page.Lines[0].Currency != c {
 			t.Errorf("%.20q: %.200v", c, page.Lines)
 		}
 	}
-	books, err := e.Balances(t.Context(), "prj_0", AsOf{})
+	books, err := e.Balances(t.Context(), "prj_0", books.AsOf{})
 	must(t, err)
 	if len(books.Balances) != 2*len(all) {
 		t.Errorf("%d balances", len(books.Balances))

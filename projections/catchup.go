@@ -4,42 +4,19 @@ import (
 	"context"
 	"math"
 
-	"golang.org/x/mod/sumdb/tlog"
-
-	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
+	"payledger/projections/views"
 )
 
-// decoded is a record with what can be made of it by itself.
-type decoded struct {
-	record eventstore.Stored
-	event  domain.Event
-	leaf   tlog.Hash
-	err    error
-}
-
-// decode trusts the stored bytes alone.
-func (e *Engine) decode(r eventstore.Stored) decoded {
-	event, err := e.codec.Decode(r)
-	return decoded{r, event, translog.Leaf(r.Body), err}
-}
-
-// backlog is how Open folds many events at once, while nobody reads: records
-// are decoded ahead, the views of payments are told once of all events of a
-// payment between two flushes, and a flush is written while the next events
-// are folded.
-type backlog struct {
-	e        *Engine
-	flushing chan error // of the flush under way, nil while there is none
-}
-
-// Progress is told every reportEach events, and of a mere catching up only
+// Progress is called every reportEach events, and of a mere catching up only
 // when it takes that many.
 const reportEach = 8192
 
-// catchUp folds the log from where the views stand up to its end. What it
-// folded last may not be in the file yet.
+// catchUp folds the log from where the views are up to its end, while nobody
+// reads: records are decoded ahead, the views of payments are updated once for
+// all events of a payment between two flushes, and a flush is written while the
+// next events are folded. The events folded last may not be in the file yet.
 func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventstore.Position), always bool) (err error) {
 	total, err := e.store.Last(ctx)
 	if err != nil {
@@ -49,10 +26,10 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 		progress = func(_, _ eventstore.Position) {}
 	}
 	reported := e.Position()
-	b := backlog{e: e}
-	e.settleAt = math.MaxInt
+	b := background{e: e}
+	e.viewWriter.MaxPending = math.MaxInt
 	defer func() {
-		e.settleAt, e.moved, e.settling = movesAtOnce, make(moves), nil
+		e.viewWriter.MaxPending = views.MaxPending
 		if flushErr := b.wait(); err == nil {
 			err = flushErr
 		}
@@ -61,7 +38,7 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 		if err != nil {
 			return err
 		}
-		at := d.record.Position
+		at := d.Record.Position
 		if err := e.fold(d); err != nil {
 			return err
 		}
@@ -75,7 +52,9 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 			progress(at, max(total, at))
 		}
 	}
-	e.settled()
+	e.db.Lock()
+	e.viewWriter.Apply()
+	e.db.Unlock()
 	if e.Position() < total {
 		return &eventstore.CorruptError{Position: e.Position() + 1, Reason: "missing: the log ends before its last position"}
 	}
@@ -85,25 +64,37 @@ func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventsto
 	return nil
 }
 
-// flush begins to write what was folded, once the flush before is through.
-func (b *backlog) flush() error {
+// decode trusts the stored bytes alone.
+func (e *Engine) decode(r eventstore.Stored) decoded {
+	event, err := e.codec.Decode(r)
+	return decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err}
+}
+
+// background is a flush that is written while events are folded.
+type background struct {
+	e     *Engine
+	ended chan error // nil while there is none
+}
+
+// flush begins to write what was folded, once the flush before has ended.
+func (b *background) flush() error {
 	if err := b.wait(); err != nil {
 		return err
 	}
 	b.e.flushMu.Lock()
-	b.e.freeze()
+	b.e.seal()
 	b.e.flushMu.Unlock()
-	b.flushing = make(chan error, 1)
-	go func() { b.flushing <- b.e.flush() }()
+	b.ended = make(chan error, 1)
+	go func() { b.ended <- b.e.flush() }()
 	return nil
 }
 
-// wait answers how the flush under way ended.
-func (b *backlog) wait() error {
-	if b.flushing == nil {
+// wait answers how the flush ended.
+func (b *background) wait() error {
+	if b.ended == nil {
 		return nil
 	}
-	err := <-b.flushing
-	b.flushing = nil
+	err := <-b.ended
+	b.ended = nil
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/projections/views"
 )
 
 // TestReadsAreNeverStale appends and reads from many goroutines while flushes
@@ -18,8 +19,8 @@ import (
 // found, in every view.
 func TestReadsAreNeverStale(t *testing.T) {
 	t.Parallel()
-	for _, rows := range []int{2, latelyRows} {
-		t.Run(fmt.Sprint(rows, " rows used lately"), func(t *testing.T) {
+	for _, rows := range []int{2, cachedPayments} {
+		t.Run(fmt.Sprint(rows, " cached rows"), func(t *testing.T) {
 			t.Parallel()
 			readWhileWriting(t, rows)
 		})
@@ -29,12 +30,12 @@ func TestReadsAreNeverStale(t *testing.T) {
 func readWhileWriting(t *testing.T, rows int) {
 	t.Helper()
 	w := seeded(t, 21)
-	w.project()
+	w.Project()
 	c := w.config(t.TempDir())
 	c.FlushEvery = time.Millisecond
+	c.cachedPayments = rows
 	e := open(t, c)
 	e.limit = 50
-	e.payments.lately = newLately[*paymentRow](rows)
 	stop := run(t, e)
 	var reading atomic.Pointer[domain.ID] // what is written now, for those who only read
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,11 +76,11 @@ func readWhileWriting(t *testing.T, rows int) {
 func writeAndRead(t *testing.T, w *world, e *Engine, reading *atomic.Pointer[domain.ID], description string) error {
 	t.Helper()
 	ctx := t.Context()
-	id, event := w.ids.Pair()
+	id, event := w.IDs.Pair()
 	reading.Store(&id)
 	stream, start := eventstore.PaymentStream("prj_0", id), domain.Payment{Project: "prj_0", ID: id}
 	do := func(cmd domain.PaymentCommand, event domain.ID) error {
-		_, err := eventstore.Execute(ctx, w.ledger(), stream, start, cmd, eventstore.Order{EventID: event})
+		_, err := eventstore.Execute(ctx, w.Ledger(), stream, start, cmd, eventstore.Order{EventID: event})
 		return err
 	}
 	if err := do(domain.CreatePayment{
@@ -87,9 +88,9 @@ func writeAndRead(t *testing.T, w *world, e *Engine, reading *atomic.Pointer[dom
 	}, event); err != nil {
 		return err
 	}
-	for name, q := range map[string]PaymentQuery{
-		"list": {Limit: MaxLimit}, "status": {Status: domain.Created, Limit: MaxLimit},
-		"description": {Description: &description}, "prefix": {DescriptionPrefix: description, Limit: MaxLimit},
+	for name, q := range map[string]views.PaymentQuery{
+		"list": {Limit: views.MaxLimit}, "status": {Status: domain.Created, Limit: views.MaxLimit},
+		"description": {Description: &description}, "prefix": {DescriptionPrefix: description, Limit: views.MaxLimit},
 	} {
 		page, err := e.Payments(ctx, "prj_0", q)
 		if err != nil {
@@ -107,7 +108,7 @@ func writeAndRead(t *testing.T, w *world, e *Engine, reading *atomic.Pointer[dom
 		return fmt.Errorf("oldest unrouted: %d, %v, %w", at, ok, err)
 	}
 	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
-	if err := do(domain.AssignRoute{Table: table}, w.ids.Next()); err != nil {
+	if err := do(domain.AssignRoute{Table: table}, w.IDs.Next()); err != nil {
 		return err
 	}
 	if p, ok, err := e.Payment(ctx, id); err != nil || !ok || p.Status != domain.AwaitingPayment {

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,22 +14,26 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/projections/books"
+	"payledger/projections/table"
+	"payledger/projections/views"
 )
 
 // Config says what an engine folds and where it keeps the result.
 type Config struct {
-	Path  string // of the views' file; its directory must exist
+	Path  string // of the file; its directory must exist
 	Store eventstore.Store
 	Codec *eventstore.Codec
 	LogID domain.ID // of Store's log: another log's file is rebuilt
 
-	// Progress, if set, is told by Open how far a rebuild, or a long catching
-	// up, has come: every few thousand events and at the end.
+	// Progress, if set, is called by Open with how far a rebuild, or a long
+	// catching up, has come: every few thousand events and at the end.
 	Progress func(done, total eventstore.Position)
 	// FlushEvery is how often the views are written to the file; 0 means a
 	// second.
 	FlushEvery time.Duration
+
+	cachedPayments int // 0 means the usual number
 }
 
 // Errors of an engine.
@@ -50,44 +55,33 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the views' file %s is damaged and was deleted, start again to rebuild it: %s", e.Path, e.Reason)
 }
 
-// Engine folds the log into the views and answers reads from them. All its
-// methods but Run and Close are safe for concurrent use.
+// Engine folds the log into the views and the books, and answers reads from
+// them. All its methods but Run and Close are safe for concurrent use.
 //
-// A read answers the context's error, ErrClosed, ErrStopped, or what stopped
-// Run: among others a *eventstore.CorruptError, a *DamagedError.
+// A read answers the context's error, ErrClosed, ErrStopped, or the error that
+// stopped Run: among others a *eventstore.CorruptError, a *DamagedError.
 type Engine struct {
-	views
-	all        []view
-	ofPayments []paymentView
-	ofEvents   []eventView
+	*views.Views
+	*books.Books
+	viewWriter *views.Writer
+	bookWriter *books.Writer
 
-	path  string
-	store eventstore.Store
-	codec *eventstore.Codec
-	log   domain.ID
-	every time.Duration
-	limit int // entries in memory at which a flush is due
+	config Config
+	store  eventstore.Store
+	codec  *eventstore.Codec
+	limit  int // rows in memory at which a flush is due
 
-	change   change  // room for fold
-	settleAt int     // so many payments have changed
-	settling []*move // room for settle
-
-	db     *boltfile.File
-	update func(func(*bolt.Tx) error) error // db.Update, but where tests make writes fail
-
-	mu      sync.RWMutex // guards the tables in memory and what follows
+	db      *table.DB    // its lock guards what follows
 	last    checkpointAt // the last event folded
-	moved   moves        // of the views of payments
-	pending int          // entries not yet handed to a flush, or more
+	pending int          // rows not yet sealed, or more
 
 	flushMu sync.Mutex    // one flush at a time; guards what follows
-	frozen  *checkpointAt // what the frozen layers stand for, nil if there are none
+	sealed  *checkpointAt // what the sealed rows stand for, nil if there are none
 	saved   checkpointAt  // what the file stands for
 
 	full chan struct{} // asks for an early flush
 
 	position atomic.Uint64
-	written  atomic.Uint64 // of what the file holds, or less
 	waiting  waiting
 
 	failOnce sync.Once
@@ -101,37 +95,42 @@ type checkpointAt struct {
 	event    domain.ID
 }
 
-// maxPending bounds what is kept in memory between flushes, some 30 MB.
-const maxPending = 1 << 16
+const (
+	maxPending     = 1 << 16 // rows in memory between flushes, some 30 MB
+	cachedPayments = 1 << 14 // decoded payments in memory, some 20 MB
+)
 
 func newEngine(c Config) *Engine {
-	v := newViews()
-	return &Engine{
-		views: v, all: v.all(), ofPayments: v.ofPayments(), ofEvents: v.ofEvents(), moved: make(moves), settleAt: movesAtOnce, path: c.Path, store: c.Store, codec: c.Codec, log: c.LogID, every: c.FlushEvery,
-		limit: maxPending, full: make(chan struct{}, 1), failed: make(chan struct{}),
+	e := &Engine{
+		config: c, store: c.Store, codec: c.Codec, limit: maxPending, db: new(table.DB), full: make(chan struct{}, 1), failed: make(chan struct{}),
 	}
+	e.db.OnError = e.readFailed
+	e.Views, e.viewWriter = views.New(e.db, e, cmp.Or(c.cachedPayments, cachedPayments))
+	e.Books, e.bookWriter = books.New(e.db, e)
+	return e
 }
 
 // Run follows the store until ctx ends and writes the views to the file about
 // once a second and at the end, if there is room. It answers nil when ctx
-// ended, else what stopped it; reads then answer the same. It is called once.
+// ended, else the error that stopped it; reads then answer the same. It is
+// called once.
 func (e *Engine) Run(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var flusher sync.WaitGroup
-	flusher.Go(func() {
+	var background sync.WaitGroup
+	background.Go(func() {
 		defer cancel()
-		e.flushNowAndThen(following)
+		e.flushEvery(following)
 	})
-	flusher.Go(func() { e.checkFile(following) })
+	background.Go(func() { e.checkFile(following) })
 	err := e.store.Follow(following, e.Position(), eventstore.Filter{}, func(r eventstore.Stored) error {
 		if err := e.apply(r); err != nil {
 			return err
 		}
-		return e.relieve(following)
+		return e.boundMemory(following)
 	})
 	cancel()
-	flusher.Wait()
+	background.Wait()
 
 	if failure := e.failure(); failure != nil {
 		return failure
@@ -139,7 +138,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
-	// On a full disk what is not written stays to be folded again.
+	// On a full disk, what is not written will be folded again.
 	if flushErr := e.flush(); err == nil && !diskFull(flushErr) {
 		err = flushErr
 	}
@@ -151,8 +150,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// Close frees the file. What was not flushed is folded again at the next Open.
-// Run must have ended.
+// Close frees the file. Events that were not flushed are folded again at the
+// next Open. Run must have ended.
 func (e *Engine) Close() error {
 	e.fail(ErrClosed)
 	e.flushMu.Lock()
@@ -169,7 +168,7 @@ func (e *Engine) fail(err error) {
 	})
 }
 
-// failure is what stopped the engine, nil while nothing has.
+// failure is the error that stopped the engine, nil while it works.
 func (e *Engine) failure() error {
 	select {
 	case <-e.failed:
@@ -180,26 +179,48 @@ func (e *Engine) failure() error {
 }
 
 // Distrust deletes the views' file and stops the engine, since the log is not
-// what the views were folded from. The next Open folds them anew.
-func (e *Engine) Distrust(reason string) error { return e.damaged(&damage{Reason: reason}) }
+// the one that the views were folded from. The next Open folds them again.
+func (e *Engine) Distrust(reason string) error { return e.readFailed(table.Damage("%s", reason)) }
 
-// damaged deletes the file and stops the engine when err says that the file
-// is damaged; other errors pass.
-func (e *Engine) damaged(err error) error {
-	var d *damage
-	if !errors.As(err, &d) {
+// readFailed deletes the file and stops the engine when err says that the file
+// is damaged.
+func (e *Engine) readFailed(err error) error {
+	if errors.Is(err, table.ErrClosed) {
+		return ErrClosed
+	}
+	d, ok := errors.AsType[*table.DamagedError](err)
+	if !ok {
 		return err
 	}
-	out := &DamagedError{Path: e.path, Reason: d.Reason}
-	if err := os.Remove(e.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	out := &DamagedError{Path: e.config.Path, Reason: d.Reason}
+	if err := os.Remove(e.config.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		out.Reason += "; deleting it failed, delete it yourself: " + err.Error()
 	}
 	e.fail(out)
 	return out
 }
 
-func closed(err error) error {
-	if errors.Is(err, boltfile.ErrClosed) {
+// Config is what Open was given.
+func (e *Engine) Config() Config { return e.config }
+
+// Tables lists the tables of the views' file.
+func (e *Engine) Tables() []string { return e.db.Names() }
+
+// Snapshot flushes everything the store held when Snapshot was called and lets
+// fn read the file as it is then. An error of the file's structure is a
+// *table.DamagedError.
+func (e *Engine) Snapshot(ctx context.Context, fn func(*bolt.Tx) error) error {
+	if _, err := e.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return err
+	}
+	if err := e.flush(); err != nil {
+		return err
+	}
+	if err := e.db.Check(ctx.Err); err != nil {
+		return err
+	}
+	err := e.db.View(fn)
+	if errors.Is(err, table.ErrClosed) {
 		return ErrClosed
 	}
 	return err

@@ -13,39 +13,9 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/projections/projectiontest"
+	"payledger/projections/views"
 )
-
-func TestEveryViewIsListed(t *testing.T) {
-	t.Parallel()
-	v := newViews()
-	listed := make(map[any]bool)
-	names := make(map[string]bool)
-	for _, one := range v.all() {
-		listed[one] = true
-		if names[one.bucket()] || one.bucket() == metaBucket {
-			t.Errorf("bucket %q is used twice", one.bucket())
-		}
-		names[one.bucket()] = true
-		if one.version() < 1 {
-			t.Errorf("view %s: version %d", one.bucket(), one.version())
-		}
-	}
-	fields := reflect.ValueOf(v)
-	for i := range fields.NumField() {
-		name := fields.Type().Field(i).Name
-		if fields.Field(i).IsNil() {
-			t.Errorf("view %s is not made", name)
-			continue
-		}
-		found := false
-		for one := range listed {
-			found = found || reflect.ValueOf(one).Pointer() == fields.Field(i).Pointer()
-		}
-		if !found {
-			t.Errorf("view %s has no row in all", name)
-		}
-	}
-}
 
 // linesOf is what a dump says of one view.
 func linesOf(dump, view string) string {
@@ -70,7 +40,7 @@ func TestReplayEqualsLive(t *testing.T) {
 		e := open(t, c)
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			for range rapid.IntRange(1, 5).Draw(rt, "events") {
-				w.step()
+				w.Step()
 			}
 			feed(t, e)
 			switch rapid.IntRange(0, 5).Draw(rt, "then") {
@@ -87,17 +57,17 @@ func TestReplayEqualsLive(t *testing.T) {
 		}
 		feed(t, e)
 		live, replayed := dump(t, e), w.rebuilt()
-		for _, v := range e.all {
-			seen[v.bucket()] += len(linesOf(live, v.bucket()))
-			diff(t, linesOf(live, v.bucket()), linesOf(replayed, v.bucket()))
+		for _, name := range e.Tables() {
+			seen[name] += len(linesOf(live, name))
+			diff(t, linesOf(live, name), linesOf(replayed, name))
 		}
 		checkSizes(t, w, live)
 		checkAll(t, w, e)
 		must(t, e.Close())
 	})
-	for _, v := range newViews().all() {
-		if seen[v.bucket()] == 0 {
-			t.Errorf("view %s was never tried", v.bucket())
+	for _, name := range newEngine(Config{}).Tables() {
+		if seen[name] == 0 {
+			t.Errorf("table %s was never tried", name)
 		}
 	}
 }
@@ -107,9 +77,9 @@ func TestReplayEqualsLive(t *testing.T) {
 func checkSizes(t *testing.T, w *world, dump string) {
 	t.Helper()
 	want := map[string]int{
-		"payments": len(w.payments), "projects": len(w.settled), "endpoints": len(w.added), "translog": (int(w.last()) + stretch - 1) / stretch,
+		"payments": len(w.Payments), "projects": len(w.States), "endpoints": len(w.Added), "translog": (int(w.Last()) + 7) / 8,
 	}
-	for _, p := range w.payments {
+	for _, p := range w.Payments {
 		want["payments_by_project"]++
 		want["payments_by_status"]++
 		for _, view := range []string{"refunds", "refunds_by_project", "refunds_by_status"} {
@@ -117,7 +87,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		}
 		if p.Description != nil {
 			want["payments_by_description"]++
-			want["payments_by_word"] += len(wordsOf[*p.Description])
+			want["payments_by_term"] += len(projectiontest.TermsOf[*p.Description])
 		}
 		if !p.Status.Final() {
 			want["due"]++
@@ -126,7 +96,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 			want["unrouted"]++
 		}
 	}
-	for project := range w.settled {
+	for project := range w.States {
 		want["days"] += len(w.days(project))
 	}
 	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)
@@ -135,15 +105,15 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		accounts[l.Project+" "+string(l.Currency)+" "+string(l.Account)] = true
 	}
 	var newest domain.Instant
-	for r, err := range w.store.Scan(t.Context(), 0, eventstore.Filter{}) {
+	for r, err := range w.Store.Scan(t.Context(), 0, eventstore.Filter{}) {
 		must(t, err)
 		newest = max(newest, domain.InstantOf(r.At))
 		times[newest] = true
 	}
 	want["balances"], want["times"] = len(accounts), len(times)
-	for _, v := range newViews().all() {
-		if got := strings.Count(linesOf(dump, v.bucket()), "\n"); got != want[v.bucket()] {
-			t.Fatalf("view %s has %d keys, want %d", v.bucket(), got, want[v.bucket()])
+	for _, name := range newEngine(Config{}).Tables() {
+		if got := strings.Count(linesOf(dump, name), "\n"); got != want[name] {
+			t.Fatalf("table %s has %d keys, want %d", name, got, want[name])
 		}
 	}
 }
@@ -172,7 +142,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	var oldest eventstore.Position
 	var next domain.Instant
 	due := make(map[domain.ID]bool)
-	for id, want := range w.payments {
+	for id, want := range w.Payments {
 		got, ok, err := e.Payment(ctx, id)
 		must(t, err)
 		if !ok || !reflect.DeepEqual(canonical(got), canonical(want)) {
@@ -185,7 +155,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 				t.Fatalf("refund %s: got %+v of %s, want %+v of %s", r.ID, got, p.ID, r, id)
 			}
 		}
-		if at := w.created[id]; want.Status == domain.Created && (oldest == 0 || at < oldest) {
+		if at := w.Created[id]; want.Status == domain.Created && (oldest == 0 || at < oldest) {
 			oldest = at
 		}
 		if !want.Status.Final() {
@@ -207,7 +177,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	}
 	var last domain.Instant
 	must(t, e.EachDue(ctx, 1<<46, 1<<20, func(project string, id domain.ID) error {
-		p := w.payments[id]
+		p := w.Payments[id]
 		if !due[id] || p.Project != project || p.ExpiryDue() < last {
 			t.Fatalf("due: %s of %s at %v after %v", id, project, p.ExpiryDue(), last)
 		}
@@ -220,13 +190,13 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	}
 	projects, err := e.Projects(ctx)
 	must(t, err)
-	if len(projects) != len(w.settled) {
-		t.Fatalf("%d projects, want %d", len(projects), len(w.settled))
+	if len(projects) != len(w.States) {
+		t.Fatalf("%d projects, want %d", len(projects), len(w.States))
 	}
 	for _, p := range projects {
 		one, ok, err := e.Project(ctx, p.ID)
 		must(t, err)
-		want := w.settled[p.ID]
+		want := w.States[p.ID]
 		if len(p.Endpoints) == 0 && len(want.Endpoints) == 0 {
 			p.Endpoints, one.Endpoints, want.Endpoints = nil, nil, nil
 		}
@@ -238,7 +208,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	first, ok, err := e.OldestEndpoint(ctx)
 	must(t, err)
 	want := eventstore.Position(0)
-	for _, at := range w.added {
+	for _, at := range w.Added {
 		if want == 0 || at < want {
 			want = at
 		}
@@ -248,18 +218,24 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	}
 }
 
+// endpointAt is a webhook endpoint and the position at which it was added.
+type endpointAt struct {
+	domain.Endpoint
+	added eventstore.Position
+}
+
 func checkEndpoints(t *testing.T, w *world, e *Engine, p domain.Project) {
 	t.Helper()
 	var endpoints []endpointAt
-	must(t, e.EachEndpoint(t.Context(), p.ID, w.last(), func(one domain.Endpoint, added eventstore.Position) {
+	must(t, e.EachEndpoint(t.Context(), p.ID, w.Last(), func(one domain.Endpoint, added eventstore.Position) {
 		endpoints = append(endpoints, endpointAt{one, added})
 	}))
 	if len(endpoints) != len(p.Endpoints) {
 		t.Fatalf("project %s: %d endpoints, want %d", p.ID, len(endpoints), len(p.Endpoints))
 	}
 	for i, at := range endpoints {
-		if !reflect.DeepEqual(at, endpointAt{p.Endpoints[i], w.added[at.ID]}) {
-			t.Fatalf("endpoint: got %+v, want %+v of %d", at, p.Endpoints[i], w.added[at.ID])
+		if !reflect.DeepEqual(at, endpointAt{p.Endpoints[i], w.Added[at.ID]}) {
+			t.Fatalf("endpoint: got %+v, want %+v of %d", at, p.Endpoints[i], w.Added[at.ID])
 		}
 	}
 }
@@ -279,10 +255,10 @@ func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 1).steps(20)
 	e := open(t, w.config(t.TempDir()))
-	if _, ok, err := e.Payment(t.Context(), w.ids.Next()); ok || err != nil {
+	if _, ok, err := e.Payment(t.Context(), w.IDs.Next()); ok || err != nil {
 		t.Errorf("payment: %v, %v", ok, err)
 	}
-	if _, _, ok, err := e.Refund(t.Context(), w.ids.Next()); ok || err != nil {
+	if _, _, ok, err := e.Refund(t.Context(), w.IDs.Next()); ok || err != nil {
 		t.Errorf("refund: %v, %v", ok, err)
 	}
 	if _, ok, err := e.Project(t.Context(), "prj_x"); ok || err != nil {
@@ -323,23 +299,23 @@ func TestRunFollowsAndFlushesAtItsEnd(t *testing.T) {
 	c := w.config(t.TempDir())
 	e := open(t, c)
 	stop := run(t, e)
-	w.steps(100)
+	w.Steps(100)
 	checkAll(t, w, e)
 	if err := stop(); err != nil {
 		t.Fatalf("Run: %v", err)
 	}
-	if e.saved.position != w.last() {
-		t.Errorf("saved up to %d, want %d", e.saved.position, w.last())
+	if e.saved.position != w.Last() {
+		t.Errorf("saved up to %d, want %d", e.saved.position, w.Last())
 	}
-	if _, _, err := e.Payment(t.Context(), w.order[0]); err != nil {
+	if _, _, err := e.Payment(t.Context(), w.Order[0]); err != nil {
 		t.Errorf("read after Run: %v", err)
 	}
-	w.step()
+	w.Step()
 	list := func() error {
-		_, err := e.Payments(t.Context(), "prj_0", PaymentQuery{Limit: 9})
+		_, err := e.Payments(t.Context(), "prj_0", views.PaymentQuery{Limit: 9})
 		return err
 	}
-	if err := list(); w.last() > e.Position() && !errors.Is(err, ErrStopped) {
+	if err := list(); w.Last() > e.Position() && !errors.Is(err, ErrStopped) {
 		t.Errorf("stale read after Run: got %v, want ErrStopped", err)
 	}
 	must(t, e.Close())
@@ -354,13 +330,13 @@ func TestReadsWaitForTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 6)
 	e := open(t, w.config(t.TempDir()))
-	w.project()
-	w.create()
-	w.create()
+	w.Project()
+	w.Create()
+	w.Create()
 	feed(t, e)
-	changed, other := w.order[0], w.order[1]
-	project := w.payments[changed].Project
-	w.command(w.payments[changed], domain.ExpirePayment{At: w.payments[changed].ExpiryDue()}, w.ids.Next())
+	changed, other := w.Order[0], w.Order[1]
+	project := w.Payments[changed].Project
+	w.Command(w.Payments[changed], domain.ExpirePayment{At: w.Payments[changed].ExpiryDue()}, w.IDs.Next())
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -378,7 +354,7 @@ func TestReadsWaitForTheirOwn(t *testing.T) {
 		t.Errorf("the payment afterwards: %v, %v, %v", p.Status, ok, err)
 	}
 
-	w.commandProject(project, domain.DisableProject{})
+	w.CommandProject(project, domain.DisableProject{})
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, _, err := e.Project(ctx, project); !errors.Is(err, context.DeadlineExceeded) {
@@ -396,13 +372,13 @@ func TestWaitHonoursItsContext(t *testing.T) {
 	e := open(t, w.config(t.TempDir()))
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := make(chan error)
-	go func() { waiting <- e.Wait(ctx, w.last()+1) }()
+	go func() { waiting <- e.Wait(ctx, w.Last()+1) }()
 	cancel()
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if len(e.waiting.all) != 0 || e.waiting.lowest.Load() != 0 {
-		t.Error("who left is still waited for")
+		t.Error("a waiter that has left is still listed")
 	}
 }
 
@@ -411,9 +387,9 @@ func TestDamagedRecordStopsTheEngine(t *testing.T) {
 	w := seeded(t, 5).steps(30)
 	c := w.config(t.TempDir())
 	e := open(t, c)
-	good := w.last()
-	_, err := eventstore.AppendOne(t.Context(), w.store, eventstore.Commit{ID: w.ids.Next(), Record: eventstore.Record{
-		Stream: eventstore.PaymentStream("prj_0", w.ids.Next()), Body: []byte(`{"type":"payment.created"}`),
+	good := w.Last()
+	_, err := eventstore.AppendOne(t.Context(), w.Store, eventstore.Commit{ID: w.IDs.Next(), Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_0", w.IDs.Next()), Body: []byte(`{"type":"payment.created"}`),
 	}})
 	must(t, err)
 	ended := make(chan error)
@@ -425,7 +401,7 @@ func TestDamagedRecordStopsTheEngine(t *testing.T) {
 	if err := e.Wait(t.Context(), good+1); !errors.As(err, &corrupt) {
 		t.Errorf("Wait: got %v", err)
 	}
-	if _, _, err := e.Payment(t.Context(), w.order[0]); !errors.As(err, &corrupt) {
+	if _, _, err := e.Payment(t.Context(), w.Order[0]); !errors.As(err, &corrupt) {
 		t.Errorf("Payment: got %v", err)
 	}
 	must(t, e.Close())

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
 	"payledger/eventstore"
+	"payledger/projections/views"
 )
 
 // watched counts how often a rebuild reported, and remembers its last word.
@@ -39,7 +42,7 @@ func grown(t *testing.T) (*world, Config) {
 func TestCurrentFileIsNotRebuilt(t *testing.T) {
 	t.Parallel()
 	w, c := grown(t)
-	w.steps(20)
+	w.Steps(20)
 	var p watched
 	c.Progress = p.progress
 	e := open(t, c)
@@ -62,14 +65,18 @@ func TestUnusableFileIsRebuilt(t *testing.T) {
 			must(t, db.Close())
 		}
 	}
-	checkpointOf := func(change func(*checkpoint)) func(*testing.T, *world, *Config) {
+	checkpointOf := func(change func(*Checkpoint)) func(*testing.T, *world, *Config) {
 		return inFile(func(tx *bolt.Tx) error {
-			c, err := readCheckpoint(tx)
+			c, err := ReadCheckpoint(tx)
 			if err != nil {
 				return err
 			}
 			change(&c)
-			return writeCheckpoint(tx, c)
+			note, err := json.Marshal(c)
+			if err != nil {
+				return err
+			}
+			return tx.Bucket([]byte("meta")).Put([]byte("checkpoint"), sealed("meta", []byte("checkpoint"), note))
 		})
 	}
 	write := func(b []byte) func(*testing.T, *world, *Config) {
@@ -92,12 +99,12 @@ func TestUnusableFileIsRebuilt(t *testing.T) {
 			must(t, db.Close())
 			must(t, os.Truncate(c.Path, size-1))
 		},
-		"another log":     func(_ *testing.T, w *world, c *Config) { c.LogID = w.ids.Next(); w.log = c.LogID },
-		"other views":     checkpointOf(func(c *checkpoint) { c.Views += " balances:1" }),
-		"ahead":           checkpointOf(func(c *checkpoint) { c.Position += 1000 }),
-		"another history": checkpointOf(func(c *checkpoint) { c.Event[15]++ }),
-		"no checkpoint":   inFile(func(tx *bolt.Tx) error { return tx.Bucket([]byte(metaBucket)).Delete([]byte(checkpointKey)) }),
-		"no meta":         inFile(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte(metaBucket)) }),
+		"another log":     func(_ *testing.T, w *world, c *Config) { c.LogID = w.IDs.Next(); w.LogID = c.LogID },
+		"an older format": checkpointOf(func(c *Checkpoint) { c.Format-- }),
+		"ahead":           checkpointOf(func(c *Checkpoint) { c.Position += 1000 }),
+		"another history": checkpointOf(func(c *Checkpoint) { c.Event[15]++ }),
+		"no checkpoint":   inFile(func(tx *bolt.Tx) error { return tx.Bucket([]byte("meta")).Delete([]byte("checkpoint")) }),
+		"no meta":         inFile(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("meta")) }),
 		"a view missing":  inFile(func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("due")) }),
 		"a project's bits": inFile(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte("projects"))
@@ -114,8 +121,8 @@ func TestUnusableFileIsRebuilt(t *testing.T) {
 			var p watched
 			c.Progress = p.progress
 			e := open(t, c)
-			if p.calls == 0 || p.done != w.last() || p.total != w.last() {
-				t.Errorf("progress: %+v, want it to end at %d", p, w.last())
+			if p.calls == 0 || p.done != w.Last() || p.total != w.Last() {
+				t.Errorf("progress: %+v, want it to end at %d", p, w.Last())
 			}
 			diff(t, dump(t, e), w.rebuilt())
 			checkAll(t, w, e)
@@ -137,7 +144,7 @@ func TestSpoiledBytes(t *testing.T) {
 	w, c := grown(t)
 	good, err := os.ReadFile(c.Path)
 	must(t, err)
-	w.steps(40) // to be caught up with, on top of what is spoiled
+	w.Steps(40) // to be caught up with, on top of what is spoiled
 	truth := w.rebuilt()
 	lines := make(map[string]bool)
 	for line := range strings.Lines(truth) {
@@ -160,13 +167,12 @@ func TestSpoiledBytes(t *testing.T) {
 		e, err := Open(t.Context(), c)
 		must(t, err)
 		defer func() { must(t, e.Close()) }()
-		for id, want := range w.payments {
+		for id, want := range w.Payments {
 			if got, ok, err := e.Payment(t.Context(), id); ok && err == nil && got.Status != want.Status {
 				rt.Fatalf("payment %s: got %+v, want %+v", id, got, want)
 			}
 		}
-		var b bytes.Buffer
-		_, err = e.Dump(t.Context(), &b)
+		held, err := dumped(t, e)
 		var damaged *DamagedError
 		switch {
 		case errors.As(err, &damaged):
@@ -179,13 +185,13 @@ func TestSpoiledBytes(t *testing.T) {
 			must(t, again.Close())
 		case err != nil:
 			rt.Fatal(err)
-		case b.String() == truth:
+		case held == truth:
 			if harmless++; p.calls > 0 {
 				found++
 			}
 		default:
 			// bolt has no checksums over its own page headers.
-			for line := range strings.Lines(b.String()) {
+			for line := range strings.Lines(held) {
 				if !lines[line] {
 					rt.Fatalf("a wrong line: %s", line)
 				}
@@ -204,10 +210,10 @@ func TestFileCutUnderARunningEngine(t *testing.T) {
 	e := open(t, c)
 	must(t, os.Truncate(c.Path, 2*4096))
 	var damaged *DamagedError
-	if _, _, err := e.Payment(t.Context(), w.order[0]); !errors.As(err, &damaged) {
+	if _, _, err := e.Payment(t.Context(), w.Order[0]); !errors.As(err, &damaged) {
 		t.Fatalf("got %v, want a *DamagedError", err)
 	}
-	if _, err := e.Payments(t.Context(), "prj_0", PaymentQuery{}); !errors.As(err, &damaged) {
+	if _, err := e.Payments(t.Context(), "prj_0", views.PaymentQuery{}); !errors.As(err, &damaged) {
 		t.Errorf("the next read: got %v", err)
 	}
 	if err := e.Run(t.Context()); !errors.As(err, &damaged) {
@@ -270,21 +276,21 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w, c := grown(t)
 	e := open(t, c)
-	write := e.update
-	e.update = func(func(*bolt.Tx) error) error { return &os.PathError{Op: "write", Path: c.Path, Err: syscall.ENOSPC} }
+	write := e.db.Update
+	e.db.Update = func(func(*bolt.Tx) error) error { return &os.PathError{Op: "write", Path: c.Path, Err: syscall.ENOSPC} }
 	for range 3 {
-		w.steps(20)
+		w.Steps(20)
 		feed(t, e)
 		if err := e.flush(); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("got %v", err)
 		}
 		checkAll(t, w, e)
 	}
-	e.update = write
-	must(t, e.flush()) // what was frozen at first
+	e.db.Update = write
+	must(t, e.flush()) // the rows that were sealed first
 	must(t, e.flush())
-	if e.saved.position != w.last() {
-		t.Errorf("saved up to %d, want %d", e.saved.position, w.last())
+	if e.saved.position != w.Last() {
+		t.Errorf("saved up to %d, want %d", e.saved.position, w.Last())
 	}
 	diff(t, dump(t, e), w.rebuilt())
 }
@@ -293,8 +299,8 @@ func TestFailedWriteStopsTheEngine(t *testing.T) {
 	t.Parallel()
 	w, c := grown(t)
 	e := open(t, c)
-	e.update = func(func(*bolt.Tx) error) error { return &os.PathError{Op: "sync", Path: c.Path, Err: syscall.EIO} }
-	w.steps(20)
+	e.db.Update = func(func(*bolt.Tx) error) error { return &os.PathError{Op: "sync", Path: c.Path, Err: syscall.EIO} }
+	w.Steps(20)
 	feed(t, e)
 	var damaged *DamagedError
 	if err := e.flush(); !errors.As(err, &damaged) {
@@ -305,4 +311,27 @@ func TestFailedWriteStopsTheEngine(t *testing.T) {
 	}
 	must(t, e.Close())
 	diff(t, dump(t, open(t, c)), w.rebuilt())
+}
+
+// TestNewerFormatIsRefused: the file of a newer version of the program is left
+// alone.
+func TestNewerFormatIsRefused(t *testing.T) {
+	t.Parallel()
+	_, c := grown(t)
+	db, err := bolt.Open(c.Path, 0o600, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		note := fmt.Appendf(nil, `{"format":%d,"whatever":[]}`, views.Format+1)
+		return tx.Bucket([]byte("meta")).Put([]byte("checkpoint"), sealed("meta", []byte("checkpoint"), note))
+	}))
+	must(t, db.Close())
+	before, err := os.ReadFile(c.Path)
+	must(t, err)
+	var newer *NewerError
+	if _, err := Open(t.Context(), c); !errors.As(err, &newer) || newer.Format != views.Format+1 || !strings.Contains(err.Error(), "delete the file") {
+		t.Errorf("got %v", err)
+	}
+	if after, err := os.ReadFile(c.Path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file was changed: %v", err)
+	}
 }

@@ -3,74 +3,60 @@ package projections
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
+	"payledger/projections/table"
 )
 
 // flush writes what was folded, with the position it stands for, in one synced
-// transaction. Reads and folds go on meanwhile. When it fails for want of room
-// everything stays in memory and flush can be called again; any other failure
-// leaves the file in doubt, so it is deleted and the engine stops.
+// transaction. Reads and folds go on meanwhile. When the disk is full everything
+// stays in memory and flush can be called again; after any other error nobody
+// knows what the file holds, so it is deleted and the engine stops.
 func (e *Engine) flush() error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
-	if !e.freeze() {
+	if !e.seal() {
 		return nil
 	}
-	err := closed(e.update(e.write))
+	err := e.db.Write(e.note(*e.sealed))
 	switch {
-	case errors.Is(err, ErrClosed), err != nil && diskFull(err):
+	case errors.Is(err, table.ErrClosed):
+		return ErrClosed
+	case diskFull(err):
 		return err
 	case err != nil:
-		return e.damaged(&damage{Reason: "writing it failed: " + err.Error()})
+		return e.readFailed(table.Damage("writing it failed: %v", err))
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, v := range e.all {
-		v.thaw()
-	}
-	e.saved, e.frozen = *e.frozen, nil
-	e.written.Store(uint64(e.saved.position))
+	e.db.Lock()
+	defer e.db.Unlock()
+	e.db.Drop(uint64(e.sealed.position))
+	e.saved, e.sealed = *e.sealed, nil
 	return nil
 }
 
-// freeze hands what was folded to the next write, unless what the last one left
-// is still there; it reports whether there is something to write. flushMu is
-// held.
-func (e *Engine) freeze() bool {
-	if e.frozen != nil {
+// seal hands what was folded to the next write, unless rows of the last one are
+// still sealed; it reports whether there is something to write. flushMu is held.
+func (e *Engine) seal() bool {
+	if e.sealed != nil {
 		return true
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.db.Lock()
+	defer e.db.Unlock()
 	last := e.last
 	if last == e.saved {
 		return false
 	}
-	e.settle()
-	for _, v := range e.all {
-		v.freeze()
-	}
+	e.viewWriter.Apply()
+	e.db.Seal()
 	e.pending = 0
-	e.frozen = &last
+	e.sealed = &last
 	return true
 }
 
-func (e *Engine) write(tx *bolt.Tx) error {
-	for _, v := range e.all {
-		if err := v.write(tx); err != nil {
-			return err
-		}
-	}
-	return writeCheckpoint(tx, checkpoint{
-		Log: e.log, Views: shapes(e.all), Position: e.frozen.position, Event: e.frozen.event,
-	})
-}
-
-// flushNowAndThen flushes until ctx ends or the engine fails.
-func (e *Engine) flushNowAndThen(ctx context.Context) {
-	every := e.every
+// flushEvery flushes until ctx ends or the engine fails.
+func (e *Engine) flushEvery(ctx context.Context) {
+	every := e.config.FlushEvery
 	if every <= 0 {
 		every = time.Second
 	}
@@ -91,10 +77,9 @@ func (e *Engine) flushNowAndThen(ctx context.Context) {
 	}
 }
 
-// relieve keeps the memory bounded: it asks for a flush when much has been
-// folded since the last one, and waits for it when twice as much has. While
-// the disk is full, it waits for room.
-func (e *Engine) relieve(ctx context.Context) error {
+// boundMemory asks for a flush when limit rows are in memory and waits for it
+// at twice as many. While the disk is full, it waits for room.
+func (e *Engine) boundMemory(ctx context.Context) error {
 	if e.pendingNow() < e.limit {
 		return nil
 	}
@@ -122,7 +107,12 @@ func (e *Engine) relieve(ctx context.Context) error {
 }
 
 func (e *Engine) pendingNow() int {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.db.RLock()
+	defer e.db.RUnlock()
 	return e.pending
+}
+
+// diskFull reports whether a flush failed only for lack of room.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

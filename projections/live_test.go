@@ -8,6 +8,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/projections/projectiontest"
 )
 
 // requests is the log of n payments as many clients make them: 64 at a time
@@ -15,18 +16,18 @@ import (
 func requests(b *testing.B, w *world, n int) []eventstore.Stored {
 	b.Helper()
 	const clients = 64
-	project := "prj_" + w.ids.Next().String()
-	w.commandProject(project, domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	project := "prj_" + w.IDs.Next().String()
+	w.CommandProject(project, domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
 	description := "order-1042"
 	for range n / clients {
-		w.now = w.now.Add(7 * time.Millisecond)
+		w.Now = w.Now.Add(7 * time.Millisecond)
 		var created []domain.Payment
 		for range clients {
-			id, event := w.ids.Pair()
+			id, event := w.IDs.Pair()
 			p := domain.Payment{Project: project, ID: id}
 			key := sha256.Sum256(id[:])
-			w.command(p, domain.CreatePayment{
+			w.Command(p, domain.CreatePayment{
 				At: domain.IDTime(event), Amount: 150000, Currency: "RUB", Description: &description,
 				Payload: domain.JSON(`{"cart":7,"customer":"c-8841"}`), Settings: domain.DefaultSettings(),
 				Link:        domain.Link{Base: "http://127.0.0.1:8080", KeyVersion: 1, Render: 1},
@@ -35,10 +36,10 @@ func requests(b *testing.B, w *world, n int) []eventstore.Stored {
 			created = append(created, p)
 		}
 		for _, p := range created {
-			w.command(p, domain.AssignRoute{Table: table}, w.ids.Next())
+			w.Command(p, domain.AssignRoute{Table: table}, w.IDs.Next())
 		}
 	}
-	return recorded(b, w)
+	return w.Records()
 }
 
 // BenchmarkLive folds requests one event at a time and flushes as often as a
@@ -49,15 +50,15 @@ func BenchmarkLive(b *testing.B) {
 	config := w.config(b.TempDir())
 	all := requests(b, w, 1<<15)
 	empty := seeded(b, 2)
-	empty.log = w.log
+	empty.LogID = w.LogID
 	var folding, flushing, decoding time.Duration
 	for i := 0; b.Loop(); i++ {
 		c := config
-		c.Path, c.Store = fmt.Sprint(config.Path, i), empty.store
+		c.Path, c.Store = fmt.Sprint(config.Path, i), empty.Store
 		e := open(b, c)
-		last := processorTime(b)
+		last := projectiontest.ProcessorTime(b)
 		lap := func(sum *time.Duration) {
-			now := processorTime(b)
+			now := projectiontest.ProcessorTime(b)
 			*sum, last = *sum+now-last, now
 		}
 		for n, r := range all {

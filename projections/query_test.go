@@ -3,55 +3,55 @@ package projections
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/projections/projectiontest"
+	"payledger/projections/views"
 )
 
 // query draws one for which there is a fair chance of matches.
-func (w *world) query() PaymentQuery {
-	var q PaymentQuery
-	if w.intn(2) == 0 {
+func (w *world) query() views.PaymentQuery {
+	var q views.PaymentQuery
+	if w.Intn(2) == 0 {
 		q.Status = pick(w, domain.PaymentStatuses()...)
 	}
-	if w.intn(3) == 0 {
+	if w.Intn(3) == 0 {
 		q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
 	}
 	for _, bound := range []*domain.Instant{&q.From, &q.To} {
-		if w.intn(4) == 0 && len(w.order) > 0 {
-			*bound = domain.IDTime(pick(w, w.order...)) + domain.Instant(w.intn(3)-1)
+		if w.Intn(4) == 0 && len(w.Order) > 0 {
+			*bound = domain.IDTime(pick(w, w.Order...)) + domain.Instant(w.Intn(3)-1)
 		}
 	}
-	switch w.intn(4) {
+	switch w.Intn(4) {
 	case 0:
-		q.Min = domain.Amount(w.intn(200))
+		q.Min = domain.Amount(w.Intn(200))
 	case 1:
 		q.Min, q.Max = 100, 100
 	case 2:
-		q.Max = domain.Amount(w.intn(200))
+		q.Max = domain.Amount(w.Intn(200))
 	}
-	switch w.intn(6) {
+	switch w.Intn(6) {
 	case 0:
-		q.Description = &descriptions[w.intn(len(descriptions))]
+		q.Description = &projectiontest.Descriptions[w.Intn(len(projectiontest.Descriptions))]
 	case 1:
 		q.DescriptionPrefix = pick(w, "o", "order-", "order-1", "заказ", "x", "\u00ff")
 	case 2, 3:
-		q.DescriptionWords = pick(w, []string{"order"}, []string{"o"}, []string{"1", "order"}, []string{"1", "o", "orders"}, []string{"заказ"},
+		q.DescriptionTerms = pick(w, []string{"order"}, []string{"o"}, []string{"1", "order"}, []string{"1", "o", "orders"}, []string{"заказ"},
 			[]string{"1", "зак"}, []string{"x"}, []string{"1"}, []string{"1", "x"}, []string{"\u00ff"})
 	}
 	return q
 }
 
 // asked is the naive answer.
-func (w *world) asked(project string, q PaymentQuery) []domain.Payment {
-	return w.newestFirst(func(p domain.Payment) bool {
+func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
+	return w.NewestFirst(func(p domain.Payment) bool {
 		return p.Project == project &&
 			(q.Status == "" || p.Status == q.Status) &&
 			(q.Currency == "" || p.Currency == q.Currency) &&
@@ -59,12 +59,12 @@ func (w *world) asked(project string, q PaymentQuery) []domain.Payment {
 			p.Amount >= q.Min && (q.Max == 0 || p.Amount <= q.Max) &&
 			(q.Description == nil || p.Description != nil && *p.Description == *q.Description) &&
 			(q.DescriptionPrefix == "" || p.Description != nil && strings.HasPrefix(*p.Description, q.DescriptionPrefix)) &&
-			(len(q.DescriptionWords) == 0 || p.Description != nil && begin(naiveWords(*p.Description), q.DescriptionWords))
+			(len(q.DescriptionTerms) == 0 || p.Description != nil && begin(naiveWords(*p.Description), q.DescriptionTerms))
 	})
 }
 
 func naiveWords(description string) []string {
-	if words, ok := wordsOf[description]; ok {
+	if words, ok := projectiontest.TermsOf[description]; ok {
 		return words
 	}
 	return strings.Split(description, "-")
@@ -89,11 +89,11 @@ func idsOf(all []domain.Payment) []string {
 }
 
 // pageThrough reads all pages of a query; between is called after each.
-func pageThrough(t *testing.T, w *world, e *Engine, project string, q PaymentQuery, between func()) []domain.Payment {
+func pageThrough(t *testing.T, w *world, e *Engine, project string, q views.PaymentQuery, between func()) []domain.Payment {
 	t.Helper()
 	var got []domain.Payment
 	for {
-		q.Limit = 1 + w.intn(7)
+		q.Limit = 1 + w.Intn(7)
 		page, err := e.Payments(t.Context(), project, q)
 		must(t, err)
 		got = append(got, page.Payments...)
@@ -118,14 +118,14 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
 		e := open(t, w.config(t.TempDir()))
 		for range 3 {
-			w.steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
+			w.Steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
 			feed(t, e)
 			if rapid.Bool().Draw(rt, "flush") {
 				must(t, e.flush())
 			}
 		}
 		for range 10 {
-			project, q := pick(w, w.projects...), w.query()
+			project, q := pick(w, w.Projects...), w.query()
 			want := w.asked(project, q)
 			got := pageThrough(t, w, e, project, q, func() {})
 			if !slices.Equal(idsOf(got), idsOf(want)) {
@@ -143,7 +143,7 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 			if q.DescriptionPrefix != "" {
 				tried["prefix"] += len(want)
 			}
-			if len(q.DescriptionWords) > 1 {
+			if len(q.DescriptionTerms) > 1 {
 				tried["words"] += len(want)
 			}
 		}
@@ -163,9 +163,9 @@ func TestPagesWhileEventsArrive(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
 		e := open(t, w.config(t.TempDir()))
-		w.steps(rapid.IntRange(20, 100).Draw(rt, "steps"))
+		w.Steps(rapid.IntRange(20, 100).Draw(rt, "steps"))
 		feed(t, e)
-		project, q := pick(w, w.projects...), w.query()
+		project, q := pick(w, w.Projects...), w.query()
 		always := make(map[string]bool)
 		for _, id := range idsOf(w.asked(project, q)) {
 			always[id] = true
@@ -182,7 +182,7 @@ func TestPagesWhileEventsArrive(t *testing.T) {
 		}
 		note()
 		got := idsOf(pageThrough(t, w, e, project, q, func() {
-			w.steps(rapid.IntRange(0, 3).Draw(rt, "more"))
+			w.Steps(rapid.IntRange(0, 3).Draw(rt, "more"))
 			feed(t, e)
 			note()
 		}))
@@ -212,32 +212,32 @@ func TestRefundsAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
 		e := open(t, w.config(t.TempDir()))
-		w.steps(rapid.IntRange(50, 200).Draw(rt, "steps"))
+		w.Steps(rapid.IntRange(50, 200).Draw(rt, "steps"))
 		feed(t, e)
 		if rapid.Bool().Draw(rt, "flush") {
 			must(t, e.flush())
 		}
 		for range 5 {
-			project := pick(w, w.projects...)
-			var q RefundQuery
-			if w.intn(2) == 0 {
+			project := pick(w, w.Projects...)
+			var q views.RefundQuery
+			if w.Intn(2) == 0 {
 				q.Status = pick(w, domain.RefundStatuses()...)
 			}
-			if w.intn(3) == 0 && len(w.order) > 0 {
-				q.PaymentID = pick(w, w.order...)
+			if w.Intn(3) == 0 && len(w.Order) > 0 {
+				q.PaymentID = pick(w, w.Order...)
 			}
-			var want []RefundRow
-			for _, p := range w.payments {
+			var want []views.RefundRow
+			for _, p := range w.Payments {
 				for _, r := range p.Refunds {
 					if p.Project == project && (q.Status == "" || r.Status == q.Status) && (q.PaymentID.IsZero() || p.ID == q.PaymentID) {
-						want = append(want, RefundRow{p.ID, r})
+						want = append(want, views.RefundRow{Payment: p.ID, Refund: r})
 					}
 				}
 			}
-			slices.SortFunc(want, func(a, b RefundRow) int { return b.Refund.ID.Compare(a.Refund.ID) })
-			var got []RefundRow
+			slices.SortFunc(want, func(a, b views.RefundRow) int { return b.Refund.ID.Compare(a.Refund.ID) })
+			var got []views.RefundRow
 			for {
-				q.Limit = 1 + w.intn(4)
+				q.Limit = 1 + w.Intn(4)
 				page, err := e.Refunds(t.Context(), project, q)
 				must(t, err)
 				got = append(got, page.Refunds...)
@@ -258,62 +258,6 @@ func TestRefundsAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestSparsePrefix searches where the newest payments do not match and the
-// matches are more than are kept at once.
-func TestSparsePrefix(t *testing.T) {
-	t.Parallel()
-	w := seeded(t, 7)
-	w.project()
-	create := func(description string) {
-		w.now = w.now.Add(time.Millisecond)
-		id, event := w.ids.Pair()
-		w.command(domain.Payment{Project: "prj_0", ID: id}, domain.CreatePayment{
-			At: domain.IDTime(event), Amount: domain.Amount(1 + w.intn(3)), Currency: "RUB", Description: &description,
-			Settings: domain.DefaultSettings(),
-		}, event)
-		w.order = append(w.order, id)
-	}
-	create("rare3")
-	create("rare1-rare2") // has two words that begin alike, before those of the older one
-	for i := range 300 {
-		create(fmt.Sprintf("old-%d", 299-i))
-	}
-	for i := range walkFirst + 100 {
-		if i%50 == 0 { // found while the newest are walked
-			create(fmt.Sprintf("old-1-older-%d", i))
-		}
-		create(fmt.Sprintf("new-%d", i))
-	}
-	e := open(t, w.config(t.TempDir()))
-	for _, keep := range []int{1, 7, 150, newestKept} {
-		for _, q := range []PaymentQuery{
-			{DescriptionPrefix: "old-"},
-			{DescriptionPrefix: "old-1"},
-			{DescriptionPrefix: "old-", Min: 2, Max: 2},
-			{DescriptionPrefix: "old-", Before: w.order[100]},
-			{DescriptionPrefix: "old-", Status: domain.Paid},
-			{DescriptionPrefix: "none"},
-			{DescriptionWords: []string{"old"}},
-			{DescriptionWords: []string{"rare"}},
-			{DescriptionWords: []string{"ne", "old"}},
-			{DescriptionWords: []string{"1", "old"}},
-			{DescriptionWords: []string{"1", "old"}, Before: w.order[100]},
-			{DescriptionWords: []string{"o"}, Min: 2, Max: 2},
-		} {
-			q.Limit = 40
-			s := paymentSearch{e: e, project: "prj_0", q: q, ids: idsBetween(0, 0, q.Before), want: 41, keep: keep}
-			must(t, s.run(t.Context()))
-			want := w.asked("prj_0", q)
-			if !q.Before.IsZero() {
-				want = slices.DeleteFunc(want, func(p domain.Payment) bool { return p.ID.Compare(q.Before) >= 0 })
-			}
-			if got := idsOf(s.found); !slices.Equal(got, idsOf(want[:min(len(want), 41)])) {
-				t.Errorf("keep %d, %+v: %d found of %d", keep, q, len(got), len(want))
-			}
-		}
-	}
-}
-
 func TestLongScanHonoursItsContext(t *testing.T) {
 	t.Parallel()
 	w := seeded(t, 8).steps(100)
@@ -321,17 +265,12 @@ func TestLongScanHonoursItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, read := range map[string]func() error{
-		"payments": func() error { _, err := e.Payments(ctx, "prj_0", PaymentQuery{Min: 99999}); return err },
-		"refunds":  func() error { _, err := e.Refunds(ctx, "prj_0", RefundQuery{}); return err },
+		"payments": func() error { _, err := e.Payments(ctx, "prj_0", views.PaymentQuery{Min: 99999}); return err },
+		"refunds":  func() error { _, err := e.Refunds(ctx, "prj_0", views.RefundQuery{}); return err },
 		"due":      func() error { return e.EachDue(ctx, 1<<46, 9, func(string, domain.ID) error { return nil }) },
 	} {
 		if err := read(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v", name, err)
 		}
-	}
-	// Also when it ends on the way.
-	s := paymentSearch{e: e, project: "prj_0", q: PaymentQuery{}, ids: idsBetween(0, 0, domain.ID{}), want: 5, keep: 1}
-	if _, err := s.walk(ctx, &e.byProject.table, byProjectKey("prj_0"), 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("walk: got %v", err)
 	}
 }

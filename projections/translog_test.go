@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -9,14 +10,15 @@ import (
 
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
+	"payledger/projections/views"
 )
 
 // bodies are the stored bytes of every event.
 func (w *world) bodies() (all [][]byte) {
-	w.tb.Helper()
-	for r, err := range w.store.Scan(w.tb.Context(), 0, eventstore.Filter{}) {
+	w.TB.Helper()
+	for r, err := range w.Store.Scan(w.TB.Context(), 0, eventstore.Filter{}) {
 		if err != nil {
-			w.tb.Fatal(err)
+			w.TB.Fatal(err)
 		}
 		all = append(all, r.Body)
 	}
@@ -29,7 +31,7 @@ func (w *world) roots() []tlog.Hash {
 	s := translog.NewStreaming()
 	roots := []tlog.Hash{s.Root()}
 	for _, b := range w.bodies() {
-		must(w.tb, s.Append(b))
+		must(w.TB, s.Append(b))
 		roots = append(roots, s.Root())
 	}
 	return roots
@@ -42,8 +44,8 @@ func checkTree(t *testing.T, w *world, e *Engine) {
 	bodies, roots := w.bodies(), w.roots()
 	size, root, err := e.Tree(ctx)
 	must(t, err)
-	if size != w.last() || root != roots[size] {
-		t.Fatalf("tree of %d with root %v, want %d with %v", size, root, w.last(), roots[w.last()])
+	if size != w.Last() || root != roots[size] {
+		t.Fatalf("tree of %d with root %v, want %d with %v", size, root, w.Last(), roots[w.Last()])
 	}
 	newest := translog.Checkpoint{Size: size, Root: root}
 	for n, want := range roots {
@@ -83,7 +85,7 @@ func TestTreeEqualsTheLog(t *testing.T) {
 	e := open(t, c)
 	checkTree(t, w, e)
 	for i := range 12 {
-		w.steps(17)
+		w.Steps(17)
 		feed(t, e)
 		checkTree(t, w, e)
 		if i%2 == 0 {
@@ -95,14 +97,14 @@ func TestTreeEqualsTheLog(t *testing.T) {
 			checkTree(t, w, e)
 		}
 	}
-	var beyond *BeyondTreeError
-	if _, err := e.RootAt(t.Context(), w.last()+1); !errors.As(err, &beyond) || beyond.Size != w.last() {
+	var beyond *views.BeyondTreeError
+	if _, err := e.RootAt(t.Context(), w.Last()+1); !errors.As(err, &beyond) || beyond.Size != w.Last() {
 		t.Errorf("root beyond the tree: %v", err)
 	}
-	if _, err := e.Inclusion(t.Context(), 1, w.last()+1); !errors.As(err, &beyond) {
+	if _, err := e.Inclusion(t.Context(), 1, w.Last()+1); !errors.As(err, &beyond) {
 		t.Errorf("proof beyond the tree: %v", err)
 	}
-	if _, err := e.Consistency(t.Context(), 1, w.last()+1); !errors.As(err, &beyond) {
+	if _, err := e.Consistency(t.Context(), 1, w.Last()+1); !errors.As(err, &beyond) {
 		t.Errorf("proof beyond the tree: %v", err)
 	}
 	if _, err := e.Tile(t.Context(), tlog.Tile{H: 8, L: 1, N: 7, W: 1}); !errors.Is(err, translog.ErrNoTile) {
@@ -117,24 +119,24 @@ func TestDamagedTree(t *testing.T) {
 		"missing": func(b *bolt.Bucket, key []byte) error { return b.Delete(key) },
 		"altered": func(b *bolt.Bucket, key []byte) error { return b.Put(key, make([]byte, 36)) },
 		"short": func(b *bolt.Bucket, key []byte) error {
-			return b.Put(key, seal("translog", key, make([]byte, 32)))
+			return b.Put(key, sealed("translog", key, make([]byte, 32)))
 		},
 		"odd": func(b *bolt.Bucket, key []byte) error {
-			return b.Put(key, seal("translog", key, make([]byte, 33)))
+			return b.Put(key, sealed("translog", key, make([]byte, 33)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := seeded(t, 42)
-			for w.last() < 64 {
-				w.step()
+			for w.Last() < 64 {
+				w.Step()
 			}
-			at := w.last()
+			at := w.Last()
 			c := w.config(t.TempDir())
 			e := open(t, c)
 			// The root of the first 64 events is kept with the 64th.
 			must(t, e.db.Update(func(tx *bolt.Tx) error {
-				return spoil(tx.Bucket([]byte("translog")), []byte(uint64Key(64)))
+				return spoil(tx.Bucket([]byte("translog")), binary.BigEndian.AppendUint64(nil, 64))
 			}))
 			var damaged *DamagedError
 			if _, err := e.RootAt(t.Context(), 64); !errors.As(err, &damaged) {
@@ -150,7 +152,7 @@ func TestDamagedTree(t *testing.T) {
 				t.Fatalf("the log grew to %d: choose another seed", at)
 			}
 			must(t, e.db.Update(func(tx *bolt.Tx) error {
-				return spoil(tx.Bucket([]byte("translog")), []byte(uint64Key(64)))
+				return spoil(tx.Bucket([]byte("translog")), binary.BigEndian.AppendUint64(nil, 64))
 			}))
 			must(t, e.Close())
 			if e = open(t, c); e.Position() != at {
@@ -161,62 +163,10 @@ func TestDamagedTree(t *testing.T) {
 	}
 }
 
-// TestFirstChange alters each hash of each stretch, or leaves out what comes
-// from it on: the event that completed it is named.
-func TestFirstChange(t *testing.T) {
-	t.Parallel()
-	v := newTranslogView()
-	completed := make(map[string][]uint64) // by key, the event behind each hash
-	for at := uint64(1); at <= 4*stretch+3; at++ {
-		before := len(v.newest)
-		if at%stretch == 1 {
-			before = 0
-		}
-		v.fold(&change{decoded: decoded{record: eventstore.Stored{Position: eventstore.Position(at)}, leaf: tlog.Hash{byte(at)}}})
-		for range v.newest[before:] {
-			completed[stretchKey(at)] = append(completed[stretchKey(at)], at)
-		}
-	}
-	must(t, v.dirty.each(func(e *entry[[]tlog.Hash]) error {
-		body, err := appendHashes(nil, e.value)
-		must(t, err)
-		key := []byte(e.key)
-		whole := seal(v.name, key, body)
-		for i, at := range completed[e.key] {
-			other := append([]byte(nil), body...)
-			other[i*tlog.HashSize+31]++
-			for what, with := range map[string][]byte{"altered": seal(v.name, key, other), "cut": seal(v.name, key, body[:i*tlog.HashSize:i*tlog.HashSize])} {
-				if got := firstChange(key, whole, with); got != eventstore.Position(at) {
-					t.Errorf("key %x, hash %d %s: event %d, want %d", key, i, what, got, at)
-				}
-			}
-		}
-		return nil
-	}))
-}
-
-// BenchmarkTranslog is what the view adds to a fold, its share of a flush left
-// out.
-func BenchmarkTranslog(b *testing.B) {
-	w := seeded(b, 1)
-	all := records(b, w, 1000)
-	e := newEngine(w.config(b.TempDir()))
-	b.ResetTimer()
-	v := newTranslogView()
-	for i := range b.N {
-		r := all[i%len(all)]
-		r.Position = eventstore.Position(i + 1)
-		v.fold(&change{decoded: e.decode(r)})
-		if v.pending() == maxPending {
-			v.freeze()
-		}
-	}
-}
-
 // BenchmarkTree reads the tree of a log that lies in the file.
 func BenchmarkTree(b *testing.B) {
 	w := seeded(b, 1)
-	n := eventstore.Position(len(records(b, w, 20_000)))
+	n := eventstore.Position(len(w.Lives(20_000)))
 	e := open(b, w.config(b.TempDir()))
 	for name, read := range map[string]func() error{
 		"tree":        func() error { _, _, err := e.Tree(b.Context()); return err },

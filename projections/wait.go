@@ -9,9 +9,9 @@ import (
 	"payledger/eventstore"
 )
 
-// waiting holds those who wait for a position.
+// waiting are the waiters for a position.
 type waiting struct {
-	lowest atomic.Uint64 // position waited for, 0 if nobody waits
+	lowest atomic.Uint64 // position waited for, 0 if there are no waiters
 
 	mu  sync.Mutex
 	all []waiter
@@ -26,8 +26,8 @@ type waiter struct {
 func (e *Engine) Position() eventstore.Position { return eventstore.Position(e.position.Load()) }
 
 // Wait returns once the views stand for the event at the position or a later
-// one, or with the context's error, or with what stopped the engine before it
-// came that far.
+// one, or with the context's error, or with the error that stopped the engine
+// before it came that far.
 func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 	if e.position.Load() >= uint64(p) {
 		return nil
@@ -40,7 +40,7 @@ func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 		w.lowest.Store(uint64(p))
 	}
 	w.mu.Unlock()
-	// advance may have passed just before it could see this waiter.
+	// advance may have passed the position just before this waiter was there.
 	e.wake(e.position.Load())
 	select {
 	case <-ready:
@@ -57,22 +57,20 @@ func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 	}
 }
 
-// fresh waits until the views stand for everything the store holds now.
-// After a clean end of Run, reads go on as long as nothing was appended since.
-func (e *Engine) fresh(ctx context.Context) error { return e.freshOf(ctx, eventstore.Filter{}) }
-
-// freshOf waits until the views stand for every event of what the filter names.
-// While they follow events of others, reads of it go on. After a clean end of
-// Run, reads go on as long as nothing of it was appended since.
-func (e *Engine) freshOf(ctx context.Context, f eventstore.Filter) error {
+// Fresh waits until the views stand for every event of what the filter names
+// that the store holds now; the views may still have to follow other events. It
+// answers a position at or behind the last event of what the filter names. After
+// a clean end of Run it waits for nothing as long as no such event was appended
+// since.
+func (e *Engine) Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
-		return err
+		return 0, err
 	}
 	last, err := e.store.LastOf(ctx, f)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return e.Wait(ctx, last)
+	return last, e.Wait(ctx, last)
 }
 
 func (e *Engine) advance(p eventstore.Position) {
@@ -80,7 +78,7 @@ func (e *Engine) advance(p eventstore.Position) {
 	e.wake(uint64(p))
 }
 
-// wake lets those go on who wait for a position up to p.
+// wake signals the waiters for a position up to p.
 func (e *Engine) wake(p uint64) {
 	w := &e.waiting
 	if low := w.lowest.Load(); low == 0 || p < low {

@@ -14,7 +14,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	httpadmin "payledger/httpapi/admin"
-	"payledger/projections"
+	"payledger/projections/check"
 )
 
 // replayCmd folds the log from its first event.
@@ -52,7 +52,7 @@ func (c replayCmd) Run(a *app) error {
 	// What a replay keeps is bounded and small beside what it passes over:
 	// collecting less often saves a quarter of the processor's time.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
-	var comparison *projections.Comparison
+	var comparison *check.Comparison
 	out, to := bufio.NewWriterSize(a.stdout, 1<<18), *a
 	to.stdout = out
 	err = e.Replay(a.ctx, q, a.showing(func(l httpadmin.Line) error {
@@ -134,7 +134,7 @@ func refundStates(p domain.Payment) string {
 	return b.String()
 }
 
-func (a *app) printComparison(c projections.Comparison) error {
+func (a *app) printComparison(c check.Comparison) error {
 	if a.json {
 		if err := a.printJSON(c); err != nil {
 			return err

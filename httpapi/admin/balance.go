@@ -11,7 +11,7 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/books"
 )
 
 // balance answers GET /admin/balance: the books of one project or of all.
@@ -23,37 +23,37 @@ func (a *admin) balance(x *edge.Exchange) error {
 	if err := a.checkProject(x, q); err != nil {
 		return err
 	}
-	books, err := merchant.BooksOf(x, a.cfg.Views, q["project"], q)
+	all, err := merchant.BooksOf(x, a.cfg.Views, q["project"], q)
 	if err != nil {
 		return err
 	}
 	v := wire.AllBooks{Projects: []wire.ProjectBooks{}}
-	for rest := books.Balances; len(rest) > 0; {
-		n := slices.IndexFunc(rest, func(b projections.Balance) bool { return b.Project != rest[0].Project })
+	for rest := all.Balances; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(b books.Balance) bool { return b.Project != rest[0].Project })
 		if n < 0 {
 			n = len(rest)
 		}
 		v.Projects = append(v.Projects, wire.ProjectBooks{ProjectID: rest[0].Project, Balances: merchant.ByCurrency(rest[:n])})
 		rest = rest[n:]
 	}
-	books.Balances = together(books.Balances)
-	v.Books = merchant.ViewOfBooks(books)
+	all.Balances = together(all.Balances)
+	v.Books = merchant.ViewOfBooks(all)
 	return x.Reply(http.StatusOK, v)
 }
 
 // together adds up the balances of all projects.
-func together(all []projections.Balance) []projections.Balance {
-	sums := make(map[projections.Balance]domain.Sum)
+func together(all []books.Balance) []books.Balance {
+	sums := make(map[books.Balance]domain.Sum)
 	for _, b := range all {
-		of := projections.Balance{Currency: b.Currency, Account: b.Account}
+		of := books.Balance{Currency: b.Currency, Account: b.Account}
 		sums[of] = sums[of].Add(b.Balance)
 	}
-	out := make([]projections.Balance, 0, len(sums))
+	out := make([]books.Balance, 0, len(sums))
 	for b, sum := range sums {
 		b.Balance = sum
 		out = append(out, b)
 	}
-	slices.SortFunc(out, func(a, b projections.Balance) int {
+	slices.SortFunc(out, func(a, b books.Balance) int {
 		return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(a.Account, b.Account))
 	})
 	return out
@@ -73,14 +73,14 @@ func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
 
 // statement answers GET /admin/balance/statement, oldest first.
 func (a *admin) statement(x *edge.Exchange) error {
-	return a.journal(x, domain.Account(""), func(l projections.JournalLine) (any, error) {
+	return a.journal(x, domain.Account(""), func(l books.JournalLine) (any, error) {
 		return wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}, nil
 	})
 }
 
 // lateFunds answers GET /admin/balance/late-funds, oldest first.
 func (a *admin) lateFunds(x *edge.Exchange) error {
-	return a.journal(x, domain.Suspense, func(l projections.JournalLine) (any, error) {
+	return a.journal(x, domain.Suspense, func(l books.JournalLine) (any, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
 		event, err := a.eventAt(x, l.Position)
 		if e, ok := event.(domain.PaymentLateFunds); ok {
@@ -92,7 +92,7 @@ func (a *admin) lateFunds(x *edge.Exchange) error {
 
 // journal answers a page of postings of one project or of all, of one account
 // when that is given, else of the one the request names.
-func (a *admin) journal(x *edge.Exchange, account domain.Account, row func(projections.JournalLine) (any, error)) error {
+func (a *admin) journal(x *edge.Exchange, account domain.Account, row func(books.JournalLine) (any, error)) error {
 	filters := []string{"project", "currency", "from", "to"}
 	if account == "" {
 		filters = append(filters, "account")

@@ -11,7 +11,7 @@ import (
 	"payledger/eventstore/translog"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/check"
 )
 
 // Evidence is a log that is to be verified or replayed: that of a running
@@ -25,7 +25,7 @@ type Evidence struct {
 	// that is not known.
 	Missing func(context.Context) ([]eventstore.MissingCheckpoint, error)
 	// Compare compares the projections with the log; nil where there are none.
-	Compare func(context.Context, Progress) (projections.Comparison, error)
+	Compare func(context.Context, Progress) (check.Comparison, error)
 }
 
 // Progress is told how far long work has come.
@@ -59,12 +59,12 @@ type ReplayRequest struct {
 // far it has come, or a part of the result. Done is the last line; without
 // it the answer is not whole.
 type Line struct {
-	Progress   *LineProgress           `json:"progress,omitempty"`
-	Report     *audit.Report           `json:"report,omitempty"`
-	Comparison *projections.Comparison `json:"comparison,omitempty"`
-	Project    *domain.Project         `json:"project,omitempty"`
-	Payment    *domain.Payment         `json:"payment,omitempty"`
-	Done       *LineDone               `json:"done,omitempty"`
+	Progress   *LineProgress     `json:"progress,omitempty"`
+	Report     *audit.Report     `json:"report,omitempty"`
+	Comparison *check.Comparison `json:"comparison,omitempty"`
+	Project    *domain.Project   `json:"project,omitempty"`
+	Payment    *domain.Payment   `json:"payment,omitempty"`
+	Done       *LineDone         `json:"done,omitempty"`
 }
 
 // EvidenceProgress says how far which step has come.
@@ -129,7 +129,7 @@ func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.V
 }
 
 // judge says what a comparison of the projections means.
-func judge(c projections.Comparison, err error) (audit.Verdict, *audit.Finding, error) {
+func judge(c check.Comparison, err error) (audit.Verdict, *audit.Finding, error) {
 	var corrupt *eventstore.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
@@ -163,7 +163,7 @@ func judge(c projections.Comparison, err error) (audit.Verdict, *audit.Finding, 
 }
 
 // located is where the tree that was kept differs from the log, if it does.
-func located(all []projections.Difference) *audit.Finding {
+func located(all []check.Difference) *audit.Finding {
 	for _, d := range all {
 		if d.Event != 0 {
 			return &audit.Finding{Kind: audit.WrongRoot, Position: d.Event, Detail: "the event is not the one that the projections' tree was made of"}
@@ -184,7 +184,7 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) e
 		return err
 	}
 	if q.Payment != nil {
-		p, ok, err := projections.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, told.step("Replaying the log"))
+		p, ok, err := check.PaymentAsOf(ctx, e.Ledger, *q.Payment, end, told.step("Replaying the log"))
 		if err == nil && !ok {
 			err = &domain.Refusal{Code: domain.PaymentNotFound}
 		}
@@ -193,7 +193,7 @@ func (e Evidence) Replay(ctx context.Context, q ReplayRequest, emit func(Line) e
 		}
 		return errors.Join(emit(Line{Payment: &p}), emit(Line{Done: &LineDone{end}}))
 	}
-	r, err := projections.Replay(ctx, e.Ledger, end, told.step("Replaying the log"))
+	r, err := check.Replay(ctx, e.Ledger, end, told.step("Replaying the log"))
 	if err := told.or(err); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (e Evidence) replayCheck(ctx context.Context, told *teller, emit func(Line)
 // moment is the position a request speaks of.
 func (e Evidence) moment(ctx context.Context, q ReplayRequest) (eventstore.Position, error) {
 	if q.Time != nil {
-		return projections.PositionAsOf(ctx, e.Ledger.Store, *q.Time)
+		return check.PositionAsOf(ctx, e.Ledger.Store, *q.Time)
 	}
 	last, err := e.Ledger.Store.Last(ctx)
 	if err != nil || q.Position == nil {

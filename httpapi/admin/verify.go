@@ -8,7 +8,7 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/check"
 
 	"github.com/go-json-experiment/json"
 )
@@ -18,8 +18,8 @@ import (
 func (a *admin) evidence() Evidence {
 	e := Evidence{
 		Ledger: a.cfg.Ledger,
-		Compare: func(ctx context.Context, told Progress) (projections.Comparison, error) {
-			return a.cfg.Views.Compare(ctx, told)
+		Compare: func(ctx context.Context, told Progress) (check.Comparison, error) {
+			return check.Live(ctx, a.cfg.Views, told)
 		},
 	}
 	if s, ok := a.cfg.Ledger.Store.(interface{ LogID() domain.ID }); ok {

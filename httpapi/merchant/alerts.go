@@ -7,7 +7,8 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/books"
+	"payledger/projections/views"
 )
 
 // What is soon, and what is late.
@@ -19,11 +20,11 @@ const (
 // accountAlerts answers GET /account-api/alerts.
 func (a *API) AccountAlerts(x *edge.Exchange) error {
 	all := []wire.Alert{}
-	books, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, projections.AsOf{})
+	balances, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, books.AsOf{})
 	if err != nil {
 		return err
 	}
-	for _, b := range books.Balances {
+	for _, b := range balances.Balances {
 		if b.Account == domain.Suspense && b.Balance.Sign() != 0 {
 			amount := b.Balance.Neg()
 			all = append(all, wire.Alert{Kind: wire.AlertLateFunds, Currency: b.Currency, Amount: &amount})
@@ -39,7 +40,7 @@ func (a *API) AccountAlerts(x *edge.Exchange) error {
 			all = append(all, endpointAlerts(e, health, now)...)
 		}
 	}
-	unrouted, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, projections.PaymentQuery{
+	unrouted, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, views.PaymentQuery{
 		Status: domain.Created, To: now.Add(-routedLate), Limit: 1,
 	})
 	if err != nil {

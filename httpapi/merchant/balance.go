@@ -12,6 +12,7 @@ import (
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections"
+	"payledger/projections/books"
 )
 
 // balance answers GET /v1/balance.
@@ -20,11 +21,11 @@ func (a *API) Balance(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	books, err := BooksOf(x, a.cfg.Views, x.Project.ID, q)
+	all, err := BooksOf(x, a.cfg.Views, x.Project.ID, q)
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, ViewOfBooks(books))
+	return x.Reply(http.StatusOK, ViewOfBooks(all))
 }
 
 // statement answers GET /v1/balance/statement, oldest first.
@@ -53,39 +54,39 @@ func (a *API) Statement(x *edge.Exchange) error {
 }
 
 // booksOf reads as_of and answers the books of that moment.
-func BooksOf(x *edge.Exchange, views *projections.Engine, project string, q edge.Query) (projections.Books, error) {
+func BooksOf(x *edge.Exchange, views *projections.Engine, project string, q edge.Query) (books.Balances, error) {
 	as, err := asOf(q)
 	if err != nil {
-		return projections.Books{}, err
+		return books.Balances{}, err
 	}
-	books, err := views.Balances(x.Context(), project, as)
-	if ahead, ok := errors.AsType[*projections.AheadError](err); ok {
+	all, err := views.Balances(x.Context(), project, as)
+	if ahead, ok := errors.AsType[*books.AheadError](err); ok {
 		err = edge.BadParameter("as_of", "The log ends at position "+PositionText(ahead.Last)+".")
 	}
-	return books, err
+	return all, err
 }
 
 func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
 // asOf reads a moment: a position, which is digits alone, or a time.
-func asOf(q edge.Query) (projections.AsOf, error) {
+func asOf(q edge.Query) (books.AsOf, error) {
 	const name = "as_of"
 	s := q[name]
 	if !q.Has(name) {
-		return projections.AsOf{}, nil
+		return books.AsOf{}, nil
 	}
 	if n, err := strconv.ParseUint(s, 10, 63); err == nil && strconv.FormatUint(n, 10) == s {
-		return projections.AsOfPosition(eventstore.Position(n)), nil
+		return books.AsOfPosition(eventstore.Position(n)), nil
 	}
 	var t domain.Instant
 	if err := t.UnmarshalText([]byte(s)); err != nil || t < 0 {
-		return projections.AsOf{}, edge.BadParameter(name,
+		return books.AsOf{}, edge.BadParameter(name,
 			"Send a time such as 2026-11-20T10:15:30Z (in an offset write + as %2B) or a position of the log such as 88417.")
 	}
-	return projections.AsOfTime(t), nil
+	return books.AsOfTime(t), nil
 }
 
-func ViewOfBooks(b projections.Books) wire.Books {
+func ViewOfBooks(b books.Balances) wire.Books {
 	v := wire.Books{Position: uint64(b.Position), Balances: ByCurrency(b.Balances)}
 	if b.Position > 0 {
 		v.Time = &b.Time
@@ -94,7 +95,7 @@ func ViewOfBooks(b projections.Books) wire.Books {
 }
 
 // byCurrency groups balances that are in order of currency.
-func ByCurrency(all []projections.Balance) []wire.CurrencyBooks {
+func ByCurrency(all []books.Balance) []wire.CurrencyBooks {
 	out := []wire.CurrencyBooks{}
 	for _, b := range all {
 		if len(out) == 0 || out[len(out)-1].Currency != b.Currency {
@@ -108,7 +109,7 @@ func ByCurrency(all []projections.Balance) []wire.CurrencyBooks {
 }
 
 // journalQuery reads the filters of a statement.
-func JournalQuery(req edge.ListRequest) (q projections.JournalQuery, err error) {
+func JournalQuery(req edge.ListRequest) (q books.JournalQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
 	if q.Account = domain.Account(f["account"]); f.Has("account") && !q.Account.Known() {
@@ -133,7 +134,7 @@ func JournalQuery(req edge.ListRequest) (q projections.JournalQuery, err error) 
 }
 
 // placeAfter is the place of a page's last line, "" when nothing follows.
-func PlaceAfter(p projections.JournalPage) string {
+func PlaceAfter(p books.JournalPage) string {
 	if !p.More || len(p.Lines) == 0 {
 		return ""
 	}
@@ -141,7 +142,7 @@ func PlaceAfter(p projections.JournalPage) string {
 	return PositionText(at.Position) + " " + url.QueryEscape(string(at.Currency)) + " " + string(at.Account)
 }
 
-func parsePlace(s string) (p projections.JournalPlace, err error) {
+func parsePlace(s string) (p books.JournalPlace, err error) {
 	parts := strings.SplitN(s, " ", 3)
 	if len(parts) != 3 {
 		return p, errors.New("want a position, a currency and an account")
@@ -151,12 +152,12 @@ func parsePlace(s string) (p projections.JournalPlace, err error) {
 		return p, err
 	}
 	currency, err := url.QueryUnescape(parts[1])
-	return projections.JournalPlace{
+	return books.JournalPlace{
 		Position: eventstore.Position(n), Currency: domain.Currency(currency), Account: domain.Account(parts[2]),
 	}, err
 }
 
-func StatementOf(l projections.JournalLine) wire.Posting {
+func StatementOf(l books.JournalLine) wire.Posting {
 	s := wire.Posting{
 		Position: uint64(l.Position), Time: l.At, EventID: l.Event, EventType: l.Type, PaymentID: l.Payment,
 		Account: l.Account, Currency: l.Currency, Amount: l.Amount, Balance: l.Balance,

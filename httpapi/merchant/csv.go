@@ -3,10 +3,11 @@ package merchant
 import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
-	"payledger/projections"
+	"payledger/projections/books"
+	"payledger/projections/views"
 )
 
-func (a *API) paymentsCSV(x *edge.Exchange, req edge.ListRequest, q projections.PaymentQuery) error {
+func (a *API) paymentsCSV(x *edge.Exchange, req edge.ListRequest, q views.PaymentQuery) error {
 	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at"}
 	return x.ReplyCSV(req, columns, func() error { return a.recheck(x) }, func(limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
@@ -25,7 +26,7 @@ func (a *API) paymentsCSV(x *edge.Exchange, req edge.ListRequest, q projections.
 	})
 }
 
-func (a *API) refundsCSV(x *edge.Exchange, req edge.ListRequest, q projections.RefundQuery, known bool) error {
+func (a *API) refundsCSV(x *edge.Exchange, req edge.ListRequest, q views.RefundQuery, known bool) error {
 	columns := []string{"id", "payment_id", "status", "amount", "currency", "created_at"}
 	return x.ReplyCSV(req, columns, func() error { return a.recheck(x) }, func(limit int) (rows [][]string, more bool, err error) {
 		if !known {
@@ -46,7 +47,7 @@ func (a *API) refundsCSV(x *edge.Exchange, req edge.ListRequest, q projections.R
 
 // statementCSV has columns for debits and credits, as no cell may begin with
 // a minus sign.
-func (a *API) statementCSV(x *edge.Exchange, req edge.ListRequest, q projections.JournalQuery) error {
+func (a *API) statementCSV(x *edge.Exchange, req edge.ListRequest, q books.JournalQuery) error {
 	columns := []string{
 		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
 		"debit", "credit", "balance", "balance_side",

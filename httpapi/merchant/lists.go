@@ -8,7 +8,7 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/views"
 )
 
 // listPayments answers GET /v1/payments, newest first.
@@ -53,7 +53,7 @@ func (a *API) ListRefunds(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	q := projections.RefundQuery{Limit: req.Limit}
+	q := views.RefundQuery{Limit: req.Limit}
 	if q.Status, err = edge.OneOf(req.Filters, "status", domain.RefundStatuses()); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (a *API) ListPaymentEvents(x *edge.Exchange) error {
 }
 
 // paymentQuery reads the filters of a list of payments.
-func paymentQuery(req edge.ListRequest) (q projections.PaymentQuery, err error) {
+func paymentQuery(req edge.ListRequest) (q views.PaymentQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
 	if q.Status, err = edge.OneOf(f, "status", domain.PaymentStatuses()); err != nil {
@@ -179,7 +179,7 @@ func paymentQuery(req edge.ListRequest) (q projections.PaymentQuery, err error) 
 	if q.DescriptionPrefix = f["description_prefix"]; f.Has("description_prefix") && q.DescriptionPrefix == "" {
 		return q, edge.BadParameter("description_prefix", "Send at least one character.")
 	}
-	if q.DescriptionWords = projections.Words(f["description_words"]); f.Has("description_words") && len(q.DescriptionWords) == 0 {
+	if q.DescriptionTerms = views.SearchTerms(f["description_words"]); f.Has("description_words") && len(q.DescriptionTerms) == 0 {
 		return q, edge.BadParameter("description_words", "Send at least one letter or digit.")
 	}
 	q.Before, err = before(req)

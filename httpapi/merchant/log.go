@@ -12,7 +12,7 @@ import (
 	"payledger/eventstore/translog"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/views"
 )
 
 // logPath is the prefix of the C2SP tlog-tiles layout. Entry bundles are not
@@ -89,7 +89,7 @@ func bounds(x *edge.Exchange, low, high string) (l, h eventstore.Position, err e
 }
 
 func beyond(parameter string, err error) error {
-	if b, ok := errors.AsType[*projections.BeyondTreeError](err); ok {
+	if b, ok := errors.AsType[*views.BeyondTreeError](err); ok {
 		return edge.BadParameter(parameter, "The log holds "+strconv.FormatUint(uint64(b.Size), 10)+" events.")
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-	"payledger/projections"
+	"payledger/projections/views"
 )
 
 // maxOverview is the longest range, and usualOverview the one when the request
@@ -24,7 +24,7 @@ func (a *API) AccountOverview(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	to, err := dayOf(q, "to", projections.DayOf(domain.InstantOf(a.cfg.Now())))
+	to, err := dayOf(q, "to", views.DayOf(domain.InstantOf(a.cfg.Now())))
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (a *API) AccountOverview(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.cfg.Views.Totals(x.Context(), x.Context(), x.Project.ID, projections.PaymentQuery{}, 0)
+	all, err := a.cfg.Views.Totals(x.Context(), x.Context(), x.Project.ID, views.PaymentQuery{}, 0)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *API) AccountOverview(x *edge.Exchange) error {
 	})
 }
 
-func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to projections.Day) (all []wire.CurrencyOverview) {
+func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day) (all []wire.CurrencyOverview) {
 	at := make(map[domain.Currency]int)
 	of := func(c domain.Currency) *wire.CurrencyOverview {
 		i, ok := at[c]
@@ -73,7 +73,7 @@ func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to pro
 		one := of(r.Currency)
 		day := &one.Days[r.Day-from]
 		for _, part := range []struct {
-			is       projections.Tally
+			is       views.Tally
 			day, sum *wire.Tally
 		}{
 			{r.Created, &day.Created, &one.Created},
@@ -81,11 +81,11 @@ func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to pro
 			{r.Refunded, &day.Refunded, &one.Refunded},
 		} {
 			*part.day = wire.Tally(part.is)
-			*part.sum = wire.Tally(part.is.Plus(projections.Tally(*part.sum)))
+			*part.sum = wire.Tally(part.is.Plus(views.Tally(*part.sum)))
 		}
 		for i, t := range r.ByStatus {
 			sum := &one.Outcomes[i].Tally
-			*sum = wire.Tally(t.Plus(projections.Tally(*sum)))
+			*sum = wire.Tally(t.Plus(views.Tally(*sum)))
 		}
 	}
 	if len(all) == 0 && len(usual) > 0 {
@@ -94,10 +94,10 @@ func overviewOf(usual []domain.Currency, rows []projections.DayRow, from, to pro
 	return all
 }
 
-func dateOf(d projections.Day) string { return d.Start().Time().Format(time.DateOnly) }
+func dateOf(d views.Day) string { return d.Start().Time().Format(time.DateOnly) }
 
 // day reads a parameter that takes a day.
-func dayOf(q edge.Query, name string, absent projections.Day) (projections.Day, error) {
+func dayOf(q edge.Query, name string, absent views.Day) (views.Day, error) {
 	if !q.Has(name) {
 		return absent, nil
 	}
@@ -105,7 +105,7 @@ func dayOf(q edge.Query, name string, absent projections.Day) (projections.Day, 
 	if err != nil || t.Unix() < 0 {
 		return 0, edge.BadParameter(name, "Send a day such as 2026-11-20.")
 	}
-	return projections.DayOf(domain.InstantOf(t)), nil
+	return views.DayOf(domain.InstantOf(t)), nil
 }
 
 // The bounds of adding up payments one by one: nobody waits for longer, and a

@@ -17,6 +17,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 	"payledger/projections"
+	"payledger/projections/views"
 )
 
 // The projections keep the hashes of the log's tree, so they do not show whether
@@ -55,7 +56,7 @@ func (c *checkpoints) refusal(err error) error {
 // refusal's or a *viewsDifferError.
 func (c *checkpoints) glance(ctx context.Context) error {
 	root, err := c.views.RootAt(ctx, c.newest.Size)
-	var short *projections.BeyondTreeError
+	var short *views.BeyondTreeError
 	switch {
 	case errors.As(err, &short):
 		return c.refusal(&translog.TruncatedError{Checkpoint: c.newest, Size: short.Size})

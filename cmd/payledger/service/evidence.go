@@ -21,6 +21,7 @@ import (
 	"payledger/eventstore/bolt"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/projections"
+	"payledger/projections/check"
 )
 
 // evidence is a log to verify or replay: a running server's, a stopped
@@ -70,8 +71,8 @@ func openStopped(file string, d datadir.Dir) (*evidence, error) {
 		Ledger: eventstore.Ledger{Store: store, Codec: codec}, LogID: store.LogID(), Missing: store.MissingCheckpoints, Structure: store.VerifyStructure,
 	}
 	if d != "" {
-		e.Compare = func(ctx context.Context, told httpadmin.Progress) (projections.Comparison, error) {
-			return projections.Compare(ctx, projections.Config{
+		e.Compare = func(ctx context.Context, told httpadmin.Progress) (check.Comparison, error) {
+			return check.File(ctx, projections.Config{
 				Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: told,
 			})
 		}

@@ -1,0 +1,163 @@
+package books
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// account is an account of a project in one currency, with its newest balance
+// and the position of the posting that led to it.
+type account struct {
+	Project  string              `json:"project"`
+	Currency domain.Currency     `json:"currency"`
+	Account  domain.Account      `json:"account"`
+	Balance  domain.Sum          `json:"balance"`
+	Position eventstore.Position `json:"position"`
+	Number   uint32              `json:"number"` // from 1, in the order of first postings
+}
+
+// accountName is the part of an account's identity within its project.
+type accountName struct {
+	currency domain.Currency
+	account  domain.Account
+}
+
+func (a *account) name() accountName { return accountName{a.Currency, a.Account} }
+
+// line is the key in the journal of the account's posting at a position.
+func (a *account) line(p eventstore.Position) string {
+	var b [4 + 8]byte
+	binary.BigEndian.PutUint32(b[:], a.Number)
+	binary.BigEndian.PutUint64(b[4:], uint64(p))
+	return string(b[:])
+}
+
+// key orders accounts: project, 0, currency, 0, account, 0.
+func (a *account) key() string {
+	return a.Project + "\x00" + keyPart(string(a.Currency)) + "\x00" + keyPart(string(a.Account)) + "\x00"
+}
+
+// keyPart fits any text into a key. The currency of a late signal is what a
+// provider wrote, so it may be anything; a text that no program of ours writes
+// is replaced by a digest.
+func keyPart(s string) string {
+	if len(s) <= 64 && !strings.ContainsAny(s, "\x00#") {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "#" + hex.EncodeToString(sum[:])
+}
+
+// accountsView holds every account, in memory as well as in the file: each
+// posting continues from its balance.
+type accountsView struct {
+	*table.Table[*account]
+	// live is by project and name; guarded by the DB, written by the fold alone.
+	// Accounts are never changed, only replaced.
+	live  map[string]map[accountName]*account
+	count uint32 // of accounts, guarded likewise
+}
+
+func newAccountsView(db *table.DB) *accountsView {
+	return &accountsView{Table: table.New(db, "balances", appendAccount, parseAccount), live: make(map[string]map[accountName]*account)}
+}
+
+func appendAccount(b []byte, a *account) ([]byte, error) {
+	body, err := json.Marshal(a)
+	return append(b, body...), err
+}
+
+func parseAccount(b []byte) (*account, error) {
+	a := new(account)
+	return a, json.Unmarshal(b, a, json.RejectUnknownMembers(true))
+}
+
+// posted is one posting of an event, and the account after it.
+type posted struct {
+	account *account
+	entry   journalEntry
+}
+
+// post changes the accounts by what an event means for them.
+func (v *accountsView) post(r eventstore.Stored, event domain.Event) []posted {
+	postings := domain.Postings(event)
+	if len(postings) == 0 {
+		return nil
+	}
+	payment, _ := domain.ParseID(r.Stream.ID)
+	out := make([]posted, len(postings))
+	for i, p := range postings {
+		after := account{Project: r.Stream.Project, Currency: p.Currency, Account: p.Account}
+		before := v.live[after.Project][after.name()]
+		if before != nil {
+			after.Balance, after.Number = before.Balance, before.Number
+		} else {
+			after.Number = v.count + 1
+		}
+		after.Balance, after.Position = after.Balance.Add(p.Amount), r.Position
+		if before == nil {
+			v.Insert(after.key(), &after)
+		} else {
+			v.Replace(after.key(), &after)
+		}
+		v.set(&after)
+		out[i] = posted{&after, journalEntry{
+			event: r.Commit, payment: payment, refund: domain.FactsOf(event).Refund,
+			amount: p.Amount, balance: after.Balance, typ: event.Type(),
+		}}
+	}
+	return out
+}
+
+func (v *accountsView) set(a *account) {
+	v.count = max(v.count, a.Number)
+	if v.live[a.Project] == nil {
+		v.live[a.Project] = make(map[accountName]*account)
+	}
+	v.live[a.Project][a.name()] = a
+}
+
+func (v *accountsView) load(tx *bolt.Tx) error {
+	return v.Each(tx, func(_ string, a *account) error {
+		v.set(a)
+		return nil
+	})
+}
+
+// accountsOf lists the accounts that match, in order of project, currency and
+// account, with the position they stand for. Project "" means all.
+func (b *Books) accountsOf(project string, match func(*account) bool) ([]*account, eventstore.Position) {
+	b.db.RLock()
+	var all []*account
+	take := func(accounts map[accountName]*account) {
+		for _, a := range accounts {
+			if match(a) {
+				all = append(all, a)
+			}
+		}
+	}
+	if project != "" {
+		take(b.accounts.live[project])
+	} else {
+		for _, accounts := range b.accounts.live {
+			take(accounts)
+		}
+	}
+	at := b.last
+	b.db.RUnlock()
+	slices.SortFunc(all, func(x, y *account) int {
+		return cmp.Or(strings.Compare(x.Project, y.Project), cmp.Compare(x.Currency, y.Currency), cmp.Compare(x.Account, y.Account))
+	})
+	return all, at
+}

@@ -1,0 +1,109 @@
+package books
+
+import (
+	"context"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// timesView leads from a time to a position: the highest time of any event so
+// far, 8 bytes, to the last position at which that was the highest.
+//
+// Events are numbered in the order in which they were committed, and an event
+// may have an earlier time than the one before it. So what the log held as of a
+// time is defined as a prefix of the log: everything before the first event of
+// a later time. Events behind that one are not part of it, even if their time is
+// earlier. Thus the books as of a time no longer change once the log has gone
+// beyond it.
+type timesView struct {
+	*table.Table[eventstore.Position]
+	newest domain.Instant // used by the fold alone
+	begun  bool
+}
+
+func newTimesView(db *table.DB) *timesView {
+	return &timesView{Table: table.New(
+		db, "times",
+		func(b []byte, p eventstore.Position) ([]byte, error) {
+			return binary.BigEndian.AppendUint64(b, uint64(p)), nil
+		},
+		func(b []byte) (eventstore.Position, error) {
+			if len(b) != 8 {
+				return 0, table.ErrLength
+			}
+			return eventstore.Position(binary.BigEndian.Uint64(b)), nil
+		},
+	)}
+}
+
+func (v *timesView) fold(r eventstore.Stored) {
+	at := domain.InstantOf(r.At)
+	if v.begun && at <= v.newest {
+		v.Replace(timeKey(v.newest), r.Position)
+		return
+	}
+	v.newest, v.begun = at, true
+	v.Insert(timeKey(at), r.Position)
+}
+
+// load reads the highest time from an opened file.
+func (v *timesView) load(tx *bolt.Tx) error {
+	row, ok, err := v.Last(tx)
+	if err != nil || !ok {
+		return err
+	}
+	if len(row.Key) != 8 {
+		return table.Damage("table times: a key of the wrong length")
+	}
+	v.newest, v.begun = domain.Instant(binary.BigEndian.Uint64([]byte(row.Key))), true
+	return nil
+}
+
+func timeKey(at domain.Instant) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(max(at, 0))))
+}
+
+// AsOf names a moment of the log. The zero AsOf is now.
+type AsOf struct {
+	by       int
+	position eventstore.Position
+	time     domain.Instant
+}
+
+const (
+	asOfPosition = 1 + iota
+	asOfTime
+)
+
+// AsOfPosition is the moment just after the event at the position was
+// recorded; 0 is before all events.
+func AsOfPosition(p eventstore.Position) AsOf { return AsOf{by: asOfPosition, position: p} }
+
+// AsOfTime is the moment before the first event that is later than the time.
+// It is exact: an event of the same millisecond still belongs to it.
+func AsOfTime(t domain.Instant) AsOf { return AsOf{by: asOfTime, time: t} }
+
+// PositionAt is the last position before the first event that is later than
+// the time; 0 when the log begins later.
+func (b *Books) PositionAt(ctx context.Context, at domain.Instant) (eventstore.Position, error) {
+	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return 0, err
+	}
+	return b.times.positionAt(ctx, at)
+}
+
+func (v *timesView) positionAt(ctx context.Context, at domain.Instant) (eventstore.Position, error) {
+	if at < 0 {
+		return 0, nil
+	}
+	found, err := v.First(ctx, table.Range{Hi: timeKey(at) + "\x00"}, true, 1)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return found[0].Value, nil
+}

@@ -1,0 +1,75 @@
+package books
+
+import (
+	"context"
+	"fmt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// AheadError: the log has not come to the position yet.
+type AheadError struct{ Last eventstore.Position }
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("the log ends at position %d", e.Last)
+}
+
+// Balance is what an account of a project holds.
+type Balance struct {
+	Project  string
+	Currency domain.Currency
+	Account  domain.Account
+	Balance  domain.Sum
+}
+
+// Balances are those of accounts at one moment of the log: just after the event
+// at Position, whose time is Time. Both are 0 before the first event.
+type Balances struct {
+	Position eventstore.Position
+	Time     domain.Instant
+	Balances []Balance // by project, currency and account; accounts without postings are left out
+}
+
+// Balances answers the balances of a project, or those of all projects when
+// project is "". A position the log has not reached is an *AheadError.
+func (b *Books) Balances(ctx context.Context, project string, as AsOf) (Balances, error) {
+	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return Balances{}, err
+	}
+	accounts, at := b.accountsOf(project, func(*account) bool { return true })
+	switch as.by {
+	case asOfPosition:
+		if as.position > at {
+			return Balances{}, &AheadError{Last: at}
+		}
+		at = as.position
+	case asOfTime:
+		p, err := b.times.positionAt(ctx, as.time)
+		if err != nil {
+			return Balances{}, err
+		}
+		at = min(at, p)
+	}
+	out := Balances{Position: at}
+	var err error
+	if out.Time, err = b.log.TimeOf(ctx, at); err != nil {
+		return Balances{}, err
+	}
+	for _, a := range accounts {
+		one := Balance{a.Project, a.Currency, a.Account, a.Balance}
+		if a.Position > at {
+			found, err := b.journal.First(ctx, table.Range{Lo: a.line(0), Hi: a.line(at + 1)}, true, 1)
+			if err != nil {
+				return Balances{}, err
+			}
+			if len(found) == 0 {
+				continue
+			}
+			one.Balance = found[0].Value.balance
+		}
+		out.Balances = append(out.Balances, one)
+	}
+	return out, nil
+}

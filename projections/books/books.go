@@ -1,0 +1,62 @@
+package books
+
+import (
+	"context"
+
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// MaxLimit is the largest number of lines that a page can have.
+const MaxLimit = 1000
+
+// Log is how far the books have come along the event log, and the log itself.
+type Log interface {
+	// Fresh waits until the books stand for every event of what the filter
+	// names that the log holds now.
+	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
+	// TimeOf is the time of the event at a position, 0 for position 0.
+	TimeOf(ctx context.Context, p eventstore.Position) (domain.Instant, error)
+}
+
+// Books are the accounts of all projects. Their methods are the reads.
+type Books struct {
+	db       *table.DB
+	log      Log
+	accounts *accountsView
+	journal  *journalView
+	times    *timesView
+
+	last eventstore.Position // of the last event folded; guarded by the DB
+}
+
+// New adds the tables of the books to the DB, which must not be open yet.
+func New(db *table.DB, log Log) (*Books, *Writer) {
+	b := &Books{db: db, log: log, times: newTimesView(db), journal: newJournalView(db), accounts: newAccountsView(db)}
+	return b, &Writer{b}
+}
+
+// Writer folds events into the books. Only one goroutine uses it.
+type Writer struct{ books *Books }
+
+// Fold folds an event. The DB is locked.
+func (w *Writer) Fold(r eventstore.Stored, e domain.Event) {
+	w.books.last = r.Position
+	w.books.times.fold(r)
+	for _, l := range w.books.accounts.post(r, e) {
+		w.books.journal.Insert(l.account.line(r.Position), l.entry)
+	}
+}
+
+// Load reads what the books keep in memory from a file that stands for the
+// position.
+func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
+	w.books.last = position
+	if err := w.books.times.load(tx); err != nil {
+		return err
+	}
+	return w.books.accounts.load(tx)
+}

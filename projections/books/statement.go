@@ -1,0 +1,126 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// JournalQuery asks for postings, oldest first. Empty members match
+// everything.
+type JournalQuery struct {
+	Project  string
+	Account  domain.Account
+	Currency domain.Currency
+	From, To domain.Instant // of the log as of From or later, and before To: see AsOfTime
+	After    JournalPlace   // cursor: the place of the last line of the page before
+	Limit    int            // 1 to MaxLimit; cut to these bounds
+}
+
+// JournalPlace is the place of a line in the journal, which is ordered by
+// position and, within an event, by currency and account.
+type JournalPlace struct {
+	Position eventstore.Position
+	Currency domain.Currency
+	Account  domain.Account
+}
+
+// Place is the line's place in the journal.
+func (l JournalLine) Place() JournalPlace { return JournalPlace{l.Position, l.Currency, l.Account} }
+
+func (p JournalPlace) compare(o JournalPlace) int {
+	return cmp.Or(cmp.Compare(p.Position, o.Position), cmp.Compare(p.Currency, o.Currency), cmp.Compare(p.Account, o.Account))
+}
+
+// JournalPage is a page of the journal, oldest first.
+type JournalPage struct {
+	Lines []JournalLine
+	More  bool // others follow
+}
+
+// Journal answers the page of postings that the query asks for, merged from
+// the accounts that match.
+func (b *Books) Journal(ctx context.Context, q JournalQuery) (JournalPage, error) {
+	if _, err := b.log.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return JournalPage{}, err
+	}
+	lo, hi, err := b.span(ctx, q)
+	if err != nil {
+		return JournalPage{}, err
+	}
+	accounts, last := b.accountsOf(q.Project, func(a *account) bool {
+		return (q.Account == "" || a.Account == q.Account) && (q.Currency == "" || a.Currency == q.Currency) && a.Position >= lo
+	})
+	want := min(max(q.Limit, 1), MaxLimit) + 1
+	hi = min(hi, last)
+	var lines []JournalLine
+	for _, a := range accounts {
+		found, err := b.linesOf(ctx, a, lo, hi, want, q.After)
+		if err != nil {
+			return JournalPage{}, err
+		}
+		// The accounts so far fill a page: lines of the others that lie beyond it
+		// need not be read.
+		if lines = append(lines, found...); len(lines) > want {
+			lines = firstLines(lines, want)
+			hi = min(hi, lines[want-1].Position)
+		}
+	}
+	lines = firstLines(lines, want)
+	if len(lines) == want {
+		return JournalPage{Lines: lines[:want-1], More: true}, nil
+	}
+	return JournalPage{Lines: lines}, nil
+}
+
+// span is the positions, both inclusive, that a query is about.
+func (b *Books) span(ctx context.Context, q JournalQuery) (lo, hi eventstore.Position, err error) {
+	lo, hi = max(q.After.Position, 1), 1<<63-1
+	if q.From > 0 {
+		before, err := b.times.positionAt(ctx, q.From-1)
+		if err != nil {
+			return 0, 0, err
+		}
+		lo = max(lo, before+1)
+	}
+	if q.To > 0 {
+		if hi, err = b.times.positionAt(ctx, q.To-1); err != nil {
+			return 0, 0, err
+		}
+	}
+	return lo, hi, nil
+}
+
+func (b *Books) linesOf(
+	ctx context.Context, a *account, lo, hi eventstore.Position, n int, after JournalPlace,
+) ([]JournalLine, error) {
+	if lo > hi {
+		return nil, nil
+	}
+	// The line at the cursor's own position may have been shown.
+	found, err := b.journal.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(hi + 1)}, false, n+1)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]JournalLine, 0, len(found))
+	for _, f := range found {
+		v := f.Value
+		l := JournalLine{
+			Position: positionOf(f.Key), At: domain.IDTime(v.event), Project: a.Project, Event: v.event, Type: v.typ, Payment: v.payment,
+			Refund: v.refund, Account: a.Account, Currency: a.Currency, Amount: v.amount, Balance: v.balance,
+		}
+		if l.Place().compare(after) > 0 {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+func firstLines(lines []JournalLine, n int) []JournalLine {
+	slices.SortFunc(lines, func(a, b JournalLine) int { return a.Place().compare(b.Place()) })
+	return lines[:min(n, len(lines))]
+}

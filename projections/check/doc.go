@@ -1,0 +1,3 @@
+// Package check folds the log again, to compare the result with the views' file
+// or to see a past state. It trusts nothing but the log.
+package check

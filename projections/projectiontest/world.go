@@ -1,0 +1,250 @@
+// Package projectiontest grows a log by random commands, for the tests of the
+// projections, and knows the states that its events lead to.
+package projectiontest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
+)
+
+// World is a log with the states its events lead to, grown by random commands.
+type World struct {
+	TB     testing.TB
+	Store  *memory.Store
+	Codec  *eventstore.Codec
+	IDs    *domain.IDs
+	LogID  domain.ID
+	Now    time.Time
+	Intn   func(n int) int
+	Random *rand.ChaCha8
+
+	Projects []string
+	Payments map[domain.ID]domain.Payment
+	Order    []domain.ID // of the payments, as they were created
+	Created  map[domain.ID]eventstore.Position
+	States   map[string]domain.Project
+	Added    map[string]eventstore.Position // of the endpoints there are, by id
+}
+
+// New makes an empty world that draws its choices from intn.
+func New(tb testing.TB, intn func(n int) int) *World {
+	w := &World{
+		TB: tb, Store: memory.New(), Codec: eventstore.NewCodec(), Intn: intn,
+		Now:      time.UnixMilli(1_795_169_730_123),
+		Random:   rand.NewChaCha8([32]byte{1}),
+		Payments: make(map[domain.ID]domain.Payment),
+		Created:  make(map[domain.ID]eventstore.Position),
+		States:   make(map[string]domain.Project),
+		Added:    make(map[string]eventstore.Position),
+	}
+	w.IDs = domain.NewIDs(func() time.Time { return w.Now }, w.Random, domain.ID{})
+	w.LogID = w.IDs.Next()
+	return w
+}
+
+// Seeded is a world whose choices depend on the seed alone.
+func Seeded(tb testing.TB, seed uint64) *World {
+	return New(tb, rand.New(rand.NewPCG(seed, seed)).IntN)
+}
+
+// Ledger is the log with its codec.
+func (w *World) Ledger() eventstore.Ledger { return eventstore.Ledger{Store: w.Store, Codec: w.Codec} }
+
+// Pick draws one of the values.
+func Pick[T any](w *World, from ...T) T { return from[w.Intn(len(from))] }
+
+// Step issues one random command.
+func (w *World) Step() {
+	w.TB.Helper()
+	w.Now = w.Now.Add(Pick(w, 0, 0, time.Millisecond, time.Second, time.Minute, 9*time.Hour))
+	if len(w.Projects) == 0 {
+		w.Project()
+		return
+	}
+	switch n := w.Intn(20); {
+	case n == 0:
+		w.Project()
+	case n < 8 || len(w.Order) == 0:
+		w.Create()
+	default:
+		p := w.Payments[w.Order[max(0, len(w.Order)-1-w.Intn(12))]]
+		w.Advance(p)
+	}
+}
+
+// Project registers a project, or changes one once there are three.
+func (w *World) Project() {
+	w.TB.Helper()
+	if len(w.Projects) < 3 {
+		id := fmt.Sprintf("prj_%d", len(w.Projects))
+		w.Projects = append(w.Projects, id)
+		w.CommandProject(id, domain.RegisterProject{Name: "Лавка " + id, Settings: w.Settings()})
+		return
+	}
+	id := Pick(w, w.Projects...)
+	switch keys := w.States[id].Keys; w.Intn(6) {
+	case 0:
+		w.CommandProject(id, domain.ChangeProject{Name: "Shop", Settings: w.Settings()})
+	case 1:
+		key := fmt.Sprintf("key_%d", len(keys))
+		w.CommandProject(id, domain.IssueKey{KeyID: key, Hash: sha256.Sum256([]byte(key)), Scopes: domain.AllScopes()})
+	case 2:
+		if len(keys) > 0 {
+			w.CommandProject(id, domain.RevokeKey{KeyID: Pick(w, keys...).ID})
+		}
+	default:
+		w.Endpoint(id)
+	}
+}
+
+// Endpoint adds, changes or removes a webhook endpoint of the project.
+func (w *World) Endpoint(project string) {
+	w.TB.Helper()
+	endpoints := w.States[project].Endpoints
+	if len(endpoints) == 0 || len(endpoints) < 3 && w.Intn(2) == 0 {
+		id := fmt.Sprintf("we_%d", w.Last())
+		w.CommandProject(project, domain.AddEndpoint{At: domain.InstantOf(w.Now), EndpointID: id, URL: "https://merchant.example/hook", KeyVersion: 1})
+		w.Added[id] = w.Last()
+		return
+	}
+	id := Pick(w, endpoints...).ID
+	if w.Intn(2) == 0 {
+		w.CommandProject(project, domain.RemoveEndpoint{EndpointID: id})
+		delete(w.Added, id)
+		return
+	}
+	w.CommandProject(project, domain.ChangeEndpoint{EndpointID: id, URL: "https://merchant.example/other", Kinds: domain.Kinds()[:1+w.Intn(3)]})
+}
+
+// Settings draws a project's settings.
+func (w *World) Settings() domain.Settings {
+	s := domain.DefaultSettings()
+	s.Currencies = []domain.Currency{"RUB", "USD"}
+	s.LifetimeSeconds = Pick(w, 300, 3600, 86400)
+	return s
+}
+
+// Descriptions are those that payments have.
+var Descriptions = []string{
+	"", "order-1", "order-10", "order-11", "order-2", "заказ 1", "Заказ №12", "o", "\u00ff", "order-1\u00a0", "Orders: order, ORDER 1",
+}
+
+// TermsOf are the search terms of the descriptions.
+var TermsOf = map[string][]string{
+	"order-1": {"1", "order"}, "order-10": {"10", "order"}, "order-11": {"11", "order"}, "order-2": {"2", "order"},
+	"заказ 1": {"1", "заказ"}, "Заказ №12": {"12", "заказ"}, "o": {"o"}, "\u00ff": {"\u00ff"}, "order-1\u00a0": {"1", "order"},
+	"Orders: order, ORDER 1": {"1", "order", "orders"},
+}
+
+// Create creates a payment.
+func (w *World) Create() {
+	w.TB.Helper()
+	id, event := w.IDs.Pair()
+	project := Pick(w, w.Projects...)
+	var description *string
+	if n := w.Intn(len(Descriptions) + 2); n < len(Descriptions) {
+		description = &Descriptions[n]
+	}
+	r := w.Command(domain.Payment{Project: project, ID: id}, domain.CreatePayment{
+		At: domain.IDTime(event), Amount: domain.Amount(Pick(w, 1, 100, 100, 150000, 1+w.Intn(500))), Currency: Pick[domain.Currency](w, "RUB", "RUB", "USD"),
+		Description: description, Payload: Pick(w, nil, domain.JSON(`{"a":"<\u0041>","n":12345678901234567890}`)),
+		Settings: w.States[project].Settings, Link: domain.Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
+	}, event)
+	w.Order = append(w.Order, id)
+	w.Created[id] = r.Stored.Position
+}
+
+// Advance issues a command that changes the payment, or is refused.
+func (w *World) Advance(p domain.Payment) {
+	w.TB.Helper()
+	event := w.IDs.Next()
+	signal := domain.Signal{
+		Route: "sandbox", Reference: fmt.Sprint(p.ID, w.Intn(1<<30)), Amount: p.Amount, Currency: p.Currency, StartedAt: p.CreatedAt,
+	}
+	switch {
+	case p.Status == domain.Created && w.Intn(8) > 0:
+		w.Command(p, domain.AssignRoute{Table: domain.RoutingTable{
+			{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1},
+			{Route: "sandbox", Currency: "USD", Min: 1, Max: domain.MaxAmount, Weight: 1},
+		}, Draw: 0}, event)
+	case p.Status == domain.Created || w.Intn(12) == 0:
+		w.Command(p, domain.ExpirePayment{At: max(domain.InstantOf(w.Now), p.ExpiryDue())}, event)
+	case p.Status == domain.Paid && w.Intn(3) > 0:
+		if n := len(p.Refunds); n > 0 && p.Refunds[n-1].Status == domain.RefundPending {
+			signal.Outcome, signal.RefundID = Pick(w, domain.OutcomeSucceeded, domain.OutcomeFailed), &p.Refunds[n-1].ID
+			w.Command(p, domain.ApplySignal{Signal: signal}, event)
+			return
+		}
+		refund, event := w.IDs.Pair()
+		w.Command(p, domain.CreateRefund{At: domain.IDTime(event), RefundID: refund}, event)
+	default:
+		signal.Outcome = Pick(w, domain.OutcomePaid, domain.OutcomePaid, domain.OutcomePaid, domain.OutcomeFailed)
+		w.Command(p, domain.ApplySignal{Signal: signal}, event)
+	}
+}
+
+// Command executes a command on a payment and keeps its state.
+func (w *World) Command(p domain.Payment, c domain.PaymentCommand, event domain.ID) eventstore.Result[domain.Payment] {
+	w.TB.Helper()
+	r, err := eventstore.Execute(w.TB.Context(), w.Ledger(), eventstore.PaymentStream(p.Project, p.ID),
+		domain.Payment{Project: p.Project, ID: p.ID}, c, eventstore.Order{EventID: event})
+	if _, refused := err.(*domain.Refusal); refused { //nolint:errorlint // Execute answers it as it is
+		return r
+	}
+	if err != nil {
+		w.TB.Fatalf("%T: %v", c, err)
+	}
+	w.Payments[p.ID] = r.State
+	return r
+}
+
+// CommandProject executes a command on a project and keeps its state.
+func (w *World) CommandProject(id string, c domain.ProjectCommand) {
+	w.TB.Helper()
+	r, err := eventstore.Execute(w.TB.Context(), w.Ledger(), eventstore.ProjectStream(id),
+		domain.Project{ID: id}, c, eventstore.Order{EventID: w.IDs.Next()})
+	if err != nil {
+		w.TB.Fatalf("%T: %v", c, err)
+	}
+	w.States[id] = r.State
+}
+
+// Steps issues n random commands.
+func (w *World) Steps(n int) *World {
+	w.TB.Helper()
+	for range n {
+		w.Step()
+	}
+	return w
+}
+
+// Last is the log's last position.
+func (w *World) Last() eventstore.Position {
+	w.TB.Helper()
+	last, err := w.Store.Last(w.TB.Context())
+	if err != nil {
+		w.TB.Fatal(err)
+	}
+	return last
+}
+
+// NewestFirst lists the payments that keep allows, by falling id.
+func (w *World) NewestFirst(keep func(domain.Payment) bool) []domain.Payment {
+	var out []domain.Payment
+	for p := range maps.Values(w.Payments) {
+		if keep(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b domain.Payment) int { return b.ID.Compare(a.ID) })
+	return out
+}

@@ -1,0 +1,116 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore/boltfile"
+)
+
+// DamagedError says that a file is not what this program wrote, and where.
+type DamagedError = boltfile.DamagedError
+
+// Damage is a *DamagedError with this reason.
+func Damage(format string, args ...any) error {
+	return &DamagedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// ErrClosed is what a read answers after Close.
+var ErrClosed = boltfile.ErrClosed
+
+// DB is a set of tables in one file. Its lock guards the rows in memory of every
+// table; whatever must change together with them may be guarded by it too.
+// Reads, Check and View are safe for concurrent use, and so are Write and
+// everything else.
+type DB struct {
+	sync.RWMutex
+
+	// OnError, if set, is given each error of a read, and what it answers is
+	// answered instead. It is set before the file is opened.
+	OnError func(error) error
+	// Update runs a transaction that writes, and returns once it is synced. Open
+	// sets it; tests make writes fail with it.
+	Update func(func(*bolt.Tx) error) error
+
+	file    *boltfile.File
+	tables  []layers
+	written atomic.Uint64 // stamp of the last Drop: what the file holds, or less
+}
+
+// Open opens the file, which is made if it is missing. The error is a
+// *DamagedError when the file can only be deleted, any other when the reason may
+// pass. Of its pages no more is looked at than the way to the newest rows: see
+// Check.
+func (db *DB) Open(path string) error {
+	return db.open(path, boltfile.Options{Create: true, Check: boltfile.Check{Edges: true}, AtOnce: boltfile.AtOnce})
+}
+
+// OpenForReading opens a file that exists and is not changed. All of its
+// structure is checked first.
+func (db *DB) OpenForReading(path string) error {
+	return db.open(path, boltfile.Options{ReadOnly: true, AtOnce: math.MaxUint64})
+}
+
+func (db *DB) open(path string, o boltfile.Options) error {
+	f, err := boltfile.Open(path, o)
+	switch {
+	case err == nil:
+		f.DB().AllocSize = 1 << 20
+		db.file, db.Update = f, f.Update
+		return nil
+	case errors.Is(err, boltfile.ErrLocked):
+		return fmt.Errorf("the file %s is in use by another process", path)
+	case boltfile.Damaged(err):
+		return Damage("%v", err)
+	}
+	return err
+}
+
+// Close closes the file, once everybody who reads or writes has ended. Rows that
+// were not written are lost.
+func (db *DB) Close() error { return db.file.Close() }
+
+// DeferSync leaves it to Sync to sync the file: until then a crash may spoil it.
+func (db *DB) DeferSync() { db.file.DB().NoSync, db.file.DB().NoGrowSync = true, true }
+
+// Sync syncs the file, and from now on every Write syncs it.
+func (db *DB) Sync() error {
+	db.file.DB().NoSync, db.file.DB().NoGrowSync = false, false
+	return db.file.DB().Sync()
+}
+
+// Check looks at the structure of the whole file, while it is used; pace is
+// called between pages, and its error ends the check. What is wrong is a
+// *DamagedError. Values have checksums, which are checked when they are read.
+func (db *DB) Check(pace func() error) error {
+	err := db.file.Check(boltfile.Check{Pace: pace})
+	if boltfile.Damaged(err) {
+		return Damage("%v", err)
+	}
+	return err
+}
+
+// View runs fn in a transaction that reads the file alone.
+func (db *DB) View(fn func(*bolt.Tx) error) error { return db.file.View(fn) }
+
+// Names lists the tables, each with a bucket of this name.
+func (db *DB) Names() []string {
+	names := make([]string, len(db.tables))
+	for i, t := range db.tables {
+		names[i] = t.bucket()
+	}
+	return names
+}
+
+// Failed is what a read answers for an error: see OnError.
+func (db *DB) Failed(err error) error {
+	if err == nil || db.OnError == nil {
+		return err
+	}
+	return db.OnError(err)
+}

@@ -1,0 +1,179 @@
+package table
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Table is an ordered map from keys to values of one type, kept in a bucket of
+// its DB's file and in memory. A value must not be modified once it was set or
+// read.
+//
+// Insert, Replace and Delete are called with the DB locked, by one goroutine.
+// They say what the table holds before, so that a key that comes and goes
+// between two writes of the file never reaches it.
+type Table[V any] struct {
+	// FillPercent is how full bbolt makes a page before it splits it: 0.9 where
+	// keys rise with time, as most do; 0.5 where they come in any order.
+	FillPercent float64
+
+	db     *DB
+	name   string
+	sums   checksums
+	append func([]byte, V) ([]byte, error) // appends the value's bytes
+	parse  func([]byte) (V, error)         // keeps nothing of its argument
+
+	active *memtable[V]
+	sealed *memtable[V] // being written to the file; nil: nothing is
+	cache  *rowCache[V]
+}
+
+// New adds a table to the DB, which must not be open yet.
+func New[V any](db *DB, name string, appendTo func([]byte, V) ([]byte, error), parse func([]byte) (V, error)) *Table[V] {
+	t := &Table[V]{
+		FillPercent: 0.9, db: db, name: name, sums: checksumsOf(name), append: appendTo, parse: parse, active: new(memtable[V]),
+	}
+	db.tables = append(db.tables, t)
+	return t
+}
+
+// Cache keeps up to n decoded values in memory, where Get and GetAll find them
+// without the lock. It is called before the DB is opened.
+func (t *Table[V]) Cache(n int) { t.cache = newRowCache[V](n) }
+
+// Insert sets a key that the table does not hold.
+func (t *Table[V]) Insert(key string, v V) {
+	t.cache.set(cached[V]{key: key, value: v})
+	if c := t.active.at(key); c != nil {
+		c.value, c.deleted = v, false
+		return
+	}
+	t.active.cells.Set(key, &cell[V]{value: v, own: true})
+}
+
+// Replace sets a key that the table holds.
+func (t *Table[V]) Replace(key string, v V) {
+	t.cache.set(cached[V]{key: key, value: v})
+	if c := t.active.at(key); c != nil {
+		c.value = v
+		return
+	}
+	t.active.cells.Set(key, &cell[V]{value: v})
+}
+
+// Delete takes out a key that the table holds.
+func (t *Table[V]) Delete(key string) {
+	t.cache.set(cached[V]{key: key, gone: true})
+	c := t.active.at(key)
+	switch {
+	case c == nil:
+		t.active.cells.Set(key, &cell[V]{deleted: true})
+	case c.own:
+		t.active.cells.Delete(key)
+	default:
+		var none V
+		c.value, c.deleted = none, true
+	}
+}
+
+// recall looks a key up in memory; known reports that the file need not be
+// asked. The DB is locked.
+func (t *Table[V]) recall(key string) (v V, ok, known bool) {
+	c := t.active.at(key)
+	if c == nil {
+		c = t.sealed.at(key)
+	}
+	if c == nil {
+		return v, false, false
+	}
+	return c.value, !c.deleted, true
+}
+
+// Fetch looks a key up in the file alone.
+func (t *Table[V]) Fetch(tx *bolt.Tx, key string) (v V, ok bool, err error) {
+	raw := tx.Bucket([]byte(t.name)).Get([]byte(key))
+	if raw == nil {
+		return v, false, nil
+	}
+	v, err = t.open([]byte(key), raw)
+	return v, err == nil, err
+}
+
+// Each calls fn for every row of the file alone, in the order of keys, until
+// it answers an error.
+func (t *Table[V]) Each(tx *bolt.Tx, fn func(key string, v V) error) error {
+	return tx.Bucket([]byte(t.name)).ForEach(func(key, raw []byte) error {
+		v, err := t.open(key, raw)
+		if err != nil {
+			return err
+		}
+		return fn(string(key), v)
+	})
+}
+
+// Last is the row of the file alone with the highest key.
+func (t *Table[V]) Last(tx *bolt.Tx) (row Row[V], ok bool, err error) {
+	key, raw := tx.Bucket([]byte(t.name)).Cursor().Last()
+	if key == nil {
+		return row, false, nil
+	}
+	v, err := t.open(key, raw)
+	return Row[V]{string(key), v}, err == nil, err
+}
+
+// open checks and parses a stored value.
+func (t *Table[V]) open(key, raw []byte) (v V, err error) {
+	body, err := t.sums.open(t.name, key, raw)
+	if err != nil {
+		return v, err
+	}
+	if v, err = t.parse(body); err != nil {
+		return v, Damage("table %s, key %x: %v", t.name, key, err)
+	}
+	return v, nil
+}
+
+// layers is what a DB does with every table, whatever its values.
+type layers interface {
+	bucket() string
+	pending() int
+	seal()
+	write(*bolt.Tx) error
+	drop()
+}
+
+func (t *Table[V]) bucket() string { return t.name }
+
+func (t *Table[V]) pending() int { return t.active.size() }
+
+func (t *Table[V]) seal() { t.sealed, t.active = t.active, new(memtable[V]) }
+
+func (t *Table[V]) drop() { t.sealed = nil }
+
+// blockSize is how much room for values is made at once.
+const blockSize = 64 << 10
+
+// write stores the sealed rows. It may be repeated.
+func (t *Table[V]) write(tx *bolt.Tx) error {
+	b := tx.Bucket([]byte(t.name))
+	b.FillPercent = t.FillPercent
+	// bbolt keeps the value's slice until the transaction ends, but not the key's.
+	var block, buf []byte
+	return t.sealed.each(func(key string, c *cell[V]) (err error) {
+		buf = append(buf[:0], key...)
+		if c.deleted {
+			return b.Delete(buf)
+		}
+		if cap(block)-len(block) < blockSize/8 {
+			block = make([]byte, 0, blockSize)
+		}
+		start := len(block)
+		if block, err = t.append(block, c.value); err != nil {
+			return fmt.Errorf("table %s, key %x: %w", t.name, buf, err)
+		}
+		block = binary.BigEndian.AppendUint32(block, t.sums.of(buf, block[start:]))
+		return b.Put(buf, block[start:len(block):len(block)])
+	})
+}

@@ -1,0 +1,94 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// AppendText appends a text or bytes behind their length as a varint.
+func AppendText[T ~string | ~[]byte](b []byte, s T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// AppendFlag appends a byte 0 or 1.
+func AppendFlag(b []byte, set bool) []byte {
+	if set {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// ErrLength: a value has not the length that its form asks for.
+var ErrLength = errors.New("wrong length")
+
+// Decoder reads a value from its beginning. Whatever is read beyond its end is
+// zero, and then End answers an error.
+type Decoder struct {
+	rest  []byte
+	short bool
+}
+
+// Decode begins to read a value.
+func Decode(b []byte) Decoder { return Decoder{rest: b} }
+
+// Bytes reads n bytes; nil when there are not as many. They are part of the
+// value.
+func (d *Decoder) Bytes(n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.rest, d.short = nil, true
+		return nil
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+// Text reads what AppendText wrote.
+func (d *Decoder) Text() []byte { return d.Bytes(d.Uint()) }
+
+// Byte reads one byte.
+func (d *Decoder) Byte() byte {
+	if b := d.Bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Flag reads what AppendFlag wrote.
+func (d *Decoder) Flag() bool { return d.Byte() == 1 }
+
+// ID reads 16 bytes.
+func (d *Decoder) ID() (id [16]byte) {
+	copy(id[:], d.Bytes(uint64(len(id))))
+	return id
+}
+
+// Int reads a signed varint.
+func (d *Decoder) Int() int64 {
+	n, size := binary.Varint(d.rest)
+	d.Bytes(uint64(max(size, 0)))
+	d.short = d.short || size <= 0
+	return n
+}
+
+// Uint reads an unsigned varint.
+func (d *Decoder) Uint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	d.Bytes(uint64(max(size, 0)))
+	d.short = d.short || size <= 0
+	if size <= 0 {
+		return 0
+	}
+	return n
+}
+
+// Fail makes End answer an error.
+func (d *Decoder) Fail() { d.short = true }
+
+// End answers an error unless everything was read and nothing was missing.
+func (d *Decoder) End() error {
+	if d.short || len(d.rest) > 0 {
+		return ErrLength
+	}
+	return nil
+}

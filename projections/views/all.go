@@ -1,0 +1,97 @@
+package views
+
+import (
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// Format is the version of the file's form. It is raised whenever the same events
+// lead to other keys or values, here or in the books: a file of an older format
+// is rebuilt.
+const Format = 1
+
+// Views are all views of payments, refunds and projects, and the log's Merkle
+// tree. Their methods are the reads, each in the file of its view.
+//
+// To add a view, write its file and give it a field and a row below.
+type Views struct {
+	db      *table.DB
+	log     Log
+	pending pending // guarded by db
+
+	payments     *paymentsView
+	byProject    *byProjectView
+	byStatus     *byStatusView
+	description  *descriptionView
+	terms        *termsView
+	refunds      *refundsView
+	refundList   *refundListView
+	refundStatus *refundStatusView
+	due          *dueView
+	unrouted     *unroutedView
+	projects     *projectsView
+	endpoints    *endpointsView
+	days         *daysView
+	translog     *translogView
+
+	ofPayments []paymentView
+	ofEvents   []eventView
+	loaded     []loadedView
+}
+
+// New adds the tables of all views to the DB, which must not be open yet.
+// cachedPayments is how many decoded payments are kept in memory.
+func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
+	v := &Views{db: db, log: log, pending: make(pending)}
+	v.payments = newPaymentsView(db, cachedPayments)
+
+	v.byProject = ofPayments(v, newByProjectView(db))
+	v.byStatus = ofPayments(v, newByStatusView(db))
+	v.description = ofPayments(v, newDescriptionView(db))
+	v.terms = ofPayments(v, newTermsView(db))
+	v.refunds = ofPayments(v, newRefundsView(db))
+	v.refundList = ofPayments(v, newRefundListView(db))
+	v.refundStatus = ofPayments(v, newRefundStatusView(db))
+	v.due = ofPayments(v, newDueView(db))
+	v.unrouted = ofPayments(v, newUnroutedView(db))
+
+	v.projects = ofEvents(v, newProjectsView(db))
+	v.endpoints = ofEvents(v, newEndpointsView(db))
+	v.days = ofEvents(v, newDaysView(db))
+	v.translog = ofEvents(v, newTranslogView(db))
+	return v, &Writer{views: v, MaxPending: MaxPending}
+}
+
+// paymentView is a fold of payments. update is told how a payment was when the
+// view was told of it last, nil if it did not exist, and how it is now, maybe
+// several events later. It changes the view's own tables alone and depends on
+// nothing else.
+type paymentView interface {
+	update(before, after *PaymentRow)
+}
+
+// eventView is a fold of events. fold is told of every event in the order of the
+// log. It changes the view's own tables alone, and depends on nothing but what
+// it is told and what it folded before.
+type eventView interface {
+	fold(c *change)
+}
+
+// loadedView keeps a part of the file in memory for good; load reads that part
+// when a file is opened that stands for the position.
+type loadedView interface {
+	load(tx tx, position eventstore.Position) error
+}
+
+func ofPayments[V paymentView](all *Views, view V) V {
+	all.ofPayments = append(all.ofPayments, view)
+	return view
+}
+
+func ofEvents[V eventView](all *Views, view V) V {
+	all.ofEvents = append(all.ofEvents, view)
+	if l, ok := any(view).(loadedView); ok {
+		all.loaded = append(all.loaded, l)
+	}
+	return view
+}

@@ -1,0 +1,32 @@
+package views
+
+import "payledger/projections/table"
+
+// descriptionView finds a project's payments by description: project, 0,
+// description, 0, id. Payments without a description are not in it.
+type descriptionView struct{ *table.Table[facts] }
+
+func newDescriptionView(db *table.DB) *descriptionView {
+	v := &descriptionView{table.New(db, "payments_by_description", appendFacts, parseFacts)}
+	v.FillPercent = 0.5 // keys come in any order
+	return v
+}
+
+func (v *descriptionView) update(before, after *PaymentRow) {
+	p := &after.Payment
+	if before != nil || p.Description == nil {
+		return
+	}
+	v.Insert(listKeyOf(p.ID, p.Project, cutDescription(*p.Description)), factsOf(p))
+}
+
+// descriptionKey begins the keys of one description, descriptionStart those of
+// every description that begins like this one. Other keys may begin the same
+// way, so each payment found is checked itself.
+func descriptionKey(project, d string) string { return listKey(project, cutDescription(d)) }
+
+func descriptionStart(project, d string) string { return listKey(project) + cutDescription(d) }
+
+// cutDescription bounds the key: 128 code points are at most 512 bytes, and
+// what an event may say beyond that is not needed to find it.
+func cutDescription(d string) string { return d[:min(len(d), 512)] }

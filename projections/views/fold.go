@@ -1,0 +1,130 @@
+package views
+
+import (
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+type tx = *bolt.Tx
+
+// Decoded is a record with what it says by itself.
+type Decoded struct {
+	Record eventstore.Stored
+	Event  domain.Event
+	Leaf   tlog.Hash // of the record's bytes, in the log's Merkle tree
+}
+
+// change is one event and what it means. before and after are nil where the
+// payment or the project does not exist, and for an event of another kind.
+type change struct {
+	Decoded
+	projectBefore, projectAfter *domain.Project
+	paymentBefore, paymentAfter *PaymentRow
+	days                        []dayEntry
+}
+
+// Writer folds events into the views. Only one goroutine uses it.
+type Writer struct {
+	// MaxPending is at how many changed payments the views of payments are
+	// updated, unless somebody reads before.
+	MaxPending int
+
+	views  *Views
+	change change // the one that Prepare made
+}
+
+// Prepare works out what an event means. The events before it were folded. It
+// may read the file and needs no lock. An event that fits none before it is a
+// *eventstore.CorruptError.
+func (w *Writer) Prepare(d Decoded) error {
+	w.change = change{Decoded: d, days: w.change.days[:0]}
+	switch d.Record.Stream.Kind {
+	case eventstore.KindProject:
+		w.prepareProject()
+	case eventstore.KindPayment:
+		return w.preparePayment()
+	}
+	return nil
+}
+
+func (w *Writer) prepareProject() {
+	c := &w.change
+	after := domain.Project{ID: c.Record.Stream.ID}
+	if p, ok := w.views.projects.live.at(after.ID); ok {
+		c.projectBefore, after = p, *p
+	}
+	if after = after.Evolve(c.Event); after.Name != "" {
+		c.projectAfter = &after
+	}
+}
+
+func (w *Writer) preparePayment() error {
+	c := &w.change
+	r := c.Record
+	id, err := PaymentID(r)
+	if err != nil {
+		return err
+	}
+	after := PaymentRow{Payment: domain.Payment{Project: r.Stream.Project, ID: id}, Position: r.Position}
+	if r.Sequence > 1 { // else the event opens the stream
+		key := idKey(id)
+		before, ok, err := w.views.payments.GetUnchanged(key, w.views.payments.Slot(key), uint64(r.Prev))
+		if err != nil {
+			return err
+		}
+		if ok {
+			c.paymentBefore, after = before, *before
+		}
+	}
+	if after.Payment = after.Payment.Evolve(c.Event); after.Payment.Status == "" {
+		return nil
+	}
+	c.paymentAfter = &after
+	c.days, err = w.views.days.count(c)
+	return err
+}
+
+// PaymentID is the id of the payment that a record is about. The error is a
+// *eventstore.CorruptError.
+func PaymentID(r eventstore.Stored) (domain.ID, error) {
+	id, ok := domain.ParseID(r.Stream.ID)
+	if !ok {
+		return id, &eventstore.CorruptError{Position: r.Position, Reason: "the stream's id is not that of a payment"}
+	}
+	return id, nil
+}
+
+// Fold folds the event that was prepared. The DB is locked.
+func (w *Writer) Fold() {
+	v, c := w.views, &w.change
+	if c.paymentAfter != nil {
+		v.payments.put(c.paymentBefore, c.paymentAfter)
+		v.pending.add(c.paymentBefore, c.paymentAfter)
+	}
+	for _, one := range v.ofEvents {
+		one.fold(c)
+	}
+	if len(v.pending) >= w.MaxPending {
+		v.apply()
+	}
+}
+
+// Apply brings the views of payments up to what was folded. The DB is locked.
+func (w *Writer) Apply() { w.views.apply() }
+
+// Pending is how many rows Apply will change, or more. The DB is locked.
+func (w *Writer) Pending() int { return len(w.views.pending) * len(w.views.ofPayments) }
+
+// Load reads what the views keep in memory from a file that stands for the
+// position.
+func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
+	for _, one := range w.views.loaded {
+		if err := one.load(tx, position); err != nil {
+			return err
+		}
+	}
+	return nil
+}

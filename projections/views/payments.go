@@ -1,0 +1,72 @@
+package views
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// PaymentRow is a payment with the position of its payment.created.
+type PaymentRow struct {
+	Payment  domain.Payment
+	Position eventstore.Position
+}
+
+// paymentsView holds every payment under its id's 16 bytes. Unlike the views of
+// payments it is changed with every event, so that a read of one payment needs
+// no other view.
+type paymentsView struct{ *table.Table[*PaymentRow] }
+
+// NewPayments adds the table of payments to a DB.
+func NewPayments(db *table.DB) *table.Table[*PaymentRow] {
+	return table.New(db, "payments", appendRow, parseRow)
+}
+
+func newPaymentsView(db *table.DB, cached int) *paymentsView {
+	v := &paymentsView{NewPayments(db)}
+	v.Cache(cached)
+	return v
+}
+
+func (v *paymentsView) put(before, after *PaymentRow) {
+	if before == nil {
+		v.Insert(idKey(after.Payment.ID), after)
+	} else {
+		v.Replace(idKey(after.Payment.ID), after)
+	}
+}
+
+// Payment finds a payment of any project: callers compare its Project. Its
+// slices must not be modified. It waits for events of this payment alone.
+func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
+	key := idKey(id)
+	slot := v.payments.Slot(key) // before the log is asked: an older row must not get into the cache
+	last, err := v.log.Fresh(ctx, eventstore.Filter{ID: id.String()})
+	if err != nil {
+		return domain.Payment{}, false, err
+	}
+	row, ok, err := v.payments.GetUnchanged(key, slot, uint64(last))
+	if err != nil || !ok {
+		return domain.Payment{}, false, err
+	}
+	return row.Payment, true, nil
+}
+
+func appendJSON[T any](b []byte, v *T) ([]byte, error) {
+	// PreserveRawStrings keeps a merchant's payload byte for byte.
+	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
+	return append(b, body...), err
+}
+
+func parseJSON[T any](b []byte) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(b, v, json.RejectUnknownMembers(true)); err != nil {
+		return nil, err
+	}
+	return v, nil
+}

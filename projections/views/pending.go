@@ -1,0 +1,83 @@
+package views
+
+import (
+	"context"
+	"slices"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// Log is how far the views have come along the event log.
+type Log interface {
+	// Fresh waits until the views stand for every event of what the filter
+	// names that the log holds now. It answers a position at or behind the last
+	// of these events.
+	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
+	// Wait waits until the views stand for the position or a later one.
+	Wait(ctx context.Context, p eventstore.Position) error
+	// Position is the last one that the views stand for.
+	Position() eventstore.Position
+}
+
+// fresh waits until every view stands for all that the log holds now.
+func (v *Views) fresh(ctx context.Context) error {
+	if _, err := v.log.Fresh(ctx, eventstore.Filter{}); err != nil {
+		return err
+	}
+	v.db.RLock()
+	n := len(v.pending)
+	v.db.RUnlock()
+	if n > 0 {
+		v.db.Lock()
+		v.apply()
+		v.db.Unlock()
+	}
+	return nil
+}
+
+// pending are the payments that have changed since the views of payments were
+// updated. Most payments change twice within moments of their creation; so each
+// view is updated once.
+type pending map[domain.ID]*update
+
+type update struct {
+	before *PaymentRow // as the views know it, nil if they do not
+	after  *PaymentRow
+}
+
+// MaxPending bounds how long a reader of a list waits for the updates: some
+// 0.5 ms.
+const MaxPending = 256
+
+func (p pending) add(before, after *PaymentRow) {
+	id := after.Payment.ID
+	one := p[id]
+	if one == nil {
+		one = &update{before: before}
+		p[id] = one
+	}
+	one.after = after
+}
+
+// apply updates the views of payments. The DB is locked.
+func (v *Views) apply() {
+	if len(v.pending) == 0 {
+		return
+	}
+	all := make([]*update, 0, len(v.pending))
+	for _, u := range v.pending {
+		all = append(all, u)
+	}
+	slices.SortFunc(all, func(a, b *update) int { return a.after.Payment.ID.Compare(b.after.Payment.ID) })
+	for _, one := range v.ofPayments {
+		for _, u := range all {
+			one.update(u.before, u.after)
+		}
+	}
+	if len(v.pending) > 2*MaxPending {
+		v.pending = make(pending) // gives the memory back
+		return
+	}
+	clear(v.pending)
+}

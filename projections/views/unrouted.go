@@ -1,0 +1,40 @@
+package views
+
+import (
+	"context"
+	"encoding/binary"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// unroutedView orders the payments that are still `created` by the position of
+// their payment.created, as 8 bytes.
+type unroutedView struct{ *table.Table[domain.ID] }
+
+func newUnroutedView(db *table.DB) *unroutedView {
+	return &unroutedView{table.New(db, "unrouted", appendID, parseID)}
+}
+
+func (v *unroutedView) update(before, after *PaymentRow) {
+	listed, unrouted := unrouted(before), unrouted(after)
+	switch {
+	case listed && !unrouted:
+		v.Delete(uint64Key(uint64(before.Position)))
+	case unrouted && !listed:
+		v.Insert(uint64Key(uint64(after.Position)), after.Payment.ID)
+	}
+}
+
+func unrouted(row *PaymentRow) bool { return row != nil && row.Payment.Status == domain.Created }
+
+// OldestUnrouted is the lowest position of a payment.created whose payment is
+// still `created`; false when there is none.
+func (v *Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error) {
+	key, ok, err := lowestKey(ctx, v, v.unrouted.Table)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	return eventstore.Position(binary.BigEndian.Uint64([]byte(key))), true, nil
+}
