@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
@@ -87,7 +89,8 @@ func (c demoCmd) Run(a *app) (err error) {
 				demoHook
 			}{at, key.ProjectID, key.APIKey, at.BaseURL + account.Path, hook})
 		}
-		return errors.Join(a.greet(at, key, kept), a.greetHook(at, hook))
+		_, err = io.WriteString(a.stdout, greeting(at, key, kept, hook))
+		return err
 	})
 }
 
@@ -151,21 +154,35 @@ func refusedFor(err error, code domain.Code) bool {
 	return errors.As(err, &p) && p.Code == string(code)
 }
 
-func (a *app) greet(at service.Addresses, key issuedKey, kept bool) error {
+// greeting is what the demo prints for people. Its export lines set the
+// variables that the commands of the README use.
+func greeting(at service.Addresses, key issuedKey, kept bool, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"
 	}
-	_, err := fmt.Fprintf(a.stdout, `payledger demo is ready. Everything runs in this process; Ctrl-C ends it.
+	var b strings.Builder
+	fmt.Fprintf(&b, `payledger demo is ready. Everything runs in this process; Ctrl-C ends it.
 
   Base address  %[1]s
   API docs      %[1]s/docs
-  Account       %[8]s (sign in with the project and the key)
-  Project       %[2]s
-  API key       %[3]s
-  Verifier key  %[6]s
-  Data          %[4]s (%[5]s)
+  Account       %[2]s (sign in with the project and the key)
+  Project       %[3]s
+  API key       %[4]s
+  Verifier key  %[5]s
+  Data          %[6]s (%[7]s)
 
+For the commands of the README, paste this into another terminal:
+
+`, at.BaseURL, at.BaseURL+account.Path, key.ProjectID, key.APIKey, at.VerifierKey, at.Data, fate)
+	variables := [][2]string{{"BASE", at.BaseURL}, {"PROJECT_ID", key.ProjectID}, {"API_KEY", key.APIKey}, {"DATA", at.Data}}
+	if addr, ok := hook.onThisMachine(); ok {
+		variables = append(variables, [2]string{"WEBHOOK_ADDR", addr}, [2]string{"WEBHOOK_SECRET", hook.Secret})
+	}
+	for _, v := range variables {
+		fmt.Fprintf(&b, "  export %s=%s\n", v[0], shellWord(v[1]))
+	}
+	fmt.Fprintf(&b, `
 Create a payment:
 
   curl -s %[1]s/v1/payments \
@@ -174,7 +191,16 @@ Create a payment:
     -d '{"amount":"1500.00","description":"order-1042"}'
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
-payment at /v1/payments/ID. Watch the log:  %[7]s events tail --follow --data %[4]s
-`, at.BaseURL, key.ProjectID, key.APIKey, at.Data, fate, at.VerifierKey, programName(os.Args[0]), at.BaseURL+account.Path)
-	return err
+payment at /v1/payments/ID. Watch the log:  %[4]s events tail --follow --data %[5]s
+`, at.BaseURL, key.ProjectID, key.APIKey, programName(os.Args[0]), shellWord(at.Data))
+	b.WriteString(hook.greeting(at))
+	return b.String()
+}
+
+// shellWord quotes a text so that a POSIX shell takes it as one word.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -55,28 +55,26 @@ func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to 
 	return hook(e, err)
 }
 
-func (a *app) greetHook(at service.Addresses, h demoHook) error {
+// greeting says where webhooks go and how to see them, "" without an endpoint.
+func (h demoHook) greeting(at service.Addresses) string {
 	if h.EndpointID == "" {
-		return nil
+		return ""
 	}
-	_, err := fmt.Fprintf(a.stdout, `
-Webhooks go to %s as they happen, signed with %s
-
-`, h.URL, h.Secret)
-	if err != nil {
-		return err
+	text := fmt.Sprintf("\nWebhooks go to %s as they happen, signed with %s\n\n", h.URL, h.Secret)
+	addr, ok := h.onThisMachine()
+	if !ok {
+		return text + fmt.Sprintf("Send a test:  %s webhook test %s --data %s\n", programName(os.Args[0]), h.EndpointID, shellWord(at.Data))
 	}
-	if addr, ok := h.onThisMachine(); ok {
-		_, err = fmt.Fprintf(a.stdout, "See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(os.Args[0]), addr, h.Secret)
-	} else {
-		_, err = fmt.Fprintf(a.stdout, "Send a test:  %s webhook test %s --data %s\n", programName(os.Args[0]), h.EndpointID, at.Data)
+	flag := ""
+	if addr != listenAddr {
+		flag = " --addr " + addr
 	}
-	return err
+	return text + fmt.Sprintf("See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(os.Args[0]), flag, h.Secret)
 }
 
-// onThisMachine answers the flag that "payledger listen" needs to be where the
-// endpoint points to, if it can be.
-func (h demoHook) onThisMachine() (flag string, ok bool) {
+// onThisMachine answers the address at which "payledger listen" gets what is
+// sent to the endpoint, if it can.
+func (h demoHook) onThisMachine() (addr string, ok bool) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "http" {
 		return "", false
@@ -88,8 +86,5 @@ func (h demoHook) onThisMachine() (flag string, ok bool) {
 	if port == "" {
 		port = "80"
 	}
-	if addr := net.JoinHostPort(host, port); addr != listenAddr {
-		return " --addr " + addr, true
-	}
-	return "", true
+	return net.JoinHostPort(host, port), true
 }

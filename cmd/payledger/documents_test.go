@@ -3,10 +3,12 @@ package main
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"payledger/cmd/doctest"
@@ -27,7 +29,6 @@ func TestREADME(t *testing.T) {
 		},
 		doctest.Section{
 			Heading: "Webhooks", Tools: []string{"curl"}, Start: startDemo("--webhook-url", "http://"+webhooks+"/"),
-			Env:    []string{"WEBHOOK_ADDR=" + webhooks},
 			Before: "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n",
 			Want:   []string{`"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 3", "200"},
 		},
@@ -88,12 +89,35 @@ func TestNotifierREADME(t *testing.T) {
 	})
 }
 
-// startDemo runs a demo with these flags. The environment it answers has what
-// the demo prints.
+// startDemo runs a demo with these flags as a reader does, and answers the
+// variables that its export lines set.
 func startDemo(flags ...string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
-		return start(t, append([]string{"demo"}, flags...)...).environment()
+		cmd := exec.Command("payledger", append([]string{"demo", "--listen", "127.0.0.1:0"}, flags...)...)
+		var stdout, stderr syncBuffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it is killed before it removes its directory
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		eventually(t, "the demo is ready", func() bool {
+			return strings.Contains(stdout.String(), "Watch the log") || cmd.Process.Signal(syscall.Signal(0)) != nil
+		})
+		var variables []string
+		for line := range strings.Lines(stdout.String()) {
+			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+				variables = append(variables, v)
+			}
+		}
+		if len(variables) == 0 {
+			t.Fatalf("the demo prints no variables\n%s%s", &stdout, &stderr)
+		}
+		return variables
 	}
 }
 
