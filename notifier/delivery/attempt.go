@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -44,7 +45,7 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	if err != nil {
 		return
 	}
-	l.metrics.attempted(o, a.record, l.wallNow())
+	l.metrics.attempted(o, a.Record, l.wallNow())
 	settle := &settleOp{attempt: a, outcome: o}
 	if l.writer.insist(ctx, settle, maxSettleDelay) != nil {
 		return // Run learns it from the writer
@@ -91,7 +92,7 @@ func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 	defer l.metrics.inFlight.Dec()
 	at := l.config.Now()
 	o := outcome{at: domain.InstantOf(at)}
-	body, err := l.render(ctx, a.target, a.record)
+	body, err := l.render(ctx, a.target, a.Record)
 	var secrets []string
 	if err == nil {
 		secrets, err = l.secrets(a.endpoint, domain.InstantOf(at))
@@ -100,12 +101,12 @@ func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError)) {
 			return o, err
 		}
-		l.config.Log.Error().Err(err).Str("endpoint", a.target.id).Stringer("event", a.event).Msg("a notification could not be made; it is tried again")
+		l.config.Log.Error().Err(err).Str("endpoint", a.target.id).Stringer("event", a.Event).Msg("a notification could not be made; it is tried again")
 		o.Class = classInternal
 		return o, nil
 	}
 	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
-		URL: a.endpoint.URL, ID: a.event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
+		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
 	})
 	if o.Class == webhook.ClassCancelled {
 		return o, context.Canceled
@@ -126,15 +127,15 @@ func (l *Lanes) secrets(e domain.Endpoint, at domain.Instant) ([]string, error) 
 }
 
 // render makes the body of a delivery from the log: the same bytes each time.
-func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error) {
-	n := webhook.Notification{EventID: d.event, Kind: d.kind, At: domain.IDTime(d.event)}
-	if d.kind == domain.KindEndpointTest {
+func (l *Lanes) render(ctx context.Context, t *target, d store.Record) ([]byte, error) {
+	n := webhook.Notification{EventID: d.Event, Kind: d.Kind, At: domain.IDTime(d.Event)}
+	if d.Kind == domain.KindEndpointTest {
 		n.Endpoint = t.id
-		return webhook.Body(d.render, n)
+		return webhook.Body(d.Render, n)
 	}
-	n.Sequence, n.Position = d.sequence, uint64(d.position)
-	p := domain.Payment{Project: t.project, ID: d.payment}
-	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.payment)) {
+	n.Sequence, n.Position = d.Sequence, uint64(d.Position)
+	p := domain.Payment{Project: t.project, ID: d.Payment}
+	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment)) {
 		if err != nil {
 			return nil, err
 		}
@@ -143,10 +144,10 @@ func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error)
 			return nil, err
 		}
 		p = p.Evolve(event)
-		if r.Sequence < d.sequence {
+		if r.Sequence < d.Sequence {
 			continue
 		}
-		if r.Commit != d.event || r.Position != d.position {
+		if r.Commit != d.Event || r.Position != d.Position {
 			break
 		}
 		if refund := domain.FactsOf(event).Refund; !refund.IsZero() {
@@ -158,9 +159,9 @@ func (l *Lanes) render(ctx context.Context, t *target, d record) ([]byte, error)
 			object := p.Object()
 			n.Payment = &object
 		}
-		return webhook.Body(d.render, n)
+		return webhook.Body(d.Render, n)
 	}
-	return nil, fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.event, d.position, d.sequence, d.payment)
+	return nil, fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)
 }
 
 // disable stops notifications to an endpoint, for good until its owner or the

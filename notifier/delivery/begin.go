@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/notifier/delivery/store"
 )
 
 // maxBegun bounds the attempts that begin in one transaction. The rest follow
@@ -55,7 +56,7 @@ func (x *tx) begin(t *target, e domain.Endpoint) error {
 		if err != nil || !ok {
 			return err
 		}
-		l, err := x.laneOf(t, c.payment)
+		l, err := x.Lane(t.number, c.payment)
 		if err != nil {
 			return err
 		}
@@ -85,27 +86,27 @@ func (c candidate) asked() bool { return !c.event.IsZero() }
 
 // allows looks up in the lane whether the candidate is still one: what is in
 // memory are hints.
-func (c candidate) allows(l *laneAt, x *tx) bool {
-	if x.inFlight(l) || l.due > x.now && !c.granted {
+func (c candidate) allows(l *store.LaneAt, x *tx) bool {
+	if x.inFlight(l) || l.Due > x.Now && !c.granted {
 		return false
 	}
 	if !c.asked() {
-		return len(l.line) > 0
+		return len(l.Line) > 0
 	}
-	head := l.lane
-	head.next()
-	return len(head.line) > 0 && head.line[0].event == c.event
+	head := l.Lane
+	head.Next()
+	return len(head.Line) > 0 && head.Line[0].Event == c.event
 }
 
 // candidate chooses what is to begin next and takes a slot for it.
 func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
 	if t.unread() {
-		keys := x.dueAfter(t, t.window.end, windowSize)
+		keys := x.DueAfter(t.number, t.window.end, windowSize)
 		t.mu.Lock()
 		t.window.refill(keys)
 		t.mu.Unlock()
 	}
-	asked, due, _ := t.room(x.now)
+	asked, due, _ := t.room(x.Now)
 	if asked+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
 		return c, false, nil
 	}
@@ -117,7 +118,7 @@ func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
 		t.asking++
 		return c, true, nil
 	}
-	c.payment, c.granted = t.window.pop().payment(), t.breaker.begun()
+	c.payment, c.granted = t.window.pop().Payment(), t.breaker.begun()
 	t.requests++
 	return c, true, nil
 }
@@ -158,8 +159,8 @@ func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
 	switch {
 	case len(w.keys) == 0 && w.all:
 		return 0, checkEvery
-	case len(w.keys) > 0 && w.keys[0].at() > now && !t.breaker.granted:
-		return 0, min(until(w.keys[0].at(), now), checkEvery)
+	case len(w.keys) > 0 && w.keys[0].At() > now && !t.breaker.granted:
+		return 0, min(until(w.keys[0].At(), now), checkEvery)
 	}
 	if n = t.breaker.allow(now, t.limits.Concurrency-t.requests); n > 0 {
 		return n, 0
@@ -187,38 +188,38 @@ func (t *target) chosen(c candidate, began bool) {
 
 // start takes the first of a lane that the endpoint still wants and raises the
 // lane's mark for it.
-func (x *tx) start(t *target, e domain.Endpoint, l *laneAt, c candidate) (began bool, err error) {
-	for _, p := range l.next() {
-		if err := x.settle(t, p.event, domain.DeliverySuperseded); err != nil {
+func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (began bool, err error) {
+	for _, p := range l.Next() {
+		if err := x.settle(t, p.Event, domain.DeliverySuperseded); err != nil {
 			return false, err
 		}
 	}
-	for len(l.line) > 0 && !began {
-		d, err := x.pendingRecord(t, l.line[0].event)
+	for len(l.Line) > 0 && !began {
+		d, err := x.Pending(t.number, l.Line[0].Event)
 		if err != nil {
 			return false, err
 		}
-		if began = l.line[0].asked || d.kind == domain.KindEndpointTest || e.Wants(d.kind); began {
-			l.start()
-			x.lanes.flying[flight(l.key)] = true
+		if began = l.Line[0].Asked || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind); began {
+			l.Start()
+			x.lanes.flying[l.Key()] = true
 			x.begun = append(x.begun, attempt{
-				record: d, target: t, endpoint: e, number: d.total + 1, asked: c.asked(), granted: c.granted,
+				Record: d, target: t, endpoint: e, number: d.Total + 1, asked: c.asked(), granted: c.granted,
 			})
 			break
 		}
 		// No longer subscribed to.
-		l.leave(d.event, l.due)
-		if err := x.settle(t, d.event, domain.DeliveryCancelled); err != nil {
+		l.Leave(d.Event, l.Due)
+		if err := x.settle(t, d.Event, domain.DeliveryCancelled); err != nil {
 			return false, err
 		}
 	}
-	x.save(l)
+	x.save(t, l)
 	return began, nil
 }
 
 // attempt is one try of a delivery, allowed by the file.
 type attempt struct {
-	record
+	store.Record
 	target   *target
 	endpoint domain.Endpoint
 	number   int  // from 1

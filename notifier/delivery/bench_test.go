@@ -72,7 +72,7 @@ func BenchmarkDeliveries(b *testing.B) {
 				pending = 0
 				for _, id := range ids {
 					if t := l.known(id); t != nil {
-						pending += t.counted().pending
+						pending += t.counted().Pending
 					}
 				}
 			}
@@ -198,7 +198,7 @@ func newRig(b *testing.B, healthy, silent int) *rig {
 // broken is how many circuit breakers were opened.
 func (r *rig) broken() (n int) {
 	for _, t := range r.lanes.all() {
-		n += one(t.counted().failures >= breakerFailures)
+		n += one(t.counted().Failures >= breakerFailures)
 	}
 	return n
 }

@@ -40,7 +40,7 @@ const aliveEvery = time.Minute
 // keepAlive writes the time into the file until ctx ends or the file fails.
 func (l *Lanes) keepAlive(ctx context.Context) {
 	for sleep(ctx, aliveEvery) {
-		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().failingSince != 0 })
+		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().FailingSince != 0 })
 		if failing && l.writer.insist(ctx, aliveOp{}, maxSettleDelay) != nil {
 			return
 		}

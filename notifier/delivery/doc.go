@@ -16,7 +16,7 @@
 //  4. Only the newest event of a lane is sent again on request, or an outcome
 //     that is the highest begun, and either only while nothing later is in line.
 //
-// The type lane holds the rules; the writer, one goroutine, is the only one
+// The type store.Lane holds the rules; the writer, one goroutine, is the only one
 // that applies them, in transactions of the lane file. Attempts begin in one
 // way, tx.begin: in the transaction that enqueues their events where the
 // endpoint has room, which saves a second sync, and otherwise in one that the
@@ -42,17 +42,8 @@
 // when an endpoint fails is the same before and after a restart; of the days
 // after which it is disabled those do not count on which no program ran.
 //
-// # The file
+// # Bodies
 //
-// lanes.db is a bbolt file (see tables) that belongs to one event log. The rows
-// of an endpoint lie together in it. They are written straight to their places:
-// as the writer commits at most every 10 ms, a log-structured tree above the
-// file saved nothing (BenchmarkDeliveries, 2 cores: 5,200 to 5,500 deliveries a
-// second without it, 5,100 to 6,300 with it, for the same CPU). The file can
-// be deleted: then the newest event of each payment of the last 30 days is sent
-// again, and outcomes before it are listed (see Event.Unconfirmed). What must not
-// happen unnoticed is that an older copy takes its place, as its marks would
-// be too low; the epoch in it and in the file lanes.mark tells (see epoch).
 // Bodies are not stored: they are rendered from the event log at each try, to
 // the same bytes, by the version of the form that the delivery was made with.
 package delivery

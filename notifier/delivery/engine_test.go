@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -82,8 +82,8 @@ func (w *world) health(t *testing.T, endpoint string) domain.EndpointHealth {
 // transactions is how many there were in the life of the file.
 func (w *world) transactions(t *testing.T) (n int) {
 	t.Helper()
-	err := w.lanes.db.View(func(btx *bbolt.Tx) error {
-		n = btx.ID()
+	err := w.lanes.file.View(func(x store.Tables) error {
+		n = x.Bolt().ID()
 		return nil
 	})
 	if err != nil {

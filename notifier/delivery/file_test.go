@@ -15,6 +15,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/notifier/delivery/store"
 )
 
 // shelf is a directory with lanes that nobody runs.
@@ -159,7 +160,7 @@ func TestFileIsPutAside(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"an endpoint with a flipped bit": func(t *testing.T, s *shelf) { s.flip(t, bucketEndpoints) },
+		"an endpoint with a flipped bit": func(t *testing.T, s *shelf) { s.flip(t, "endpoints") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,20 +256,6 @@ func (s *shelf) cut(t *testing.T, mark []byte) {
 	write(t, s.config().Mark, mark)
 }
 
-// TestFirstFileOfACrash: a fresh file whose mark was not written yet.
-func TestFirstFileOfACrash(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	c := s.config().withDefaults()
-	was := newEpoch()
-	if err := errors.Join(writeMark(c.Mark, was), writeFresh(c.Path, c.LogID, newEpoch(), was, 0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if s.use(t); s.asides(t) != 0 {
-		t.Error("it was put aside")
-	}
-}
-
 func TestFileInUse(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -289,12 +276,12 @@ func TestFileInUse(t *testing.T) {
 // TestDamageFoundLater: Run ends, and the next Open starts afresh.
 func TestDamageFoundLater(t *testing.T) {
 	t.Parallel()
-	for _, bucket := range []string{bucketLanes, bucketPending} {
+	for _, bucket := range []string{"lanes", "pending"} {
 		s := newShelf(t)
 		s.use(t)
 		s.flip(t, bucket)
 		l := s.reopen(t)
-		if err := l.Run(t.Context()); !errors.Is(err, errDamaged) {
+		if err := l.Run(t.Context()); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%s: Run ended with %v", bucket, err)
 		}
 		if err := l.Enqueue(t.Context(), 1, nil); err == nil {

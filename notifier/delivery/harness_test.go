@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	bbolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -130,9 +130,9 @@ func (w *world) open() error {
 
 // mark is the high-water mark of a lane as of the last synced change.
 func (w *world) mark(endpoint string, payment domain.ID) (mark uint64) {
-	err := w.lanes.view(func(x tables) error {
-		at, err := x.laneOf(w.lanes.known(endpoint), payment)
-		mark = at.started
+	err := w.lanes.file.View(func(x store.Tables) error {
+		at, err := x.Lane(w.lanes.known(endpoint).number, payment)
+		mark = at.Started
 		return err
 	})
 	if err != nil {
@@ -195,12 +195,12 @@ func (w *world) crash() error {
 
 // copyTo copies the lane file as of its last synced change.
 func (w *world) copyTo(path string) error {
-	return w.lanes.db.View(func(btx *bbolt.Tx) error {
+	return w.lanes.file.View(func(x store.Tables) error {
 		f, err := os.Create(path)
 		if err != nil {
 			return err
 		}
-		_, err = btx.WriteTo(f)
+		_, err = x.Bolt().WriteTo(f)
 		return errors.Join(err, f.Close())
 	})
 }
@@ -387,4 +387,11 @@ func (w *world) list(f domain.DeliveryFilter) ([]domain.DeliveryObject, error) {
 			return all, nil
 		}
 	}
+}
+
+// changeOp changes rows of some tables.
+type changeOp func(x *tx) error
+
+func (o changeOp) apply(x *tx) error {
+	return o(x)
 }

@@ -3,18 +3,15 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/boltfile"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -28,17 +25,17 @@ var ErrClosed = errors.New("the lanes are closed")
 // Lanes are the deliveries to every endpoint. Safe for concurrent use.
 type Lanes struct {
 	config  Config
-	db      *boltfile.File
+	file    *store.File
 	clock   clock
 	writer  *writer
 	metrics metrics
 	slots   *slots
 
-	flying map[flight]bool // lanes with an attempt under way; the writer's own
+	flying map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
 
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
-	highest  uint32             // number of a target
+	highest  store.Number       // number of a target
 	running  *running           // nil: Run is not at work
 	attempts sync.WaitGroup
 }
@@ -49,21 +46,18 @@ type running struct {
 	sending context.Context // of attempts
 }
 
-// flight is the key of a lane.
-type flight [20]byte
-
 // Open opens the lane file, or makes it. One that this directory was not last
 // used with, or that does not fit the event log, is put aside, and a fresh one
 // is made.
 func Open(ctx context.Context, c Config) (*Lanes, error) {
-	l := &Lanes{config: c.withDefaults(), flying: make(map[flight]bool), targets: make(map[string]*target)}
+	l := &Lanes{config: c.withDefaults(), flying: make(map[store.LaneKey]bool), targets: make(map[string]*target)}
 	l.slots = newSlots(l.config.Limits.Requests)
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
 	l.writer = newWriter(l)
 	l.metrics = newMetrics(l)
-	err := l.writer.commit([]*waiting{{op: resumeOp{}}}) // however full the disk is
+	err := l.change([]*waiting{{op: resumeOp{}}}) // however full the disk is
 	if err != nil {
 		l.writer.fail(err)
 	}
@@ -104,15 +98,17 @@ func (c Config) withDefaults() Config {
 
 // open opens the file; one whose endpoints cannot be read is put aside too.
 func (l *Lanes) open(ctx context.Context) (err error) {
+	c := l.config
 	for range 2 {
-		if l.db, err = openFile(ctx, l.config); err != nil {
+		l.file, err = store.Open(ctx, store.Options{Path: c.Path, Mark: c.Mark, LogID: c.LogID, Store: c.Ledger.Store, Now: c.Now, Log: c.Log})
+		if err != nil {
 			return err
 		}
 		if err = l.load(); err == nil {
 			return nil
 		}
-		err = errors.Join(l.distrust(err), l.db.Close())
-		if !errors.Is(err, errDamaged) {
+		err = errors.Join(l.file.Distrust(err), l.file.Abandon())
+		if !errors.Is(err, store.ErrDamaged) {
 			break
 		}
 		clear(l.targets)
@@ -122,35 +118,17 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 
 // load reads the endpoints.
 func (l *Lanes) load() error {
-	return l.view(func(x tables) error {
-		last := domain.Instant(numberIn(x.meta, keyTime))
+	return l.file.View(func(x store.Tables) error {
+		last := x.Time()
 		l.clock = newClock(l.config.Now, last)
-		l.highest = uint32(numberIn(x.meta, keyEndpoints))
-		return x.endpoints.ForEach(func(key, v []byte) error {
-			project, id, n, err := parseTally(key, v)
-			if err != nil {
-				return err
+		l.highest = x.Highest()
+		return x.EachEndpoint(func(number store.Number, project, id string, n store.Tally) {
+			if gone := until(l.clock.first, last); n.FailingSince != 0 && gone > aliveEvery {
+				n.Away += gone - aliveEvery
 			}
-			if gone := until(l.clock.first, last); n.failingSince != 0 && gone > aliveEvery {
-				n.away += gone - aliveEvery
-			}
-			l.targets[id] = l.newTarget(numberOf(key), project, id, n)
-			return nil
+			l.targets[id] = l.newTarget(number, project, id, n)
 		})
 	})
-}
-
-// view reads the file as of its last change.
-func (l *Lanes) view(fn func(tables) error) error {
-	return damagedBy(l.db.View(func(btx *bbolt.Tx) error { return fn(tablesOf(btx)) }))
-}
-
-// damagedBy tells damage to the file from other errors.
-func damagedBy(err error) error {
-	if boltfile.Damaged(err) {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	return err
 }
 
 // Run sends until ctx ends, once. An error means that the lane file failed:
@@ -190,62 +168,17 @@ func (l *Lanes) Run(ctx context.Context) error {
 	late := time.AfterFunc(lastWords, abort)
 	l.attempts.Wait()
 	late.Stop()
-	return l.distrust(l.writer.error())
-}
-
-// distrust makes sure that a damaged file is not opened again.
-func (l *Lanes) distrust(err error) error {
-	if !errors.Is(err, errDamaged) {
-		return err
-	}
-	if e := writeMark(l.config.Mark, newEpoch()); e != nil {
-		return fmt.Errorf("%w; remove it before the next start: %w", err, e)
-	}
-	return fmt.Errorf("%w; at the next start it is put aside", err)
+	return l.file.Distrust(l.writer.error())
 }
 
 // Close closes the lane file. Run must have ended.
 func (l *Lanes) Close() error {
 	l.writer.close()
-	err := l.writer.error()
-	if err == nil {
-		err = l.seal()
-	}
 	l.metrics.unregister()
-	return errors.Join(err, l.db.Close())
-}
-
-// seal gives the file another epoch, so that copies taken of it until now are
-// told from it, and the time of its end.
-func (l *Lanes) seal() error {
-	next := newEpoch()
-	err := l.db.Update(func(btx *bbolt.Tx) error {
-		meta := btx.Bucket([]byte(bucketMeta))
-		return errors.Join(putEpochs(meta, next, epochIn(meta, keyEpoch)), putInstant(meta, keyTime, l.clock.now()))
-	})
-	if err != nil {
-		return fmt.Errorf("closing the lane file: %w", err)
+	if err := l.writer.error(); err != nil {
+		return errors.Join(err, l.file.Abandon())
 	}
-	return writeMark(l.config.Mark, next)
-}
-
-// target finds an endpoint, or takes in a new one.
-func (x *tx) target(project, id string) (*target, error) {
-	l := x.lanes
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t := l.targets[id]; t != nil {
-		return t, nil
-	}
-	l.highest++
-	t := l.newTarget(l.highest, project, id, tally{})
-	t.window.all = true
-	l.targets[id] = t
-	if l.running != nil {
-		l.running.serve(t)
-	}
-	x.changed[t] = struct{}{}
-	return t, putNumber(x.meta, keyEndpoints, uint64(l.highest))
+	return l.file.Close(l.clock.now())
 }
 
 // known finds an endpoint that was sent something.
@@ -274,8 +207,8 @@ func (l *Lanes) firstTry(now domain.Instant) domain.Instant {
 // the log ended then: of the events at or below it each payment's newest is to
 // be sent, and outcomes before that are to be listed (see Event.Unconfirmed).
 func (l *Lanes) Start() (after, base eventstore.Position, err error) {
-	err = l.view(func(x tables) error {
-		after, base = positionIn(x.meta, keyAfter), positionIn(x.meta, keyBase)
+	err = l.file.View(func(x store.Tables) error {
+		after, base = x.Progress()
 		return nil
 	})
 	return after, base, err

@@ -1,15 +1,13 @@
 package delivery
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 )
 
 // Of a list: how many deliveries a page has at most and if the filter does not
@@ -47,7 +45,7 @@ func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain
 		}
 	}
 	var page domain.DeliveryPage
-	err = l.view(func(x tables) (err error) {
+	err = l.file.View(func(x store.Tables) (err error) {
 		switch {
 		case !f.Event.IsZero() || !f.Payment.IsZero():
 			page, err = l.few(x, of, events, f, before)
@@ -92,7 +90,7 @@ func (c cursor) follows(o cursor) bool {
 
 // few lists the deliveries of an event, or of a payment, whose events come by
 // project.
-func (l *Lanes) few(x tables, of []*target, events map[string][]domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+func (l *Lanes) few(x store.Tables, of []*target, events map[string][]domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
 	for _, t := range of {
 		among := events[t.project]
@@ -100,7 +98,7 @@ func (l *Lanes) few(x tables, of []*target, events map[string][]domain.ID, f dom
 			among = []domain.ID{f.Event}
 		}
 		for _, event := range among {
-			d, ok, err := x.record(t, event)
+			d, ok, err := x.Record(t.number, event)
 			if err != nil {
 				return page, err
 			}
@@ -147,116 +145,55 @@ func (l *Lanes) eventsOf(ctx context.Context, of []*target, payment domain.ID) (
 	return events, nil
 }
 
-func matches(d record, f domain.DeliveryFilter) bool {
-	return (f.Event.IsZero() || d.event == f.Event) && (f.State == "" || d.state == f.State) &&
-		(f.Payment.IsZero() || d.payment == f.Payment && d.kind != domain.KindEndpointTest)
+func matches(d store.Record, f domain.DeliveryFilter) bool {
+	return (f.Event.IsZero() || d.Event == f.Event) && (f.State == "" || d.State == f.State) &&
+		(f.Payment.IsZero() || d.Payment == f.Payment && d.Kind != domain.KindEndpointTest)
 }
 
-// many lists the deliveries to one endpoint from all the tables that can hold
-// what is asked for, which are read side by side.
-func (l *Lanes) many(x tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+// many lists the deliveries to one endpoint.
+func (l *Lanes) many(x store.Tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
-	in := []*bbolt.Bucket{x.pending, x.undelivered, x.settled}
-	if f.State != "" {
-		in = []*bbolt.Bucket{x.of(f.State)}
-	}
-	var open []*backward
-	for _, b := range in {
-		if c := newBackward(b, t, before.event); c.key != nil {
-			open = append(open, c)
+	looked := 0
+	for d, err := range x.NewestFirst(t.number, f.State, before.event) {
+		if err != nil || len(page.Deliveries) == f.Limit || looked == maxLooked {
+			return page, err
 		}
-	}
-	for looked := 0; len(open) > 0; looked++ {
-		newest := slices.MaxFunc(open, func(a, b *backward) int { return bytes.Compare(a.key, b.key) })
-		event := domain.ID(newest.key[4:])
-		if len(page.Deliveries) == f.Limit || looked == maxLooked {
-			return page, nil
+		looked++
+		page.After = cursor{d.Event, t.id}.String()
+		if !matches(d, f) {
+			continue
 		}
-		d, err := parseRecord(event, newest.key, newest.value)
+		object, err := l.object(x, t, d)
 		if err != nil {
 			return page, err
 		}
-		page.After = cursor{event, t.id}.String()
-		if matches(d, f) {
-			object, err := l.object(x, t, d)
-			if err != nil {
-				return page, err
-			}
-			page.Deliveries = append(page.Deliveries, object)
-		}
-		if !newest.next() {
-			open = slices.DeleteFunc(open, func(c *backward) bool { return c == newest })
-		}
+		page.Deliveries = append(page.Deliveries, object)
 	}
 	page.After = ""
 	return page, nil
 }
 
-// backward goes through an endpoint's records of one table, newest first.
-type backward struct {
-	cursor     *bbolt.Cursor
-	prefix     []byte
-	key, value []byte // nil at the end
-}
-
-// newBackward begins below an event; the zero id: at the newest.
-func newBackward(in *bbolt.Bucket, t *target, before domain.ID) *backward {
-	from := t.keyOf(before)
-	if before.IsZero() {
-		from = (&target{number: t.number + 1}).key()
-	}
-	c := &backward{cursor: in.Cursor(), prefix: t.key()}
-	if k, _ := c.cursor.Seek(from); k == nil {
-		c.at(c.cursor.Last())
-	} else {
-		c.next()
-	}
-	return c
-}
-
-func (c *backward) next() bool {
-	c.at(c.cursor.Prev())
-	return c.key != nil
-}
-
-func (c *backward) at(key, value []byte) {
-	if c.key, c.value = key, value; !bytes.HasPrefix(key, c.prefix) {
-		c.key, c.value = nil, nil
-	}
-}
-
-// idsFrom lists up to n of an endpoint's ids in a table, from one on.
-func idsFrom(in *bbolt.Bucket, t *target, from domain.ID, n int) []domain.ID {
-	var ids []domain.ID
-	prefix := t.key()
-	c := in.Cursor()
-	for k, _ := c.Seek(t.keyOf(from)); bytes.HasPrefix(k, prefix) && len(ids) < n; k, _ = c.Next() {
-		ids = append(ids, domain.ID(k[4:]))
-	}
-	return ids
-}
-
 // object is a delivery as merchants see it.
-func (l *Lanes) object(x tables, t *target, d record) (domain.DeliveryObject, error) {
+func (l *Lanes) object(x store.Tables, t *target, d store.Record) (domain.DeliveryObject, error) {
 	o := domain.DeliveryObject{
-		EventID: d.event, EndpointID: t.id, Type: d.kind, Position: uint64(d.position), State: d.state,
-		CreatedAt: d.created, Attempts: d.attempts,
+		EventID: d.Event, EndpointID: t.id, Type: d.Kind, Position: uint64(d.Position), State: d.State,
+		CreatedAt: d.Created, Attempts: d.Attempts,
 	}
 	if o.Attempts == nil {
 		o.Attempts = []domain.AttemptObject{}
 	}
-	if d.kind != domain.KindEndpointTest {
-		o.PaymentID, o.Sequence = &d.payment, d.sequence
+	if d.Kind != domain.KindEndpointTest {
+		o.PaymentID, o.Sequence = &d.Payment, d.Sequence
 	}
-	if d.state != domain.DeliveryPending {
+	if d.State != domain.DeliveryPending {
 		return o, nil
 	}
-	at, err := x.laneOf(t, d.payment)
+	at, err := x.Lane(t.number, d.Payment)
 	if err != nil {
 		return o, err
 	}
-	if len(at.line) > 0 && at.line[0].event == d.event {
-		next := l.clock.shown(max(at.due, t.open(l.clock.now())))
+	if len(at.Line) > 0 && at.Line[0].Event == d.Event {
+		next := l.clock.shown(max(at.Due, t.open(l.clock.now())))
 		o.NextAttemptAt = &next
 	}
 	return o, nil
@@ -272,7 +209,7 @@ func (l *Lanes) Health(ctx context.Context, endpoint string) (domain.EndpointHea
 		return domain.EndpointHealth{}, nil
 	}
 	n := t.counted()
-	h := domain.EndpointHealth{Pending: n.pending, Undelivered: n.undelivered}
+	h := domain.EndpointHealth{Pending: n.Pending, Undelivered: n.Undelivered}
 	shown := func(at domain.Instant) *domain.Instant {
 		if at == 0 {
 			return nil
@@ -280,6 +217,6 @@ func (l *Lanes) Health(ctx context.Context, endpoint string) (domain.EndpointHea
 		at = l.clock.shown(at)
 		return &at
 	}
-	h.FailingSince, h.OpenUntil = shown(n.failingSince), shown(t.open(l.clock.now()))
+	h.FailingSince, h.OpenUntil = shown(n.FailingSince), shown(t.open(l.clock.now()))
 	return h, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"payledger/domain"
+	"payledger/notifier/delivery/store"
 )
 
 // TestListsPageByPage: every filter gives, page by page of any size, the same
@@ -165,9 +166,11 @@ func TestPrune(t *testing.T) {
 			t.Errorf("health %+v, want the refund", h)
 		}
 		lanes := func() (n int) {
-			_ = w.lanes.view(func(x tables) error {
-				n = count(x.lane)
-				return nil
+			_ = w.lanes.file.View(func(x store.Tables) error {
+				return x.EachLane(func(store.LaneKey, store.Lane) error {
+					n++
+					return nil
+				})
 			})
 			return n
 		}
@@ -208,7 +211,10 @@ func TestResendWithoutLane(t *testing.T) {
 		assigned := w.route(id)
 		w.spread(t)
 		time.Sleep(time.Second)
-		forget := changeOp(func(x *tx) { x.remove(x.lane, w.lanes.known(a).keyLane(id)) })
+		forget := changeOp(func(x *tx) error {
+			x.RemoveLane(w.lanes.known(a).number.Lane(id))
+			return nil
+		})
 		if err := w.lanes.writer.do(forget); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -78,13 +79,13 @@ func newMetrics(l *Lanes) metrics {
 			return one(t.open(l.clock.now()) != 0)
 		}),
 		gauge("payledger_webhook_lanes_waiting", "Payments with notifications in line, counted per endpoint.", func(t *target) int {
-			return t.counted().lanes
+			return t.counted().Lanes
 		}),
 		gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(t *target) int {
-			return t.counted().pending
+			return t.counted().Pending
 		}),
 		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.", func(t *target) int {
-			return t.counted().undelivered
+			return t.counted().Undelivered
 		}),
 	}
 	if m.registry != nil {
@@ -102,11 +103,11 @@ func (m metrics) unregister() {
 	}
 }
 
-func (m metrics) attempted(o outcome, d record, now domain.Instant) {
+func (m metrics) attempted(o outcome, d store.Record, now domain.Instant) {
 	class := string(o.Class)
 	if o.Delivered {
 		class = classDelivered
-		m.lag.Observe(float64(now-domain.IDTime(d.event)) / 1000)
+		m.lag.Observe(float64(now-domain.IDTime(d.Event)) / 1000)
 	}
 	m.attempts.WithLabelValues(class).Inc()
 	m.duration.Observe(o.Duration.Seconds())

@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -24,25 +25,23 @@ type enqueueOp struct {
 const supersedeDelay = 50 * time.Millisecond
 
 func (o *enqueueOp) apply(x *tx) error {
-	after := positionIn(x.meta, keyAfter)
+	after, _ := x.Progress()
 	var to []*target
 	seen := make(map[*target]bool)
 	for _, e := range o.events {
-		t, err := x.target(e.Project, e.Endpoint)
-		if err != nil {
-			return err
-		}
+		t := x.target(e.Project, e.Endpoint)
 		if !seen[t] {
 			seen[t] = true
 			to = append(to, t)
 		}
+		var err error
 		switch {
 		case e.Unconfirmed:
 			err = o.list(x, t, e)
 		case o.busy && !e.Kind.Final():
-			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.now).Add(supersedeDelay))
+			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.Now).Add(supersedeDelay))
 		default:
-			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.now))
+			err = x.enqueue(t, e, e.Position > after, x.lanes.firstTry(x.Now))
 		}
 		if err != nil {
 			return err
@@ -57,41 +56,41 @@ func (o *enqueueOp) apply(x *tx) error {
 		}
 	}
 	if o.upTo > after {
-		return putNumber(x.meta, keyAfter, uint64(o.upTo))
+		x.SetAfter(o.upTo)
 	}
 	return nil
 }
 
 // enqueue adds an event to its lane. A fresh one was never recorded.
 func (x *tx) enqueue(t *target, e Event, fresh bool, due domain.Instant) error {
-	l, err := x.laneOf(t, e.Payment)
-	if err != nil || !l.enqueue(place{sequence: e.Sequence, event: e.ID, final: e.Kind.Final()}, due) {
+	l, err := x.Lane(t.number, e.Payment)
+	if err != nil || !l.Enqueue(store.Entry{Sequence: e.Sequence, Event: e.ID, Final: e.Kind.Final()}, due) {
 		return err
 	}
-	var before record
+	var before store.Record
 	if !fresh {
 		// One that is recorded was in a lane that is forgotten by now.
-		if before, _, err = x.record(t, e.ID); err != nil {
+		if before, _, err = x.Record(t.number, e.ID); err != nil {
 			return err
 		}
 	}
 	d := x.newRecord(e, domain.DeliveryPending)
-	d.total, d.attempts = before.total, before.attempts
-	x.put(t, d, before.state)
-	x.save(l)
+	d.Total, d.Attempts = before.Total, before.Attempts
+	x.put(t, d, before.State)
+	x.save(t, l)
 	return nil
 }
 
-func (x *tx) newRecord(e Event, s domain.DeliveryState) record {
-	return record{
-		event: e.ID, payment: e.Payment, kind: e.Kind, sequence: e.Sequence, position: e.Position,
-		state: s, render: webhook.Render, created: x.lanes.wallNow(),
+func (x *tx) newRecord(e Event, s domain.DeliveryState) store.Record {
+	return store.Record{
+		Event: e.ID, Payment: e.Payment, Kind: e.Kind, Sequence: e.Sequence, Position: e.Position,
+		State: s, Render: webhook.Render, Created: x.lanes.wallNow(),
 	}
 }
 
 // list records an outcome that is not sent, unless it is recorded already.
 func (o *enqueueOp) list(x *tx, t *target, e Event) error {
-	_, known, err := x.record(t, e.ID)
+	_, known, err := x.Record(t.number, e.ID)
 	if known || err != nil {
 		return err
 	}
@@ -114,46 +113,46 @@ type settleOp struct {
 const maxAttempts = 64
 
 func (o *settleOp) apply(x *tx) error {
-	l, err := x.laneOf(o.attempt.target, o.attempt.payment)
+	l, err := x.Lane(o.attempt.target.number, o.attempt.Payment)
 	if err != nil {
 		return err
 	}
-	delete(x.lanes.flying, flight(l.key))
-	d, ok, err := x.record(o.attempt.target, o.attempt.event)
+	delete(x.lanes.flying, l.Key())
+	d, ok, err := x.Record(o.attempt.target.number, o.attempt.Event)
 	if err != nil {
 		return err
 	}
 	o.judge(x)
-	if !ok || d.state != domain.DeliveryPending {
-		x.save(l) // settled meanwhile by somebody else
+	if !ok || d.State != domain.DeliveryPending {
+		x.save(o.attempt.target, l) // settled meanwhile by somebody else
 		return nil
 	}
-	d.total++
-	d.tries += one(!o.attempt.granted)
-	d.attempts = append(d.attempts, o.outcome.shown())
-	if n := len(d.attempts) - maxAttempts; n > 0 {
-		d.attempts = d.attempts[n:]
+	d.Total++
+	d.Tries += one(!o.attempt.granted)
+	d.Attempts = append(d.Attempts, o.outcome.shown())
+	if n := len(d.Attempts) - maxAttempts; n > 0 {
+		d.Attempts = d.Attempts[n:]
 	}
-	wait, more := x.lanes.config.Schedule.Next(d.tries, x.lanes.config.Random(), o.outcome.RetryAfter)
+	wait, more := x.lanes.config.Schedule.Next(d.Tries, x.lanes.config.Random(), o.outcome.RetryAfter)
 	switch {
 	case o.outcome.Delivered:
-		d.state = domain.DeliveryDelivered
+		d.State = domain.DeliveryDelivered
 	case o.outcome.Refused:
-		d.state = domain.DeliveryParked
+		d.State = domain.DeliveryParked
 	case o.outcome.Gone:
-		d.state = domain.DeliveryHeld
+		d.State = domain.DeliveryHeld
 	case !more:
-		d.state = domain.DeliveryGivenUp
+		d.State = domain.DeliveryGivenUp
 	}
-	switch o.state = d.state; {
-	case d.state == domain.DeliveryPending && o.attempt.granted:
-		l.retry(x.now, max(l.due, x.now.Add(o.outcome.RetryAfter)))
-	case d.state == domain.DeliveryPending:
-		l.retry(x.now, x.now.Add(wait))
+	switch o.state = d.State; {
+	case d.State == domain.DeliveryPending && o.attempt.granted:
+		l.Retry(x.Now, max(l.Due, x.Now.Add(o.outcome.RetryAfter)))
+	case d.State == domain.DeliveryPending:
+		l.Retry(x.Now, x.Now.Add(wait))
 	default:
-		l.leave(d.event, x.now)
+		l.Leave(d.Event, x.Now)
 	}
-	x.save(l)
+	x.save(o.attempt.target, l)
 	x.put(o.attempt.target, d, domain.DeliveryPending)
 	return nil
 }
@@ -168,20 +167,20 @@ func (o *settleOp) judge(x *tx) {
 		}
 		return
 	}
-	now := x.now
-	x.count(to, func(t *tally) {
+	now := x.Now
+	x.count(to, func(t *store.Tally) {
 		if o.outcome.Delivered {
-			t.calm()
+			t.Calm()
 		} else {
-			t.failures++
-			if t.failingSince == 0 {
-				t.failingSince = now
+			t.Failures++
+			if t.FailingSince == 0 {
+				t.FailingSince = now
 			}
 		}
-		o.failingFor = t.failingFor(now)
+		o.failingFor = t.FailingFor(now)
 		to.leaving = to.leaving || o.outcome.Gone
 		was := to.breaker.until != 0
-		to.breaker.ended(now, t.failures, x.lanes.config.Random(), o.attempt.asked)
+		to.breaker.ended(now, t.Failures, x.lanes.config.Random(), o.attempt.asked)
 		switch is := to.breaker.until != 0; {
 		case is && !was:
 			o.notice = noticePaused
@@ -207,37 +206,37 @@ func (o *settleOp) noteRefused() {
 type holdOp struct {
 	target *target
 	state  domain.DeliveryState
-	after  dueKey // of the lanes that were seen
+	after  store.DueKey // of the lanes that were seen
 	more   bool
 }
 
 const holdAtOnce = 256
 
 func (o *holdOp) apply(x *tx) error {
-	keys := x.dueAfter(o.target, o.after, holdAtOnce)
+	keys := x.DueAfter(o.target.number, o.after, holdAtOnce)
 	for _, k := range keys {
-		l, err := x.laneOf(o.target, k.payment())
+		l, err := x.Lane(o.target.number, k.Payment())
 		if err != nil {
 			return err
 		}
 		kept := 0
 		if x.inFlight(l) {
-			kept = min(1, len(l.line))
+			kept = min(1, len(l.Line))
 		}
-		for _, p := range l.line[kept:] {
-			if err := x.settle(o.target, p.event, o.state); err != nil {
+		for _, p := range l.Line[kept:] {
+			if err := x.settle(o.target, p.Event, o.state); err != nil {
 				return err
 			}
 		}
-		l.line = l.line[:kept]
-		x.save(l)
+		l.Line = l.Line[:kept]
+		x.save(o.target, l)
 		o.after = k
 	}
 	o.more = len(keys) == holdAtOnce
 	if !o.more {
 		// Whoever is let in again begins anew.
-		x.count(o.target, func(t *tally) {
-			t.calm()
+		x.count(o.target, func(t *store.Tally) {
+			t.Calm()
 			o.target.breaker = breaker{}
 		})
 	}
@@ -250,7 +249,7 @@ type resumeOp struct{}
 
 func (resumeOp) apply(x *tx) error {
 	for _, t := range x.lanes.all() {
-		if t.counted().failingSince != 0 {
+		if t.counted().FailingSince != 0 {
 			x.changed[t] = struct{}{}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 )
 
 // step is one thing that happens in a script.
@@ -324,50 +325,52 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 }
 
 // changeLanes changes the rows of lanes; fn reports whether it changed one.
-func (p *player) changeLanes(fn func(l *lane) bool) error {
-	return p.lanes.writer.do(changeOp(func(x *tx) {
-		changed := make(map[string]lane)
-		_ = x.lane.ForEach(func(k, v []byte) error {
-			if l, err := parseLane(k, v); err == nil && fn(&l) {
-				changed[string(k)] = l
+func (p *player) changeLanes(fn func(l *store.Lane) bool) error {
+	return p.lanes.writer.do(changeOp(func(x *tx) error {
+		changed := make(map[store.LaneKey]store.Lane)
+		err := x.EachLane(func(k store.LaneKey, l store.Lane) error {
+			if fn(&l) {
+				changed[k] = l
 			}
 			return nil
 		})
 		for k, l := range changed {
-			x.set(x.lane, []byte(k), appendLane(nil, []byte(k), l))
+			x.PutLane(k, l)
 		}
+		return err
 	}))
 }
 
 // forgetFlying makes lanes with an attempt under way look as if they had none.
 func forgetFlying(p *player) error {
-	return p.lanes.writer.do(changeOp(func(x *tx) {
+	return p.lanes.writer.do(changeOp(func(x *tx) error {
 		clear(p.lanes.flying)
 		for _, t := range p.lanes.all() {
-			for _, k := range x.dueAfter(t, dueKey{}, windowSize) {
+			for _, k := range x.DueAfter(t.number, store.DueKey{}, windowSize) {
 				t.offer(k)
 				x.offered[t] = struct{}{}
 			}
 		}
+		return nil
 	}))
 }
 
 // makeAllFinal makes intermediate events that wait look like final ones.
 func makeAllFinal(p *player) error {
-	return p.changeLanes(func(l *lane) bool {
-		for i := range l.line {
-			l.line[i].final = true
+	return p.changeLanes(func(l *store.Lane) bool {
+		for i := range l.Line {
+			l.Line[i].Final = true
 		}
-		return len(l.line) > 0
+		return len(l.Line) > 0
 	})
 }
 
 // lowerMarks makes idle lanes forget all but their first event.
 func lowerMarks(p *player) error {
-	return p.changeLanes(func(l *lane) bool {
-		forget := len(l.line) == 0 && l.newest > 1
+	return p.changeLanes(func(l *store.Lane) bool {
+		forget := len(l.Line) == 0 && l.Newest > 1
 		if forget {
-			l.started, l.newest = 1, 1
+			l.Started, l.Newest = 1, 1
 		}
 		return forget
 	})

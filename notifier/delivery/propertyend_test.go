@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 )
 
 // finish lets all be well and waits for the longest retry; then everything
@@ -79,28 +78,18 @@ func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
 
 // audit checks the file as bbolt and as the lanes see it, with all settled.
 func (p *player) audit() error {
-	err := p.lanes.db.View(func(btx *bbolt.Tx) error {
-		for err := range btx.Check() {
+	return p.lanes.file.View(func(x store.Tables) error {
+		for err := range x.Bolt().Check() {
 			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return p.lanes.view(func(x tables) error {
-		if n := count(x.due) + count(x.pending); n != 0 {
-			return fmt.Errorf("%d rows are left among those due and pending", n)
+		if lanes, deliveries := x.Waiting(); lanes+deliveries != 0 {
+			return fmt.Errorf("%d lanes wait, and %d deliveries are pending", lanes, deliveries)
 		}
-		return x.lane.ForEach(func(k, v []byte) error {
-			l, err := parseLane(k, v)
-			if err != nil || len(l.line) > 0 || l.started > l.newest {
-				return fmt.Errorf("lane %x: %+v, %w", k, l, err)
+		return x.EachLane(func(k store.LaneKey, l store.Lane) error {
+			if len(l.Line) > 0 || l.Started > l.Newest {
+				return fmt.Errorf("lane %x: %+v", k, l)
 			}
 			return nil
 		})
 	})
 }
-
-// count counts the rows of a table.
-func count(b *bbolt.Bucket) int { return b.Inspect().KeyN }

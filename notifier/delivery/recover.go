@@ -2,10 +2,10 @@ package delivery
 
 import (
 	"context"
-	"sort"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 )
 
 // recoverAtOnce bounds the payments of one transaction.
@@ -54,24 +54,24 @@ type recoverOp struct {
 }
 
 func (o *recoverOp) apply(x *tx) error {
-	events := idsFrom(x.undelivered, o.target, o.after, recoverAtOnce+1)
+	events := x.UndeliveredFrom(o.target.number, o.after, recoverAtOnce+1)
 	if o.more = len(events) > recoverAtOnce; o.more {
 		o.after, events = events[recoverAtOnce], events[:recoverAtOnce]
 	}
 	for _, event := range events {
-		d, _, err := x.record(o.target, event)
+		d, _, err := x.Record(o.target.number, event)
 		if err != nil {
 			return err
 		}
-		l, err := x.laneOf(o.target, d.payment)
+		l, err := x.Lane(o.target.number, d.Payment)
 		if err != nil {
 			return err
 		}
-		if !l.known || l.newestEvent != event || d.kind == domain.KindEndpointTest {
+		if !l.Known || l.NewestEvent != event || d.Kind == domain.KindEndpointTest {
 			continue
 		}
-		p := place{sequence: d.sequence, event: event, final: d.kind.Final()}
-		if !l.resend(p, x.now) {
+		p := store.Entry{Sequence: d.Sequence, Event: event, Final: d.Kind.Final()}
+		if !l.Resend(p, x.Now) {
 			continue
 		}
 		x.again(o.target, l, d)
@@ -95,7 +95,7 @@ func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.E
 		return err
 	}
 	since = max(since, e.CreatedAt)
-	from, err := positionBefore(ctx, l.config.Ledger.Store, since)
+	from, err := store.PositionBefore(ctx, l.config.Ledger.Store, since)
 	if err != nil {
 		return 0, err
 	}
@@ -146,33 +146,12 @@ func (l *Lanes) laneKnown(endpoint string, payment domain.ID) (known bool, err e
 	if t == nil {
 		return false, nil
 	}
-	err = l.view(func(x tables) error {
-		known = x.lane.Get(t.keyLane(payment)) != nil
-		return nil
+	err = l.file.View(func(x store.Tables) error {
+		at, err := x.Lane(t.number, payment)
+		known = at.Known
+		return err
 	})
 	return known, err
-}
-
-// positionBefore finds where in the log to begin so as to meet everything
-// since then. Times in the log rise but for events that were under way at the
-// same moment.
-func positionBefore(ctx context.Context, log eventstore.Store, since domain.Instant) (eventstore.Position, error) {
-	last, err := log.Last(ctx)
-	if err != nil {
-		return 0, err
-	}
-	const underWay = 1 << 13 // more than a log takes up at once
-	n := sort.Search(int(last), func(i int) bool {
-		for r, scanErr := range log.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
-			if scanErr != nil {
-				err = scanErr
-				return true
-			}
-			return domain.IDTime(r.Commit) >= since
-		}
-		return true
-	})
-	return eventstore.Position(max(n-underWay, 0)), err
 }
 
 // forgottenOp adds events whose payments have no lane.
@@ -183,14 +162,15 @@ type forgottenOp struct {
 
 func (o *forgottenOp) apply(x *tx) error {
 	for _, e := range o.events {
-		t, err := x.target(e.Project, e.Endpoint)
+		t := x.target(e.Project, e.Endpoint)
+		at, err := x.Lane(t.number, e.Payment)
 		if err != nil {
 			return err
 		}
-		if x.lane.Get(t.keyLane(e.Payment)) != nil {
+		if at.Known {
 			continue // it has come by itself meanwhile
 		}
-		if err := x.enqueue(t, e, false, x.lanes.firstTry(x.now)); err != nil {
+		if err := x.enqueue(t, e, false, x.lanes.firstTry(x.Now)); err != nil {
 			return err
 		}
 		o.enqueued++

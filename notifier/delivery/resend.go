@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 )
 
 // live finds an endpoint that may be sent something.
@@ -49,14 +50,12 @@ type testOp struct {
 }
 
 func (o *testOp) apply(x *tx) error {
-	t, err := x.target(o.project, o.endpoint.ID)
-	if err != nil {
-		return err
-	}
+	t := x.target(o.project, o.endpoint.ID)
 	e := Event{Project: o.project, Endpoint: t.id, Payment: o.id, ID: o.id, Kind: domain.KindEndpointTest, Sequence: 1}
-	if err := x.enqueue(t, e, true, x.now); err != nil {
+	if err := x.enqueue(t, e, true, x.Now); err != nil {
 		return err
 	}
+	var err error
 	o.delivery, err = x.sendNow(t, o.endpoint, askedFor{o.id, o.id})
 	return err
 }
@@ -64,11 +63,11 @@ func (o *testOp) apply(x *tx) error {
 // sendNow lets a delivery in line be sent now if its lane allows it, and answers
 // it as it is before that.
 func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryObject, error) {
-	d, err := x.pendingRecord(t, a.event)
+	d, err := x.Pending(t.number, a.event)
 	if err != nil {
 		return domain.DeliveryObject{}, err
 	}
-	object, err := x.lanes.object(x.tables, t, d)
+	object, err := x.lanes.object(x.Tables, t, d)
 	if err != nil {
 		return object, err
 	}
@@ -135,7 +134,7 @@ type resendOp struct {
 }
 
 func (o *resendOp) apply(x *tx) error {
-	d, ok, err := x.record(o.target, o.event)
+	d, ok, err := x.Record(o.target.number, o.event)
 	if err != nil {
 		return err
 	}
@@ -143,20 +142,20 @@ func (o *resendOp) apply(x *tx) error {
 		o.refusal = &domain.Refusal{Code: domain.DeliveryNotFound}
 		return nil
 	}
-	o.payment = d.payment
-	l, err := x.laneOf(o.target, d.payment)
+	o.payment = d.Payment
+	l, err := x.Lane(o.target.number, d.Payment)
 	if err != nil {
 		return err
 	}
-	p := place{sequence: d.sequence, event: d.event, final: d.kind.Final(), asked: true}
+	p := store.Entry{Sequence: d.Sequence, Event: d.Event, Final: d.Kind.Final(), Asked: true}
 	switch {
-	case l.known:
-		if !l.resend(p, x.now) {
-			o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: l.newestEvent}
+	case l.Known:
+		if !l.Resend(p, x.Now) {
+			o.refusal = &domain.Refusal{Code: domain.DeliverySupersededCode, EventID: l.NewestEvent}
 			return nil
 		}
-	case d.kind == domain.KindEndpointTest, o.newest != nil && o.newest.ID == d.event:
-		l.enqueue(p, x.now)
+	case d.Kind == domain.KindEndpointTest, o.newest != nil && o.newest.ID == d.Event:
+		l.Enqueue(p, x.Now)
 	case o.newest == nil:
 		o.forgotten = true
 		return nil
@@ -165,15 +164,15 @@ func (o *resendOp) apply(x *tx) error {
 		return nil
 	}
 	x.again(o.target, l, d)
-	o.delivery, err = x.sendNow(o.target, o.endpoint, askedFor{d.payment, d.event})
+	o.delivery, err = x.sendNow(o.target, o.endpoint, askedFor{d.Payment, d.Event})
 	return err
 }
 
 // again makes a delivery pending that was put in line again.
-func (x *tx) again(t *target, l *laneAt, d record) {
-	x.save(l)
-	before := d.state
-	d.state, d.tries = domain.DeliveryPending, 0
+func (x *tx) again(t *target, l *store.LaneAt, d store.Record) {
+	x.save(t, l)
+	before := d.State
+	d.State, d.Tries = domain.DeliveryPending, 0
 	x.put(t, d, before)
 }
 

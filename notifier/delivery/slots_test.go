@@ -108,7 +108,7 @@ func (c *crowd) notify(t *testing.T, each int, projects ...string) {
 func (c *crowd) pending(project string) (n int) {
 	for _, to := range c.world.lanes.all() {
 		if to.project == project {
-			n += to.counted().pending
+			n += to.counted().Pending
 		}
 	}
 	return n

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"payledger/domain"
+	"payledger/notifier/delivery/store"
 )
 
 // checkEvery is how soon an endpoint with deliveries in line is noticed to be
@@ -21,7 +22,7 @@ const (
 // target is one endpoint as the engine sees it: a queue of its own, with a
 // goroutine of its own that begins attempts.
 type target struct {
-	number  uint32
+	number  store.Number
 	project string
 	id      string
 
@@ -31,8 +32,8 @@ type target struct {
 	share   share // of slots
 	limits  Limits
 
-	mu       sync.Mutex // held for moments, and never while the file is read
-	tally    tally      // changed by the writer alone, as are window and asked
+	mu       sync.Mutex  // held for moments, and never while the file is read
+	tally    store.Tally // changed by the writer alone, as are window and asked
 	window   window
 	breaker  breaker
 	requests int // under way
@@ -42,27 +43,27 @@ type target struct {
 	refused  bool // the last attempt was not allowed
 }
 
-func (l *Lanes) newTarget(number uint32, project, id string, n tally) *target {
+func (l *Lanes) newTarget(number store.Number, project, id string, n store.Tally) *target {
 	limits := l.config.Limits
 	t := &target{
 		number: number, project: project, id: id, tally: n, wake: make(chan struct{}, 1),
 		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: l.slots, share: l.slots.of(project),
 		limits: limits,
 	}
-	if n.failures >= breakerFailures {
+	if n.Failures >= breakerFailures {
 		t.breaker = breaker{until: l.clock.now(), wait: breakerFirst} // the next attempt is a probe
 	}
 	return t
 }
 
-func (t *target) counted() tally {
+func (t *target) counted() store.Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tally
 }
 
 // offer takes in a lane that waits.
-func (t *target) offer(k dueKey) {
+func (t *target) offer(k store.DueKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.window.offer(k)
@@ -146,7 +147,7 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 			l.slots.leave(t)
 		}
 	}()
-	if t.counted().lanes == 0 {
+	if t.counted().Lanes == 0 {
 		return idle, nil
 	}
 	endpoint, state, err := l.endpoint(ctx, t.project, t.id)

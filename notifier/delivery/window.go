@@ -1,26 +1,10 @@
 package delivery
 
 import (
-	"bytes"
-	"encoding/binary"
 	"slices"
 
-	"payledger/domain"
+	"payledger/notifier/delivery/store"
 )
-
-// dueKey is the key of a waiting lane among those of its endpoint: the
-// instant its first is due, then the payment.
-type dueKey [8 + 16]byte
-
-func dueAt(at domain.Instant, payment domain.ID) (k dueKey) {
-	binary.BigEndian.PutUint64(k[:], uint64(at))
-	copy(k[8:], payment[:])
-	return k
-}
-
-func (k dueKey) at() domain.Instant       { return domain.Instant(binary.BigEndian.Uint64(k[:])) }
-func (k dueKey) payment() domain.ID       { return domain.ID(k[8:]) }
-func (k dueKey) compare(other dueKey) int { return bytes.Compare(k[:], other[:]) }
 
 // windowSize bounds how many waiting lanes of an endpoint are in memory.
 const windowSize = 512
@@ -30,17 +14,17 @@ const windowSize = 512
 // keys above end are in the file alone. Its keys are hints: whoever starts a
 // lane looks what the file says, so one too many does no harm.
 type window struct {
-	keys []dueKey // rising
-	end  dueKey
+	keys []store.DueKey // rising
+	end  store.DueKey
 	all  bool // there is nothing above end in the file
 }
 
 // offer takes in a key that was just written to the file.
-func (w *window) offer(k dueKey) {
-	if !w.all && k.compare(w.end) > 0 {
+func (w *window) offer(k store.DueKey) {
+	if !w.all && k.Compare(w.end) > 0 {
 		return
 	}
-	i, found := slices.BinarySearchFunc(w.keys, k, dueKey.compare)
+	i, found := slices.BinarySearchFunc(w.keys, k, store.DueKey.Compare)
 	if found {
 		return
 	}
@@ -53,7 +37,7 @@ func (w *window) offer(k dueKey) {
 
 // refill takes in the keys that follow end in the file, rising; fewer than
 // windowSize are all there are.
-func (w *window) refill(keys []dueKey) {
+func (w *window) refill(keys []store.DueKey) {
 	if len(keys) > 0 {
 		w.keys, w.end = append(w.keys, keys...), keys[len(keys)-1]
 	}
@@ -61,7 +45,7 @@ func (w *window) refill(keys []dueKey) {
 }
 
 // pop takes out the first key.
-func (w *window) pop() dueKey {
+func (w *window) pop() store.DueKey {
 	first := w.keys[0]
 	w.keys = w.keys[1:]
 	return first

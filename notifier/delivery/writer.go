@@ -3,12 +3,9 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	bbolt "go.etcd.io/bbolt"
 
 	"payledger/eventstore"
 )
@@ -129,12 +126,7 @@ func (w *writer) run() {
 		if len(group) == 0 {
 			return
 		}
-		err := eventstore.ErrFull
-		if w.room() {
-			if err = w.commit(group); err != nil {
-				w.fail(err)
-			}
-		}
+		err := w.commit(group)
 		w.committed(urgent)
 		for _, p := range group {
 			p.done <- err
@@ -200,6 +192,20 @@ func (w *writer) ready(ctx context.Context) {
 	sleep(ctx, wait)
 }
 
+func (w *writer) commit(group []*waiting) error {
+	if !w.room() {
+		return eventstore.ErrFull
+	}
+	err := w.error()
+	if err == nil {
+		err = w.lanes.change(group)
+	}
+	if err != nil {
+		w.fail(err)
+	}
+	return err
+}
+
 // room reports whether the disk has room for a change, and logs when that
 // changes.
 func (w *writer) room() bool {
@@ -212,30 +218,6 @@ func (w *writer) room() bool {
 		w.lanes.config.Log.Info().Msg("the disk has room again: webhooks are sent")
 	}
 	return !full
-}
-
-// commit applies a group in one transaction. Whatever becomes of the process,
-// the file holds all of the group or nothing. When Update returns it is synced:
-// only then are attempts made.
-func (w *writer) commit(group []*waiting) error {
-	if err := w.error(); err != nil {
-		return err
-	}
-	var x *tx
-	err := w.lanes.db.Update(func(btx *bbolt.Tx) error {
-		x = w.lanes.change(btx)
-		for _, p := range group {
-			if err := p.op.apply(x); err != nil {
-				return err
-			}
-		}
-		return x.finish()
-	})
-	if err != nil {
-		return fmt.Errorf("writing the lane file %s: %w", w.lanes.config.Path, damagedBy(err))
-	}
-	x.publish()
-	return nil
 }
 
 // fail ends the writer. Whether what it was about to write is in the file is

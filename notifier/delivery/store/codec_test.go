@@ -1,18 +1,10 @@
-package delivery
+package store
 
 import (
 	"testing"
 
 	"payledger/domain"
 )
-
-// changeOp changes rows of some tables.
-type changeOp func(x *tx)
-
-func (o changeOp) apply(x *tx) error {
-	o(x)
-	return nil
-}
 
 // FuzzValues: no value of the file, however it came about, stops the program.
 func FuzzValues(f *testing.F) {

@@ -1,0 +1,339 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	bbolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
+)
+
+// What meta holds.
+const (
+	keyFormat      = "format"
+	keyLog         = "log"          // id of the event log
+	keyEpoch       = "epoch"        // drawn at each Open
+	keyEpochBefore = "epoch_before" // the one before
+	keyBase        = "base"         // the log's last position when the file was made
+	keyAfter       = "after"        // how far the fan-out got
+	keyEndpoints   = "endpoints"    // the highest number of one
+	keyTime        = "time"         // the lanes' clock at the last change
+
+	// The format is this and the version that follows. It rises whenever an older
+	// program could not read the file.
+	formatName    = "payledger lanes "
+	formatVersion = 5
+)
+
+// epoch is drawn anew whenever the file is opened or closed, and written into
+// the file and then into the mark beside it. A copy of the file that was taken
+// earlier knows only older ones.
+type epoch [16]byte
+
+func newEpoch() (e epoch) {
+	_, _ = rand.Read(e[:]) // never fails
+	return e
+}
+
+// asideError says why a lane file cannot be gone on with.
+type asideError struct{ why string }
+
+func (e *asideError) Error() string { return e.why }
+
+func aside(format string, args ...any) error { return &asideError{fmt.Sprintf(format, args...)} }
+
+const startsAgain = "Notifications start again at the newest event of each payment of the last 30 days; " +
+	"earlier outcomes of theirs, which may have been delivered or not, are listed as unconfirmed"
+
+// Options are those of Open.
+type Options struct {
+	Path  string    // of the file; it is made when it is not there
+	Mark  string    // of the file beside it that tells it from older copies
+	LogID domain.ID // of the event log
+	Store eventstore.Store
+	Now   func() time.Time
+	Log   zerolog.Logger
+}
+
+// ErrDamaged means that the file does not hold what was written to it. It is not
+// to be trusted any more, as a whole.
+var ErrDamaged = errors.New("the lane file is damaged")
+
+// File is the open lane file. Update is for one goroutine, View for any.
+type File struct {
+	db   *boltfile.File
+	mark string
+}
+
+// Open opens the lane file, or puts it aside and makes a fresh one.
+func Open(ctx context.Context, o Options) (*File, error) {
+	last, err := o.Store.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := readMark(o.Mark)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openKnown(o, mark, last)
+	if unfit := (*asideError)(nil); errors.As(err, &unfit) {
+		name, err := putAside(o.Path, o.Now())
+		if err != nil {
+			return nil, err
+		}
+		o.Log.Warn().Str("file", o.Path).Str("kept_as", name).Str("why", unfit.why).
+			Msg("the lane file was put aside. " + startsAgain)
+	} else if err != nil || db != nil {
+		return &File{db, o.Mark}, err
+	} else if mark != (epoch{}) {
+		o.Log.Warn().Str("file", o.Path).Msg("the lane file is missing. " + startsAgain)
+	}
+	db, err = makeFile(ctx, o, mark, last)
+	return &File{db, o.Mark}, err
+}
+
+// explain tells damage to the file from other errors.
+func (*File) explain(err error) error {
+	if boltfile.Damaged(err) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// Distrust makes sure that the file is put aside at the next Open, if err is
+// ErrDamaged. It answers err.
+func (f *File) Distrust(err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if e := writeMark(f.mark, newEpoch()); e != nil {
+		return fmt.Errorf("%w; remove it before the next start: %w", err, e)
+	}
+	return fmt.Errorf("%w; at the next start it is put aside", err)
+}
+
+// Close closes the file, at an instant by the lanes' clock. It gets another
+// epoch, so that copies taken of it until now are told from it.
+func (f *File) Close(now domain.Instant) error {
+	next := newEpoch()
+	err := f.Update(now, func(x *Tx) error { return putEpochs(x.meta, next, epochIn(x.meta, keyEpoch)) })
+	if err != nil {
+		err = fmt.Errorf("closing the lane file: %w", err)
+	} else {
+		err = writeMark(f.mark, next)
+	}
+	return errors.Join(err, f.Abandon())
+}
+
+// Abandon closes the file and leaves it as it is, for one that failed.
+func (f *File) Abandon() error { return f.db.Close() }
+
+// openKnown opens the file that is there; nil: there is none.
+func openKnown(o Options, mark epoch, last eventstore.Position) (_ *boltfile.File, err error) {
+	info, err := os.Lstat(o.Path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("the lane file %s is not a regular file: move it away", o.Path)
+	}
+	db, err := openBolt(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := renew(db, o, mark, last); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// openBolt opens a file that exists. One that bbolt could not use is an
+// *asideError.
+func openBolt(path string) (*boltfile.File, error) {
+	f, err := boltfile.Open(path, boltfile.Options{AtOnce: boltfile.AtOnce})
+	switch {
+	case errors.Is(err, boltfile.ErrLocked):
+		return nil, fmt.Errorf("the lane file %s is in use: stop the payledger that runs on this data directory first", path)
+	case boltfile.Damaged(err):
+		return nil, aside("it is damaged: %v", err)
+	case err != nil: // the system's refusal says nothing of the file
+		return nil, fmt.Errorf("opening the lane file: %w", err)
+	}
+	return f, nil
+}
+
+// renew judges an opened file by its epochs and draws a new one. The file
+// learns it before the mark does; a crash in between leaves a file whose epoch
+// before is the mark's.
+func renew(db *boltfile.File, o Options, mark epoch, last eventstore.Position) error {
+	next := newEpoch()
+	err := db.Update(func(btx *bbolt.Tx) error {
+		meta := btx.Bucket([]byte(bucketMeta))
+		if meta == nil {
+			return aside("it is no lane file")
+		}
+		if err := checkFormat(o.Path, string(meta.Get([]byte(keyFormat)))); err != nil {
+			return err
+		}
+		for _, name := range buckets() {
+			if btx.Bucket([]byte(name)) == nil {
+				return aside("it is damaged: it has no %s", name)
+			}
+		}
+		now, before := epochIn(meta, keyEpoch), epochIn(meta, keyEpochBefore)
+		switch {
+		case !bytes.Equal(meta.Get([]byte(keyLog)), o.LogID[:]):
+			return aside("it belongs to another event log")
+		case mark != now && mark != before:
+			return aside("it is not the one this directory was last used with, but an older copy, or %s was replaced", filepath.Base(o.Mark))
+		case positionIn(meta, keyAfter) > last || positionIn(meta, keyBase) > last:
+			return aside("it knows of position %d, and the event log ends at %d", positionIn(meta, keyAfter), last)
+		}
+		return putEpochs(meta, next, mark)
+	})
+	if boltfile.Damaged(err) {
+		return aside("it is damaged: %v", err)
+	}
+	if err != nil {
+		return err
+	}
+	return writeMark(o.Mark, next)
+}
+
+// checkFormat refuses files of other versions: they are sound, and what was
+// delivered is known from them alone.
+func checkFormat(path, format string) error {
+	text, ok := strings.CutPrefix(format, formatName)
+	version, err := strconv.Atoi(text)
+	switch {
+	case !ok || err != nil:
+		return aside("it is no lane file: its format is %q", format)
+	case version > formatVersion:
+		return fmt.Errorf("the lane file %s was written by a newer payledger (format %d; this one knows %d): start that one, or move the file away. %s",
+			path, version, formatVersion, startsAgain)
+	case version < formatVersion:
+		return fmt.Errorf("the lane file %s was written by an older payledger (format %d; this one knows %d): let that one deliver what is pending, then move the file away. %s",
+			path, version, formatVersion, startsAgain)
+	}
+	return nil
+}
+
+// makeFile makes a fresh file. It gets its name when it is complete. What is
+// older than what is kept of deliveries is left alone: it may have been settled
+// and forgotten long ago.
+func makeFile(ctx context.Context, o Options, mark epoch, last eventstore.Position) (*boltfile.File, error) {
+	if mark == (epoch{}) {
+		mark = newEpoch()
+		if err := writeMark(o.Mark, mark); err != nil {
+			return nil, err
+		}
+	}
+	after, err := PositionBefore(ctx, o.Store, domain.InstantOf(o.Now()).Add(-domain.KeepDeliveries))
+	if err != nil {
+		return nil, err
+	}
+	next := newEpoch()
+	tmp := o.Path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err := writeFresh(tmp, o.LogID, next, mark, after, last); err != nil {
+		return nil, fmt.Errorf("making the lane file %s: %w", o.Path, err)
+	}
+	if err := os.Rename(tmp, o.Path); err != nil {
+		return nil, err
+	}
+	if err := boltfile.SyncDir(filepath.Dir(o.Path)); err != nil {
+		return nil, err
+	}
+	if err := writeMark(o.Mark, next); err != nil {
+		return nil, err
+	}
+	return openBolt(o.Path)
+}
+
+func writeFresh(path string, log domain.ID, now, before epoch, after, last eventstore.Position) error {
+	db, err := boltfile.Open(path, boltfile.Options{Create: true})
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(btx *bbolt.Tx) error {
+		for _, name := range buckets() {
+			if _, err := btx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		meta := btx.Bucket([]byte(bucketMeta))
+		return errors.Join(
+			meta.Put([]byte(keyFormat), []byte(formatName+strconv.Itoa(formatVersion))), meta.Put([]byte(keyLog), log[:]),
+			putEpochs(meta, now, before), putNumber(meta, keyAfter, uint64(after)), putNumber(meta, keyBase, uint64(last)),
+		)
+	})
+	return errors.Join(err, db.Close())
+}
+
+func epochIn(meta *bbolt.Bucket, name string) (e epoch) {
+	copy(e[:], meta.Get([]byte(name)))
+	return e
+}
+
+func putEpochs(meta *bbolt.Bucket, now, before epoch) error {
+	return errors.Join(meta.Put([]byte(keyEpoch), now[:]), meta.Put([]byte(keyEpochBefore), before[:]))
+}
+
+// putAside renames a file that cannot be gone on with.
+func putAside(path string, now time.Time) (string, error) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.aside-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
+		if _, err := os.Lstat(name); err == nil {
+			continue
+		}
+		if err := os.Rename(path, name); err != nil {
+			return "", fmt.Errorf("putting the lane file aside: %w", err)
+		}
+		return name, boltfile.SyncDir(filepath.Dir(path))
+	}
+}
+
+func putNumber(b *bbolt.Bucket, name string, n uint64) error {
+	return b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, n))
+}
+
+// PositionBefore finds where in the log to begin so as to meet everything
+// since then. Times in the log rise but for events that were under way at the
+// same moment.
+func PositionBefore(ctx context.Context, log eventstore.Store, since domain.Instant) (eventstore.Position, error) {
+	last, err := log.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const underWay = 1 << 13 // more than a log takes up at once
+	n := sort.Search(int(last), func(i int) bool {
+		for r, scanErr := range log.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
+			if scanErr != nil {
+				err = scanErr
+				return true
+			}
+			return domain.IDTime(r.Commit) >= since
+		}
+		return true
+	})
+	return eventstore.Position(max(n-underWay, 0)), err
+}
