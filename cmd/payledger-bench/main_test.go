@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"payledger/cmd/payledger-bench/bench"
+	"payledger/cmd/doctest"
 )
 
 // TestMain puts the program on PATH as "payledger-bench".
@@ -18,35 +18,57 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"payledger-bench": main})
 }
 
-// TestScripts runs testdata/script/*.txtar against a payledger that is built
-// from this source.
+// TestScripts runs testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "payledger")
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", RequireUniqueNames: true})
+}
+
+// TestREADME runs the README's commands: every suite, and the comparison, far
+// too short to mean anything.
+func TestREADME(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it loads the machine for some seconds")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "payledger")
+	env := []string{
+		"TMPDIR=" + dir, "PAYLEDGER_BENCH_PROGRAM=" + program, "PAYLEDGER_BENCH_NEW=" + program,
+		"PAYLEDGER_BENCH_DURATION=60ms", "PAYLEDGER_BENCH_ROUNDS=1", "PAYLEDGER_BENCH_PAYMENTS=200",
+	}
 	if out, err := exec.Command("go", "build", "-o", program, "payledger/cmd/payledger").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                "testdata/script",
-		RequireUniqueNames: true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("PAYLEDGER_BENCH_PROGRAM", program)
-			env.Setenv("TMPDIR", env.WorkDir)
-			return nil
+	short := strings.NewReplacer("go run ./cmd/payledger-bench", "payledger-bench", "--payments 1000000", "--payments 100", "--rounds 5", "--rounds 2")
+	doctest.Run(t, "README.md",
+		doctest.Section{
+			Heading: "Run it", Dir: "../..", Env: env, Edit: short, After: `ls "$TMPDIR"`,
+			Want: []string{
+				"growth    POST, memory and disk",
+				"POST, 1 connection", "POST for each server core, 256 connections", "GET, 64 connections", "repeat of a key", "POST at 4000/s: p99",
+				"GET while POST", "whole life", "POST of a refund", "webhook deliveries", "beside silent receivers", "on a slow disk",
+				"replay, 1000 events", "verify with its projections", "backlog", "resident memory", "disk for each payment", "ready after kill -9",
+				"read again afterwards", "read again afterwards", "ready after kill -9 with 100 payments",
+			},
 		},
-	})
+		doctest.Section{
+			Heading: "Compare two versions", Dir: "../..", Env: env, Edit: short,
+			Want: []string{"POST, 256 connections", "POST at 1000/s: p99", "whole life", "JetStream's disk", "webhook deliveries", "read again afterwards"},
+		},
+	)
 }
 
-// TestBenchLost: a payment that is not found afterwards fails the run with a
-// code of its own.
-func TestBenchLost(t *testing.T) {
+// TestExitCodes: a payment that is not found again has a code of its own.
+func TestExitCodes(t *testing.T) {
 	t.Parallel()
-	var stderr bytes.Buffer
-	err := fmt.Errorf("suite post: %w", &bench.LostError{Target: "payledger", Checked: 9, Lost: 1, First: []string{"01M7W78FJBM8T4R7B5N0C1D2E3"}})
-	if code := report(&stderr, benchError(err)); code != exitVerify || !strings.Contains(stderr.String(), "01M7W78FJBM8T4R7B5N0C1D2E3") {
-		t.Errorf("exit code %d\n%s", code, &stderr)
-	}
-	if code := report(&stderr, benchError(&bench.RefusedError{})); code != exitFailed {
-		t.Errorf("exit code %d of refused requests", code)
+	for code, err := range map[int]error{
+		0: nil, exitFailed: &answerError{"refused"}, exitUsage: &usageError{"what?"},
+		exitLost: fmt.Errorf("suite post: %w", &lostError{&answerError{"gone"}}),
+	} {
+		var stderr bytes.Buffer
+		if got := fail(&stderr, err); got != code {
+			t.Errorf("%v: exit code %d, want %d\n%s", err, got, code, &stderr)
+		}
 	}
 }

@@ -359,29 +359,17 @@ func rooms() []room {
 		},
 		{
 			folder:  "cmd/payledger-bench",
-			why:     "the program around it: flags, progress, exit codes",
-			ours:    []string{"cmd/payledger-bench/baseline", "cmd/payledger-bench/bench"},
-			modules: []string{jsonModule, "github.com/alecthomas/kong", "github.com/schollz/progressbar/v3"},
-			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "cmd/payledger-bench/bench",
-			why:     "it measures the program from outside, as a process of its own; of its inside it knows what it takes to write a long log",
+			why:     "it measures the program from outside, as a process of its own; of its inside it knows only what writing a long log takes",
 			ours:    []string{"cmd/payledger-bench/baseline", "domain", "eventstore", "eventstore/bolt"},
-			modules: []string{jsonModule, "github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sync/errgroup", "golang.org/x/sys/unix"},
+			modules: []string{jsonModule, "github.com/alecthomas/kong", "golang.org/x/sync/errgroup", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json"},
-		},
-		{
-			folder:  "cmd/payledger-bench/postgres",
-			why:     "a module of its own, so that a database driver is no dependency of the program",
-			modules: []string{"github.com/gorilla/mux", "github.com/jackc/pgx/v5"},
 		},
 		{
 			folder: "cmd/payledger-bench/baseline",
 			why:    "what the program is held against shares nothing with it but the form of an id",
 			ours:   []string{"domain"},
 			modules: []string{
-				bbolt, nats, "github.com/nats-io/nats-server/v2", "github.com/gorilla/mux", "golang.org/x/sys/unix",
+				bbolt, jsonModule, nats, "github.com/nats-io/nats-server/v2", "github.com/gorilla/mux", "github.com/jackc/pgx/v5",
 			},
 			keepOut: []string{"encoding/json"},
 		},

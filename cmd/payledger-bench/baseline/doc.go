@@ -1,16 +1,18 @@
 // Package baseline holds programs that do a part of what payledger does, and
 // that part as cheaply as it can be done, to be measured beside it. They check
 // the same key in the same way, take the same requests and send answers of the
-// same form and size; where they keep something they have written and synced
-// it before they answer.
+// same form and size. Those that keep something have written and synced it
+// before they answer.
 //
-//	bare      net/http, mux, the key's check: nothing is kept
-//	map       the same, payments in a map
-//	bbolt     the same, payments in a bbolt file, one transaction for all that wait
-//	ceiling   the same, events of the service's size at the end of a plain file:
-//	          one append and one fdatasync for all that wait
-//	ceiling+  the ceiling, and for each payment two publishes to an embedded
-//	          JetStream and two deliveries from it
+//	bare        net/http, mux, the key's check: nothing is kept
+//	map         the same, payments in a map
+//	bbolt       the same, payments in a bbolt file, one transaction for all that wait
+//	ceiling     the same, events of the service's size at the end of a plain file:
+//	            one append and one sync for all that wait
+//	ceiling+    the ceiling, and for each payment two publishes to an embedded
+//	            JetStream and two deliveries from it
+//	PostgreSQL  the same, a payment, its idempotency key and an outbox in one
+//	            transaction and one round trip
 //
-// One more, the sink, only counts the webhooks that it gets.
+// One more, the sink, only takes webhooks.
 package baseline

@@ -26,8 +26,8 @@ const (
 // inFileAndJetStream is inFile with two publishes and two deliveries for each
 // payment behind it. It does not let them fall behind for long: a group waits
 // until there is room for it in the queue.
-func inFileAndJetStream(ctx context.Context, o Options) (keeper, error) {
-	server, err := startNATS(filepath.Join(o.Dir, "nats"))
+func inFileAndJetStream(ctx context.Context, dir string) (keeper, error) {
+	server, err := startNATS(filepath.Join(dir, "nats"))
 	if err != nil {
 		return keeper{}, err
 	}
@@ -57,13 +57,13 @@ func inFileAndJetStream(ctx context.Context, o Options) (keeper, error) {
 	running.Go(func() {
 		for e := range queue {
 			subject := subjects + string(e.id[:])
-			for _, body := range [][]byte{e.body, routed(e)} {
+			for _, body := range [][]byte{e.event, routed(e)} {
 				// An answer that does not come leaves the backlog open.
 				_, _ = js.PublishAsync(subject, body)
 			}
 		}
 	})
-	k, err := inFile(o.Dir, o.SyncDelay, func(all []*entry) {
+	k, err := inFile(dir, func(all []*entry) {
 		expected.Add(2 * int64(len(all)))
 		for _, e := range all {
 			queue <- e

@@ -4,13 +4,22 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
-	"time"
 
 	bbolt "go.etcd.io/bbolt"
 )
 
-// keeper keeps payments. Get answers nil for what it does not have.
+// entry is what one request has to have kept.
+type entry struct {
+	id      [26]byte
+	event   []byte // payment.created
+	key     string // the idempotency key
+	request []byte
+	done    chan error
+}
+
+// keeper keeps payments. get returns nil for what it does not have.
 type keeper struct {
 	keep    func(*entry) error
 	get     func(id string) []byte
@@ -19,6 +28,26 @@ type keeper struct {
 }
 
 func idle() int { return 0 }
+
+// open makes the keeper of a baseline.
+func open(ctx context.Context, o Options) (keeper, error) {
+	switch o.Name {
+	case Map:
+		return inMap(), nil
+	case Bolt:
+		return inBolt(o.Dir)
+	case Ceiling:
+		return inFile(o.Dir, func([]*entry) {})
+	case CeilingNATS:
+		return inFileAndJetStream(ctx, o.Dir)
+	case Postgres:
+		return inPostgres(ctx, o.Postgres)
+	}
+	return keeper{
+		keep: func(*entry) error { return nil }, get: func(string) []byte { return nil },
+		backlog: idle, close: func() error { return nil },
+	}, nil
+}
 
 // inMap keeps payments in memory.
 func inMap() keeper {
@@ -47,102 +76,99 @@ func inBolt(dir string) (keeper, error) {
 		return keeper{}, err
 	}
 	name := []byte("payments")
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(name)
-		return err
-	})
-	if err != nil {
-		return keeper{}, err
-	}
-	g := newGroup()
-	var running sync.WaitGroup
-	running.Go(func() {
-		g.run(func(all []*entry) error {
-			return db.Update(func(tx *bbolt.Tx) error {
-				b := tx.Bucket(name)
-				for _, e := range all {
-					if err := b.Put(e.id[:], shown(e)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
-	})
-	return keeper{
-		keep: g.keep,
-		get: func(id string) (found []byte) {
-			_ = db.View(func(tx *bbolt.Tx) error {
-				found = append(found, tx.Bucket(name).Get([]byte(id))...)
-				return nil
-			})
-			return found
-		},
-		backlog: idle,
-		close: func() error {
-			g.close()
-			running.Wait()
-			return db.Close()
-		},
-	}, nil
-}
-
-// inFile appends events to a file; behind hears of each group once it is
-// synced.
-func inFile(dir string, syncDelay time.Duration, behind func([]*entry)) (keeper, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "events"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return keeper{}, err
-	}
-	g := newGroup()
-	var running sync.WaitGroup
-	running.Go(func() {
-		var lines []byte
-		g.run(func(all []*entry) error {
-			lines = lines[:0]
+	keep, end := group(func(all []*entry) error {
+		return db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(name)
+			if err != nil {
+				return err
+			}
 			for _, e := range all {
-				lines = append(append(lines, e.body...), '\n')
-			}
-			if _, err := f.Write(lines); err != nil {
-				return err
-			}
-			if err := dataSync(f); err != nil {
-				return err
-			}
-			if syncDelay > 0 {
-				<-time.After(syncDelay)
-			}
-			if behind != nil {
-				behind(all)
+				if err := b.Put(e.id[:], shown(e)); err != nil {
+					return err
+				}
 			}
 			return nil
 		})
 	})
 	return keeper{
-		keep: g.keep, backlog: idle, get: func(string) []byte { return nil },
+		keep: keep, backlog: idle,
+		get: func(id string) (found []byte) {
+			_ = db.View(func(tx *bbolt.Tx) error {
+				if b := tx.Bucket(name); b != nil {
+					found = append(found, b.Get([]byte(id))...)
+				}
+				return nil
+			})
+			return found
+		},
 		close: func() error {
-			g.close()
-			running.Wait()
+			end()
+			return db.Close()
+		},
+	}, nil
+}
+
+// inFile appends events to a file; behind is called with each group once it is
+// synced.
+func inFile(dir string, behind func([]*entry)) (keeper, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "events"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return keeper{}, err
+	}
+	var lines []byte
+	keep, end := group(func(all []*entry) error {
+		lines = lines[:0]
+		for _, e := range all {
+			lines = append(append(lines, e.event...), '\n')
+		}
+		if _, err := f.Write(lines); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		behind(all)
+		return nil
+	})
+	return keeper{
+		keep: keep, backlog: idle, get: func(string) []byte { return nil },
+		close: func() error {
+			end()
 			return f.Close()
 		},
 	}, nil
 }
 
-// open makes the keeper of a baseline; nil keeps nothing.
-func open(ctx context.Context, o Options) (*keeper, error) {
-	var k keeper
-	var err error
-	switch o.Name {
-	case Bare, Sink:
-		return nil, nil
-	case Map:
-		k = inMap()
-	case Bolt:
-		k, err = inBolt(o.Dir)
-	case Ceiling:
-		k, err = inFile(o.Dir, o.SyncDelay, nil)
-	case CeilingNATS:
-		k, err = inFileAndJetStream(ctx, o)
+// group commits together what waits together: the least that durable answers to
+// many cost. keep returns when its entry is committed; end may be called once no
+// keep is under way.
+func group(commit func([]*entry) error) (keep func(*entry) error, end func()) {
+	waiting := make(chan *entry, 4096)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for first := range waiting {
+			all := []*entry{first}
+			// Those who were just answered are about to come back; a group that
+			// leaves without them costs a sync of its own.
+			for before := 0; before < len(all); runtime.Gosched() {
+				before = len(all)
+				for range len(waiting) {
+					all = append(all, <-waiting)
+				}
+			}
+			err := commit(all)
+			for _, e := range all {
+				e.done <- err
+			}
+		}
+	})
+	keep = func(e *entry) error {
+		e.done = make(chan error, 1)
+		waiting <- e
+		return <-e.done
 	}
-	return &k, err
+	return keep, func() {
+		close(waiting)
+		running.Wait()
+	}
 }

@@ -26,19 +26,20 @@ const (
 	Bolt        = "bbolt"
 	Ceiling     = "ceiling"
 	CeilingNATS = "ceiling+"
+	Postgres    = "PostgreSQL"
 
 	// Sink is none: it takes webhooks.
 	Sink = "sink"
 )
 
 // Names lists the baselines, and the sink.
-func Names() []string { return []string{Bare, Map, Bolt, Ceiling, CeilingNATS, Sink} }
+func Names() []string { return []string{Bare, Map, Bolt, Ceiling, CeilingNATS, Postgres, Sink} }
 
 // Options say which baseline to run.
 type Options struct {
-	Name      string
-	Dir       string        // where it keeps what it keeps
-	SyncDelay time.Duration // added to each sync of the ceilings
+	Name     string
+	Dir      string // where it keeps its files
+	Postgres string // URL of a database in which it may make a schema
 }
 
 // Ready is how a running baseline is reached.
@@ -59,16 +60,14 @@ func Run(ctx context.Context, o Options, ready func(Ready) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if k != nil {
-		defer func() { err = errors.Join(err, k.close()) }()
-	}
+	defer func() { err = errors.Join(err, k.close()) }()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	key := "sk_" + strings.ToLower(rand.Text()+rand.Text())
 	s := &server{
-		keeper: k, project: project, hash: sha256.Sum256([]byte(key)),
+		keeper: k, hash: sha256.Sum256([]byte(key)),
 		ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), base: "http://" + l.Addr().String(),
 	}
 	h := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
@@ -78,7 +77,10 @@ func Run(ctx context.Context, o Options, ready func(Ready) error) (err error) {
 		return errors.Join(err, h.Close())
 	}
 	<-ctx.Done()
-	err = h.Close()
+	// No request is under way when the keeper is closed.
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err = h.Shutdown(stop)
 	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
 	}
@@ -86,20 +88,18 @@ func Run(ctx context.Context, o Options, ready func(Ready) error) (err error) {
 }
 
 type server struct {
-	keeper  *keeper
-	project string
-	hash    [32]byte
-	ids     *domain.IDs
-	base    string
-	sink    sink
+	keeper keeper
+	hash   [32]byte
+	ids    *domain.IDs
+	base   string
+	sink   sink
 }
 
 func (s *server) routes() http.Handler {
 	r := mux.NewRouter()
-	if s.keeper == nil {
-		r.Handle("/count", &s.sink).Methods(http.MethodGet)
-		r.Handle("/{endpoint}", &s.sink).Methods(http.MethodPost)
-	}
+	r.HandleFunc("/count", s.sink.count).Methods(http.MethodGet)
+	r.HandleFunc("/p99", s.sink.p99).Methods(http.MethodGet)
+	r.HandleFunc("/{endpoint}", s.sink.take).Methods(http.MethodPost)
 	r.HandleFunc("/v1/payments", s.checked(s.create)).Methods(http.MethodPost)
 	r.HandleFunc("/v1/payments/{id}", s.checked(s.get)).Methods(http.MethodGet)
 	r.HandleFunc("/v1/backlog", s.checked(s.backlog)).Methods(http.MethodGet)
@@ -110,9 +110,9 @@ func (s *server) routes() http.Handler {
 func (s *server) checked(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		rest, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		project, key, _ := strings.Cut(rest, ":")
+		named, key, _ := strings.Cut(rest, ":")
 		hash := sha256.Sum256([]byte(key))
-		if !ok || project != s.project || subtle.ConstantTimeCompare(hash[:], s.hash[:]) != 1 {
+		if !ok || named != project || subtle.ConstantTimeCompare(hash[:], s.hash[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			reply(w, http.StatusUnauthorized, []byte(`{"code":"unauthorized"}`))
 			return
@@ -128,24 +128,18 @@ func (s *server) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, event := s.ids.Pair()
-	e := &entry{}
+	e := &entry{event: created(id, event, s.base), key: r.Header.Get("Idempotency-Key"), request: body}
 	_ = id.MarshalTextTo(e.id[:]) // it has the length
-	e.body = created(id, event, s.base)
-	if s.keeper != nil {
-		if err := s.keeper.keep(e); err != nil {
-			reply(w, http.StatusInternalServerError, fmt.Appendf(nil, `{"error":%q}`, err))
-			return
-		}
+	if err := s.keeper.keep(e); err != nil {
+		reply(w, http.StatusInternalServerError, fmt.Appendf(nil, `{"error":%q}`, err))
+		return
 	}
 	w.Header().Set("Location", "/v1/payments/"+string(e.id[:]))
 	reply(w, http.StatusCreated, answer(e, s.base))
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) {
-	var found []byte
-	if s.keeper != nil {
-		found = s.keeper.get(mux.Vars(r)["id"])
-	}
+	found := s.keeper.get(mux.Vars(r)["id"])
 	if found == nil {
 		reply(w, http.StatusNotFound, []byte(`{"code":"payment_not_found"}`))
 		return
@@ -154,11 +148,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) backlog(w http.ResponseWriter, _ *http.Request) {
-	n := 0
-	if s.keeper != nil {
-		n = s.keeper.backlog()
-	}
-	reply(w, http.StatusOK, strconv.AppendInt(nil, int64(n), 10))
+	reply(w, http.StatusOK, strconv.AppendInt(nil, int64(s.keeper.backlog()), 10))
 }
 
 func reply(w http.ResponseWriter, status int, body []byte) {
