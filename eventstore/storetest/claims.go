@@ -76,16 +76,31 @@ func checkClaimsLast(s *subject) {
 
 // checkClaimRace: 100 keys, 32 writers for each, one winner each.
 func checkClaimRace(s *subject) {
-	const keys, writers = 100, 32
+	winners := s.race(100, 32, func(writer, key int) eventstore.Commit {
+		return s.claiming(stream("prj_a", 100*writer+key), 0, byte(key))
+	})
+	for key, want := range winners {
+		r, ok, err := s.store.Claimed(s.Context(), "prj_a", domain.Digest{byte(key), 31: 1})
+		if !ok || err != nil {
+			s.Fatalf("Claimed: %v, %v", ok, err)
+		}
+		s.same("Claimed", r, want)
+	}
+}
+
+// race has each writer append a commit for each key, in different orders. Of each
+// key's commits one succeeds, and the others fail with that one's record.
+func (s *subject) race(keys, writers int, commit func(writer, key int) eventstore.Commit) (winners map[int]eventstore.Stored) {
+	s.Helper()
+	winners = make(map[int]eventstore.Stored)
+	holders := make(map[int][]eventstore.Stored)
 	var mu sync.Mutex
-	winners := map[byte]eventstore.Stored{}
-	losers := map[byte][]eventstore.Stored{}
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
 			for i := range keys {
-				key := byte((i + 3*w) % keys)
-				r, err := eventstore.AppendOne(s.Context(), s.store, s.claiming(stream("prj_a", 100*w+int(key)), 0, key))
+				key := (i + 3*w) % keys
+				r, err := eventstore.AppendOne(s.Context(), s.store, commit(w, key))
 				var claimed *eventstore.ClaimedError
 				mu.Lock()
 				switch {
@@ -95,7 +110,7 @@ func checkClaimRace(s *subject) {
 					}
 					winners[key] = r
 				case errors.As(err, &claimed):
-					losers[key] = append(losers[key], claimed.Value)
+					holders[key] = append(holders[key], claimed.Value)
 				default:
 					s.Errorf("Append: %v", err)
 				}
@@ -104,19 +119,13 @@ func checkClaimRace(s *subject) {
 		})
 	}
 	all.Wait()
-	if len(winners) != keys || s.last() != keys {
+	if len(winners) != keys || s.last() != eventstore.Position(keys) {
 		s.Errorf("%d winners, %d records, want %d", len(winners), s.last(), keys)
 	}
-	for key, told := range losers {
-		for _, r := range told {
-			s.same("what a loser was told", r, winners[key])
+	for key, found := range holders {
+		for _, r := range found {
+			s.same("the holder in the error", r, winners[key])
 		}
 	}
-	for key, want := range winners {
-		r, ok, err := s.store.Claimed(s.Context(), "prj_a", domain.Digest{key, 31: 1})
-		if !ok || err != nil {
-			s.Fatalf("Claimed: %v, %v", ok, err)
-		}
-		s.same("Claimed", r, want)
-	}
+	return winners
 }

@@ -1,11 +1,6 @@
 package storetest
 
-import (
-	"errors"
-	"sync"
-
-	"payledger/eventstore"
-)
+import "payledger/eventstore"
 
 // checkForever: a key that is claimed for ever is given away once in the whole
 // log, and has nothing to do with idempotency keys.
@@ -97,43 +92,9 @@ func checkStagedForever(s *subject) {
 }
 
 // checkForeverRace: 50 keys, 16 writers of different projects for each, one
-// winner each; the losers go on without a claim.
+// winner each.
 func checkForeverRace(s *subject) {
-	const keys, writers = 50, 16
-	var mu sync.Mutex
-	winners := map[byte]eventstore.Stored{}
-	losers := map[byte][]eventstore.Stored{}
-	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			project := "prj_" + string(rune('a'+w))
-			for i := range keys {
-				key := byte((i + 3*w) % keys)
-				r, err := eventstore.AppendOne(s.Context(), s.store, s.forever(stream(project, int(key)), 0, key))
-				var claimed *eventstore.ClaimedError
-				mu.Lock()
-				switch {
-				case err == nil:
-					if _, twice := winners[key]; twice {
-						s.Errorf("key %d was given away twice", key)
-					}
-					winners[key] = r
-				case errors.As(err, &claimed):
-					losers[key] = append(losers[key], claimed.Value)
-				default:
-					s.Errorf("Append: %v", err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	if len(winners) != keys || s.last() != keys {
-		s.Errorf("%d winners, %d records, want %d", len(winners), s.last(), keys)
-	}
-	for key, told := range losers {
-		for _, r := range told {
-			s.same("what a loser was told", r, winners[key])
-		}
-	}
+	s.race(50, 16, func(writer, key int) eventstore.Commit {
+		return s.forever(stream("prj_"+string(rune('a'+writer)), key), 0, byte(key))
+	})
 }

@@ -80,7 +80,7 @@ func checks() []check {
 		{"claims for ever", checkForever},
 		{"claims for ever last", checkForeverLasts},
 		{"staged claim for ever", checkStagedForever},
-		{"race for ever", checkForeverRace},
+		{"claim race for ever", checkForeverRace},
 		{"gapless", checkGapless},
 		{"cursor across reopen", checkCursor},
 		{"filters", checkFilters},
