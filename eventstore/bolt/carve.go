@@ -162,12 +162,15 @@ func (c *carver) identify(b []byte) {
 	}
 	begin := append(bytes.Clone(keyFormat), formatName...)
 	i := bytes.Index(b, begin)
-	if i < 0 || i+len(begin)+1+len(keyLog)+idSize > len(b) {
+	if i < 0 {
 		return
 	}
 	b = b[i+len(keyFormat):]
-	name, rest := b[:len(formatName)+1], b[len(formatName)+1:]
-	if id, ok := bytes.CutPrefix(rest, keyLog); ok {
-		c.remains.Format, c.remains.LogID = string(name), domain.ID(id)
+	n := len(formatName)
+	for n < len(b) && '0' <= b[n] && b[n] <= '9' {
+		n++
+	}
+	if id, ok := bytes.CutPrefix(b[n:], keyLog); ok && len(id) >= idSize {
+		c.remains.Format, c.remains.LogID = string(b[:n]), domain.ID(id)
 	}
 }

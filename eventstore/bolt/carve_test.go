@@ -87,7 +87,7 @@ func TestCarve(t *testing.T) {
 		return used
 	}
 	_, remains := carved(t, file)
-	if remains.LogID != s.LogID() || remains.Format != format || remains.Unread != 0 {
+	if remains.LogID != s.LogID() || remains.Format != formatOf(FormatVersion) || remains.Unread != 0 {
 		t.Errorf("%+v", remains)
 	}
 	if used := whole(t, file); used != len(want) {

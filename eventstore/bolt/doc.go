@@ -20,7 +20,7 @@
 //
 // Top-level buckets; numbers are big-endian:
 //
-//	meta              "format" -> "payledger event log 3"
+//	meta              "format" -> "payledger event log " and FormatVersion in digits
 //	                  "log"    -> 16 bytes, the id of this log
 //	                  "newest" -> 16 bytes, the greatest event id recorded
 //	                  "spans"  -> up to three spans of claims: number (8), first position (8)

@@ -3,11 +3,9 @@ package bolt
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -16,12 +14,8 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-const (
-	formatName = "payledger event log "
-	format     = formatName + "3"
-
-	appendFill = 0.9 // of a page's space before it is split
-)
+// appendFill is how much of a page is filled before it is split.
+const appendFill = 0.9
 
 // The names in the file. They are constants in all but type.
 var (
@@ -85,7 +79,7 @@ func writeEmpty(path string, logID domain.ID) error {
 			return err
 		}
 		return errors.Join(
-			meta.Put(keyFormat, []byte(format)),
+			meta.Put(keyFormat, []byte(formatOf(FormatVersion))),
 			meta.Put(keyLog, logID[:]),
 			meta.Put(keyNewest, make([]byte, len(domain.ID{}))),
 		)
@@ -158,34 +152,14 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	return s, err
 }
 
-// outdated is the way from an older format: the program that wrote the log can
-// read it, and this one can restore what that exports.
-func outdated(path string) string {
-	dir := filepath.Dir(path)
-	return fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
-		"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
-}
-
-// readMeta checks that the file is a log of ours and answers its last
-// position.
+// readMeta checks that the file is a log of ours and returns its last position.
 func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil {
 		return 0, foreign(s.path, "a bbolt file without our name in it")
 	}
-	switch name := string(meta.Get(keyFormat)); {
-	case name == format:
-	case len(name) > len(formatName) && name[:len(formatName)] == formatName:
-		o := &OpenError{
-			Path: s.path, Err: ErrVersion, Detail: strconv.Quote(name),
-			Advice: "use the program that wrote it, or a newer one",
-		}
-		if name < format && len(name) == len(format) {
-			o.Err, o.Advice = ErrOutdated, outdated(s.path)
-		}
-		return 0, o
-	default:
-		return 0, foreign(s.path, "a bbolt file without our name in it")
+	if err := checkFormat(s.path, meta.Get(keyFormat)); err != nil {
+		return 0, err
 	}
 	id, newest := meta.Get(keyLog), meta.Get(keyNewest)
 	records := tx.Bucket(bucketRecords)
@@ -202,8 +176,8 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	default:
 		return 0, damaged(s.path, "the last record has no position")
 	}
-	// Nothing may be written after a record that is not what it was. Who
-	// only reads can read all the others.
+	// Nothing may be written after a record that is damaged. A store for reading
+	// can read all the others.
 	if _, err := decodeRecord(last, v); err != nil && !s.readOnly {
 		return 0, damaged(s.path, err.Error())
 	}

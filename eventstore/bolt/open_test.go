@@ -160,9 +160,10 @@ func TestOpenRefuses(t *testing.T) {
 		"long text":         {file("long", bytes.Repeat([]byte("hello"), 10000)), ErrForeign},
 		"zeros":             {file("zeros", make([]byte, 1<<16)), ErrForeign},
 		"other bbolt file":  {other, ErrForeign},
-		"newer format":      {formatted("payledger event log 4"), ErrVersion},
-		"much newer format": {formatted("payledger event log 10"), ErrVersion},
-		"older format":      {formatted("payledger event log 1"), ErrOutdated},
+		"newer format":      {formatted(formatOf(FormatVersion + 1)), ErrVersion},
+		"much newer format": {formatted(formatOf(10 * FormatVersion)), ErrVersion},
+		"no number":         {formatted(formatName + "x"), ErrForeign},
+		"older format":      {formatted(formatOf(FormatVersion - 1)), ErrOutdated},
 	} {
 		for _, open := range []func(string) (*Store, error){openDefault, OpenReadOnly} {
 			_, err := open(refused.path)

@@ -1,0 +1,43 @@
+package bolt
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// FormatVersion is the version of the file's format: of the buckets, their keys
+// and values, and the records in them. Whatever changes one of these raises it.
+// It is written when a file is made and read before anything else of the content.
+const FormatVersion = 3
+
+// formatName is what "format" among the meta values begins with; the version
+// follows.
+const formatName = "payledger event log "
+
+func formatOf(version int) string { return formatName + strconv.Itoa(version) }
+
+// checkFormat returns an *OpenError unless this program reads the format.
+func checkFormat(path string, format []byte) error {
+	number, ours := strings.CutPrefix(string(format), formatName)
+	version, err := strconv.Atoi(number)
+	detail := fmt.Sprintf("format %d, this program reads format %d", version, FormatVersion)
+	switch {
+	case !ours || err != nil:
+		return foreign(path, "a bbolt file without our name in it")
+	case version > FormatVersion:
+		return &OpenError{Path: path, Err: ErrVersion, Detail: detail, Advice: "run the version that wrote it, or a newer one"}
+	case version < FormatVersion:
+		return &OpenError{Path: path, Err: ErrOutdated, Detail: detail, Advice: migration(path)}
+	}
+	return nil
+}
+
+// migration is the way from an older format: the program that wrote the log can
+// read it, and this one can restore what that exports.
+func migration(path string) string {
+	dir := filepath.Dir(path)
+	return fmt.Sprintf("run \"payledger export --format bundle --output LOG.tar --data %s\" with the version that wrote it, "+
+		"then \"payledger restore LOG.tar --data %s --force\" with this one", dir, dir)
+}
