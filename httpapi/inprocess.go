@@ -8,13 +8,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 
-	"payledger/domain"
 	"payledger/httpapi/account"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
 )
@@ -41,7 +38,7 @@ func asPage(h http.Handler) http.Handler {
 
 // inside answers a request of a session.
 func (a *api) inside(w http.ResponseWriter, as account.Session, r *http.Request) {
-	a.serveInside(w, r, func(x *edge.Exchange) error { return a.resume(x, as) })
+	a.serveInside(w, r, func(x *edge.Exchange) error { return a.m.ResumeAt(x, as.Project, as.KeyID) })
 }
 
 // serveInside answers a request from this process once admit has found its
@@ -63,19 +60,6 @@ func (a *api) serveInside(w http.ResponseWriter, r *http.Request, admit func(*ed
 		}
 		x.Dispatch(a.inner)
 	}).ServeHTTP(w, r)
-}
-
-// resume finds the project and the key of a session as they are now.
-func (a *api) resume(x *edge.Exchange, as account.Session) error {
-	project, known, err := a.cfg.Views.Project(x.Context(), as.Project)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(project.Keys, func(k domain.Key) bool { return k.ID == as.KeyID && !k.Revoked })
-	if !known || i < 0 {
-		return wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
-	}
-	return a.m.EnterAs(x, project, project.Keys[i])
 }
 
 // signIn checks credentials the way every request's are checked.

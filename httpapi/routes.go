@@ -27,22 +27,23 @@ type api struct {
 // routes is the table of routes of the public handler. The router tries one
 // path after the other, so what is asked for most stands first.
 func (a *api) routes() []edge.Route {
+	h := a.m.Handlers()
 	table := []edge.Route{
-		{Method: "POST", Path: merchant.PaymentsPath, Operation: "createPayment", Scope: domain.PaymentsWrite, Body: true, Handle: a.m.CreatePayment},
-		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: domain.Read, Handle: a.m.ListPayments},
-		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: domain.Read, Handle: a.m.GetPayment},
-		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: domain.Read, Handle: a.m.ListPaymentEvents},
-		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: domain.RefundsWrite, Body: true, Handle: a.m.CreateRefund},
-		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: domain.Read, Handle: a.m.ListRefunds},
-		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: domain.Read, Handle: a.m.GetRefund},
+		{Method: "POST", Path: merchant.PaymentsPath, Operation: "createPayment", Scope: domain.PaymentsWrite, Body: true, Handle: h.CreatePayment},
+		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: domain.Read, Handle: h.ListPayments},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: domain.Read, Handle: h.GetPayment},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: domain.Read, Handle: h.ListPaymentEvents},
+		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: domain.RefundsWrite, Body: true, Handle: h.CreateRefund},
+		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: domain.Read, Handle: h.ListRefunds},
+		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: domain.Read, Handle: h.GetRefund},
 	}
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
 	}
 	table = append(table, []edge.Route{
-		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: domain.Read, Handle: a.m.Balance},
-		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: domain.Read, Handle: a.m.Statement},
-		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: domain.Audit, Endless: true, Handle: a.m.Feed},
+		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: domain.Read, Handle: h.GetBalance},
+		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: domain.Read, Handle: h.ListPostings},
+		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: domain.Audit, Endless: true, Handle: h.ListEvents},
 		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
 		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
@@ -54,8 +55,8 @@ func (a *api) routes() []edge.Route {
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
-			edge.Route{Method: "POST", Path: "/v1/sandbox/payments/{id}", Operation: "settlePayment", Scope: domain.PaymentsWrite, Body: true, Handle: a.m.SettlePayment},
-			edge.Route{Method: "POST", Path: "/v1/sandbox/refunds/{id}", Operation: "settleRefund", Scope: domain.RefundsWrite, Body: true, Handle: a.m.SettleRefund},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/payments/{id}", Operation: "settlePayment", Scope: domain.PaymentsWrite, Body: true, Handle: h.SettlePayment},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/refunds/{id}", Operation: "settleRefund", Scope: domain.RefundsWrite, Body: true, Handle: h.SettleRefund},
 		)
 	}
 	return table
@@ -133,14 +134,15 @@ func (a *api) serve(x *edge.Exchange) {
 
 // logRoutes are the rows of the log as evidence.
 func (a *api) logRoutes() []edge.Route {
+	h := a.m.Handlers()
 	table := []edge.Route{
-		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: domain.Audit, Handle: a.m.Inclusion},
-		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: domain.Audit, Handle: a.m.Consistency},
-		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: domain.Audit, Handle: a.m.Tile},
+		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: domain.Audit, Handle: h.GetInclusionProof},
+		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: domain.Audit, Handle: h.GetConsistencyProof},
+		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: domain.Audit, Handle: h.GetTile},
 	}
 	if a.cfg.Checkpoint != nil {
 		table = append(table, edge.Route{
-			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: domain.Audit, Handle: a.m.Checkpoint,
+			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: domain.Audit, Handle: h.GetCheckpoint,
 		})
 	}
 	return table
@@ -149,44 +151,13 @@ func (a *api) logRoutes() []edge.Route {
 // webhookRoutes are the rows of a project's own key, and the page that
 // explains them. They come before /docs/{asset}.
 func (a *api) webhookRoutes() []edge.Route {
-	h := a.m.Hooks()
+	h := a.m.Handlers()
 	return append(
-		h.Routes(merchant.WebhooksPath),
+		h.WebhookRoutes(merchant.WebhooksPath),
 		edge.Route{
 			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: domain.Read,
-			Handle: h.On(h.OfPayment("id")),
+			Handle: h.ListPaymentDeliveries("id"),
 		},
 		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},
 	)
-}
-
-// accountPath is before what the account needs and programs of merchants do
-// not. Nothing under it can be reached from the network: its rows are in the
-// table of inner requests only.
-const accountPath = "/account-api"
-
-// accountRoutes is that part of the table. Days are those of UTC.
-//
-//	GET    /account-api/session → sessionView
-//	GET    /account-api/keys → {"data":[accountKey…]}, newest first
-//	POST   /account-api/keys {"scopes"} → 201 {"key_id","scopes","revoked","api_key"}: the secret is told here only
-//	POST   /account-api/keys/{key_id}/revoke {"confirm"?: true} → accountKey; 409 confirmation_required
-//	GET    /account-api/overview?from=2026-11-01&to=2026-11-30 → overviewView; both days are part of it
-//	GET    /account-api/totals?… the filters of GET /v1/payments → totalsView
-//	GET    /account-api/alerts → {"data":[alertView…]}, the most urgent first
-//	GET    /account-api/payments/{id} → paymentFacts
-//	GET    /account-api/lookup?id= → {"data":[placeView…]}, empty when it is nothing of the project's
-func (a *api) accountRoutes() []edge.Route {
-	const keys, read, write = accountPath + "/keys", domain.Read, domain.PaymentsWrite
-	return []edge.Route{
-		{Method: "GET", Path: accountPath + "/session", Operation: "accountSession", Handle: a.m.AccountSession},
-		{Method: "GET", Path: keys, Operation: "accountKeys", Scope: read, Handle: a.m.AccountKeys},
-		{Method: "POST", Path: keys, Operation: "accountIssueKey", Scope: write, Body: true, Handle: a.m.AccountIssueKey},
-		{Method: "POST", Path: keys + "/{key_id}/revoke", Operation: "accountRevokeKey", Scope: write, Body: true, Optional: true, Handle: a.m.AccountRevokeKey},
-		{Method: "GET", Path: accountPath + "/overview", Operation: "accountOverview", Scope: read, Handle: a.m.AccountOverview},
-		{Method: "GET", Path: accountPath + "/totals", Operation: "accountTotals", Scope: read, Handle: a.m.AccountTotals},
-		{Method: "GET", Path: accountPath + "/alerts", Operation: "accountAlerts", Scope: read, Handle: a.m.AccountAlerts},
-		{Method: "GET", Path: accountPath + "/payments/{id}", Operation: "accountPayment", Scope: read, Handle: a.m.AccountPayment},
-		{Method: "GET", Path: accountPath + "/lookup", Operation: "accountLookup", Scope: read, Handle: a.m.AccountLookup},
-	}
 }

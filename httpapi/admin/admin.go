@@ -17,8 +17,8 @@ import (
 
 // admin is the handler of the program's own administration.
 type admin struct {
-	cfg     Config
-	settler merchant.Settler
+	cfg Config
+	api *merchant.API
 }
 
 // adminConfig is what the administration works with, beside what the
@@ -131,7 +131,11 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &admin{cfg: cfg, settler: merchant.Settler{Cfg: cfg.Config}}
+	api, err := merchant.New(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	a := &admin{cfg: cfg, api: api}
 	router := edge.NewRouter(a.routes(), edge.Run)
 	return e.Wrap(func(x *edge.Exchange) { x.Dispatch(router) }), nil
 }
@@ -146,11 +150,11 @@ func (a *admin) createProject(x *edge.Exchange) error {
 		return err
 	}
 	id := "prj_" + a.cfg.IDs.Next().String()
-	p, err := a.execute(x.Context(), id, domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	p, err := a.api.ChangeProject(x.Context(), id, domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
 	if err != nil {
 		return err
 	}
-	p, key, err := merchant.IssueKey(x.Context(), a.cfg.Config, p.ID, wish.scopes)
+	p, key, err := a.api.NewKey(x.Context(), p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func (a *admin) changeProject(x *edge.Exchange) error {
 	if !wish.named {
 		wish.name = p.Name
 	}
-	p, err = a.execute(x.Context(), p.ID, domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	p, err = a.api.ChangeProject(x.Context(), p.ID, domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
 	if err != nil {
 		return err
 	}
@@ -204,7 +208,7 @@ func (a *admin) disableProject(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if p, err = a.execute(x.Context(), p.ID, domain.DisableProject{}, false); err != nil {
+	if p, err = a.api.ChangeProject(x.Context(), p.ID, domain.DisableProject{}, false); err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, viewOf(p))
@@ -219,7 +223,7 @@ func (a *admin) issueKey(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	_, key, err := merchant.IssueKey(x.Context(), a.cfg.Config, p.ID, wish.scopes)
+	_, key, err := a.api.NewKey(x.Context(), p.ID, wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -239,7 +243,7 @@ func (a *admin) revokeKey(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.execute(x.Context(), p.ID, domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
+	if _, err := a.api.ChangeProject(x.Context(), p.ID, domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -255,11 +259,12 @@ func (a *admin) project(x *edge.Exchange) (domain.Project, error) {
 	return p, err
 }
 
-func (a *admin) execute(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	return merchant.ExecuteOn(ctx, a.cfg.Config, id, cmd, isNew)
-}
-
 // checkpoint answers GET /admin/log/checkpoint.
 func (a *admin) checkpoint(x *edge.Exchange) error {
-	return merchant.ReplyCheckpoint(x, a.cfg.Checkpoint)
+	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(domain.Project{}))
+	if err != nil {
+		return err
+	}
+	x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", signed)
+	return nil
 }

@@ -15,7 +15,7 @@ const positionHeader = "Payledger-Position"
 // backup answers GET /admin/backup: the file of the event log as it is at one
 // moment, of Content-Length bytes. A copy that breaks off is shorter.
 func (a *admin) backup(x *edge.Exchange) error {
-	if _, err := edge.ParseQuery(x.Request.URL.RawQuery); err != nil {
+	if _, err := x.Query(); err != nil {
 		return err
 	}
 	if x.Request.Method == http.MethodHead {

@@ -16,14 +16,14 @@ import (
 
 // balance answers GET /admin/balance: the books of one project or of all.
 func (a *admin) balance(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "project", "as_of")
+	q, err := x.Query("project", "as_of")
 	if err != nil {
 		return err
 	}
 	if err := a.checkProject(x, q); err != nil {
 		return err
 	}
-	all, err := merchant.BooksOf(x, a.cfg.Views, q["project"], q)
+	all, err := merchant.BooksOf(x.Context(), a.cfg.Views, q["project"], q)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
 
 // statement answers GET /admin/balance/statement, oldest first.
 func (a *admin) statement(x *edge.Exchange) error {
-	return a.journal(x, domain.Account(""), func(l books.JournalLine) (any, error) {
+	return journal(a, x, "adminStatement", domain.Account(""), func(l books.JournalLine) (wire.ProjectPosting, error) {
 		return wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}, nil
 	})
 }
 
 // lateFunds answers GET /admin/balance/late-funds, oldest first.
 func (a *admin) lateFunds(x *edge.Exchange) error {
-	return a.journal(x, domain.Suspense, func(l books.JournalLine) (any, error) {
+	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
 		event, err := a.eventAt(x, l.Position)
 		if e, ok := event.(domain.PaymentLateFunds); ok {
@@ -92,12 +92,16 @@ func (a *admin) lateFunds(x *edge.Exchange) error {
 
 // journal answers a page of postings of one project or of all, of one account
 // when that is given, else of the one the request names.
-func (a *admin) journal(x *edge.Exchange, account domain.Account, row func(books.JournalLine) (any, error)) error {
+func journal[T any](a *admin, x *edge.Exchange, operation string, account domain.Account, row func(books.JournalLine) (T, error)) error {
 	filters := []string{"project", "currency", "from", "to"}
 	if account == "" {
 		filters = append(filters, "account")
 	}
-	req, err := edge.PageOf(x, filters...)
+	values, err := x.Values()
+	if err != nil {
+		return err
+	}
+	req, err := edge.ParseList(values, operation, "", filters...)
 	if err != nil {
 		return err
 	}
@@ -116,13 +120,13 @@ func (a *admin) journal(x *edge.Exchange, account domain.Account, row func(books
 	if err != nil {
 		return err
 	}
-	rows := make([]any, len(found.Lines))
+	rows := make([]T, len(found.Lines))
 	for i, l := range found.Lines {
 		if rows[i], err = row(l); err != nil {
 			return err
 		}
 	}
-	return x.ReplyPage(req, rows, merchant.PlaceAfter(found))
+	return edge.ReplyPage(x, edge.PageOf(req, rows, merchant.PlaceAfter(found)))
 }
 
 // eventAt reads one event of the log.

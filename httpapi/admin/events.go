@@ -7,23 +7,24 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // events answers GET /admin/events: the records after a position, of one
 // project or of all, and with follow=true those that are still to come.
 func (a *admin) events(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "after", "project", "follow")
+	q, err := x.Query("after", "project", "follow")
 	if err != nil {
 		return err
 	}
 	var after uint64
 	if q.Has("after") {
-		if after, err = strconv.ParseUint(q.Value("after"), 10, 63); err != nil {
+		if after, err = strconv.ParseUint(q["after"], 10, 63); err != nil {
 			return edge.BadParameter("after", "Send the position after which to begin, 0 for all.")
 		}
 	}
-	follow := q.Value("follow") == "true"
-	if q.Has("follow") && !follow && q.Value("follow") != "false" {
+	follow := q["follow"] == "true"
+	if q.Has("follow") && !follow && q["follow"] != "false" {
 		return edge.BadParameter("follow", "Send true or false.")
 	}
 	out := x.Stream(edge.JSONLines)
@@ -31,16 +32,16 @@ func (a *admin) events(x *edge.Exchange) error {
 		return err
 	}
 	line := func(r eventstore.Stored) error {
-		b, err := merchant.LineOf(r)
+		b, err := merchant.LineOf(wire.EventLine{Position: uint64(r.Position), Event: r.Body})
 		if err != nil {
 			return err
 		}
 		_, err = out.Write(append(b, '\n'))
 		return err
 	}
-	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
-	filter := eventstore.Filter{Project: q.Value("project")}
+	filter := eventstore.Filter{Project: q["project"]}
 	if follow {
 		err = a.cfg.Ledger.Store.Follow(ctx, eventstore.Position(after), filter, func(r eventstore.Stored) error {
 			if err := line(r); err != nil {

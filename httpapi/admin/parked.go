@@ -34,7 +34,7 @@ func (a *admin) parkedRoutes() []edge.Route {
 }
 
 func (a *admin) listParked(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "after", "reason", "limit")
+	q, err := x.Query("after", "reason", "limit")
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (a *admin) discardParked(x *edge.Exchange) error {
 }
 
 func (a *admin) discardParkedThrough(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "through")
+	q, err := x.Query("through")
 	if err != nil {
 		return err
 	}

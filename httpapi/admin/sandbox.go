@@ -11,7 +11,7 @@ import (
 // settlePayment and settleRefund do what the sandbox endpoints of the API do,
 // for a payment or refund of any project.
 func (a *admin) settlePayment(x *edge.Exchange) error {
-	outcome, err := merchant.OutcomeOf(x.Body, domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired)
+	outcome, err := merchant.OutcomeOf(x.Body, merchant.PaymentOutcomes()...)
 	if err != nil {
 		return err
 	}
@@ -23,14 +23,15 @@ func (a *admin) settlePayment(x *edge.Exchange) error {
 	case !ok:
 		return &domain.Refusal{Code: domain.PaymentNotFound}
 	}
-	if p, err = a.settler.SignalPayment(x.Context(), p, outcome); err != nil {
+	p, err = a.api.SettlePayment(x.Context(), merchant.Operator(domain.Project{ID: p.Project}), p.ID.String(), outcome)
+	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, p.Object())
 }
 
 func (a *admin) settleRefund(x *edge.Exchange) error {
-	outcome, err := merchant.OutcomeOf(x.Body, domain.OutcomeSucceeded, domain.OutcomeFailed)
+	outcome, err := merchant.OutcomeOf(x.Body, merchant.RefundOutcomes()...)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,8 @@ func (a *admin) settleRefund(x *edge.Exchange) error {
 	case !ok:
 		return &domain.Refusal{Code: domain.RefundNotFound}
 	}
-	if r, err = a.settler.SignalRefund(x.Context(), p, r.ID, outcome); err != nil {
+	p, r, err = a.api.SettleRefund(x.Context(), merchant.Operator(domain.Project{ID: p.Project}), r.ID.String(), outcome)
+	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, r.Object(p.ID))

@@ -42,7 +42,7 @@ func (a *admin) verify(x *edge.Exchange) error {
 	if err := json.Unmarshal(x.Body, &q, json.RejectUnknownMembers(true)); err != nil {
 		return wire.Problem{Code: domain.MalformedJSON, Detail: "Send {\"verifier_keys\",\"checkpoints\":[{\"name\",\"note\",\"beside\"}]}."}
 	}
-	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
 	return a.evidence().Verify(ctx, q, evidenceLines(x))
 }
@@ -50,12 +50,12 @@ func (a *admin) verify(x *edge.Exchange) error {
 // replay answers GET /admin/replay: lines of progress, then what the log leads
 // to, or how the projections differ from it.
 func (a *admin) replay(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "check", "position", "time", "payment")
+	q, err := x.Query("check", "position", "time", "payment")
 	if err != nil {
 		return err
 	}
 	var r ReplayRequest
-	switch q.Value("check") {
+	switch q["check"] {
 	case "", "false":
 	case "true":
 		r.Check = true
@@ -63,7 +63,7 @@ func (a *admin) replay(x *edge.Exchange) error {
 		return edge.BadParameter("check", "Send true or false.")
 	}
 	if q.Has("position") {
-		n, err := strconv.ParseUint(q.Value("position"), 10, 63)
+		n, err := strconv.ParseUint(q["position"], 10, 63)
 		if err != nil {
 			return edge.BadParameter("position", "Send a position, 0 for the empty log.")
 		}
@@ -72,19 +72,19 @@ func (a *admin) replay(x *edge.Exchange) error {
 	}
 	if q.Has("time") {
 		var at domain.Instant
-		if err := at.UnmarshalText([]byte(q.Value("time"))); err != nil {
+		if err := at.UnmarshalText([]byte(q["time"])); err != nil {
 			return edge.BadParameter("time", "Send a time such as 2026-11-20T10:15:30Z; in an offset write + as %2B.")
 		}
 		r.Time = &at
 	}
 	if q.Has("payment") {
-		id, ok := domain.ParseID(q.Value("payment"))
+		id, ok := domain.ParseID(q["payment"])
 		if !ok {
 			return &domain.Refusal{Code: domain.PaymentNotFound}
 		}
 		r.Payment = &id
 	}
-	ctx, cancel := x.UntilStopping(a.cfg.Stopping)
+	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
 	return a.evidence().Replay(ctx, r, evidenceLines(x))
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
 )
 
 // webhookRoutes are the rows of webhook endpoints for the operator: those of
@@ -12,10 +11,10 @@ import (
 // once.
 func (a *admin) webhookRoutes() []edge.Route {
 	const project = "/admin/projects/{id}"
-	h := merchant.Hooks{Cfg: a.cfg.Config, Project: a.project}
-	table := append(h.Routes(project+"/webhook-endpoints"), edge.Route{
+	h := a.api.HandlersFor(a.project)
+	table := append(h.WebhookRoutes(project+"/webhook-endpoints"), edge.Route{
 		Method: "GET", Path: project + "/payments/{payment_id}/deliveries", Operation: "listPaymentDeliveries",
-		Handle: h.On(h.OfPayment("payment_id")),
+		Handle: h.ListPaymentDeliveries("payment_id"),
 	})
 	for i := range table {
 		row := &table[i]

@@ -1,35 +1,50 @@
 package edge
 
 import (
+	"context"
 	"net/http"
 	"strings"
 )
 
+// CSVType is the media type of CSV.
 const CSVType = "text/csv"
 
 // csvRows is how many rows of a CSV answer are read and written at once.
 const csvRows = 1000
 
-// asCSV reports whether a list was asked for as CSV.
+// AsCSV reports whether a list was asked for as CSV.
 func (x *Exchange) AsCSV() bool {
 	x.Header().Add("Vary", "Accept")
 	return Accepts(x.Request.Header, CSVType)
 }
 
-// replyCSV answers a list as CSV: all its rows, or one page when the request
-// named a limit. next answers the next page's rows; each page has its own time,
-// and before each but the first recheck says whether the caller may still read.
-func (x *Exchange) ReplyCSV(req ListRequest, columns []string, recheck func() error, next func(limit int) (rows [][]string, more bool, err error)) error {
+// Table is a list that is written as CSV.
+type Table struct {
+	Columns []string
+	Limit   int // rows at most; 0: all there are
+
+	// Next answers the rows that follow, at most limit. more is false when they
+	// are the last.
+	Next func(ctx context.Context, limit int) (rows [][]string, more bool, err error)
+
+	// Recheck answers an error when the caller may not read on. It is asked
+	// before each part but the first.
+	Recheck func(context.Context) error
+}
+
+// ReplyCSV answers a table. Each part has its own time, so that a long one
+// ends with its last row.
+func (x *Exchange) ReplyCSV(t Table) error {
 	limit := csvRows
-	if req.Sized {
-		limit = req.Limit
+	if t.Limit > 0 {
+		limit = t.Limit
 	}
-	rows, more, err := next(limit)
+	rows, more, err := t.Next(x.Context(), limit)
 	if err != nil {
 		return err
 	}
 	out := x.Stream(CSVType + "; charset=utf-8; header=present")
-	body, err := AppendCSV(nil, columns...)
+	body, err := AppendCSV(nil, t.Columns...)
 	for err == nil {
 		for _, row := range rows {
 			if body, err = AppendCSV(body, row...); err != nil {
@@ -39,19 +54,19 @@ func (x *Exchange) ReplyCSV(req ListRequest, columns []string, recheck func() er
 		if _, err := out.Write(body); err != nil {
 			return err
 		}
-		if !more || req.Sized || x.Request.Method == http.MethodHead {
+		if !more || t.Limit > 0 || x.Request.Method == http.MethodHead {
 			return out.Flush()
 		}
 		body = body[:0]
 		x.within.renew(maxTime)
-		if err = recheck(); err == nil {
-			rows, more, err = next(limit)
+		if err = t.Recheck(x.Context()); err == nil {
+			rows, more, err = t.Next(x.Context(), limit)
 		}
 	}
 	return err
 }
 
-// accepts reports whether Accept names the media type.
+// Accepts reports whether Accept names the media type.
 func Accepts(h http.Header, media string) bool {
 	for _, line := range h.Values("Accept") {
 		for part := range strings.SplitSeq(line, ",") {

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"context"
 	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
@@ -22,12 +23,12 @@ func TestEachPageOfCSVHasItsTime(t *testing.T) {
 	rechecked := 0
 	list := func(x *Exchange) error {
 		x.within.renew(time.Second) // what is left after a slow page
-		recheck := func() error { rechecked++; return nil }
-		return x.ReplyCSV(ListRequest{}, []string{"n"}, recheck, func(int) ([][]string, bool, error) {
-			until, _ := x.Context().Deadline()
+		recheck := func(context.Context) error { rechecked++; return nil }
+		return x.ReplyCSV(Table{Columns: []string{"n"}, Recheck: recheck, Next: func(ctx context.Context, _ int) ([][]string, bool, error) {
+			until, _ := ctx.Deadline()
 			left = append(left, time.Until(until))
 			return [][]string{{"1"}}, len(left) < 3, nil
-		})
+		}})
 	}
 	e.Wrap(func(x *Exchange) {
 		x.Route = &Route{Method: http.MethodGet, Handle: list}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"payledger/domain"
@@ -66,57 +65,66 @@ func decodeCursor(text, project, operation string) (Cursor, error) {
 	return c, nil
 }
 
-// listRequest is a request for one page of a list.
-type ListRequest struct {
-	operation string
-	Filters   Query
-	Place     string // after which row, "" for the first page
-	Limit     int
-	Sized     bool // the request named the limit
+// List is a request for one page of a list.
+type List struct {
+	Filters Query
+	Place   string // after which row, "" for the first page
+	Limit   int    // rows of a page
+	Sized   bool   // the request named the limit
+
+	operation, project string // whose cursors fit
 }
 
-// pageOf reads the query of a list. A cursor brings its filters along;
-// repeating them is allowed, changing them is not.
-func PageOf(x *Exchange, filters ...string) (ListRequest, error) {
-	q, err := ParseQuery(x.Request.URL.RawQuery, append([]string{"limit", "cursor"}, filters...)...)
+// ParseList reads the query of a list, which has these filters beside limit
+// and cursor. A cursor brings its filters along; repeating them is allowed,
+// changing them is not. Cursors of another operation or project do not fit.
+func ParseList(values url.Values, operation, project string, filters ...string) (List, error) {
+	q, err := ParseQuery(values, append([]string{"limit", "cursor"}, filters...)...)
 	if err != nil {
-		return ListRequest{}, err
+		return List{}, err
 	}
-	req := ListRequest{operation: x.Route.Operation, Filters: make(Query), Sized: q.Has("limit")}
-	if req.Limit, err = q.Limit(); err != nil {
-		return req, err
+	l := List{operation: operation, project: project, Filters: make(Query), Sized: q.Has("limit")}
+	if l.Limit, err = q.Limit(); err != nil {
+		return l, err
 	}
 	for _, name := range filters {
 		if q.Has(name) {
-			req.Filters[name] = q[name]
+			l.Filters[name] = q[name]
 		}
 	}
 	if !q.Has("cursor") {
-		return req, nil
+		return l, nil
 	}
-	c, err := decodeCursor(q["cursor"], x.Project.ID, req.operation)
+	c, err := decodeCursor(q["cursor"], project, operation)
 	if err != nil {
-		return req, err
+		return l, err
 	}
-	for name, v := range req.Filters {
-		if was, ok := c.Filters[name]; !ok || was != v {
-			return req, BadParameter(name, "The cursor was made with another value of this filter. Leave it out, or start without a cursor.")
+	for name, v := range l.Filters {
+		if in, ok := c.Filters[name]; !ok || in != v {
+			return l, BadParameter(name, "The cursor was made with another value of this filter. Leave it out, or start without a cursor.")
 		}
 	}
-	req.Filters, req.Place = c.Filters, c.Place
-	return req, nil
+	l.Filters, l.Place = c.Filters, c.Place
+	return l, nil
 }
 
-// replyPage answers one page. last is the place of its last row, "" when
+// PageOf is a page of a list. last is the place of its last row, "" when
 // nothing follows.
-func (x *Exchange) ReplyPage(req ListRequest, data any, last string) error {
-	p := wire.Page{Data: data}
+func PageOf[T any](l List, rows []T, last string) wire.Page[T] {
+	p := wire.Page[T]{Data: rows}
 	if last != "" {
-		next := Cursor{Operation: req.operation, Place: last, Filters: req.Filters}.Encode(x.Project.ID)
+		next := Cursor{Operation: l.operation, Place: last, Filters: l.Filters}.Encode(l.project)
 		p.NextCursor = &next
-		link := url.Values{"cursor": {next}}
-		if req.Sized {
-			link.Set("limit", strconv.Itoa(req.Limit))
+	}
+	return p
+}
+
+// ReplyPage answers a page, with a link to the next one.
+func ReplyPage[T any](x *Exchange, p wire.Page[T]) error {
+	if p.NextCursor != nil {
+		link := url.Values{"cursor": {*p.NextCursor}}
+		if limit := x.Request.URL.Query().Get("limit"); limit != "" {
+			link.Set("limit", limit)
 		}
 		x.Header().Set("Link", "<"+x.Request.URL.EscapedPath()+"?"+link.Encode()+`>; rel="next"`)
 	}

@@ -120,14 +120,17 @@ func (l *Limiter) announce(h http.Header, v Verdict) {
 	h.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
 }
 
-// throttle takes from the limiter in name's favour, announces what is left,
-// and refuses with 429 when there is nothing.
-func (x *Exchange) Throttle(l *Limiter, name string) error {
+// Allow takes one request in name's favour. The problem is 429 rate_limited.
+// What is left is announced in the header, which may be nil. A nil limiter
+// lets everything pass.
+func (l *Limiter) Allow(name string, now time.Time, announced http.Header) error {
 	if l == nil {
 		return nil
 	}
-	v := l.Take(name, x.edge.now())
-	l.announce(x.Header(), v)
+	v := l.Take(name, now)
+	if announced != nil {
+		l.announce(announced, v)
+	}
 	if v.OK {
 		return nil
 	}

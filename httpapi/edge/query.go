@@ -12,23 +12,38 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// query is a parsed query string in which every parameter is known and there
+// Query is a parsed query string in which every parameter is known and there
 // at most once.
 type Query map[string]string
 
-func (q Query) Has(name string) bool     { _, ok := q[name]; return ok }
-func (q Query) Value(name string) string { return q[name] }
+// Has reports whether the parameter is there.
+func (q Query) Has(name string) bool { _, ok := q[name]; return ok }
 
+// BadParameter is the problem of one query parameter.
 func BadParameter(name, detail string) error {
 	return wire.Problem{Code: domain.InvalidParameter, Parameter: name, Detail: detail}
 }
 
-// parseQuery reads a query string strictly.
-func ParseQuery(raw string, known ...string) (Query, error) {
-	values, err := url.ParseQuery(raw)
+// Values is the query string, whose parameters are still to be checked.
+func (x *Exchange) Values() (url.Values, error) {
+	values, err := url.ParseQuery(x.Request.URL.RawQuery)
 	if err != nil {
 		return nil, BadParameter("", "The query string cannot be read. Percent-encode values and separate parameters with &.")
 	}
+	return values, nil
+}
+
+// Query reads a query string of the known parameters.
+func (x *Exchange) Query(known ...string) (Query, error) {
+	values, err := x.Values()
+	if err != nil {
+		return nil, err
+	}
+	return ParseQuery(values, known...)
+}
+
+// ParseQuery refuses parameters that are not known or are there twice.
+func ParseQuery(values url.Values, known ...string) (Query, error) {
 	q := make(Query, len(values))
 	names := make([]string, 0, len(values))
 	for name := range values {

@@ -37,10 +37,10 @@ func (s *Stream) Write(b []byte) (int, error) { return s.x.Write(b) }
 // flush sends what was written so far.
 func (s *Stream) Flush() error { return s.control.Flush() }
 
-// untilStopping is the request's context, which also ends when the server
-// begins to shut down.
-func (x *Exchange) UntilStopping(stopping context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(x.Context())
+// UntilStopping is ctx, which also ends with stopping (nil: never), when the
+// server begins to shut down.
+func UntilStopping(ctx, stopping context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
 	if stopping == nil {
 		return ctx, cancel
 	}

@@ -1,11 +1,10 @@
 package merchant
 
 import (
-	"net/http"
+	"context"
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/books"
 	"payledger/projections/views"
@@ -17,12 +16,16 @@ const (
 	routedLate      = time.Minute
 )
 
-// accountAlerts answers GET /account-api/alerts.
-func (a *API) AccountAlerts(x *edge.Exchange) error {
+// Alerts are what the merchant should look at, the most urgent first. Needs
+// read.
+func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return nil, err
+	}
 	all := []wire.Alert{}
-	balances, err := a.cfg.Views.Balances(x.Context(), x.Project.ID, books.AsOf{})
+	balances, err := a.cfg.Views.Balances(ctx, c.Project.ID, books.AsOf{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, b := range balances.Balances {
 		if b.Account == domain.Suspense && b.Balance.Sign() != 0 {
@@ -32,24 +35,24 @@ func (a *API) AccountAlerts(x *edge.Exchange) error {
 	}
 	now := domain.InstantOf(a.cfg.Now())
 	if a.cfg.Webhooks != nil {
-		for _, e := range x.Project.Endpoints {
-			health, err := a.cfg.Webhooks.Health(x.Context(), e.ID)
+		for _, e := range c.Project.Endpoints {
+			health, err := a.cfg.Webhooks.Health(ctx, e.ID)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			all = append(all, endpointAlerts(e, health, now)...)
 		}
 	}
-	unrouted, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, views.PaymentQuery{
+	unrouted, err := a.cfg.Views.Payments(ctx, c.Project.ID, views.PaymentQuery{
 		Status: domain.Created, To: now.Add(-routedLate), Limit: 1,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range unrouted.Payments {
 		all = append(all, wire.Alert{Kind: wire.AlertUnrouted, PaymentID: &p.ID, Since: &p.CreatedAt})
 	}
-	return x.Reply(http.StatusOK, map[string]any{"data": byUrgency(all)})
+	return byUrgency(all), nil
 }
 
 func endpointAlerts(e domain.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {

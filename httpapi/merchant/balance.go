@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -15,51 +16,72 @@ import (
 	"payledger/projections/books"
 )
 
-// balance answers GET /v1/balance.
-func (a *API) Balance(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "as_of")
+// GetBalance answers GET /v1/balance.
+func (h Handlers) GetBalance(x *edge.Exchange) error {
+	q, err := x.Query("as_of")
 	if err != nil {
 		return err
 	}
-	all, err := BooksOf(x, a.cfg.Views, x.Project.ID, q)
+	books, err := h.api.Balance(x.Context(), CallerOf(x), q)
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, ViewOfBooks(all))
+	return x.Reply(http.StatusOK, books)
 }
 
-// statement answers GET /v1/balance/statement, oldest first.
-func (a *API) Statement(x *edge.Exchange) error {
-	req, err := edge.PageOf(x, "account", "currency", "from", "to")
-	if err != nil {
-		return err
+// Balance is the project's books; as_of in the query names a moment, without
+// it they are those of now. Needs read.
+func (a *API) Balance(ctx context.Context, c Caller, q edge.Query) (wire.Books, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return wire.Books{}, err
 	}
-	q, err := JournalQuery(req)
-	if err != nil {
-		return err
+	all, err := BooksOf(ctx, a.cfg.Views, c.Project.ID, q)
+	return ViewOfBooks(all), err
+}
+
+// ListPostings answers GET /v1/balance/statement.
+func (h Handlers) ListPostings(x *edge.Exchange) error {
+	return replyList(x, h.api.Statement, h.api.StatementTable)
+}
+
+// postingList reads a request for postings.
+func (a *API) postingList(c *Caller, values url.Values) (l edge.List, q books.JournalQuery, err error) {
+	if err := a.admit(c, domain.Read, nil); err != nil {
+		return l, q, err
 	}
-	q.Project = x.Project.ID
-	if x.AsCSV() {
-		return a.statementCSV(x, req, q)
+	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to"); err != nil {
+		return l, q, err
 	}
-	found, err := a.cfg.Views.Journal(x.Context(), q)
+	q, err = JournalQuery(l)
+	q.Project = c.Project.ID
+	return l, q, err
+}
+
+// Statement lists the project's postings, oldest first. Needs read.
+func (a *API) Statement(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.Posting], err error) {
+	l, q, err := a.postingList(&c, values)
 	if err != nil {
-		return err
+		return page, err
+	}
+	found, err := a.cfg.Views.Journal(ctx, q)
+	if err != nil {
+		return page, err
 	}
 	rows := make([]wire.Posting, len(found.Lines))
-	for i, l := range found.Lines {
-		rows[i] = StatementOf(l)
+	for i, line := range found.Lines {
+		rows[i] = StatementOf(line)
 	}
-	return x.ReplyPage(req, rows, PlaceAfter(found))
+	return edge.PageOf(l, rows, PlaceAfter(found)), nil
 }
 
-// booksOf reads as_of and answers the books of that moment.
-func BooksOf(x *edge.Exchange, views *projections.Engine, project string, q edge.Query) (books.Balances, error) {
+// BooksOf reads as_of and answers the books of that moment, of one project or,
+// with "", of all.
+func BooksOf(ctx context.Context, views *projections.Engine, project string, q edge.Query) (books.Balances, error) {
 	as, err := asOf(q)
 	if err != nil {
 		return books.Balances{}, err
 	}
-	all, err := views.Balances(x.Context(), project, as)
+	all, err := views.Balances(ctx, project, as)
 	if ahead, ok := errors.AsType[*books.AheadError](err); ok {
 		err = edge.BadParameter("as_of", "The log ends at position "+PositionText(ahead.Last)+".")
 	}
@@ -109,7 +131,7 @@ func ByCurrency(all []books.Balance) []wire.CurrencyBooks {
 }
 
 // journalQuery reads the filters of a statement.
-func JournalQuery(req edge.ListRequest) (q books.JournalQuery, err error) {
+func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
 	if q.Account = domain.Account(f["account"]); f.Has("account") && !q.Account.Known() {

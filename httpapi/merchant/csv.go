@@ -1,17 +1,32 @@
 package merchant
 
 import (
+	"context"
+	"net/url"
+
 	"payledger/domain"
 	"payledger/httpapi/edge"
-	"payledger/projections/books"
-	"payledger/projections/views"
 )
 
-func (a *API) paymentsCSV(x *edge.Exchange, req edge.ListRequest, q views.PaymentQuery) error {
+// table is a list as CSV: all of it, or as much as the request names.
+func (a *API) table(c Caller, l edge.List, columns []string, next func(ctx context.Context, limit int) ([][]string, bool, error)) edge.Table {
+	t := edge.Table{Columns: columns, Next: next, Recheck: func(ctx context.Context) error { return a.recheck(ctx, c) }}
+	if l.Sized {
+		t.Limit = l.Limit
+	}
+	return t
+}
+
+// PaymentsTable is the list of Payments as CSV.
+func (a *API) PaymentsTable(_ context.Context, c Caller, values url.Values) (edge.Table, error) {
+	l, q, err := a.paymentList(&c, values)
+	if err != nil {
+		return edge.Table{}, err
+	}
 	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at"}
-	return x.ReplyCSV(req, columns, func() error { return a.recheck(x) }, func(limit int) (rows [][]string, more bool, err error) {
+	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
-		found, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, q)
+		found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
 		for _, p := range found.Payments {
 			q.Before = p.ID
 			description := ""
@@ -23,17 +38,22 @@ func (a *API) paymentsCSV(x *edge.Exchange, req edge.ListRequest, q views.Paymen
 			})
 		}
 		return rows, found.More, err
-	})
+	}), nil
 }
 
-func (a *API) refundsCSV(x *edge.Exchange, req edge.ListRequest, q views.RefundQuery, known bool) error {
+// RefundsTable is the list of Refunds as CSV.
+func (a *API) RefundsTable(_ context.Context, c Caller, values url.Values) (edge.Table, error) {
+	l, q, known, err := a.refundList(&c, values)
+	if err != nil {
+		return edge.Table{}, err
+	}
 	columns := []string{"id", "payment_id", "status", "amount", "currency", "created_at"}
-	return x.ReplyCSV(req, columns, func() error { return a.recheck(x) }, func(limit int) (rows [][]string, more bool, err error) {
+	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		if !known {
 			return nil, false, nil
 		}
 		q.Limit = limit
-		found, err := a.cfg.Views.Refunds(x.Context(), x.Project.ID, q)
+		found, err := a.cfg.Views.Refunds(ctx, c.Project.ID, q)
 		for _, r := range found.Refunds {
 			q.Before = r.Refund.ID
 			o := r.Refund.Object(r.Payment)
@@ -42,19 +62,23 @@ func (a *API) refundsCSV(x *edge.Exchange, req edge.ListRequest, q views.RefundQ
 			})
 		}
 		return rows, found.More, err
-	})
+	}), nil
 }
 
-// statementCSV has columns for debits and credits, as no cell may begin with
-// a minus sign.
-func (a *API) statementCSV(x *edge.Exchange, req edge.ListRequest, q books.JournalQuery) error {
+// StatementTable is the list of Statement as CSV. It has columns for debits
+// and credits, as no cell may begin with a minus sign.
+func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (edge.Table, error) {
+	l, q, err := a.postingList(&c, values)
+	if err != nil {
+		return edge.Table{}, err
+	}
 	columns := []string{
 		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
 		"debit", "credit", "balance", "balance_side",
 	}
-	return x.ReplyCSV(req, columns, func() error { return a.recheck(x) }, func(limit int) (rows [][]string, more bool, err error) {
+	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
-		found, err := a.cfg.Views.Journal(x.Context(), q)
+		found, err := a.cfg.Views.Journal(ctx, q)
 		for _, l := range found.Lines {
 			q.After = l.Place()
 			refund := ""
@@ -72,7 +96,7 @@ func (a *API) statementCSV(x *edge.Exchange, req edge.ListRequest, q books.Journ
 			})
 		}
 		return rows, found.More, err
-	})
+	}), nil
 }
 
 // sided is the size of a balance and its side, "" for none.

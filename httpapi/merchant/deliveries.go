@@ -1,184 +1,222 @@
 package merchant
 
 import (
+	"context"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// test answers POST …/test.
-func (h Hooks) test(x *edge.Exchange, p domain.Project) error {
+// TestWebhookEndpoint answers POST …/test.
+func (h Handlers) TestWebhookEndpoint(x *edge.Exchange) error {
 	if err := edge.NoMembers(x.Body); err != nil {
 		return err
 	}
-	e, err := h.enabled(x, p)
-	if err != nil {
-		return err
-	}
-	d, err := h.Cfg.Webhooks.Test(x.Context(), p.ID, e.ID)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusAccepted, d)
+	return on(h, x, http.StatusAccepted, h.api.TestEndpoint)
 }
 
-// resend answers POST …/deliveries/{event_id}/resend.
-func (h Hooks) resend(x *edge.Exchange, p domain.Project) error {
+// TestEndpoint sends endpoint.test. Needs webhooks:write.
+func (a *API) TestEndpoint(ctx context.Context, c Caller, id string) (d domain.DeliveryObject, err error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return d, err
+	}
+	e, err := enabled(c.Project, id)
+	if err != nil {
+		return d, err
+	}
+	return a.cfg.Webhooks.Test(ctx, c.Project.ID, e.ID)
+}
+
+// ResendDelivery answers POST …/deliveries/{event_id}/resend.
+func (h Handlers) ResendDelivery(x *edge.Exchange) error {
 	if err := edge.NoMembers(x.Body); err != nil {
 		return err
 	}
-	d, err := h.find(x, p)
-	if err != nil {
-		return err
-	}
-	if _, err := h.enabled(x, p); err != nil {
-		return err
-	}
-	if d, err = h.Cfg.Webhooks.Resend(x.Context(), p.ID, d.EndpointID, d.EventID); err != nil {
-		return err
-	}
-	return x.Reply(http.StatusAccepted, d)
+	return on(h, x, http.StatusAccepted, func(ctx context.Context, c Caller, id string) (domain.DeliveryObject, error) {
+		return h.api.Resend(ctx, c, id, x.Vars["event_id"])
+	})
 }
 
-// recover answers POST …/recover.
-func (h Hooks) recover(x *edge.Exchange, p domain.Project) error {
+// Resend sends a delivery again. Needs webhooks:write.
+func (a *API) Resend(ctx context.Context, c Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return d, err
+	}
+	if d, err = a.delivery(ctx, c, endpoint, event); err != nil {
+		return d, err
+	}
+	if _, err := enabled(c.Project, endpoint); err != nil {
+		return d, err
+	}
+	return a.cfg.Webhooks.Resend(ctx, c.Project.ID, d.EndpointID, d.EventID)
+}
+
+// RecoverDeliveries answers POST …/recover.
+func (h Handlers) RecoverDeliveries(x *edge.Exchange) error {
 	since, err := sinceOf(x.Body)
 	if err != nil {
 		return err
 	}
-	e, err := h.enabled(x, p)
-	if err != nil {
-		return err
-	}
-	n, err := h.Cfg.Webhooks.RecoverSince(x.Context(), p.ID, e.ID, since)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusAccepted, wire.Recovery{Enqueued: n})
+	return on(h, x, http.StatusAccepted, func(ctx context.Context, c Caller, id string) (wire.Recovery, error) {
+		return h.api.Recover(ctx, c, id, since)
+	})
 }
 
-// enabled finds the endpoint a path names, which must be enabled.
-func (h Hooks) enabled(x *edge.Exchange, p domain.Project) (domain.Endpoint, error) {
-	e, err := h.endpoint(x, p)
-	if err == nil && e.Disabled != "" {
-		err = &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
+// Recover sends the newest state of each payment of which something since an
+// instant was not delivered. Needs webhooks:write.
+func (a *API) Recover(ctx context.Context, c Caller, id string, since domain.Instant) (r wire.Recovery, err error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return r, err
 	}
-	return e, err
-}
-
-// delivery answers GET …/deliveries/{event_id}.
-func (h Hooks) delivery(x *edge.Exchange, p domain.Project) error {
-	d, err := h.find(x, p)
+	e, err := enabled(c.Project, id)
 	if err != nil {
-		return err
+		return r, err
 	}
-	return x.Reply(http.StatusOK, d)
+	r.Enqueued, err = a.cfg.Webhooks.RecoverSince(ctx, c.Project.ID, e.ID, since)
+	return r, err
 }
 
-// find finds the delivery a path names.
-func (h Hooks) find(x *edge.Exchange, p domain.Project) (domain.DeliveryObject, error) {
+// GetDelivery answers GET …/deliveries/{event_id}.
+func (h Handlers) GetDelivery(x *edge.Exchange) error {
+	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (domain.DeliveryObject, error) {
+		return h.api.Delivery(ctx, c, id, x.Vars["event_id"])
+	})
+}
+
+// Delivery finds the delivery of an event to an endpoint. Needs read.
+func (a *API) Delivery(ctx context.Context, c Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return d, err
+	}
+	return a.delivery(ctx, c, endpoint, event)
+}
+
+func (a *API) delivery(ctx context.Context, c Caller, id, event string) (d domain.DeliveryObject, err error) {
 	missing := &domain.Refusal{Code: domain.DeliveryNotFound}
-	e, err := h.endpoint(x, p)
+	e, err := endpoint(c.Project, id)
 	if err != nil {
-		return domain.DeliveryObject{}, err
+		return d, err
 	}
-	event, ok := domain.ParseID(x.Vars["event_id"])
+	eventID, ok := domain.ParseID(event)
 	if !ok {
-		return domain.DeliveryObject{}, missing
+		return d, missing
 	}
-	found, err := h.Cfg.Webhooks.Deliveries(x.Context(), domain.DeliveryFilter{Project: p.ID, Endpoint: e.ID, Event: event, Limit: 1})
+	found, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: c.Project.ID, Endpoint: e.ID, Event: eventID, Limit: 1})
 	switch {
 	case err != nil:
-		return domain.DeliveryObject{}, err
+		return d, err
 	case len(found.Deliveries) == 0:
-		return domain.DeliveryObject{}, missing
+		return d, missing
 	}
 	return found.Deliveries[0], nil
 }
 
-// deliveries answers GET …/webhook-endpoints/{endpoint_id}/deliveries.
-func (h Hooks) deliveries(x *edge.Exchange, p domain.Project) error {
-	req, err := edge.PageOf(x, "state", "payment_id", "event_id")
-	if err != nil {
-		return err
-	}
-	f, known, err := deliveryFilter(req, "payment_id", "event_id")
-	if err != nil {
-		return err
-	}
-	e, err := h.endpoint(x, p)
-	if err != nil {
-		return err
-	}
-	f.Project, f.Endpoint = p.ID, e.ID
-	return h.page(x, req, f, e.ID, known)
+// ListDeliveries answers GET …/webhook-endpoints/{endpoint_id}/deliveries.
+func (h Handlers) ListDeliveries(x *edge.Exchange) error {
+	return h.deliveries(x, "endpoint_id", h.api.Deliveries)
 }
 
-// ofPayment answers GET …/deliveries of the payment that a variable of the
-// path names: its deliveries to all endpoints, removed ones included.
-func (h Hooks) OfPayment(variable string) func(*edge.Exchange, domain.Project) error {
-	return func(x *edge.Exchange, p domain.Project) error {
-		req, err := edge.PageOf(x, "state", "event_id")
-		if err != nil {
-			return err
-		}
-		f, known, err := deliveryFilter(req, "event_id")
-		if err != nil {
-			return err
-		}
-		missing := &domain.Refusal{Code: domain.PaymentNotFound}
-		id, ok := domain.ParseID(x.Vars[variable])
-		if !ok {
-			return missing
-		}
-		payment, ok, err := h.Cfg.Views.Payment(x.Context(), id)
-		switch {
-		case err != nil:
-			return err
-		case !ok || payment.Project != p.ID:
-			return missing
-		}
-		f.Project, f.Payment = p.ID, id
-		return h.page(x, req, f, id.String(), known)
-	}
+// ListPaymentDeliveries answers GET …/deliveries of the payment that a
+// variable of the path names.
+func (h Handlers) ListPaymentDeliveries(variable string) func(*edge.Exchange) error {
+	return func(x *edge.Exchange) error { return h.deliveries(x, variable, h.api.PaymentDeliveries) }
 }
 
-// page answers one page of deliveries of what a path names. Cursors hold that
-// name, so that they do not fit another endpoint's or payment's list. Where a
-// filter is no id that there could be, nothing matches.
-func (h Hooks) page(x *edge.Exchange, req edge.ListRequest, f domain.DeliveryFilter, of string, known bool) error {
-	if req.Place != "" {
-		after, ok := strings.CutPrefix(req.Place, of+" ")
+func (h Handlers) deliveries(x *edge.Exchange, variable string, list func(context.Context, Caller, string, url.Values) (wire.Page[domain.DeliveryObject], error)) error {
+	c, err := h.caller(x)
+	if err != nil {
+		return err
+	}
+	values, err := x.Values()
+	if err != nil {
+		return err
+	}
+	page, err := list(x.Context(), c, x.Vars[variable], values)
+	if err != nil {
+		return err
+	}
+	return edge.ReplyPage(x, page)
+}
+
+// Deliveries lists the deliveries to an endpoint, newest first. Needs read.
+func (a *API) Deliveries(ctx context.Context, c Caller, id string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return page, err
+	}
+	l, err := edge.ParseList(values, "listDeliveries", c.Project.ID, "state", "payment_id", "event_id")
+	if err != nil {
+		return page, err
+	}
+	f, known, err := deliveryFilter(l, "payment_id", "event_id")
+	if err != nil {
+		return page, err
+	}
+	e, err := endpoint(c.Project, id)
+	if err != nil {
+		return page, err
+	}
+	f.Project, f.Endpoint = c.Project.ID, e.ID
+	return a.deliveryPage(ctx, l, f, e.ID, known)
+}
+
+// PaymentDeliveries lists the deliveries of a payment to all endpoints, removed
+// ones included. Needs read.
+func (a *API) PaymentDeliveries(ctx context.Context, c Caller, payment string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return page, err
+	}
+	l, err := edge.ParseList(values, "listPaymentDeliveries", c.Project.ID, "state", "event_id")
+	if err != nil {
+		return page, err
+	}
+	f, known, err := deliveryFilter(l, "event_id")
+	if err != nil {
+		return page, err
+	}
+	p, err := a.payment(ctx, c, payment)
+	if err != nil {
+		return page, err
+	}
+	f.Project, f.Payment = c.Project.ID, p.ID
+	return a.deliveryPage(ctx, l, f, p.ID.String(), known)
+}
+
+// deliveryPage is one page of the deliveries of an endpoint or a payment.
+// Cursors hold its id, so that they do not fit another one's list. Where a
+// filter is no id that there could be (known is false), nothing matches.
+func (a *API) deliveryPage(ctx context.Context, l edge.List, f domain.DeliveryFilter, of string, known bool) (page wire.Page[domain.DeliveryObject], err error) {
+	if l.Place != "" {
+		after, ok := strings.CutPrefix(l.Place, of+" ")
 		if !ok {
-			return wire.Problem{Code: domain.InvalidCursor}
+			return page, wire.Problem{Code: domain.InvalidCursor}
 		}
 		f.After = after
 	}
 	found := domain.DeliveryPage{}
 	if known {
-		var err error
-		if found, err = h.Cfg.Webhooks.Deliveries(x.Context(), f); err != nil {
-			return err
+		if found, err = a.cfg.Webhooks.Deliveries(ctx, f); err != nil {
+			return page, err
 		}
 	}
 	last := ""
 	if found.After != "" {
 		last = of + " " + found.After
 	}
-	return x.ReplyPage(req, append([]domain.DeliveryObject{}, found.Deliveries...), last)
+	return edge.PageOf(l, append([]domain.DeliveryObject{}, found.Deliveries...), last), nil
 }
 
 // deliveryFilter reads the filters of a list of deliveries. known is false
 // when one of the ids is no id.
-func deliveryFilter(req edge.ListRequest, ids ...string) (f domain.DeliveryFilter, known bool, err error) {
+func deliveryFilter(req edge.List, ids ...string) (f domain.DeliveryFilter, known bool, err error) {
 	f.Limit = req.Limit
 	if f.State, err = edge.OneOf(req.Filters, "state", domain.DeliveryStates()); err != nil {
 		return f, false, err

@@ -8,165 +8,184 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
-
-	"github.com/go-json-experiment/json"
 )
 
 const (
-	MaxFeeds     = 10 // of one project at once
+	MaxFeeds     = 10 // feeds that one project reads at once
 	maxFeedLimit = 1_000_000
 )
 
-// feedQuery is what of a project's events is asked for.
-type feedQuery struct {
-	after eventstore.Position
-	named string // what named it
-	limit int    // 0: none
-	live  bool   // go on with new events as they come
+// FeedQuery is what of a project's events is asked for.
+type FeedQuery struct {
+	After uint64 // position of the last event that is known; 0: none
+	Limit int    // events; 0: all
+
+	named string // what named After: a parameter or a header
 }
 
-// feed answers GET /v1/events: the events of the project's payments and
-// refunds after a position, in the order of the log. As JSON lines it ends with
-// the newest event; as server-sent events it goes on. Events of the project
-// itself are left out: they hold hashes of API keys.
-func (a *API) Feed(x *edge.Exchange) error {
-	q, err := parseFeed(x.Request)
+// ListEvents answers GET /v1/events. As JSON lines it ends with the newest
+// event; as server-sent events it goes on.
+func (h Handlers) ListEvents(x *edge.Exchange) error {
+	live := edge.Accepts(x.Request.Header, edge.EventStream)
+	q, err := readFeed(x, live)
 	if err != nil {
 		return err
 	}
-	last, err := a.cfg.Ledger.Store.Last(x.Context())
+	feed, err := h.api.Feed(x.Context(), CallerOf(x), q)
 	if err != nil {
 		return err
 	}
-	if q.after > last {
-		return edge.BadParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
-	}
-	leave, ok := a.feeds.enter(x.Project.ID, MaxFeeds)
-	if !ok {
-		return wire.Problem{
-			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", MaxFeeds),
-		}.With("Retry-After", "15")
-	}
-	defer leave()
+	defer feed.Close()
 	x.Header().Add("Vary", "Accept")
-	f := &feed{API: a, x: x, query: q}
-	if !q.live {
-		f.out = x.Stream(edge.JSONLines)
-		if x.Request.Method == http.MethodHead {
-			return nil
-		}
-		return f.lines()
+	media := edge.JSONLines
+	if live {
+		media = edge.EventStream
 	}
-	f.out = x.Stream(edge.EventStream)
+	out := x.Stream(media)
 	if x.Request.Method == http.MethodHead {
 		return nil
 	}
-	return f.events()
+	if live {
+		return follow(x.Context(), feed, out)
+	}
+	err = feed.Each(x.Context(), func(e FeedEvent) error {
+		line, err := LineOf(e.EventLine)
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
-// parseFeed reads the query and the headers. Last-Event-ID is what a client
+// readFeed reads the query and the headers. Last-Event-ID is what a client
 // that lost its connection saw last, so it wins over where it once began.
-func parseFeed(r *http.Request) (feedQuery, error) {
-	var f feedQuery
-	q, err := edge.ParseQuery(r.URL.RawQuery, "after", "limit")
+func readFeed(x *edge.Exchange, live bool) (f FeedQuery, err error) {
+	q, err := x.Query("after", "limit")
 	if err != nil {
 		return f, err
 	}
-	f.live, f.named = edge.Accepts(r.Header, edge.EventStream), "after"
+	f.named = "after"
 	if q.Has("after") {
-		if f.after, err = afterPosition("after", q.Value("after")); err != nil {
+		if f.After, err = afterPosition("after", q["after"]); err != nil {
 			return f, err
 		}
 	}
 	if q.Has("limit") {
-		f.limit, err = strconv.Atoi(q.Value("limit"))
-		if err != nil || f.limit < 1 || f.limit > maxFeedLimit || strconv.Itoa(f.limit) != q.Value("limit") {
+		f.Limit, err = strconv.Atoi(q["limit"])
+		if err != nil || f.Limit < 1 || f.Limit > maxFeedLimit || strconv.Itoa(f.Limit) != q["limit"] {
 			return f, edge.BadParameter("limit", "Send a whole number from 1 to 1000000, or leave it away for all events.")
 		}
 	}
-	if lines := r.Header.Values("Last-Event-ID"); f.live && len(lines) > 0 && lines[0] != "" {
+	if lines := x.Request.Header.Values("Last-Event-ID"); live && len(lines) > 0 && lines[0] != "" {
 		f.named = "Last-Event-ID"
-		if f.after, err = afterPosition(f.named, lines[0]); err != nil {
+		if f.After, err = afterPosition(f.named, lines[0]); err != nil {
 			return f, err
 		}
 	}
 	return f, nil
 }
 
-func afterPosition(name, text string) (eventstore.Position, error) {
+func afterPosition(name, text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || strconv.FormatUint(n, 10) != text {
 		return 0, edge.BadParameter(name, "Send the position of the last event you have, 0 for none.")
 	}
-	return eventstore.Position(n), nil
+	return n, nil
 }
 
-// feed is one answer with a project's events.
-type feed struct {
-	*API
-	x     *edge.Exchange
-	out   *edge.Stream
-	query feedQuery
-	sent  int
+// Feed reads the events of a project's payments and refunds after a position,
+// in the order of the log. Events of the project itself are left out: they
+// hold hashes of API keys. It takes one of the project's places until Close.
+type Feed struct {
+	api   *API
+	c     Caller
+	query FeedQuery
+	leave func()
 }
 
-// lines writes JSON lines up to the newest event there is.
-func (f *feed) lines() error {
-	ctx, cancel := f.x.UntilStopping(f.cfg.Stopping)
+// FeedEvent is one event of a feed.
+type FeedEvent struct {
+	wire.EventLine
+	Type string // of the event, such as payment.paid
+}
+
+// Feed begins to read. Needs audit; the problem is 429 rate_limited when the
+// project reads too many feeds already.
+func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
+	if err := a.admit(&c, domain.Audit, nil); err != nil {
+		return nil, err
+	}
+	last, err := a.cfg.Ledger.Store.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if q.After > uint64(last) {
+		return nil, edge.BadParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
+	}
+	leave, ok := a.feeds.enter(c.Project.ID, MaxFeeds)
+	if !ok {
+		return nil, wire.Problem{
+			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", MaxFeeds),
+		}.With("Retry-After", "15")
+	}
+	return &Feed{a, c, q, leave}, nil
+}
+
+// Close gives the feed's place back.
+func (f *Feed) Close() { f.leave() }
+
+// Each emits the events up to the newest there is, as long as the caller may
+// read them.
+func (f *Feed) Each(ctx context.Context, emit func(FeedEvent) error) error {
+	ctx, cancel := edge.UntilStopping(ctx, f.api.cfg.Stopping)
 	defer cancel()
-	filter := eventstore.Filter{Project: f.x.Project.ID, Kind: eventstore.KindPayment}
-	for r, err := range f.cfg.Ledger.Store.Scan(ctx, f.query.after, filter) {
+	filter := eventstore.Filter{Project: f.c.Project.ID, Kind: eventstore.KindPayment}
+	sent := 0
+	for r, err := range f.api.cfg.Ledger.Store.Scan(ctx, eventstore.Position(f.query.After), filter) {
 		if err == nil {
-			err = f.recheck(f.x)
+			err = f.api.recheck(ctx, f.c)
 		}
 		if err != nil {
 			return err
 		}
-		line, err := LineOf(r)
+		e, err := feedEvent(r)
 		if err != nil {
 			return err
 		}
-		if _, err := f.out.Write(append(line, '\n')); err != nil {
+		if err := emit(e); err != nil {
 			return err
 		}
-		if f.full() {
+		if sent++; sent == f.query.Limit {
 			break
 		}
 	}
-	return f.out.Flush()
+	return nil
 }
 
-// full counts one more event and reports whether it was the last one wanted.
-func (f *feed) full() bool {
-	f.sent++
-	return f.sent == f.query.limit
-}
-
-func LineOf(r eventstore.Stored) ([]byte, error) {
-	return json.Marshal(wire.EventLine{Position: uint64(r.Position), Event: r.Body}, edge.AsWritten())
-}
-
-// reconnectAfter is how soon a client whose connection broke should come back,
-// in milliseconds.
-const reconnectAfter = 2000
-
-// events writes server-sent events until the client leaves, the server stops
-// or the key may no longer read. It follows the events of the project itself
-// too, so that a revoked key's feed ends with the revocation.
-func (f *feed) events() error {
-	ctx, cancel := f.x.UntilStopping(f.cfg.Stopping)
+// Follow emits events, those to come too, until ctx ends, the server stops or
+// the key may no longer read. While there are none it emits the zero event now
+// and then. It follows the events of the project itself too, so that a revoked
+// key's feed ends with the revocation.
+func (f *Feed) Follow(ctx context.Context, emit func(FeedEvent) error) error {
+	ctx, cancel := edge.UntilStopping(ctx, f.api.cfg.Stopping)
 	defer cancel()
-	// Follow waits until a record is taken, so nothing piles up.
+	// The store waits until a record is taken, so nothing piles up.
 	records := make(chan eventstore.Stored)
 	var followed error
 	go func() {
 		defer close(records)
-		filter := eventstore.Filter{Project: f.x.Project.ID}
-		followed = f.cfg.Ledger.Store.Follow(ctx, f.query.after, filter, func(r eventstore.Stored) error {
+		filter := eventstore.Filter{Project: f.c.Project.ID}
+		followed = f.api.cfg.Ledger.Store.Follow(ctx, eventstore.Position(f.query.After), filter, func(r eventstore.Stored) error {
 			select {
 			case records <- r:
 				return nil
@@ -175,27 +194,21 @@ func (f *feed) events() error {
 			}
 		})
 	}()
-	err := f.pump(records)
+	err := f.pump(ctx, records, emit)
 	cancel()
 	for range records { // until the follower has ended
 	}
 	if err == nil && !errors.Is(followed, eventstore.ErrClosed) && !errors.Is(followed, context.Canceled) {
 		err = followed
 	}
-	return errors.Join(err, f.out.Flush())
+	return err
 }
 
-// pump writes what comes until it ends or the feed has to.
-func (f *feed) pump(records <-chan eventstore.Stored) error {
-	if _, err := fmt.Fprintf(f.out, "retry: %d\n\n", reconnectAfter); err != nil {
-		return err
-	}
-	if err := f.out.Flush(); err != nil {
-		return err
-	}
-	heartbeat := time.NewTicker(f.cfg.Heartbeat)
+// pump emits records until they end or the feed has to.
+func (f *Feed) pump(ctx context.Context, records <-chan eventstore.Stored, emit func(FeedEvent) error) error {
+	heartbeat := time.NewTicker(f.api.cfg.Heartbeat)
 	defer heartbeat.Stop()
-	for {
+	for sent := 0; ; {
 		var r eventstore.Stored
 		more := true
 		select {
@@ -205,42 +218,76 @@ func (f *feed) pump(records <-chan eventstore.Stored) error {
 		if !more {
 			return nil
 		}
-		err := f.recheck(f.x)
-		if _, over := errors.AsType[wire.Problem](err); over {
-			return nil // a client that comes back is told why
+		err := f.api.recheck(ctx, f.c)
+		if _, over := errors.AsType[wire.Problem](err); over || ctx.Err() != nil {
+			return nil // a client that comes back learns why
 		}
 		if err != nil {
 			return err
 		}
+		var e FeedEvent
 		switch {
 		case r.Position == 0:
-			_, err = f.out.Write([]byte(": \n\n"))
 		case r.Stream.Kind != eventstore.KindPayment:
 			continue
 		default:
-			err = f.send(r)
+			if e, err = feedEvent(r); err != nil {
+				return err
+			}
 		}
-		if err != nil || (r.Position != 0 && f.full()) {
+		if err := emit(e); err != nil {
 			return err
 		}
-		if err := f.out.Flush(); err != nil {
-			return err
+		if e.Position != 0 {
+			if sent++; sent == f.query.Limit {
+				return nil
+			}
 		}
 	}
 }
 
-// send writes one event. Stored lines have no line breaks.
-func (f *feed) send(r eventstore.Stored) error {
-	line, err := LineOf(r)
-	if err != nil {
-		return err
-	}
+func feedEvent(r eventstore.Stored) (e FeedEvent, err error) {
+	e.Position, e.Event = uint64(r.Position), r.Body
 	var head struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(r.Body, &head); err != nil {
-		return &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+		return e, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	_, err = fmt.Fprintf(f.out, "id: %d\nevent: %s\ndata: %s\n\n", r.Position, head.Type, line)
-	return err
+	e.Type = head.Type
+	return e, nil
+}
+
+// LineOf is a record as one line of JSON.
+func LineOf(e wire.EventLine) ([]byte, error) {
+	return json.Marshal(e, edge.AsWritten())
+}
+
+// reconnectAfter is how soon a client whose connection broke should come back,
+// in milliseconds.
+const reconnectAfter = 2000
+
+// follow writes a feed as server-sent events. Stored lines have no line breaks.
+func follow(ctx context.Context, feed *Feed, out *edge.Stream) error {
+	if _, err := fmt.Fprintf(out, "retry: %d\n\n", reconnectAfter); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	err := feed.Follow(ctx, func(e FeedEvent) error {
+		text := []byte(": \n\n") // a sign of life
+		if e.Position != 0 {
+			line, err := LineOf(e.EventLine)
+			if err != nil {
+				return err
+			}
+			text = fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.Position, e.Type, line)
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+	return errors.Join(err, out.Flush())
 }

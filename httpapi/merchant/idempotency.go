@@ -13,29 +13,29 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// idempotencyKey reads the header Idempotency-Key: one line with one UUID in
-// the form 8-4-4-4-12, in either case, bare or in double quotes. What it
-// answers is the digest of the UUID in lower case, nil when there is no
-// header.
-func idempotencyKey(h http.Header, required bool) (*domain.Digest, error) {
-	lines := h["Idempotency-Key"]
-	switch {
-	case len(lines) == 0 && required:
-		return nil, wire.Problem{Code: domain.IdempotencyKeyRequired}
-	case len(lines) == 0:
+// idempotencyKey reads the header Idempotency-Key: one line with a key, nil
+// when there is none.
+func idempotencyKey(h http.Header) (*domain.Digest, error) {
+	switch lines := h["Idempotency-Key"]; len(lines) {
+	case 0:
 		return nil, nil
-	case len(lines) > 1:
-		return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
+	case 1:
+		return ParseKey(lines[0])
 	}
-	key := lines[0]
+	return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
+}
+
+// ParseKey reads an idempotency key: a UUID in the form 8-4-4-4-12, in either
+// case, bare or in double quotes. It answers the digest of the UUID in lower
+// case.
+func ParseKey(key string) (*domain.Digest, error) {
 	if len(key) == 38 && key[0] == '"' && key[37] == '"' {
 		key = key[1:37]
 	}
 	if !isUUID(key) {
 		return nil, wire.Problem{Code: domain.IdempotencyKeyInvalid}
 	}
-	var room [36]byte
-	digest := domain.Digest(sha256.Sum256(append(room[:0], strings.ToLower(key)...)))
+	digest := domain.Digest(sha256.Sum256([]byte(strings.ToLower(key))))
 	return &digest, nil
 }
 
@@ -98,7 +98,7 @@ func presence(s *string) string {
 // reused turns a claim that belongs to another command into the problem that
 // names the members that differ; differ compares the earlier event with the
 // command and answers nil when it is that of another endpoint.
-func (a *API) reused(err error, differ func(earlier domain.Event, stored eventstore.Stored) []string) error {
+func (a *API) reused(err error, differ func(earlier domain.Event) []string) error {
 	var claimed *eventstore.ClaimedError
 	if !errors.As(err, &claimed) {
 		return err
@@ -107,7 +107,7 @@ func (a *API) reused(err error, differ func(earlier domain.Event, stored eventst
 	if err != nil {
 		return err
 	}
-	members := differ(earlier, claimed.Value)
+	members := differ(earlier)
 	if members == nil {
 		members = []string{"endpoint"}
 	}

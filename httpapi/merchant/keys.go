@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"encoding/base32"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
 
+// KeysOf are a project's keys, the oldest first.
 func KeysOf(p domain.Project) []wire.Key {
 	keys := make([]wire.Key, 0, len(p.Keys))
 	for _, k := range p.Keys {
@@ -21,30 +24,30 @@ func KeysOf(p domain.Project) []wire.Key {
 	return keys
 }
 
-// executeOn runs a command on a project.
-func ExecuteOn(ctx context.Context, cfg Config, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	res, err := eventstore.Execute(ctx, cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
-		eventstore.Order{EventID: cfg.IDs.Next(), New: isNew})
+// ChangeProject runs a command on a project, which is new or must exist.
+func (a *API) ChangeProject(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
+		eventstore.Order{EventID: a.cfg.IDs.Next(), New: isNew})
 	return res.State, err
 }
 
 // keyPrefix is before the ULID in a key's id.
 const keyPrefix = "key_"
 
-// issueKey makes a key of 256 random bits. The secret leaves the program here
-// and nowhere else.
-func IssueKey(ctx context.Context, cfg Config, project string, scopes []domain.Scope) (domain.Project, wire.Key, error) {
+// NewKey makes a key of 256 random bits. Its secret leaves the program in this
+// answer and nowhere else.
+func (a *API) NewKey(ctx context.Context, project string, scopes []domain.Scope) (domain.Project, wire.Key, error) {
 	var random [32]byte
-	if _, err := io.ReadFull(cfg.Entropy, random[:]); err != nil {
+	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
 		return domain.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
 	}
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
-	id := keyPrefix + cfg.IDs.Next().String()
-	p, err := ExecuteOn(ctx, cfg, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
+	id := keyPrefix + a.cfg.IDs.Next().String()
+	p, err := a.ChangeProject(ctx, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
 	return p, wire.Key{KeyID: id, Scopes: scopes, APIKey: secret}, err
 }
 
-// scopesOf reports false unless there is at least one scope and every one is
+// ScopesOf reports false unless there is at least one scope and every one is
 // known.
 func ScopesOf(names []string) ([]domain.Scope, bool) {
 	scopes := make([]domain.Scope, 0, len(names))
@@ -55,4 +58,109 @@ func ScopesOf(names []string) ([]domain.Scope, bool) {
 		scopes = append(scopes, domain.Scope(name))
 	}
 	return scopes, len(scopes) > 0
+}
+
+// Keys lists the project's keys, newest first. Needs read.
+func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return nil, err
+	}
+	rows := []wire.AccountKey{}
+	for _, k := range slices.Backward(c.Project.Keys) {
+		rows = append(rows, a.keyOf(c, k))
+	}
+	return rows, nil
+}
+
+func (a *API) keyOf(c Caller, k domain.Key) wire.AccountKey {
+	v := wire.AccountKey{Key: wire.Key{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked}, Current: k.ID == c.Key.ID}
+	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
+		at := domain.IDTime(id)
+		v.CreatedAt = &at
+	}
+	if a.cfg.KeyTimes != nil {
+		if at, ok := a.cfg.KeyTimes.LastUse(c.Project.ID, k.ID); ok {
+			v.LastUsedAt = &at
+		}
+	}
+	return v
+}
+
+// mayHandle refuses when a key has a scope that the caller's has not: nobody
+// can give themselves more rights, nor take a stronger key out of use.
+func (c Caller) mayHandle(scopes []domain.Scope) error {
+	for _, s := range scopes {
+		if !c.Key.Has(s) {
+			return wire.Problem{
+				Code: domain.ScopeMissing, RequiredScope: s,
+				Detail: "A key can be created or revoked only with a key that has all its scopes. See required_scope.",
+			}
+		}
+	}
+	return nil
+}
+
+// IssueKey makes a key with the scopes. The secret is in this answer alone.
+// Needs payments:write and every scope that is given.
+func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.Key, err error) {
+	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+		return key, err
+	}
+	scopes, known := ScopesOf(names)
+	if !known {
+		return key, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue, Allowed: edge.Texts(domain.AllScopes())}}
+	}
+	slices.SortFunc(scopes, func(a, b domain.Scope) int {
+		return cmp.Compare(slices.Index(domain.AllScopes(), a), slices.Index(domain.AllScopes(), b))
+	})
+	scopes = slices.Compact(scopes)
+	if err := c.mayHandle(scopes); err != nil {
+		return key, err
+	}
+	_, key, err = a.NewKey(ctx, c.Project.ID, scopes)
+	return key, err
+}
+
+// RevokeKey takes a key out of use. Whoever would sign themselves out, or
+// leave the project without a key, has to confirm it: the problem is 409
+// confirmation_required. Needs payments:write and every scope of the key.
+func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool) (v wire.AccountKey, err error) {
+	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+		return v, err
+	}
+	p := c.Project
+	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == id })
+	if i < 0 {
+		return v, &domain.Refusal{Code: domain.KeyNotFound}
+	}
+	if err := c.mayHandle(p.Keys[i].Scopes); err != nil {
+		return v, err
+	}
+	others := slices.ContainsFunc(p.Keys, func(k domain.Key) bool { return k.ID != id && !k.Revoked })
+	switch {
+	case confirmed || p.Keys[i].Revoked:
+	case !others:
+		return v, wire.Problem{
+			Code: domain.ConfirmationRequired,
+			Detail: "This is the project's last key: without it nothing can call the API or sign in until the operator issues another. " +
+				`Send {"confirm": true} to revoke it all the same.`,
+		}
+	case id == c.Key.ID:
+		return v, wire.Problem{
+			Code:   domain.ConfirmationRequired,
+			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,
+		}
+	}
+	if p, err = a.ChangeProject(ctx, p.ID, domain.RevokeKey{KeyID: id}, false); err != nil {
+		return v, err
+	}
+	return a.keyOf(c, p.Keys[i]), nil
+}
+
+// Session is whom a caller acts for, and with which rights.
+func (a *API) Session(c Caller) wire.Session {
+	return wire.Session{
+		ProjectID: c.Project.ID, ProjectName: c.Project.Name, KeyID: c.Key.ID, Scopes: c.Key.Scopes, Settings: c.Project.Settings,
+		Sandbox: a.cfg.Sandbox != nil,
+	}
 }

@@ -1,6 +1,8 @@
 package merchant
 
 import (
+	"context"
+	"net/url"
 	"strconv"
 	"unicode/utf8"
 
@@ -11,22 +13,58 @@ import (
 	"payledger/projections/views"
 )
 
-// listPayments answers GET /v1/payments, newest first.
-func (a *API) ListPayments(x *edge.Exchange) error {
-	req, err := edge.PageOf(x, paymentFilters()...)
-	if err != nil {
-		return err
-	}
-	q, err := paymentQuery(req)
+// Lists take the filters, limit and cursor as the query string has them.
+
+// ListPayments answers GET /v1/payments.
+func (h Handlers) ListPayments(x *edge.Exchange) error {
+	return replyList(x, h.api.Payments, h.api.PaymentsTable)
+}
+
+// replyList answers a list as JSON, or as CSV where that is asked for.
+func replyList[T any](
+	x *edge.Exchange,
+	page func(context.Context, Caller, url.Values) (wire.Page[T], error),
+	table func(context.Context, Caller, url.Values) (edge.Table, error),
+) error {
+	values, err := x.Values()
 	if err != nil {
 		return err
 	}
 	if x.AsCSV() {
-		return a.paymentsCSV(x, req, q)
+		t, err := table(x.Context(), CallerOf(x), values)
+		if err != nil {
+			return err
+		}
+		return x.ReplyCSV(t)
 	}
-	found, err := a.cfg.Views.Payments(x.Context(), x.Project.ID, q)
+	p, err := page(x.Context(), CallerOf(x), values)
 	if err != nil {
 		return err
+	}
+	return edge.ReplyPage(x, p)
+}
+
+// paymentList reads a request for payments.
+func (a *API) paymentList(c *Caller, values url.Values) (l edge.List, q views.PaymentQuery, err error) {
+	if err := a.admit(c, domain.Read, nil); err != nil {
+		return l, q, err
+	}
+	if l, err = edge.ParseList(values, "listPayments", c.Project.ID, paymentFilters()...); err != nil {
+		return l, q, err
+	}
+	q, err = paymentQuery(l)
+	return l, q, err
+}
+
+// Payments lists payments, newest first. Needs read.
+func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.PaymentObject], err error) {
+	l, q, err := a.paymentList(&c, values)
+	if err != nil {
+		return page, err
+	}
+	found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
+	if err != nil {
+		return page, err
 	}
 	rows := make([]domain.PaymentObject, 0, len(found.Payments))
 	for _, p := range found.Payments {
@@ -36,7 +74,7 @@ func (a *API) ListPayments(x *edge.Exchange) error {
 	if found.More && len(rows) > 0 {
 		last = rows[len(rows)-1].ID.String()
 	}
-	return x.ReplyPage(req, rows, last)
+	return edge.PageOf(l, rows, last), nil
 }
 
 // paymentFilters are the query parameters that filter payments.
@@ -47,31 +85,42 @@ func paymentFilters() []string {
 	}
 }
 
-// listRefunds answers GET /v1/refunds, newest first.
-func (a *API) ListRefunds(x *edge.Exchange) error {
-	req, err := edge.PageOf(x, "payment_id", "status")
+// ListRefunds answers GET /v1/refunds.
+func (h Handlers) ListRefunds(x *edge.Exchange) error {
+	return replyList(x, h.api.Refunds, h.api.RefundsTable)
+}
+
+// refundList reads a request for refunds. known is false when the payment_id is
+// no id: no payment has it, so there are no refunds.
+func (a *API) refundList(c *Caller, values url.Values) (l edge.List, q views.RefundQuery, known bool, err error) {
+	if err := a.admit(c, domain.Read, nil); err != nil {
+		return l, q, false, err
+	}
+	if l, err = edge.ParseList(values, "listRefunds", c.Project.ID, "payment_id", "status"); err != nil {
+		return l, q, false, err
+	}
+	q.Limit, known = l.Limit, true
+	if q.Status, err = edge.OneOf(l.Filters, "status", domain.RefundStatuses()); err != nil {
+		return l, q, false, err
+	}
+	if l.Filters.Has("payment_id") {
+		q.PaymentID, known = domain.ParseID(l.Filters["payment_id"])
+	}
+	q.Before, err = before(l)
+	return l, q, known, err
+}
+
+// Refunds lists refunds, newest first. Needs read.
+func (a *API) Refunds(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.RefundObject], err error) {
+	l, q, known, err := a.refundList(&c, values)
 	if err != nil {
-		return err
-	}
-	q := views.RefundQuery{Limit: req.Limit}
-	if q.Status, err = edge.OneOf(req.Filters, "status", domain.RefundStatuses()); err != nil {
-		return err
-	}
-	if q.Before, err = before(req); err != nil {
-		return err
-	}
-	known := true
-	if req.Filters.Has("payment_id") {
-		q.PaymentID, known = domain.ParseID(req.Filters["payment_id"])
-	}
-	if x.AsCSV() {
-		return a.refundsCSV(x, req, q, known)
+		return page, err
 	}
 	rows, last := []domain.RefundObject{}, ""
-	if known { // a text that is no id is no payment's, so it has no refunds
-		found, err := a.cfg.Views.Refunds(x.Context(), x.Project.ID, q)
+	if known {
+		found, err := a.cfg.Views.Refunds(ctx, c.Project.ID, q)
 		if err != nil {
-			return err
+			return page, err
 		}
 		for _, r := range found.Refunds {
 			rows = append(rows, r.Refund.Object(r.Payment))
@@ -80,11 +129,11 @@ func (a *API) ListRefunds(x *edge.Exchange) error {
 			last = rows[len(rows)-1].ID.String()
 		}
 	}
-	return x.ReplyPage(req, rows, last)
+	return edge.PageOf(l, rows, last), nil
 }
 
 // before is the id a page ends before.
-func before(req edge.ListRequest) (domain.ID, error) {
+func before(req edge.List) (domain.ID, error) {
 	if req.Place == "" {
 		return domain.ID{}, nil
 	}
@@ -99,44 +148,60 @@ func before(req edge.ListRequest) (domain.ID, error) {
 // when the request does not say.
 const maxEvents = edge.MaxLimit
 
-// listPaymentEvents answers GET /v1/payments/{id}/events, oldest first: the
-// records as they are stored, byte for byte, so that they can be compared
-// with an export. Keys and fingerprints in them are digests.
-func (a *API) ListPaymentEvents(x *edge.Exchange) error {
-	req, err := edge.PageOf(x)
+// ListPaymentEvents answers GET /v1/payments/{id}/events.
+func (h Handlers) ListPaymentEvents(x *edge.Exchange) error {
+	values, err := x.Values()
 	if err != nil {
 		return err
 	}
-	if !req.Sized {
-		req.Limit = maxEvents
-	}
-	after, err := strconv.ParseUint("0"+req.Place, 10, 64)
-	if err != nil {
-		return wire.Problem{Code: domain.InvalidCursor}
-	}
-	p, err := a.payment(x, x.Vars["id"])
+	p, err := h.api.PaymentEvents(x.Context(), CallerOf(x), x.Vars["id"], values)
 	if err != nil {
 		return err
+	}
+	return edge.ReplyPage(x, p)
+}
+
+// PaymentEvents lists a payment's events, oldest first: the records as they
+// are stored, byte for byte, so that they can be compared with an export. Keys
+// and fingerprints in them are digests. Needs read.
+func (a *API) PaymentEvents(ctx context.Context, c Caller, payment string, values url.Values) (page wire.Page[wire.EventLine], err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return page, err
+	}
+	l, err := edge.ParseList(values, "listPaymentEvents", c.Project.ID)
+	if err != nil {
+		return page, err
+	}
+	if !l.Sized {
+		l.Limit = maxEvents
+	}
+	after, err := strconv.ParseUint("0"+l.Place, 10, 64)
+	if err != nil {
+		return page, wire.Problem{Code: domain.InvalidCursor}
+	}
+	p, err := a.payment(ctx, c, payment)
+	if err != nil {
+		return page, err
 	}
 	rows, last := make([]wire.EventLine, 0, 8), ""
-	for r, err := range a.cfg.Ledger.Store.Load(x.Context(), eventstore.PaymentStream(p.Project, p.ID)) {
+	for r, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
 		if err != nil {
-			return err
+			return page, err
 		}
 		if r.Position <= eventstore.Position(after) {
 			continue
 		}
-		if len(rows) == req.Limit {
-			last = strconv.FormatUint(uint64(rows[len(rows)-1].Position), 10)
+		if len(rows) == l.Limit {
+			last = strconv.FormatUint(rows[len(rows)-1].Position, 10)
 			break
 		}
 		rows = append(rows, wire.EventLine{Position: uint64(r.Position), Event: r.Body})
 	}
-	return x.ReplyPage(req, rows, last)
+	return edge.PageOf(l, rows, last), nil
 }
 
 // paymentQuery reads the filters of a list of payments.
-func paymentQuery(req edge.ListRequest) (q views.PaymentQuery, err error) {
+func paymentQuery(req edge.List) (q views.PaymentQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
 	if q.Status, err = edge.OneOf(f, "status", domain.PaymentStatuses()); err != nil {

@@ -20,18 +20,13 @@ import (
 // one project's.
 const LogPath = "/v1/log"
 
-// checkpoint answers GET /v1/log/checkpoint.
-func (a *API) Checkpoint(x *edge.Exchange) error { return ReplyCheckpoint(x, a.cfg.Checkpoint) }
-
 // ErrComparing: nothing new is signed before the whole log was compared with
 // its newest checkpoint.
 var ErrComparing = errors.New("the log is still being compared with its newest checkpoint")
 
-func ReplyCheckpoint(x *edge.Exchange, sign func(context.Context) ([]byte, error)) error {
-	signed, err := sign(x.Context())
-	if errors.Is(err, ErrComparing) {
-		return edge.Unavailable("5", "After a start the log is compared with its newest checkpoint before a new one is signed. Try again.")
-	}
+// GetCheckpoint answers GET /v1/log/checkpoint.
+func (h Handlers) GetCheckpoint(x *edge.Exchange) error {
+	signed, err := h.api.Checkpoint(x.Context(), CallerOf(x))
 	if err != nil {
 		return err
 	}
@@ -39,26 +34,49 @@ func ReplyCheckpoint(x *edge.Exchange, sign func(context.Context) ([]byte, error
 	return nil
 }
 
-// inclusion answers GET /v1/log/proof/inclusion.
-func (a *API) Inclusion(x *edge.Exchange) error {
+// Checkpoint is a signed checkpoint of everything that is durable, or more.
+// Needs audit.
+func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
+	if err := a.admit(&c, domain.Audit, nil); err != nil {
+		return nil, err
+	}
+	signed, err := a.cfg.Checkpoint(ctx)
+	if errors.Is(err, ErrComparing) {
+		err = edge.Unavailable("5", "After a start the log is compared with its newest checkpoint before a new one is signed. Try again.")
+	}
+	return signed, err
+}
+
+// GetInclusionProof answers GET /v1/log/proof/inclusion.
+func (h Handlers) GetInclusionProof(x *edge.Exchange) error {
 	position, size, err := bounds(x, "position", "size")
 	if err != nil {
 		return err
 	}
-	proof, err := a.cfg.Views.Inclusion(x.Context(), position, size)
+	proof, err := h.api.Inclusion(x.Context(), CallerOf(x), position, size)
 	if err != nil {
-		return beyond("size", err)
+		return err
 	}
 	return x.Reply(http.StatusOK, proof)
 }
 
-// consistency answers GET /v1/log/proof/consistency.
-func (a *API) Consistency(x *edge.Exchange) error {
+// Inclusion proves that the event at a position is in the log of a size. Needs
+// audit.
+func (a *API) Inclusion(ctx context.Context, c Caller, position, size uint64) (proof translog.InclusionProof, err error) {
+	if err := a.admit(&c, domain.Audit, nil); err != nil {
+		return proof, err
+	}
+	proof, err = a.cfg.Views.Inclusion(ctx, eventstore.Position(position), eventstore.Position(size))
+	return proof, beyond("size", err)
+}
+
+// GetConsistencyProof answers GET /v1/log/proof/consistency.
+func (h Handlers) GetConsistencyProof(x *edge.Exchange) error {
 	from, to, err := bounds(x, "from", "to")
 	if err != nil {
 		return err
 	}
-	proof, err := a.cfg.Views.Consistency(x.Context(), from, to)
+	proof, err := h.api.cfg.Views.Consistency(x.Context(), eventstore.Position(from), eventstore.Position(to))
 	if err != nil {
 		return beyond("to", err)
 	}
@@ -66,21 +84,21 @@ func (a *API) Consistency(x *edge.Exchange) error {
 }
 
 // bounds reads two parameters, 1 ≤ low ≤ high.
-func bounds(x *edge.Exchange, low, high string) (l, h eventstore.Position, err error) {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, low, high)
+func bounds(x *edge.Exchange, low, high string) (l, h uint64, err error) {
+	q, err := x.Query(low, high)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, p := range []struct {
 		name string
-		to   *eventstore.Position
+		to   *uint64
 	}{{low, &l}, {high, &h}} {
-		s := q.Value(p.name)
+		s := q[p.name]
 		n, err := strconv.ParseUint(s, 10, 63)
 		if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
 			return 0, 0, edge.BadParameter(p.name, "Send a whole number of events, 1 or more.")
 		}
-		*p.to = eventstore.Position(n)
+		*p.to = n
 	}
 	if l > h {
 		return 0, 0, edge.BadParameter(low, "Send a number that is not above "+high+".")
@@ -95,25 +113,25 @@ func beyond(parameter string, err error) error {
 	return err
 }
 
-// tile answers GET /v1/log/tile/<L>/<N>[.p/<W>]. A tile never changes, so
+// GetTile answers GET /v1/log/tile/<L>/<N>[.p/<W>]. A tile never changes, so
 // whoever may see it may keep it.
-func (a *API) Tile(x *edge.Exchange) error {
+func (h Handlers) GetTile(x *edge.Exchange) error {
 	t, err := translog.ParseTile(strings.TrimPrefix(x.Request.URL.EscapedPath(), LogPath+"/"))
 	if err != nil {
 		return wire.Problem{Code: domain.PathNotFound}
 	}
-	hashes, err := a.cfg.Views.Tile(x.Context(), t)
+	hashes, err := h.api.cfg.Views.Tile(x.Context(), t)
 	if errors.Is(err, translog.ErrNoTile) {
 		return wire.Problem{Code: domain.PathNotFound, Detail: "The log has no such tile."}
 	}
 	if err != nil {
 		return err
 	}
-	h := x.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Length", strconv.Itoa(len(hashes)))
-	h.Set("Cache-Control", "private, max-age=31536000, immutable")
-	h.Set("X-Content-Type-Options", "nosniff")
+	header := x.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Length", strconv.Itoa(len(hashes)))
+	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	header.Set("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(http.StatusOK)
 	_, _ = x.Write(hashes) // the client went away: nobody is left to tell
 	return nil

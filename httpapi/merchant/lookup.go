@@ -1,8 +1,8 @@
 package merchant
 
 import (
+	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,13 +13,14 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// accountPayment answers GET /account-api/payments/{id}.
-func (a *API) AccountPayment(x *edge.Exchange) error {
-	p, err := a.payment(x, x.Vars["id"])
+// PaymentFacts are a payment with what is its merchant's to see and not part
+// of the public object. Needs read.
+func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.PaymentFacts, err error) {
+	p, err := a.Payment(ctx, c, id)
 	if err != nil {
-		return err
+		return v, err
 	}
-	v := wire.PaymentFacts{
+	v = wire.PaymentFacts{
 		Payment: p.Object(), ExpiresAt: p.ExpiresAt, Link: a.cfg.Links.URL(p.Link.Base, p.Link.KeyVersion, p.ID),
 		Refunds: []domain.RefundObject{},
 	}
@@ -32,33 +33,30 @@ func (a *API) AccountPayment(x *edge.Exchange) error {
 	for _, r := range p.Refunds {
 		v.Refunds = append(v.Refunds, r.Object(p.ID))
 	}
-	return x.Reply(http.StatusOK, v)
+	return v, nil
 }
 
 // maxPasted is the longest text that is looked up, in bytes.
 const maxPasted = 2048
 
-// accountLookup answers GET /account-api/lookup: what a text is that somebody
-// pasted, an id in whatever case or a payment link. An event that was notified
-// is also a delivery, of each endpoint that got it.
-func (a *API) AccountLookup(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "id")
-	if err != nil {
-		return err
+// Lookup finds what a text is that somebody pasted: an id in whatever case or a
+// payment link. An event that was notified is also a delivery, of each endpoint
+// that got it. The answer is empty when it is nothing of the project's. Needs
+// read.
+func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return nil, err
 	}
-	text := strings.TrimSpace(q.Value("id"))
+	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxPasted || !utf8.ValidString(text) {
-		return edge.BadParameter("id", "Send the id of a payment, a refund, an event, a webhook endpoint or a key, or a payment link.")
+		return nil, edge.BadParameter("id", "Send the id of a payment, a refund, an event, a webhook endpoint or a key, or a payment link.")
 	}
-	places, err := a.placesOf(x, text)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, map[string]any{"data": append([]wire.Place{}, places...)})
+	places, err := a.placesOf(ctx, c, text)
+	return append([]wire.Place{}, places...), err
 }
 
-func (a *API) placesOf(x *edge.Exchange, text string) ([]wire.Place, error) {
-	p := x.Project
+func (a *API) placesOf(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
+	p := c.Project
 	for _, e := range p.Endpoints {
 		if strings.EqualFold(e.ID, text) {
 			return []wire.Place{{Kind: "endpoint", EndpointID: e.ID}}, nil
@@ -76,19 +74,19 @@ func (a *API) placesOf(x *edge.Exchange, text string) ([]wire.Place, error) {
 	if !ok || id.IsZero() {
 		return nil, nil
 	}
-	switch _, err := a.payment(x, id.String()); {
+	switch _, err := a.payment(ctx, c, id.String()); {
 	case err == nil:
 		return []wire.Place{{Kind: "payment", PaymentID: &id}}, nil
 	case !missing(err):
 		return nil, err
 	}
-	switch of, _, err := a.refund(x, id.String()); {
+	switch of, _, err := a.refund(ctx, c, id.String()); {
 	case err == nil:
 		return []wire.Place{{Kind: "refund", RefundID: &id, PaymentID: &of.ID}}, nil
 	case !missing(err):
 		return nil, err
 	}
-	return a.placesOfEvent(x, id)
+	return a.placesOfEvent(ctx, c, id)
 }
 
 func missing(err error) bool {
@@ -103,13 +101,13 @@ const (
 	searchedFor    = time.Minute
 )
 
-func (a *API) placesOfEvent(x *edge.Exchange, id domain.ID) (found []wire.Place, err error) {
-	before, err := a.cfg.Views.PositionAt(x.Context(), domain.IDTime(id)-1)
+func (a *API) placesOfEvent(ctx context.Context, c Caller, id domain.ID) (found []wire.Place, err error) {
+	before, err := a.cfg.Views.PositionAt(ctx, domain.IDTime(id)-1)
 	if err != nil {
 		return nil, err
 	}
-	project := x.Project.ID
-	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), before, eventstore.Filter{}) {
+	project := c.Project.ID
+	for r, err := range a.cfg.Ledger.Store.Scan(ctx, before, eventstore.Filter{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -131,9 +129,9 @@ func (a *API) placesOfEvent(x *edge.Exchange, id domain.ID) (found []wire.Place,
 		return found, nil
 	}
 	// An endpoint.test is an event of a delivery alone.
-	page, err := a.cfg.Webhooks.Deliveries(x.Context(), domain.DeliveryFilter{Project: project, Event: id, Limit: edge.MaxLimit})
+	page, err := a.cfg.Webhooks.Deliveries(ctx, domain.DeliveryFilter{Project: project, Event: id, Limit: edge.MaxLimit})
 	for _, d := range page.Deliveries {
-		if _, ok := x.Project.Endpoint(d.EndpointID); !ok {
+		if _, ok := c.Project.Endpoint(d.EndpointID); !ok {
 			continue // removed: there is no place to show it
 		}
 		found = append(found, wire.Place{Kind: "delivery", EventID: &id, EndpointID: d.EndpointID, PaymentID: d.PaymentID})

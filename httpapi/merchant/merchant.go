@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/wire"
 	"payledger/projections"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -101,24 +99,49 @@ type KeyTimes interface {
 	LastUse(project, key string) (domain.Instant, bool)
 }
 
-// merchants does what merchants ask for.
+// API does what merchants ask for. An operation is a method that takes a
+// context, the Caller and its typed input, and answers a typed output or an
+// error; wire.Problem, domain.FieldErrors and *domain.Refusal among the errors
+// are what the caller did wrong. Handlers, which read requests and write
+// answers, are on Handlers. Safe for concurrent use.
 type API struct {
 	cfg      Config
 	nobody   domain.Project
-	writes   *edge.Limiter
+	writes   *edge.Limiter // nil, as the next two: no limit
 	reads    *edge.Limiter
 	failures *edge.Limiter
 	feeds    openStreams
-	Settler
 }
 
+// Handlers answer requests by the operations of an API. The method of an
+// operation has the name of its operationId in openapi.yaml.
+type Handlers struct {
+	api    *API
+	caller func(*edge.Exchange) (Caller, error)
+}
+
+// Handlers answer the requests of keys.
+func (a *API) Handlers() Handlers {
+	return Handlers{a, func(x *edge.Exchange) (Caller, error) { return CallerOf(x), nil }}
+}
+
+// HandlersFor answer the operator's requests; project finds the project that
+// a request is about.
+func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
+	return Handlers{a, func(x *edge.Exchange) (Caller, error) {
+		p, err := project(x)
+		return Operator(p), err
+	}}
+}
+
+// New checks the configuration.
 func New(c Config) (*API, error) {
 	c, err := c.Checked()
 	if err != nil {
 		return nil, err
 	}
 	a := &API{
-		cfg: c, nobody: nobody(), Settler: Settler{Cfg: c},
+		cfg: c, nobody: nobody(),
 		writes: edge.NewLimiter("writes", c.Limits.Writes),
 		reads:  edge.NewLimiter("reads", c.Limits.Reads),
 		feeds:  openStreams{byProject: make(map[string]int)},
@@ -128,26 +151,3 @@ func New(c Config) (*API, error) {
 	}
 	return a, nil
 }
-
-// enter runs a route for a caller that was authenticated if it has a scope.
-func (a *API) Enter(x *edge.Exchange) error {
-	if need := x.Route.Scope; need != "" {
-		if !x.Key.Has(need) {
-			return wire.Problem{Code: domain.ScopeMissing, RequiredScope: need}
-		}
-		budget := a.reads
-		if x.Route.Method != http.MethodGet {
-			budget = a.writes
-		}
-		if x.Inside && x.Route.Method == http.MethodGet {
-			budget = nil // one page makes several
-		}
-		if err := x.Throttle(budget, x.Project.ID); err != nil {
-			return err
-		}
-	}
-	return edge.Run(x)
-}
-
-// sees reports whether a payment is the caller's.
-func (a *API) sees(x *edge.Exchange, p domain.Payment) bool { return p.Project == x.Project.ID }

@@ -2,7 +2,7 @@ package merchant
 
 import (
 	"context"
-	"net/http"
+	"net/url"
 	"time"
 
 	"payledger/domain"
@@ -18,37 +18,38 @@ const (
 	usualOverview = 30
 )
 
-// accountOverview answers GET /account-api/overview.
-func (a *API) AccountOverview(x *edge.Exchange) error {
-	q, err := edge.ParseQuery(x.Request.URL.RawQuery, "from", "to")
+// Overview is what happened on the days of a range, which from and to in the
+// query name. Needs read.
+func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire.Overview, err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return v, err
+	}
+	q, err := edge.ParseQuery(values, "from", "to")
 	if err != nil {
-		return err
+		return v, err
 	}
 	to, err := dayOf(q, "to", views.DayOf(domain.InstantOf(a.cfg.Now())))
 	if err != nil {
-		return err
+		return v, err
 	}
 	from, err := dayOf(q, "from", to-min(to, usualOverview-1))
 	switch {
 	case err != nil:
-		return err
+		return v, err
 	case from > to:
-		return edge.BadParameter("from", "Send a day that is not after to.")
+		return v, edge.BadParameter("from", "Send a day that is not after to.")
 	case to-from >= maxOverview:
-		return edge.BadParameter("from", "Send a range of at most 366 days.")
+		return v, edge.BadParameter("from", "Send a range of at most 366 days.")
 	}
-	rows, err := a.cfg.Views.Days(x.Context(), x.Project.ID, from, to)
+	rows, err := a.cfg.Views.Days(ctx, c.Project.ID, from, to)
 	if err != nil {
-		return err
+		return v, err
 	}
-	all, err := a.cfg.Views.Totals(x.Context(), x.Context(), x.Project.ID, views.PaymentQuery{}, 0)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, wire.Overview{
+	all, err := a.cfg.Views.Totals(ctx, ctx, c.Project.ID, views.PaymentQuery{}, 0)
+	return wire.Overview{
 		TimeZone: "UTC", From: dateOf(from), To: dateOf(to), Payments: all.Count(),
-		Currencies: overviewOf(x.Project.Settings.Currencies, rows, from, to),
-	})
+		Currencies: overviewOf(c.Project.Settings.Currencies, rows, from, to),
+	}, err
 }
 
 func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day) (all []wire.CurrencyOverview) {
@@ -96,12 +97,12 @@ func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day
 
 func dateOf(d views.Day) string { return d.Start().Time().Format(time.DateOnly) }
 
-// day reads a parameter that takes a day.
+// dayOf reads a parameter that takes a day.
 func dayOf(q edge.Query, name string, absent views.Day) (views.Day, error) {
 	if !q.Has(name) {
 		return absent, nil
 	}
-	t, err := time.Parse(time.DateOnly, q.Value(name))
+	t, err := time.Parse(time.DateOnly, q[name])
 	if err != nil || t.Unix() < 0 {
 		return 0, edge.BadParameter(name, "Send a day such as 2026-11-20.")
 	}
@@ -111,29 +112,33 @@ func dayOf(q edge.Query, name string, absent views.Day) (views.Day, error) {
 // The bounds of adding up payments one by one: nobody waits for longer, and a
 // total that ends at them says so.
 const (
-	mostTotalled   = 50_000
+	maxTotalled    = 50_000
 	totalledWithin = 5 * time.Second
 )
 
-// accountTotals answers GET /account-api/totals.
-func (a *API) AccountTotals(x *edge.Exchange) error {
-	filters, err := edge.ParseQuery(x.Request.URL.RawQuery, paymentFilters()...)
-	if err != nil {
-		return err
+// Totals adds up the payments of a filtered list; values are the filters.
+// Needs read.
+func (a *API) Totals(ctx context.Context, c Caller, values url.Values) (v wire.Totals, err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return v, err
 	}
-	q, err := paymentQuery(edge.ListRequest{Filters: filters})
+	filters, err := edge.ParseQuery(values, paymentFilters()...)
 	if err != nil {
-		return err
+		return v, err
 	}
-	until, cancel := context.WithTimeout(x.Context(), totalledWithin)
+	q, err := paymentQuery(edge.List{Filters: filters})
+	if err != nil {
+		return v, err
+	}
+	until, cancel := context.WithTimeout(ctx, totalledWithin)
 	defer cancel()
-	totals, err := a.cfg.Views.Totals(x.Context(), until, x.Project.ID, q, mostTotalled)
+	totals, err := a.cfg.Views.Totals(ctx, until, c.Project.ID, q, maxTotalled)
 	if err != nil {
-		return err
+		return v, err
 	}
-	v := wire.Totals{Complete: totals.Complete, Count: totals.Count(), Data: []wire.Total{}}
+	v = wire.Totals{Complete: totals.Complete, Count: totals.Count(), Data: []wire.Total{}}
 	for _, t := range totals.Rows {
 		v.Data = append(v.Data, wire.Total{Currency: t.Currency, Status: t.Status, Tally: wire.Tally(t.Tally)})
 	}
-	return x.Reply(http.StatusOK, v)
+	return v, nil
 }

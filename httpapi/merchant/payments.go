@@ -1,13 +1,18 @@
 package merchant
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -20,47 +25,77 @@ const (
 // the first answer even after the form has changed.
 const renderVersion = 1
 
-// createPayment answers POST /v1/payments.
-func (a *API) CreatePayment(x *edge.Exchange) error {
-	settings := x.Project.Settings
-	cmd, fields, err := paymentCommand(x.Body, settings)
-	if err != nil {
-		return err
-	}
-	key, err := idempotencyKey(x.Request.Header, settings.RequireIdempotencyKey)
-	if err != nil {
-		return err
-	}
-	if len(fields) > 0 {
-		return edge.InOrder(edge.Alongside(fields, cmd.CheckSettings()))
-	}
+// Created is an object that was created. Replayed: by an earlier request with
+// the same idempotency key.
+type Created[T any] struct {
+	Object   T
+	Replayed bool
+}
 
+// replyCreated answers 201, the first time and every time the same request comes
+// again with its idempotency key.
+func replyCreated[T any](x *edge.Exchange, collection string, id domain.ID, made Created[T]) error {
+	x.SetHeader("Location", collection+"/"+id.String())
+	if made.Replayed {
+		x.SetHeader("Idempotent-Replayed", "true")
+	}
+	return x.Reply(http.StatusCreated, made.Object)
+}
+
+// CreatePayment answers POST /v1/payments.
+func (h Handlers) CreatePayment(x *edge.Exchange) error {
+	req, err := readPayment(x.Body)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	made, err := h.api.CreatePayment(x.Context(), CallerOf(x), req, key)
+	if err != nil {
+		return err
+	}
+	return replyCreated(x, PaymentsPath, made.Object.ID, made)
+}
+
+// CreatePayment makes a payment. A key (nil: none) that was used before leads
+// to the payment it made then. Needs payments:write.
+func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, key *domain.Digest) (made Created[domain.PaymentObject], err error) {
+	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+		return made, err
+	}
+	settings := c.Project.Settings
+	if key == nil && settings.RequireIdempotencyKey {
+		return made, wire.Problem{Code: domain.IdempotencyKeyRequired}
+	}
+	cmd, faults := req.command(settings)
+	if len(faults) > 0 {
+		return made, edge.InOrder(edge.Alongside(faults, cmd.CheckSettings()))
+	}
 	id, event := a.cfg.IDs.Pair()
-	c := claim(key, http.MethodPost, PaymentsPath,
+	claimed := claim(key, http.MethodPost, PaymentsPath,
 		cmd.Amount.String(), string(cmd.Currency), presence(cmd.Description), string(cmd.Payload))
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
-	cmd.Idempotency = remembered(c)
-	project := x.Project.ID
-	res, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.PaymentStream(project, id),
-		domain.Payment{Project: project, ID: id}, domain.PaymentCommand(cmd),
-		eventstore.Order{EventID: event, Claim: c, New: true})
+	cmd.Idempotency = remembered(claimed)
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, id),
+		domain.Payment{Project: c.Project.ID, ID: id}, domain.PaymentCommand(cmd),
+		eventstore.Order{EventID: event, Claim: claimed, New: true})
 	if err != nil {
-		return a.reused(err, func(earlier domain.Event, _ eventstore.Stored) []string {
+		return made, a.reused(err, func(earlier domain.Event) []string {
 			if e, ok := earlier.(domain.PaymentCreated); ok {
 				return differences(e, cmd)
 			}
 			return nil
 		})
 	}
-	object, err := a.createdPayment(res.Event, res.Stored)
-	if err != nil {
-		return err
-	}
-	return replyCreated(x, PaymentsPath, object.ID, object, res.Replayed)
+	made.Replayed = res.Replayed
+	made.Object, err = a.createdPayment(res.Event, res.Stored)
+	return made, err
 }
 
-// createdPayment is the answer to creation, told by the event alone.
+// createdPayment is the answer to creation, made of the event alone.
 func (a *API) createdPayment(e domain.Event, s eventstore.Stored) (domain.PaymentObject, error) {
 	created, ok := e.(domain.PaymentCreated)
 	id, idOK := domain.ParseID(s.Stream.ID)
@@ -74,88 +109,122 @@ func (a *API) createdPayment(e domain.Event, s eventstore.Stored) (domain.Paymen
 	return object, nil
 }
 
-// created answers 201, the first time and every time the same request comes
-// again with its idempotency key.
-func replyCreated(x *edge.Exchange, collection string, id domain.ID, object any, replayed bool) error {
-	x.SetHeader("Location", collection+"/"+id.String())
-	if replayed {
-		x.SetHeader("Idempotent-Replayed", "true")
-	}
-	return x.Reply(http.StatusCreated, object)
+// PaymentRequest asks for a payment. What is nil was left out.
+type PaymentRequest struct {
+	Amount      *string // in the grammar of amounts, such as 1500.00
+	Currency    *string
+	Description *string
+	Payload     domain.JSON // an object without insignificant white space
+
+	faults domain.FieldErrors // of the body it was read from
 }
 
-// paymentCommand reads the fields of a payment. The error is about the body
-// as a whole (400); fields are all that is wrong with single fields, those
-// limits included that no project can change.
-func paymentCommand(body []byte, settings domain.Settings) (domain.CreatePayment, domain.FieldErrors, error) {
-	cmd := domain.CreatePayment{Currency: domain.DefaultCurrency, Payload: domain.EmptyObject(), Settings: settings}
+// readPayment reads a body. The error is about the body as a whole; what is
+// wrong with single fields is found by command, all at once.
+func readPayment(body []byte) (req PaymentRequest, err error) {
 	members, err := edge.DecodeObject(body)
-	var fields domain.FieldErrors
-	if errors.As(err, &fields) {
-		return cmd, fields, nil
+	if errors.As(err, &req.faults) {
+		return req, nil
 	}
 	if err != nil {
-		return cmd, nil, err
+		return req, err
 	}
-	priced := false
-	refuse := func(f *domain.FieldError) { fields = append(fields, f) }
 	for _, m := range members {
 		if m.Value.Kind() == 'n' && isPaymentField(m.Name) {
 			continue
 		}
-		wrong := func() { refuse(&domain.FieldError{Field: m.Name, Code: domain.WrongType}) }
+		ok := true
 		switch m.Name {
 		case "amount":
-			priced = true
-			if amount, err := AmountOf(m); err != nil {
-				refuse(atMost(err, settings.MaxAmount))
-			} else {
-				cmd.Amount = amount
-			}
+			req.Amount, ok = amountToken(m.Value)
 		case "currency":
-			if s, ok := edge.Text(m.Value); ok {
-				cmd.Currency = domain.Currency(s)
-			} else {
-				wrong()
-			}
+			req.Currency, ok = textOf(m.Value)
 		case "description":
-			if s, ok := edge.Text(m.Value); ok {
-				cmd.Description = &s
-			} else {
-				wrong()
-			}
+			req.Description, ok = textOf(m.Value)
 		case "payload":
-			if m.Value.Kind() == '{' {
-				cmd.Payload = edge.Compact(m.Value)
-			} else {
-				wrong()
+			if ok = m.Value.Kind() == '{'; ok {
+				req.Payload = edge.Compact(m.Value)
 			}
 		default:
-			refuse(&domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+			req.faults = append(req.faults, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+		}
+		if !ok {
+			req.faults = append(req.faults, &domain.FieldError{Field: m.Name, Code: domain.WrongType})
 		}
 	}
-	if !priced {
-		refuse(&domain.FieldError{Field: "amount", Code: domain.Required})
+	return req, nil
+}
+
+// command is what is asked for, with every fault that does not depend on what
+// the project allows.
+func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment, domain.FieldErrors) {
+	cmd := domain.CreatePayment{
+		Currency: domain.DefaultCurrency, Description: r.Description, Payload: domain.EmptyObject(), Settings: settings,
 	}
-	return cmd, append(fields, cmd.Validate()...), nil
+	faults := r.faults
+	if has(faults, "") { // no object
+		return cmd, faults
+	}
+	if r.Currency != nil {
+		cmd.Currency = domain.Currency(*r.Currency)
+	}
+	if r.Payload != nil {
+		cmd.Payload = r.Payload
+	}
+	switch {
+	case r.Amount != nil:
+		amount, err := parseAmount("amount", *r.Amount)
+		if err != nil {
+			faults = append(faults, atMost(err, settings.MaxAmount))
+		}
+		cmd.Amount = amount
+	case !has(faults, "amount"):
+		faults = append(faults, &domain.FieldError{Field: "amount", Code: domain.Required})
+	}
+	return cmd, append(faults, cmd.Validate()...)
+}
+
+// has reports whether a field has a fault; "" is the body itself.
+func has(faults domain.FieldErrors, field string) bool {
+	return slices.ContainsFunc(faults, func(f *domain.FieldError) bool { return f.Field == field })
 }
 
 func isPaymentField(name string) bool {
 	return name == "amount" || name == "currency" || name == "description" || name == "payload"
 }
 
-// amountOf reads an amount from its raw token.
-func AmountOf(m edge.Member) (domain.Amount, *domain.FieldError) {
-	token, ok := edge.Text(m.Value)
-	if m.Value.Kind() == '0' {
-		token, ok = string(m.Value), true
+// textOf is the string that a value is, nil when it is none.
+func textOf(v jsontext.Value) (*string, bool) {
+	s, ok := edge.Text(v)
+	if !ok {
+		return nil, false
 	}
+	return &s, true
+}
+
+// amountToken is an amount as it was sent: a string's text or a number's
+// digits.
+func amountToken(v jsontext.Value) (*string, bool) {
+	if v.Kind() == '0' {
+		s := string(v)
+		return &s, true
+	}
+	return textOf(v)
+}
+
+// AmountOf reads an amount from its raw token.
+func AmountOf(m edge.Member) (domain.Amount, *domain.FieldError) {
+	token, ok := amountToken(m.Value)
 	if !ok {
 		return 0, &domain.FieldError{Field: m.Name, Code: domain.WrongType}
 	}
+	return parseAmount(m.Name, *token)
+}
+
+func parseAmount(field, token string) (domain.Amount, *domain.FieldError) {
 	amount, err := domain.ParseAmount(token)
-	if field, ok := errors.AsType[*domain.FieldError](err); ok {
-		return 0, field.InField(m.Name)
+	if f, ok := errors.AsType[*domain.FieldError](err); ok {
+		return 0, f.InField(field)
 	}
 	return amount, nil
 }
@@ -168,30 +237,37 @@ func atMost(f *domain.FieldError, limit domain.Amount) *domain.FieldError {
 	return f
 }
 
-// getPayment answers GET /v1/payments/{id}.
-func (a *API) GetPayment(x *edge.Exchange) error {
-	p, err := a.payment(x, x.Vars["id"])
+// GetPayment answers GET /v1/payments/{id}.
+func (h Handlers) GetPayment(x *edge.Exchange) error {
+	p, err := h.api.Payment(x.Context(), CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, p.Object())
 }
 
-// payment finds one of the caller's payments. Ids are compared as text;
-// another project's payment does not exist here.
-func (a *API) payment(x *edge.Exchange, text string) (domain.Payment, error) {
+// Payment finds one of the caller's payments. Ids are compared as text;
+// another project's payment does not exist here. Needs read.
+func (a *API) Payment(ctx context.Context, c Caller, id string) (domain.Payment, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return domain.Payment{}, err
+	}
+	return a.payment(ctx, c, id)
+}
+
+func (a *API) payment(ctx context.Context, c Caller, text string) (domain.Payment, error) {
 	var p domain.Payment
 	id, ok := domain.ParseID(text)
 	if ok {
 		var err error
-		if p, ok, err = a.cfg.Views.Payment(x.Context(), id); err == nil && !ok {
-			err = a.cfg.Views.Overlooked(x.Context(), x.Project.ID, id)
+		if p, ok, err = a.cfg.Views.Payment(ctx, id); err == nil && !ok {
+			err = a.cfg.Views.Overlooked(ctx, c.Project.ID, id)
 		}
 		if err != nil {
 			return p, err
 		}
 	}
-	if !ok || !a.sees(x, p) {
+	if !ok || !c.sees(p) {
 		return domain.Payment{}, &domain.Refusal{Code: domain.PaymentNotFound}
 	}
 	return p, nil

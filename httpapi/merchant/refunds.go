@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,48 +9,61 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
-// createRefund answers POST /v1/refunds.
-func (a *API) CreateRefund(x *edge.Exchange) error {
-	paymentID, fields, err := refundCommand(x.Body)
+// CreateRefund answers POST /v1/refunds.
+func (h Handlers) CreateRefund(x *edge.Exchange) error {
+	req, err := readRefund(x.Body)
 	if err != nil {
 		return err
 	}
-	key, err := idempotencyKey(x.Request.Header, x.Project.Settings.RequireIdempotencyKey)
+	key, err := idempotencyKey(x.Request.Header)
 	if err != nil {
 		return err
 	}
-	if len(fields) > 0 {
-		return edge.InOrder(fields)
+	made, err := h.api.CreateRefund(x.Context(), CallerOf(x), req, key)
+	if err != nil {
+		return err
 	}
+	return replyCreated(x, RefundsPath, made.Object.ID, made)
+}
 
+// CreateRefund asks for a payment to be returned in full. A key (nil: none)
+// that was used before leads to the refund it made then. Needs refunds:write.
+func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key *domain.Digest) (made Created[domain.RefundObject], err error) {
+	if err := a.admit(&c, domain.RefundsWrite, nil); err != nil {
+		return made, err
+	}
+	if key == nil && c.Project.Settings.RequireIdempotencyKey {
+		return made, wire.Problem{Code: domain.IdempotencyKeyRequired}
+	}
+	if len(req.faults) > 0 {
+		return made, edge.InOrder(req.faults)
+	}
 	// A text that is no id stands for the zero id, which no payment has: it
 	// goes the same way, so that a key that was used before is found first.
-	payment, _ := domain.ParseID(paymentID)
+	payment, _ := domain.ParseID(req.PaymentID)
 	id, event := a.cfg.IDs.Pair()
-	c := claim(key, http.MethodPost, RefundsPath, paymentID)
-	project := x.Project.ID
-	res, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.PaymentStream(project, payment),
-		domain.Payment{Project: project, ID: payment},
-		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(c)}),
-		eventstore.Order{EventID: event, Claim: c})
+	claimed := claim(key, http.MethodPost, RefundsPath, req.PaymentID)
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, payment),
+		domain.Payment{Project: c.Project.ID, ID: payment},
+		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(claimed)}),
+		eventstore.Order{EventID: event, Claim: claimed})
 	if err != nil {
-		return a.reused(err, func(earlier domain.Event, _ eventstore.Stored) []string {
+		return made, a.reused(err, func(earlier domain.Event) []string {
 			if _, ok := earlier.(domain.RefundCreated); ok {
 				return []string{"payment_id"}
 			}
 			return nil
 		})
 	}
-	object, err := createdRefund(res.Event, res.Stored)
-	if err != nil {
-		return err
-	}
-	return replyCreated(x, RefundsPath, object.ID, object, res.Replayed)
+	made.Replayed = res.Replayed
+	made.Object, err = createdRefund(res.Event, res.Stored)
+	return made, err
 }
 
-// createdRefund is the answer to creation, told by the event alone.
+// createdRefund is the answer to creation, made of the event alone.
 func createdRefund(e domain.Event, s eventstore.Stored) (domain.RefundObject, error) {
 	created, ok := e.(domain.RefundCreated)
 	payment, idOK := domain.ParseID(s.Stream.ID)
@@ -59,26 +73,33 @@ func createdRefund(e domain.Event, s eventstore.Stored) (domain.RefundObject, er
 	return created.Refund().Object(payment), nil
 }
 
-// refundCommand reads the one field of a refund.
-func refundCommand(body []byte) (paymentID string, fields domain.FieldErrors, err error) {
+// RefundRequest asks for a refund.
+type RefundRequest struct {
+	PaymentID string
+
+	faults domain.FieldErrors // of the body it was read from
+}
+
+// readRefund reads a body. The error is about the body as a whole.
+func readRefund(body []byte) (req RefundRequest, err error) {
 	members, err := edge.DecodeObject(body)
-	if errors.As(err, &fields) {
-		return "", fields, nil
+	if errors.As(err, &req.faults) {
+		return req, nil
 	}
 	if err != nil {
-		return "", nil, err
+		return req, err
+	}
+	refuse := func(field string, code domain.Code) {
+		req.faults = append(req.faults, &domain.FieldError{Field: field, Code: code})
 	}
 	sent := false
-	refuse := func(field string, code domain.Code) {
-		fields = append(fields, &domain.FieldError{Field: field, Code: code})
-	}
 	for _, m := range members {
 		switch m.Name {
 		case "payment_id":
 			s, ok := edge.Text(m.Value)
 			switch {
 			case ok:
-				sent, paymentID = true, s
+				sent, req.PaymentID = true, s
 			case m.Value.Kind() != 'n':
 				sent = true
 				refuse(m.Name, domain.WrongType)
@@ -92,30 +113,38 @@ func refundCommand(body []byte) (paymentID string, fields domain.FieldErrors, er
 	if !sent {
 		refuse("payment_id", domain.Required)
 	}
-	return paymentID, fields, nil
+	return req, nil
 }
 
-// getRefund answers GET /v1/refunds/{id}.
-func (a *API) GetRefund(x *edge.Exchange) error {
-	p, r, err := a.refund(x, x.Vars["id"])
+// GetRefund answers GET /v1/refunds/{id}.
+func (h Handlers) GetRefund(x *edge.Exchange) error {
+	p, r, err := h.api.Refund(x.Context(), CallerOf(x), x.Vars["id"])
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, r.Object(p.ID))
 }
 
-// refund finds one of the caller's refunds, and the payment it returns.
-func (a *API) refund(x *edge.Exchange, text string) (domain.Payment, domain.Refund, error) {
+// Refund finds one of the caller's refunds, and the payment it returns. Needs
+// read.
+func (a *API) Refund(ctx context.Context, c Caller, id string) (domain.Payment, domain.Refund, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return domain.Payment{}, domain.Refund{}, err
+	}
+	return a.refund(ctx, c, id)
+}
+
+func (a *API) refund(ctx context.Context, c Caller, text string) (domain.Payment, domain.Refund, error) {
 	missing := &domain.Refusal{Code: domain.RefundNotFound}
 	id, ok := domain.ParseID(text)
 	if !ok {
 		return domain.Payment{}, domain.Refund{}, missing
 	}
-	p, r, ok, err := a.cfg.Views.Refund(x.Context(), id)
+	p, r, ok, err := a.cfg.Views.Refund(ctx, id)
 	switch {
 	case err != nil:
 		return p, r, err
-	case !ok || !a.sees(x, p):
+	case !ok || !c.sees(p):
 		return domain.Payment{}, domain.Refund{}, missing
 	}
 	return p, r, nil

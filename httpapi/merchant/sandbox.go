@@ -27,48 +27,87 @@ type Sandbox interface {
 	SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, outcome domain.Outcome, reference string) (domain.SignalReply, error)
 }
 
-// settlePayment answers POST /v1/sandbox/payments/{id}.
-func (a *API) SettlePayment(x *edge.Exchange) error {
-	outcome, err := OutcomeOf(x.Body, domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired)
+// SettlePayment answers POST /v1/sandbox/payments/{id}.
+func (h Handlers) SettlePayment(x *edge.Exchange) error {
+	outcome, err := OutcomeOf(x.Body, PaymentOutcomes()...)
 	if err != nil {
 		return err
 	}
-	p, err := a.payment(x, x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	p, err = a.SignalPayment(x.Context(), p, outcome)
+	p, err := h.api.SettlePayment(x.Context(), CallerOf(x), x.Vars["id"], outcome)
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, p.Object())
 }
 
-// settleRefund answers POST /v1/sandbox/refunds/{id}.
-func (a *API) SettleRefund(x *edge.Exchange) error {
-	outcome, err := OutcomeOf(x.Body, domain.OutcomeSucceeded, domain.OutcomeFailed)
+// PaymentOutcomes are those that the sandbox can give a payment.
+func PaymentOutcomes() []domain.Outcome {
+	return []domain.Outcome{domain.OutcomePaid, domain.OutcomeFailed, domain.OutcomeExpired}
+}
+
+// RefundOutcomes are those that the sandbox can give a refund.
+func RefundOutcomes() []domain.Outcome {
+	return []domain.Outcome{domain.OutcomeSucceeded, domain.OutcomeFailed}
+}
+
+// SettlePayment has the sandbox say the outcome of a payment and answers the
+// payment after it. The refusal is final_status when nothing changed. Needs
+// payments:write.
+func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, err error) {
+	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+		return p, err
+	}
+	if err := oneOutcome(outcome, PaymentOutcomes()); err != nil {
+		return p, err
+	}
+	if p, err = a.payment(ctx, c, id); err != nil {
+		return p, err
+	}
+	return a.signalPayment(ctx, p, outcome)
+}
+
+// SettleRefund answers POST /v1/sandbox/refunds/{id}.
+func (h Handlers) SettleRefund(x *edge.Exchange) error {
+	outcome, err := OutcomeOf(x.Body, RefundOutcomes()...)
 	if err != nil {
 		return err
 	}
-	p, r, err := a.refund(x, x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	r, err = a.SignalRefund(x.Context(), p, r.ID, outcome)
+	p, r, err := h.api.SettleRefund(x.Context(), CallerOf(x), x.Vars["id"], outcome)
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, r.Object(p.ID))
 }
 
-// settler sends the signals of a provider and tells what became of them.
-type Settler struct{ Cfg Config }
+// SettleRefund has the sandbox say the outcome of a refund and answers its
+// payment and the refund after it. The refusal is final_status when nothing
+// changed. Needs refunds:write.
+func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, r domain.Refund, err error) {
+	if err := a.admit(&c, domain.RefundsWrite, nil); err != nil {
+		return p, r, err
+	}
+	if err := oneOutcome(outcome, RefundOutcomes()); err != nil {
+		return p, r, err
+	}
+	if p, r, err = a.refund(ctx, c, id); err != nil {
+		return p, r, err
+	}
+	r, err = a.signalRefund(ctx, p, r.ID, outcome)
+	return p, r, err
+}
+
+func oneOutcome(o domain.Outcome, allowed []domain.Outcome) error {
+	if slices.Contains(allowed, o) {
+		return nil
+	}
+	return domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue, Allowed: edge.Texts(allowed)}}
+}
 
 // signalPayment has the sandbox say the outcome of a payment, once it has a
 // route, and answers the payment after it. The error is a final_status
 // refusal when nothing changed.
-func (s Settler) SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome) (domain.Payment, error) {
-	p, err := s.routed(ctx, p)
+func (a *API) signalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome) (domain.Payment, error) {
+	p, err := a.routed(ctx, p)
 	if err != nil {
 		return p, err
 	}
@@ -78,11 +117,11 @@ func (s Settler) SignalPayment(ctx context.Context, p domain.Payment, outcome do
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	reply, err := s.Cfg.Sandbox.SignalPayment(ctx, p, outcome, s.reference())
+	reply, err := a.cfg.Sandbox.SignalPayment(ctx, p, outcome, a.reference())
 	if err != nil {
 		return p, err
 	}
-	after, ok, err := s.Cfg.Views.Payment(ctx, p.ID)
+	after, ok, err := a.cfg.Views.Payment(ctx, p.ID)
 	if err != nil || !ok {
 		return p, errors.Join(err, errGone(ok))
 	}
@@ -92,14 +131,14 @@ func (s Settler) SignalPayment(ctx context.Context, p domain.Payment, outcome do
 
 // signalRefund does the same for a refund. A payment with a refund has a
 // route.
-func (s Settler) SignalRefund(ctx context.Context, p domain.Payment, id domain.ID, outcome domain.Outcome) (domain.Refund, error) {
+func (a *API) signalRefund(ctx context.Context, p domain.Payment, id domain.ID, outcome domain.Outcome) (domain.Refund, error) {
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	reply, err := s.Cfg.Sandbox.SignalRefund(ctx, p, id, outcome, s.reference())
+	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, id, outcome, a.reference())
 	if err != nil {
 		return domain.Refund{}, err
 	}
-	_, r, ok, err := s.Cfg.Views.Refund(ctx, id)
+	_, r, ok, err := a.cfg.Views.Refund(ctx, id)
 	if err != nil || !ok {
 		return r, errors.Join(err, errGone(ok))
 	}
@@ -107,7 +146,7 @@ func (s Settler) SignalRefund(ctx context.Context, p domain.Payment, id domain.I
 }
 
 // reference is the provider's name for a new attempt.
-func (s Settler) reference() string { return "sandbox-" + s.Cfg.IDs.Next().String() }
+func (a *API) reference() string { return "sandbox-" + a.cfg.IDs.Next().String() }
 
 func errGone(there bool) error {
 	if there {
@@ -132,25 +171,25 @@ var errMoved = errors.New("the payment moved on")
 
 // routed waits until the payment has left the status created, for at most
 // routeWait.
-func (s Settler) routed(ctx context.Context, p domain.Payment) (domain.Payment, error) {
+func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, error) {
 	wait, cancel := context.WithTimeout(ctx, routeWait)
 	defer cancel()
 	its := eventstore.Filter(eventstore.PaymentStream(p.Project, p.ID))
 	for p.Status == domain.Created {
 		// The position is read before the payment, so that no event falls
 		// between the two.
-		from, err := s.Cfg.Ledger.Store.Last(wait)
+		from, err := a.cfg.Ledger.Store.Last(wait)
 		if err != nil {
 			return p, err
 		}
 		var ok bool
-		if p, ok, err = s.Cfg.Views.Payment(wait, p.ID); err != nil || !ok {
+		if p, ok, err = a.cfg.Views.Payment(wait, p.ID); err != nil || !ok {
 			return p, errors.Join(err, errGone(ok))
 		}
 		if p.Status != domain.Created {
 			break
 		}
-		err = s.Cfg.Ledger.Store.Follow(wait, from, its, func(eventstore.Stored) error { return errMoved })
+		err = a.cfg.Ledger.Store.Follow(wait, from, its, func(eventstore.Stored) error { return errMoved })
 		switch {
 		case errors.Is(err, errMoved):
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:

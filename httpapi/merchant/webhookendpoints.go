@@ -1,156 +1,286 @@
 package merchant
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
 
-// create answers POST …/webhook-endpoints.
-func (h Hooks) create(x *edge.Exchange, p domain.Project) error {
-	wish, err := h.wishOf(x.Body, true)
+// on runs an operation on the endpoint that a path names and answers what
+// comes of it.
+func on[T any](h Handlers, x *edge.Exchange, status int, do func(context.Context, Caller, string) (T, error)) error {
+	c, err := h.caller(x)
 	if err != nil {
 		return err
 	}
-	object, event := h.Cfg.IDs.Pair()
-	id := "we_" + object.String()
-	version := h.Cfg.Webhooks.KeyVersion()
-	secret, err := h.Cfg.Webhooks.Secret(id, domain.Secret{Generation: 1, KeyVersion: version})
+	out, err := do(x.Context(), c, x.Vars["endpoint_id"])
 	if err != nil {
 		return err
 	}
-	p, err = h.execute(x, p, id, event, domain.AddEndpoint{
-		At: domain.IDTime(event), EndpointID: id, URL: *wish.URL, Kinds: wish.Kinds, Description: wish.Description, KeyVersion: version,
-	})
-	if err != nil {
-		return err
-	}
-	made, _ := p.Endpoint(id)
-	v := h.viewOf(made, domain.EndpointHealth{})
-	v.Secret = secret
-	x.Header().Set("Location", x.Request.URL.EscapedPath()+"/"+id)
-	return x.Reply(http.StatusCreated, v)
+	return x.Reply(status, out)
 }
 
-// list answers GET …/webhook-endpoints, newest first.
-func (h Hooks) list(x *edge.Exchange, p domain.Project) error {
-	req, err := edge.PageOf(x)
+// CreateWebhookEndpoint answers POST …/webhook-endpoints.
+func (h Handlers) CreateWebhookEndpoint(x *edge.Exchange) error {
+	c, err := h.caller(x)
 	if err != nil {
 		return err
 	}
-	all := slices.Clone(p.Endpoints)
+	req, err := readEndpoint(x.Body)
+	if err != nil {
+		return err
+	}
+	made, err := h.api.AddEndpoint(x.Context(), c, req)
+	if err != nil {
+		return err
+	}
+	x.Header().Set("Location", x.Request.URL.EscapedPath()+"/"+made.ID)
+	return x.Reply(http.StatusCreated, made)
+}
+
+// AddEndpoint adds an endpoint. Its secret is in this answer and in no later
+// one. Needs webhooks:write.
+func (a *API) AddEndpoint(ctx context.Context, c Caller, req EndpointRequest) (made wire.Endpoint, err error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return made, err
+	}
+	edit, err := a.edit(req, true)
+	if err != nil {
+		return made, err
+	}
+	object, event := a.cfg.IDs.Pair()
+	id := "we_" + object.String()
+	version := a.cfg.Webhooks.KeyVersion()
+	secret, err := a.cfg.Webhooks.Secret(id, domain.Secret{Generation: 1, KeyVersion: version})
+	if err != nil {
+		return made, err
+	}
+	p, err := a.changeEndpoint(ctx, c.Project.ID, id, event, domain.AddEndpoint{
+		At: domain.IDTime(event), EndpointID: id, URL: *edit.URL, Kinds: edit.Kinds, Description: edit.Description, KeyVersion: version,
+	})
+	if err != nil {
+		return made, err
+	}
+	e, _ := p.Endpoint(id)
+	made = a.endpointOf(e, domain.EndpointHealth{})
+	made.Secret = secret
+	return made, nil
+}
+
+// ListWebhookEndpoints answers GET …/webhook-endpoints.
+func (h Handlers) ListWebhookEndpoints(x *edge.Exchange) error {
+	c, err := h.caller(x)
+	if err != nil {
+		return err
+	}
+	values, err := x.Values()
+	if err != nil {
+		return err
+	}
+	page, err := h.api.Endpoints(x.Context(), c, values)
+	if err != nil {
+		return err
+	}
+	return edge.ReplyPage(x, page)
+}
+
+// Endpoints lists endpoints, newest first. Needs read.
+func (a *API) Endpoints(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.Endpoint], err error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return page, err
+	}
+	l, err := edge.ParseList(values, "listWebhookEndpoints", c.Project.ID)
+	if err != nil {
+		return page, err
+	}
+	all := slices.Clone(c.Project.Endpoints)
 	slices.SortFunc(all, func(a, b domain.Endpoint) int { return strings.Compare(b.ID, a.ID) })
-	if req.Place != "" {
-		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return e.ID >= req.Place })
+	if l.Place != "" {
+		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return e.ID >= l.Place })
 	}
 	last := ""
-	if len(all) > req.Limit {
-		all = all[:req.Limit]
+	if len(all) > l.Limit {
+		all = all[:l.Limit]
 		last = all[len(all)-1].ID
 	}
 	rows := make([]wire.Endpoint, 0, len(all))
 	for _, e := range all {
-		health, err := h.Cfg.Webhooks.Health(x.Context(), e.ID)
+		health, err := a.cfg.Webhooks.Health(ctx, e.ID)
 		if err != nil {
-			return err
+			return page, err
 		}
-		rows = append(rows, h.viewOf(e, health))
+		rows = append(rows, a.endpointOf(e, health))
 	}
-	return x.ReplyPage(req, rows, last)
+	return edge.PageOf(l, rows, last), nil
 }
 
-// get answers GET …/webhook-endpoints/{endpoint_id}.
-func (h Hooks) get(x *edge.Exchange, p domain.Project) error { return h.reply(x, p) }
+// GetWebhookEndpoint answers GET …/webhook-endpoints/{endpoint_id}.
+func (h Handlers) GetWebhookEndpoint(x *edge.Exchange) error {
+	return on(h, x, http.StatusOK, h.api.Endpoint)
+}
 
-// change answers POST …/webhook-endpoints/{endpoint_id}.
-func (h Hooks) change(x *edge.Exchange, p domain.Project) error {
-	wish, err := h.wishOf(x.Body, false)
+// Endpoint finds an endpoint. Needs read.
+func (a *API) Endpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+	if err := a.admit(&c, domain.Read, nil); err != nil {
+		return wire.Endpoint{}, err
+	}
+	return a.shown(ctx, c.Project, id)
+}
+
+// ChangeWebhookEndpoint answers POST …/webhook-endpoints/{endpoint_id}.
+func (h Handlers) ChangeWebhookEndpoint(x *edge.Exchange) error {
+	req, err := readEndpoint(x.Body)
 	if err != nil {
 		return err
 	}
-	wish.EndpointID = x.Vars["endpoint_id"]
-	if p, err = h.execute(x, p, wish.EndpointID, h.Cfg.IDs.Next(), wish); err != nil {
-		return err
-	}
-	return h.reply(x, p)
+	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+		return h.api.ChangeEndpoint(ctx, c, id, req)
+	})
 }
 
-// remove answers DELETE …/webhook-endpoints/{endpoint_id}.
-func (h Hooks) remove(x *edge.Exchange, p domain.Project) error {
-	cmd := domain.RemoveEndpoint{EndpointID: x.Vars["endpoint_id"]}
-	if _, err := h.execute(x, p, cmd.EndpointID, h.Cfg.IDs.Next(), cmd); err != nil {
+// ChangeEndpoint changes what the request names. Needs webhooks:write.
+func (a *API) ChangeEndpoint(ctx context.Context, c Caller, id string, req EndpointRequest) (wire.Endpoint, error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return wire.Endpoint{}, err
+	}
+	edit, err := a.edit(req, false)
+	if err != nil {
+		return wire.Endpoint{}, err
+	}
+	edit.EndpointID = id
+	return a.changed(ctx, c, id, a.cfg.IDs.Next(), edit)
+}
+
+// changed runs a command on an endpoint and answers the endpoint after it.
+func (a *API) changed(ctx context.Context, c Caller, id string, event domain.ID, cmd domain.ProjectCommand) (wire.Endpoint, error) {
+	p, err := a.changeEndpoint(ctx, c.Project.ID, id, event, cmd)
+	if err != nil {
+		return wire.Endpoint{}, err
+	}
+	return a.shown(ctx, p, id)
+}
+
+// DeleteWebhookEndpoint answers DELETE …/webhook-endpoints/{endpoint_id}.
+func (h Handlers) DeleteWebhookEndpoint(x *edge.Exchange) error {
+	c, err := h.caller(x)
+	if err != nil {
+		return err
+	}
+	if err := h.api.RemoveEndpoint(x.Context(), c, x.Vars["endpoint_id"]); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// rotate answers POST …/rotate-secret.
-func (h Hooks) rotate(x *edge.Exchange, p domain.Project) error {
+// RemoveEndpoint removes an endpoint for ever. Needs webhooks:write.
+func (a *API) RemoveEndpoint(ctx context.Context, c Caller, id string) error {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return err
+	}
+	_, err := a.changeEndpoint(ctx, c.Project.ID, id, a.cfg.IDs.Next(), domain.RemoveEndpoint{EndpointID: id})
+	return err
+}
+
+// RotateWebhookSecret answers POST …/rotate-secret.
+func (h Handlers) RotateWebhookSecret(x *edge.Exchange) error {
 	overlap, err := overlapOf(x.Body)
 	if err != nil {
 		return err
 	}
-	e, err := h.endpoint(x, p)
-	if err != nil {
-		return err
+	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+		return h.api.RotateSecret(ctx, c, id, overlap)
+	})
+}
+
+// RotateSecret gives an endpoint a new secret, which is in this answer and in
+// no later one. The one before signs too for the time of overlap, 0 to
+// domain.MaxSecretOverlap. Needs webhooks:write.
+func (a *API) RotateSecret(ctx context.Context, c Caller, id string, overlap time.Duration) (v wire.Endpoint, err error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return v, err
 	}
-	// Before the rotation: nothing may fail once there is a secret to tell.
-	health, err := h.Cfg.Webhooks.Health(x.Context(), e.ID)
-	if err != nil {
-		return err
+	if overlap < 0 || overlap > domain.MaxSecretOverlap {
+		return v, domain.FieldErrors{{Field: "overlap_seconds", Code: domain.InvalidValue}}
 	}
-	event := h.Cfg.IDs.Next()
-	p, err = h.execute(x, p, e.ID, event, domain.RotateSecret{
-		At: domain.IDTime(event), EndpointID: e.ID, Overlap: overlap, KeyVersion: h.Cfg.Webhooks.KeyVersion(),
+	e, err := endpoint(c.Project, id)
+	if err != nil {
+		return v, err
+	}
+	// Before the rotation: nothing may fail once there is a secret to show.
+	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+	if err != nil {
+		return v, err
+	}
+	event := a.cfg.IDs.Next()
+	p, err := a.changeEndpoint(ctx, c.Project.ID, e.ID, event, domain.RotateSecret{
+		At: domain.IDTime(event), EndpointID: e.ID, Overlap: overlap, KeyVersion: a.cfg.Webhooks.KeyVersion(),
 	})
 	if err != nil {
-		return err
+		return v, err
 	}
 	e, _ = p.Endpoint(e.ID)
-	v := h.viewOf(e, health)
-	if v.Secret, err = h.Cfg.Webhooks.Secret(e.ID, e.Secret); err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, v)
+	v = a.endpointOf(e, health)
+	v.Secret, err = a.cfg.Webhooks.Secret(e.ID, e.Secret)
+	return v, err
 }
 
-// enable answers POST …/enable.
-func (h Hooks) enable(x *edge.Exchange, p domain.Project) error {
-	return h.toggle(x, p, func(id string, _ domain.Instant) domain.ProjectCommand {
-		return domain.EnableEndpoint{EndpointID: id}
-	})
-}
-
-// disable answers POST …/disable.
-func (h Hooks) disable(x *edge.Exchange, p domain.Project) error {
-	return h.toggle(x, p, func(id string, at domain.Instant) domain.ProjectCommand {
-		return domain.DisableEndpoint{At: at, EndpointID: id, Reason: domain.DisabledByRequest}
-	})
-}
-
-func (h Hooks) toggle(x *edge.Exchange, p domain.Project, command func(id string, at domain.Instant) domain.ProjectCommand) error {
+// EnableWebhookEndpoint answers POST …/enable.
+func (h Handlers) EnableWebhookEndpoint(x *edge.Exchange) error {
 	if err := edge.NoMembers(x.Body); err != nil {
 		return err
 	}
-	id, event := x.Vars["endpoint_id"], h.Cfg.IDs.Next()
-	p, err := h.execute(x, p, id, event, command(id, domain.IDTime(event)))
-	if err != nil {
-		return err
-	}
-	return h.reply(x, p)
+	return on(h, x, http.StatusOK, h.api.EnableEndpoint)
 }
 
-// wishOf reads the members of an endpoint that its owner can set. What is null
-// counts as absent.
-func (h Hooks) wishOf(body []byte, isNew bool) (wish domain.EditEndpoint, err error) {
+// EnableEndpoint has notifications sent again. Needs webhooks:write.
+func (a *API) EnableEndpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return wire.Endpoint{}, err
+	}
+	return a.changed(ctx, c, id, a.cfg.IDs.Next(), domain.EnableEndpoint{EndpointID: id})
+}
+
+// DisableWebhookEndpoint answers POST …/disable.
+func (h Handlers) DisableWebhookEndpoint(x *edge.Exchange) error {
+	if err := edge.NoMembers(x.Body); err != nil {
+		return err
+	}
+	return on(h, x, http.StatusOK, h.api.DisableEndpoint)
+}
+
+// DisableEndpoint has no notifications sent until it is enabled. Needs
+// webhooks:write.
+func (a *API) DisableEndpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+		return wire.Endpoint{}, err
+	}
+	event := a.cfg.IDs.Next()
+	return a.changed(ctx, c, id, event, domain.DisableEndpoint{At: domain.IDTime(event), EndpointID: id, Reason: domain.DisabledByRequest})
+}
+
+// EndpointRequest is what an endpoint is to be. What is nil was left out, and
+// stays as it is.
+type EndpointRequest struct {
+	URL         *string
+	Kinds       []domain.Kind // nil: the final ones of a new endpoint
+	Description *string
+
+	faults domain.FieldErrors // of the body it was read from
+}
+
+// readEndpoint reads a body. What is null counts as absent.
+func readEndpoint(body []byte) (req EndpointRequest, err error) {
 	members, err := edge.DecodeObject(body)
 	if err != nil {
-		return wish, err
+		return req, err
 	}
 	var fields domain.FieldErrors
 	refuse := func(f *domain.FieldError) { fields = append(fields, f) }
@@ -167,7 +297,7 @@ func (h Hooks) wishOf(body []byte, isNew bool) (wish domain.EditEndpoint, err er
 				refuse(&domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Allowed: edge.Texts(domain.Kinds())})
 			}
 			for _, k := range all {
-				wish.Kinds = append(wish.Kinds, domain.Kind(k))
+				req.Kinds = append(req.Kinds, domain.Kind(k))
 			}
 		default:
 			var s string
@@ -175,26 +305,33 @@ func (h Hooks) wishOf(body []byte, isNew bool) (wish domain.EditEndpoint, err er
 				break
 			}
 			if m.Name == "url" {
-				wish.URL = &s
+				req.URL = &s
 			} else {
-				wish.Description = &s
+				req.Description = &s
 			}
 		}
 		if !ok {
 			refuse(&domain.FieldError{Field: m.Name, Code: domain.WrongType})
 		}
 	}
-	more := wish.Validate()
+	req.faults = fields
+	return req, nil
+}
+
+// edit is what is asked for, if all of it is acceptable.
+func (a *API) edit(req EndpointRequest, isNew bool) (domain.EditEndpoint, error) {
+	edit := domain.EditEndpoint{URL: req.URL, Kinds: req.Kinds, Description: req.Description}
+	more := edit.Validate()
 	switch {
-	case wish.URL == nil && isNew:
+	case edit.URL == nil && isNew:
 		more = append(more, &domain.FieldError{Field: "url", Code: domain.Required})
-	case wish.URL != nil && !slices.ContainsFunc(more, func(f *domain.FieldError) bool { return f.Field == "url" }):
-		if why := h.Cfg.Webhooks.CheckTarget(*wish.URL); why != nil {
+	case edit.URL != nil && !has(more, "url"):
+		if why := a.cfg.Webhooks.CheckTarget(*edit.URL); why != nil {
 			more = append(more, &domain.FieldError{Field: "url", Code: domain.TargetNotAllowed, Why: why.Error()})
 		}
 	}
-	if fields = edge.Alongside(fields, more); len(fields) > 0 {
-		return wish, edge.InOrder(fields)
+	if faults := edge.Alongside(req.faults, more); len(faults) > 0 {
+		return edit, edge.InOrder(faults)
 	}
-	return wish, nil
+	return edit, nil
 }

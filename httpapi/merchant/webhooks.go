@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"context"
-	"net/http"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -47,96 +46,81 @@ type Webhooks interface {
 	Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error)
 }
 
+// WebhooksPath is where a project's own key reaches its endpoints.
 const WebhooksPath = "/v1/webhook-endpoints"
 
-// hooks answers requests about webhook endpoints, for whoever may speak for a
-// project.
-type Hooks struct {
-	Cfg     Config
-	Project func(*edge.Exchange) (domain.Project, error)
-}
-
-// hooks answers requests of a project's own key.
-func (a *API) Hooks() Hooks {
-	return Hooks{Cfg: a.cfg, Project: func(x *edge.Exchange) (domain.Project, error) { return x.Project, nil }}
-}
-
-// routes are the rows of endpoints under a path.
-func (h Hooks) Routes(base string) []edge.Route {
+// WebhookRoutes are the rows of endpoints under a path.
+func (h Handlers) WebhookRoutes(base string) []edge.Route {
 	const write, read = domain.WebhooksWrite, domain.Read
 	one := base + "/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []edge.Route{
-		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.On(h.create)},
-		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: h.On(h.list)},
-		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: h.On(h.get)},
-		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: h.On(h.change)},
-		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.On(h.remove)},
-		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: h.On(h.rotate)},
-		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.On(h.enable)},
-		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.On(h.disable)},
-		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.On(h.test)},
-		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: h.On(h.recover)},
-		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: h.On(h.deliveries)},
-		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: h.On(h.delivery)},
-		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: h.On(h.resend)},
+		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.CreateWebhookEndpoint},
+		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: h.ListWebhookEndpoints},
+		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: h.GetWebhookEndpoint},
+		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: h.ChangeWebhookEndpoint},
+		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.DeleteWebhookEndpoint},
+		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: h.RotateWebhookSecret},
+		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.EnableWebhookEndpoint},
+		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.DisableWebhookEndpoint},
+		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.TestWebhookEndpoint},
+		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: h.RecoverDeliveries},
+		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: h.ListDeliveries},
+		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: h.GetDelivery},
+		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: h.ResendDelivery},
 	}
 }
 
-// on finds the project before a handler.
-func (h Hooks) On(handle func(*edge.Exchange, domain.Project) error) func(*edge.Exchange) error {
-	return func(x *edge.Exchange) error {
-		p, err := h.Project(x)
-		if err != nil {
-			return err
-		}
-		return handle(x, p)
-	}
-}
-
-func (h Hooks) viewOf(e domain.Endpoint, health domain.EndpointHealth) wire.Endpoint {
+// endpointOf is an endpoint as its merchant sees it.
+func (a *API) endpointOf(e domain.Endpoint, health domain.EndpointHealth) wire.Endpoint {
 	v := wire.Endpoint{
 		ID: e.ID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, Status: "enabled", CreatedAt: e.CreatedAt, Health: health,
 	}
 	if e.Disabled != "" {
 		v.Status, v.Reason, v.DisabledAt = "disabled", &e.Disabled, &e.DisabledAt
 	}
-	if until := e.SecretsUntil(domain.InstantOf(h.Cfg.Now())); until != 0 {
+	if until := e.SecretsUntil(domain.InstantOf(a.cfg.Now())); until != 0 {
 		v.Previous = &until
 	}
 	return v
 }
 
-// reply answers one endpoint as it stands in a project.
-func (h Hooks) reply(x *edge.Exchange, p domain.Project) error {
-	e, err := h.endpoint(x, p)
-	if err != nil {
-		return err
-	}
-	health, err := h.Cfg.Webhooks.Health(x.Context(), e.ID)
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, h.viewOf(e, health))
-}
-
-// endpoint finds the endpoint a path names. Ids are compared as text; another
-// project's endpoint does not exist here.
-func (h Hooks) endpoint(x *edge.Exchange, p domain.Project) (domain.Endpoint, error) {
-	e, ok := p.Endpoint(x.Vars["endpoint_id"])
+// endpoint finds an endpoint. Ids are compared as text; another project's
+// endpoint does not exist here.
+func endpoint(p domain.Project, id string) (domain.Endpoint, error) {
+	e, ok := p.Endpoint(id)
 	if !ok {
 		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
 	}
 	return e, nil
 }
 
-// execute runs a command about an endpoint under an event id, whose time is
-// the command's.
-func (h Hooks) execute(x *edge.Exchange, p domain.Project, endpoint string, event domain.ID, cmd domain.ProjectCommand) (domain.Project, error) {
-	res, err := eventstore.Execute(x.Context(), h.Cfg.Ledger, eventstore.ProjectStream(p.ID), domain.Project{ID: p.ID}, cmd,
+// enabled finds an endpoint that must be enabled.
+func enabled(p domain.Project, id string) (domain.Endpoint, error) {
+	e, err := endpoint(p, id)
+	if err == nil && e.Disabled != "" {
+		err = &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
+	}
+	return e, err
+}
+
+// shown is an endpoint as it is in a project.
+func (a *API) shown(ctx context.Context, p domain.Project, id string) (wire.Endpoint, error) {
+	e, err := endpoint(p, id)
+	if err != nil {
+		return wire.Endpoint{}, err
+	}
+	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+	return a.endpointOf(e, health), err
+}
+
+// changeEndpoint runs a command about an endpoint under an event id, whose
+// time is the command's.
+func (a *API) changeEndpoint(ctx context.Context, project, id string, event domain.ID, cmd domain.ProjectCommand) (domain.Project, error) {
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(project), domain.Project{ID: project}, cmd,
 		eventstore.Order{EventID: event})
 	if err == nil {
-		h.Cfg.Webhooks.Changed(endpoint)
+		a.cfg.Webhooks.Changed(id)
 	}
 	return res.State, err
 }

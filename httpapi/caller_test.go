@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+)
+
+// Operations hold scopes, budgets, idempotency and validation when they are
+// called as functions, as the account calls them.
+func TestOperationsHoldWithoutHTTP(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) {
+		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 5}, Reads: edge.Rate{PerSecond: 1, Burst: 1}, FailedAuthPerMinute: 1}
+	})
+	api, err := merchant.New(s.cfg.Config.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.merchant("")
+	c, err := api.SignIn(t.Context(), "192.0.2.1", m.project, m.secret)
+	if err != nil || c.Project.ID != m.project || c.Key.ID != m.keyID {
+		t.Fatal(c, err)
+	}
+	code := func(err error) domain.Code {
+		var p wire.Problem
+		_ = errors.As(err, &p)
+		return p.Code
+	}
+	amount, wrong := "10.00", "1.234"
+	key, err := merchant.ParseKey(someKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, key)
+	if err != nil || first.Replayed {
+		t.Fatal(first, err)
+	}
+	if again, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, key); err != nil || !again.Replayed || again.Object.ID != first.Object.ID {
+		t.Error(again, err)
+	}
+	var faults domain.FieldErrors
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &wrong}, nil); !errors.As(err, &faults) || faults[0].Code != domain.AmountPrecision {
+		t.Error(err)
+	}
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{}, nil); !errors.As(err, &faults) || faults[0].Code != domain.Required {
+		t.Error(err)
+	}
+	// Each call costs the budget once, however many checks it passes.
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); code(err) != domain.RateLimited {
+		t.Error(err)
+	}
+	s.clock.advance(time.Hour)
+	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); err != nil {
+		t.Error(err)
+	}
+	if _, err := api.Payments(t.Context(), c, nil); code(err) != domain.RateLimited {
+		t.Error(err)
+	}
+	// Pages have a limit of their own.
+	page, err := api.Resume(t.Context(), m.project, m.keyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if list, err := api.Payments(t.Context(), page, nil); err != nil || len(list.Data) != 2 {
+			t.Error(list, err)
+		}
+	}
+	if _, err := api.Payments(t.Context(), page, map[string][]string{"status": {"x"}}); code(err) != domain.InvalidParameter {
+		t.Error(err)
+	}
+	other, err := api.Resume(t.Context(), s.merchant("").project, m.keyID)
+	if code(err) != domain.Unauthorized {
+		t.Error(other, err)
+	}
+	reader := s.merchant("", "read")
+	if c, err = api.Resume(t.Context(), reader.project, reader.keyID); err != nil {
+		t.Fatal(err)
+	}
+	var missing wire.Problem
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); !errors.As(err, &missing) || missing.RequiredScope != domain.PaymentsWrite {
+		t.Error(err)
+	}
+	if _, err := api.Feed(t.Context(), c, merchant.FeedQuery{}); code(err) != domain.ScopeMissing {
+		t.Error(err)
+	}
+	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); !errors.As(err, new(*domain.Refusal)) {
+		t.Error("another project's payment: ", err)
+	}
+	for _, want := range []domain.Code{domain.Unauthorized, domain.RateLimited} {
+		if _, err := api.SignIn(t.Context(), "192.0.2.2", m.project, "sk_wrong"); code(err) != want {
+			t.Error(err)
+		}
+	}
+}
+
+// Every route asks for the scope that its operation needs: were they two, a
+// request would cost twice.
+func TestEveryRequestCostsOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) {
+		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 1000}, Reads: edge.Rate{PerSecond: 1, Burst: 1000}}
+	})
+	a, err := newAPI(s.cfg.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := strings.NewReplacer("{id}", strings.Repeat("0", 26), "{endpoint_id}", "we_x", "{event_id}", strings.Repeat("0", 26), "{tile:.+}", "0/000",
+		"inclusion", "inclusion?position=1&size=1", "consistency", "consistency?from=1&to=1")
+	bodies := map[string]string{
+		"createPayment": `{"amount":1}`, "createRefund": `{"payment_id":"x"}`, "recoverDeliveries": `{"since":"2026-11-20T10:15:30Z"}`,
+		"settlePayment": `{"outcome":"paid"}`, "settleRefund": `{"outcome":"failed"}`,
+	}
+	for _, rt := range a.routes() {
+		if rt.Scope == "" {
+			continue
+		}
+		m := s.merchant("") // with a budget of its own
+		var r *answer
+		if rt.Body {
+			r = m.post(paths.Replace(rt.Path), cmp.Or(bodies[rt.Operation], "{}"))
+		} else {
+			r = m.send(rt.Method, paths.Replace(rt.Path), nil)
+		}
+		next, want := m.get, `"reads";r=998;t=2`
+		if rt.Method != http.MethodGet {
+			next, want = func(string) *answer { return m.pay("x") }, `"writes";r=998;t=2`
+		}
+		if got := next("/v1/payments/x").Header.Get("RateLimit"); got != want || r.Code == 403 {
+			t.Errorf("%s: %d, then %s", rt.Operation, r.Code, got)
+		}
+	}
+}

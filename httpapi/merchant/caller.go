@@ -1,0 +1,159 @@
+package merchant
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+)
+
+// Caller is who an operation is done for: a project by one of its keys, as
+// they were when the request arrived. Every operation takes one and begins
+// with admit, so scopes and budgets hold whichever way the operation is
+// reached. SignIn, Resume and Operator make callers.
+type Caller struct {
+	Project   domain.Project
+	Key       domain.Key
+	RequestID string // of the request that asks, "" for none
+
+	admitted domain.Scope // checked and counted already; "": nothing yet
+	page     bool         // reads cost nothing: one page of the account makes several
+	operator bool         // no key: every scope and no budget
+}
+
+// Operator is the operator, who acts for a project.
+func Operator(p domain.Project) Caller { return Caller{Project: p, operator: true} }
+
+// CallerOf is the caller of a request that passed Enter.
+func CallerOf(x *edge.Exchange) Caller {
+	return Caller{Project: x.Project, Key: x.Key, RequestID: x.ID, admitted: x.Route.Scope, page: x.Inside}
+}
+
+// Enter admits a request to its route before its body is read, and runs it.
+func (a *API) Enter(x *edge.Exchange) error {
+	if need := x.Route.Scope; need != "" {
+		c := CallerOf(x)
+		c.admitted = ""
+		if err := a.admit(&c, need, x.Header()); err != nil {
+			return err
+		}
+	}
+	return edge.Run(x)
+}
+
+// admit lets a caller do something that needs a scope, if the key has it and
+// the project's budget has something left. The budget is taken from once for
+// each operation. What is left is announced in the header, which may be nil.
+func (a *API) admit(c *Caller, need domain.Scope, announced http.Header) error {
+	if c.operator || c.admitted == need {
+		return nil
+	}
+	if !c.Key.Has(need) {
+		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: need}
+	}
+	read := need == domain.Read || need == domain.Audit
+	budget := a.writes
+	switch {
+	case read && c.page:
+		budget = nil
+	case read:
+		budget = a.reads
+	}
+	if err := budget.Allow(c.Project.ID, a.cfg.Now(), announced); err != nil {
+		return err
+	}
+	c.admitted = need
+	return nil
+}
+
+// sees reports whether a payment is the caller's.
+func (c Caller) sees(p domain.Payment) bool { return p.Project == c.Project.ID }
+
+// SignIn finds the project and the key of credentials. Every failure is the
+// same answer after the same work: what cannot be read is checked as empty
+// credentials, and an unknown project against a key that nobody has. Only
+// failures count against the address, so valid credentials are never refused
+// for those of others. The problems are 401 unauthorized, 403 project_disabled
+// and 429 rate_limited.
+func (a *API) SignIn(ctx context.Context, address, id, secret string) (Caller, error) {
+	return a.signIn(ctx, address, id, secret, nil)
+}
+
+func (a *API) signIn(ctx context.Context, address, id, secret string, announced http.Header) (Caller, error) {
+	project, known, err := a.cfg.Views.Project(ctx, id)
+	if err != nil {
+		return Caller{}, err
+	}
+	if !known {
+		project = a.nobody
+	}
+	key, live := project.Authenticate(domain.HashKey(secret))
+	if !known || !live {
+		if err := a.failures.Allow(address, a.cfg.Now(), announced); err != nil {
+			return Caller{}, err
+		}
+		if announced != nil { // this budget is announced where it is used up, not before
+			announced.Del("RateLimit")
+			announced.Del("RateLimit-Policy")
+		}
+		return Caller{}, wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
+	}
+	return a.enterAs(project, key)
+}
+
+// Resume finds the project and the key of a session of the account as they
+// are now. The caller's reads cost nothing of the project's budget, as pages
+// have a limit of their own.
+func (a *API) Resume(ctx context.Context, projectID, keyID string) (Caller, error) {
+	project, known, err := a.cfg.Views.Project(ctx, projectID)
+	if err != nil {
+		return Caller{}, err
+	}
+	i := liveKey(project, keyID)
+	if !known || i < 0 {
+		return Caller{}, wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
+	}
+	c, err := a.enterAs(project, project.Keys[i])
+	c.page = true
+	return c, err
+}
+
+// enterAs is the caller of a live key.
+func (a *API) enterAs(project domain.Project, key domain.Key) (Caller, error) {
+	c := Caller{Project: project, Key: key}
+	if a.cfg.KeyTimes != nil {
+		a.cfg.KeyTimes.Use(project.ID, key.ID, a.cfg.Now())
+	}
+	if project.Disabled {
+		return c, wire.Problem{Code: domain.ProjectDisabledCode}
+	}
+	return c, nil
+}
+
+// recheck answers an error if the caller has lost the right to read. It is
+// called before each part of a long answer, which must not outlive that right.
+func (a *API) recheck(ctx context.Context, c Caller) error {
+	p, known, err := a.cfg.Views.Project(ctx, c.Project.ID)
+	switch {
+	case err != nil:
+		return err
+	case known && p.Disabled:
+		return wire.Problem{Code: domain.ProjectDisabledCode}
+	}
+	i := liveKey(p, c.Key.ID)
+	switch {
+	case !known || i < 0:
+		return wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
+	case !p.Keys[i].Has(c.admitted):
+		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: c.admitted}
+	}
+	return nil
+}
+
+// liveKey is the place of a project's key that is not revoked, -1 for none.
+func liveKey(p domain.Project, id string) int {
+	return slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == id && !k.Revoked })
+}
