@@ -62,7 +62,7 @@ func TestMerchantRefundsInBrowser(t *testing.T) {
 			if told.Load() == before {
 				t.Error("the receiver was not told")
 			}
-			if got := w.HTML(); !strings.Contains(got, "Taken with 20") {
+			if got := w.HTML(); !strings.Contains(got, "Accepted with 20") {
 				t.Errorf("the delivery is not shown:\n%s", got)
 			}
 		})

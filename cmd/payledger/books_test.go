@@ -143,7 +143,7 @@ func TestInterruptedExportGoesOn(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	s := start(t, "demo", "--data="+data)
 	payload := `,"payload":{"x":"` + strings.Repeat("x", 450) + `"}`
-	inParallel(t, 400, func(int) (answer, error) { return s.send("POST", "/v1/payments", `{"amount":"1"`+payload+`}`) })
+	inParallel(t, 400, 64, func(int) (answer, error) { return s.send("POST", "/v1/payments", `{"amount":"1"`+payload+`}`) })
 	for range 3 {
 		s.paid(t)
 	}

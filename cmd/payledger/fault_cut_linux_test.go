@@ -49,20 +49,24 @@ func TestPowerCutOfServer(t *testing.T) {
 var writing = []string{"mkdirat", "write", "pwrite64", "ftruncate", "fdatasync", "fsync", "?link,linkat", "renameat", "unlinkat"}
 
 // TestPowerCutDuringInitOfDirectory cuts the power before each of init's
-// system calls in turn, until it comes to its end. Afterwards there is a whole
+// system calls in turn, until it comes to its end; in its short form before the
+// first of each kind and every fourth behind it. Afterwards there is a whole
 // data directory, or one that init can make; after its end there is one.
 func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
 	disk := storetest.NewDisk(t, 32)
-	calls := writing
-	if testing.Short() {
+	calls, step := writing, 4
+	switch {
+	case testing.Short():
 		calls = []string{"fsync", "?link,linkat"}
+	case long():
+		step = 1
 	}
 	whole, again := 0, 0
 	for i, call := range calls {
 		killed := true
-		for n := 1; killed; n++ {
+		for n := 1; killed; n += step {
 			name := fmt.Sprintf("%d-%d/data", i, n)
 			killed, _ = initUnder(t, datadir.Dir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
 			disk.Cut(storetest.CutAtOnce)
@@ -76,12 +80,13 @@ func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 		}
 	}
 	t.Logf("%d cuts left a whole directory, %d one to make again", whole, again)
-	if again < 2*len(calls) || whole < len(calls) {
+	if again < len(calls) || whole < len(calls) {
 		t.Errorf("of the cuts %d left nothing and %d a whole directory", again, whole)
 	}
 }
 
-// TestFailedCallsOfInit makes each of init's calls fail in turn.
+// TestFailedCallsOfInit makes each of init's calls fail in turn, in its short
+// form every second.
 func TestFailedCallsOfInit(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
@@ -91,7 +96,7 @@ func TestFailedCallsOfInit(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			failed := 0
-			for n := 1; ; n++ {
+			for n := 1; ; n += 1 + rounds(1, 0) {
 				d := datadir.Dir(filepath.Join(t.TempDir(), "new", "data"))
 				told, injected := initUnder(t, d, call, fmt.Sprintf("error=%s:when=%d", fault, n))
 				wholeOrAgain(t, fmt.Sprintf("%s of %s number %d", fault, call, n), d, told)

@@ -19,11 +19,7 @@ func TestKillLoop(t *testing.T) {
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
 	d := datadir.Dir(h.data)
 	var before string // a copy of the directory, some kills ago
-	rounds := 5
-	if testing.Short() {
-		rounds = 2
-	}
-	for round := range rounds {
+	for round := range rounds(2, 8) {
 		s := h.serve(t)
 		wait := h.open(s, 32, 1<<16, round)
 		h.mu.Lock()

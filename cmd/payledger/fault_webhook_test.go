@@ -177,22 +177,18 @@ func TestKillInMidDelivery(t *testing.T) {
 	for name, lose := range map[string]bool{"lanes kept": false, "lanes lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			killInMidDelivery(t, lose)
+			killInMidDelivery(t, rounds(3, 20), lose)
 		})
 	}
 }
 
-func killInMidDelivery(t *testing.T, lose bool) {
+func killInMidDelivery(t *testing.T, often int, lose bool) {
 	h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
 	d, older := datadir.Dir(h.data), filepath.Join(t.TempDir(), "lanes.db")
 	serve := func() *server {
 		return h.serve(t, "--webhook-allow-private", "--webhook-retry-schedule", "0s"+strings.Repeat(",100ms", 25))
 	}
-	rounds := 10
-	if testing.Short() {
-		rounds = 3
-	}
-	for round := range rounds {
+	for round := range often {
 		s := serve()
 		if round == 0 {
 			s.do(t, 201, "POST", "/v1/webhook-endpoints", fmt.Sprintf(`{"url":%q,"kinds":["payment.created","payment.awaiting_payment",`+

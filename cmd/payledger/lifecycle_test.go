@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func TestPaymentLifeOverHTTP(t *testing.T) {
@@ -67,7 +68,7 @@ func TestOneKeyOnePayment(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
 	const n = 100
-	answers := inParallel(t, n, func(int) (answer, error) {
+	answers := inParallel(t, n, n, func(int) (answer, error) {
 		return s.send("POST", "/v1/payments", `{"amount":"1500.00","payload":{"a":"\u003c<"}}`,
 			"Idempotency-Key", "0190a6a0-0000-7000-8000-000000000001")
 	})
@@ -94,7 +95,7 @@ func TestOneRefundOfFifty(t *testing.T) {
 	s := start(t, "demo")
 	id := s.paid(t)
 	count := map[int]int{}
-	for _, a := range inParallel(t, 50, func(int) (answer, error) {
+	for _, a := range inParallel(t, 50, 50, func(int) (answer, error) {
 		return s.send("POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, id))
 	}) {
 		count[a.Status]++
@@ -139,19 +140,20 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// inParallel makes n requests at once.
-func inParallel(t testing.TB, n int, send func(int) (answer, error)) []answer {
+// inParallel makes n requests, so many of them at a time.
+func inParallel(t testing.TB, n, atATime int, send func(int) (answer, error)) []answer {
 	t.Helper()
-	answers, errs := make([]answer, n), make([]error, n)
-	var wg sync.WaitGroup
+	answers := make([]answer, n)
+	var all errgroup.Group
+	all.SetLimit(atATime)
 	for i := range n {
-		wg.Go(func() { answers[i], errs[i] = send(i) })
+		all.Go(func() (err error) {
+			answers[i], err = send(i)
+			return err
+		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	return answers
 }

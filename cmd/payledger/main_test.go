@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,8 +21,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain puts the real program on PATH as "payledger".
+// TestMain puts the real program on PATH as "payledger". Most tests wait for
+// processes and their disk, so more of them run at a time than there are
+// processors, unless -parallel says how many.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
 		runtime.LockOSThread()
 		main()
@@ -30,6 +37,19 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what comes at once, except on a machine
 // that is busy with all the other tests.
 const patience = 2 * time.Minute
+
+// long reports whether PAYLEDGER_LONG asks for the long form of the tests that
+// repeat a fault at many points or in many rounds. The short form has each kind
+// of fault.
+func long() bool { return os.Getenv("PAYLEDGER_LONG") != "" }
+
+// rounds answers how often a test repeats itself.
+func rounds(short, inLong int) int {
+	if long() {
+		return inLong
+	}
+	return short
+}
 
 // oneThread is payledger whose main goroutine stays on one thread, for strace,
 // which counts the calls of each thread by itself.

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -234,8 +236,19 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestNoProxy names one in the environment, which another transport uses.
+// TestNoProxy names one in the environment, which another transport uses. It
+// runs in a process of its own: net/http reads these variables once.
 func TestNoProxy(t *testing.T) {
+	const inside = "PAYLEDGER_TEST_NO_PROXY"
+	if os.Getenv(inside) == "" {
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxy$", "-test.count=1")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	proxy, reached := forbidden(t, "127.0.0.1:0")
 	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		t.Setenv(name, "http://"+proxy)
