@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"time"
@@ -23,7 +22,6 @@ type client struct {
 	in      *bufio.Reader
 	out     []byte
 	body    []byte // of the last answer
-	random  *rand.Rand
 
 	acked   []acked         // what it created
 	latency []time.Duration // of the requests that count
@@ -51,9 +49,7 @@ func (t *target) dial(ctx context.Context, p project, deadline time.Time) (*clie
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	return &client{
-		t: t, project: p, conn: conn, in: bufio.NewReaderSize(conn, 16<<10), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-	}, nil
+	return &client{t: t, project: p, conn: conn, in: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
 func (c *client) close() { _ = c.conn.Close() }
@@ -69,12 +65,9 @@ const maxAnswer = 1 << 20
 
 // do sends a request and reads the answer. A key above 0 is an idempotency key.
 func (c *client) do(method, path string, key int64, body string) (a answer, err error) {
-	b := append(c.out[:0], method...)
-	b = append(append(append(b, ' '), path...), " HTTP/1.1\r\nHost: "...)
-	b = append(append(b, c.t.addr...), "\r\nAuthorization: Bearer "...)
-	b = append(append(append(b, c.project.ID...), ':'), c.project.Key...)
+	b := fmt.Appendf(c.out[:0], "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s:%s", method, path, c.t.addr, c.project.ID, c.project.Key)
 	if key > 0 { // a UUID
-		b = fmt.Appendf(b, "\r\nIdempotency-Key: %08x-0000-4000-8000-%012x", uint32(key), key) //nolint:gosec // to spread them
+		b = fmt.Appendf(b, "\r\nIdempotency-Key: %08x-0000-4000-8000-%012x", uint32(key), key)
 	}
 	if body != "" {
 		b = fmt.Appendf(b, "\r\nContent-Type: application/json\r\nContent-Length: %d", len(body))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -57,13 +58,18 @@ func (t *target) drive(ctx context.Context, l load, op operation) (o outcome, er
 	if duration == 0 {
 		duration = longest
 	}
-	clients := make([]*client, l.connections)
-	for i := range clients {
-		clients[i], err = t.dial(ctx, t.projects[i%len(t.projects)], time.Now().Add(l.warm+duration+patience))
+	var clients []*client
+	defer func() {
+		for _, c := range clients {
+			c.close()
+		}
+	}()
+	for i := range l.connections {
+		c, err := t.dial(ctx, t.projects[i%len(t.projects)], time.Now().Add(l.warm+duration+patience))
 		if err != nil {
 			return o, err
 		}
-		defer clients[i].close()
+		clients = append(clients, c)
 	}
 	start := time.Now()
 	from := start.Add(l.warm)
@@ -192,14 +198,18 @@ func creating(*target) operation {
 func getting(t *target) operation {
 	all := t.all()
 	return func(c *client) error {
-		_, err := c.get(all[c.random.IntN(len(all))])
+		_, err := c.get(drawn(all))
 		return err
 	}
 }
 
 func repeating(t *target) operation {
 	all := t.all()
-	return func(c *client) error { return c.repeat(all[c.random.IntN(len(all))]) }
+	return func(c *client) error { return c.repeat(drawn(all)) }
+}
+
+func drawn(all []acked) acked {
+	return all[rand.IntN(len(all))] //nolint:gosec // it need not be hard to guess
 }
 
 // lostError: a payment that a service had acknowledged was not found again.

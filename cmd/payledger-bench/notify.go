@@ -144,7 +144,7 @@ func (b *bench) blackHoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer hole.Close() //nolint:errcheck // nothing was written
+	defer hole.Close()
 	type half struct {
 		shops, sink *target
 		p99         series

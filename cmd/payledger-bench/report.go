@@ -60,9 +60,9 @@ type against struct {
 // what disturbed the machine for a round disturbed both.
 func (s series) over(name string, base series) against {
 	var ratios series
-	for i := range min(len(s), len(base)) {
-		if base[i] > 0 {
-			ratios = append(ratios, s[i]/base[i])
+	for i, v := range base[:min(len(s), len(base))] {
+		if v > 0 {
+			ratios = append(ratios, s[i]/v)
 		}
 	}
 	return against{Name: name, Figure: base.median(), Ratio: ratios.spread()}

@@ -12,21 +12,13 @@ import (
 // within the time. What the service was still to do for it afterwards, until the
 // last payment was awaiting_payment, is measured too and its CPU time counts.
 func (b *bench) post(ctx context.Context) error {
-	service, err := b.service(ctx, b.program, "payledger")
-	if err != nil {
-		return err
-	}
-	entrants := []entrant{{"payledger", service, creating}}
 	names := []string{bare, ceiling, ceilingPlus}
 	if b.postgres != "" {
 		names = append(names, postgres)
 	}
-	for _, name := range names {
-		t, err := b.baseline(ctx, name)
-		if err != nil {
-			return err
-		}
-		entrants = append(entrants, entrant{name, t, creating})
+	entrants, err := b.entrants(ctx, creating, names...)
+	if err != nil {
+		return err
 	}
 	for _, n := range []int{1, 16, 64, 256} {
 		m, err := b.measure(ctx, "POST, "+connections(n), load{connections: n}, entrants...)
@@ -52,30 +44,23 @@ func (b *bench) post(ctx context.Context) error {
 // read measures GET beside the least that HTTP with a lookup costs, and repeats
 // of idempotency keys beside GET.
 func (b *bench) read(ctx context.Context) error {
-	service, err := b.service(ctx, b.program, "payledger")
+	entrants, err := b.entrants(ctx, getting, inMap, inBolt)
 	if err != nil {
 		return err
 	}
-	entrants := []entrant{{"payledger", service, getting}, {"payledger, repeats of keys", service, repeating}}
-	for _, name := range []string{inMap, inBolt} {
-		t, err := b.baseline(ctx, name)
-		if err != nil {
-			return err
-		}
-		entrants = append(entrants, entrant{name, t, getting})
-	}
-	for _, e := range entrants[1:] {
-		b.step("filling %s", e.t.name)
+	for _, e := range entrants {
+		b.step("filling %s", e.name)
 		if err := e.t.fillUp(ctx, b.some()); err != nil {
 			return err
 		}
 	}
+	entrants = append(entrants, entrant{"payledger, repeats of keys", entrants[0].t, repeating})
 	m, err := b.measure(ctx, "GET, 64 connections", load{connections: 64}, entrants...)
 	if err != nil {
 		return err
 	}
-	own, repeat := m[0].rate, m[1].rate
-	b.row("GET, 64 connections", "payments/s", own, own.over(inMap, m[2].rate), own.over(inBolt, m[3].rate))
+	own, repeat := m[0].rate, m[3].rate
+	b.row("GET, 64 connections", "payments/s", own, own.over(inMap, m[1].rate), own.over(inBolt, m[2].rate))
 	b.row("repeat of a key, 64 connections", "payments/s", repeat, repeat.over("GET", own))
 	return nil
 }
@@ -85,22 +70,13 @@ const openConnections = 256
 
 // latency measures p99 at fixed rates.
 func (b *bench) latency(ctx context.Context) error {
-	service, err := b.service(ctx, b.program, "payledger")
+	entrants, err := b.entrants(ctx, creating, ceiling, ceilingPlus, inBolt)
 	if err != nil {
 		return err
 	}
-	targets := []*target{service}
-	for _, name := range []string{ceiling, ceilingPlus, inBolt} {
-		t, err := b.baseline(ctx, name)
-		if err != nil {
-			return err
-		}
-		targets = append(targets, t)
-	}
-	entrants := []entrant{{"payledger", service, creating}, {ceiling, targets[1], creating}, {ceilingPlus, targets[2], creating}}
 	for _, rate := range []int{1000, 4000} {
 		what := fmt.Sprintf("POST at %d/s", rate)
-		m, err := b.measure(ctx, what, load{connections: openConnections, rate: rate}, entrants...)
+		m, err := b.measure(ctx, what, load{connections: openConnections, rate: rate}, entrants[:3]...)
 		if err != nil {
 			return err
 		}
@@ -111,7 +87,7 @@ func (b *bench) latency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.mixed(ctx, service, targets[3], int(top[0].rate.median()/2))
+	return b.mixed(ctx, entrants[0].t, entrants[3].t, int(top[0].rate.median()/2))
 }
 
 // mixed measures GET alone, and while payments are created at a rate, which is

@@ -307,11 +307,11 @@ func (b *bench) step(format string, args ...any) {
 
 // row adds a row to the report, with the bounds of its suite.
 func (b *bench) row(name, unit string, figure series, all ...against) {
-	for i, a := range all {
+	for i := range all {
+		a := &all[i]
 		for _, bound := range b.suite.Bounds {
-			if strings.HasPrefix(name, bound.Row) && bound.Against == a.Name {
-				all[i].Must, all[i].Aim, all[i].AtMost = bound.Must, bound.Aim, bound.AtMost
-				break
+			if strings.HasPrefix(name, bound.Row) && bound.Against == a.Name && a.Must == 0 && a.Aim == 0 {
+				a.Must, a.Aim, a.AtMost = bound.Must, bound.Aim, bound.AtMost
 			}
 		}
 	}
@@ -377,17 +377,33 @@ func (b *bench) once(ctx context.Context, what string, l load, e entrant, m *mea
 }
 
 // baseline starts a baseline.
-func (b *bench) baseline(ctx context.Context, name string, flags ...string) (*target, error) {
+func (b *bench) baseline(ctx context.Context, name string) (*target, error) {
 	dir, err := os.MkdirTemp(b.dir, "baseline-")
 	if err != nil {
 		return nil, err
 	}
-	env := []string{"PAYLEDGER_BENCH_POSTGRES=" + b.postgres}
-	t, err := launch(ctx, name, filepath.Join(dir, "log"), env, b.self, append([]string{"baseline", name, dir}, flags...)...)
+	t, err := launch(ctx, name, filepath.Join(dir, "log"), []string{"PAYLEDGER_BENCH_POSTGRES=" + b.postgres}, b.self, "baseline", name, dir)
 	if err == nil {
 		b.running = append(b.running, t)
 	}
 	return t, err
+}
+
+// entrants starts payledger on a new data directory, and these baselines.
+func (b *bench) entrants(ctx context.Context, work func(*target) operation, baselines ...string) ([]entrant, error) {
+	service, err := b.service(ctx, b.program, "payledger")
+	if err != nil {
+		return nil, err
+	}
+	all := []entrant{{service.name, service, work}}
+	for _, name := range baselines {
+		t, err := b.baseline(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entrant{name, t, work})
+	}
+	return all, nil
 }
 
 // connections names the number of connections of a closed loop.

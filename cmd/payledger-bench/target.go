@@ -190,7 +190,7 @@ func (t *target) fetch(ctx context.Context, path string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: longest}).Do(req)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ func inPostgres(ctx context.Context, url string) (keeper, error) {
 		pool.Close()
 		return keeper{}, err
 	}
+	clean := context.WithoutCancel(ctx) // it outlives the last request
 	return keeper{
 		keep: func(e *entry) error {
 			var in struct {
@@ -79,7 +80,7 @@ func inPostgres(ctx context.Context, url string) (keeper, error) {
 		backlog: idle,
 		close: func() error {
 			defer pool.Close()
-			_, err := pool.Exec(context.Background(), "drop schema payledger_bench cascade")
+			_, err := pool.Exec(clean, "drop schema payledger_bench cascade")
 			return err
 		},
 	}, nil
