@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,9 +11,9 @@ import (
 	"payledger/domain"
 )
 
-// Render is the version of the form that Body gives new notifications. Who
-// sends one keeps the version with it, so that a notification's bytes stay
-// the same when the form changes while it is under way.
+// Render is the version of the form that Body gives new notifications. The
+// version is kept with each notification, so that its bytes stay the same when
+// the form changes while it is under way.
 const Render = 1
 
 // Notification is what one event tells a merchant. Exactly one of Payment,
@@ -67,18 +69,19 @@ func Body(render int, n Notification) ([]byte, error) {
 	return body, nil
 }
 
-// data answers the object the kind is about. A kind that does not say what the
-// object's status says would tell a merchant two things at once.
+// data returns the object that the kind is about. A kind that names one of the
+// object's statuses has to name the one that the object has: else the merchant
+// would be told two things at once.
 func (n Notification) data() (any, error) {
 	numbered := n.Sequence > 0 && n.Position > 0
 	switch {
 	case n.Payment != nil && n.Refund == nil && n.Endpoint == "" && numbered &&
-		n.Kind == "payment."+domain.Kind(n.Payment.Status):
+		agrees(n.Kind, "payment", n.Payment.Status, domain.PaymentStatuses()):
 		object := *n.Payment
 		object.Instructions = nil
 		return object, nil
 	case n.Refund != nil && n.Payment == nil && n.Endpoint == "" && numbered &&
-		n.Kind == "refund."+domain.Kind(n.Refund.Status):
+		agrees(n.Kind, "refund", n.Refund.Status, domain.RefundStatuses()):
 		return *n.Refund, nil
 	case n.Endpoint != "" && n.Payment == nil && n.Refund == nil && n.Sequence == 0 && n.Position == 0 &&
 		n.Kind == domain.KindEndpointTest:
@@ -86,4 +89,11 @@ func (n Notification) data() (any, error) {
 	default:
 		return nil, fmt.Errorf("its kind %q does not fit what it carries", n.Kind)
 	}
+}
+
+// agrees reports whether a kind is about an object and does not name another
+// status than the object has.
+func agrees[S ~string](k domain.Kind, object string, has S, statuses []S) bool {
+	of, name, _ := strings.Cut(string(k), ".")
+	return of == object && slices.Contains(domain.Kinds(), k) && (S(name) == has || !slices.Contains(statuses, S(name)))
 }
