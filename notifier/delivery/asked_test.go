@@ -96,12 +96,7 @@ func TestAskedForIsSent(t *testing.T) {
 func TestAskedForWhileAllPlacesAreTaken(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, silent)
-		for range 20 {
-			w.paid()
-		}
-		w.spread(t)
+		a := w.paidTo(t, "a", silent, 20)
 		time.Sleep(time.Second)
 		if n := len(w.net.seen()); n != 16 {
 			t.Fatalf("%d requests are under way", n)
@@ -159,12 +154,7 @@ func TestChangeTriesAtOnce(t *testing.T) {
 	t.Parallel()
 	short := func(w *world) { w.schema = webhook.Schedule{0, 5 * time.Minute} }
 	engine(t, short, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		for range 20 {
-			w.paid()
-		}
-		w.spread(t)
+		a := w.paidTo(t, "a", broken, 20)
 		time.Sleep(time.Second)
 		if w.health(t, a).OpenUntil == nil {
 			t.Fatal("the breaker is closed")

@@ -23,19 +23,19 @@ type outcome struct {
 	at domain.Instant
 }
 
-// tells reports whether the outcome says something about the endpoint.
-func (o outcome) tells() bool {
+// concernsEndpoint reports whether the outcome says something about the endpoint.
+func (o outcome) concernsEndpoint() bool {
 	return !o.Refused && o.Class != webhook.ClassUnsigned && o.Class != classInternal
 }
 
-func (o outcome) shown() domain.AttemptObject {
+func (o outcome) object() domain.AttemptObject {
 	return domain.AttemptObject{
 		At: o.at, Status: o.Status, Error: string(o.Class), DurationMS: o.Duration.Milliseconds(), Answer: string(o.Answer),
 	}
 }
 
-// attempt makes one try and records how it ended. When the engine ends under
-// way, nothing is recorded: the same event is sent again after the next start.
+// attempt makes one try and records how it ended. If the engine ends meanwhile,
+// nothing is recorded, and the same event is sent again after the next start.
 func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	t := a.target
 	late := time.AfterFunc(slowAfter, func() { l.slots.late(t) })
@@ -48,9 +48,9 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	l.metrics.attempted(o, a.Record, l.wallNow())
 	settle := &settleOp{attempt: a, outcome: o}
 	if l.writer.insist(ctx, settle, maxSettleDelay) != nil {
-		return // Run learns it from the writer
+		return // the writer has failed, and Run returns its error
 	}
-	l.tell(t, settle)
+	l.logNotice(t, settle)
 	switch {
 	case o.Gone:
 		l.disable(ctx, t, domain.DisabledGone)
@@ -60,8 +60,8 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	t.nudge()
 }
 
-// notice is what the operator is told of an endpoint when it begins, not at
-// every attempt.
+// notice is a change of an endpoint's state that is logged once, not at every
+// attempt.
 type notice int
 
 const (
@@ -70,7 +70,7 @@ const (
 	noticeRefused                   // its target may not be called
 )
 
-func (l *Lanes) tell(t *target, s *settleOp) {
+func (l *Lanes) logNotice(t *target, s *settleOp) {
 	event := func(e *zerolog.Event) *zerolog.Event {
 		return e.Str("project", t.project).Str("endpoint", t.id)
 	}
@@ -85,8 +85,8 @@ func (l *Lanes) tell(t *target, s *settleOp) {
 	}
 }
 
-// send renders and sends one notification. An error means that nothing can be
-// said about it: the engine or the event log is ending.
+// send renders and sends one notification. An error means that there is no
+// outcome: the engine or the event log is ending.
 func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 	l.metrics.inFlight.Inc()
 	defer l.metrics.inFlight.Dec()
@@ -182,7 +182,7 @@ func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReaso
 		case err == nil && r.Event != nil:
 			l.metrics.disabled.WithLabelValues(string(why)).Inc()
 			l.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
-				Msg("a webhook endpoint was disabled; what it was to be told stays listed")
+				Msg("a webhook endpoint was disabled; what was pending for it stays listed")
 			return
 		case err == nil || ctx.Err() != nil:
 			return

@@ -84,8 +84,8 @@ type candidate struct {
 
 func (c candidate) asked() bool { return !c.event.IsZero() }
 
-// allows looks up in the lane whether the candidate is still one: what is in
-// memory are hints.
+// allows reports whether the lane still allows the candidate, which was chosen by
+// hints in memory.
 func (c candidate) allows(l *store.LaneAt, x *tx) bool {
 	if x.inFlight(l) || l.Due > x.Now && !c.granted {
 		return false
@@ -162,7 +162,7 @@ func (t *target) dueRoom(now domain.Instant) (n int, wait time.Duration) {
 	case len(w.keys) > 0 && w.keys[0].At() > now && !t.breaker.granted:
 		return 0, min(until(w.keys[0].At(), now), checkEvery)
 	}
-	if n = t.breaker.allow(now, t.limits.Concurrency-t.requests); n > 0 {
+	if n = t.breaker.mayBegin(now, t.limits.Concurrency-t.requests); n > 0 {
 		return n, 0
 	}
 	if open := t.breaker.open(now); open != 0 {
@@ -182,7 +182,7 @@ func (t *target) chosen(c candidate, began bool) {
 		t.asking--
 	default:
 		t.requests--
-		t.breaker.passed()
+		t.breaker.abandoned()
 	}
 }
 
@@ -201,9 +201,9 @@ func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (
 		}
 		if began = l.Line[0].Asked || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind); began {
 			l.Start()
-			x.lanes.flying[l.Key()] = true
+			x.lanes.underWay[l.Key()] = true
 			x.begun = append(x.begun, attempt{
-				Record: d, target: t, endpoint: e, number: d.Total + 1, asked: c.asked(), granted: c.granted,
+				Record: d, target: t, endpoint: e, number: d.Total + 1, asked: c.asked(), probe: c.granted,
 			})
 			break
 		}
@@ -224,7 +224,7 @@ type attempt struct {
 	endpoint domain.Endpoint
 	number   int  // from 1
 	asked    bool // somebody asked for it
-	granted  bool // it costs no try
+	probe    bool // it costs no try
 }
 
 // launch makes attempts whose begin is durable.

@@ -198,7 +198,7 @@ func newRig(b *testing.B, healthy, silent int) *rig {
 // broken is how many circuit breakers were opened.
 func (r *rig) broken() (n int) {
 	for _, t := range r.lanes.all() {
-		n += one(t.counted().Failures >= breakerFailures)
+		n += one(t.counted().Failures >= failuresToOpen)
 	}
 	return n
 }

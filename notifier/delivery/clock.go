@@ -8,10 +8,10 @@ import (
 	"payledger/domain"
 )
 
-// clock is the time by which lanes wait. It goes on from the wall clock, or
-// from the last instant the file knows if the wall clock was set back since,
-// and from there with the monotonic clock: steps of the wall clock neither
-// hold deliveries up nor let many become due at once.
+// clock is the time by which lanes wait. It starts at the wall clock's time, or
+// at the last instant in the file if the wall clock was set back since, and
+// follows the monotonic clock from there: steps of the wall clock neither
+// delay deliveries nor make many due at once.
 type clock struct {
 	wall  func() time.Time
 	began time.Time
@@ -24,20 +24,20 @@ func newClock(wall func() time.Time, last domain.Instant) clock {
 
 func (c clock) now() domain.Instant { return c.first.Add(time.Since(c.began)) }
 
-// shown tells an instant of the lanes' clock by the wall clock as it is now.
-// How far the two are apart counts in whole seconds: below that it is rounding,
-// and what is told of an instant must not change each time.
+// shown converts an instant of the lanes' clock to the wall clock as it is now.
+// Their difference is rounded to seconds, so that the same instant is shown the
+// same each time.
 func (c clock) shown(at domain.Instant) domain.Instant {
 	const second = domain.Instant(time.Second / time.Millisecond)
 	apart := domain.InstantOf(c.wall()) - c.now()
 	return at + (apart+second/2)/second*second
 }
 
-// A program that runs says so in the file at least so often, while an endpoint
-// fails: what is longer than that between two runs nobody was there to see.
+// aliveEvery is how often at least the time is written to the file while an
+// endpoint fails. A longer gap between two runs is time in which no program ran.
 const aliveEvery = time.Minute
 
-// keepAlive writes the time into the file until ctx ends or the file fails.
+// keepAlive writes the time to the file until ctx ends or the file fails.
 func (l *Lanes) keepAlive(ctx context.Context) {
 	for sleep(ctx, aliveEvery) {
 		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().FailingSince != 0 })

@@ -12,8 +12,8 @@ import (
 	"payledger/notifier/webhook"
 )
 
-// Config is what the lanes need of the world. Every member is needed but for
-// those that say otherwise.
+// Config is what the lanes need. Every member is required unless it says
+// otherwise.
 type Config struct {
 	Path  string    // of the lane file; it is made when it is not there
 	Mark  string    // of the file beside it that tells the lane file from older copies
@@ -56,8 +56,7 @@ type Limits struct {
 	Burst       int     // requests above that rate at once; default 1000
 }
 
-// Event is what the fan-out hands over: one event that one endpoint is to be
-// notified of.
+// Event is what the fan-out hands over: one event for one endpoint.
 type Event struct {
 	Project, Endpoint string
 	Payment, ID       domain.ID
@@ -66,7 +65,7 @@ type Event struct {
 	Position          eventstore.Position
 
 	// Unconfirmed is an outcome from before the lane file was made, with a later
-	// event of its payment behind it. Whether it was delivered nobody knows, and
-	// sending it could move the merchant backward: it is listed, not sent.
+	// event of its payment behind it. It is not known whether it was delivered, and
+	// sending it could move the merchant's status backward: it is listed, not sent.
 	Unconfirmed bool
 }

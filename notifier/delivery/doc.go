@@ -27,20 +27,20 @@
 // # Endpoints
 //
 // Each endpoint has a queue, a goroutine, a limit of requests at the same
-// time, a token bucket and a circuit breaker of its own. All
-// requests under way together are bounded too, because each takes a socket; some
-// of these slots are always left to endpoints that answer soon (see slots). An
-// endpoint that answers nothing holds a few until its breaker opens, and one from
-// then on. While it is open, deliveries wait and use up no tries; only
-// what somebody asked for goes out at once, by itself (see askedFor), and a
-// change of the endpoint lets one attempt through that costs no try.
-// Waiting lanes lie in the file; in memory are those that are due first.
+// time, a token bucket and a circuit breaker of its own. All requests under way
+// together are bounded too, because each takes a socket; some of these slots are
+// always left to endpoints that answer soon (see slots). An endpoint that does
+// not answer holds a few until its breaker opens, and one from then on. While the
+// breaker is open, deliveries wait and use up no tries; only those that somebody
+// asked for are sent (see askedFor), and a change of the endpoint lets one attempt
+// through that costs no try. Waiting lanes are in the file; those that are due
+// first are in memory too (see window).
 //
 // # Time
 //
-// Lanes wait by a clock of their own that is never set back (see clock). Since
-// when an endpoint fails is the same before and after a restart; of the days
-// after which it is disabled those do not count on which no program ran.
+// Lanes wait by a clock of their own that is never set back (see clock). A
+// restart does not change since when an endpoint fails. Time in which no program
+// ran does not count towards the days after which it is disabled.
 //
 // # Bodies
 //

@@ -44,6 +44,19 @@ func (w *world) spread(t *testing.T) {
 	}
 }
 
+// paidTo adds an endpoint for payments that are paid, whose receiver answers in
+// a mode, and hands over n of them.
+func (w *world) paidTo(t *testing.T, name string, m mode, n int) (endpoint string) {
+	t.Helper()
+	endpoint = w.endpoint(name, domain.KindPaymentPaid)
+	w.net.set(endpoint, m)
+	for range n {
+		w.paid()
+	}
+	w.spread(t)
+	return endpoint
+}
+
 // paid makes a payment that is paid.
 func (w *world) paid() domain.ID {
 	id := w.payment()
@@ -124,10 +137,7 @@ func TestAtOnce(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		w.paid()
-		w.spread(t)
+		a := w.paidTo(t, "a", broken, 1)
 		began := time.Now()
 		time.Sleep(100 * time.Hour)
 		var got []time.Duration
@@ -176,10 +186,7 @@ func TestSchedule(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, busy)
-		w.paid()
-		w.spread(t)
+		w.paidTo(t, "a", busy, 1)
 		time.Sleep(5 * time.Hour)
 		seen := w.net.seen()
 		wait := func(i int) time.Duration { return seen[i].at.Sub(seen[i-1].at).Round(time.Second) }

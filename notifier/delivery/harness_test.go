@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,7 +24,15 @@ import (
 	"payledger/notifier/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain plays fewer scripts unless PAYLEDGER_LONG is set.
+func TestMain(m *testing.M) {
+	if os.Getenv("PAYLEDGER_LONG") == "" {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testProject = "prj_test"
 
@@ -370,7 +379,7 @@ func (w *world) fanOut() error {
 	if err := w.lanes.Enqueue(ctx, upTo, kept); err != nil {
 		return err
 	}
-	w.net.heard(slices.DeleteFunc(kept, func(e Event) bool { return e.Unconfirmed }))
+	w.net.noteEnqueued(slices.DeleteFunc(kept, func(e Event) bool { return e.Unconfirmed }))
 	return nil
 }
 

@@ -15,9 +15,9 @@ import (
 	"payledger/notifier/webhook"
 )
 
-// lastWords is how long attempts under way may go on when the engine ends. One
+// shutdownGrace is how long attempts under way may go on when the engine ends. One
 // that is cut off is made again after the next start.
-const lastWords = 2 * time.Second
+const shutdownGrace = 2 * time.Second
 
 // ErrClosed is the answer after Close.
 var ErrClosed = errors.New("the lanes are closed")
@@ -31,7 +31,7 @@ type Lanes struct {
 	metrics metrics
 	slots   *slots
 
-	flying map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
+	underWay map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
 
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
@@ -50,7 +50,7 @@ type running struct {
 // used with, or that does not fit the event log, is put aside, and a fresh one
 // is made.
 func Open(ctx context.Context, c Config) (*Lanes, error) {
-	l := &Lanes{config: c.withDefaults(), flying: make(map[store.LaneKey]bool), targets: make(map[string]*target)}
+	l := &Lanes{config: c.withDefaults(), underWay: make(map[store.LaneKey]bool), targets: make(map[string]*target)}
 	l.slots = newSlots(l.config.Limits.Requests)
 	if err := l.open(ctx); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	l.running = nil
 	l.mu.Unlock()
 	serving.Wait()
-	late := time.AfterFunc(lastWords, abort)
+	late := time.AfterFunc(shutdownGrace, abort)
 	l.attempts.Wait()
 	late.Stop()
 	return l.file.Distrust(l.writer.error())
@@ -181,7 +181,7 @@ func (l *Lanes) Close() error {
 	return l.file.Close(l.clock.now())
 }
 
-// known finds an endpoint that was sent something.
+// known finds an endpoint that has had deliveries.
 func (l *Lanes) known(id string) *target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,9 +203,9 @@ func (l *Lanes) firstTry(now domain.Instant) domain.Instant {
 }
 
 // Start says where the fan-out goes on: events up to and including after were
-// fanned out, or were too old for it when the lane file was made. base is where
-// the log ended then: of the events at or below it each payment's newest is to
-// be sent, and outcomes before that are to be listed (see Event.Unconfirmed).
+// fanned out, or were too old for it when the lane file was made. base is the
+// log's last position at that time: of the events up to it only each payment's
+// newest is sent, and outcomes before that are listed (see Event.Unconfirmed).
 func (l *Lanes) Start() (after, base eventstore.Position, err error) {
 	err = l.file.View(func(x store.Tables) error {
 		after, base = x.Progress()
@@ -216,9 +216,9 @@ func (l *Lanes) Start() (after, base eventstore.Position, err error) {
 
 // Enqueue adds events to the lanes of their endpoints, in the order of their
 // payments, and notes that the fan-out got to upTo. When it returns nil, both
-// are durable; an event it is told of again is left out. While the disk is too
-// full it answers eventstore.ErrFull, as does everything else that changes the
-// file. It returns when the writer can take what comes next.
+// are durable; an event that is enqueued again is left out. While the disk is too
+// full it returns eventstore.ErrFull, as does everything else that changes the
+// file. It returns when the writer would commit the next events at once.
 func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -266,8 +266,9 @@ func (l *Lanes) Secret(endpoint string, s domain.Secret) (string, error) {
 // KeyVersion is the version of the master key that new secrets are made with.
 func (l *Lanes) KeyVersion() int { return l.config.Secrets.Current() }
 
-// Changed looks again at what waits for an endpoint that was changed: one that
-// is paused is tried at once, and one that gets nothing any more is left.
+// Changed looks again at what waits for an endpoint that was changed: a paused
+// one is tried at once, and the deliveries of one that gets nothing any more are
+// taken out of line.
 func (l *Lanes) Changed(endpoint string) {
 	if t := l.known(endpoint); t != nil {
 		t.tryNow(l.clock.now())

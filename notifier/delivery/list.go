@@ -10,9 +10,9 @@ import (
 	"payledger/notifier/delivery/store"
 )
 
-// Of a list: how many deliveries a page has at most and if the filter does not
-// say, and how many are looked at for it. A page can therefore end early, and
-// is empty in the extreme; After says where the next begins.
+// The bounds of a page: how many deliveries it has at most, how many by default,
+// and how many are looked at for it. So a page can end early, and can even be
+// empty; After says where the next one begins.
 const (
 	maxPage     = 1000
 	defaultPage = 100
@@ -21,7 +21,7 @@ const (
 
 // Deliveries lists deliveries by event, the newest first. Of those of one
 // payment or event, all endpoints are seen when the filter names none. Errors:
-// *domain.Refusal with InvalidCursor for an After that is none of ours.
+// *domain.Refusal with InvalidCursor for an After that no page had.
 func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain.DeliveryPage, error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultPage
@@ -48,9 +48,9 @@ func (l *Lanes) Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain
 	err = l.file.View(func(x store.Tables) (err error) {
 		switch {
 		case !f.Event.IsZero() || !f.Payment.IsZero():
-			page, err = l.few(x, of, events, f, before)
+			page, err = l.byEvents(x, of, events, f, before)
 		case len(of) == 1:
-			page, err = l.many(x, of[0], f, before)
+			page, err = l.byEndpoint(x, of[0], f, before)
 		}
 		return err
 	})
@@ -88,9 +88,9 @@ func (c cursor) follows(o cursor) bool {
 	return c.endpoint < o.endpoint
 }
 
-// few lists the deliveries of an event, or of a payment, whose events come by
-// project.
-func (l *Lanes) few(x store.Tables, of []*target, events map[string][]domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+// byEvents lists the deliveries of the filter's event, or of a payment whose
+// events are given by project.
+func (l *Lanes) byEvents(x store.Tables, of []*target, events map[string][]domain.ID, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
 	for _, t := range of {
 		among := events[t.project]
@@ -150,8 +150,8 @@ func matches(d store.Record, f domain.DeliveryFilter) bool {
 		(f.Payment.IsZero() || d.Payment == f.Payment && d.Kind != domain.KindEndpointTest)
 }
 
-// many lists the deliveries to one endpoint.
-func (l *Lanes) many(x store.Tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
+// byEndpoint lists the deliveries to one endpoint.
+func (l *Lanes) byEndpoint(x store.Tables, t *target, f domain.DeliveryFilter, before cursor) (domain.DeliveryPage, error) {
 	var page domain.DeliveryPage
 	looked := 0
 	for d, err := range x.NewestFirst(t.number, f.State, before.event) {

@@ -243,12 +243,7 @@ func TestManyWaiting(t *testing.T) {
 	const many = 5*windowSize + 3
 	set := func(w *world) { w.limits = Limits{Concurrency: 64, Rate: 1e6, Burst: 1e6} }
 	engine(t, set, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, silent)
-		for range many {
-			w.paid()
-		}
-		w.spread(t)
+		a := w.paidTo(t, "a", silent, many)
 		time.Sleep(3 * time.Hour) // the breaker is open, and some wait for their second try
 		to := w.lanes.known(a)
 		to.mu.Lock()

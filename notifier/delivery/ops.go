@@ -20,8 +20,8 @@ type enqueueOp struct {
 }
 
 // supersedeDelay is how long the first try of an intermediate event waits while
-// the writer is busy: it is likely to be superseded meanwhile, which spares the
-// machine an attempt.
+// the writer is busy: the event is likely to be superseded meanwhile, which saves
+// an attempt.
 const supersedeDelay = 50 * time.Millisecond
 
 func (o *enqueueOp) apply(x *tx) error {
@@ -47,7 +47,8 @@ func (o *enqueueOp) apply(x *tx) error {
 			return err
 		}
 	}
-	// Only now, when what the events of one payment supersede is known.
+	// Attempts begin after all events are in their lanes, so that none begins with
+	// an event that a later one supersedes.
 	for _, t := range to {
 		if e, ok := o.endpoints[t.id]; ok {
 			if err := x.begin(t, e); err != nil {
@@ -61,7 +62,7 @@ func (o *enqueueOp) apply(x *tx) error {
 	return nil
 }
 
-// enqueue adds an event to its lane. A fresh one was never recorded.
+// enqueue adds an event to its lane. A fresh one is known not to be recorded.
 func (x *tx) enqueue(t *target, e Event, fresh bool, due domain.Instant) error {
 	l, err := x.Lane(t.number, e.Payment)
 	if err != nil || !l.Enqueue(store.Entry{Sequence: e.Sequence, Event: e.ID, Final: e.Kind.Final()}, due) {
@@ -69,7 +70,7 @@ func (x *tx) enqueue(t *target, e Event, fresh bool, due domain.Instant) error {
 	}
 	var before store.Record
 	if !fresh {
-		// One that is recorded was in a lane that is forgotten by now.
+		// It may be recorded although its lane is forgotten by now.
 		if before, _, err = x.Record(t.number, e.ID); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ type settleOp struct {
 	attempt attempt
 	outcome outcome
 
-	state      domain.DeliveryState // after it
+	state      domain.DeliveryState // of the delivery, after it
 	failingFor time.Duration
 	notice     notice
 }
@@ -117,19 +118,19 @@ func (o *settleOp) apply(x *tx) error {
 	if err != nil {
 		return err
 	}
-	delete(x.lanes.flying, l.Key())
+	delete(x.lanes.underWay, l.Key())
 	d, ok, err := x.Record(o.attempt.target.number, o.attempt.Event)
 	if err != nil {
 		return err
 	}
-	o.judge(x)
+	o.noteOutcome(x)
 	if !ok || d.State != domain.DeliveryPending {
-		x.save(o.attempt.target, l) // settled meanwhile by somebody else
+		x.save(o.attempt.target, l) // settled meanwhile in another way
 		return nil
 	}
 	d.Total++
-	d.Tries += one(!o.attempt.granted)
-	d.Attempts = append(d.Attempts, o.outcome.shown())
+	d.Tries += one(!o.attempt.probe)
+	d.Attempts = append(d.Attempts, o.outcome.object())
 	if n := len(d.Attempts) - maxAttempts; n > 0 {
 		d.Attempts = d.Attempts[n:]
 	}
@@ -145,7 +146,7 @@ func (o *settleOp) apply(x *tx) error {
 		d.State = domain.DeliveryGivenUp
 	}
 	switch o.state = d.State; {
-	case d.State == domain.DeliveryPending && o.attempt.granted:
+	case d.State == domain.DeliveryPending && o.attempt.probe:
 		l.Retry(x.Now, max(l.Due, x.Now.Add(o.outcome.RetryAfter)))
 	case d.State == domain.DeliveryPending:
 		l.Retry(x.Now, x.Now.Add(wait))
@@ -157,13 +158,13 @@ func (o *settleOp) apply(x *tx) error {
 	return nil
 }
 
-// judge lets the outcome speak for the whole endpoint.
-func (o *settleOp) judge(x *tx) {
+// noteOutcome notes what the outcome means for the endpoint.
+func (o *settleOp) noteOutcome(x *tx) {
 	to := o.attempt.target
 	o.noteRefused()
-	if !o.outcome.tells() {
+	if !o.outcome.concernsEndpoint() {
 		if !o.attempt.asked {
-			to.passed()
+			to.abandoned()
 		}
 		return
 	}
@@ -179,12 +180,12 @@ func (o *settleOp) judge(x *tx) {
 		}
 		o.failingFor = t.FailingFor(now)
 		to.leaving = to.leaving || o.outcome.Gone
-		was := to.breaker.until != 0
+		before := to.breaker.until != 0
 		to.breaker.ended(now, t.Failures, x.lanes.config.Random(), o.attempt.asked)
-		switch is := to.breaker.until != 0; {
-		case is && !was:
+		switch open := to.breaker.until != 0; {
+		case open && !before:
 			o.notice = noticePaused
-		case was && !is:
+		case before && !open:
 			o.notice = noticeResumed
 		}
 	})
@@ -234,7 +235,7 @@ func (o *holdOp) apply(x *tx) error {
 	}
 	o.more = len(keys) == holdAtOnce
 	if !o.more {
-		// Whoever is let in again begins anew.
+		// An endpoint that is enabled again begins anew.
 		x.count(o.target, func(t *store.Tally) {
 			t.Calm()
 			o.target.breaker = breaker{}
@@ -243,8 +244,8 @@ func (o *holdOp) apply(x *tx) error {
 	return nil
 }
 
-// resumeOp notes what the file is opened with: its time, and since when no
-// program ran.
+// resumeOp writes what Open found out: the time, and for how long no program
+// ran.
 type resumeOp struct{}
 
 func (resumeOp) apply(x *tx) error {

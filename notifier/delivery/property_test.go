@@ -344,7 +344,7 @@ func (p *player) changeLanes(fn func(l *store.Lane) bool) error {
 // forgetFlying makes lanes with an attempt under way look as if they had none.
 func forgetFlying(p *player) error {
 	return p.lanes.writer.do(changeOp(func(x *tx) error {
-		clear(p.lanes.flying)
+		clear(p.lanes.underWay)
 		for _, t := range p.lanes.all() {
 			for _, k := range x.DueAfter(t.number, store.DueKey{}, windowSize) {
 				t.offer(k)

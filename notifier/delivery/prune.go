@@ -79,7 +79,7 @@ type pruneOp struct {
 
 func (o *pruneOp) apply(x *tx) error {
 	for _, key := range o.keys {
-		if o.kind == store.KeptLanes && x.lanes.flying[store.LaneKey(key)] {
+		if o.kind == store.KeptLanes && x.lanes.underWay[store.LaneKey(key)] {
 			continue
 		}
 		forgotten, err := x.Forget(o.kind, key)

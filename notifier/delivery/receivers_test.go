@@ -53,17 +53,17 @@ type request struct {
 // network carries requests to receivers in memory and watches the order of
 // each lane.
 type network struct {
-	mu       sync.Mutex
-	modes    map[string]mode // by host
-	flying   map[string]int  // by lane
-	highest  map[string]uint64
-	told     map[string][]request // by lane: what was handed over, or asked for again
-	requests []request
-	taken    map[string]bool // endpoint and event that were answered with 2xx
-	faults   []string
-	era      int
-	down     bool // no request gets through
-	keep     bool // requests, with bodies
+	mu        sync.Mutex
+	modes     map[string]mode // by host
+	underWay  map[string]int  // by lane
+	highest   map[string]uint64
+	enqueued  map[string][]request // by lane: what was handed over, or asked for again
+	requests  []request
+	delivered map[string]bool // endpoint and event that were answered with 2xx
+	faults    []string
+	era       int
+	down      bool // no request gets through
+	keep      bool // requests, with bodies
 
 	// The high-water mark of a lane in the file as of its last synced change.
 	mark func(endpoint string, payment domain.ID) uint64
@@ -71,8 +71,8 @@ type network struct {
 
 func newNetwork() *network {
 	return &network{
-		modes: make(map[string]mode), flying: make(map[string]int), highest: make(map[string]uint64),
-		told: make(map[string][]request), taken: make(map[string]bool),
+		modes: make(map[string]mode), underWay: make(map[string]int), highest: make(map[string]uint64),
+		enqueued: make(map[string][]request), delivered: make(map[string]bool),
 	}
 }
 
@@ -87,7 +87,7 @@ func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.era++
-	clear(n.flying)
+	clear(n.underWay)
 }
 
 // setDown lets no request through from now on, or again.
@@ -98,12 +98,12 @@ func (n *network) setDown(down bool) {
 }
 
 // heard notes that events stand in line.
-func (n *network) heard(events []Event) {
+func (n *network) noteEnqueued(events []Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range events {
 		lane := e.Endpoint + e.Payment.String()
-		n.told[lane] = append(n.told[lane], request{at: time.Now(), event: e.ID, kind: e.Kind, sequence: e.Sequence})
+		n.enqueued[lane] = append(n.enqueued[lane], request{at: time.Now(), event: e.ID, kind: e.Kind, sequence: e.Sequence})
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *network) seen() []request {
 func (n *network) answered(endpoint string, event domain.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.taken[endpoint+event.String()]
+	return n.delivered[endpoint+event.String()]
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -162,9 +162,9 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if era == n.era {
-		n.flying[lane]--
+		n.underWay[lane]--
 		if err == nil && resp.StatusCode/100 == 2 {
-			n.taken[r.endpoint+r.event.String()] = true
+			n.delivered[r.endpoint+r.event.String()] = true
 		}
 	} else if err == nil {
 		resp.Body.Close()
@@ -205,14 +205,14 @@ func read(req *http.Request, endpoint string) (request, error) {
 
 // begin checks the rules as a receiver can see them. n.mu is held.
 func (n *network) begin(lane string, r request) {
-	if n.flying[lane]++; n.flying[lane] > 1 {
+	if n.underWay[lane]++; n.underWay[lane] > 1 {
 		n.fault("%s: a request for sequence %d began while another one was under way", lane, r.sequence)
 	}
 	if r.sequence < n.highest[lane] {
 		n.fault("%s: sequence %d was begun after %d", lane, r.sequence, n.highest[lane])
 	}
 	n.highest[lane] = max(n.highest[lane], r.sequence)
-	for _, later := range n.told[lane] {
+	for _, later := range n.enqueued[lane] {
 		if !r.kind.Final() && later.sequence > r.sequence && later.at.Before(r.at) {
 			n.fault("%s: intermediate sequence %d was begun though %d was known for %s", lane, r.sequence, later.sequence, r.at.Sub(later.at))
 		}

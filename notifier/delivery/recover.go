@@ -115,8 +115,8 @@ func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.E
 			return enqueued, err
 		}
 		payment, ok := domain.ParseID(r.Stream.ID)
-		k, told := domain.KindOf(event.Type())
-		if !ok || !told || !e.Wants(k) || domain.IDTime(r.Commit) < since {
+		k, notifies := domain.KindOf(event.Type())
+		if !ok || !notifies || !e.Wants(k) || domain.IDTime(r.Commit) < since {
 			continue
 		}
 		if known, err := l.laneKnown(e.ID, payment); known || err != nil {
@@ -130,7 +130,7 @@ func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.E
 			return enqueued, err
 		}
 		if newest.ID != r.Commit {
-			continue // that one is still to come
+			continue // the newest one follows in this scan
 		}
 		if found = append(found, newest); len(found) == recoverAtOnce {
 			if err := flush(); err != nil {
@@ -168,7 +168,7 @@ func (o *forgottenOp) apply(x *tx) error {
 			return err
 		}
 		if at.Known {
-			continue // it has come by itself meanwhile
+			continue // the fan-out has enqueued it meanwhile
 		}
 		if err := x.enqueue(t, e, false, x.lanes.firstTry(x.Now)); err != nil {
 			return err

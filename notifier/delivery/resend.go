@@ -60,7 +60,7 @@ func (o *testOp) apply(x *tx) error {
 	return err
 }
 
-// sendNow lets a delivery in line be sent now if its lane allows it, and answers
+// sendNow lets a delivery in line be sent now if its lane allows it, and returns
 // it as it is before that.
 func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryObject, error) {
 	d, err := x.Pending(t.number, a.event)
@@ -80,8 +80,8 @@ func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryO
 }
 
 // Resend makes a delivery due now, with all tries before it, and sends it even
-// while its endpoint is paused, unless an earlier outcome of the payment stands
-// in line before it: that one keeps its own time. Only the newest
+// while its endpoint is paused, unless an earlier outcome of the payment is in
+// line before it, which keeps its own time. Only the newest
 // event of a payment can be sent again, and one while nothing later was begun;
 // for others the answer is a *domain.Refusal with DeliverySupersededCode and,
 // as EventID, the event that can be. Other refusals: DeliveryNotFound,
@@ -200,8 +200,9 @@ func (l *Lanes) newest(ctx context.Context, e domain.Endpoint, project string, p
 	return found, nil
 }
 
-// fannedOut is the position up to which the lanes know the log, or are about
-// to: what they were made after is handed over again, as each payment's newest.
+// fannedOut is the position up to which the log has been fanned out, or will be:
+// the events from before the lane file was made are handed over again, as each
+// payment's newest.
 func (l *Lanes) fannedOut() (eventstore.Position, error) {
 	after, base, err := l.Start()
 	return max(after, base), err

@@ -21,10 +21,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, late)
-		w.paid()
-		w.spread(t)
+		a := w.paidTo(t, "a", late, 1)
 		time.Sleep(time.Second) // under way
 		w.paid()
 		w.spread(t)
@@ -71,10 +68,7 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskAtTheEnd(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, late)
-		w.paid()
-		w.spread(t)
+		a := w.paidTo(t, "a", late, 1)
 		time.Sleep(time.Second)
 		w.full.Store(true)
 		time.Sleep(time.Minute)
@@ -82,7 +76,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > lastWords {
+		if took := time.Since(began); took > shutdownGrace {
 			t.Errorf("the end took %v", took)
 		}
 		w.start(t) // on the full disk
@@ -118,12 +112,7 @@ func TestChanged(t *testing.T) {
 			t.Parallel()
 			var log strings.Builder
 			engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
-				a := w.endpoint("a", domain.KindPaymentPaid)
-				w.net.set(a, broken)
-				for range 20 {
-					w.paid()
-				}
-				w.spread(t)
+				a := w.paidTo(t, "a", broken, 20)
 				time.Sleep(6 * time.Hour)
 				w.net.set(a, fine)
 				time.Sleep(time.Until(w.health(t, a).OpenUntil.Time()) / 2)
@@ -172,10 +161,7 @@ func TestRefusedIsSaid(t *testing.T) {
 func TestDisabledWhilePaused(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		w.paid()
-		w.spread(t)
+		a := w.paidTo(t, "a", broken, 1)
 		time.Sleep(time.Hour + 30*time.Second)
 		w.project(domain.DisableEndpoint{EndpointID: a, Reason: domain.DisabledByRequest})
 		w.lanes.Changed(a)

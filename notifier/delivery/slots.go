@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// slowAfter is how long a request of an endpoint that counts as quick may take.
+// slowAfter is how long the requests of a quick endpoint take at most.
 const slowAfter = time.Second
 
-// crowdedEvery is how often the operator is told at most that endpoints wait.
-const crowdedEvery = time.Minute
+// crowdedLogEvery is how often it is logged at most that endpoints wait.
+const crowdedLogEvery = time.Minute
 
 // slots bound the requests under way to all endpoints together. Each needs a
 // socket, and a receiver that never answers keeps its own for domain.AnswerTime,
-// so some slots are kept for endpoints that give them back soon. Quick is an
-// endpoint whose last request was over within slowAfter, unless another one is
-// under way for longer. Of all slots
+// so some slots are kept for endpoints that give them back soon. An endpoint is
+// quick if its last request was over within slowAfter and none is under way for
+// longer. Of all slots
 //
 //   - a project holds at most three quarters;
 //   - endpoints that are not quick get slots while they hold less than half
 //     together; the first one of an endpoint while less than five eighths; the
 //     first one of a project while less than seven eighths.
 //
-// An endpoint that gets none waits in line. A slot that becomes free is granted
-// to the endpoint in line that holds the fewest and may have it, of several to
-// the one that came first.
+// An endpoint that gets none waits in line. A free slot is granted to the
+// endpoint in line that may have one more and holds the fewest; of several, to
+// the first.
 type slots struct {
 	max int
 
@@ -37,7 +37,7 @@ type slots struct {
 	crowdedAt time.Time // when it was last said that endpoints wait
 }
 
-// share is what an endpoint holds of the slots. Their mu guards it.
+// share is what an endpoint holds of the slots. slots.mu guards it.
 type share struct {
 	project *int // held by the endpoint's project
 	held    int
@@ -57,8 +57,8 @@ func (s *slots) of(project string) share {
 	return share{project: s.projects[project]}
 }
 
-// may reports whether an endpoint may hold one more. s.mu is held, here and
-// wherever a share is handed over.
+// may reports whether an endpoint may hold one more. s.mu is held, as in every
+// method that takes a share.
 func (s *slots) may(e *share) bool {
 	limit := s.max / 2
 	switch {
@@ -102,7 +102,7 @@ func (s *slots) takeOrWait(t *target, n int) int {
 	return got
 }
 
-// leave takes an endpoint that has no use for a slot out of the line.
+// leave takes an endpoint that needs no slot out of the line.
 func (s *slots) leave(t *target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *slots) give(t *target, n int) {
 	s.grant()
 }
 
-// grant gives what is free to those in line.
+// grant gives free slots to the endpoints in line.
 func (s *slots) grant() {
 	for s.taken < s.max {
 		next := -1
@@ -149,7 +149,7 @@ func (s *slots) late(t *target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.share.late++
-	s.judge(&t.share, false)
+	s.setQuick(&t.share, false)
 }
 
 // over notes that a request is over, and whether it took longer than slowAfter.
@@ -157,10 +157,10 @@ func (s *slots) over(t *target, late bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.share.late -= one(late)
-	s.judge(&t.share, !late && t.share.late == 0)
+	s.setQuick(&t.share, !late && t.share.late == 0)
 }
 
-func (s *slots) judge(e *share, quick bool) {
+func (s *slots) setQuick(e *share, quick bool) {
 	held := e.held
 	s.add(e, -held)
 	e.quick = quick
@@ -181,11 +181,11 @@ func (s *slots) waiting() int {
 	return len(s.line)
 }
 
-// crowded reports whether it is time to say that endpoints wait.
+// crowded reports whether it is to be logged again that endpoints wait.
 func (s *slots) crowded(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.crowdedAt.IsZero() && now.Sub(s.crowdedAt) < crowdedEvery {
+	if !s.crowdedAt.IsZero() && now.Sub(s.crowdedAt) < crowdedLogEvery {
 		return false
 	}
 	s.crowdedAt = now

@@ -11,16 +11,16 @@ import (
 	"payledger/notifier/delivery/store"
 )
 
-// checkEvery is how soon an endpoint with deliveries in line is noticed to be
-// disabled or removed, when nothing is due. A project that cannot be read is
-// asked for again after retryRead.
+// checkEvery is how often an endpoint with deliveries in line is looked up while
+// nothing is due, so that it is noticed if it was disabled or removed. A project
+// that cannot be read is read again after retryRead.
 const (
 	checkEvery = time.Minute
 	retryRead  = time.Second
 )
 
-// target is one endpoint as the engine sees it: a queue of its own, with a
-// goroutine of its own that begins attempts.
+// target is one endpoint: a queue of its own, with a goroutine of its own that
+// asks for attempts to begin.
 type target struct {
 	number  store.Number
 	project string
@@ -50,8 +50,8 @@ func (l *Lanes) newTarget(number store.Number, project, id string, n store.Tally
 		limiter: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), slots: l.slots, share: l.slots.of(project),
 		limits: limits,
 	}
-	if n.Failures >= breakerFailures {
-		t.breaker = breaker{until: l.clock.now(), wait: breakerFirst} // the next attempt is a probe
+	if n.Failures >= failuresToOpen {
+		t.breaker = breaker{until: l.clock.now(), wait: minProbeWait} // the next attempt is a probe
 	}
 	return t
 }
@@ -85,13 +85,13 @@ func (t *target) tryNow(now domain.Instant) {
 	t.nudge()
 }
 
-func (t *target) passed() {
+func (t *target) abandoned() {
 	t.mu.Lock()
-	t.breaker.passed()
+	t.breaker.abandoned()
 	t.mu.Unlock()
 }
 
-// ended gives back what an attempt that is over held.
+// ended gives back the place and the slot of an attempt that is over.
 func (t *target) ended(a attempt) {
 	t.mu.Lock()
 	if a.asked {
@@ -111,8 +111,8 @@ func (t *target) open(now domain.Instant) domain.Instant {
 	return t.breaker.open(now)
 }
 
-// idle is a wait that only a nudge ends.
-const idle = 100 * 365 * 24 * time.Hour
+// forever is a wait that only a nudge ends.
+const forever = 100 * 365 * 24 * time.Hour
 
 // serve lets attempts with an endpoint begin until ctx ends. The error is the
 // file's.
@@ -122,7 +122,7 @@ func (l *Lanes) serve(ctx context.Context, t *target) error {
 	for {
 		wait, err := l.turn(ctx, t)
 		if ctx.Err() != nil {
-			return nil // what is wrong with the file, the writer knows
+			return nil // an error of the file is the writer's
 		}
 		if err != nil {
 			return err
@@ -148,11 +148,11 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 		}
 	}()
 	if t.counted().Lanes == 0 {
-		return idle, nil
+		return forever, nil
 	}
 	endpoint, state, err := l.endpoint(ctx, t.project, t.id)
 	if err != nil {
-		return retryRead, nil //nolint:nilerr // logged there; it is tried until it works
+		return retryRead, nil // endpoint has logged why
 	}
 	if state != "" {
 		return checkEvery, l.hold(ctx, t, state)
@@ -178,8 +178,8 @@ func (l *Lanes) sayCrowded(t *target) {
 	}
 }
 
-// endpoint looks an endpoint up. state is what its deliveries become when it
-// gets nothing: held or cancelled.
+// endpoint looks an endpoint up. state is set if it gets nothing: what its
+// deliveries become, held or cancelled.
 func (l *Lanes) endpoint(ctx context.Context, project, id string) (e domain.Endpoint, state domain.DeliveryState, err error) {
 	p, ok, err := l.config.Endpoints.Project(ctx, project)
 	if err != nil {

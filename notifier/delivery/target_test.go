@@ -115,10 +115,7 @@ func TestFailingForDaysDisables(t *testing.T) {
 func TestFailingSinceOutlivesRestarts(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		w.paid()
-		w.spread(t)
+		a := w.paidTo(t, "a", broken, 1)
 		time.Sleep(time.Second)
 		since := w.health(t, a).FailingSince
 		if since == nil {
@@ -158,12 +155,7 @@ func TestFailingSinceOutlivesRestarts(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, silent)
-		for range 60 {
-			w.paid()
-		}
-		w.spread(t)
+		a := w.paidTo(t, "a", silent, 60)
 		time.Sleep(time.Second)
 		if n := len(w.net.seen()); n != 16 {
 			t.Errorf("%d requests at once, want 16", n)
@@ -199,12 +191,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerAfterRestart(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
-		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.net.set(a, broken)
-		for range 40 {
-			w.paid()
-		}
-		w.spread(t)
+		w.paidTo(t, "a", broken, 40)
 		time.Sleep(time.Second)
 		before := len(w.net.seen())
 		if err := w.end(); err != nil {
@@ -300,12 +287,7 @@ func TestDisabledRemovedUnsubscribed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine(t, nil, func(t *testing.T, w *world) {
-				a := w.endpoint("a", domain.KindPaymentPaid)
-				w.net.set(a, broken)
-				for range many {
-					w.paid()
-				}
-				w.spread(t)
+				a := w.paidTo(t, "a", broken, many)
 				time.Sleep(time.Second)
 				w.project(stop.cmd(a))
 				before := len(w.net.seen())

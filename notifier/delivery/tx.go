@@ -66,7 +66,7 @@ func (x *tx) target(project, id string) *target {
 }
 
 // inFlight reports whether an attempt of the lane is under way.
-func (x *tx) inFlight(l *store.LaneAt) bool { return x.lanes.flying[l.Key()] }
+func (x *tx) inFlight(l *store.LaneAt) bool { return x.lanes.underWay[l.Key()] }
 
 // save writes a lane and offers it to its endpoint unless an attempt is under
 // way: the end of that will.

@@ -11,8 +11,8 @@ const windowSize = 512
 
 // window holds the waiting lanes of an endpoint that are due first. Every key
 // in the file that is not above end is in it, or was taken out by pop; the
-// keys above end are in the file alone. Its keys are hints: whoever starts a
-// lane looks what the file says, so one too many does no harm.
+// keys above end are in the file alone. Its keys are hints: whether a lane may
+// begin is decided by the file, so one key too many does no harm.
 type window struct {
 	keys []store.DueKey // rising
 	end  store.DueKey

@@ -31,8 +31,8 @@ const maxGroup = 4096
 // retryFull is how long the writer waits when the disk is full.
 const retryFull = time.Second
 
-// op is a change of the lane file. What apply finds out it leaves in the op.
-// An error is the file's and ends everything.
+// op is a change of the lane file. apply leaves its results in the op. An error
+// means that the file failed, and ends the writer.
 type op interface{ apply(x *tx) error }
 
 // writer is the one goroutine that changes the file. All waiting operations go
@@ -105,8 +105,8 @@ func (w *writer) signal() {
 	}
 }
 
-// insist is doWithin for an operation that has to be: while the disk is too
-// full it is tried again, until ctx ends.
+// insist is doWithin, but while the disk is too full it tries again until ctx
+// ends.
 func (w *writer) insist(ctx context.Context, o op, maxDelay time.Duration) error {
 	for {
 		err := w.doWithin(o, maxDelay)
@@ -136,18 +136,15 @@ func (w *writer) run() {
 
 // take waits until a group is to be committed; none: closed, and nothing waits.
 func (w *writer) take() (group []*waiting, urgent bool) {
-	timer := time.NewTimer(idle)
+	timer := time.NewTimer(forever)
 	defer timer.Stop()
 	w.busy.Store(false)
 	for {
 		w.mu.Lock()
 		wait := w.wait()
 		if wait <= 0 {
-			defer w.mu.Unlock()
-			n := min(len(w.queue), maxGroup)
-			group, urgent = w.queue[:n:n], w.urgent
-			w.queue = w.queue[n:]
-			w.urgent = urgent && len(w.queue) > 0
+			group, urgent = w.cut()
+			w.mu.Unlock()
 			return group, urgent
 		}
 		w.busy.Store(len(w.queue) > 0 && (w.urgent || time.Until(w.commitBy) <= 0))
@@ -160,13 +157,22 @@ func (w *writer) take() (group []*waiting, urgent bool) {
 	}
 }
 
+// cut takes the first operations off the queue. w.mu is held.
+func (w *writer) cut() (group []*waiting, urgent bool) {
+	n := min(len(w.queue), maxGroup)
+	group, urgent = w.queue[:n:n], w.urgent
+	w.queue = w.queue[n:]
+	w.urgent = urgent && len(w.queue) > 0
+	return group, urgent
+}
+
 // wait is how long it is until the queue is to be committed. w.mu is held.
 func (w *writer) wait() time.Duration {
 	switch {
 	case w.closed:
 		return 0
 	case len(w.queue) == 0:
-		return idle
+		return forever
 	case w.urgent:
 		return time.Until(w.nextUrgent)
 	}
@@ -183,8 +189,8 @@ func (w *writer) committed(urgent bool) {
 	}
 }
 
-// ready waits until an urgent operation would be committed at once. Whoever has
-// many hands more of them over together then.
+// ready waits until an urgent operation would be committed at once. What comes
+// for it until then can be handed over together.
 func (w *writer) ready(ctx context.Context) {
 	w.mu.Lock()
 	wait := time.Until(w.nextUrgent)

@@ -21,14 +21,14 @@ import (
 const connectTime = 5 * time.Second
 
 // useTime bounds the use of a connection for one attempt, on the connection
-// itself: it ends there even if net/http has handed the connection to somebody
-// who heeds no context, as it does after "101 Switching Protocols". It is
-// longer than all an attempt and the pause after it may take, so that it never
-// cuts off one that keeps to its own limits.
+// itself: it ends there even where net/http has handed the connection to code
+// that heeds no context, as it does after "101 Switching Protocols". It is
+// longer than an attempt and the idle time after it together, so that it never
+// cuts off an attempt that keeps its own limits.
 const useTime = domain.AnswerTime + bodyTime + idleTime + time.Second
 
-// How much is read at most: of an answer its head, body and framing together,
-// and before it, of a TLS handshake.
+// maxAnswer and maxHandshake bound the bytes that are read: of an answer with its
+// head, body and framing, and of a TLS handshake before it.
 const (
 	maxAnswer    = 64 << 10
 	maxHandshake = 512 << 10
@@ -36,7 +36,7 @@ const (
 
 var errTooLong = errors.New("the receiver sends more than is read of an answer")
 
-// failure is an error and what class of failures it belongs to.
+// failure is an error with its class.
 type failure struct {
 	class Class
 	err   error
@@ -55,8 +55,8 @@ type connect struct {
 	sockets chan struct{} // has one in it for each connection
 }
 
-// control is asked for each address a name resolves to, when its socket exists
-// and nothing was sent yet.
+// control is called for each address that a name resolves to, when its socket
+// exists and nothing was sent yet.
 type control = func(network, address string, c syscall.RawConn) error
 
 func newConnect(c Config, sockets int) *connect {
@@ -85,8 +85,8 @@ func (d *connect) plain(ctx context.Context, network, address string) (net.Conn,
 	return m, nil
 }
 
-// dial makes the connection. The target counts as refused when the guard let
-// none of its addresses pass: if one did, it is only out of reach.
+// dial makes the connection. The target is refused if the guard let none of its
+// addresses pass; if one did, it is only unreachable.
 func (d *connect) dial(ctx context.Context, network, address string) (*metered, error) {
 	var passed atomic.Bool
 	guarded := d.guard
@@ -153,7 +153,7 @@ func (d *connect) secure(ctx context.Context, network, address string) (net.Conn
 	return conn, nil
 }
 
-// metered is a connection that gives out only so many bytes for each request,
+// metered is a connection that reads a limited number of bytes for each request,
 // and ends useTime after the last renewal.
 type metered struct {
 	net.Conn

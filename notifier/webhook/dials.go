@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// dialingKey is the key of a context that ends when an attempt needs its dial no
-// more, among the values of the transport's, which ends with nothing.
+// dialingKey is the key, in the context that the transport dials with, of the
+// context that ends when the attempt no longer needs the dial. The transport's
+// own context does not end then.
 type dialingKey struct{}
 
-// dials keeps account of dials under way. The transport lets one go on when
-// another connection served the attempt that asked for it first: the next
-// attempt can use it. Only some may, because each is one more socket.
+// dials counts the dials under way. When another connection becomes free first,
+// the transport lets a dial go on for the next attempt. Only maxSpare of these
+// may, because each takes a socket.
 type dials struct {
 	wait     sync.WaitGroup
 	maxSpare int // of dials whose attempt does not need them
@@ -31,7 +32,7 @@ type dialUnderWay struct {
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// count makes d wait for the dial and end it.
+// count wraps a dial so that d can wait for it and end it.
 func (d *dials) count(next dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)

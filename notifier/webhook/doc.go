@@ -1,7 +1,7 @@
 // Package webhook is everything about one request that notifies a merchant:
 // the secret it is signed with, the bytes of its body, its headers, the call
 // itself and how long to wait before the next try. It knows no queues: which
-// notification is due, and when, is decided elsewhere.
+// notification is due, and when, is decided in package delivery.
 //
 // # What is sent
 //

@@ -59,10 +59,10 @@ type Outcome struct {
 
 func failed(c Class) Outcome { return Outcome{Class: c, Refused: c == ClassRefusedTarget} }
 
-// answered judges the head of an answer, which decides everything. A 101 is
-// the only 1xx that gets here, and no success: interim answers (100, 102, 103)
-// are passed over, as HTTP wants it, and what never comes to a final one is
-// ended by the limits of time and bytes.
+// answered classifies an answer by its head alone. A 101 is the only 1xx that
+// comes here, and is no success: net/http skips other interim answers, as HTTP
+// requires, and limits of time and bytes end a request that never gets a final
+// one.
 func answered(resp *http.Response, now time.Time) Outcome {
 	o := Outcome{Status: resp.StatusCode, Gone: resp.StatusCode == http.StatusGone}
 	switch resp.StatusCode / 100 {
@@ -99,9 +99,9 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), domain.MaxRetryAfter)
 }
 
-// readAnswer keeps the beginning of a body and reads on for a while, because
-// only a connection whose answer was read to its end is used again. What stops
-// it, the end, a limit or the time, is all the same.
+// readAnswer keeps the beginning of a body. It reads on up to a limit, because a
+// connection is used again only if its answer was read to the end. Errors do not
+// matter.
 func readAnswer(body io.Reader) []byte {
 	kept, err := io.ReadAll(io.LimitReader(body, keptAnswer))
 	if err == nil && len(kept) == keptAnswer {
@@ -110,8 +110,8 @@ func readAnswer(body io.Reader) []byte {
 	return showable(kept)
 }
 
-// showable replaces what is no printable UTF-8, line breaks and tabs apart,
-// so that an answer can do nothing to the terminal or page that shows it.
+// showable replaces everything but printable UTF-8, line breaks and tabs, so that
+// an answer can do no harm to the terminal or page that shows it.
 func showable(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	for len(b) > 0 {

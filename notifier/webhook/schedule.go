@@ -63,10 +63,10 @@ func (s Schedule) String() string {
 	return strings.Join(items, ",")
 }
 
-// Next says how long to wait before the next try, after so many attempts, and
-// whether there is one at all. random, from 0 up to 1, sets the jitter: up to
+// Next returns the wait before the next try, after a number of attempts, and
+// whether there is one. random, from 0 up to 1, sets the jitter: up to
 // a quarter more than the list says. The wait is never shorter than
-// retryAfter, which counts for domain.MaxRetryAfter at most.
+// retryAfter, of which domain.MaxRetryAfter counts at most.
 func (s Schedule) Next(attempts int, random float64, retryAfter time.Duration) (wait time.Duration, more bool) {
 	if attempts < 0 || attempts >= len(s) {
 		return 0, false

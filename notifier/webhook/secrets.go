@@ -52,7 +52,7 @@ func NewSecrets(master map[int][32]byte, current int) (*Secrets, error) {
 // Current is the version of the master key that new secrets are made with.
 func (s *Secrets) Current() int { return s.current }
 
-// Secret answers the secret of an endpoint's generation, made with the master
+// Secret returns the secret of an endpoint's generation, made with the master
 // key of that version. The same arguments always give the same secret.
 func (s *Secrets) Secret(endpoint string, keyVersion, generation int) (string, error) {
 	key, ok := s.keys[keyVersion]

@@ -36,8 +36,8 @@ const DefaultRequests = 1024
 // Config is how notifications are sent.
 type Config struct {
 	// Requests is how many attempts the caller makes at the same time, at most.
-	// No more connections are open, but for as many that are kept to be used
-	// again and a quarter that are being made for that. Default: DefaultRequests.
+	// Beside their connections at most as many are kept for reuse, and a quarter
+	// as many are being made for that. Default: DefaultRequests.
 	Requests int
 
 	// AllowPrivate permits http, every port and every address, for
@@ -47,14 +47,14 @@ type Config struct {
 	// UserAgent is the header of that name. Default: "payledger".
 	UserAgent string
 
-	// Resolver and RootCAs stand in for those of the system. Default of the
-	// first: Go's own resolver, because a name server that does not answer the
-	// C library's keeps a thread of few.
+	// Resolver and RootCAs replace those of the system. Default of Resolver: Go's
+	// own, because with the C library's each query that is not answered holds a
+	// thread.
 	Resolver *net.Resolver
 	RootCAs  *x509.CertPool
 
-	// Transport carries the requests in place of the network, and then no
-	// address is judged but what the URL says.
+	// Transport carries the requests in place of the network. Then only the URL
+	// is checked, and no resolved address.
 	Transport http.RoundTripper
 }
 
@@ -120,9 +120,8 @@ func (s *Sender) Close() {
 	}
 }
 
-// Send makes one attempt. It takes at most some 17 seconds; a context that
-// ends sooner makes it ClassCancelled, an attempt that says nothing about the
-// receiver.
+// Send makes one attempt. It takes at most some 17 seconds. If ctx ends before
+// that, the class is ClassCancelled, which says nothing about the receiver.
 func (s *Sender) Send(ctx context.Context, r Request) Outcome {
 	began := time.Now()
 	attempt, cancel := context.WithCancel(ctx)
@@ -180,8 +179,9 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req.WithContext(ctx), nil
 }
 
-// traced renews the request's connection, tells the dial that goes on although
-// another connection was free first, and notes whether an answer begins.
+// traced watches the request: it renews its connection, calls connected when there
+// is one, so that a dial that is still under way is known to be spare, and sets
+// begun when an answer begins.
 func traced(dialing context.Context, req *http.Request, connected func(), begun *atomic.Bool) *http.Request {
 	ctx := context.WithValue(req.Context(), dialingKey{}, dialing)
 	return req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -193,7 +193,7 @@ func traced(dialing context.Context, req *http.Request, connected func(), begun 
 	}))
 }
 
-// classOf says what went wrong before there was the whole head of an answer.
+// classOf classifies an error before the whole head of an answer.
 func classOf(ctx context.Context, err error, inTime, begun bool) Class {
 	var f *failure
 	var timeout net.Error

@@ -62,8 +62,8 @@ func (t *Tally) Calm() { t.Failures, t.FailingSince, t.Away = 0, 0, 0 }
 // valueFormat is the first byte of every value.
 const valueFormat = 1
 
-// Every value ends with the CRC-32C of what comes before it and of its key,
-// because bbolt checks nothing but its two meta pages.
+// sealed appends the CRC-32C of the key and of the value so far, because bbolt
+// checks nothing but its two meta pages.
 func sealed(key, v []byte) []byte {
 	return binary.BigEndian.AppendUint32(v, checksum(key, v))
 }
@@ -73,7 +73,8 @@ func checksum(key, v []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, table), table, v)
 }
 
-// reader takes a value apart; the first thing amiss sticks.
+// reader reads the parts of a value. After the first error all further ones are
+// zero.
 type reader struct {
 	rest []byte
 	bad  bool

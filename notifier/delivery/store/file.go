@@ -49,7 +49,7 @@ func newEpoch() (e epoch) {
 	return e
 }
 
-// asideError says why a lane file cannot be gone on with.
+// asideError says why a lane file cannot be used.
 type asideError struct{ why string }
 
 func (e *asideError) Error() string { return e.why }
@@ -142,7 +142,7 @@ func (f *File) Close(now domain.Instant) error {
 // Abandon closes the file and leaves it as it is, for one that failed.
 func (f *File) Abandon() error { return f.db.Close() }
 
-// openKnown opens the file that is there; nil: there is none.
+// openKnown opens the file if there is one; nil: there is none.
 func openKnown(o Options, mark epoch, last eventstore.Position) (_ *boltfile.File, err error) {
 	info, err := os.Lstat(o.Path)
 	switch {
@@ -173,15 +173,15 @@ func openBolt(path string) (*boltfile.File, error) {
 		return nil, fmt.Errorf("the lane file %s is in use: stop the payledger that runs on this data directory first", path)
 	case boltfile.Damaged(err):
 		return nil, aside("it is damaged: %v", err)
-	case err != nil: // the system's refusal says nothing of the file
+	case err != nil: // an error of the system says nothing about the file
 		return nil, fmt.Errorf("opening the lane file: %w", err)
 	}
 	return f, nil
 }
 
-// renew judges an opened file by its epochs and draws a new one. The file
-// learns it before the mark does; a crash in between leaves a file whose epoch
-// before is the mark's.
+// renew checks that an opened file is the one that belongs here, by its format,
+// its log and its epochs, and draws a new epoch. It is written to the file before
+// the mark; after a crash in between the file's epoch before is the mark's.
 func renew(db *boltfile.File, o Options, mark epoch, last eventstore.Position) error {
 	next := newEpoch()
 	err := db.Update(func(btx *bbolt.Tx) error {
@@ -235,9 +235,9 @@ func checkFormat(path, format string) error {
 	return nil
 }
 
-// makeFile makes a fresh file. It gets its name when it is complete. What is
-// older than what is kept of deliveries is left alone: it may have been settled
-// and forgotten long ago.
+// makeFile makes a fresh file. It gets its name when it is complete. Events older
+// than deliveries are kept are left alone: they may have been settled and
+// forgotten long ago.
 func makeFile(ctx context.Context, o Options, mark epoch, last eventstore.Position) (*boltfile.File, error) {
 	if mark == (epoch{}) {
 		mark = newEpoch()
@@ -298,7 +298,7 @@ func putEpochs(meta *bbolt.Bucket, now, before epoch) error {
 	return errors.Join(meta.Put([]byte(keyEpoch), now[:]), meta.Put([]byte(keyEpochBefore), before[:]))
 }
 
-// putAside renames a file that cannot be gone on with.
+// putAside renames a file that cannot be used.
 func putAside(path string, now time.Time) (string, error) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.aside-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
@@ -316,15 +316,15 @@ func putNumber(b *bbolt.Bucket, name string, n uint64) error {
 	return b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, n))
 }
 
-// PositionBefore finds where in the log to begin so as to meet everything
-// since then. Times in the log rise but for events that were under way at the
-// same moment.
+// PositionBefore finds a position in the log after which everything since an
+// instant comes. Times in the log rise, except among events that were under way
+// at the same moment.
 func PositionBefore(ctx context.Context, log eventstore.Store, since domain.Instant) (eventstore.Position, error) {
 	last, err := log.Last(ctx)
 	if err != nil {
 		return 0, err
 	}
-	const underWay = 1 << 13 // more than a log takes up at once
+	const underWay = 1 << 13 // more events than a log accepts at once
 	n := sort.Search(int(last), func(i int) bool {
 		for r, scanErr := range log.Scan(ctx, eventstore.Position(i), eventstore.Filter{}) {
 			if scanErr != nil {

@@ -13,8 +13,8 @@ import (
 
 const markForm = "payledger lanes mark 1 "
 
-// readMark reads the epoch the lane file was last used in; the zero epoch,
-// which no file has, when there is no mark or none that can be read.
+// readMark reads the epoch that the lane file was last used with. If there is no
+// mark, or none that can be read, that is the zero epoch, which no file has.
 func readMark(path string) (epoch, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -28,10 +28,9 @@ func readMark(path string) (epoch, error) {
 	return epoch(e), nil
 }
 
-// writeMark replaces the mark for good. One that is there is overwritten where
-// it lies, which a full disk allows too; it is shorter than what a disk writes
-// at once, and one that were torn all the same would only put the lane file
-// aside.
+// writeMark replaces the mark and syncs it. An existing one is overwritten in
+// place, which works on a full disk too; it is shorter than a sector, and a torn
+// one would only put the lane file aside.
 func writeMark(path string, e epoch) error {
 	text := markForm + hex.EncodeToString(e[:]) + "\n"
 	info, err := os.Stat(path)
