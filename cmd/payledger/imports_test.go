@@ -242,7 +242,7 @@ func rooms() []room {
 			folder:  "notifier/bustest",
 			why:     "only tests import it: a ledger in memory and an embedded NATS server",
 			ours:    []string{"domain", "eventstore", "eventstore/memory", "notifier/bus", "notifier/health", "notifier/health/healthtest"},
-			modules: []string{nats},
+			modules: []string{nats, "github.com/nats-io/nats-server/v2"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

@@ -31,7 +31,7 @@ const (
 
 // EventMessage is a record as the NATS client publishes it.
 func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
-	block, err := new(eventHeader).block(log, r)
+	block, err := (&eventHeader{log: log}).block(r)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,15 @@ func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
 
 // eventHeader writes the headers of events, each in the place of the one
 // before.
-type eventHeader struct{ buf []byte }
+type eventHeader struct {
+	log domain.ID
+	buf []byte
+}
 
 // block is the header of the record as it is published: a CloudEvent in binary
 // mode whose data are the stored bytes. With it a message is accepted only
 // behind the one of the position before. The next call changes it.
-func (h *eventHeader) block(log domain.ID, r eventstore.Stored) ([]byte, error) {
+func (h *eventHeader) block(r eventstore.Stored) ([]byte, error) {
 	typ, err := EventType(r.Body)
 	if err != nil {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
@@ -68,7 +71,7 @@ func (h *eventHeader) block(log domain.ID, r eventstore.Stored) ([]byte, error) 
 	b = strconv.AppendUint(next(b, HeaderStreamSequence), r.Sequence, 10)
 	b = strconv.AppendUint(next(b, HeaderPosition), uint64(r.Position), 10)
 	b, _ = domain.IDTime(r.Commit).AppendText(next(b, HeaderTime))
-	b = appendID(append(next(b, HeaderSource), "/payledger/"...), log)
+	b = appendID(append(next(b, HeaderSource), "/payledger/"...), h.log)
 	b = append(append(b, '/'), r.Stream.Project...)
 	b = append(append(append(next(b, HeaderSubject), r.Stream.Kind...), '/'), r.Stream.ID...)
 	b = append(next(b, HeaderSpecVersion), "1.0"...)
@@ -87,6 +90,17 @@ func appendID(b []byte, id domain.ID) []byte {
 // next ends a line and begins a header's.
 func next(b []byte, name string) []byte {
 	return append(append(append(b, "\r\n"...), name...), ": "...)
+}
+
+// eventOf reads EventMessage back.
+func eventOf(subject string, header interface{ Get(name string) string }, body []byte, at eventstore.Position) (e Event, ok bool) {
+	e.Position, e.Type, e.Body = at, header.Get(HeaderType), body
+	var streamOK, idOK bool
+	e.Stream, streamOK = eventStream(subject)
+	e.Commit, idOK = domain.ParseID(header.Get(HeaderID))
+	sequence, err := strconv.ParseUint(header.Get(HeaderStreamSequence), 10, 64)
+	e.Sequence, e.At = sequence, domain.IDTime(e.Commit).Time()
+	return e, streamOK && idOK && err == nil
 }
 
 // EventType reads the wire name of a stored event, which stands near its

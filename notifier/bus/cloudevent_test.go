@@ -8,29 +8,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"payledger/domain"
 	"payledger/eventstore"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Blocks that were written in one place are as if each had its own, and say to
 // the wire what they say to the client.
 func TestHeadersOfEvents(t *testing.T) {
 	t.Parallel()
-	var h eventHeader
-	log, ids := domain.ID{1}, domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	h, ids := eventHeader{log: domain.ID{1}}, domain.NewIDs(time.Now, rand.Reader, domain.ID{})
 	for i := range 5 {
 		r := eventstore.Stored{
 			Position: eventstore.Position(i*1000 + 7), Sequence: uint64(i + 1), Commit: ids.Next(),
 			Stream: eventstore.PaymentStream([]string{"prj_a", "prj_bc"}[i/2%2], domain.ID{byte(i)}),
 			Body:   fmt.Appendf(nil, `{"type":"t%d"}`, i),
 		}
-		got, err := h.block(log, r)
+		got, err := h.block(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := new(eventHeader).block(log, r)
+		want, err := (&eventHeader{log: domain.ID{1}}).block(r)
 		if err != nil {
 			t.Fatal(err)
 		}

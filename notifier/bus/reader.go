@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,12 @@ import (
 	"payledger/notifier/health"
 )
 
-// Event is one event as JetStream delivers it. Its header and data may be
-// read until it was handed on.
+// Event is one event as JetStream brought it: the record of the log at its
+// position, without the claim and the position of the record before it.
 type Event struct {
-	Position eventstore.Position
-	Stream   eventstore.Stream
-	Type     string // the event's wire name
-	Header   interface{ Get(name string) string }
-	Data     []byte // the stored event
+	eventstore.Stored
+
+	Type string // the event's wire name
 }
 
 // Reader reads EVENTS with one consumer without durable state and hands on
@@ -62,9 +61,8 @@ type ReaderConfig struct {
 
 // ReaderTimes are the pauses of what reads EVENTS.
 type ReaderTimes struct {
-	Retry     health.Backoff // after a failure
-	Watch     time.Duration  // between looks at the consumer
-	Heartbeat time.Duration
+	Retry health.Backoff // after a failure
+	Watch time.Duration  // between looks at the consumer
 }
 
 const (
@@ -82,7 +80,7 @@ func NewReader(c ReaderConfig) *Reader {
 	if c.Times == (ReaderTimes{}) {
 		c.Times = ReaderTimes{
 			Retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
-			Watch: 3 * time.Second, Heartbeat: time.Second,
+			Watch: 3 * time.Second,
 		}
 	}
 	return &Reader{ReaderConfig: c, trouble: health.State{Log: c.Log, Part: c.Part}}
@@ -182,16 +180,16 @@ func (d *Reader) consume(ctx context.Context) error {
 	}
 	defer d.remove(ctx, stream, consumer)
 	d.handed.Store(0)
-	f, err := d.feed(consumer)
+	messages, err := newPull(d.Conn, consumer.CachedInfo().Name)
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.read(ctx, f) })
+	g.Go(func() error { return d.read(ctx, messages) })
 	g.Go(func() error { return d.watch(ctx, stream, consumer) })
 	g.Go(func() error {
 		<-ctx.Done()
-		f.close()
+		messages.link.close()
 		return nil
 	})
 	return g.Wait()
@@ -208,20 +206,20 @@ func (d *Reader) remove(ctx context.Context, stream jetstream.Stream, consumer j
 	_ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-func (d *Reader) read(ctx context.Context, f feed) error {
+func (d *Reader) read(ctx context.Context, messages *pull) error {
 	var last eventstore.Position // of the log, as far as it was asked for
 	for expected := uint64(1); ; expected++ {
-		msg, err := f.next()
+		msg, at, err := messages.next()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 		}
-		if msg.number != expected {
+		if at.number != expected {
 			return errors.New("a message from JetStream was lost on the way")
 		}
-		position := eventstore.Position(msg.sequence)
+		position := eventstore.Position(at.sequence)
 		if position > last {
 			if last, err = d.Store.Last(ctx); err != nil {
 				return err
@@ -230,12 +228,20 @@ func (d *Reader) read(ctx context.Context, f feed) error {
 		if position > last {
 			return fmt.Errorf("the JetStream stream %s is ahead of the log", EventsStream)
 		}
-		s, ok := eventStream(msg.subject)
-		if !ok || position != d.next {
+		if position != d.next {
 			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.subject, position)}
 		}
+		event, ok := eventOf(msg.subject, msg.header, msg.data, position)
+		if !ok {
+			return &StrayError{position}
+		}
+		if !d.Conn.Embedded() {
+			if err := d.compare(ctx, event.Stored); err != nil {
+				return err
+			}
+		}
 		d.waiting.Store(true)
-		err = d.Hand(ctx, Event{Position: position, Stream: s, Type: msg.header.Get(HeaderType), Header: msg.header, Data: msg.data})
+		err = d.Hand(ctx, event)
 		d.waiting.Store(false)
 		if err != nil {
 			return err
@@ -243,10 +249,29 @@ func (d *Reader) read(ctx context.Context, f feed) error {
 		d.next = position + 1
 		d.reached.Store(uint64(d.next))
 		d.handed.Add(1)
-		if msg.pending == 0 || expected == 1 {
+		if at.pending == 0 || expected == 1 {
 			d.working()
 		}
 	}
+}
+
+// compare makes sure that what came is the log's record at its position. Into
+// EVENTS of an external server others may write. A record that cannot be read is
+// no reason not to go on: commands on its stream meet the damage by themselves.
+func (d *Reader) compare(ctx context.Context, came eventstore.Stored) error {
+	for r, err := range d.Store.Scan(ctx, came.Position-1, eventstore.Filter{}) {
+		if errors.As(err, new(*eventstore.CorruptError)) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if r.Position == came.Position && r.Stream == came.Stream && r.Sequence == came.Sequence && bytes.Equal(r.Body, came.Body) {
+			return nil
+		}
+		break
+	}
+	return &StrayError{came.Position}
 }
 
 func (d *Reader) working() {

@@ -10,7 +10,10 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
+	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -43,11 +46,11 @@ func TestWireAndClientUnderstandEachOther(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if string(m.subject) != InboxLedger+".test.a" || string(m.reply) != reply || !bytes.Equal(m.data, data) ||
-					m.header.Get("a") != header.Get("a") || m.header.Get("b") != "" || m.header.status() != "" {
+				if m.subject != InboxLedger+".test.a" || m.reply != reply || !bytes.Equal(m.data, data) ||
+					m.header.Get("a") != header.Get("a") || m.header.Get("b") != "" || m.status != "" {
 					t.Errorf("header %v, reply %q, %d bytes came as %s %s %q %d bytes", header, reply, size, m.subject, m.reply, m.header, len(m.data))
 				}
-				if err := errors.Join(w.publish("said", string(m.reply), m.header, m.data), w.flush()); err != nil {
+				if err := errors.Join(w.publish("said", m.reply, m.header.(wireHeader), m.data), w.flush()); err != nil {
 					t.Fatal(err)
 				}
 				back, err := heard.NextMsgWithContext(healthtest.Within(t))
@@ -63,8 +66,8 @@ func TestWireAndClientUnderstandEachOther(t *testing.T) {
 	if err := errors.Join(w.publish("nobody.listens", InboxLedger+".test.b", nil, nil), w.flush()); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := w.next(); err != nil || m.header.status() != "503" {
-		t.Errorf("status %q, %v", m.header.status(), err)
+	if m, err := w.next(); err != nil || m.status != "503" {
+		t.Errorf("status %q, %v", m.status, err)
 	}
 	s.Shutdown()
 	if _, err := w.next(); err == nil {
@@ -129,13 +132,60 @@ func TestPlaceOf(t *testing.T) {
 		"$JS.ACK._.hash.EVENTS.c.1.22.11.1700000000000000000.3",
 		"$JS.ACK.hub.hash.EVENTS.c.1.22.11.1700000000000000000.3.random",
 	} {
-		if got, ok := placeOf([]byte(ack)); !ok || got != want {
+		if got, ok := placeOf(ack); !ok || got != want {
 			t.Errorf("%s: %+v, %t", ack, got, ok)
 		}
 	}
 	for _, ack := range []string{"", "a.b", "$JS.ACK.EVENTS.c.1.22.11.17", "$JS.ACK.EVENTS.c.1.x.11.17.3", "$JS.ACK.EVENTS.c.1.22.-1.17.3", "$JS.ACK.EVENTS.c.1.22.11.17."} {
-		if got, ok := placeOf([]byte(ack)); ok {
+		if got, ok := placeOf(ack); ok {
 			t.Errorf("%s: %+v", ack, got)
 		}
+	}
+}
+
+// BenchmarkLinks is what a message costs that is sent and comes, each flushed by
+// itself, over a wire and over the NATS client.
+func BenchmarkLinks(b *testing.B) {
+	s, err := StartServer(ServerConfig{Dir: b.TempDir(), Log: zerolog.Nop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Shutdown()
+	for name, server := range map[string]*Server{"wire": s, "client": nil} {
+		b.Run(name, func(b *testing.B) {
+			c, err := s.Connect()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			c.server = server // nil: as if it were external
+			inbox := c.nc.NewInbox()
+			from, err := c.link(UserLedger, c.nc.NewInbox())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer from.close()
+			to, err := c.link(UserLedger, inbox)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer to.close()
+			if err := c.nc.Flush(); err != nil {
+				b.Fatal(err)
+			}
+			header, err := (&eventHeader{}).block(eventstore.Stored{Position: 7, Stream: eventstore.PaymentStream("prj_a", domain.ID{1}), Body: []byte(`{"type":"a"}`)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			data := make([]byte, 600)
+			for b.Loop() {
+				if err := errors.Join(from.publish(inbox+".a", "", header, data), from.flush()); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := to.next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

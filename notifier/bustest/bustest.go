@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
@@ -127,6 +129,13 @@ func (v Views) fold(ctx context.Context) (map[domain.ID]domain.Payment, map[doma
 	return payments, created, nil
 }
 
+// Payment finds a payment.
+func (v Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
+	payments, _, err := v.fold(ctx)
+	p, ok := payments[id]
+	return p, ok, err
+}
+
 func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error) {
 	payments, created, err := v.fold(ctx)
 	var oldest eventstore.Position
@@ -203,8 +212,8 @@ func ConnectAs(tb testing.TB, s *bus.Server, user string) *bus.Conn {
 	return c
 }
 
-func QuickDispatcher() bus.ReaderTimes {
-	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond, Heartbeat: 500 * time.Millisecond}
+func QuickReader() bus.ReaderTimes {
+	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond}
 }
 
 // SameAsLog waits until EVENTS holds the whole log and checks every message
@@ -328,4 +337,29 @@ func ignoreNotFound(err error) error {
 		return nil
 	}
 	return err
+}
+
+// External is the ledger's connection to a server that is not its own.
+func External(tb testing.TB) *bus.Conn {
+	tb.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: tb.TempDir(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.Start()
+	tb.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(healthtest.Patience) {
+		tb.Fatal("the server does not start")
+	}
+	c, err := bus.Connect(s.ClientURL(), healthtest.Log(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
 }

@@ -139,7 +139,7 @@ func (f *FanOut) Offer(a bus.Event) {
 	if !f.attached || a.Position <= f.taken {
 		return
 	}
-	if ok, err := f.take(a); !ok || err != nil {
+	if !f.take(a) {
 		f.attached = false
 		f.fellBack.Inc()
 		queue.Poke(f.detached)
@@ -149,8 +149,8 @@ func (f *FanOut) Offer(a bus.Event) {
 // catchUp is Offer for the reader of its own, which can wait for room.
 func (f *FanOut) catchUp(ctx context.Context, a bus.Event) error {
 	for {
-		ok, err := f.takeBehind(a)
-		if ok || err != nil {
+		taken, err := f.takeBehind(a)
+		if taken || err != nil {
 			return err
 		}
 		select {
@@ -163,16 +163,16 @@ func (f *FanOut) catchUp(ctx context.Context, a bus.Event) error {
 
 // takeBehind takes an event and answers errEnough when the dispatcher hands on
 // what follows, or when something before it has to be read again.
-func (f *FanOut) takeBehind(a bus.Event) (ok bool, err error) {
+func (f *FanOut) takeBehind(a bus.Event) (taken bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if a.Position != f.taken+1 {
 		return false, bus.ErrEnough
 	}
-	if ok, err = f.take(a); ok && f.attach() {
+	if taken = f.take(a); taken && f.attach() {
 		err = bus.ErrEnough
 	}
-	return ok, err
+	return taken, err
 }
 
 // attach lets the dispatcher hand on what follows, if it has not done so
@@ -182,21 +182,22 @@ func (f *FanOut) attach() bool {
 	return f.attached
 }
 
-// take puts an event behind those taken before, unless there is no room.
-func (f *FanOut) take(a bus.Event) (ok bool, err error) {
-	if kind, told := domain.KindOf(a.Type); told && a.Stream.Kind == eventstore.KindPayment {
+// take puts an event behind those taken before, and reports whether there was
+// room for it.
+func (f *FanOut) take(a bus.Event) bool {
+	kind, notifies := domain.KindOf(a.Type)
+	payment, isPayment := domain.ParseID(a.Stream.ID)
+	if notifies && isPayment && a.Stream.Kind == eventstore.KindPayment {
 		if len(f.ahead) >= f.most {
-			return false, nil
+			return false
 		}
-		e, err := eventOf(a, kind)
-		if err != nil {
-			return false, err
-		}
-		f.ahead = append(f.ahead, e)
+		f.ahead = append(f.ahead, delivery.Event{
+			Project: a.Stream.Project, Payment: payment, ID: a.Commit, Kind: kind, Sequence: a.Sequence, Position: a.Position,
+		})
 	}
 	f.taken = a.Position
 	queue.Poke(f.news)
-	return true, nil
+	return true
 }
 
 // Reader is what reads EVENTS while the fan-out is behind.

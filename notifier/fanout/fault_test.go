@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -157,13 +156,13 @@ func TestCopyOfAnotherLogIsNotRead(t *testing.T) {
 	lanes.check(t, s.wanted(t, s.listener("we_1", domain.FinalKinds()...)))
 }
 
-// TestForgedEventsAreNotEnqueued: somebody who may write to the server puts an
-// event into EVENTS where the log has another one.
-func TestForgedEventsAreNotEnqueued(t *testing.T) {
+// TestForgedEventsAreNotHandedOn: somebody who may write to an external server
+// puts an event into EVENTS where the log has another one.
+func TestForgedEventsAreNotHandedOn(t *testing.T) {
 	t.Parallel()
 	s, lanes := newShop(t), &lanesDouble{}
 	s.endpoint(t, "we_all", domain.Kinds()...)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.External(t)
 	stopRelay := healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	w, stop := s.serve(t, c, lanes, nil)
 	id := s.Routed(t).ID
@@ -178,11 +177,16 @@ func TestForgedEventsAreNotEnqueued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(t.Context(), &nats.Msg{Subject: forged.Subject, Header: forged.Header, Data: forged.Data}, jetstream.WithExpectStream(bus.EventsStream)); err != nil {
+	if _, err := c.JetStream().PublishMsg(t.Context(), forged, jetstream.WithExpectStream(bus.EventsStream)); err != nil {
 		t.Fatal(err)
 	}
-	healthtest.Eventually(t, "it is noticed", func() bool { return errors.As(w.fanOut.trouble.Err(), new(*bus.StrayError)) })
-	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
+	healthtest.Eventually(t, "it is noticed", func() bool { return errors.As(w.Err(), new(*bus.StrayError)) })
+	relay := notifiertest.Relay(c, s.Book)
+	healthtest.Run(t, relay.Run)
+	healthtest.Eventually(t, "the relay refuses the copy", func() bool { return errors.As(relay.Err(), new(*bus.ForeignStreamError)) })
+	if err := c.JetStream().DeleteStream(t.Context(), bus.EventsStream); err != nil {
+		t.Fatal(err)
+	}
 	s.paid(t)
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
 	stop()

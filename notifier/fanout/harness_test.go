@@ -182,12 +182,12 @@ func (s *shop) serve(t *testing.T, c *bus.Conn, l Lanes, metrics prometheus.Regi
 func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.UnroutedView, metrics prometheus.Registerer) (_ *served, stop func()) {
 	t.Helper()
 	f := New(Config{
-		Conn: c, Store: s.Store, LogID: s.LogID, Lanes: l, Endpoints: s.views, Times: bustest.QuickDispatcher(), Log: healthtest.Log(t), Metrics: metrics,
+		Conn: c, Store: s.Store, LogID: s.LogID, Lanes: l, Endpoints: s.views, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
 	})
 	f.retry = health.Backoff{First: time.Millisecond, Max: 20 * time.Millisecond}
 	w, err := worker.New(worker.Config{
 		Conn: c, Ledger: s.Ledger, LogID: s.LogID, IDs: s.IDs, Now: s.Now, Table: domain.SandboxTable(),
-		Unrouted: unrouted, Due: s.views, Begins: f.DispatchedFrom, Offer: f.Offer, Times: bustest.QuickDispatcher(), Log: healthtest.Log(t), Metrics: metrics,
+		Unrouted: unrouted, Due: s.views, Begins: f.DispatchedFrom, Offer: f.Offer, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,10 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"payledger/domain"
@@ -14,20 +14,6 @@ import (
 	"payledger/notifier/health"
 	"payledger/notifier/queue"
 )
-
-// eventOf reads what the fan-out needs of an event that was delivered.
-func eventOf(a bus.Event, kind domain.Kind) (delivery.Event, error) {
-	e := delivery.Event{Project: a.Stream.Project, Kind: kind, Position: a.Position}
-	var idOK, paymentOK bool
-	e.ID, idOK = domain.ParseID(a.Header.Get(bus.HeaderID))
-	e.Payment, paymentOK = domain.ParseID(a.Stream.ID)
-	sequence, err := strconv.ParseUint(a.Header.Get(bus.HeaderStreamSequence), 10, 64)
-	e.Sequence = sequence
-	if !idOK || !paymentOK || err != nil {
-		return e, &bus.StrayError{Position: a.Position}
-	}
-	return e, nil
-}
 
 // work deals with what was taken and notes how far it got.
 func (f *FanOut) work(ctx context.Context) error {
@@ -51,28 +37,10 @@ func (f *FanOut) work(ctx context.Context) error {
 				err = f.note(ctx, taken, nil)
 			}
 		}
-		var stray *bus.StrayError
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &stray):
-			f.trouble.Set(err)
-			f.reader.Doubt(stray.Position)
-			f.rewind()
-			f.retry.Wait(ctx)
-		case err != nil:
+		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
 	}
-}
-
-// rewind drops what was taken and not dealt with: it is read again.
-func (f *FanOut) rewind() {
-	f.mu.Lock()
-	f.ahead, f.taken, f.attached = nil, eventstore.Position(f.done.Load()), false
-	f.mu.Unlock()
-	queue.Poke(f.detached)
-	queue.Poke(f.room)
 }
 
 // settle enqueues what the events lead to. All up to taken is dealt with then.
@@ -133,15 +101,15 @@ func (f *FanOut) noteLast(ctx context.Context) {
 	}
 }
 
-// insist repeats what fails for now. The error is the context's, a
-// *strayError, or the end of the store.
+// insist repeats what fails for now. The error is the context's or the end of
+// the store.
 func (f *FanOut) insist(ctx context.Context, step func() error) error {
 	for {
 		err := step()
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}
-		if errors.As(err, new(*bus.StrayError)) || health.Ends(err) {
+		if health.Ends(err) {
 			return err
 		}
 		f.trouble.Set(err)
@@ -178,22 +146,15 @@ func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo ev
 			}
 			listeners[e.Project] = all
 		}
-		var past []told
 		for _, l := range all {
 			if l.added >= e.Position || !l.Wants(e.Kind) {
 				continue
 			}
-			if past == nil {
-				var err error
-				if past, err = f.past(ctx, e); errors.As(err, new(*eventstore.CorruptError)) {
-					f.log.Error().Err(err).Stringer("payment", e.Payment).Msg("nobody is notified of a payment that cannot be read")
-					break
-				} else if err != nil {
-					return nil, err
-				}
+			unconfirmed, err := f.unconfirmed(ctx, e, l)
+			if err != nil {
+				return nil, err
 			}
-			e.Endpoint = l.ID
-			e.Unconfirmed = e.Position <= f.base && newest(past, l) != e.Position
+			e.Endpoint, e.Unconfirmed = l.ID, unconfirmed
 			if !e.Unconfirmed || e.Kind.Final() {
 				out = append(out, e)
 			}
@@ -202,47 +163,28 @@ func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo ev
 	return out, nil
 }
 
-// told is an event of a payment that can lead to a notification.
-type told struct {
-	position eventstore.Position
-	kind     domain.Kind
-}
-
-// newest is the position of the last event that the endpoint wants.
-func newest(past []told, l listener) (at eventstore.Position) {
-	for _, t := range past {
-		if l.Wants(t.kind) {
-			at = t.position
-		}
+// unconfirmed reports whether the event may have been delivered before the
+// lanes were made: it is not their base's newest that the endpoint wants of the
+// payment.
+func (f *FanOut) unconfirmed(ctx context.Context, e delivery.Event, l listener) (bool, error) {
+	if e.Position > f.base {
+		return false, nil
 	}
-	return at
-}
-
-// past reads from the log what became of the event's payment up to base, or up
-// to the event if that is later, and makes sure that the event is the log's.
-func (f *FanOut) past(ctx context.Context, e delivery.Event) (past []told, err error) {
-	found := false
-	for r, err := range f.store.Load(ctx, eventstore.PaymentStream(e.Project, e.Payment)) {
-		if err != nil {
-			return nil, err
+	for r, err := range f.store.LoadAfter(ctx, eventstore.PaymentStream(e.Project, e.Payment), e.Position) {
+		if errors.As(err, new(*eventstore.CorruptError)) {
+			f.log.Error().Err(err).Stringer("payment", e.Payment).Msg("a payment cannot be read; its older webhooks are listed and not sent")
+			return true, nil
 		}
-		if r.Position > max(f.base, e.Position) {
+		if err != nil {
+			return false, err
+		}
+		if r.Position > f.base {
 			break
 		}
 		typ, err := bus.EventType(r.Body)
-		if err != nil {
-			return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
-		}
-		kind, tells := domain.KindOf(typ)
-		if tells {
-			past = append(past, told{r.Position, kind})
-		}
-		if r.Position == e.Position {
-			found = r.Commit == e.ID && r.Sequence == e.Sequence && kind == e.Kind
+		if kind, notifies := domain.KindOf(typ); err == nil && notifies && l.Wants(kind) {
+			return true, nil
 		}
 	}
-	if !found {
-		return nil, &bus.StrayError{Position: e.Position}
-	}
-	return past, nil
+	return false, nil
 }

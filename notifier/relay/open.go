@@ -78,7 +78,7 @@ func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from even
 	// The last message alone would not do: behind one that somebody else wrote
 	// into EVENTS, those of ours that were under way could still be taken, since
 	// they expect a number only. So many are compared that it must be among them.
-	const tail = 2 * bus.OutletAhead
+	const tail = 2 * bus.PublishAhead
 	reason, err = first(r.compareRange(ctx, stream, from-min(from, tail), from))
 	return from, reason, err
 }

@@ -153,14 +153,14 @@ func (r *Relay) copyLog(ctx context.Context) error {
 	if last, err := r.config.Store.Last(ctx); err == nil && last == from {
 		r.working()
 	}
-	out, err := bus.NewOutlet(r.config.Conn, r.config.LogID)
+	out, err := bus.NewPublisher(r.config.Conn, r.config.LogID)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.publish(ctx, from, out) })
 	g.Go(func() error { return r.confirm(ctx, out) })
-	g.Go(func() error { return r.watch(ctx, stream, out) })
+	g.Go(func() error { return r.watch(ctx, stream, out.Waits) })
 	g.Go(func() error {
 		<-ctx.Done()
 		out.Close()
@@ -175,7 +175,7 @@ func (r *Relay) working() {
 	r.trouble.Set(nil)
 }
 
-func (r *Relay) publish(ctx context.Context, from eventstore.Position, out bus.Outlet) error {
+func (r *Relay) publish(ctx context.Context, from eventstore.Position, out *bus.Publisher) error {
 	last := from
 	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
 		if s.Position >= last {
@@ -191,14 +191,14 @@ func (r *Relay) publish(ctx context.Context, from eventstore.Position, out bus.O
 	})
 }
 
-func (r *Relay) confirm(ctx context.Context, out bus.Outlet) error {
+func (r *Relay) confirm(ctx context.Context, out *bus.Publisher) error {
 	for {
 		copied, more, err := out.Confirmed(ctx)
 		if err != nil {
 			return fmt.Errorf("publishing to JetStream: %w", err)
 		}
 		r.copied.Store(uint64(copied))
-		if !more || copied%bus.OutletAhead == 0 {
+		if !more || copied%bus.PublishAhead == 0 {
 			r.working()
 		}
 	}
@@ -208,13 +208,13 @@ func (r *Relay) confirm(ctx context.Context, out bus.Outlet) error {
 // there is nothing to publish, when it cannot be read any more, and when
 // JetStream does not answer. The copy on an external server is compared with the
 // log only where a consumer could not read it: the server's replicas keep it.
-func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out bus.Outlet) error {
+func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, answersWait func() bool) error {
 	created := stream.CachedInfo().Created
 	copied, moved := r.copied.Load(), time.Now()
 	for health.Pause(ctx, r.times.Watch) {
 		before := copied
 		copied = r.copied.Load()
-		if copied != before || !out.Waits() {
+		if copied != before || !answersWait() {
 			moved = time.Now()
 		}
 		info, err := stream.Info(ctx)
@@ -230,7 +230,7 @@ func (r *Relay) watch(ctx context.Context, stream jetstream.Stream, out bus.Outl
 		if err != nil {
 			return err
 		}
-		if len(bad) == 0 && r.config.Conn.Embedded() && !out.Waits() && copied-before < sweepAtOnce {
+		if len(bad) == 0 && r.config.Conn.Embedded() && !answersWait() && copied-before < sweepAtOnce {
 			bad = r.sweepOn(ctx, stream)
 		}
 		if len(bad) > 0 {

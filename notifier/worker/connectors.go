@@ -10,155 +10,115 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 	"payledger/notifier/health"
 	"payledger/notifier/queue"
 )
 
-// connectors tell acquirers what concerns their routes. Each acquirer has a
+// connectors notify the connectors of what concerns their routes. Each has a
 // queue of its own, so that one whose provider is slow delays no other.
 type connectors struct {
-	ledger  eventstore.Ledger
-	log     zerolog.Logger
-	news    *queue.Queue[news]
-	byRoute map[string]*queue.Queue[telling]
-	all     []connector.Connector
+	payments PaymentsView
+	log      zerolog.Logger
+	byRoute  map[string]*queue.Queue[notification]
+	all      []connector.Connector
 }
 
-const newsAtOnce = 256
-
-// news is an event that an acquirer may have to hear of.
-type news struct {
-	stream eventstore.Stream
-	refund domain.ID // that was requested; zero: a route was assigned
-}
-
-// telling is one call of an acquirer.
-type telling struct {
+// notification is one call of a connector.
+type notification struct {
 	payment domain.Payment
 	refund  *domain.Refund // nil: the payment was assigned
 }
 
 func newConnectors(c Config) (*connectors, error) {
 	cs := &connectors{
-		ledger: c.Ledger, log: c.Log, news: queue.New[news](),
-		byRoute: make(map[string]*queue.Queue[telling]), all: c.Connectors,
+		payments: c.Payments, log: c.Log, byRoute: make(map[string]*queue.Queue[notification]), all: c.Connectors,
 	}
-	for _, a := range c.Connectors {
-		// A route is named alike by rules and acquirers.
-		rule := domain.Rule{Route: a.Route(), Min: domain.MinAmount, Max: domain.MaxAmount}
+	for _, one := range c.Connectors {
+		// A route is named alike by rules and connectors.
+		rule := domain.Rule{Route: one.Route(), Min: domain.MinAmount, Max: domain.MaxAmount}
 		if err := (domain.RoutingTable{rule}).Validate(); err != nil {
-			return nil, fmt.Errorf("an acquirer: %w", err)
+			return nil, fmt.Errorf("a connector: %w", err)
 		}
-		if cs.byRoute[a.Route()] != nil {
-			return nil, fmt.Errorf("two acquirers serve the route %q", a.Route())
+		if cs.byRoute[one.Route()] != nil {
+			return nil, fmt.Errorf("two connectors serve the route %q", one.Route())
 		}
-		cs.byRoute[a.Route()] = queue.New[telling]()
+		cs.byRoute[one.Route()] = queue.New[notification]()
 	}
 	return cs, nil
 }
 
-// take notes an event that an acquirer is to hear of.
-func (c *connectors) take(a bus.Event) {
+// take queues what the event means for a connector, if one serves the payment's
+// route. The payment is that of the view, which holds the event. The error is
+// the context's or the view's.
+func (c *connectors) take(ctx context.Context, e bus.Event) error {
 	if len(c.all) == 0 {
-		return
+		return nil
 	}
-	n := news{stream: a.Stream}
-	if a.Type == domain.TypeRefundCreated {
-		n.refund = refundID(a.Data)
-		if n.refund.IsZero() {
-			return // it does not say which
+	id, ok := domain.ParseID(e.Stream.ID)
+	about, err := readAbout(e.Body)
+	if !ok || err != nil || about.Route != "" && c.byRoute[about.Route] == nil {
+		return nil //nolint:nilerr // an event that says nothing concerns no connector
+	}
+	p, ok, err := c.payments.Payment(ctx, id)
+	if err != nil || !ok {
+		return err
+	}
+	q := c.byRoute[p.Route]
+	if q == nil {
+		return nil // the connector of this route is a program elsewhere
+	}
+	n := notification{payment: p}
+	if e.Type == domain.TypeRefundCreated {
+		r, ok := p.Refund(about.RefundID)
+		if !ok {
+			return nil
 		}
+		n.refund = &r
 	}
-	c.news.Put(n)
+	q.Put(n)
+	return nil
+}
+
+// about is what take reads of an event's data.
+type about struct {
+	Route    string    `json:"route"`     // of payment.route_assigned
+	RefundID domain.ID `json:"refund_id"` // of refund.created
+}
+
+func readAbout(body []byte) (about, error) {
+	var e struct {
+		Data about `json:"data"`
+	}
+	err := json.Unmarshal(body, &e)
+	return e.Data, err
 }
 
 func (c *connectors) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, a := range c.all {
-		g.Go(func() error { return c.tell(ctx, a, c.byRoute[a.Route()]) })
+	for _, one := range c.all {
+		g.Go(func() error { return c.notify(ctx, one, c.byRoute[one.Route()]) })
 	}
-	g.Go(func() error {
-		var all []news
-		for {
-			if all = c.news.TakeAll(ctx, all[:0], newsAtOnce); len(all) == 0 {
-				return ctx.Err()
-			}
-			for _, n := range all {
-				if err := c.sort(ctx, n); err != nil {
-					return err
-				}
-			}
-		}
-	})
 	return g.Wait()
 }
 
-// sort finds out whom the news concern. The message only says where to look:
-// what the acquirer is told comes from the log.
-func (c *connectors) sort(ctx context.Context, n news) error {
-	id, ok := domain.ParseID(n.stream.ID)
-	if !ok {
-		return nil
-	}
-	p, last, err := eventstore.Fold(ctx, c.ledger, n.stream, domain.Payment{Project: n.stream.Project, ID: id})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case health.Ends(err):
-		return err
-	case err != nil:
-		c.log.Error().Err(err).Stringer("payment", id).Msg("an acquirer is not told of a payment that cannot be read")
-		return nil
-	case last.Position == 0:
-		return nil // the message is of another log
-	}
-	q := c.byRoute[p.Route]
-	if q == nil {
-		return nil // the acquirer of this route is elsewhere and listens for itself
-	}
-	if n.refund.IsZero() {
-		q.Put(telling{payment: p})
-		return nil
-	}
-	if r, ok := p.Refund(n.refund); ok {
-		q.Put(telling{payment: p, refund: &r})
-	}
-	return nil
-}
-
-// refundID reads which refund a refund.created is about, zero if it does not
-// say.
-func refundID(body []byte) domain.ID {
-	var e struct {
-		Data struct {
-			RefundID domain.ID `json:"refund_id"`
-		} `json:"data"`
-	}
-	if json.Unmarshal(body, &e) != nil {
-		return domain.ID{}
-	}
-	return e.Data.RefundID
-}
-
-// tell calls one acquirer, again after a pause while it answers errors.
-func (c *connectors) tell(ctx context.Context, a connector.Connector, q *queue.Queue[telling]) error {
+// notify calls one connector, again after a pause while it answers errors.
+func (c *connectors) notify(ctx context.Context, one connector.Connector, q *queue.Queue[notification]) error {
 	pauses := health.Backoff{First: 100 * time.Millisecond, Max: 30 * time.Second}
 	for {
-		t, ok := q.Take(ctx)
+		n, ok := q.Take(ctx)
 		if !ok {
 			return ctx.Err()
 		}
 		for pauses.Reset(); ; {
-			err := call(ctx, a, t)
+			err := call(ctx, one, n)
 			if err == nil {
 				break
 			}
 			if ctx.Err() == nil && pauses.Next == 0 {
-				c.log.Warn().Err(err).Str("route", a.Route()).Stringer("payment", t.payment.ID).
-					Msg("the acquirer does not take a payment; it is told again until it does")
+				c.log.Warn().Err(err).Str("route", one.Route()).Stringer("payment", n.payment.ID).
+					Msg("a connector does not take a payment; it is notified again until it does")
 			}
 			if !pauses.Wait(ctx) {
 				return ctx.Err()
@@ -167,9 +127,9 @@ func (c *connectors) tell(ctx context.Context, a connector.Connector, q *queue.Q
 	}
 }
 
-func call(ctx context.Context, a connector.Connector, t telling) error {
-	if t.refund != nil {
-		return a.RefundRequested(ctx, t.payment, *t.refund)
+func call(ctx context.Context, one connector.Connector, n notification) error {
+	if n.refund != nil {
+		return one.RefundRequested(ctx, n.payment, *n.refund)
 	}
-	return a.Assigned(ctx, t.payment)
+	return one.Assigned(ctx, n.payment)
 }

@@ -21,9 +21,16 @@ type router struct {
 	ids    *domain.IDs
 	table  domain.RoutingTable
 	log    zerolog.Logger
-	todo   chan eventstore.Stream
+	todo   chan unrouted
 
 	unrouted UnroutedView
+}
+
+// unrouted is a payment.created as JetStream brought it.
+type unrouted struct {
+	eventstore.Stored
+
+	moved bool // the payment has: its stream is to be read
 }
 
 const (
@@ -32,7 +39,7 @@ const (
 )
 
 func newRouter(c Config) *router {
-	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan eventstore.Stream, routerQueue), unrouted: c.Unrouted}
+	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan unrouted, routerQueue), unrouted: c.Unrouted}
 }
 
 // begin is the first position that matters: the oldest payment without a
@@ -54,9 +61,9 @@ func (r *router) begin(ctx context.Context) (eventstore.Position, error) {
 }
 
 // take queues a payment; it waits while the queue is full.
-func (r *router) take(ctx context.Context, s eventstore.Stream) error {
+func (r *router) take(ctx context.Context, created eventstore.Stored) error {
 	select {
-	case r.todo <- s:
+	case r.todo <- unrouted{Stored: created}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -64,7 +71,7 @@ func (r *router) take(ctx context.Context, s eventstore.Stream) error {
 }
 
 func (r *router) run(ctx context.Context) error {
-	var payments []eventstore.Stream
+	var payments []unrouted
 	for {
 		payments = r.queued(ctx, payments[:0])
 		for pauses := health.StorePause(); len(payments) > 0; {
@@ -86,17 +93,17 @@ func (r *router) run(ctx context.Context) error {
 
 // queued waits for a payment and answers it with those behind it, none when
 // ctx has ended.
-func (r *router) queued(ctx context.Context, payments []eventstore.Stream) []eventstore.Stream {
+func (r *router) queued(ctx context.Context, payments []unrouted) []unrouted {
 	select {
-	case s := <-r.todo:
-		payments = append(payments, s)
+	case p := <-r.todo:
+		payments = append(payments, p)
 	case <-ctx.Done():
 		return nil
 	}
 	for len(payments) < routerBatch {
 		select {
-		case s := <-r.todo:
-			payments = append(payments, s)
+		case p := <-r.todo:
+			payments = append(payments, p)
 		default:
 			return payments
 		}
@@ -107,25 +114,28 @@ func (r *router) queued(ctx context.Context, payments []eventstore.Stream) []eve
 // route assigns each payment a route, or fails it if no rule takes it. Those
 // that have moved on are left alone. It answers the payments to be tried again,
 // and whether after a pause; the error is the context's or ends the work.
-func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again []eventstore.Stream, wait bool, err error) {
-	commits := make([]eventstore.Commit, 0, len(payments))
-	for _, s := range payments {
-		c, e, err := r.decide(ctx, s)
-		if refused := r.refused(ctx, s, err); refused != nil {
+func (r *router) route(ctx context.Context, payments []unrouted) (again []unrouted, wait bool, err error) {
+	commits, of := make([]eventstore.Commit, 0, len(payments)), make([]unrouted, 0, len(payments))
+	for _, p := range payments {
+		c, e, err := r.decide(ctx, p)
+		if refused := r.refused(ctx, p.Stream, err); refused != nil {
 			return nil, false, refused
 		}
 		if err == nil && e != nil {
-			commits = append(commits, c)
+			commits, of = append(commits, c), append(of, p)
 		}
 	}
 	for i, done := range r.ledger.Store.Append(ctx, commits...) {
-		s, err := commits[i].Record.Stream, done.Err
+		p, err := of[i], done.Err
 		switch later := health.Passes(err); {
 		case err == nil:
-		case later, errors.As(err, new(*eventstore.ConflictError)):
-			again, wait = append(again, s), wait || later
+		case later:
+			again, wait = append(again, p), true
+		case errors.As(err, new(*eventstore.ConflictError)):
+			p.moved = true
+			again = append(again, p)
 		default:
-			if err := r.refused(ctx, s, err); err != nil {
+			if err := r.refused(ctx, p.Stream, err); err != nil {
 				return nil, false, err
 			}
 		}
@@ -133,14 +143,20 @@ func (r *router) route(ctx context.Context, payments []eventstore.Stream) (again
 	return again, wait, ctx.Err()
 }
 
-// decide answers what is to be recorded of a payment, if anything. The draw comes from the
+// decide answers what is to be recorded of a payment, if anything. A payment
+// that nobody has changed is what its first event says. The draw comes from the
 // id, so that a repeated try draws the same.
-func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.Commit, e domain.Event, err error) {
-	id, ok := domain.ParseID(s.ID)
+func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e domain.Event, err error) {
+	id, ok := domain.ParseID(p.Stream.ID)
 	if !ok {
 		return c, nil, nil // no payment of ours
 	}
-	payment, last, err := eventstore.Fold(ctx, r.ledger, s, domain.Payment{Project: s.Project, ID: id})
+	payment, last := domain.Payment{Project: p.Stream.Project, ID: id}, p.Stored
+	if p.moved {
+		payment, last, err = eventstore.Fold(ctx, r.ledger, p.Stream, payment)
+	} else if e, err = r.ledger.Codec.Event(p.Stored); err == nil {
+		payment = payment.Evolve(e)
+	}
 	if err != nil {
 		return c, nil, err
 	}
@@ -148,7 +164,7 @@ func (r *router) decide(ctx context.Context, s eventstore.Stream) (c eventstore.
 	if err != nil || e == nil {
 		return c, nil, err
 	}
-	c, err = r.ledger.Commit(s, last, e, eventstore.Order{EventID: r.ids.Next(), Patient: true})
+	c, err = r.ledger.Commit(p.Stream, last, e, eventstore.Order{EventID: r.ids.Next(), Patient: true})
 	return c, e, err
 }
 

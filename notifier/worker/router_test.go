@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -28,7 +29,7 @@ func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain
 	done := make(chan error, 1)
 	go func() { done <- r.run(ctx) }()
 	for _, id := range ids {
-		if err := r.take(ctx, eventstore.PaymentStream(bustest.Project, id)); err != nil {
+		if err := r.take(ctx, created(t, b, id).Stored); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,6 +44,20 @@ func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain
 	}
 	cancel()
 	return <-done
+}
+
+// created is a payment's first event as JetStream brings it.
+func created(t *testing.T, b *bustest.Book, id domain.ID) unrouted {
+	t.Helper()
+	for r, err := range b.Store.Load(t.Context(), eventstore.PaymentStream(bustest.Project, id)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Prev, r.Claim, r.Event = 0, nil, nil
+		return unrouted{Stored: r}
+	}
+	t.Fatal("no such payment")
+	return unrouted{}
 }
 
 func TestRouterFollowsTheWeights(t *testing.T) {
@@ -118,23 +133,24 @@ func TestRouterWaitsForABusyStoreAndStopsWithAFatalOne(t *testing.T) {
 	})
 }
 
-// A payment that cannot be read, and one that is decided by somebody else in
-// between, do not keep those that came with them from their routes.
+// A payment that has moved on and cannot be read, and one that is decided by
+// somebody else in between, do not keep those that came with them from their
+// routes.
 func TestRouterDecidesEachByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.NewBook(t)
 		damaged, raced, last := b.Create(t, time.Hour), b.Create(t, time.Hour), b.Create(t, time.Hour)
+		all := []unrouted{created(t, b, damaged), created(t, b, raced), created(t, b, last)}
+		all[0].moved = true
 		store, _ := b.Store.(*memory.Store)
 		store.Damage(1)
 		conflicts := &racing{Store: b.Store, first: func() { b.Do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) }}
 		ledger := b.Ledger
 		ledger.Store = conflicts
 		r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
-		again, wait, err := r.route(t.Context(), []eventstore.Stream{
-			eventstore.PaymentStream(bustest.Project, damaged), eventstore.PaymentStream(bustest.Project, raced), eventstore.PaymentStream(bustest.Project, last),
-		})
-		if len(again) != 1 || again[0].ID != raced.String() || wait || err != nil {
+		again, wait, err := r.route(t.Context(), all)
+		if len(again) != 1 || again[0].Stream.ID != raced.String() || !again[0].moved || wait || err != nil {
 			t.Errorf("%v, %t, %v", again, wait, err)
 		}
 		if again, _, err = r.route(t.Context(), again); len(again) > 0 || err != nil {
@@ -162,10 +178,16 @@ func TestRouterLeavesStrangersAlone(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
-	again, wait, err := r.route(t.Context(), []eventstore.Stream{
-		eventstore.PaymentStream("prj_other", b.Create(t, time.Hour)), {Project: bustest.Project, Kind: "payment", ID: "x"},
+	stranger := created(t, b, b.Create(t, time.Hour)).Stored
+	stranger.Stream.Project = "prj_other"
+	stranger.Body = bytes.ReplaceAll(stranger.Body, []byte(bustest.Project), []byte("prj_other"))
+	again, wait, err := r.route(t.Context(), []unrouted{
+		{Stored: stranger}, {Stored: eventstore.Stored{Stream: eventstore.Stream{Project: bustest.Project, Kind: "payment", ID: "x"}}},
 	})
-	if len(again) > 0 || wait || err != nil {
+	if len(again) != 1 || wait || err != nil {
+		t.Errorf("%v, %t, %v", again, wait, err)
+	}
+	if again, wait, err = r.route(t.Context(), again); len(again) > 0 || wait || err != nil {
 		t.Errorf("%v, %t, %v", again, wait, err)
 	}
 	if last := b.Last(t); last != 1 {

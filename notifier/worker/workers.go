@@ -33,6 +33,13 @@ type DueView interface {
 	NextDue(ctx context.Context) (domain.Instant, bool, error)
 }
 
+// PaymentsView knows payments.
+type PaymentsView interface {
+	// Payment finds a payment of any project, as it is at the log's end at the
+	// time of the call or later.
+	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
+}
+
 // Config configures the Workers.
 type Config struct {
 	Conn       *bus.Conn
@@ -43,6 +50,7 @@ type Config struct {
 	Table      domain.RoutingTable
 	Unrouted   UnroutedView
 	Due        DueView
+	Payments   PaymentsView // needed with Connectors
 	Connectors []connector.Connector
 	// Begins hears the first position that Offer will be called with, and Offer
 	// each event the workers read, in order; it must not wait. nil: nobody.
@@ -121,18 +129,18 @@ func (w *Workers) Run(ctx context.Context) error {
 
 // dispatch gives an event to those it concerns. It waits while the router has
 // too much to do, and for nobody else.
-func (w *Workers) dispatch(ctx context.Context, a bus.Event) error {
+func (w *Workers) dispatch(ctx context.Context, e bus.Event) error {
 	if w.offer != nil {
-		w.offer(a)
+		w.offer(e)
 	}
-	if a.Stream.Kind != eventstore.KindPayment {
+	if e.Stream.Kind != eventstore.KindPayment {
 		return nil
 	}
-	switch a.Type {
+	switch e.Type {
 	case domain.TypePaymentCreated:
-		return w.router.take(ctx, a.Stream)
+		return w.router.take(ctx, e.Stored)
 	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
-		w.connectors.take(a)
+		return w.connectors.take(ctx, e)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func TestAcquirersHearOfTheirPayments(t *testing.T) {
 		{Route: "quick", Min: 1, Max: domain.MaxAmount, Weight: 1},
 	}
 	w, err := worker.New(worker.Config{
-		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Now: b.Now, Table: table, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b},
+		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Now: b.Now, Table: table, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Payments: bustest.Views{Book: b},
 		Connectors: []connector.Connector{stuck, quick}, Log: zerolog.Nop(),
 	})
 	if err != nil {

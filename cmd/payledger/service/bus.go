@@ -81,7 +81,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Connectors: acquirers, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
+		Unrouted: c.views, Due: c.views, Payments: c.views, Connectors: acquirers, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {

@@ -1,0 +1,105 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// PublishAhead is how many events are published ahead of JetStream's answers.
+const PublishAhead = 256
+
+// answerEvery is how many events one answer of the embedded JetStream stands
+// for: each is accepted only behind the one before it, and nobody else may
+// write. Into EVENTS of an external server others may, so there each event is
+// answered for.
+const answerEvery = 32
+
+// Publisher writes events into EVENTS. One goroutine publishes and another one
+// waits for what was confirmed.
+type Publisher struct {
+	link    link
+	header  eventHeader
+	inbox   string
+	every   eventstore.Position // events for one answer
+	asked   eventstore.Position // the last that an answer was asked for
+	pending chan eventstore.Position
+}
+
+// NewPublisher opens a way into EVENTS for the events of a log.
+func NewPublisher(c *Conn, log domain.ID) (*Publisher, error) {
+	p := &Publisher{header: eventHeader{log: log}, inbox: c.nc.NewInbox(), every: 1, pending: make(chan eventstore.Position, PublishAhead)}
+	if c.Embedded() {
+		p.every = answerEvery
+	}
+	var err error
+	p.link, err = c.link(UserRelay, p.inbox)
+	return p, err
+}
+
+// Publish sends an event, the next in the log; last: none follows it yet.
+func (p *Publisher) Publish(ctx context.Context, s eventstore.Stored, last bool) error {
+	header, err := p.header.block(s)
+	if err != nil {
+		return err
+	}
+	if !last && s.Position < p.asked+p.every {
+		return p.link.publish(EventSubject(s.Stream), "", header, s.Body)
+	}
+	p.asked = s.Position
+	if err := errors.Join(p.link.publish(EventSubject(s.Stream), p.inbox+".answer", header, s.Body), p.link.flush()); err != nil {
+		return err
+	}
+	select {
+	case p.pending <- s.Position:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answer is JetStream's to a message.
+type answer struct {
+	Sequence uint64              `json:"seq"`
+	Error    *jetstream.APIError `json:"error"`
+}
+
+// Confirmed waits for JetStream's next answer: the position up to which EVENTS
+// holds the log, and whether more answers are awaited.
+func (p *Publisher) Confirmed(ctx context.Context) (copied eventstore.Position, more bool, err error) {
+	m, err := p.link.next()
+	if err != nil {
+		return 0, false, err
+	}
+	if m.status != "" {
+		return 0, false, errors.New(m.status)
+	}
+	var a answer
+	if err := json.Unmarshal(m.data, &a); err != nil {
+		return 0, false, fmt.Errorf("its answer: %w", err)
+	}
+	if a.Error != nil {
+		return 0, false, a.Error
+	}
+	select {
+	case at := <-p.pending:
+		if a.Sequence != uint64(at) {
+			return 0, false, fmt.Errorf("it took position %d as sequence %d", at, a.Sequence)
+		}
+		return at, p.Waits(), nil
+	case <-ctx.Done():
+		return 0, false, ctx.Err()
+	}
+}
+
+// Waits reports whether answers are awaited.
+func (p *Publisher) Waits() bool { return len(p.pending) > 0 }
+
+// Close ends Confirmed.
+func (p *Publisher) Close() { p.link.close() }
