@@ -133,7 +133,7 @@ func redacted(err error) error {
 	return err
 }
 
-// NATS is the connection itself, for acquirers.
+// NATS is the connection itself.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
 // Embedded reports whether the server is the one in this process, whose

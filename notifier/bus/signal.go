@@ -19,7 +19,7 @@ const MaxSignal = 16 << 10
 // payment follow.
 const subjectPrefix = "payledger.v1.signals."
 
-// SignalSubject is where signals about a payment are published by the acquirer of
+// SignalSubject is where signals about a payment are published by the connector of
 // a route.
 func SignalSubject(route, project string, payment domain.ID) string {
 	return subjectPrefix + route + "." + project + "." + payment.String()

@@ -55,7 +55,7 @@ func eventStream(subject string) (eventstore.Stream, bool) {
 	return eventstore.Stream{Project: project, Kind: kind, ID: id}, true
 }
 
-// SignalAddress reads the subject acquirer.Subject makes.
+// SignalAddress reads SignalSubject back.
 func SignalAddress(subject string) (route, project string, payment domain.ID, err error) {
 	rest, ok := strings.CutPrefix(subject, SignalsPrefix)
 	t := strings.Split(rest, ".")

@@ -1,3 +1,5 @@
+// Package bustest is what tests of the rooms on NATS share: a ledger in memory,
+// and an embedded NATS server.
 package bustest
 
 import (

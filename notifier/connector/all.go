@@ -1,7 +1,7 @@
 package connector
 
-// All makes every acquirer there is. The one of the sandbox takes part only
-// where the operator has turned the sandbox on.
+// All makes every connector there is. That of the sandbox is left out by the
+// caller where the operator has not turned the sandbox on.
 func All(e Env) []Connector {
 	return []Connector{
 		NewSandbox(e),

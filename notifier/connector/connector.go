@@ -1,9 +1,10 @@
-// Package acquirer connects payledger with those who collect the money. An
-// acquirer serves one route: it hears of payments assigned to its route and
-// of refunds asked of it, and reports what became of them as signals on NATS.
-// It never touches the ledger: the enforcer judges every signal.
+// Package connector connects payledger with the providers that collect the
+// money. A connector serves one route: it is notified of payments that were
+// assigned to the route and of refunds that were requested, and reports the
+// outcomes as signals on NATS. It never touches the ledger: every signal is
+// judged by package signals.
 //
-// A new acquirer is a file here and a row in All.
+// A new connector is a file here and a row in All.
 package connector
 
 import (
@@ -16,27 +17,27 @@ import (
 	"payledger/domain"
 )
 
-// Connector is the connector of one route.
+// Connector connects one route with its provider.
 //
 // Assigned and RefundRequested are called once or more for the same payment
-// or refund, in the order of the payment's events; telling twice must not
-// collect or return money twice. An error, unless ctx has ended, makes the
-// call be repeated after a pause. Calls for one acquirer come one at a time
-// and delay no other acquirer.
+// or refund, in the order of the payment's events; a second call must not
+// collect or return money again. After an error, unless ctx has ended, the call
+// is repeated after a pause. Calls for one connector come one at a time and
+// delay no other connector.
 //
-// What was told before the process ended may not be told again by the next
-// one: an acquirer that has to start something at its provider recovers by
+// A call made before the process ended may not be repeated by the next process:
+// a connector that has to start something at its provider must find out by
 // itself what it had not begun.
 type Connector interface {
-	// Route is the name routing rules know the acquirer by.
+	// Route is the connector's name in routing rules.
 	Route() string
-	// Assigned tells that the acquirer is to collect the payment.
+	// Assigned asks for the payment to be collected.
 	Assigned(ctx context.Context, p domain.Payment) error
-	// RefundRequested tells that the payment's whole amount is to be returned.
+	// RefundRequested asks for the payment's whole amount to be returned.
 	RefundRequested(ctx context.Context, p domain.Payment, r domain.Refund) error
 }
 
-// Env is what acquirers are made from.
+// Env is what connectors are made from.
 type Env struct {
 	NATS *nats.Conn
 	Now  func() time.Time

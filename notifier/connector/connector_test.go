@@ -50,12 +50,12 @@ func env(nc *nats.Conn) connector.Env {
 	return connector.Env{NATS: nc, Now: time.Now, Log: zerolog.Nop()}
 }
 
-func TestEveryAcquirer(t *testing.T) {
+func TestEveryConnector(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for i, a := range connector.All(env(connect(t))) {
 		if seen[a.Route()] {
-			t.Errorf("two acquirers serve %s", a.Route())
+			t.Errorf("two connectors serve %s", a.Route())
 		}
 		seen[a.Route()] = true
 		t.Run(a.Route(), func(t *testing.T) {

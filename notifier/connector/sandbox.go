@@ -15,7 +15,7 @@ type Sandbox struct {
 	now     func() time.Time
 }
 
-// NewSandbox makes the sandbox's acquirer.
+// NewSandbox makes the sandbox's connector.
 func NewSandbox(e Env) *Sandbox { return &Sandbox{signals: NewSender(e.NATS), now: e.Now} }
 
 // Route is domain.SandboxRoute.

@@ -1,3 +1,5 @@
+// Package fanout decides which webhook endpoints are notified of an event, and
+// enqueues the notifications. Package delivery sends them.
 package fanout
 
 import (

@@ -1,3 +1,5 @@
+// Package health is how a part says that it works, to the log and as a metric, and
+// how long it waits before it tries again when it does not.
 package health
 
 import (

@@ -1,3 +1,5 @@
+// Package notifiertest makes the parts that run on NATS, with pauses short enough
+// for tests.
 package notifiertest
 
 import (

@@ -1,3 +1,4 @@
+// Package queue is a first-in first-out queue between goroutines.
 package queue
 
 import (

@@ -1,3 +1,5 @@
+// Package relay copies the log into the JetStream stream EVENTS: each event
+// exactly once, its sequence being its position.
 package relay
 
 import (

@@ -1,3 +1,10 @@
+// Package signals takes the providers' outcomes from the JetStream stream
+// SIGNALS and lets the ledger decide what each leads to.
+//
+// A signal is inflight from when it is taken from SIGNALS until it is finished.
+// It waits in the lane of its payment and route; a worker decides a batch of
+// signals from different payments, appends the events in one commit, answers and
+// acknowledges. What cannot be judged is kept in the JetStream stream PARKED.
 package signals
 
 import (

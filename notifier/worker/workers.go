@@ -1,3 +1,5 @@
+// Package worker acts on payments by itself: it gives new payments a route,
+// notifies the connectors, and expires payments whose time is over.
 package worker
 
 import (
@@ -61,12 +63,10 @@ type Config struct {
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Workers are what acts on payments by itself: the router, the expirer, the
-// acquirers and the fan-out to webhook endpoints. One consumer on the
+// Workers are the router, the expirer and the connectors. One consumer on the
 // JetStream stream EVENTS drives them; it keeps no state and starts at the
 // oldest payment without a route, so nothing is left out after an outage or a
-// restart. The fan-out starts where it got to before, and as long as that is
-// behind it reads by itself. Expiry goes by the clock and needs no JetStream.
+// restart. Expiry goes by the clock and needs no JetStream.
 type Workers struct {
 	dispatcher *bus.Reader
 	router     *router
@@ -77,7 +77,7 @@ type Workers struct {
 }
 
 // New makes the workers; Run lets them work. The error is about the
-// routing table or the acquirers.
+// routing table or the connectors.
 func New(c Config) (*Workers, error) {
 	if err := c.Table.Validate(); err != nil {
 		return nil, fmt.Errorf("routing table: %w", err)
@@ -127,8 +127,8 @@ func (w *Workers) Run(ctx context.Context) error {
 	return err
 }
 
-// dispatch gives an event to those it concerns. It waits while the router has
-// too much to do, and for nobody else.
+// dispatch hands an event on. It waits while the router's queue is full, and for
+// nothing else.
 func (w *Workers) dispatch(ctx context.Context, e bus.Event) error {
 	if w.offer != nil {
 		w.offer(e)

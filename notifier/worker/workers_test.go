@@ -95,7 +95,7 @@ func TestWorkersAfterTheLogWasRestored(t *testing.T) {
 	healthtest.Eventually(t, "the workers are well", func() bool { return w.Err() == nil })
 }
 
-// diary is an acquirer that writes down what it is told, and can fail or hang.
+// diary is a connector that notes its calls, and can fail or hang.
 type diary struct {
 	route string
 	hang  chan struct{} // nil: does not
@@ -139,7 +139,7 @@ func (d *diary) entries() []string {
 	return slices.Clone(d.told)
 }
 
-func TestAcquirersHearOfTheirPayments(t *testing.T) {
+func TestConnectorsHearOfTheirPayments(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))

@@ -1,4 +1,4 @@
-// Package acquirertest holds what every acquirer must satisfy.
+// Package connectortest holds the tests that every connector must pass.
 package connectortest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"payledger/notifier/connector"
 )
 
-// Run checks the promises of acquirer.Acquirer. open makes a fresh one, in an
+// Run checks the promises of connector.Connector. open makes a fresh one, in an
 // environment whose provider answers, and is called once for each check.
 func Run(t *testing.T, open func(t *testing.T) connector.Connector) {
 	t.Helper()
@@ -21,7 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) connector.Connector) {
 			t.Error(err)
 		}
 	})
-	t.Run("it can be told twice, and side by side of different payments", func(t *testing.T) {
+	t.Run("a call may be repeated, and calls for payments alternate", func(t *testing.T) {
 		a := open(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

@@ -1,3 +1,4 @@
+// Package healthtest is how tests wait for what other goroutines do.
 package healthtest
 
 import (
