@@ -31,7 +31,7 @@ rounds, new to old. POST and GET must be 0.95 of the old one's or better; nothin
 be worse than the old one's worst round, or 2 %. A ratio above 1 is better where figures are
 rates, and worse where they are times and sizes.
 
-The default of 9 rounds takes about nine minutes.`
+The default of 9 rounds takes about eleven minutes.`
 }
 
 // Run compares.
