@@ -73,7 +73,7 @@ func recordsOf(ledger []byte, event domain.ID) (all []int) {
 			return all
 		}
 		at += i
-		if record := at - recordID; ledger[record+recordFormat] == 2 { // the id stands elsewhere too
+		if record := at - recordID; ledger[record+recordFormat] == 3 { // the id stands elsewhere too
 			all = append(all, record)
 		}
 	}

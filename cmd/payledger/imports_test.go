@@ -68,7 +68,7 @@ func rooms() []room {
 			folder:  "eventstore/bolt",
 			why:     "the only place that knows how the log lies in a file",
 			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/boltfile"},
-			modules: []string{bbolt, "golang.org/x/sys/unix"},
+			modules: []string{bbolt, "github.com/klauspost/compress/s2", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

@@ -1,6 +1,9 @@
 package bolt
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"reflect"
@@ -45,18 +48,19 @@ func TestRecordFormat(t *testing.T) {
 		"plain": {
 			eventstore.Stream{Project: "prq", Kind: "kind of", ID: "id"},
 			nil, "{}",
-			"843beb24 02 00 0102030405060708090a0b0c0d0e0f10 03 02 03707271 076b696e64206f66 026964 7b7d",
+			"7b5e9a86 03 00 0102030405060708090a0b0c0d0e0f10 03 02 03707271 076b696e64206f66 026964 7b7d",
 		},
 		"claim": {
 			eventstore.Stream{Project: "prq", Kind: "kind of", ID: "id"},
 			claim, "{}",
-			"599577f5 02 01 0102030405060708090a0b0c0d0e0f10 03 02" +
+			"64822fc7 03 01 0102030405060708090a0b0c0d0e0f10 03 02" +
 				" aa" + strings.Repeat("00", 31) + " bb" + strings.Repeat("00", 31) + " 03707271 076b696e64206f66 026964 7b7d",
 		},
-		"payment": {payment, nil, "{\n}", "4f1ebdab 02 04 0102030405060708090a0b0c0d0e0f10 03 02" + ids + " 7b0a7d"},
-		"short": {
+		"payment": {payment, nil, "{\n}", "95ed3e77 03 04 0102030405060708090a0b0c0d0e0f10 03 02" + ids + " 7b0a7d"},
+		"compressed": {
 			payment, nil, line,
-			"8bc911fd 02 06 0102030405060708090a0b0c0d0e0f10 03 02" + ids + " 8d02 a7c3e6d8 01 07 70616964 02 15 1b 227d2c2278223a22 04 59 227d7d",
+			"643d4f23 03 06 0102030405060708090a0b0c0d0e0f10 03 02" + ids +
+				" a7c3e6d8 8d02807b226964223a2230313038314738313836305734304a324742314736475733524746e7013e6f0346e401043730560100003176e4015e3700003232e401796f5030352d30322d31315432303a30323a33372e3434362ee401666f030c7d2c22782e440014315459227d7d",
 		},
 	} {
 		want := eventstore.Stored{
@@ -107,32 +111,16 @@ func FuzzRecord(f *testing.F) {
 
 // FuzzBody: whatever a body is, it is the same when it is read.
 func FuzzBody(f *testing.F) {
-	stream := eventstore.PaymentStream(projectPrefix+domain.ID{1}.String(), domain.ID{2})
-	whole := ""
-	for c := range codes {
-		whole += `",` + string(rune(c))
-	}
-	f.Add([]byte(whole), uint64(1), true)
-	f.Add([]byte(whole), uint64(1)<<60, false)
-	f.Fuzz(func(t *testing.T, body []byte, sequence uint64, claim bool) {
-		want := eventstore.Stored{Position: 1, Stream: stream, Sequence: sequence, Commit: domain.ID{3}, Body: body}
-		if claim {
-			want.Claim = &eventstore.Claim{Key: domain.Digest{1}}
-		}
-		// Half of the bytes stand for phrases, so that these are met.
-		want.Body = nil
-		for _, c := range body {
-			switch c %= 2 * codes; {
-			case c < codeWords:
-				want.Body = appendPhrase(want.Body, c, &want)
-			case c < codes:
-				want.Body = append(want.Body, words[c-codeWords]...)
-			default:
-				want.Body = append(want.Body, c)
-			}
-		}
-		if len(want.Body) == 0 {
+	f.Add([]byte(dictionaryText))
+	f.Add([]byte("\x00"))
+	f.Add(bytes.Repeat([]byte(`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"`), 1500))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) == 0 || len(body) > eventstore.MaxBody {
 			return
+		}
+		want := eventstore.Stored{
+			Position: 1, Stream: eventstore.PaymentStream(projectPrefix+domain.ID{1}.String(), domain.ID{2}), Sequence: 1,
+			Commit: domain.ID{3}, Body: body,
 		}
 		want.At = domain.IDTime(want.Commit).Time()
 		got, err := decodeRecord(1, appendRecord(nil, &want))
@@ -140,6 +128,39 @@ func FuzzBody(f *testing.F) {
 			t.Errorf("%v, (-want +got):\n%s", err, d)
 		}
 	})
+}
+
+// TestCompressedBodies: a damaged body is an error, whatever the damage is.
+func TestCompressedBodies(t *testing.T) {
+	t.Parallel()
+	room := func(n int) []byte { return make([]byte, 0, n) }
+	body := []byte(dictionaryText[500:1200] + "!")
+	good, shorter := compress(nil, body)
+	if !shorter {
+		t.Fatal("the body is not compressed")
+	}
+	if got, err := decompress(good, room); err != nil || !bytes.Equal(got, body) {
+		t.Fatalf("%q, %v", got, err)
+	}
+	for i := range good {
+		if _, err := decompress(good[:i], room); err == nil {
+			t.Errorf("%d bytes of it are accepted", i)
+		}
+		for bit := range 8 {
+			bad := bytes.Clone(good)
+			bad[i] ^= 1 << bit
+			if got, err := decompress(bad, room); err == nil && !bytes.Equal(got, body) {
+				t.Errorf("bit %d of byte %d: %q", bit, i, got)
+			}
+		}
+	}
+	huge := binary.AppendUvarint([]byte{0, 0, 0, 0}, eventstore.MaxBody+1)
+	if _, err := decompress(huge, room); err == nil {
+		t.Error("a body beyond the bound is accepted")
+	}
+	if sum := sha256.Sum256([]byte(dictionaryText)); hex.EncodeToString(sum[:4]) != "82b59fe5" {
+		t.Errorf("the dictionary has changed (%x): bodies that were written with the old one could not be read", sum[:4])
+	}
 }
 
 func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Position) []eventstore.Stored {

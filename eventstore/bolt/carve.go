@@ -27,7 +27,7 @@ type Carved struct {
 // read is zero.
 type Remains struct {
 	LogID  domain.ID
-	Format string // of the log, such as "payledger event log 3"
+	Format string // of the log, such as "payledger event log 4"
 	// Unread is how many bytes the disk did not give.
 	Unread int64
 }
@@ -125,7 +125,7 @@ func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error)
 // below 2^48, the record's format and its flags, a first sequence.
 func maybeRecord(b []byte) bool {
 	const format, sequence = keySize + 4, keySize + fixedSize
-	return len(b) > sequence && b[format] == recordFormat && b[format+1]&^(flagClaim|flagShort|flagPayment|flagForever) == 0 &&
+	return len(b) > sequence && b[format] == recordFormat && b[format+1]&^(flagClaim|flagCompressed|flagPayment|flagForever) == 0 &&
 		b[0]|b[1] == 0 && b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 && b[sequence] != 0
 }
 
@@ -147,7 +147,7 @@ func recordSize(p eventstore.Position, b []byte) int {
 		if err != nil {
 			continue // by chance
 		}
-		if n := len(r.Body); b[5]&flagShort == 0 && r.Body[0] == '{' && r.Body[n-1] != '}' {
+		if n := len(r.Body); b[5]&flagCompressed == 0 && r.Body[0] == '{' && r.Body[n-1] != '}' {
 			continue
 		}
 		return i + 5

@@ -34,9 +34,9 @@
 //
 //	offset  bytes
 //	0       4      CRC-32C (Castagnoli) of p as 8 bytes and of bytes 4 to the end
-//	4       1      format of the record, 2
-//	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is in short
-//	               form; bit 2, the stream is a payment's, named by two ids; bit 3, a
+//	4       1      format of the record, 3
+//	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is
+//	               compressed; bit 2, the stream is a payment's, named by two ids; bit 3, a
 //	               claim for ever follows, never with bit 0; all others 0
 //	6       16     event id
 //	22      …      sequence within the stream, from 1, as a varint
@@ -50,11 +50,14 @@
 //	…       1+n          id, likewise
 //	…       rest   body, at least one byte
 //
-// Varints are those of encoding/binary, unsigned. A body in short form is its
-// length in bytes as a varint, its CRC-32C (4), and then the body with phrases
-// that the header tells, or that many events have, as one byte each: words.go
-// lists them. It takes a quarter to a third of the room. What is hashed,
-// exported and published is always the body itself.
+// Varints are those of encoding/binary, unsigned. A compressed body is the
+// CRC-32C of the body (4), and then one block in the format S2, which is made
+// with the dictionary in compress.go. What is hashed, exported and published is
+// always the body itself.
+//
+// A payment of five events takes 1.9 KiB in this file, and 3.3 KiB with plain
+// bodies. Compressing costs a microsecond of CPU for each event, and
+// decompressing 0.15: go test -bench Record ./eventstore/bolt.
 //
 // The records are the truth. A stream is read from its head backwards along
 // the positions of the record before. Heads and claims are derived and can be

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	recordFormat = 2
+	recordFormat = 3
 
-	flagClaim   = 1
-	flagShort   = 2 // the body is in short form
-	flagPayment = 4 // the stream is named by two ids
-	flagForever = 8 // the claim is one for ever
+	flagClaim      = 1
+	flagCompressed = 2 // the body is compressed
+	flagPayment    = 4 // the stream is named by two ids
+	flagForever    = 8 // the claim is one for ever
 
 	fixedSize   = 22
 	claimSize   = 64
@@ -64,14 +64,11 @@ func appendRecord(b []byte, r *eventstore.Stored) []byte {
 			b = append(append(b, byte(len(name))), name...)
 		}
 	}
-	long := len(b)
-	b = binary.AppendUvarint(b, uint64(len(r.Body)))
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(r.Body, crc32.MakeTable(crc32.Castagnoli)))
-	if short, ok := shorten(b, r); ok {
-		b = short
-		b[flags] |= flagShort
+	if compressed, ok := compress(b, r.Body); ok {
+		b = compressed
+		b[flags] |= flagCompressed
 	} else {
-		b = append(b[:long], r.Body...)
+		b = append(b, r.Body...)
 	}
 	binary.BigEndian.PutUint32(b[start:], checksum(r.Position, b[start+4:]))
 	return b
@@ -135,7 +132,7 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 		return r, fmt.Errorf("its checksum is %08x, stored was %08x", got, want)
 	}
 	flags := b[5]
-	if b[4] != recordFormat || flags&^(flagClaim|flagShort|flagPayment|flagForever) != 0 {
+	if b[4] != recordFormat || flags&^(flagClaim|flagCompressed|flagPayment|flagForever) != 0 {
 		return r, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], flags)
 	}
 	r.Position, r.Commit = p, domain.ID(b[6:fixedSize])
@@ -172,7 +169,7 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 	if rest, err = d.names(&r.Stream, rest, flags&flagPayment != 0); err != nil || d.bodiless {
 		return r, err
 	}
-	err = d.body(&r, rest, flags&flagShort != 0)
+	err = d.body(&r, rest, flags&flagCompressed != 0)
 	return r, err
 }
 
@@ -206,32 +203,17 @@ func (d *decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []by
 }
 
 // body reads the rest of a record.
-func (d *decoder) body(r *eventstore.Stored, b []byte, short bool) (err error) {
-	if !short {
-		if len(b) == 0 {
-			return errShort
-		}
+func (d *decoder) body(r *eventstore.Stored, b []byte, compressed bool) (err error) {
+	switch {
+	case compressed:
+		r.Body, err = decompress(b, d.room)
+	case len(b) == 0:
+		err = errShort
+	default:
 		r.Body = append(d.room(len(b)), b...)
-		d.took(len(b))
-		return nil
 	}
-	n, b, err := number(b)
-	switch {
-	case err != nil || len(b) < 4:
-		return errShort
-	case n > eventstore.MaxBody:
-		return fmt.Errorf("its body would have %d bytes", n)
-	}
-	body, ok := lengthen(d.room(int(n)), b[4:], r, int(n))
-	switch {
-	case !ok || len(body) != int(n):
-		return errors.New("its body has not the length that it says")
-	case crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(b):
-		return errors.New("its body does not match its checksum")
-	}
-	r.Body = body
-	d.took(int(n))
-	return nil
+	d.took(len(r.Body))
+	return err
 }
 
 // room is where the next n bytes can be appended. A block grows with what
