@@ -21,7 +21,8 @@ import (
 // order, torn at sectors.
 func TestCutAtEveryCall(t *testing.T) {
 	t.Parallel()
-	const writers, commits = 4, 10
+	const writers = 4
+	commits := short(5, 10)
 	path := newLog(t)
 	content, err := os.ReadFile(path)
 	if err != nil {

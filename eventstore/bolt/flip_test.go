@@ -23,10 +23,7 @@ import (
 // PAYLEDGER_FLIPS is how many, PAYLEDGER_SEED which.
 func TestFlippedBitsAnywhere(t *testing.T) {
 	t.Parallel()
-	flips, seed := fromEnv(t, "PAYLEDGER_FLIPS", 300), fromEnv(t, "PAYLEDGER_SEED", rand.Uint64())
-	if testing.Short() {
-		flips = min(flips, 60)
-	}
+	flips, seed := fromEnv(t, "PAYLEDGER_FLIPS", uint64(short(60, 300))), fromEnv(t, "PAYLEDGER_SEED", rand.Uint64())
 	path := grown(t, 600)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -60,6 +57,15 @@ func TestFlippedBitsAnywhere(t *testing.T) {
 	}
 }
 
+// short is how often a campaign repeats its kinds of faults: so often, or with
+// PAYLEDGER_LONG=1 so much oftener.
+func short(times, long int) int {
+	if os.Getenv("PAYLEDGER_LONG") == "1" {
+		return long
+	}
+	return times
+}
+
 func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -76,13 +82,14 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 var errFound = errors.New("it was found")
 
 // grown makes a log in which pages of all sorts are used, free and shared by
-// several: streams of several records, written in no order, some of them long.
+// several: streams of several records, written in no order, some of them long, in
+// many transactions.
 func grown(t *testing.T, records int) (path string) {
 	t.Helper()
 	path = newLog(t)
 	s := reopened(t, path)
-	for i := range records {
-		if _, err := eventstore.AppendOne(t.Context(), s, grownCommit(t, s, i)); err != nil {
+	for i := 0; i < records; i += 20 {
+		if err := grow(t, s, i, i+20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,6 +97,21 @@ func grown(t *testing.T, records int) (path string) {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// grow appends these commits of grown, fewer than 200, in one transaction.
+func grow(t *testing.T, s *Store, from, to int) error {
+	t.Helper()
+	var commits []eventstore.Commit
+	for i := from; i < to; i++ {
+		commits = append(commits, grownCommit(t, s, i))
+	}
+	for _, a := range s.Append(t.Context(), commits...) {
+		if a.Err != nil {
+			return a.Err
+		}
+	}
+	return nil
 }
 
 func grownCommit(t *testing.T, s *Store, i int) eventstore.Commit {
@@ -143,8 +165,8 @@ func harm(t *testing.T, log []byte, records int) error {
 	if err := readable(ctx, s, records); err != nil {
 		return err
 	}
-	for i := range more {
-		if _, err := eventstore.AppendOne(ctx, s, grownCommit(t, s, records+i*3)); err != nil {
+	for i := 0; i < more; i += 4 {
+		if err := grow(t, s, records+i, records+i+4); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}

@@ -137,7 +137,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	}
 	<-s.sound
 	// It can be closed while the check goes on.
-	for range 20 {
+	for range short(5, 20) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
