@@ -51,7 +51,7 @@ func (l *foreverLog) claim(i int, forever bool) error {
 // flushClaims has the claims in memory written as tables, as the store does by
 // itself when there are more of them.
 func flushClaims(s *Store) {
-	last := *s.tail.place(s.tail.durable)
+	last := *s.tail.slot(s.tail.durable)
 	for _, x := range s.claims.both() {
 		x.Flush(uint64(last.Position), last.Commit)
 	}

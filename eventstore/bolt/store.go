@@ -18,21 +18,20 @@ const DefaultMinFree = 256 << 20
 
 // Options are the settings of Open. The zero value is the default.
 type Options struct {
-	// Now is the clock that paces the look at the free space; nil is
-	// time.Now.
+	// Now is the clock for the looks at the free space; nil is time.Now.
 	Now func() time.Time
 	// MinFree is the free space, in bytes, on the log's file system below
-	// which commits answer eventstore.ErrFull; 0 is DefaultMinFree. It must
-	// leave room for what is written in a second.
+	// which commits fail with eventstore.ErrFull; 0 is DefaultMinFree. It must
+	// be more than is written in a second.
 	MinFree uint64
-	// SyncDelay is added to each sync of the file, of which a group takes two,
-	// to see what a slower disk would do.
+	// SyncDelay is added to each of a group's two syncs, to measure what a slower
+	// disk would do.
 	SyncDelay time.Duration
 	// Replaceable: another file may be put in the place of this one on purpose,
 	// as a restore does. Nothing is saved then.
 	Replaceable bool
-	// Report is told of trouble that does not end the store, or not yet: an
-	// *eventstore.CorruptError that was found beside, an
+	// Report is called with errors that do not end the store, or not yet: an
+	// *eventstore.CorruptError that a check in the background found, an
 	// *eventstore.SuspendedError, an *UnsavedError. It may be called from any
 	// goroutine.
 	Report func(error)
@@ -54,7 +53,7 @@ type Store struct {
 	claims   *indexes // nil if readOnly
 	staging  staging  // the committer's
 
-	beside    sync.WaitGroup // what goes on beside commits
+	beside    sync.WaitGroup // the goroutines other than the committer
 	committer sync.WaitGroup
 	fatal     chan struct{}
 	fatalOnce sync.Once
@@ -100,7 +99,7 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 	return results
 }
 
-// refuses tells why a commit is not even queued.
+// refuses returns why a commit is not even queued.
 func (s *Store) refuses(ctx context.Context, c eventstore.Commit) error {
 	if s.readOnly {
 		return ErrReadOnly
@@ -117,8 +116,8 @@ func (s *Store) refuses(ctx context.Context, c eventstore.Commit) error {
 // LogID is the id that Init gave this log. A copy of the file keeps it.
 func (s *Store) LogID() domain.ID { return s.logID }
 
-// Fatal is closed when a commit failed fatally: the process must end. Reads
-// go on until Close.
+// Fatal is closed when a commit failed fatally: the process must end. Reads work
+// until Close.
 func (s *Store) Fatal() <-chan struct{} { return s.fatal }
 
 // Err is the *eventstore.FatalError behind Fatal, or nil.
@@ -137,8 +136,8 @@ func (s *Store) fail(err error) {
 
 func (s *Store) end() { s.fatalOnce.Do(func() { close(s.fatal) }) }
 
-// Suspended says why no commits are made although the store is open, nil if
-// they are: the file is damaged where they would make it worse.
+// Suspended says why no commits are made although the store is open: the file is
+// damaged, and they would make it worse. It is nil while commits are made.
 func (s *Store) Suspended() error {
 	if e := s.suspended.Load(); e != nil {
 		return e
@@ -146,7 +145,7 @@ func (s *Store) Suspended() error {
 	return nil
 }
 
-// Damaged reports whether damage was found while the log is used.
+// Damaged reports whether damage was found since the log was opened.
 func (s *Store) Damaged() bool { return s.damaged.Load() }
 
 // stopped says why no commit can be made any more.
@@ -157,7 +156,7 @@ func (s *Store) stopped() error {
 	return s.Suspended()
 }
 
-// begin starts what a store for writing does by itself.
+// begin starts the goroutines of a store for writing.
 func (s *Store) begin() {
 	s.committer.Go(s.commitAll)
 	s.beside.Go(s.checkBeside)
@@ -178,10 +177,4 @@ func (s *Store) Close() error {
 		s.closeErr = errors.Join(s.lastLook(), s.file.Close())
 	})
 	return s.closeErr
-}
-
-func (t *tail) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed.Store(true)
 }

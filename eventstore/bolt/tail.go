@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -15,22 +16,21 @@ const (
 )
 
 // tail knows the last durable position and keeps the newest durable records,
-// so that following the log and loading a fresh stream need no disk.
+// so that following the log and loading a new stream need no disk.
 type tail struct {
 	mu      sync.RWMutex
 	durable eventstore.Position
-	ring    []eventstore.Stored            // of tailRecords, made with the first; each record at its position's place
-	held    int                            // how many of the ring there are, the last one at durable
-	bytes   int                            // of their bodies
-	heads   map[string]eventstore.Position // of streams whose last record is in memory, by their ids
-	wake    chan struct{}                  // closed when durable moves; nil while nobody waits
+	ring    []eventstore.Stored // of tailRecords, made with the first; each record at the slot of its position
+	held    int                 // how many records of the ring are set, the last one at durable
+	bytes   int                 // of their bodies
+	wake    chan struct{}       // closed when durable moves; nil while nobody waits
 
-	closed atomic.Bool // it and marks are read without mu
-	marks  *marks
+	closed   atomic.Bool // it and lastSeen are read without mu
+	lastSeen *lastSeen
 }
 
 func newTail(durable eventstore.Position) *tail {
-	return &tail{durable: durable, heads: make(map[string]eventstore.Position), marks: newMarks(durable)}
+	return &tail{durable: durable, lastSeen: newLastSeen(durable)}
 }
 
 // publish shows the records, which are durable now, to readers.
@@ -44,35 +44,30 @@ func (t *tail) publish(records []eventstore.Stored) {
 		if t.held == tailRecords {
 			t.drop()
 		}
-		*t.place(r.Position) = r
+		*t.slot(r.Position) = r
 		t.held++
 		t.bytes += len(r.Body)
-		t.heads[r.Stream.ID] = r.Position
 		t.durable = r.Position
 	}
 	for t.bytes > tailBytes {
 		t.drop()
 	}
-	t.marks.set(records)
+	t.lastSeen.set(records)
 	if t.wake != nil {
 		close(t.wake)
 		t.wake = nil
 	}
 }
 
-// place is where the record at a position stands while it is in memory.
-func (t *tail) place(p eventstore.Position) *eventstore.Stored { return &t.ring[p%tailRecords] }
+func (t *tail) slot(p eventstore.Position) *eventstore.Stored { return &t.ring[p%tailRecords] }
 
 // first is the position of the oldest record in memory.
 func (t *tail) first() eventstore.Position { return t.durable + 1 - eventstore.Position(t.held) }
 
 // drop forgets the oldest record.
 func (t *tail) drop() {
-	r := t.place(t.first())
+	r := t.slot(t.first())
 	t.bytes -= len(r.Body)
-	if t.heads[r.Stream.ID] == r.Position {
-		delete(t.heads, r.Stream.ID)
-	}
 	*r = eventstore.Stored{}
 	t.held--
 }
@@ -84,14 +79,14 @@ func (t *tail) lastOf(f eventstore.Filter) (eventstore.Position, error) {
 		return 0, eventstore.ErrClosed
 	}
 	if f.ID == "" {
-		return t.marks.newest(), nil
+		return t.lastSeen.any(), nil
 	}
-	return t.marks.of(f.ID), nil
+	return t.lastSeen.of(f.ID), nil
 }
 
 func (t *tail) last() (eventstore.Position, error) { return t.lastOf(eventstore.Filter{}) }
 
-// record answers the record at a position if it is in memory.
+// record returns the record at a position if it is in memory.
 func (t *tail) record(p eventstore.Position) (eventstore.Stored, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -102,22 +97,27 @@ func (t *tail) at(p eventstore.Position) (eventstore.Stored, bool) {
 	if p < t.first() || p > t.durable {
 		return eventstore.Stored{}, false
 	}
-	return *t.place(p), true
+	return *t.slot(p), true
 }
 
-// stream answers the records of the stream after a position, newest first, as
+// stream returns the records of the stream after a position, newest first, as
 // far as they are in memory. next is the stream's record before them: 0 at its
-// beginning, in the file where it is after the position; known is false when
-// the stream's head is not in memory.
+// beginning, in the file if it is after the position. known is false when the
+// stream's last record is not known to be in memory.
 func (t *tail) stream(s eventstore.Stream, after eventstore.Position) (records []eventstore.Stored, next, durable eventstore.Position, known bool, _ error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.closed.Load() {
 		return nil, 0, 0, false, eventstore.ErrClosed
 	}
-	next, known = t.heads[s.ID]
-	if known && t.place(next).Stream != s {
-		next, known = 0, false // another stream has the same id
+	// No record of the stream is after the mark. The one at the mark is the
+	// stream's last, or of another stream with the same mark.
+	next = t.lastSeen.of(s.ID)
+	if next <= after {
+		return nil, next, t.durable, true, nil
+	}
+	if r, ok := t.at(next); !ok || r.Stream != s {
+		return nil, 0, t.durable, false, nil
 	}
 	for next > after {
 		r, ok := t.at(next)
@@ -127,7 +127,7 @@ func (t *tail) stream(s eventstore.Stream, after eventstore.Position) (records [
 		records = append(records, r)
 		next = r.Prev
 	}
-	return records, next, t.durable, known, nil
+	return records, next, t.durable, true, nil
 }
 
 // after appends up to limit matching records after the position to dst.
@@ -146,12 +146,18 @@ func (t *tail) after(dst []eventstore.Stored, p eventstore.Position, f eventstor
 		return dst, p, t.durable, false, nil
 	}
 	for ; p < t.durable && limit > 0; p++ {
-		if r := t.place(p + 1); f.Matches(r.Stream) {
+		if r := t.slot(p + 1); f.Matches(r.Stream) {
 			dst = append(dst, *r)
 			limit--
 		}
 	}
 	return dst, p, t.durable, true, nil
+}
+
+func (t *tail) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed.Store(true)
 }
 
 // wait returns nil once a record after the position is durable.
@@ -178,3 +184,41 @@ func (s *Store) wait(ctx context.Context, after eventstore.Position) error {
 		return s.Err()
 	}
 }
+
+// markSlots is the number of high-water marks. While some hundred records are
+// still to be followed, one stream in a hundred shares its mark with one of theirs.
+const markSlots = 1 << 16
+
+// lastSeen has high-water marks: for each hash of a stream's id, the position of
+// the last record of any stream with that hash. So a stream has no record after its
+// mark. Every request asks for one, so they are read without a lock.
+type lastSeen struct {
+	seed   maphash.Seed
+	opened eventstore.Position // the last one when the log was opened: no mark is before it
+	last   atomic.Uint64       // of all streams
+	marks  []atomic.Uint64
+}
+
+func newLastSeen(durable eventstore.Position) *lastSeen {
+	l := &lastSeen{seed: maphash.MakeSeed(), opened: durable, marks: make([]atomic.Uint64, markSlots)}
+	l.last.Store(uint64(durable))
+	return l
+}
+
+// set notes the records, which are the newest of the log.
+func (l *lastSeen) set(records []eventstore.Stored) {
+	for _, r := range records {
+		l.mark(r.Stream.ID).Store(uint64(r.Position))
+		l.last.Store(uint64(r.Position))
+	}
+}
+
+func (l *lastSeen) mark(id string) *atomic.Uint64 {
+	return &l.marks[maphash.String(l.seed, id)%markSlots]
+}
+
+func (l *lastSeen) of(id string) eventstore.Position {
+	return max(eventstore.Position(l.mark(id).Load()), l.opened)
+}
+
+func (l *lastSeen) any() eventstore.Position { return eventstore.Position(l.last.Load()) }

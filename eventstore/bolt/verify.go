@@ -15,46 +15,46 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// Verify checks the whole log: the structure of the file, of one that was
-// opened for reading by bbolt's own check too; checksums, positions without
-// gaps, each record's link to the one before in its stream, the heads and the
-// index of idempotency keys against the records. Every record and every head is
-// looked for the way reads do. The error is a *eventstore.CorruptError, the
-// first that is found, ErrClosed or the context's. Commits go on meanwhile; the
-// file may grow a little more than usual.
-func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, lately, false) }
+// Verify checks the whole log: the structure of the file (of a log that was opened
+// for reading by bbolt's own check too), checksums, positions without gaps, each
+// record's link to the one before it in its stream, and the heads and the index of
+// idempotency keys against the records. Every record and every head is searched
+// for as reads do. The error is an *eventstore.CorruptError, the first that is
+// found, ErrClosed or the context's. Commits go on meanwhile; the file may grow a
+// little more than usual.
+func (s *Store) Verify(ctx context.Context) error { return s.verify(ctx, rowCache, false) }
 
-// VerifyStructure is Verify for a log that nobody writes to and that is scanned
-// besides, which reads every body in the file: they are left out here. Each
-// record's checksum, which goes over its body as it is stored, is not.
-func (s *Store) VerifyStructure(ctx context.Context) error { return s.verify(ctx, lately, true) }
+// VerifyStructure is Verify without decoding the bodies, for a caller that scans
+// the log besides. Each record's checksum, which covers its body as it is stored,
+// is verified.
+func (s *Store) VerifyStructure(ctx context.Context) error { return s.verify(ctx, rowCache, true) }
 
-// lately is how many records are at hand for those that follow them: most do
-// so soon.
-const lately = 1 << 12
+// rowCache is the number of records kept for those that follow them in their
+// streams: most do so soon.
+const rowCache = 1 << 12
 
-// verifyAtOnce is how many records or heads one transaction looks at.
+// verifyAtOnce is how many records or heads one transaction checks.
 const verifyAtOnce = 1 << 12
 
-func (s *Store) verify(ctx context.Context, atHand int, bodiless bool) error {
+func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
 	if _, err := s.tail.last(); err != nil {
 		return err
 	}
 	if err := s.verifyFile(ctx); err != nil {
 		return err
 	}
-	return s.newVerifier(atHand, bodiless, ctx.Err).run(s)
+	return s.newVerifier(cached, bodiless, ctx.Err).run(s)
 }
 
 // verifyRecords is Verify without the structure of the file, at a pace.
 func (s *Store) verifyRecords(pace func() error) error {
-	return s.newVerifier(lately, false, pace).run(s)
+	return s.newVerifier(rowCache, false, pace).run(s)
 }
 
-func (s *Store) newVerifier(atHand int, bodiless bool, pace func() error) *verifier {
+func (s *Store) newVerifier(cached int, bodiless bool, pace func() error) *verifier {
 	return &verifier{
 		pace: pace, index: s.claims, walk: decoder{bodiless: bodiless}, links: decoder{bodiless: true},
-		lately: make([]eventstore.Stored, atHand),
+		cache: make([]eventstore.Stored, cached),
 	}
 }
 
@@ -74,24 +74,23 @@ func (s *Store) verifyFile(ctx context.Context) error {
 }
 
 type verifier struct {
-	pace           func() error // its error ends the work
+	pace           func() error // may pause; its error ends the work
 	tx             *bbolt.Tx
 	records, heads *bbolt.Bucket
 	last           eventstore.Position
 	newest         domain.ID
 	index          *indexes // nil: not opened
 	spans          spans
-	walk           decoder             // of every record
-	links          decoder             // of records that others lead to; walkRecords reads their bodies
-	lately         []eventstore.Stored // at position modulo its length, without body
+	walk           decoder             // of all records in order
+	links          decoder             // of records that others lead to, without bodies
+	cache          []eventstore.Stored // without bodies; each at its position modulo the length
 
 	after []byte // key of the head that was looked at last
 	sum   uint64 // of sequences at or before last
 }
 
-// run works in transactions so short that they keep no page for long. Records
-// stay where they are, and heads move to records that are newer than what was
-// seen.
+// run works in short transactions, so that no page is kept for long. Between them
+// records do not change, and heads change to records after those that were seen.
 func (v *verifier) run(s *Store) error {
 	last, err := s.tail.last()
 	if err != nil {
@@ -121,11 +120,11 @@ func (v *verifier) run(s *Store) error {
 	return nil
 }
 
-// walkRecords goes on with the records; done: these were all.
+// walkRecords checks the next records; done is true after the last one.
 func (v *verifier) walkRecords() (done bool, err error) {
 	kept, ok := spansOf(v.tx)
 	if !ok {
-		return false, &eventstore.CorruptError{Reason: "it does not tell whose idempotency keys are remembered"}
+		return false, &eventstore.CorruptError{Reason: "its list of the idempotency keys that are remembered makes no sense"}
 	}
 	c, seeker, d := v.records.Cursor(), v.records.Cursor(), &v.walk
 	k, b := c.First()
@@ -167,19 +166,19 @@ func (v *verifier) walkRecords() (done bool, err error) {
 		}
 		v.last = at
 		r.Body, r.Claim = nil, nil
-		v.lately[int(at)%len(v.lately)] = r
+		v.cache[int(at)%len(v.cache)] = r
 	}
 	if v.newest != newestID(v.tx) {
 		return false, &eventstore.CorruptError{Position: v.last, Reason: "the newest event id is not that of the records"}
 	}
 	if !slices.Equal(v.spans, kept) {
-		return false, &eventstore.CorruptError{Position: v.last, Reason: "it tells wrongly whose idempotency keys are remembered"}
+		return false, &eventstore.CorruptError{Position: v.last, Reason: "its list of the idempotency keys that are remembered is wrong"}
 	}
 	return true, nil
 }
 
-// checkClaim makes sure that the index finds the record by its claim. An entry
-// too many would do no harm: what it leads to is looked at.
+// checkClaim checks that the index finds the record by its claim. A superfluous
+// entry does no harm: the record that it leads to is read.
 func (v *verifier) checkClaim(r eventstore.Stored, first eventstore.Position) error {
 	if v.index == nil || (!r.Claim.Forever && r.Position < first) {
 		return nil
@@ -196,7 +195,7 @@ func (v *verifier) checkLink(r eventstore.Stored) error {
 	if err := begins(r, r.Stream); err != nil || r.Prev == 0 {
 		return err
 	}
-	if before := v.lately[int(r.Prev)%len(v.lately)]; before.Position == r.Prev {
+	if before := v.cache[int(r.Prev)%len(v.cache)]; before.Position == r.Prev {
 		return follows(before, r)
 	}
 	before, err := v.linked(r.Prev)
@@ -206,10 +205,10 @@ func (v *verifier) checkLink(r eventstore.Stored) error {
 	return follows(before, r)
 }
 
-// checkHeads goes on with the heads; done: these were all. It relies on
-// walkRecords: all links lead back within their stream and count down. If then
-// each head is the record that it says, and the heads' sequences add up to all
-// records, every record is in exactly one chain.
+// checkHeads checks the next heads; done is true after the last one. walkRecords
+// has shown that all links lead back within their stream and count down. If then
+// each head is the record that it names, and the heads' sequences add up to the
+// number of records, every record is in exactly one chain.
 func (v *verifier) checkHeads() (done bool, err error) {
 	c, seeker := v.heads.Cursor(), v.heads.Cursor()
 	k, b := c.First()
@@ -237,7 +236,7 @@ func (v *verifier) checkHeads() (done bool, err error) {
 		if string(headKey(r.Stream)) != string(k) || r.Sequence != h.sequence || r.Commit != h.commit {
 			return false, &eventstore.CorruptError{Position: h.position, Reason: fmt.Sprintf("the head of stream %q leads to it by mistake", k)}
 		}
-		// Records that came meanwhile do not count.
+		// Records that were appended meanwhile do not count.
 		for r.Position > v.last && r.Prev != 0 {
 			if r, err = v.linked(r.Prev); err != nil {
 				return false, err
@@ -251,7 +250,7 @@ func (v *verifier) checkHeads() (done bool, err error) {
 	return true, nil
 }
 
-// linked reads a record that another leads to, but for its body.
+// linked reads a record that another leads to, without its body.
 func (v *verifier) linked(at eventstore.Position) (eventstore.Stored, error) {
 	b := v.records.Get(positionKey(at))
 	if b == nil {
