@@ -11,14 +11,13 @@ import (
 	"payledger/eventstore"
 )
 
-// Backup copies the log as it is at one moment: the copy is a log of its own
-// with the same id, ends at a durable position and can be opened once it is
-// complete. begin is called once with that position and the bytes that will
-// come, and answers where they go.
+// Backup copies the log as it is at one moment: the copy is a log with the same
+// id, ends at a durable position and can be opened once it is complete. begin is
+// called once with that position and the number of bytes, and returns the writer
+// that they go to.
 //
-// Appends go on meanwhile. Until the copy is done no page it needs is written
-// over, so the file grows by what is appended; a writer that takes the bytes
-// slowly should give up at some time.
+// Appends go on meanwhile. Until the copy is done no page that it needs is written
+// over, so the file grows by what is appended: a slow writer should have a limit.
 func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error {
 	if _, err := s.tail.last(); err != nil {
 		return err
@@ -28,9 +27,8 @@ func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position,
 		if k, _ := tx.Bucket(bucketRecords).Cursor().Last(); len(k) == 8 {
 			last = eventstore.Position(binary.BigEndian.Uint64(k))
 		}
-		// The transaction may show a group that is not durable yet. A copy
-		// with events that a power cut then takes from the log would be of
-		// another course than the log.
+		// The transaction may show a group that is not durable yet. If a power
+		// cut then takes it from the log, the copy would have another history.
 		if last > 0 {
 			if err := s.wait(ctx, last-1); err != nil {
 				return err
@@ -48,8 +46,8 @@ func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position,
 	})
 }
 
-// sink is a writer that fails once ctx has ended. It keeps the error, of which
-// bbolt passes on only the text.
+// sink is a writer that fails once ctx has ended. It keeps the error, because
+// bbolt passes on only its text.
 type sink struct {
 	ctx context.Context
 	w   io.Writer

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// watchEvery is how often the file's name is looked at while nothing is
+	// watchEvery is how often the file's name is checked while nothing is
 	// committed.
 	watchEvery = time.Second
-	// saveEvery is how often saving a file is tried while it fails.
+	// saveEvery is the time between two attempts to save a file.
 	saveEvery = 5 * time.Second
 	// checkEvery is how often the whole log is read again.
 	checkEvery = 24 * time.Hour
-	// A check that keeps pages from being used again rests as long as it works.
-	// Others, which read the whole log, take a tenth of a processor and as much
-	// of the disk's time.
-	shortRest, longRest = 1, 9
-	// checkWork is how long a check works without a rest.
+	// Checks pause for so many times as long as they work: half of the time while
+	// they keep pages from being reused, else, when they read the whole log, nine
+	// tenths, so that they take a tenth of a processor and of the disk.
+	fastPause, slowPause = 1, 9
+	// checkWork is how long a check works between two pauses.
 	checkWork = 5 * time.Millisecond
 )
 
-// ReplacedError: the log's file lost its name while it was open. Everything
-// that was acknowledged is in SavedAs.
+// ReplacedError: the log's file lost its name while it was open. Everything that
+// was acknowledged is in the file SavedAs.
 type ReplacedError struct {
 	Path    string
 	Why     error
-	SavedAs string // "" while that is not done
+	SavedAs string // "" while it is not saved yet
 }
 
 func (e *ReplacedError) Error() string {
@@ -42,7 +42,7 @@ func (e *ReplacedError) Error() string {
 
 func (e *ReplacedError) Unwrap() error { return e.Why }
 
-// broke says more about an error of the file that ends the store.
+// broke adds what to do to an error of the file that ends the store.
 func (s *Store) broke(err error) error {
 	if !boltfile.Damaged(err) {
 		return err
@@ -53,15 +53,15 @@ func (s *Store) broke(err error) error {
 	}
 }
 
-// replaced makes the store refuse everything, and answers what that is refused
-// with. The process may not end before the file is saved.
+// replaced makes the store refuse everything, and returns the error that it
+// answers from then on. The process may not end before the file is saved.
 func (s *Store) replaced(why error) error {
 	s.failure.CompareAndSwap(nil, &eventstore.FatalError{Err: &ReplacedError{Path: s.path, Why: why}})
 	return s.Err()
 }
 
 // save gives the file another name, however long that takes: as long as this
-// process runs, nothing is lost. Then the store is at its end. writing is held.
+// process runs, nothing is lost. Then Fatal is closed. writing is held.
 func (s *Store) save(why error) {
 	s.saving.Store(true)
 	defer s.saving.Store(false)
@@ -76,8 +76,7 @@ func (s *Store) save(why error) {
 		select {
 		case <-time.After(saveEvery):
 		case <-s.closing:
-			// Whoever closes the store ends the process, whatever becomes of
-			// the file.
+			// The process is about to end, even if the file is lost.
 			s.end()
 			return
 		}
@@ -88,7 +87,7 @@ func (s *Store) save(why error) {
 // the process would lose it.
 func (s *Store) Saving() bool { return s.saving.Load() }
 
-// watch notices between commits that the file lost its name, or was cut off.
+// watch notices between commits that the file lost its name or was truncated.
 func (s *Store) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -106,7 +105,7 @@ func (s *Store) watch() {
 	}
 }
 
-// lastLook saves the file if it lost its name, and answers that.
+// lastLook saves the file if it lost its name; the error says so.
 func (s *Store) lastLook() error {
 	if s.readOnly || s.yields || s.file.Err() != nil {
 		return nil
@@ -130,22 +129,22 @@ func (s *Store) lastLook() error {
 	return nil
 }
 
-// checkBeside looks for damage while the log is used. First comes what was too
-// much for Open: which pages are free, for which commits wait, then the pages
-// that a commit may free. While these are looked at none of them is written
-// over, and damage there suspends commits. Damage to records and heads does
-// not: commits make nothing worse, and only what reads them fails.
+// checkBeside looks for damage while the log is used. First it does what would
+// have taken Open too long: it finds out which pages are free, for which commits
+// wait, then it checks the pages that a commit may free. Meanwhile none of these
+// is written over, and damage there suspends commits. Damage to records and heads
+// does not: commits cannot make it worse, and only reading them fails.
 func (s *Store) checkBeside() {
-	short, long := &pace{end: s.closing, factor: shortRest}, &pace{end: s.closing, factor: longRest}
+	fast, slow := &pace{end: s.closing, factor: fastPause}, &pace{end: s.closing, factor: slowPause}
 	select {
-	case <-s.sound: // Open has looked
+	case <-s.sound: // Open has checked
 	default:
-		s.judge(s.file.Check(boltfile.Check{Leaves: func(string) bool { return false }, Pace: short.ended}))
+		s.suspendIf(s.file.Check(boltfile.Check{Leaves: func(string) bool { return false }, Pace: fast.ended}))
 		close(s.sound)
-		s.judge(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: short.rest}))
+		s.suspendIf(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: fast.pause}))
 	}
 	for {
-		if err := s.verifyRecords(long.rest); errors.As(err, new(*eventstore.CorruptError)) {
+		if err := s.verifyRecords(slow.pause); errors.As(err, new(*eventstore.CorruptError)) {
 			s.damaged.Store(true)
 			s.report(err)
 		}
@@ -154,12 +153,12 @@ func (s *Store) checkBeside() {
 			return
 		case <-time.After(checkEvery):
 		}
-		s.judge(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: short.rest}))
+		s.suspendIf(s.file.Check(boltfile.Check{Leaves: notRecords, Pace: fast.pause}))
 	}
 }
 
-// judge suspends commits if the error says that the file is damaged.
-func (s *Store) judge(err error) {
+// suspendIf suspends commits if the error says that the file is damaged.
+func (s *Store) suspendIf(err error) {
 	if boltfile.Damaged(err) {
 		s.damaged.Store(true)
 		e := &eventstore.SuspendedError{Err: s.broke(err)}
@@ -169,14 +168,14 @@ func (s *Store) judge(err error) {
 	}
 }
 
-// pace lets a check rest.
+// pace makes a check pause.
 type pace struct {
 	end    <-chan struct{}
-	factor int
-	began  time.Time // to work
+	factor int       // a pause is so many times as long as the work before it
+	began  time.Time // the work since the last pause
 }
 
-// ended answers an error once the check is not wanted any more.
+// ended returns an error once the store is being closed.
 func (p *pace) ended() error {
 	select {
 	case <-p.end:
@@ -186,8 +185,8 @@ func (p *pace) ended() error {
 	}
 }
 
-// rest is ended, and from time to time takes a while.
-func (p *pace) rest() error {
+// pause is ended, and from time to time it waits.
+func (p *pace) pause() error {
 	if p.began.IsZero() {
 		p.began = time.Now()
 	}
@@ -195,12 +194,10 @@ func (p *pace) rest() error {
 	if worked < checkWork {
 		return nil
 	}
-	rest := time.NewTimer(time.Duration(p.factor) * worked)
-	defer rest.Stop()
 	select {
 	case <-p.end:
 		return eventstore.ErrClosed
-	case <-rest.C:
+	case <-time.After(time.Duration(p.factor) * worked):
 	}
 	p.began = time.Now()
 	return nil

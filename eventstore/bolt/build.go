@@ -19,11 +19,11 @@ const (
 	buildBytes   = 8 << 20
 )
 
-// Build makes a log of records that were written before, of which all but Prev
-// is known: ids, claims and bodies are kept as they are. They come in order
-// from position 1, and each has to follow the one before in its stream; the
-// error for one that does not is a *eventstore.CorruptError. The file must not
-// exist. It is synced when Build returns without an error, and else of no use.
+// Build makes a log of records of another log: ids, claims and bodies are kept as
+// they are, Prev is found. They come in order from position 1, and each has to
+// follow the one before it in its stream, else the error is an
+// *eventstore.CorruptError. The file must not exist. It is synced when Build
+// returns nil; after an error it is of no use.
 func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[eventstore.Stored, error]) (last eventstore.Position, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, exists(path)
@@ -50,7 +50,7 @@ func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[
 	return b.last, errors.Join(b.end(), db.Sync(), db.Close())
 }
 
-// builder writes records one after the other.
+// builder writes records in large transactions.
 type builder struct {
 	db     *bbolt.DB
 	tx     *bbolt.Tx // nil: none is open
@@ -100,7 +100,7 @@ func (b *builder) add(r eventstore.Stored) (err error) {
 	return b.end()
 }
 
-// end commits what is not yet.
+// end commits the open transaction, if there is one.
 func (b *builder) end() error {
 	if b.tx == nil {
 		return nil

@@ -23,8 +23,8 @@ type Carved struct {
 	Used bool
 }
 
-// Remains is what Carve learns of a file beside its records. What cannot be
-// read is zero.
+// Remains is what Carve finds in a file beside its records. What cannot be read
+// is zero.
 type Remains struct {
 	LogID  domain.ID
 	Format string // of the log, such as "payledger event log 4"
@@ -41,12 +41,12 @@ const (
 	maxCarved = keySize + fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
 )
 
-// Carve finds every record that is still in a file, whatever has become of the
-// file's structure: it looks at each byte for a key and a record behind it, as
-// bbolt lays them, and each record's own checksum is the judge. The same record
-// may be found several times. Nothing is mapped, and nothing is followed
-// wherever damage leads; a disk that does not give some bytes costs the records
-// there. told is called now and then with the bytes done.
+// Carve finds every record that is still in a file, however damaged the file's
+// structure is: at each byte it looks for a key followed by a record, as bbolt
+// stores them, and the record's own checksum decides. The same record may be found
+// several times. The file is not mapped, and no page number in it is trusted;
+// bytes that the disk cannot read cost the records in them. told is called from
+// time to time with the number of bytes done.
 func Carve(ctx context.Context, f io.ReaderAt, size int64, told func(done int64), found func(Carved) error) (Remains, error) {
 	c := carver{used: usedPages(f, size)}
 	window := make([]byte, min(size, carveWindow+maxCarved))
@@ -74,8 +74,8 @@ func ReadCarved(f io.ReaderAt, c Carved) (eventstore.Stored, error) {
 	return decodeRecord(c.Position, b)
 }
 
-// fill reads what the disk gives, block by block where it does not give all,
-// and zeros for the rest.
+// fill reads what the disk can read, block by block if it cannot read all, and
+// zeros for the rest.
 func fill(f io.ReaderAt, b []byte, at int64) (unread int64) {
 	if n, _ := f.ReadAt(b, at); n == len(b) {
 		return 0
@@ -90,16 +90,16 @@ func fill(f io.ReaderAt, b []byte, at int64) (unread int64) {
 	return unread
 }
 
-// carver looks through a file. skip is the end of the last record found, from
-// the beginning of the file.
+// carver looks through a file. skip is the offset where the last record that was
+// found ends.
 type carver struct {
 	used    usage
 	remains Remains
 	skip    int64
 }
 
-// window looks for records that begin in the first bytes of b, which stand at
-// an offset of the file.
+// window looks for records in b, which is at an offset of the file, that begin in
+// its first bytes.
 func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error) error {
 	c.identify(b)
 	for i := max(0, int(c.skip-at)); i < begin; i++ {
@@ -129,8 +129,8 @@ func maybeRecord(b []byte) bool {
 		b[0]|b[1] == 0 && b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 && b[sequence] != 0
 }
 
-// recordSize is how many bytes the record at the beginning of b has, 0 if there
-// is none: where its checksum comes out right and all of it makes sense.
+// recordSize is the number of bytes of the record at the beginning of b, 0 if
+// there is none: a record ends where its checksum matches and can be decoded.
 func recordSize(p eventstore.Position, b []byte) int {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	want := ^binary.BigEndian.Uint32(b)

@@ -59,34 +59,33 @@
 // bodies. Compressing costs a microsecond of CPU for each event, and
 // decompressing 0.15: go test -bench Record ./eventstore/bolt.
 //
-// The records are the truth. A stream is read from its head backwards along
-// the positions of the record before. Heads and claims are derived and can be
-// checked against the records: see Verify.
+// The records are the truth. A stream is read from its head backwards, from each
+// record to the one before it. Heads and claims are derived and can be checked
+// against the records: see Verify.
 //
 // # Damage
 //
-// bbolt follows and frees pages as their numbers say, so one wrong bit can make
-// it write over live pages. Open therefore checks whatever the next commits
-// touch (package boltfile): the tree, the list of free pages, and all leaves but
-// those of the records. Of a file beyond 256 MiB that is done beside: commits
-// wait until it is known which pages are free, and no page in use at that time
-// is written over before all of them are checked; what is found suspends
-// commits, and reading goes on. Then all records and heads are looked for and
-// read at a tenth of a processor, and again every day; what is found there is
-// reported.
+// bbolt trusts page numbers, so one wrong bit can make it write over pages in use.
+// Open therefore checks whatever the next commits touch (package boltfile): the
+// branches, the list of free pages, and all leaves but those of the records. For a
+// file larger than 256 MiB this is done in the background: commits wait until it is
+// known which pages are free, and no page that is then in use is written over
+// before all of them are checked. Damage that is found suspends commits; reading
+// goes on. Then all records and heads are searched for and read with a tenth of a
+// processor, and again every day; damage there is reported.
 //
-// Before a group is answered, the file has to be the one at its path. Else
-// everything that was answered is saved beside under another name, and the
-// process must end.
+// Before a group is answered, the file has to be the one at its path. If it is not,
+// everything that was answered is saved under another name, and the process must
+// end.
 //
 // # Idempotency keys
 //
 // Time is divided into spans of 15 days, numbered by days since the Unix epoch
 // divided by 15. A record's span is that of the greatest event id up to and
-// including it. The first key of a span begins it, and of more than three the
-// oldest is forgotten, so a key is remembered for 30 days at least, and no jump
-// of the clock forgets any. Spans follow each other in the log: what is
-// remembered begins at the first position of the oldest one.
+// including it. The first key of a span begins it, and of more than three spans the
+// oldest is forgotten. So a key is remembered for at least 30 days, and no jump of
+// the clock forgets any. Spans follow each other in the log: the keys of all
+// records from the first position of the oldest span on are remembered.
 //
 // The directory LOG.claims next to LOG.db has the index of the keys that are
 // remembered, and LOG.claims/forever that of the keys that are claimed for ever:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What can stand in the way of opening a log, or of writing to it.
+// Why a log cannot be opened or written to.
 var (
 	// ErrMissing: there is no file.
 	ErrMissing = errors.New("there is no event log")
@@ -21,14 +21,14 @@ var (
 	ErrVersion = errors.New("the event log was written by a newer payledger")
 	// ErrOutdated: the file's format is older than this program knows.
 	ErrOutdated = errors.New("the event log was written by an older payledger")
-	// ErrDamaged: the file was an event log once and cannot be opened.
+	// ErrDamaged: the file was an event log and cannot be opened any more.
 	ErrDamaged = errors.New("the event log is damaged")
 	// ErrReadOnly: the store was opened for reading only.
 	ErrReadOnly = errors.New("the event log was opened for reading only")
 )
 
-// OpenError says why a log could not be opened or made, and what to do.
-// errors.Is finds Err, one of the errors of this package, or the system's.
+// OpenError says why a log could not be opened or made, and what to do. Err is one
+// of the errors of this package or the system's.
 type OpenError struct {
 	Path   string
 	Err    error
@@ -61,8 +61,8 @@ func foreign(path, detail string) error {
 	return &OpenError{Path: path, Err: ErrForeign, Detail: detail, Advice: "check the path of the data directory"}
 }
 
-// UnsavedError: the log's file lost its name, and could not be saved yet. It is
-// tried again.
+// UnsavedError: the log's file lost its name and could not be saved yet. The store
+// tries again.
 type UnsavedError struct {
 	Path     string
 	Why, Err error

@@ -10,10 +10,10 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// openFile opens the log's file. What is checked before bbolt may see it is
-// all that the next commits will touch: the tree with the list of free pages,
-// and the leaves of all buckets but those of the records, of which only the
-// last one changes. Of a file with more than atOnce pages it is the edges.
+// openFile opens the log's file. Before bbolt opens it, everything is checked that
+// the next commits will touch: the branches of the trees, the list of free pages,
+// and the leaves of all buckets except the records, of which only the last leaf
+// changes. Of a file with more than atOnce pages only the edges are checked.
 func openFile(path string, readOnly bool, atOnce uint64) (*boltfile.File, error) {
 	f, err := boltfile.Open(path, boltfile.Options{
 		ReadOnly: readOnly, AtOnce: atOnce, Check: boltfile.Check{Leaves: notRecords},
@@ -49,14 +49,13 @@ func replacing(path string) error {
 	return &OpenError{Path: path, Err: ErrLocked, Detail: "it is being replaced", Advice: "try again"}
 }
 
-// Hold takes the lock of the log's file, whatever is in it, so that nobody can
-// open it until it is let go. Errors are ErrMissing, ErrLocked and the
-// system's.
-func Hold(path string) (letGo func() error, err error) {
-	letGo, err = boltfile.Hold(path)
+// Hold takes the lock of the log's file, whatever its content, so that nobody can
+// open it before release. Errors are ErrMissing, ErrLocked and the system's.
+func Hold(path string) (release func() error, err error) {
+	release, err = boltfile.Hold(path)
 	switch {
 	case err == nil:
-		return letGo, nil
+		return release, nil
 	case errors.Is(err, os.ErrNotExist):
 		err = &OpenError{Path: path, Err: ErrMissing}
 	case errors.Is(err, boltfile.ErrLocked):

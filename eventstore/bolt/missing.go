@@ -12,13 +12,13 @@ import (
 
 const (
 	missingSize = 16
-	// maxMissing bounds what is noted. Of more, the newest replaces the one
-	// before it.
+	// maxMissing bounds the notes. Beyond it, the newest replaces the one before
+	// it.
 	maxMissing = 32
 )
 
-// NoteMissingCheckpoint notes for ever that the log, as long as it is now, was
-// opened without the checkpoint that had been signed for it. It is called
+// NoteMissingCheckpoint notes for ever that the log, with the records that it has
+// now, was opened without the checkpoint that had been signed for it. It is called
 // before the first Append.
 func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	switch {
@@ -55,7 +55,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	return nil
 }
 
-// MissingCheckpoints are what NoteMissingCheckpoint has noted, oldest first.
+// MissingCheckpoints returns what NoteMissingCheckpoint has noted, oldest first.
 func (s *Store) MissingCheckpoints(ctx context.Context) (all []eventstore.MissingCheckpoint, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

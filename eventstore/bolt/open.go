@@ -32,8 +32,8 @@ var (
 )
 
 // Init makes an empty log with the id at path. The file appears there complete
-// or not at all: it is made under another name, synced, and then given its
-// own. A file that is there already is left alone: the error is ErrExists.
+// or not at all: it is made under another name, synced, and then linked to its
+// own. An existing file is left alone: the error is ErrExists.
 func Init(path string, logID domain.ID) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Lstat(path); err == nil {
@@ -50,7 +50,7 @@ func Init(path string, logID domain.ID) error {
 	if err := writeEmpty(tmp.Name(), logID); err != nil {
 		return &OpenError{Path: path, Err: err}
 	}
-	// Unlike a rename, a link never replaces what another process put there.
+	// Unlike a rename, a link never replaces a file that another process made.
 	if err := os.Link(tmp.Name(), path); errors.Is(err, os.ErrExist) {
 		return exists(path)
 	} else if err != nil {
@@ -91,9 +91,9 @@ func writeEmpty(path string, logID domain.ID) error {
 // waiting. What is wrong is an *OpenError: ErrMissing, ErrLocked, ErrForeign,
 // ErrVersion, ErrDamaged or the system's error. The file is never repaired.
 //
-// It takes no longer for a large log than for one of 256 MiB: the rest is
-// looked at while the store is used, and commits wait until it is known which
-// pages are free. Damage that is found then suspends commits.
+// It takes no longer for a large log than for one of 256 MiB: the rest is checked
+// while the store is used, and commits wait until it is known which pages are
+// free. Damage that is found then suspends commits.
 func Open(path string, o Options) (*Store, error) {
 	s, err := open(path, false, boltfile.AtOnce)
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 	return records, err
 }
 
-// begins reports an error unless r belongs to the stream.
+// begins returns an error unless r belongs to the stream.
 func begins(r eventstore.Stored, st eventstore.Stream) error {
 	if r.Stream != st || r.Prev >= r.Position || (r.Prev == 0) != (r.Sequence == 1) {
 		return &eventstore.CorruptError{Position: r.Position, Reason: "it does not belong to the stream that leads to it"}
@@ -124,7 +124,7 @@ func begins(r eventstore.Stored, st eventstore.Stream) error {
 	return nil
 }
 
-// follows reports an error unless r is the record before next in its stream.
+// follows returns an error unless r is the record before next in its stream.
 func follows(r, next eventstore.Stored) error {
 	if r.Sequence+1 != next.Sequence {
 		return &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf(
@@ -162,8 +162,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	return r, err == nil, err
 }
 
-// claimedInLog is Claimed without the index, which who only reads does not
-// open.
+// claimedInLog is Claimed without the index, which is not opened for reading only.
 func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Digest) (found eventstore.Stored, ok bool, err error) {
 	var kept spans
 	if err := s.view(0, func(tx *bbolt.Tx) error {
@@ -199,8 +198,8 @@ func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 	return s.tail.lastOf(f)
 }
 
-// LastID is the greatest event id in the log, zero for an empty log. Ids that
-// are issued from it on are greater than every id in use.
+// LastID is the greatest event id in the log, zero for an empty log. New ids have
+// to be greater than it.
 func (s *Store) LastID(ctx context.Context) (id domain.ID, err error) {
 	if err := ctx.Err(); err != nil {
 		return id, err
@@ -271,9 +270,9 @@ func (s *Store) Follow(ctx context.Context, after eventstore.Position, f eventst
 	}
 }
 
-// chunk appends matching records after the position to dst. reached is how far
-// it got, which is after itself only at the end of the log. An error comes
-// with the records before it.
+// chunk appends matching records after the position to dst. reached is the last
+// position it looked at, which is after itself only at the end of the log. An
+// error comes together with the records before it.
 func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
 	if err := ctx.Err(); err != nil {
 		return dst, after, err

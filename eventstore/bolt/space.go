@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaceEvery is how often the free space is looked at.
+// spaceEvery is the time between two looks at the free space.
 const spaceEvery = time.Second
 
 // Space watches the free space of a file system. It is for one goroutine.
@@ -19,8 +19,8 @@ type Space struct {
 	full   bool
 }
 
-// NewSpace watches the file system with this path. Less than floor bytes free is
-// low; 0 is DefaultMinFree.
+// NewSpace watches the file system with this path. The space is low below floor
+// bytes; 0 is DefaultMinFree.
 func NewSpace(path string, floor uint64) *Space {
 	if floor == 0 {
 		floor = DefaultMinFree
@@ -28,8 +28,8 @@ func NewSpace(path string, floor uint64) *Space {
 	return &Space{path: path, min: floor, now: time.Now, free: freeSpace}
 }
 
-// Low reports whether the free space was below the floor at the last look. A
-// file system that does not tell is taken to have room.
+// Low reports whether the free space was below the floor at the last look. If it
+// cannot be read, there is room.
 func (s *Space) Low() bool {
 	now := s.now()
 	if d := now.Sub(s.looked); !s.looked.IsZero() && d >= 0 && d < spaceEvery {

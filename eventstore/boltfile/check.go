@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// Check says how much of a file's structure is looked at. The zero value is
-// all of it.
+// Check says how much of a file's structure is checked. The zero value is all of
+// it.
 type Check struct {
-	// Leaves says of which buckets every leaf is read; nil: of all. Of the
-	// others that is the last one, where what is added at the end goes.
+	// Leaves reports of which buckets every leaf is read; nil means of all. Of the
+	// others only the last leaf is read, to which new keys at the end are added.
 	Leaves func(bucket string) bool
-	// Edges leaves out all but the way to the last leaf of each bucket. Which
-	// pages are in use is then not known.
+	// Edges checks only the pages on the way to the last leaf of each bucket. It is
+	// then not known which pages are in use.
 	Edges bool
 	// Pace is called before each page is read; its error ends the check.
 	Pace func() error
@@ -22,9 +22,9 @@ type Check struct {
 // maxDepth is far beyond that of any tree that fits on a disk.
 const maxDepth = 40
 
-// Run looks at the state that m describes, whose pages nobody may write to
-// meanwhile. It reads the file and nothing else, at most one page at each
-// level of a tree at a time. What is wrong is a *DamagedError.
+// Run checks the state that m describes; nobody may write to its pages meanwhile.
+// It reads the file and nothing else, and keeps one page for each level of a tree
+// in memory. The error for damage is a *DamagedError.
 func (c Check) Run(f io.ReaderAt, m Meta) error {
 	w := &walk{Check: c, pages: Pages{f, m}, met: newBits(m.Pages), unread: newBits(m.Pages)}
 	if err := w.freelist(); err != nil {
@@ -50,7 +50,7 @@ func newBits(n uint64) bits         { return make(bits, n/64+1) }
 func (b bits) has(page uint64) bool { return b[page/64]>>(page%64)&1 == 1 }
 func (b bits) set(page uint64)      { b[page/64] |= 1 << (page % 64) }
 
-// meet notes that pages were met, which no others may lead to.
+// meet notes that pages are used or free. A second way to one of them is damage.
 func (w *walk) meet(page, following uint64) error {
 	for ; ; page++ {
 		if page < 2 || page >= w.pages.Meta.Pages {
@@ -137,7 +137,7 @@ func (w *walk) bucket(name string, value []byte) error {
 	return values(p)
 }
 
-// values makes sure that a leaf of a bucket holds nothing but values.
+// values checks that a leaf of a bucket holds nothing but values.
 func values(p Page) error {
 	for i := range p.Len() {
 		if e, _ := p.Element(i); e.Flags != 0 {
@@ -151,13 +151,13 @@ func values(p Page) error {
 type tree struct {
 	*walk
 	deeper int  // added to the level
-	every  bool // leaf is read
-	edge   bool // is all that is walked
+	every  bool // every leaf is read
+	edge   bool // only the way to the last leaf is walked
 	each   func(Page) error
 }
 
-// node walks what is below a page. Its first key is low, unless it is a root,
-// and all its keys are below high, if there is one.
+// node walks a page and the pages below it. Unless it is a root, its first key is
+// low; all its keys are less than high, if there is one.
 func (t *tree) node(page uint64, level int, low, high []byte) (leaf bool, err error) {
 	if level == maxDepth {
 		return false, damage("page %d lies deeper than any", page)
@@ -183,8 +183,8 @@ func (t *tree) node(page uint64, level int, low, high []byte) (leaf bool, err er
 	return false, t.below(p, level, high)
 }
 
-// below walks the pages below a branch. All leaves are at one depth, so what
-// the others are is told by the last one.
+// below walks the pages below a branch. All leaves are at one depth: if the last
+// page is a leaf, the others are leaves too.
 func (t *tree) below(p Page, level int, high []byte) error {
 	last := p.Len() - 1
 	e, _ := p.Element(last)
@@ -213,8 +213,8 @@ func (t *tree) below(p Page, level int, high []byte) error {
 	return nil
 }
 
-// account makes sure that no page was missed. One that was not met follows a
-// leaf that was not read.
+// account checks that every page was met. One that was not has to belong to a leaf
+// of several pages that was not read.
 func (w *walk) account() error {
 	leaf := uint64(0)
 	for page := uint64(2); page < w.pages.Meta.Pages; page++ {

@@ -22,18 +22,18 @@ type Options struct {
 	ReadOnly bool // several may read at once while nobody writes
 	Create   bool // makes a file where there is none
 
-	// Check is what is looked at before bbolt sees the file, if it has no more
-	// than AtOnce pages; of a larger one its edges.
+	// Check is done before bbolt opens the file, if it has at most AtOnce pages; of
+	// a larger file only the edges are checked.
 	Check  Check
 	AtOnce uint64
 }
 
-// AtOnce is how many pages are looked at while somebody waits: 256 MiB of the
-// usual size take a tenth of a second if every page has to be read, and some
-// ten milliseconds if leaves are left out.
+// AtOnce is the number of pages that are checked while a caller waits: 256 MiB of
+// the usual size take a tenth of a second if every page has to be read, and some
+// ten milliseconds without leaves.
 const AtOnce = 1 << 16
 
-// What can keep a file from being opened, beside damage and the system.
+// Why a file cannot be opened, beside damage and errors of the system.
 var (
 	ErrLocked = errors.New("the file is in use by another process")
 	// ErrMoved: another file was put at the path while this one was opened.
@@ -42,9 +42,9 @@ var (
 	ErrClosed = berrors.ErrDatabaseNotOpen
 )
 
-// Address space is reserved for 64 GiB and for twice the file, on 32-bit
-// systems for 1 MiB: while a file grows beyond its mapping, writers wait for
-// all readers, and new readers for the writer.
+// mapSize is the address space that is reserved at least: 64 GiB, on 32-bit systems
+// 1 MiB. When a file grows beyond its mapping, writers wait for all readers, and
+// new readers for the writer.
 const mapSize = 1 << (strconv.IntSize/2 + 4)
 
 // File is an open file. It is safe for concurrent use.
@@ -138,7 +138,7 @@ func (f *File) lock(o Options) (err error) {
 	return nil
 }
 
-// inspect looks at the file before bbolt does.
+// inspect checks the file before bbolt opens it.
 func (f *File) inspect(o Options) (size int64, err error) {
 	info, err := f.file.Stat()
 	switch {
@@ -162,26 +162,24 @@ func (f *File) inspect(o Options) (size int64, err error) {
 	return info.Size(), check.Run(f.file, f.meta)
 }
 
-// release gives the lock back and closes the file. Closing alone would leave
-// the lock with a process that is being forked at this moment until it has
-// become another program.
+// release unlocks and closes the file. Closing alone would leave the lock with a
+// child process that is being forked at this moment, until it runs its program.
 func release(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// Descriptor is the open file, whatever its path leads to by now. Who has it
-// only reads.
+// Descriptor is the open file, whatever its path leads to by now. It is for reading
+// only.
 func (f *File) Descriptor() *os.File { return f.file }
 
 // Opened is the state that the file was opened in.
 func (f *File) Opened() Meta { return f.meta }
 
-// DB is for settings of bbolt that are to be changed, and what it counts.
-// Transactions are begun by File.
+// DB is for bbolt's settings and counters. Transactions are begun by File.
 func (f *File) DB() *bbolt.DB { return f.db }
 
-// Broken is closed when bbolt may have kept a lock: nothing can be done with
-// the file any more but to close it.
+// Broken is closed when bbolt may have kept a lock: the file can then only be
+// closed.
 func (f *File) Broken() <-chan struct{} { return f.broken }
 
 // Err says why the file is broken, nil if it is not.
@@ -202,7 +200,7 @@ func (f *File) breaks(why error) error {
 	return f.why
 }
 
-// explain says more about a fault if the file can be seen to be the reason.
+// explain finds the reason of a fault in the file, if it can be seen there.
 func (f *File) explain(err error) error {
 	info, statErr := f.file.Stat()
 	m, metaErr := ReadMeta(f.file)
@@ -216,7 +214,7 @@ func (f *File) explain(err error) error {
 	return err
 }
 
-// Begin begins a transaction that reads. Whoever began it ends it with End.
+// Begin begins a read transaction. The caller ends it with End.
 func (f *File) Begin() (tx *bbolt.Tx, err error) {
 	switch {
 	case f.Err() != nil:
@@ -235,9 +233,9 @@ func (f *File) Begin() (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// giveBack gives back the locks that bbolt holds while it reads which state a
-// reader begins with, and keeps when it panics there. All others who read, and
-// the writer in the middle of its commit, would wait for them for ever.
+// giveBack unlocks the locks that bbolt holds while it reads with which state a
+// reader begins, and keeps if it panics there. All other readers, and a writer in
+// the middle of its commit, would wait for them for ever.
 func (f *File) giveBack() {
 	db := reflect.ValueOf(f.db).Elem()
 	if l := fieldOf[sync.RWMutex](db, "mmaplock"); l != nil {
@@ -256,10 +254,11 @@ func fieldOf[T any](of reflect.Value, name string) *T {
 	return (*T)(unsafe.Pointer(v.UnsafeAddr())) //nolint:gosec // the type is the same
 }
 
-// End ends a transaction that reads.
+// End ends a read transaction.
 func (f *File) End(tx *bbolt.Tx) { _ = tx.Rollback() } // it has nothing to lose
 
-// View runs fn in a transaction that reads. A *DamagedError is what fn met.
+// View runs fn in a read transaction. The error for damage that fn met is a
+// *DamagedError.
 func (f *File) View(fn func(*bbolt.Tx) error) error {
 	tx, err := f.Begin()
 	if err != nil {
@@ -273,8 +272,8 @@ func (f *File) View(fn func(*bbolt.Tx) error) error {
 	return err
 }
 
-// Update runs fn in a transaction that writes, and returns once it is synced.
-// After a panic the file is broken, and when it was cut off.
+// Update runs fn in a write transaction, and returns once it is synced. After a
+// panic, or if the file was truncated, it is broken.
 func (f *File) Update(fn func(*bbolt.Tx) error) error {
 	// bbolt's own lock of writers stays held after a panic.
 	f.writing.Lock()
@@ -301,8 +300,7 @@ func (f *File) Update(fn func(*bbolt.Tx) error) error {
 	return err
 }
 
-// Close closes the file, once everybody who reads or writes has ended. Closing
-// again does nothing.
+// Close waits for all transactions and closes the file. Closing again does nothing.
 func (f *File) Close() error {
 	if f.closing.Swap(true) {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// Guard turns panics of bbolt, and faults in the file that it mapped, into a
-// *DamagedError.
+// Guard turns panics of bbolt, and faults in its mapped file, into a *DamagedError.
 func Guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -17,7 +16,7 @@ func Guard(fn func() error) (err error) {
 	return fn()
 }
 
-// Damaged reports whether an error says that a file is not what was written.
+// Damaged reports whether an error is about a damaged or foreign file.
 func Damaged(err error) bool {
 	return errors.As(err, new(*DamagedError)) || errors.As(err, new(*ForeignError))
 }

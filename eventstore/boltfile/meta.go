@@ -24,17 +24,17 @@ type Meta struct {
 	Transaction uint64
 }
 
-// Size is how long a file with this state is at least.
+// Size is the least length of a file with this state, in bytes.
 func (m Meta) Size() int64 { return int64(m.Pages) * m.PageSize }
 
-// ReadMeta answers the newest state. A copy of it is far smaller than what a
-// disk writes at once, so a crash does not tear it: one that is unreadable was
-// damaged later, and bbolt would silently go back to the transaction before.
-// A *ForeignError means that nothing in the file is bbolt's.
+// ReadMeta returns the newest state. A copy of it is far smaller than what a disk
+// writes at once, so a crash does not tear it: if one copy is unreadable, it was
+// damaged later, and bbolt would silently go back to the transaction before. A
+// *ForeignError means that nothing in the file is bbolt's.
 func ReadMeta(f io.ReaderAt) (Meta, error) {
 	first, ok := readMeta(f, 0)
 	if !ok {
-		// The page size is not known then; look wherever a second copy can be.
+		// The page size is unknown, so the second copy can be at several offsets.
 		for size := int64(minPageSize); size <= maxPageSize; size *= 2 {
 			if second, found := readMeta(f, size); found && second.PageSize == size {
 				return Meta{}, damage("the first page is unreadable")

@@ -37,8 +37,8 @@ type Page struct {
 	body      []byte
 }
 
-// Read reads a page and those that follow it; buf is room that it may use. It
-// makes sure of nothing but that they are there and the page has this number.
+// Read reads a page and those that follow it, into buf if it is large enough. It
+// checks only that they exist and that the page has this number.
 func (p Pages) Read(number uint64, buf []byte) (Page, error) {
 	if number < 2 || number >= p.Meta.Pages {
 		return Page{}, damage("there is no page %d", number)
@@ -79,17 +79,17 @@ func parsePage(body []byte) Page {
 	}
 }
 
-// Leaf reports whether the page says to be a leaf.
+// Leaf reports whether the page is marked as a leaf.
 func (p Page) Leaf() bool { return p.flags == flagLeaf }
 
-// Branch reports whether the page says to be a branch.
+// Branch reports whether the page is marked as a branch.
 func (p Page) Branch() bool { return p.flags == flagBranch }
 
-// Len is how many elements the page says to have.
+// Len is the number of elements in the page's header.
 func (p Page) Len() int { return p.elements }
 
-// Element is an element of a leaf or a branch. Key and Value are valid as long
-// as the room that the page was read into.
+// Element is an element of a leaf or a branch. Key and Value are valid until the
+// buffer of the page is used again.
 type Element struct {
 	Flags      uint32
 	Key, Value []byte // a branch has no values
@@ -119,9 +119,9 @@ func (p Page) Element(i int) (e Element, ok bool) {
 	return e, true
 }
 
-// check makes sure that a leaf or a branch is as bbolt writes it: elements
-// without gaps, keys that rise, and no more pages than they need. pageSize 0
-// means a bucket within a value.
+// check checks that a leaf or a branch is as bbolt writes it: elements without
+// gaps, keys in rising order, and no more pages than they need. pageSize 0 means a
+// bucket within a value.
 func (p Page) check(pageSize int64) error {
 	if !p.Leaf() && !p.Branch() {
 		return damage("page %d is no branch and no leaf", p.Number)

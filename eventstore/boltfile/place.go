@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncDir makes sure that the names in a directory outlast a power cut.
+// SyncDir makes the names in a directory survive a power cut.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -20,15 +20,15 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ReplacedError says what became of the name of a file, which stays whole as
-// long as it is open.
+// ReplacedError says how a file lost its name. Its content stays as long as it is
+// open.
 type ReplacedError struct{ Reason string }
 
 func (e *ReplacedError) Error() string { return e.Reason }
 
-// InPlace makes sure that the name still leads to the open file, and that it is
-// as long as it was: else it answers a *ReplacedError or a *DamagedError. It is
-// one call of the system.
+// InPlace checks that the path still leads to the open file, and that the file is
+// not shorter than before: else the error is a *ReplacedError or a *DamagedError.
+// It is one system call.
 func (f *File) InPlace() error {
 	var there unix.Stat_t
 	err := unix.Stat(f.path, &there)
@@ -49,9 +49,9 @@ func (f *File) InPlace() error {
 	return nil
 }
 
-// Hold takes the lock of a file, whatever is in it, so that nobody can open it
-// until it is let go. The error is ErrLocked, ErrMoved or the system's.
-func Hold(path string) (letGo func() error, err error) {
+// Hold takes the lock of a file, whatever its content, so that nobody can open it
+// before unlock. The error is ErrLocked, ErrMoved or the system's.
+func Hold(path string) (unlock func() error, err error) {
 	f := &File{path: path}
 	if err := f.lock(Options{}); err != nil {
 		if f.file != nil {
@@ -62,8 +62,8 @@ func Hold(path string) (letGo func() error, err error) {
 	return func() error { return release(f.file) }, nil
 }
 
-// Save gives the open file another name beside the one it lost, and if there is
-// no room, one directory up or among the temporary files. Nobody may write to
+// Save gives the open file another name in the directory of the one it lost, or
+// if that fails one directory up or among the temporary files. Nobody may write to
 // it meanwhile. The name is synced when Save returns.
 func (f *File) Save(now time.Time) (name string, err error) {
 	dir := filepath.Dir(f.path)
@@ -95,8 +95,8 @@ func (f *File) saveAs(name string) error {
 	return errors.Join(f.file.Sync(), SyncDir(dir), SyncDir(filepath.Dir(dir)))
 }
 
-// copyTo leaves nothing under the name but the whole file, unless the process
-// ends meanwhile.
+// copyTo leaves the whole file under the name or nothing, unless the process ends
+// meanwhile.
 func (f *File) copyTo(name string) error {
 	out, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -6,11 +6,10 @@ import (
 	bbolt "go.etcd.io/bbolt"
 )
 
-// Check looks at the file as it is at one moment, while it is used. As long as
-// that takes, no page that was in use at that moment is written over: so
-// damage is found before a wrong number makes bbolt reuse what it must not,
-// and the file grows by what is replaced meanwhile. What is wrong is a
-// *DamagedError.
+// Check checks the file as it is at one moment, while it is used. Meanwhile no
+// page that was in use at that moment is written over: damage is found before a
+// wrong number makes bbolt reuse a page in use, and the file grows by what is
+// replaced. The error for damage is a *DamagedError.
 func (f *File) Check(c Check) error {
 	for {
 		tx, err := f.Begin()
@@ -28,8 +27,8 @@ func (f *File) Check(c Check) error {
 	}
 }
 
-// stateOf finds the state that a transaction reads. It is written over by the
-// second commit after it.
+// stateOf finds the state that a transaction reads. The second commit after it
+// writes over it; then ok is false.
 func (f *File) stateOf(tx *bbolt.Tx) (Meta, bool) {
 	for _, at := range [...]int64{0, f.second} {
 		if m, ok := readMeta(f.file, at); ok && m.Transaction == uint64(tx.ID()) {
@@ -39,8 +38,9 @@ func (f *File) stateOf(tx *bbolt.Tx) (Meta, bool) {
 	return Meta{}, false
 }
 
-// CheckAgain runs bbolt's own check, which must not run beside a writer, on a
-// file that Check found to be sound: bbolt follows damage wherever it leads.
+// CheckAgain runs bbolt's own check on a file that Check found to be sound. It must
+// not run beside a writer, and on a damaged file it may loop or read outside the
+// mapping: so Check comes first.
 func (f *File) CheckAgain(ctx context.Context) error {
 	return f.View(func(tx *bbolt.Tx) (first error) {
 		for err := range tx.Check() {
