@@ -10,16 +10,19 @@ import (
 	"payledger/eventstore"
 )
 
-// Lives adds n payments with their lives, five events each, to the log and
-// answers all that it holds.
+// Lives registers a project and adds n payments of it with their lives, five
+// events each. It answers all that the log holds.
 func (w *World) Lives(n int) []eventstore.Stored {
 	w.TB.Helper()
-	w.Project()
+	project := "prj_" + w.IDs.Next().String()
+	w.Projects = append(w.Projects, project)
+	w.CommandProject(project, domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
 	for i := range n {
+		w.Now = w.Now.Add(time.Millisecond)
 		id, event := w.IDs.Pair()
 		description := fmt.Sprintf("order-%d", i)
-		p := domain.Payment{Project: "prj_0", ID: id}
+		p := domain.Payment{Project: project, ID: id}
 		w.Command(p, domain.CreatePayment{
 			At: domain.IDTime(event), Amount: domain.Amount(1 + i%1000), Currency: "RUB", Description: &description,
 			Payload: domain.JSON(`{"cart":7,"customer":"4711"}`), Settings: domain.DefaultSettings(),

@@ -15,8 +15,8 @@ import (
 // They say what the table holds before, so that a key that comes and goes
 // between two writes of the file never reaches it.
 type Table[V any] struct {
-	// FillPercent is how full bbolt makes a page before it splits it: 0.9 where
-	// keys rise with time, as most do; 0.5 where they come in any order.
+	// FillPercent is how full bbolt makes a page before it splits it: 0.9 unless
+	// set, for keys that rise with time.
 	FillPercent float64
 
 	db     *DB

@@ -6,4 +6,9 @@
 // The table of payments and the views of events are changed with every event.
 // The other views of payments are updated for some hundred changed payments at
 // once, and before any of them is read.
+//
+// A project's id stands in full in the keys of its lists. A number of 4 bytes
+// in its place would make the file 14 % smaller (1,969 in place of 2,287 bytes
+// for a payment of five events, see BenchmarkRebuild of package projections) and
+// every read and write would have to translate it.
 package views

@@ -19,7 +19,7 @@ type termsView struct{ *table.Table[facts] }
 
 func newTermsView(db *table.DB) *termsView {
 	v := &termsView{table.New(db, "payments_by_term", appendFacts, parseFacts)}
-	v.FillPercent = 0.5 // keys come in any order
+	v.FillPercent = textFill
 	return v
 }
 
