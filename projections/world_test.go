@@ -47,13 +47,15 @@ func (w *world) config(dir string) Config {
 	}
 }
 
-// open opens an engine; the test closes it unless it did so before.
+// open opens an engine; the test closes it unless it did so before. Its file is
+// not synced, since no test cuts the power.
 func open(tb testing.TB, c Config) *Engine {
 	tb.Helper()
 	e, err := Open(tb.Context(), c)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	e.db.DeferSync()
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
 }

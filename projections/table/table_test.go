@@ -27,6 +27,7 @@ func opened(t *testing.T) (*DB, *Table[string]) {
 		func(b []byte) (string, error) { return string(b), nil },
 	)
 	must(t, db.Open(filepath.Join(t.TempDir(), "tables.db")))
+	db.DeferSync()
 	t.Cleanup(func() { _ = db.Close() })
 	must(t, db.Create(nil))
 	return db, tab

@@ -43,6 +43,7 @@ func opened(t *testing.T) (*table.DB, *Views, *Writer) {
 	db := new(table.DB)
 	v, w := New(db, still{}, 64)
 	must(t, db.Open(filepath.Join(t.TempDir(), "views.db")))
+	db.DeferSync()
 	t.Cleanup(func() { _ = db.Close() })
 	must(t, db.Create(nil))
 	return db, v, w
