@@ -9,12 +9,12 @@ import (
 	"payledger/projections/views"
 )
 
-// Progress is called every reportEach events, and of a mere catching up only
-// when it takes that many.
+// reportEach is after how many events Progress is called. A catching up of fewer
+// events does not call it.
 const reportEach = 8192
 
-// catchUp folds the log from where the views are up to its end, while nobody
-// reads: records are decoded ahead, the views of payments are updated once for
+// catchUp folds the log from the position of the views up to its end, while there
+// are no reads: records are decoded ahead, the views of payments are updated once for
 // all events of a payment between two flushes, and a flush is written while the
 // next events are folded. The events folded last may not be in the file yet.
 func (e *Engine) catchUp(ctx context.Context, progress func(done, total eventstore.Position), always bool) (err error) {

@@ -57,7 +57,7 @@ func ReadCheckpoint(tx *bolt.Tx) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// note is the file's note that it stands for the event.
+// note is the checkpoint of a file that stands for the event.
 func (e *Engine) note(at checkpointAt) []byte {
 	note, err := json.Marshal(Checkpoint{Format: views.Format, Log: e.config.LogID, Position: at.position, Event: at.event})
 	if err != nil {

@@ -37,7 +37,7 @@ func readWhileWriting(t *testing.T, rows int) {
 	e := open(t, c)
 	e.limit = 50
 	stop := run(t, e)
-	var reading atomic.Pointer[domain.ID] // what is written now, for those who only read
+	var reading atomic.Pointer[domain.ID] // the payment that is being written, for the readers
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for range 2 {

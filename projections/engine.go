@@ -71,11 +71,11 @@ type Engine struct {
 	codec  *eventstore.Codec
 	limit  int // rows in memory at which a flush is due
 
-	db      *table.DB    // its lock guards what follows
+	db      *table.DB    // its lock guards the next two fields
 	last    checkpointAt // the last event folded
 	pending int          // rows not yet sealed, or more
 
-	flushMu sync.Mutex    // one flush at a time; guards what follows
+	flushMu sync.Mutex    // one flush at a time; guards the next two fields
 	sealed  *checkpointAt // what the sealed rows stand for, nil if there are none
 	saved   checkpointAt  // what the file stands for
 

@@ -17,7 +17,7 @@ import (
 	"payledger/projections/views"
 )
 
-// linesOf is what a dump says of one view.
+// linesOf are the lines of a dump that belong to one table.
 func linesOf(dump, view string) string {
 	var b strings.Builder
 	for line := range strings.Lines(dump) {
@@ -72,7 +72,7 @@ func TestReplayEqualsLive(t *testing.T) {
 	}
 }
 
-// checkSizes makes sure that no view keeps what no longer belongs to it: reads
+// checkSizes makes sure that no view keeps rows that no longer belong to it: reads
 // would pass it over, and the file would grow for ever.
 func checkSizes(t *testing.T, w *world, dump string) {
 	t.Helper()
@@ -324,7 +324,7 @@ func TestRunFollowsAndFlushesAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForTheirOwn reads while the views are behind: who asks for one
+// TestReadsWaitForTheirOwn reads while the views are behind: a read of one
 // payment or one project waits for its events and for nobody else's.
 func TestReadsWaitForTheirOwn(t *testing.T) {
 	t.Parallel()

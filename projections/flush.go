@@ -9,10 +9,10 @@ import (
 	"payledger/projections/table"
 )
 
-// flush writes what was folded, with the position it stands for, in one synced
+// flush writes the changed rows, with the position they stand for, in one synced
 // transaction. Reads and folds go on meanwhile. When the disk is full everything
-// stays in memory and flush can be called again; after any other error nobody
-// knows what the file holds, so it is deleted and the engine stops.
+// stays in memory and flush can be called again. After any other error the file
+// may hold the rows or not, so it is deleted and the engine stops.
 func (e *Engine) flush() error {
 	e.flushMu.Lock()
 	defer e.flushMu.Unlock()
@@ -35,8 +35,9 @@ func (e *Engine) flush() error {
 	return nil
 }
 
-// seal hands what was folded to the next write, unless rows of the last one are
-// still sealed; it reports whether there is something to write. flushMu is held.
+// seal hands the changed rows to the next write, unless those of a failed write
+// are still sealed. It reports whether there is something to write. flushMu is
+// held.
 func (e *Engine) seal() bool {
 	if e.sealed != nil {
 		return true

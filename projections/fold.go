@@ -14,7 +14,7 @@ func (e *Engine) apply(r eventstore.Stored) error {
 	return e.fold(decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err})
 }
 
-// decoded is a record with what it says by itself, or why it says nothing.
+// decoded is a decoded record, or the error of decoding it.
 type decoded struct {
 	views.Decoded
 	err error

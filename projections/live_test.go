@@ -43,7 +43,7 @@ func requests(b *testing.B, w *world, n int) []eventstore.Stored {
 }
 
 // BenchmarkLive folds requests one event at a time and flushes as often as a
-// busy server does. It tells what of the processor's time a payment takes.
+// busy server does. It measures the processor time for each payment.
 func BenchmarkLive(b *testing.B) {
 	const perFlush = 2 * 8192
 	w := seeded(b, 1)

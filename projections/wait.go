@@ -57,11 +57,10 @@ func (e *Engine) Wait(ctx context.Context, p eventstore.Position) error {
 	}
 }
 
-// Fresh waits until the views stand for every event of what the filter names
-// that the store holds now; the views may still have to follow other events. It
-// answers a position at or behind the last event of what the filter names. After
-// a clean end of Run it waits for nothing as long as no such event was appended
-// since.
+// Fresh waits until the views stand for every event that the store holds now and
+// that the filter lets through; they may still be behind other events. It answers
+// a position at or behind the last such event. After a clean end of Run it
+// returns at once, unless such an event was appended since.
 func (e *Engine) Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
 	if err := e.failure(); err != nil && !errors.Is(err, ErrStopped) {
 		return 0, err

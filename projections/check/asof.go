@@ -44,7 +44,7 @@ func (p prefix) Scan(ctx context.Context, after eventstore.Position, f eventstor
 	}
 }
 
-// reportEach is after how many events progress is called.
+// reportEach is the number of events after which progress is called.
 const reportEach = 8192
 
 // PositionAsOf is the last position of the longest prefix of the log in which no

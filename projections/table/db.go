@@ -25,13 +25,12 @@ var ErrClosed = boltfile.ErrClosed
 
 // DB is a set of tables in one file. Its lock guards the rows in memory of every
 // table; whatever must change together with them may be guarded by it too.
-// Reads, Check and View are safe for concurrent use, and so are Write and
-// everything else.
+// Reads, Check, View and one Write at a time are safe for concurrent use.
 type DB struct {
 	sync.RWMutex
 
-	// OnError, if set, is given each error of a read, and what it answers is
-	// answered instead. It is set before the file is opened.
+	// OnError, if set, is called with each error of a read, which then answers
+	// OnError's error instead. It is set before the file is opened.
 	OnError func(error) error
 	// Update runs a transaction that writes, and returns once it is synced. Open
 	// sets it; tests make writes fail with it.
@@ -39,7 +38,7 @@ type DB struct {
 
 	file    *boltfile.File
 	tables  []layers
-	written atomic.Uint64 // stamp of the last Drop: what the file holds, or less
+	written atomic.Uint64 // stamp of the last Drop: the file holds all changes up to it
 }
 
 // Open opens the file, which is made if it is missing. The error is a
@@ -71,8 +70,8 @@ func (db *DB) open(path string, o boltfile.Options) error {
 	return err
 }
 
-// Close closes the file, once everybody who reads or writes has ended. Rows that
-// were not written are lost.
+// Close closes the file when all reads and writes have ended. Rows that were not
+// written are lost.
 func (db *DB) Close() error { return db.file.Close() }
 
 // DeferSync leaves it to Sync to sync the file: until then a crash may spoil it.
@@ -107,7 +106,7 @@ func (db *DB) Names() []string {
 	return names
 }
 
-// Failed is what a read answers for an error: see OnError.
+// Failed turns an error of a read into the one that the read answers: see OnError.
 func (db *DB) Failed(err error) error {
 	if err == nil || db.OnError == nil {
 		return err

@@ -6,11 +6,17 @@
 // DB.Write stores the sealed rows in one synced transaction, and DB.Drop forgets
 // them. A read asks the active rows, then the sealed rows, then the file; the
 // first layer that shows the key counts. It holds the lock only while it looks
-// into memory, never while it reads the file, and never sees a part of what was
-// changed under one lock.
+// into memory, never while it reads the file. It sees all changes that were made
+// under one lock, or none of them.
 //
-// What is lost in a crash is what was not written: whoever changes the tables
-// can repeat it from somewhere else.
+// A crash loses every change that was not written. The tables are for data that
+// can be made again from another source.
+//
+// The rows in memory are B-trees of tidwall/btree. bbolt alone would cost a
+// transaction for every event; Pebble costs as much processor time as these
+// layers, but ends the process when it finds corruption, blocks on a full disk
+// and adds 15 modules. BenchmarkLive of package projections measures a fold and
+// a flush.
 //
 // # The file
 //

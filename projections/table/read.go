@@ -134,7 +134,7 @@ func (t *Table[V]) Window(ctx context.Context, r Range, descending bool, n int) 
 	}
 	defer t.db.file.End(tx)
 
-	// A layer that was cut says nothing about what lies beyond its end.
+	// What lies beyond the end of a layer that was cut is not known.
 	seen := r
 	if activeCut {
 		seen = seen.endAfter(active[len(active)-1].key, descending)

@@ -12,8 +12,8 @@ import (
 // read.
 //
 // Insert, Replace and Delete are called with the DB locked, by one goroutine.
-// They say what the table holds before, so that a key that comes and goes
-// between two writes of the file never reaches it.
+// The caller knows whether the table holds the key. So a key that is inserted
+// and deleted between two writes of the file never reaches it.
 type Table[V any] struct {
 	// FillPercent is how full bbolt makes a page before it splits it: 0.9 unless
 	// set, for keys that rise with time.
@@ -135,7 +135,7 @@ func (t *Table[V]) open(key, raw []byte) (v V, err error) {
 	return v, nil
 }
 
-// layers is what a DB does with every table, whatever its values.
+// layers is a table of any type of value, as its DB sees it.
 type layers interface {
 	bucket() string
 	pending() int

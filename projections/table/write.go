@@ -33,8 +33,8 @@ func (db *DB) Pending() (n int) {
 	return n
 }
 
-// Seal hands every change so far to the next Write. The DB is locked, and what
-// was sealed before was dropped.
+// Seal hands every change so far to the next Write. The DB is locked, and the
+// rows sealed before were dropped.
 func (db *DB) Seal() {
 	for _, t := range db.tables {
 		t.seal()

@@ -40,7 +40,7 @@ type Views struct {
 }
 
 // New adds the tables of all views to the DB, which must not be open yet.
-// cachedPayments is how many decoded payments are kept in memory.
+// cachedPayments is the number of decoded payments to keep in memory.
 func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v := &Views{db: db, log: log, pending: make(pending)}
 	v.payments = newPaymentsView(db, cachedPayments)
@@ -62,17 +62,17 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	return v, &Writer{views: v, MaxPending: MaxPending}
 }
 
-// paymentView is a fold of payments. update is told how a payment was when the
-// view was told of it last, nil if it did not exist, and how it is now, maybe
-// several events later. It changes the view's own tables alone and depends on
-// nothing else.
+// paymentView is a fold of payments. before is the payment as of the view's last
+// update of it, nil if it did not exist; after is the payment now, maybe several
+// events later. update changes the view's own table alone and depends on nothing
+// else.
 type paymentView interface {
 	update(before, after *PaymentRow)
 }
 
-// eventView is a fold of events. fold is told of every event in the order of the
-// log. It changes the view's own tables alone, and depends on nothing but what
-// it is told and what it folded before.
+// eventView is a fold of events. fold is called with every event in the order of
+// the log. It changes the view's own table alone, and depends on nothing but this
+// event and those before it.
 type eventView interface {
 	fold(c *change)
 }

@@ -10,15 +10,15 @@ import (
 
 type tx = *bolt.Tx
 
-// Decoded is a record with what it says by itself.
+// Decoded is a record with its event.
 type Decoded struct {
 	Record eventstore.Stored
 	Event  domain.Event
 	Leaf   tlog.Hash // of the record's bytes, in the log's Merkle tree
 }
 
-// change is one event and what it means. before and after are nil where the
-// payment or the project does not exist, and for an event of another kind.
+// change is one event with its effects. A payment or project that does not exist
+// is nil, and so is one of another kind than the event's.
 type change struct {
 	Decoded
 	projectBefore, projectAfter *domain.Project
@@ -28,16 +28,16 @@ type change struct {
 
 // Writer folds events into the views. Only one goroutine uses it.
 type Writer struct {
-	// MaxPending is at how many changed payments the views of payments are
-	// updated, unless somebody reads before.
+	// MaxPending is the number of changed payments at which the views of payments
+	// are updated, unless a read comes first.
 	MaxPending int
 
 	views  *Views
 	change change // the one that Prepare made
 }
 
-// Prepare works out what an event means. The events before it were folded. It
-// may read the file and needs no lock. An event that fits none before it is a
+// Prepare works out the effects of an event, once all events before it were
+// folded. It may read the file, and the DB is not locked. An event that fits none before it is a
 // *eventstore.CorruptError.
 func (w *Writer) Prepare(d Decoded) error {
 	w.change = change{Decoded: d, days: w.change.days[:0]}
@@ -118,8 +118,8 @@ func (w *Writer) Apply() { w.views.apply() }
 // Pending is how many rows Apply will change, or more. The DB is locked.
 func (w *Writer) Pending() int { return len(w.views.pending) * len(w.views.ofPayments) }
 
-// Load reads what the views keep in memory from a file that stands for the
-// position.
+// Load reads the part that the views keep in memory from a file that stands for
+// the position.
 func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
 	for _, one := range w.views.loaded {
 		if err := one.load(tx, position); err != nil {

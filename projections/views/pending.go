@@ -10,9 +10,9 @@ import (
 
 // Log is how far the views have come along the event log.
 type Log interface {
-	// Fresh waits until the views stand for every event of what the filter
-	// names that the log holds now. It answers a position at or behind the last
-	// of these events.
+	// Fresh waits until the views stand for every event that the log holds now
+	// and that the filter lets through. It answers a position at or behind the
+	// last such event.
 	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
 	// Wait waits until the views stand for the position or a later one.
 	Wait(ctx context.Context, p eventstore.Position) error
@@ -20,7 +20,7 @@ type Log interface {
 	Position() eventstore.Position
 }
 
-// fresh waits until every view stands for all that the log holds now.
+// fresh waits until every view stands for every event that the log holds now.
 func (v *Views) fresh(ctx context.Context) error {
 	if _, err := v.log.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return err
@@ -36,9 +36,9 @@ func (v *Views) fresh(ctx context.Context) error {
 	return nil
 }
 
-// pending are the payments that have changed since the views of payments were
-// updated. Most payments change twice within moments of their creation; so each
-// view is updated once.
+// pending holds the payments that have changed since the views of payments were
+// updated. Most payments change twice right after their creation, and so each
+// view is updated once for both changes.
 type pending map[domain.ID]*update
 
 type update struct {

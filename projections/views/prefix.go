@@ -8,9 +8,9 @@ import (
 	"payledger/projections/table"
 )
 
-// newestKept is how many ids a search by prefix keeps in memory at once, half
+// maxNewest is how many ids a search by prefix keeps in memory at once, half
 // a megabyte.
-const newestKept = 1 << 15
+const maxNewest = 1 << 15
 
 // begin searches a part of an index that is ordered by text, not by time. It
 // passes through the part for the newest payments of it, and once more for the

@@ -22,7 +22,7 @@ type PaymentQuery struct {
 	Limit             int       // 1 to MaxLimit; cut to these bounds
 }
 
-// MaxLimit is the most rows a page can have.
+// MaxLimit is the largest number of rows that a page can have.
 const MaxLimit = 1000
 
 // PaymentPage is a page of payments, newest first. Their slices must not be
@@ -65,7 +65,7 @@ func (v *Views) Payments(ctx context.Context, project string, q PaymentQuery) (P
 		views: v, project: project, q: q,
 		ids:  idsBetween(q.From, q.To, q.Before),
 		want: pageLimit(q.Limit) + 1,
-		keep: newestKept,
+		keep: maxNewest,
 	}
 	if err := s.run(ctx); err != nil {
 		return PaymentPage{}, err

@@ -41,7 +41,7 @@ func TestSparsePrefix(t *testing.T) {
 	db, v, writer := opened(t)
 	fold(t, db, writer, w, func() {})
 	flush(t, db, writer)
-	for _, keep := range []int{1, 7, 150, newestKept} {
+	for _, keep := range []int{1, 7, 150, maxNewest} {
 		for _, q := range []PaymentQuery{
 			{DescriptionPrefix: "old-"},
 			{DescriptionPrefix: "old-1"},
