@@ -87,7 +87,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		}
 		if p.Description != nil {
 			want["payments_by_description"]++
-			want["payments_by_term"] += len(projectiontest.TermsOf[*p.Description])
+			want["payments_by_term"] += len(projectiontest.TermsOf()[*p.Description])
 		}
 		if !p.Status.Final() {
 			want["due"]++

@@ -39,7 +39,8 @@ func (w *world) query() views.PaymentQuery {
 	}
 	switch w.Intn(6) {
 	case 0:
-		q.Description = &projectiontest.Descriptions[w.Intn(len(projectiontest.Descriptions))]
+		d := pick(w, projectiontest.Descriptions()...)
+		q.Description = &d
 	case 1:
 		q.DescriptionPrefix = pick(w, "o", "order-", "order-1", "заказ", "x", "\u00ff")
 	case 2, 3:
@@ -64,7 +65,7 @@ func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
 }
 
 func naiveWords(description string) []string {
-	if words, ok := projectiontest.TermsOf[description]; ok {
+	if words, ok := projectiontest.TermsOf()[description]; ok {
 		return words
 	}
 	return strings.Split(description, "-")

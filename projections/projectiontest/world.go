@@ -53,7 +53,7 @@ func New(tb testing.TB, intn func(n int) int) *World {
 
 // Seeded is a world whose choices depend on the seed alone.
 func Seeded(tb testing.TB, seed uint64) *World {
-	return New(tb, rand.New(rand.NewPCG(seed, seed)).IntN)
+	return New(tb, rand.New(rand.NewPCG(seed, seed)).IntN) //nolint:gosec // the same numbers each time
 }
 
 // Ledger is the log with its codec.
@@ -134,15 +134,19 @@ func (w *World) Settings() domain.Settings {
 }
 
 // Descriptions are those that payments have.
-var Descriptions = []string{
-	"", "order-1", "order-10", "order-11", "order-2", "заказ 1", "Заказ №12", "o", "\u00ff", "order-1\u00a0", "Orders: order, ORDER 1",
+func Descriptions() []string {
+	return []string{
+		"", "order-1", "order-10", "order-11", "order-2", "заказ 1", "Заказ №12", "o", "\u00ff", "order-1\u00a0", "Orders: order, ORDER 1",
+	}
 }
 
 // TermsOf are the search terms of the descriptions.
-var TermsOf = map[string][]string{
-	"order-1": {"1", "order"}, "order-10": {"10", "order"}, "order-11": {"11", "order"}, "order-2": {"2", "order"},
-	"заказ 1": {"1", "заказ"}, "Заказ №12": {"12", "заказ"}, "o": {"o"}, "\u00ff": {"\u00ff"}, "order-1\u00a0": {"1", "order"},
-	"Orders: order, ORDER 1": {"1", "order", "orders"},
+func TermsOf() map[string][]string {
+	return map[string][]string{
+		"order-1": {"1", "order"}, "order-10": {"10", "order"}, "order-11": {"11", "order"}, "order-2": {"2", "order"},
+		"заказ 1": {"1", "заказ"}, "Заказ №12": {"12", "заказ"}, "o": {"o"}, "\u00ff": {"\u00ff"}, "order-1\u00a0": {"1", "order"},
+		"Orders: order, ORDER 1": {"1", "order", "orders"},
+	}
 }
 
 // Create creates a payment.
@@ -151,8 +155,9 @@ func (w *World) Create() {
 	id, event := w.IDs.Pair()
 	project := Pick(w, w.Projects...)
 	var description *string
-	if n := w.Intn(len(Descriptions) + 2); n < len(Descriptions) {
-		description = &Descriptions[n]
+	all := Descriptions()
+	if n := w.Intn(len(all) + 2); n < len(all) {
+		description = &all[n]
 	}
 	r := w.Command(domain.Payment{Project: project, ID: id}, domain.CreatePayment{
 		At: domain.IDTime(event), Amount: domain.Amount(Pick(w, 1, 100, 100, 150000, 1+w.Intn(500))), Currency: Pick[domain.Currency](w, "RUB", "RUB", "USD"),

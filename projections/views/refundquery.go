@@ -40,7 +40,7 @@ func (v *Views) Refunds(ctx context.Context, project string, q RefundQuery) (Ref
 	if q.PaymentID.IsZero() {
 		found, err = v.listRefunds(ctx, project, q, want)
 	} else {
-		found, err = v.refundsOf(ctx, project, q)
+		found, err = v.refundsOf(project, q)
 	}
 	if err != nil {
 		return RefundPage{}, err
@@ -51,7 +51,7 @@ func (v *Views) Refunds(ctx context.Context, project string, q RefundQuery) (Ref
 	return RefundPage{Refunds: found}, nil
 }
 
-func (v *Views) refundsOf(ctx context.Context, project string, q RefundQuery) ([]RefundRow, error) {
+func (v *Views) refundsOf(project string, q RefundQuery) ([]RefundRow, error) {
 	row, ok, err := v.payments.Get(idKey(q.PaymentID))
 	if err != nil || !ok || row.Payment.Project != project {
 		return nil, err

@@ -36,7 +36,7 @@ func TestSearchTerms(t *testing.T) {
 			t.Errorf("%q has the terms %q, want %q", text, w, got)
 		}
 	}
-	for text, want := range projectiontest.TermsOf {
+	for text, want := range projectiontest.TermsOf() {
 		if w := SearchTerms(text); !slices.Equal(w, want) {
 			t.Errorf("%q has the terms %q, want %q", text, w, want)
 		}
