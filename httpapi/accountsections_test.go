@@ -90,7 +90,7 @@ func TestOverviewPage(t *testing.T) {
 	m.post("/v1/sandbox/payments/"+failed, `{"outcome":"failed"}`).want(200, "")
 
 	page := b.open("/account").want(200)
-	page.has(`role="img"`, "<title id=", "<desc id=", "chart-paid", "chart-back", "chart-grid", "₽1,500.00", "1 payment", "1 refund", "50.0%", "In all ₽1,500.00 paid").
+	page.has(`role="img"`, "<title id=", "<desc id=", "chart-paid", "chart-back", "chart-grid", "₽1,500.00", "1 payment", "1 refund", "50.0%", "₽1,500.00 paid and").
 		lacks("<style", ` style="`) // which the policy of the pages forbids
 	b.open("/account/?from=2026-11-20&to=2026-11-20&lang=ru").has("1\u00a0500,00\u00a0₽", "20\u00a0ноября\u00a02026", "50,0\u00a0%")
 	b.open("/account/?from=2026-01-01&to=2026-01-02&lang=en").has("Nothing was paid or refunded on these days").lacks("chart-paid ")
@@ -162,7 +162,7 @@ func TestWebhookPages(t *testing.T) {
 	}
 	b.open(path).has("The previous secret is valid until")
 
-	b.open(path).complete("test", path+"/test", nil).has("The test is on its way", "Test notification")
+	b.open(path).complete("test", path+"/test", nil).has("The test is being sent", "Test notification")
 	pay, _ := domain.ParseID(m.paid())
 	answer := domain.DeliveryObject{
 		EndpointID: id, Type: domain.KindPaymentPaid, PaymentID: &pay, Sequence: 3, Position: 9, State: domain.DeliveryGivenUp,
@@ -182,7 +182,7 @@ func TestWebhookPages(t *testing.T) {
 		complete("resend", event+"/resend", nil).has("The notification will be sent again now.")
 	b.post(event+"/resend", url.Values{"form": {b.open(path).token("test")}, "back": {"https://evil.example"}}).want(303).lacks("evil")
 	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"2026-11-20T00:00"}}).has("7 notifications are on their way.")
-	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"soon"}}).has("Write a day and a time")
+	b.open(path).complete("recover", path+"/recover", url.Values{"since": {"soon"}}).has("Choose a day and a time")
 	b.open(path+"/remove").has("Remove this endpoint?").complete("remove", path+"/remove", nil).has("The endpoint is removed.", "No endpoints yet")
 
 	other := s.browser().signIn(s.merchant(""))
