@@ -2,12 +2,13 @@ package httpapi
 
 import (
 	"encoding/csv"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
 )
 
 // csv asks for a list as CSV and answers its rows without the columns' names.
@@ -81,8 +82,19 @@ func TestLongListsAsCSV(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	const n = 1100
+	api, err := merchant.New(s.cfg.Config.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := api.Resume(t.Context(), m.project, m.keyID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range n {
-		m.pay(fmt.Sprintf(`{"amount":"1","description":"%d"}`, i)).want(201, "")
+		amount, description := "1", strconv.Itoa(i)
+		if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount, Description: &description}, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, rows := m.csv("/v1/payments")
 	if len(rows) != n {

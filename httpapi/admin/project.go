@@ -72,7 +72,11 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 		return nil, false
 	}
 	var fields domain.FieldErrors
-	for _, m := range edge.MembersOf(v) {
+	members, err := edge.MembersOf(v)
+	if err != nil { // found valid before
+		return nil, false
+	}
+	for _, m := range members {
 		var err error
 		ok := true
 		switch m.Name {

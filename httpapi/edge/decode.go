@@ -2,7 +2,9 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"io"
 	"unicode/utf8"
 
 	"payledger/domain"
@@ -11,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth bounds how deep a body may be nested, the body itself included.
+// MaxDepth bounds how deep a body may be nested, the body itself included.
 const MaxDepth = 128
 
-// member is one member of a body's object. Value is the raw JSON value, a
+// Member is one member of a body's object. Value is the raw JSON value, a
 // part of the body.
 type Member struct {
 	Name  string
@@ -24,125 +26,89 @@ type Member struct {
 // errNoObject says that a body is valid JSON but no object.
 var errNoObject = domain.FieldErrors{{Code: domain.WrongType}}
 
-// decodeObject reads a body as one JSON object. Names are compared exactly, as
+// DecodeObject reads a body as one JSON object. Names are compared exactly, as
 // unescaped. The error is a 400 problem when the bytes are not JSON as it is
 // accepted here (RFC 8259 without duplicate names, byte order marks, lone
-// surrogates, or nesting beyond maxDepth), and errNoObject when they are and
+// surrogates, or nesting beyond MaxDepth), and errNoObject when they are and
 // the value is no object.
 func DecodeObject(body []byte) ([]Member, error) {
-	v := jsontext.Value(body)
 	switch {
 	case !utf8.Valid(body) || bytes.HasPrefix(body, []byte("\ufeff")):
 		return nil, wire.Problem{Code: domain.InvalidEncoding}
-	case space(body) == len(body):
+	case len(bytes.Trim(body, " \t\r\n")) == 0:
 		return nil, wire.Problem{Code: domain.BodyRequired}
-	case !v.IsValid():
+	}
+	members, err := MembersOf(body)
+	switch {
+	case err != nil && !errors.As(err, new(domain.FieldErrors)):
 		return nil, badJSON(body)
-	case nesting(v) > MaxDepth:
+	case tooDeep(body):
 		return nil, wire.Problem{
 			Code:   domain.MalformedJSON,
 			Detail: "The body is nested too deeply: 128 levels are accepted.",
 		}
-	case v.Kind() != '{':
-		return nil, errNoObject
 	}
-	return MembersOf(v), nil
+	return members, err
 }
 
-// membersOf answers the members of a valid object.
-func MembersOf(object jsontext.Value) []Member {
+// MembersOf answers the members of an object; their values are parts of it.
+// The error is errNoObject for any other value, else what is wrong with the
+// text.
+func MembersOf(object []byte) ([]Member, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(object))
+	if dec.PeekKind() != '{' {
+		if _, err := dec.ReadValue(); err != nil {
+			return nil, err
+		}
+		return nil, cmp.Or[error](ended(dec), errNoObject)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
 	all := make([]Member, 0, 4)
-	rest := object[space(object)+1:]
-	next := func() jsontext.Value {
-		start := space(rest)
-		end := start + extent(rest[start:])
-		v := rest[start:end:end]
-		rest = rest[end:]
-		rest = rest[space(rest):]
-		return v
-	}
-	for rest = rest[space(rest):]; rest[0] != '}'; {
-		name, _ := Text(next())
-		rest = rest[1:] // the colon
-		all = append(all, Member{Name: name, Value: next()})
-		if rest[0] == ',' {
-			rest = rest[1:]
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
 		}
+		name := token.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := dec.InputOffset()
+		all = append(all, Member{Name: name, Value: object[end-int64(len(value)) : end : end]})
 	}
-	return all
+	if _, err := dec.ReadToken(); err != nil { // }
+		return nil, err
+	}
+	return all, ended(dec)
 }
 
-// space is how many bytes of white space b begins with.
-func space(b []byte) int {
-	for i, c := range b {
-		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return i
-		}
+// ended answers an error unless nothing follows.
+func ended(dec *jsontext.Decoder) error {
+	switch _, err := dec.ReadToken(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
 	}
-	return len(b)
+	return errors.New("a second value follows the first")
 }
 
-// extent is how many bytes the value has that b begins with. It is valid.
-func extent(b []byte) int {
-	level, inString := 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case inString && c == '\\':
-			i++
-			continue
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			level++
-		case level == 0 && (c == ',' || c == '}' || c == ']' || c <= ' '):
-			return i
-		case c == '}' || c == ']':
-			level--
-		default:
-			continue
-		}
-		if level == 0 && !inString {
-			return i + 1
-		}
+// tooDeep reports whether a valid body is nested beyond MaxDepth.
+func tooDeep(body []byte) bool {
+	if bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("[")) <= MaxDepth {
+		return false
 	}
-	return len(b)
-}
-
-// nesting counts the levels of objects and arrays in a valid value.
-func nesting(v jsontext.Value) int {
-	level, deepest, inString := 0, 0, false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			level++
-			deepest = max(deepest, level)
-		case c == '}' || c == ']':
-			level--
+	for dec := jsontext.NewDecoder(bytes.NewBuffer(body)); ; {
+		if _, err := dec.ReadToken(); err != nil {
+			return false
 		}
-	}
-	return deepest
-}
-
-// spaced reports whether a valid value has white space outside of strings.
-func spaced(v []byte) bool {
-	inString := false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case c <= ' ' && !inString:
+		if dec.StackDepth() > MaxDepth {
 			return true
 		}
 	}
-	return false
 }
 
 // badJSON names what is wrong with a body that is not valid. Its bytes are
@@ -185,56 +151,37 @@ func fault(body []byte, how ...jsontext.Options) (at int64, err error) {
 	return int64(len(body)) + 1, err
 }
 
-// text is the string that a valid JSON string stands for.
+// Text is the string that a valid JSON string stands for.
 func Text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
-	}
-	if bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1]), true
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	return string(b), err == nil
 }
 
-// textsOf reads an array of strings.
-func TextsOf(v jsontext.Value) ([]string, bool) {
+// TextsOf reads a valid array of strings.
+func TextsOf(v jsontext.Value) (all []string, ok bool) {
 	if v.Kind() != '[' {
 		return nil, false
 	}
-	var all []string
-	for rest := range elements(v) {
-		s, ok := Text(rest)
-		if !ok {
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false
+	}
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
 			return nil, false
 		}
-		all = append(all, s)
+		all = append(all, token.String())
 	}
-	return all, true
+	return all, dec.PeekKind() == ']'
 }
 
-// elements yields the elements of an array that is known to be valid.
-func elements(v jsontext.Value) func(func(jsontext.Value) bool) {
-	return func(yield func(jsontext.Value) bool) {
-		dec := jsontext.NewDecoder(bytes.NewReader(v))
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() != ']' {
-			e, err := dec.ReadValue()
-			if err != nil || !yield(e) {
-				return
-			}
-		}
-	}
-}
-
-// compact is the value without insignificant white space; escapes, digits and
+// Compact is the value without insignificant white space; escapes, digits and
 // the order of members stay as they are. It keeps nothing of the body.
 func Compact(v []byte) domain.JSON {
-	if !spaced(v) {
-		return bytes.Clone(v)
-	}
 	raw := jsontext.Value(v).Clone()
 	if err := raw.Compact(); err != nil {
 		return domain.JSON(v) // the decoder has found it valid before

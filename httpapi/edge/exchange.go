@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"time"
 
 	"payledger/domain"
@@ -28,7 +27,6 @@ type Server struct {
 	problems   problems
 	metrics    *metrics
 	log        zerolog.Logger
-	rooms      sync.Pool // of *[]byte, to write answers in
 }
 
 // exchange is one request with its answer under way, and what is known of
@@ -41,34 +39,19 @@ type Exchange struct {
 	ID      string            // of this request, in X-Request-Id
 	Route   *Route            // nil until one matched
 	Vars    map[string]string // of the route's path
-	within  *within           // nil: for as long as the client stays
-	Project domain.Project    // who asks; zero: nobody in particular
+	timed   context.Context   // nil: for as long as the client stays
+	end     context.CancelFunc
+	Project domain.Project // who asks; zero: nobody in particular
 	Key     domain.Key
 	Body    []byte // nil unless the route takes one
 	Inside  bool   // from this process: a page of the account asks
 	Page    string // then the id of the request to the page
 
-	lines  [fewLines]string // room for values of the answer's header
-	set    int              // of them
-	status int              // of the answer; 0 while there is none
-	bytes  int64            // of the answer's body
+	status int   // of the answer; 0 while there is none
+	bytes  int64 // of the answer's body
 	code   domain.Code
 	err    error
 	alarm  bool // what failed is recorded as an error
-}
-
-// fewLines is how many header fields an answer has, or more.
-const fewLines = 7
-
-// SetHeader sets a field of the answer's header, whose name is in canonical form.
-func (x *Exchange) SetHeader(name, value string) {
-	if x.set == len(x.lines) {
-		x.Header()[name] = []string{value}
-		return
-	}
-	x.lines[x.set] = value
-	x.set++
-	x.Header()[name] = x.lines[x.set-1 : x.set : x.set]
 }
 
 // wrap makes an http.Handler that gives every request an id, survives panics,
@@ -78,7 +61,7 @@ func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
 		start := e.now()
-		x.SetHeader("X-Request-Id", x.ID)
+		x.Header().Set("X-Request-Id", x.ID)
 		e.metrics.begin()
 		defer func() {
 			v := recover()
@@ -159,10 +142,18 @@ func (x *Exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Fl
 
 // ctx ends when the client leaves or the time for the answer is over.
 func (x *Exchange) Context() context.Context {
-	if x.within != nil {
-		return x.within
+	if x.timed != nil {
+		return x.timed
 	}
 	return x.Request.Context()
+}
+
+// renew gives the answer maxTime from now on. Contexts of before end.
+func (x *Exchange) renew() {
+	if x.end != nil {
+		x.end()
+	}
+	x.timed, x.end = context.WithTimeout(x.Request.Context(), maxTime)
 }
 
 // asWritten keeps a merchant's payload byte for byte.
@@ -170,9 +161,7 @@ func AsWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
 // reply answers with v as JSON.
 func (x *Exchange) Reply(status int, v any) error {
-	room := x.edge.rooms.Get().(*[]byte)
-	defer x.edge.rooms.Put(room)
-	b, err := encode(room, v)
+	b, err := json.Marshal(v, AsWritten())
 	if err != nil {
 		return fmt.Errorf("encoding an answer: %w", err)
 	}
@@ -182,10 +171,10 @@ func (x *Exchange) Reply(status int, v any) error {
 
 // replyBytes answers with a body that nobody may keep.
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
-	x.SetHeader("Content-Type", contentType)
-	x.SetHeader("Content-Length", strconv.Itoa(len(body)))
-	x.SetHeader("Cache-Control", "no-store")
-	x.SetHeader("X-Content-Type-Options", "nosniff")
+	h := x.Header()
+	values := []string{contentType, strconv.Itoa(len(body)), "no-store", "nosniff"} // one allocation, names in canonical form
+	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
+	h["Cache-Control"], h["X-Content-Type-Options"] = values[2:3:3], values[3:4:4]
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }
@@ -236,6 +225,5 @@ func New(c Config) (*Server, error) {
 		problems:   newProblems(c.PublicURL, c.Explain),
 		metrics:    m,
 		log:        c.Log,
-		rooms:      sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
 }

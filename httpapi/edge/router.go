@@ -36,8 +36,8 @@ func Run(x *Exchange) error {
 		}
 	}
 	if !x.Route.Endless {
-		x.within = &within{Context: x.Context(), until: time.Now().Add(maxTime)}
-		defer x.within.end()
+		x.renew()
+		defer func() { x.end() }()
 	}
 	return x.Route.Handle(x)
 }

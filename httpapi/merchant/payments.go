@@ -35,9 +35,9 @@ type Created[T any] struct {
 // replyCreated answers 201, the first time and every time the same request comes
 // again with its idempotency key.
 func replyCreated[T any](x *edge.Exchange, collection string, id domain.ID, made Created[T]) error {
-	x.SetHeader("Location", collection+"/"+id.String())
+	x.Header().Set("Location", collection+"/"+id.String())
 	if made.Replayed {
-		x.SetHeader("Idempotent-Replayed", "true")
+		x.Header().Set("Idempotent-Replayed", "true")
 	}
 	return x.Reply(http.StatusCreated, made.Object)
 }
