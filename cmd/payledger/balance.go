@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/httpapi/wire"
 )
 
 type balanceCmd struct {
@@ -66,16 +67,6 @@ func (c balanceCmd) Run(a *app) error {
 	})
 }
 
-// currencyBooks are the accounts of one currency.
-type currencyBooks struct {
-	Currency string `json:"currency"`
-	Accounts []struct {
-		Account string `json:"account"`
-		Balance string `json:"balance"`
-	} `json:"accounts"`
-	Total string `json:"total"`
-}
-
 func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
 	q := url.Values{}
 	setUnlessEmpty(q, "project", c.Project)
@@ -87,15 +78,7 @@ func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
 	if a.json {
 		return a.printJSON(raw)
 	}
-	var books struct {
-		Position uint64          `json:"position"`
-		Time     string          `json:"time"`
-		Balances []currencyBooks `json:"balances"`
-		Projects []struct {
-			ProjectID string          `json:"project_id"`
-			Balances  []currencyBooks `json:"balances"`
-		} `json:"projects"`
-	}
+	var books wire.AllBooks
 	if err := json.Unmarshal(raw, &books); err != nil {
 		return fmt.Errorf("the server's balances cannot be read: %w", err)
 	}
@@ -105,12 +88,12 @@ func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
 	}
 	fmt.Fprintf(a.stdout, "As of position %d (%s)\n", books.Position, books.Time)
 	var rows [][]string
-	add := func(project string, all []currencyBooks) {
+	add := func(project string, all []wire.CurrencyBooks) {
 		for _, of := range all {
 			for _, b := range of.Accounts {
-				rows = append(rows, []string{project, b.Account, of.Currency, b.Balance})
+				rows = append(rows, []string{project, string(b.Account), string(of.Currency), b.Balance.String()})
 			}
-			rows = append(rows, []string{project, "total", of.Currency, of.Total})
+			rows = append(rows, []string{project, "total", string(of.Currency), of.Total.String()})
 		}
 	}
 	for _, p := range books.Projects {
@@ -126,22 +109,6 @@ func setUnlessEmpty(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
-}
-
-// posting is a line of a statement; the last three are only of late funds.
-type posting struct {
-	Position  uint64 `json:"position"`
-	Time      string `json:"time"`
-	ProjectID string `json:"project_id"`
-	EventType string `json:"event_type"`
-	PaymentID string `json:"payment_id"`
-	Account   string `json:"account"`
-	Currency  string `json:"currency"`
-	Amount    string `json:"amount"`
-	Balance   string `json:"balance"`
-	Reason    string `json:"reason"`
-	Route     string `json:"route"`
-	Reference string `json:"reference"`
 }
 
 // postings prints a list page by page, so that its length does not matter.
@@ -162,10 +129,7 @@ func (c balanceCmd) postings(a *app, m *adminclient.Client, path string) error {
 }
 
 func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, target string) (next string, err error) {
-	var page struct {
-		Data       []jsontext.Value `json:"data"`
-		NextCursor string           `json:"next_cursor"`
-	}
+	var page wire.Page[jsontext.Value]
 	if err := m.Call(ctx, http.MethodGet, target, nil, &page); err != nil {
 		return "", err
 	}
@@ -176,13 +140,13 @@ func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, tar
 			}
 			continue
 		}
-		var p posting
+		var p wire.LateFunds // a posting, or more than that
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return "", fmt.Errorf("a posting that cannot be read: %w", err)
 		}
 		if c.LateFunds {
 			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
-				p.Position, p.Time, p.ProjectID, p.PaymentID, unsigned(p.Amount), p.Currency, p.Reason, p.Route, p.Reference)
+				p.Position, p.Time, p.ProjectID, p.PaymentID, unsigned(p.Amount.String()), p.Currency, p.Reason, p.Route, p.Reference)
 		} else {
 			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
 				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
@@ -191,7 +155,10 @@ func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, tar
 			return "", err
 		}
 	}
-	return page.NextCursor, nil
+	if page.NextCursor != nil {
+		next = *page.NextCursor
+	}
+	return next, nil
 }
 
 // unsigned is the size of a sum.

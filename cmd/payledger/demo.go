@@ -136,22 +136,17 @@ func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key is
 	made := last.ProjectID != ""
 	if made {
 		key, err = issueKey(ctx, m, last.ProjectID, nil)
-		made = !refusedFor(err, domain.ProjectNotFound)
+		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {
 		key, err = registerProject(ctx, m, projectBody{Name: demoName})
 	} else if err == nil {
 		err = revokeKey(ctx, m, last.ProjectID, last.KeyID)
-		if refusedFor(err, domain.KeyNotFound) {
+		if adminclient.RefusedFor(err, domain.KeyNotFound) {
 			err = nil
 		}
 	}
 	return key, err
-}
-
-func refusedFor(err error, code domain.Code) bool {
-	var p *adminclient.Problem
-	return errors.As(err, &p) && p.Code == string(code)
 }
 
 // greeting is what the demo prints for people. Its export lines set the

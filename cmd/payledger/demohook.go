@@ -11,6 +11,7 @@ import (
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 // listenAddr is where "payledger listen" listens when it is not told.
@@ -30,12 +31,12 @@ type demoHook struct {
 // before is used again, pointed to the URL and enabled.
 func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to string) (demoHook, error) {
 	project := projectPath(now.ProjectID)
-	hook := func(e endpoint, err error) (demoHook, error) { return demoHook{e.ID, e.URL, e.Secret}, err }
+	hook := func(e wire.Endpoint, err error) (demoHook, error) { return demoHook{e.ID, e.URL, e.Secret}, err }
 	if now.EndpointID != "" {
-		var e endpoint
+		var e wire.Endpoint
 		path := endpointPath(project, now.EndpointID)
 		err := m.Call(ctx, http.MethodPost, path, endpointBody{URL: to}, &e)
-		if !refusedFor(err, domain.WebhookEndpointNotFound) {
+		if !adminclient.RefusedFor(err, domain.WebhookEndpointNotFound) {
 			if err == nil {
 				err = m.Call(ctx, http.MethodPost, path+"/enable", nil, &e)
 			}
@@ -45,7 +46,7 @@ func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to 
 			return hook(e, err)
 		}
 	}
-	var e endpoint
+	var e wire.Endpoint
 	all := make([]string, 0, len(domain.Kinds()))
 	for _, k := range domain.Kinds() {
 		all = append(all, string(k))

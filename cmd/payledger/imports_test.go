@@ -391,7 +391,7 @@ func rooms() []room {
 		{
 			folder:  "cmd/payledger/adminclient",
 			why:     "a client knows the server by its socket alone",
-			ours:    []string{"cmd/payledger/datadir", "cmd/payledger/exit"},
+			ours:    []string{"cmd/payledger/datadir", "cmd/payledger/exit", "domain", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -407,7 +407,7 @@ func rooms() []room {
 			why:    "an auditor's files come from the log by the admin interface, whether a server runs or not",
 			ours: []string{
 				"cmd/payledger/adminclient", "cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "httpapi/edge",
+				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "httpapi/edge", "httpapi/wire",
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},

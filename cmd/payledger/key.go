@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/httpapi/wire"
 )
 
 // keyCmd groups the commands on API keys.
@@ -78,13 +78,7 @@ type keyListCmd struct {
 // Run lists the keys.
 func (c keyListCmd) Run(a *app) error {
 	return c.with(a, func(m *adminclient.Client) error {
-		var list struct {
-			Data []struct {
-				KeyID   string   `json:"key_id"`
-				Scopes  []string `json:"scopes"`
-				Revoked bool     `json:"revoked"`
-			} `json:"data"`
-		}
+		var list wire.Page[wire.Key]
 		if err := m.Call(a.ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
 			return err
 		}
@@ -97,7 +91,7 @@ func (c keyListCmd) Run(a *app) error {
 			if k.Revoked {
 				state = "revoked"
 			}
-			rows[i] = []string{k.KeyID, state, strings.Join(k.Scopes, " ")}
+			rows[i] = []string{k.KeyID, state, joined(k.Scopes, " ")}
 		}
 		return a.printTable([]string{"KEY", "STATE", "SCOPES"}, rows)
 	})

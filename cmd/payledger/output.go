@@ -59,3 +59,12 @@ func (a *app) printRaw(v any) error {
 	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
 	return err
 }
+
+// joined joins texts of any kind.
+func joined[T ~string](all []T, separator string) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, separator)
+}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 // projectCmd groups the commands on merchant projects.
@@ -26,17 +27,13 @@ type projectSettings struct {
 	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
 }
 
-// project is a project as the admin interface shows it.
+// project is a project as it is printed: without its keys, which key list has.
 type project struct {
 	ProjectID string `json:"project_id"`
 	Name      string `json:"name"`
 	Disabled  bool   `json:"disabled"`
-	Settings  struct {
-		Currencies            []string `json:"currencies"`
-		MaxAmount             string   `json:"max_amount"`
-		LifetimeSeconds       int      `json:"lifetime_seconds"`
-		RequireIdempotencyKey bool     `json:"require_idempotency_key"`
-	} `json:"settings"`
+
+	Settings domain.Settings `json:"settings"`
 }
 
 // issuedKey is a key at the one moment its secret is shown.
@@ -90,9 +87,7 @@ type projectListCmd struct{ inDirectory }
 // Run lists the projects.
 func (c projectListCmd) Run(a *app) error {
 	return c.reading(a, func(m *adminclient.Client) error {
-		var list struct {
-			Data []project `json:"data"`
-		}
+		var list wire.Page[project]
 		if err := m.Call(a.ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 			return err
 		}
@@ -106,7 +101,7 @@ func (c projectListCmd) Run(a *app) error {
 				state = "disabled"
 			}
 			rows[i] = []string{
-				p.ProjectID, state, strings.Join(p.Settings.Currencies, ","), p.Settings.MaxAmount,
+				p.ProjectID, state, joined(p.Settings.Currencies, ","), p.Settings.MaxAmount.String(),
 				fmt.Sprintf("%ds", p.Settings.LifetimeSeconds), p.Name,
 			}
 		}

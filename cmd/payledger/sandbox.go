@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -71,8 +70,7 @@ func (c inDirectory) decide(a *app, kind, id, outcome string) error {
 		var object jsontext.Value
 		path := "/admin/sandbox/" + kind + "/" + url.PathEscape(id)
 		err := m.Call(a.ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
-		var p *adminclient.Problem
-		if errors.As(err, &p) && domain.Code(p.Code) == domain.PathNotFound {
+		if adminclient.RefusedFor(err, domain.PathNotFound) {
 			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
 		}
 		if err != nil {

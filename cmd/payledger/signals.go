@@ -170,8 +170,7 @@ func (c parkedRetryCmd) Run(a *app) error {
 		err := c.ids(a, m, func(id uint64) error {
 			r := retried{ID: id}
 			err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
-			var p *adminclient.Problem
-			if c.All && errors.As(err, &p) && domain.Code(p.Code) == domain.ParkedSignalNotFound {
+			if c.All && adminclient.RefusedFor(err, domain.ParkedSignalNotFound) {
 				return nil // it has given way since
 			}
 			if err != nil {

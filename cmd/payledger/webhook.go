@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +15,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 // webhookCmd groups the commands on webhook endpoints and deliveries.
@@ -56,9 +56,7 @@ func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (stri
 	if c.Project != "" {
 		return projectPath(c.Project), nil
 	}
-	var list struct {
-		Data []project `json:"data"`
-	}
+	var list wire.Page[project]
 	if err := m.Call(ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 		return "", err
 	}
@@ -104,34 +102,14 @@ func endpointPath(project, id string) string {
 	return endpointsPath(project) + "/" + url.PathEscape(id)
 }
 
-// endpoint is a webhook endpoint as the admin interface shows it.
-type endpoint struct {
-	ID             string   `json:"id"`
-	URL            string   `json:"url"`
-	Kinds          []string `json:"kinds"`
-	Description    *string  `json:"description"`
-	Status         string   `json:"status"`
-	DisabledReason string   `json:"disabled_reason"`
-	DisabledAt     string   `json:"disabled_at"`
-	CreatedAt      string   `json:"created_at"`
-	Secret         string   `json:"secret"` // only when it was just made
-	OldUntil       string   `json:"previous_secret_until"`
-	Health         struct {
-		Pending      int    `json:"pending"`
-		Undelivered  int    `json:"undelivered"`
-		FailingSince string `json:"failing_since"`
-		PausedUntil  string `json:"paused_until"`
-	} `json:"health"`
-}
-
-// state says whether the endpoint is notified, and if not, why.
-func (e endpoint) state() string {
+// endpointState says whether an endpoint is notified, and if not, why.
+func endpointState(e wire.Endpoint) string {
 	switch {
-	case e.Status == "enabled":
+	case e.Reason == nil:
 		return e.Status
-	case e.DisabledReason == "gone":
+	case *e.Reason == domain.DisabledGone:
 		return "disabled: it answered 410"
-	case e.DisabledReason == "failing":
+	case *e.Reason == domain.DisabledFailing:
 		return "disabled: it took nothing for days"
 	}
 	return "disabled"
@@ -140,7 +118,7 @@ func (e endpoint) state() string {
 // private says how to use an address that is refused, where that is meant.
 func private(err error) error {
 	p, ok := errors.AsType[*adminclient.Problem](err)
-	if !ok || !slices.ContainsFunc(p.Errors, func(f adminclient.FieldProblem) bool { return f.Code == string(domain.TargetNotAllowed) }) {
+	if !ok || !slices.ContainsFunc(p.Errors, func(f wire.FieldProblem) bool { return f.Code == domain.TargetNotAllowed }) {
 		return err
 	}
 	return exit.With(exit.Refused, "%w\nFor development: \"payledger serve --webhook-allow-private\" takes any address, "+
@@ -156,11 +134,11 @@ func (a *app) askEndpoint(m *adminclient.Client, method, path string, body any) 
 	if a.json {
 		return a.printJSON(raw)
 	}
-	var e endpoint
+	var e wire.Endpoint
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
-	lines := [][2]string{{"Endpoint", e.ID}, {"URL", e.URL}, {"Kinds", strings.Join(e.Kinds, " ")}}
+	lines := [][2]string{{"Endpoint", e.ID}, {"URL", e.URL}, {"Kinds", joined(e.Kinds, " ")}}
 	add := func(name, format, value string) {
 		if value != "" {
 			lines = append(lines, [2]string{name, fmt.Sprintf(format, value)})
@@ -169,19 +147,24 @@ func (a *app) askEndpoint(m *adminclient.Client, method, path string, body any) 
 	if e.Description != nil {
 		add("Description", "%s", *e.Description)
 	}
-	add("State", "%s", e.state())
-	add("Disabled", "%s", e.DisabledAt)
-	add("Created", "%s", e.CreatedAt)
+	at := func(name, format string, t *domain.Instant) {
+		if t != nil {
+			add(name, format, t.String())
+		}
+	}
+	add("State", "%s", endpointState(e))
+	at("Disabled", "%s", e.DisabledAt)
+	at("Created", "%s", &e.CreatedAt)
 	add("Secret", "%s  (shown this once)", e.Secret)
-	add("Old secret", "signs too until %s", e.OldUntil)
+	at("Old secret", "signs too until %s", e.Previous)
 	if n := e.Health.Pending; n > 0 {
 		add("Pending", "%s", fmt.Sprint(n))
 	}
 	if n := e.Health.Undelivered; n > 0 {
 		add("Undelivered", "%s", fmt.Sprint(n))
 	}
-	add("Failing", "since %s", e.Health.FailingSince)
-	add("Paused", "until %s", e.Health.PausedUntil)
+	at("Failing", "since %s", e.Health.FailingSince)
+	at("Paused", "until %s", e.Health.OpenUntil)
 	for _, l := range lines {
 		if _, err := fmt.Fprintf(a.stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
 			return err

@@ -14,47 +14,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
-// sending is a delivery as the admin interface shows it.
-type sending struct {
-	EventID       string `json:"event_id"`
-	EndpointID    string `json:"endpoint_id"`
-	Type          string `json:"type"`
-	PaymentID     string `json:"payment_id"`
-	Sequence      uint64 `json:"sequence"`
-	State         string `json:"state"`
-	CreatedAt     string `json:"created_at"`
-	NextAttemptAt string `json:"next_attempt_at"`
-	Attempts      []try  `json:"attempts"`
-}
-
-// try is one attempt of a delivery.
-type try struct {
-	At         string `json:"at"`
-	Status     int    `json:"status"`
-	Error      string `json:"error"`
-	DurationMS int64  `json:"duration_ms"`
-	Answer     string `json:"answer"`
-}
-
-func (t try) String() string {
+// attemptResult tells how an attempt ended.
+func attemptResult(t domain.AttemptObject) string {
 	if t.Status == 0 {
 		return t.Error
 	}
 	return strconv.Itoa(t.Status)
 }
 
-// last tells how the last attempt ended.
-func (s sending) last() string {
-	if len(s.Attempts) == 0 {
+// lastAttempt tells how the last attempt of a delivery ended.
+func lastAttempt(d domain.DeliveryObject) string {
+	if len(d.Attempts) == 0 {
 		return "-"
 	}
-	return s.Attempts[len(s.Attempts)-1].String()
+	return attemptResult(d.Attempts[len(d.Attempts)-1])
 }
 
-// askSending asks for something whose answer is a delivery.
-func askSending(ctx context.Context, m *adminclient.Client, method, path string) (s sending, raw jsontext.Value, err error) {
+// askDelivery asks for something whose answer is a delivery.
+func askDelivery(ctx context.Context, m *adminclient.Client, method, path string) (s domain.DeliveryObject, raw jsontext.Value, err error) {
 	if err = m.Call(ctx, method, path, nil, &raw); err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
@@ -98,7 +79,7 @@ const attemptWait = 20 * time.Second
 // send puts a notification in line and, when a server runs that sends it,
 // tells how the first attempt ended. One that failed is an error.
 func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) error {
-	s, raw, err := askSending(a.ctx, m, http.MethodPost, path)
+	s, raw, err := askDelivery(a.ctx, m, http.MethodPost, path)
 	if err != nil {
 		return err
 	}
@@ -111,42 +92,42 @@ func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) e
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, attemptWait)
 	defer cancel()
-	for before := len(s.Attempts); s.State == "pending" && len(s.Attempts) <= before; {
+	for before := len(s.Attempts); s.State == domain.DeliveryPending && len(s.Attempts) <= before; {
 		select {
 		case <-ctx.Done():
-			return errors.Join(a.printSending(s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
+			return errors.Join(a.printDelivery(s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
 				s.EventID, attemptWait, c.EndpointID, s.EventID))
 		case <-time.After(50 * time.Millisecond):
 		}
-		if s, raw, err = askSending(a.ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID)); err != nil {
+		if s, raw, err = askDelivery(a.ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID.String())); err != nil {
 			return err
 		}
 	}
-	if err := a.printSending(s, raw); err != nil || s.State == "delivered" {
+	if err := a.printDelivery(s, raw); err != nil || s.State == domain.DeliveryDelivered {
 		return err
 	}
-	if s.NextAttemptAt != "" {
-		return fmt.Errorf("the endpoint did not take it: %s; the next attempt is at %s", s.last(), s.NextAttemptAt)
+	if s.NextAttemptAt != nil {
+		return fmt.Errorf("the endpoint did not take it: %s; the next attempt is at %s", lastAttempt(s), s.NextAttemptAt)
 	}
-	return fmt.Errorf("the endpoint did not take it: %s; the delivery is %s", s.last(), s.State)
+	return fmt.Errorf("the endpoint did not take it: %s; the delivery is %s", lastAttempt(s), s.State)
 }
 
-// printSending prints a delivery with its attempts.
-func (a *app) printSending(s sending, raw jsontext.Value) error {
+// printDelivery prints a delivery with its attempts.
+func (a *app) printDelivery(s domain.DeliveryObject, raw jsontext.Value) error {
 	if a.json {
 		return a.printJSON(raw)
 	}
 	fmt.Fprintf(a.stdout, "Event     %s  %s\n", s.EventID, s.Type)
-	if s.PaymentID != "" {
+	if s.PaymentID != nil {
 		fmt.Fprintf(a.stdout, "Payment   %s  sequence %d\n", s.PaymentID, s.Sequence)
 	}
 	fmt.Fprintf(a.stdout, "Endpoint  %s\nState     %s\n", s.EndpointID, s.State)
-	if s.NextAttemptAt != "" {
+	if s.NextAttemptAt != nil {
 		fmt.Fprintf(a.stdout, "Next      %s\n", s.NextAttemptAt)
 	}
 	var err error
 	for _, t := range s.Attempts {
-		_, err = fmt.Fprintf(a.stdout, "Attempt   %s  %s  after %d ms", t.At, t, t.DurationMS)
+		_, err = fmt.Fprintf(a.stdout, "Attempt   %s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
 		if text := strings.TrimSpace(t.Answer); text != "" {
 			_, err = fmt.Fprintf(a.stdout, "  %q", text)
 		}
@@ -163,11 +144,11 @@ type webhookDeliveryCmd struct {
 // Run shows the delivery.
 func (c webhookDeliveryCmd) Run(a *app) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		s, raw, err := askSending(a.ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
+		s, raw, err := askDelivery(a.ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
 		if err != nil {
 			return err
 		}
-		return a.printSending(s, raw)
+		return a.printDelivery(s, raw)
 	})
 }
 
@@ -190,9 +171,7 @@ func (c webhookRecoverCmd) Run(a *app) error {
 		since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		var done struct {
-			Enqueued int `json:"enqueued"`
-		}
+		var done wire.Recovery
 		if err := m.Call(a.ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/service"
+	"payledger/httpapi/wire"
 )
 
 // endpointBody is what the admin interface takes; what is left out stays, or
@@ -49,9 +50,7 @@ type webhookListCmd struct{ ofProject }
 // Run lists the endpoints, newest first.
 func (c webhookListCmd) Run(a *app) error {
 	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
-		var list struct {
-			Data []jsontext.Value `json:"data"`
-		}
+		var list wire.Page[jsontext.Value]
 		if err := m.Call(a.ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
 			return err
 		}
@@ -60,11 +59,11 @@ func (c webhookListCmd) Run(a *app) error {
 		}
 		rows := make([][]string, len(list.Data))
 		for i, raw := range list.Data {
-			var e endpoint
+			var e wire.Endpoint
 			if err := json.Unmarshal(raw, &e); err != nil {
 				return fmt.Errorf("the server's answer cannot be read: %w", err)
 			}
-			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), e.state(), e.URL}
+			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), endpointState(e), e.URL}
 		}
 		return a.printTable([]string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
 	})

@@ -12,6 +12,8 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/service"
+	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 type webhookDeliveriesCmd struct {
@@ -74,10 +76,7 @@ func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q
 			size = min(size, left)
 		}
 		q.Set("limit", strconv.Itoa(size))
-		var page struct {
-			Data       []jsontext.Value `json:"data"`
-			NextCursor string           `json:"next_cursor"`
-		}
+		var page wire.Page[jsontext.Value]
 		if err := m.Call(a.ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
@@ -88,21 +87,21 @@ func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q
 				}
 				continue
 			}
-			var s sending
+			var s domain.DeliveryObject
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return fmt.Errorf("the server's answer cannot be read: %w", err)
 			}
 			row := []string{
-				s.EventID, s.Type, dash(s.PaymentID), strconv.FormatUint(s.Sequence, 10), s.State,
-				strconv.Itoa(len(s.Attempts)), s.last(), dash(s.NextAttemptAt), s.EndpointID,
+				s.EventID.String(), string(s.Type), orDash(s.PaymentID), strconv.FormatUint(s.Sequence, 10), string(s.State),
+				strconv.Itoa(len(s.Attempts)), lastAttempt(s), orDash(s.NextAttemptAt), s.EndpointID,
 			}
 			rows = append(rows, row[:len(heading)])
 		}
 		left -= len(page.Data)
-		if page.NextCursor == "" || (c.Limit > 0 && left <= 0) {
+		if page.NextCursor == nil || (c.Limit > 0 && left <= 0) {
 			break
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", *page.NextCursor)
 	}
 	if a.json {
 		return nil
@@ -110,9 +109,10 @@ func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q
 	return a.printTable(heading, rows)
 }
 
-func dash(s string) string {
-	if s == "" {
+// orDash is a dash for nothing.
+func orDash[T fmt.Stringer](v *T) string {
+	if v == nil {
 		return "-"
 	}
-	return s
+	return (*v).String()
 }

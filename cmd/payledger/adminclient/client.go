@@ -5,6 +5,7 @@ package adminclient
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 // Client talks to the admin interface of a data directory: over the socket of
@@ -84,21 +87,8 @@ func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.R
 	return resp, nil
 }
 
-// Problem is what of a problem document (RFC 9457) a person needs. As an error
-// it is the ledger's refusal.
-type Problem struct {
-	Title  string         `json:"title"`
-	Code   string         `json:"code"`
-	Detail string         `json:"detail"`
-	Errors []FieldProblem `json:"errors"`
-}
-
-// FieldProblem is what is wrong with one field.
-type FieldProblem struct {
-	Pointer string `json:"pointer"`
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
-}
+// Problem is the ledger's refusal, in the words that a person needs of it.
+type Problem struct{ wire.Problem }
 
 func (p *Problem) Error() string {
 	var s strings.Builder
@@ -109,10 +99,16 @@ func (p *Problem) Error() string {
 	return s.String()
 }
 
+// RefusedFor reports whether an error is the ledger's refusal with this code.
+func RefusedFor(err error, code domain.Code) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Code == code
+}
+
 func readProblem(resp *http.Response) error {
 	var p Problem
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil || json.Unmarshal(b, &p) != nil || p.Code == "" {
+	if err != nil || json.Unmarshal(b, &p.Problem) != nil || p.Code == "" {
 		return fmt.Errorf("the server answered %s", resp.Status)
 	}
 	return &p

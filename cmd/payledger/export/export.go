@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/adminclient"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
+	"payledger/httpapi/wire"
 )
 
 // Options say what to write.
@@ -36,13 +37,11 @@ type Pass struct {
 
 // New begins an export that ends at the newest event there is now.
 func New(ctx context.Context, m *adminclient.Client, o Options) (*Pass, error) {
-	var books struct {
-		Position eventstore.Position `json:"position"`
-	}
+	var books wire.Books
 	if err := m.Call(ctx, http.MethodGet, "/admin/balance", nil, &books); err != nil {
 		return nil, err
 	}
-	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, last: books.Position, progress: o.Progress}, nil
+	return &Pass{m: m, format: newFormat(o.Format), project: o.Project, after: o.After, last: eventstore.Position(books.Position), progress: o.Progress}, nil
 }
 
 // Done is what came of an export.
