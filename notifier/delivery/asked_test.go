@@ -102,7 +102,7 @@ func TestAskedForWhileAllPlacesAreTaken(t *testing.T) {
 			t.Fatalf("%d requests are under way", n)
 		}
 		var last domain.ID
-		for range 3 * maxAsking {
+		for range 3 * maxRequestedUnderWay {
 			d, err := w.lanes.Test(t.Context(), testProject, a)
 			if err != nil {
 				t.Fatal(err)
@@ -110,12 +110,34 @@ func TestAskedForWhileAllPlacesAreTaken(t *testing.T) {
 			last = d.EventID
 		}
 		time.Sleep(time.Second)
-		if n := len(w.net.seen()); n != 16+maxAsking {
-			t.Errorf("%d requests are under way, want %d more than 16", n, maxAsking)
+		if n := len(w.net.seen()); n != 16+maxRequestedUnderWay {
+			t.Errorf("%d requests are under way, want %d more than 16", n, maxRequestedUnderWay)
 		}
 		time.Sleep(time.Minute)
 		if n := w.attempts(t, a)[last]; n == 0 {
 			t.Error("the last one that was asked for was not tried")
+		}
+	})
+}
+
+// TestAskedForWaitsForATokenOnly: a test of a paused endpoint whose token bucket
+// is empty goes out with the next token.
+func TestAskedForWaitsForATokenOnly(t *testing.T) {
+	t.Parallel()
+	engine(t, func(w *world) { w.limits = Limits{Rate: 0.1, Burst: 1} }, func(t *testing.T, w *world) {
+		a := w.paused(t, "a", 20)
+		before := len(w.net.seen())
+		for range 2 {
+			if _, err := w.lanes.Test(t.Context(), testProject, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for want := 1; want <= 2; want++ {
+			time.Sleep(time.Second)
+			if n := len(w.net.seen()) - before; n != want {
+				t.Errorf("%d requests, want %d", n, want)
+			}
+			time.Sleep(10 * time.Second)
 		}
 	})
 }

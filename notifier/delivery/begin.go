@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -11,26 +12,26 @@ import (
 // in the next ones.
 const maxBegun = 256
 
-// Deliveries that somebody asked to be sent now, tests and resends, are begun
-// before what is due, also while the circuit breaker is open, and in places of
-// their own: they are no probes and hold up nothing else. maxAsking is how many
-// of an endpoint are under way at the same time; maxAsked is how many more wait
-// for that in memory. What exceeds them is sent when it is due.
+// Requested deliveries, tests and resends, are begun before those that are due,
+// also while the circuit breaker is open, and in places of their own: they are no
+// probes and delay nothing else. maxRequestedUnderWay of an endpoint are under way
+// at the same time, and maxRequestedWaiting more wait for that in memory. Those
+// beyond are sent when they are due.
 const (
-	maxAsking = 4
-	maxAsked  = 64
+	maxRequestedUnderWay = 4
+	maxRequestedWaiting  = 64
 )
 
-// askedFor is such a delivery.
-type askedFor struct{ payment, event domain.ID }
+// requested is such a delivery.
+type requested struct{ payment, event domain.ID }
 
-// ask lets a delivery in line be sent now. The rules of its lane hold: where
+// request lets a delivery in line be sent now. The rules of its lane hold: where
 // something goes before it there, it waits for its turn.
-func (t *target) ask(a askedFor) {
+func (t *target) request(a requested) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.asked) < maxAsked {
-		t.asked = append(t.asked, a)
+	if len(t.requested) < maxRequestedWaiting && !slices.Contains(t.requested, a) {
+		t.requested = append(t.requested, a)
 	}
 }
 
@@ -78,11 +79,11 @@ func (x *tx) begin(t *target, e domain.Endpoint) error {
 // candidate is a lane to begin with, for which a slot is taken.
 type candidate struct {
 	payment domain.ID
-	event   domain.ID // asked for; zero: whatever is first in line
+	event   domain.ID // requested; zero: the first in line
 	granted bool      // need not be due, see breaker
 }
 
-func (c candidate) asked() bool { return !c.event.IsZero() }
+func (c candidate) requested() bool { return !c.event.IsZero() }
 
 // allows reports whether the lane still allows the candidate, which was chosen by
 // hints in memory.
@@ -90,7 +91,7 @@ func (c candidate) allows(l *store.LaneAt, x *tx) bool {
 	if x.inFlight(l) || l.Due > x.Now && !c.granted {
 		return false
 	}
-	if !c.asked() {
+	if !c.requested() {
 		return len(l.Line) > 0
 	}
 	head := l.Lane
@@ -106,16 +107,16 @@ func (x *tx) candidate(t *target) (c candidate, ok bool, err error) {
 		t.window.refill(keys)
 		t.mu.Unlock()
 	}
-	asked, due, _ := t.room(x.Now)
-	if asked+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
+	requested, due, _ := t.room(x.Now)
+	if requested+due == 0 || x.lanes.slots.takeOrWait(t, 1) == 0 {
 		return c, false, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if asked > 0 {
-		c.payment, c.event = t.asked[0].payment, t.asked[0].event
-		t.asked = t.asked[1:]
-		t.asking++
+	if requested > 0 {
+		c.payment, c.event = t.requested[0].payment, t.requested[0].event
+		t.requested = t.requested[1:]
+		t.requestedUnderWay++
 		return c, true, nil
 	}
 	c.payment, c.granted = t.window.pop().Payment(), t.breaker.begun()
@@ -131,17 +132,17 @@ func (t *target) unread() bool {
 	return len(t.window.keys) == 0 && !t.window.all
 }
 
-// room says how many deliveries that somebody asked for may begin now, and how
-// many that are due, slots apart. If none may, wait is how long that stays so
+// room says how many requested deliveries may begin now, and how many that are
+// due, slots apart. If none may, wait is how long that stays so
 // unless the endpoint is nudged.
-func (t *target) room(now domain.Instant) (asked, due int, wait time.Duration) {
+func (t *target) room(now domain.Instant) (requested, due int, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.leaving {
 		return 0, 0, checkEvery
 	}
-	if asked = min(len(t.asked), maxAsking-t.asking); asked <= 0 {
-		asked = 0
+	if requested = min(len(t.requested), maxRequestedUnderWay-t.requestedUnderWay); requested <= 0 {
+		requested = 0
 		if due, wait = t.dueRoom(now); due == 0 {
 			return 0, 0, wait
 		}
@@ -149,7 +150,7 @@ func (t *target) room(now domain.Instant) (asked, due int, wait time.Duration) {
 	if tokens := t.limiter.TokensAt(time.Now()); tokens < 1 {
 		return 0, 0, max(time.Duration((1-tokens)/float64(t.limiter.Limit())*float64(time.Second)), time.Millisecond)
 	}
-	return asked, due, 0
+	return requested, due, 0
 }
 
 // dueRoom is room for what is due. t.mu is held. A window that has to be read
@@ -178,8 +179,8 @@ func (t *target) chosen(c candidate, began bool) {
 	switch {
 	case began:
 		t.limiter.AllowN(time.Now(), 1)
-	case c.asked():
-		t.asking--
+	case c.requested():
+		t.requestedUnderWay--
 	default:
 		t.requests--
 		t.breaker.abandoned()
@@ -199,11 +200,11 @@ func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (
 		if err != nil {
 			return false, err
 		}
-		if began = l.Line[0].Asked || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind); began {
+		if began = l.Line[0].Requested || d.Kind == domain.KindEndpointTest || e.Wants(d.Kind); began {
 			l.Start()
 			x.lanes.underWay[l.Key()] = true
 			x.begun = append(x.begun, attempt{
-				Record: d, target: t, endpoint: e, number: d.Total + 1, asked: c.asked(), probe: c.granted,
+				Record: d, target: t, endpoint: e, number: d.Total + 1, requested: c.requested(), probe: c.granted,
 			})
 			break
 		}
@@ -220,11 +221,11 @@ func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (
 // attempt is one try of a delivery, allowed by the file.
 type attempt struct {
 	store.Record
-	target   *target
-	endpoint domain.Endpoint
-	number   int  // from 1
-	asked    bool // somebody asked for it
-	probe    bool // it costs no try
+	target    *target
+	endpoint  domain.Endpoint
+	number    int  // from 1
+	requested bool // see requested
+	probe     bool // it costs no try
 }
 
 // launch makes attempts whose begin is durable.

@@ -42,13 +42,13 @@ func (b *breaker) begun() (granted bool) {
 }
 
 // ended notes how an attempt ended; failures is how many failed since the
-// last success. random, from 0 up to 1, spreads the probes. An attempt that
-// somebody asked for is no probe.
-func (b *breaker) ended(now domain.Instant, failures int, random float64, asked bool) {
+// last success. random, from 0 up to 1, spreads the probes. A requested attempt
+// is no probe.
+func (b *breaker) ended(now domain.Instant, failures int, random float64, requested bool) {
 	switch {
 	case failures == 0:
 		*b = breaker{}
-	case b.probing && !asked || b.until == 0 && failures >= failuresToOpen:
+	case b.probing && !requested || b.until == 0 && failures >= failuresToOpen:
 		b.wait = min(max(2*b.wait, minProbeWait), maxProbeWait)
 		b.until = now.Add(b.wait + time.Duration(float64(b.wait)*random/4))
 		b.probing, b.granted = false, false

@@ -31,9 +31,9 @@
 // together are bounded too, because each takes a socket; some of these slots are
 // always left to endpoints that answer soon (see slots). An endpoint that does
 // not answer holds a few until its breaker opens, and one from then on. While the
-// breaker is open, deliveries wait and use up no tries; only those that somebody
-// asked for are sent (see askedFor), and a change of the endpoint lets one attempt
-// through that costs no try. Waiting lanes are in the file; those that are due
+// breaker is open, deliveries wait and use up no tries; only requested ones are
+// sent (see requested), and a change of the endpoint lets one attempt through that
+// costs no try. Waiting lanes are in the file; those that are due
 // first are in memory too (see window).
 //
 // # Time

@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,15 +23,7 @@ import (
 	"payledger/notifier/webhook"
 )
 
-// TestMain plays fewer scripts unless PAYLEDGER_LONG is set.
-func TestMain(m *testing.M) {
-	if os.Getenv("PAYLEDGER_LONG") == "" {
-		if err := flag.Set("rapid.checks", "25"); err != nil {
-			panic(err)
-		}
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testProject = "prj_test"
 

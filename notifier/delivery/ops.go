@@ -163,7 +163,7 @@ func (o *settleOp) noteOutcome(x *tx) {
 	to := o.attempt.target
 	o.noteRefused()
 	if !o.outcome.concernsEndpoint() {
-		if !o.attempt.asked {
+		if !o.attempt.requested {
 			to.abandoned()
 		}
 		return
@@ -181,7 +181,7 @@ func (o *settleOp) noteOutcome(x *tx) {
 		o.failingFor = t.FailingFor(now)
 		to.leaving = to.leaving || o.outcome.Gone
 		before := to.breaker.until != 0
-		to.breaker.ended(now, t.Failures, x.lanes.config.Random(), o.attempt.asked)
+		to.breaker.ended(now, t.Failures, x.lanes.config.Random(), o.attempt.requested)
 		switch open := to.breaker.until != 0; {
 		case open && !before:
 			o.notice = noticePaused

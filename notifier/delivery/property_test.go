@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -284,6 +285,12 @@ func TestForwardOnly(t *testing.T) {
 		t.Skip("plays so much that the race detector itself may give up")
 	}
 	t.Parallel()
+	// Without PAYLEDGER_LONG fewer scripts are played than rapid's default.
+	if f := flag.Lookup("rapid.checks"); os.Getenv("PAYLEDGER_LONG") == "" && f.Value.String() == f.DefValue {
+		if err := f.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := script(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(10, 200).Draw(rt, "steps"))
 		if faults := play(t, steps, nil); len(faults) > 0 {

@@ -56,13 +56,13 @@ func (o *testOp) apply(x *tx) error {
 		return err
 	}
 	var err error
-	o.delivery, err = x.sendNow(t, o.endpoint, askedFor{o.id, o.id})
+	o.delivery, err = x.sendNow(t, o.endpoint, requested{o.id, o.id})
 	return err
 }
 
 // sendNow lets a delivery in line be sent now if its lane allows it, and returns
 // it as it is before that.
-func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryObject, error) {
+func (x *tx) sendNow(t *target, e domain.Endpoint, a requested) (domain.DeliveryObject, error) {
 	d, err := x.Pending(t.number, a.event)
 	if err != nil {
 		return domain.DeliveryObject{}, err
@@ -75,7 +75,7 @@ func (x *tx) sendNow(t *target, e domain.Endpoint, a askedFor) (domain.DeliveryO
 		now := x.lanes.wallNow() // whatever the circuit breaker says
 		object.NextAttemptAt = &now
 	}
-	t.ask(a)
+	t.request(a)
 	return object, x.begin(t, e)
 }
 
@@ -147,7 +147,7 @@ func (o *resendOp) apply(x *tx) error {
 	if err != nil {
 		return err
 	}
-	p := store.Entry{Sequence: d.Sequence, Event: d.Event, Final: d.Kind.Final(), Asked: true}
+	p := store.Entry{Sequence: d.Sequence, Event: d.Event, Final: d.Kind.Final(), Requested: true}
 	switch {
 	case l.Known:
 		if !l.Resend(p, x.Now) {
@@ -164,7 +164,7 @@ func (o *resendOp) apply(x *tx) error {
 		return nil
 	}
 	x.again(o.target, l, d)
-	o.delivery, err = x.sendNow(o.target, o.endpoint, askedFor{d.Payment, d.Event})
+	o.delivery, err = x.sendNow(o.target, o.endpoint, requested{d.Payment, d.Event})
 	return err
 }
 

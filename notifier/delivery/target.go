@@ -32,15 +32,15 @@ type target struct {
 	share   share // of slots
 	limits  Limits
 
-	mu       sync.Mutex  // held for moments, and never while the file is read
-	tally    store.Tally // changed by the writer alone, as are window and asked
-	window   window
-	breaker  breaker
-	requests int // under way
-	asked    []askedFor
-	asking   int  // requests for those, which are no others'
-	leaving  bool // it answered 410 and is being disabled
-	refused  bool // the last attempt was not allowed
+	mu                sync.Mutex  // held for moments, and never while the file is read
+	tally             store.Tally // changed by the writer alone, as are window and requested
+	window            window
+	breaker           breaker
+	requests          int // under way
+	requested         []requested
+	requestedUnderWay int  // requests for those, which are no others'
+	leaving           bool // it answered 410 and is being disabled
+	refused           bool // the last attempt was not allowed
 }
 
 func (l *Lanes) newTarget(number store.Number, project, id string, n store.Tally) *target {
@@ -94,8 +94,8 @@ func (t *target) abandoned() {
 // ended gives back the place and the slot of an attempt that is over.
 func (t *target) ended(a attempt) {
 	t.mu.Lock()
-	if a.asked {
-		t.asking--
+	if a.requested {
+		t.requestedUnderWay--
 	} else {
 		t.requests--
 	}
@@ -157,8 +157,8 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 	if state != "" {
 		return checkEvery, l.hold(ctx, t, state)
 	}
-	asked, due, wait := t.room(l.clock.now())
-	if asked+due == 0 {
+	requested, due, wait := t.room(l.clock.now())
+	if requested+due == 0 {
 		return wait, nil
 	}
 	wants = true

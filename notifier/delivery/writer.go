@@ -17,7 +17,7 @@ import (
 // other commits do not delay them.
 const minCommitInterval = 10 * time.Millisecond
 
-// Operations that nobody waits for are committed with the next urgent one, or
+// Operations that no caller waits for are committed with the next urgent one, or
 // after this time: the beginning of attempts whose endpoint had no room before,
 // and the ends of attempts.
 const (

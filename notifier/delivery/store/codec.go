@@ -134,7 +134,7 @@ func appendLane(b, key []byte, l Lane) []byte {
 	for _, p := range l.Line {
 		b = binary.AppendUvarint(b, p.Sequence)
 		b = append(b, p.Event[:]...)
-		b = append(b, flag(p.Final, 1)|flag(p.Asked, 2))
+		b = append(b, flag(p.Final, 1)|flag(p.Requested, 2))
 	}
 	return sealed(key, b)
 }
@@ -152,7 +152,7 @@ func parseLane(key, v []byte) (Lane, error) {
 	for len(r.rest) > 0 {
 		p := Entry{Sequence: r.number(), Event: r.id()}
 		flags := r.bytes(1)[0]
-		p.Final, p.Asked = flags&1 != 0, flags&2 != 0
+		p.Final, p.Requested = flags&1 != 0, flags&2 != 0
 		l.Line = append(l.Line, p)
 	}
 	return l, r.done("the lane", key)

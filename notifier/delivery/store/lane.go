@@ -23,10 +23,10 @@ type Lane struct {
 
 // Entry is a delivery in the line of its lane.
 type Entry struct {
-	Sequence uint64
-	Event    domain.ID
-	Final    bool
-	Asked    bool // resent on request: goes out even if the endpoint no longer subscribes to its kind
+	Sequence  uint64
+	Event     domain.ID
+	Final     bool
+	Requested bool // resent on request: goes out even if the endpoint no longer subscribes to its kind
 }
 
 // Enqueue puts an event at the end of the line. It reports false for one that is
@@ -97,7 +97,7 @@ func (l *Lane) Resend(e Entry, due domain.Instant) bool {
 		return false
 	}
 	if i := slices.IndexFunc(l.Line, func(o Entry) bool { return o.Event == e.Event }); i >= 0 {
-		l.Line[i].Asked = true
+		l.Line[i].Requested = true
 		if i == 0 {
 			l.Due = due
 		}
