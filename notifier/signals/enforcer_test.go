@@ -19,7 +19,6 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
-	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/relay"
 	"payledger/notifier/worker"
@@ -357,32 +356,36 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 	}
 }
 
-// TestRedeliveredSignalsAreJudgedOnce: JetStream thinks the enforcer is gone
-// while the signal waits for its route.
+// TestRedeliveredSignalsAreJudgedOnce: while a signal waits for its route the
+// enforcer tells JetStream that it is being worked on. If JetStream delivers it
+// again all the same, it is judged once.
 func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	conn := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
 	e := judging(t, conn, b)
-	e.times.AckWait = 5 * time.Second // a busy machine may keep silent for seconds
-	e.times.Watch = time.Hour
+	e.times.AckWait, e.times.Watch = time.Second, time.Hour
+	acks, err := conn.NATS().SubscribeSync("$JS.ACK." + bus.SignalsStream + ".>")
+	if err != nil {
+		t.Fatal(err)
+	}
 	healthtest.Run(t, e.Run)
 	c := &court{Book: b, conn: conn, enforcer: e}
 	c.ready(t)
 	p := c.Payment(t, c.Create(t, time.Hour))
 	c.publish(t, bus.SignalSubject(domain.SandboxRoute, p.Project, p.ID), nats.NewInbox(), bustest.Encode(t, bustest.Paid(p)))
 	healthtest.Eventually(t, "it waits", func() bool { return e.waiting() == 1 })
-	// Longer than JetStream would wait without a sign of life.
-	if !health.Pause(t.Context(), 7*time.Second) {
-		t.Fatal("interrupted")
+	sign, err := acks.NextMsgWithContext(healthtest.Within(t))
+	if err != nil || string(sign.Data) != progressWord {
+		t.Fatalf("%v, %v", sign, err)
 	}
-	consumer, err := conn.JetStream().Consumer(t.Context(), bus.SignalsStream, bus.EnforcerConsumer)
-	if err != nil {
+	if err := conn.NATS().Publish(sign.Subject, []byte("-NAK")); err != nil {
 		t.Fatal(err)
 	}
-	if info := consumer.CachedInfo(); info.NumRedelivered != 0 || info.NumAckPending != 1 {
-		t.Errorf("%d delivered again, %d in hand", info.NumRedelivered, info.NumAckPending)
-	}
+	healthtest.Eventually(t, "it is delivered again", func() bool {
+		consumer, err := conn.JetStream().Consumer(t.Context(), bus.SignalsStream, bus.EnforcerConsumer)
+		return err == nil && consumer.CachedInfo().NumRedelivered == 1
+	})
 	c.Do(t, p.ID, domain.AssignRoute{Table: domain.SandboxTable()})
 	c.drained(t)
 	if got := c.Payment(t, p.ID); got.Status != domain.Paid || len(got.Signals) != 1 {
