@@ -3,6 +3,7 @@ package notifier
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func (s *site) start(t *testing.T) {
 	s.relay, s.workers, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Workers(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
 		Server: s.srv, Conn: s.conn, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
-		Stall: cmp.Or(s.stall, time.Second), MaxPause: 4 * time.Second, Log: healthtest.Log(t), Metrics: s.metrics,
+		Stall: cmp.Or(s.stall, time.Second), MaxPause: time.Second, Log: healthtest.Log(t), Metrics: s.metrics,
 	})
 	var stops []func()
 	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
@@ -169,19 +170,24 @@ func damage(t *testing.T, pattern string, how func([]byte) []byte) {
 
 // TestDamagedJetStream damages each file of JetStream's, in turns, while the
 // server is stopped. Afterwards everything works, signals that waited and can
-// be read are judged, and the subscriber misses no event.
+// be read are judged, and the subscriber misses no event. Each file is damaged in
+// one or two ways, and each way occurs; with PAYLEDGER_LONG each file in each way.
 func TestDamagedJetStream(t *testing.T) {
 	t.Parallel()
 	const waiting, read = 6, 10
-	for _, file := range []string{
+	for i, file := range []string{
 		"EVENTS/meta.inf", "EVENTS/meta.sum", "EVENTS/msgs/*.blk", "EVENTS/msgs/index.db",
 		"EVENTS/obs/subscriber/o.dat", "EVENTS/obs/subscriber/meta.inf", "EVENTS/obs/subscriber/meta.sum",
 		"SIGNALS/meta.inf", "SIGNALS/meta.sum", "SIGNALS/msgs/*.blk", "SIGNALS/msgs/index.db",
 		"PARKED/meta.inf", "PARKED/meta.sum",
 	} {
-		for kind, how := range hostile() {
+		kinds := slices.Sorted(maps.Keys(hostile()))
+		for n, kind := range kinds {
 			if kind == "zeros" && strings.Contains(file, "/meta.") || kind == "last bit" && !strings.Contains(file, "o.dat") {
 				continue // as good as the others
+			}
+			if os.Getenv("PAYLEDGER_LONG") == "" && n != i%len(kinds) && n != (i+3)%len(kinds) {
+				continue
 			}
 			t.Run(strings.ReplaceAll(file, "/", "_")+" "+kind, func(t *testing.T) {
 				t.Parallel()
@@ -190,7 +196,7 @@ func TestDamagedJetStream(t *testing.T) {
 				s.subscriber(t, read)
 				s.stop()
 				unjudged := s.unjudged(t, waiting)
-				damage(t, s.path(file), how)
+				damage(t, s.path(file), hostile()[kind])
 				s.start(t)
 				s.works(t)
 				if file != "SIGNALS/msgs/*.blk" {

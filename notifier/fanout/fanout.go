@@ -77,27 +77,27 @@ type FanOut struct {
 	enqueued  prometheus.Counter
 	fellBack  prometheus.Counter
 
-	base  eventstore.Position // of the lanes
-	noted eventstore.Position // the lanes know
-	done  atomic.Uint64       // position up to which events are enqueued or concern nobody
-	began chan struct{}       // closed when the dispatcher knows where it begins
+	base         eventstore.Position // of the lanes
+	checkpointed eventstore.Position // the lanes know
+	done         atomic.Uint64       // position up to which events are enqueued or concern nobody
+	began        chan struct{}       // closed when the dispatcher knows where it begins
 
-	mu       sync.Mutex
-	offered  eventstore.Position // by the dispatcher, the newest
-	taken    eventstore.Position // what is up to here was put into ahead, or concerns nobody
-	attached bool                // the dispatcher hands on what follows taken
-	ahead    []delivery.Event    // taken and not being dealt with; they name no endpoint
-	most     int                 // in ahead
-	news     chan struct{}       // taken has risen
-	room     chan struct{}       // ahead was emptied
-	detached chan struct{}       // attached has become false
+	mu         sync.Mutex
+	offered    eventstore.Position // by the dispatcher, the newest
+	taken      eventstore.Position // what is up to here was put into ahead, or concerns nobody
+	attached   bool                // the dispatcher hands on what follows taken
+	pending    []delivery.Event    // taken and not being dealt with; they name no endpoint
+	maxPending int                 // in ahead
+	arrived    chan struct{}       // taken has risen
+	room       chan struct{}       // ahead was emptied
+	detached   chan struct{}       // attached has become false
 }
 
 const (
-	fanOutAhead = 8192        // events in memory
-	fanOutBatch = 1024        // events looked at before what they lead to is enqueued
-	noteEvery   = time.Second // how far it got, while there is nothing to enqueue
-	noteAtEnd   = time.Second // at most, for noting that at the end
+	maxFanOutPending   = 8192        // events in memory
+	maxFanOutBatch     = 1024        // events looked at before what they lead to is enqueued
+	checkpointEvery    = time.Second // how far it got, while there is nothing to enqueue
+	maxCheckpointAtEnd = time.Second // at most, for noting that at the end
 )
 
 // New makes a fan-out; Run lets it work.
@@ -106,8 +106,8 @@ func New(c Config) *FanOut {
 		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Store, log: c.Log,
 		trouble: health.State{Log: c.Log, Part: "fan-out"},
 		retry:   health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
-		began:   make(chan struct{}), most: fanOutAhead,
-		news: make(chan struct{}, 1), room: make(chan struct{}, 1), detached: make(chan struct{}, 1),
+		began:   make(chan struct{}), maxPending: maxFanOutPending,
+		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), detached: make(chan struct{}, 1),
 		enqueued: health.Counter(c.Metrics, "payledger_fanout_enqueued_total", "Notifications enqueued for webhook endpoints."),
 		fellBack: health.Counter(c.Metrics, "payledger_fanout_fallbacks_total", "Times that webhooks were slower than payments and their events had to be read from JetStream again."),
 	}
@@ -190,15 +190,15 @@ func (f *FanOut) take(a bus.Event) bool {
 	kind, notifies := domain.KindOf(a.Type)
 	payment, isPayment := domain.ParseID(a.Stream.ID)
 	if notifies && isPayment && a.Stream.Kind == eventstore.KindPayment {
-		if len(f.ahead) >= f.most {
+		if len(f.pending) >= f.maxPending {
 			return false
 		}
-		f.ahead = append(f.ahead, delivery.Event{
+		f.pending = append(f.pending, delivery.Event{
 			Project: a.Stream.Project, Payment: payment, ID: a.Commit, Kind: kind, Sequence: a.Sequence, Position: a.Position,
 		})
 	}
 	f.taken = a.Position
-	queue.Poke(f.news)
+	queue.Poke(f.arrived)
 	return true
 }
 
@@ -253,12 +253,12 @@ func (f *FanOut) start(ctx context.Context) error {
 	if !ok {
 		oldest = last
 	}
-	if f.noted, f.base, err = f.lanes.Start(); err != nil {
+	if f.checkpointed, f.base, err = f.lanes.Start(); err != nil {
 		return fmt.Errorf("asking how far events were enqueued: %w", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.taken = max(f.noted, oldest)
+	f.taken = max(f.checkpointed, oldest)
 	f.done.Store(uint64(f.taken))
 	return nil
 }

@@ -164,7 +164,7 @@ func TestNobodyToTell(t *testing.T) {
 	healthtest.Eventually(t, "nothing is left", func() bool { return healthtest.Measured(t, metrics, "payledger_fanout_lag_events") == 0 })
 	stop()
 	lanes.mu.Lock()
-	if most := 2 + int(time.Since(began)/noteEvery); lanes.calls > most || lanes.after != s.Last(t) {
+	if most := 2 + int(time.Since(began)/checkpointEvery); lanes.calls > most || lanes.after != s.Last(t) {
 		t.Errorf("noted %d times, want at most %d, up to %d of %d", lanes.calls, most, lanes.after, s.Last(t))
 	}
 	lanes.mu.Unlock()

@@ -29,13 +29,13 @@ func TestSlowLanesHoldNobodyUp(t *testing.T) {
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	w, stop := s.serve(t, c, lanes, metrics)
 	w.fanOut.mu.Lock()
-	w.fanOut.most = 50
+	w.fanOut.maxPending = 50
 	w.fanOut.mu.Unlock()
 	most := 0
 	for range 200 {
 		s.Create(t, time.Hour)
 		w.fanOut.mu.Lock()
-		most = max(most, len(w.fanOut.ahead))
+		most = max(most, len(w.fanOut.pending))
 		w.fanOut.mu.Unlock()
 	}
 	bustest.AllRouted(t, s.Book)

@@ -17,24 +17,24 @@ import (
 
 // work deals with what was taken and notes how far it got.
 func (f *FanOut) work(ctx context.Context) error {
-	tick := time.NewTicker(noteEvery)
+	tick := time.NewTicker(checkpointEvery)
 	defer tick.Stop()
 	var spare []delivery.Event
 	for {
 		f.mu.Lock()
-		events, taken := f.ahead, f.taken
-		f.ahead = spare[:0]
+		events, taken := f.pending, f.taken
+		f.pending = spare[:0]
 		f.mu.Unlock()
 		queue.Poke(f.room)
 		spare = events
-		err := f.settle(ctx, events, taken)
+		err := f.enqueueAll(ctx, events, taken)
 		if err == nil {
 			select {
-			case <-f.news:
+			case <-f.arrived:
 			case <-ctx.Done():
-				f.noteLast(ctx)
+				f.checkpointAtEnd(ctx)
 			case <-tick.C:
-				err = f.note(ctx, taken, nil)
+				err = f.checkpoint(ctx, taken, nil)
 			}
 		}
 		if err := cmp.Or(ctx.Err(), err); err != nil {
@@ -43,19 +43,19 @@ func (f *FanOut) work(ctx context.Context) error {
 	}
 }
 
-// settle enqueues what the events lead to. All up to taken is dealt with then.
-func (f *FanOut) settle(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
+// enqueueAll enqueues what the events lead to. All up to taken is dealt with then.
+func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
 	for len(events) > 0 {
-		batch := events[:min(len(events), fanOutBatch)]
+		batch := events[:min(len(events), maxFanOutBatch)]
 		events = events[len(batch):]
 		upTo := batch[len(batch)-1].Position
 		var all []delivery.Event
-		err := f.insist(ctx, func() (err error) {
+		err := f.untilDone(ctx, func() (err error) {
 			all, err = f.addressed(ctx, batch, upTo)
 			return err
 		})
 		if err == nil && len(all) > 0 {
-			err = f.note(ctx, upTo, all)
+			err = f.checkpoint(ctx, upTo, all)
 		}
 		if err != nil {
 			return err
@@ -66,12 +66,12 @@ func (f *FanOut) settle(ctx context.Context, events []delivery.Event, taken even
 	return nil
 }
 
-// note lets the lanes have the events and know how far it got.
-func (f *FanOut) note(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
-	if upTo <= f.noted {
+// checkpoint lets the lanes have the events and know how far it got.
+func (f *FanOut) checkpoint(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
+	if upTo <= f.checkpointed {
 		return nil
 	}
-	err := f.insist(ctx, func() error {
+	err := f.untilDone(ctx, func() error {
 		err := f.lanes.Enqueue(ctx, upTo, events)
 		if err == nil {
 			return nil
@@ -82,28 +82,28 @@ func (f *FanOut) note(ctx context.Context, upTo eventstore.Position, events []de
 		return err
 	})
 	if err == nil {
-		f.noted = upTo
+		f.checkpointed = upTo
 		f.enqueued.Add(float64(len(events)))
 	}
 	return err
 }
 
-// noteLast spares the next start what was dealt with; nothing is lost without.
-func (f *FanOut) noteLast(ctx context.Context) {
+// checkpointAtEnd spares the next start what was dealt with; nothing is lost without.
+func (f *FanOut) checkpointAtEnd(ctx context.Context) {
 	done := eventstore.Position(f.done.Load())
-	if done <= f.noted {
+	if done <= f.checkpointed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteAtEnd)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCheckpointAtEnd)
 	defer cancel()
 	if err := f.lanes.Enqueue(ctx, done, nil); err != nil {
 		f.log.Debug().Err(err).Msg("how far events were enqueued for webhooks could not be noted")
 	}
 }
 
-// insist repeats what fails for now. The error is the context's or the end of
+// untilDone repeats what fails for now. The error is the context's or the end of
 // the store.
-func (f *FanOut) insist(ctx context.Context, step func() error) error {
+func (f *FanOut) untilDone(ctx context.Context, step func() error) error {
 	for {
 		err := step()
 		if ctx.Err() != nil && err != nil {

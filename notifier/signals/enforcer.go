@@ -67,12 +67,12 @@ type Enforcer struct {
 	folds      *folds
 	routes     knownRoutes
 	remade     prometheus.Counter
-	moved      atomic.Uint64 // counts signals taken and signals finished
+	progress   atomic.Uint64 // counts signals taken and signals finished
 	silent     atomic.Bool   // signals wait and none is delivered
 	sheds      prometheus.Counter
 	shedLog    zerolog.Logger
 	parker     *parker
-	lanes      atomic.Pointer[lanes] // of the present consumer; nil: none yet
+	queues     atomic.Pointer[signalQueues] // of the present consumer; nil: none yet
 	times      Times
 }
 
@@ -89,7 +89,7 @@ type Times struct {
 }
 
 // maxUnacknowledged is more than can be in hand.
-const maxUnacknowledged = 2 * maxInHand
+const maxUnacknowledged = 2 * maxInflight
 
 // DefaultTimes are those of a real deployment.
 func DefaultTimes() Times {
@@ -106,7 +106,7 @@ func New(c Config) *Enforcer {
 		config: c, trouble: health.State{Log: c.Log, Part: "enforcer"}, folds: newFolds(),
 		judged: health.CounterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
 			domain.SignalApplied, domain.SignalUnchanged, domain.SignalRefused, domain.SignalLateFunds, domain.SignalParked),
-		alarms: fewLines(c.Log), shedLog: fewLines(c.Log), parker: newParker(c),
+		alarms: limitLines(c.Log), shedLog: limitLines(c.Log), parker: newParker(c),
 		refusals: health.CounterVec(c.Metrics, "payledger_signals_refused_total", "Signals that changed nothing, by why.", "reason",
 			domain.ReasonWrongRoute, domain.ReasonFinalStatus, domain.ReasonUnknownRefund, domain.ReasonReferenceConflict,
 			domain.ReasonWrongAmount, domain.ReasonReferenceUsed, domain.ReasonStartedEarly),
@@ -127,8 +127,8 @@ func New(c Config) *Enforcer {
 	health.GaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
 		func() float64 { return float64(e.waiting()) })
 	health.GaugeFunc(c.Metrics, "payledger_signals_in_hand", "Signals taken from SIGNALS and not yet done with.", func() float64 {
-		if l := e.lanes.Load(); l != nil {
-			return float64(l.held())
+		if l := e.queues.Load(); l != nil {
+			return float64(l.count())
 		}
 		return 0
 	})
@@ -147,7 +147,7 @@ func (e *Enforcer) ParkingFails() bool { return e.parker.failing.Load() }
 // Progress counts signals taken and signals finished, and says whether signals
 // wait that are not taken.
 func (e *Enforcer) Progress(context.Context) (moved uint64, waiting bool) {
-	return e.moved.Load(), e.Err() != nil || e.silent.Load()
+	return e.progress.Load(), e.Err() != nil || e.silent.Load()
 }
 
 // Run takes signals until ctx ends; then the error is nil, and no command is
@@ -186,34 +186,34 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
-	h := hand{
-		lanes: newLanes(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), ahead: queue.New[uint64](),
+	h := inflight{
+		signalQueues: newSignalQueues(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), finishedAhead: queue.New[uint64](),
 	}
-	e.lanes.Store(h.lanes)
+	e.queues.Store(h.signalQueues)
 	g.Go(func() error { return e.take(ctx, h, messages) })
 	g.Go(func() error { return e.scout(ctx, h) })
 	g.Go(func() error { return e.forget(ctx, h) })
 	g.Go(func() error { return h.wake(ctx) })
-	g.Go(func() error { return e.keep(ctx, h) })
+	g.Go(func() error { return e.keepAlive(ctx, h) })
 	g.Go(func() error {
 		return e.parker.run(ctx, h, func(k parking) error { return e.closeParked(h, k) })
 	})
 	g.Go(func() error { return e.parker.watchFill(ctx) })
-	for range signalBatches {
+	for range batchWorkers {
 		g.Go(func() error { return e.work(ctx, h) })
 	}
-	g.Go(func() error { return e.watch(ctx, stream, h.lanes) })
+	g.Go(func() error { return e.watch(ctx, stream, h.signalQueues) })
 	return g.Wait()
 }
 
 // take takes signals as fast as they come, so that those behind a flood are seen.
-func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.MessagesContext) error {
+func (e *Enforcer) take(ctx context.Context, h inflight, messages jetstream.MessagesContext) error {
 	for {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
 		}
-		e.moved.Add(1)
+		e.progress.Add(1)
 		s, err := newSignal(msg)
 		if err != nil {
 			return err
@@ -228,9 +228,9 @@ func (e *Enforcer) take(ctx context.Context, h hand, messages jetstream.Messages
 	}
 }
 
-// keep tells JetStream that the signals in hand are being worked on, so that it
+// keepAlive tells JetStream that the signals in hand are being worked on, so that it
 // does not deliver them again. If it does, take recognises them.
-func (e *Enforcer) keep(ctx context.Context, h hand) error {
+func (e *Enforcer) keepAlive(ctx context.Context, h inflight) error {
 	for health.Pause(ctx, e.times.AckWait/3) {
 		for i, subject := range h.acks() {
 			if i%1024 == 0 && ctx.Err() != nil {
@@ -244,8 +244,8 @@ func (e *Enforcer) keep(ctx context.Context, h hand) error {
 
 // waiting is how many signals are too early just now.
 func (e *Enforcer) waiting() int {
-	if l := e.lanes.Load(); l != nil {
-		return l.sleeping()
+	if l := e.queues.Load(); l != nil {
+		return l.delayed()
 	}
 	return 0
 }

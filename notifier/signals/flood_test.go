@@ -107,7 +107,7 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 		}
 	}
 	k := newFolds()
-	for _, n := range []int{1, 2 * foldsBeyond, 3, 0, 2 * domain.MaxLateFunds} {
+	for _, n := range []int{1, 2 * minFoldRecords, 3, 0, 2 * domain.MaxLateFunds} {
 		add(n)
 		f, err := k.of(t.Context(), b.Ledger, p.Project, p.ID)
 		if err != nil {
@@ -129,10 +129,10 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 		t.Errorf("%d of late funds, %v", f.LateFunds, err)
 	}
 	// What is kept is bounded.
-	for range 3 * foldsKept {
-		k.keep(eventstore.PaymentStream(p.Project, b.IDs.Next()), &folded{last: eventstore.Stored{Sequence: foldsBeyond + 1}})
+	for range 3 * maxFolds {
+		k.keep(eventstore.PaymentStream(p.Project, b.IDs.Next()), &folded{last: eventstore.Stored{Sequence: minFoldRecords + 1}})
 	}
-	if n := len(k.recent) + len(k.older); n > 2*foldsKept {
+	if n := len(k.recent) + len(k.older); n > 2*maxFolds {
 		t.Errorf("%d folds are kept", n)
 	}
 }

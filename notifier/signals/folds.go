@@ -28,8 +28,8 @@ func (f *folded) Evolve(e domain.Event) *folded {
 
 // The bounds of what folds keep.
 const (
-	foldsKept   = 256 // payments, of recent ones; of older ones as many
-	foldsBeyond = 32  // records: a shorter stream is read again as quickly
+	maxFolds       = 256 // payments, of recent ones; of older ones as many
+	minFoldRecords = 32  // records: a shorter stream is read again as quickly
 )
 
 // folds keep the payments with long streams that had a signal recently, so that
@@ -74,12 +74,12 @@ func (k *folds) take(s eventstore.Stream) *folded {
 }
 
 func (k *folds) keep(s eventstore.Stream, f *folded) {
-	if f.last.Sequence <= foldsBeyond {
+	if f.last.Sequence <= minFoldRecords {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.recent) >= foldsKept {
+	if len(k.recent) >= maxFolds {
 		k.recent, k.older = make(map[eventstore.Stream]*folded), k.recent
 	}
 	k.recent[s] = f

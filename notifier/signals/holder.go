@@ -25,9 +25,9 @@ func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
 	return &holder{stream: r.Stream, position: r.Position, says: *f.Signal}, nil
 }
 
-// heed adds to the command who holds the signal's reference: another payment,
+// addTo adds to the command who holds the signal's reference: another payment,
 // or this one by late funds that it no longer keeps.
-func (h *holder) heed(c *domain.ApplySignal, s *signal) {
+func (h *holder) addTo(c *domain.ApplySignal, s *signal) {
 	switch {
 	case h == nil:
 	case h.stream == eventstore.PaymentStream(s.project, s.payment):

@@ -40,8 +40,8 @@ const (
 	// maxParkedBody bytes of a body are kept, and maxParkedDetail of the reason.
 	maxParkedBody   = 4 << 10
 	maxParkedDetail = 512
-	// parkedAtOnce signals are on their way to PARKED at most.
-	parkedAtOnce = 256
+	// maxParkBatch signals are on their way to PARKED at most.
+	maxParkBatch = 256
 	// maxToPark signals wait while PARKED cannot be written.
 	maxToPark = 4096
 	// parkedAlarm is how full PARKED is when an error is logged.
@@ -75,7 +75,7 @@ type parking struct {
 
 func newParker(c Config) *parker {
 	p := &parker{
-		config: c, trouble: health.State{Log: c.Log, Part: "parking"}, log: fewLines(c.Log),
+		config: c, trouble: health.State{Log: c.Log, Part: "parking"}, log: limitLines(c.Log),
 		parked: health.CounterVec(c.Metrics, "payledger_signals_parked_total", "Signals that could not be judged and were kept aside.", "reason",
 			ParkedMalformed, ParkedUnknownPayment, ParkedUnreadable),
 		retry: health.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}, watch: 5 * time.Second, stream: bus.ParkedConfig(c.LogID),
@@ -88,17 +88,17 @@ func newParker(c Config) *parker {
 
 // put adds a signal that has left its lane to those to be parked, and reports
 // whether there was room for it.
-func (p *parker) put(h hand, k parking) bool {
+func (p *parker) put(h inflight, k parking) bool {
 	most := math.MaxInt
 	if p.failing.Load() {
 		most = maxToPark
 	}
-	h.spare(k.signal, maxContent/2)
+	h.dropContent(k.signal, maxContent/2)
 	return h.toPark.PutWithin(k, most)
 }
 
 // run parks signals until ctx ends, and calls done for each that is parked.
-func (p *parker) run(ctx context.Context, h hand, done func(parking) error) error {
+func (p *parker) run(ctx context.Context, h inflight, done func(parking) error) error {
 	var left []parking
 	for ctx.Err() == nil {
 		if !p.opened && !p.prepare(ctx) {
@@ -106,7 +106,7 @@ func (p *parker) run(ctx context.Context, h hand, done func(parking) error) erro
 			continue
 		}
 		if len(left) == 0 {
-			if left = h.toPark.TakeAll(ctx, left, parkedAtOnce); len(left) == 0 {
+			if left = h.toPark.TakeAll(ctx, left, maxParkBatch); len(left) == 0 {
 				break
 			}
 		}
@@ -155,14 +155,14 @@ func (p *parker) fails(err error) {
 
 // park publishes the signals all at once. It answers which are parked or no
 // longer in SIGNALS, which are left to be parked, and why. err is about SIGNALS.
-func (p *parker) park(ctx context.Context, h hand, all []parking) (parked, left []parking, failure, err error) {
+func (p *parker) park(ctx context.Context, h inflight, all []parking) (parked, left []parking, failure, err error) {
 	under := make([]jetstream.PubAckFuture, len(all))
 	for i, k := range all {
 		if k.signal.content == nil {
 			if err := k.signal.read(ctx, h.stream); err != nil {
 				return nil, all, nil, err
 			}
-			h.holds(k.signal)
+			h.countContent(k.signal)
 		}
 		if k.signal.content.gone {
 			continue

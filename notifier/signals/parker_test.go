@@ -74,7 +74,7 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 	if !c.enforcer.ParkingFails() {
 		t.Error("it does not say that parking fails")
 	}
-	healthtest.Eventually(t, "what has no room is let go", func() bool { return c.enforcer.lanes.Load().held() == maxToPark })
+	healthtest.Eventually(t, "what has no room is let go", func() bool { return c.enforcer.queues.Load().count() == maxToPark })
 	if err := c.conn.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
 	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
 	e := judging(t, c, b)
 	c.Close()
-	h := hand{lanes: newLanes(), toPark: queue.New[parking]()}
+	h := inflight{signalQueues: newSignalQueues(), toPark: queue.New[parking]()}
 	all := []parking{{signal: laid(1, "a", 1)}, {signal: laid(2, "a", 2)}}
 	all[1].signal.content = nil
 	parked, left, failure, err := e.parker.park(t.Context(), h, all)

@@ -8,11 +8,11 @@ import (
 	"payledger/domain"
 )
 
-// linesAMinute bounds the log lines about single signals; metrics count them all.
-const linesAMinute = 60
+// maxLinesPerMinute bounds the log lines about single signals; metrics count them all.
+const maxLinesPerMinute = 60
 
-func fewLines(log zerolog.Logger) zerolog.Logger {
-	return log.Sample(&zerolog.BurstSampler{Burst: linesAMinute, Period: time.Minute})
+func limitLines(log zerolog.Logger) zerolog.Logger {
+	return log.Sample(&zerolog.BurstSampler{Burst: maxLinesPerMinute, Period: time.Minute})
 }
 
 // countRefusal counts a refused signal. If it reports money that is not booked

@@ -18,19 +18,19 @@ import (
 const (
 	// With scoutFrom signals that JetStream has not delivered yet, the enforcer
 	// looks behind them.
-	scoutFrom = 2000
+	minBacklog = 2000
 	// Up to scoutSubjects all subjects are listed, beyond that those of the routes
 	// without a flood. scoutAtOnce bounds the signals taken ahead of one list.
-	scoutSubjects = 4096
-	scoutAtOnce   = 256
+	maxListedSubjects = 4096
+	maxAhead          = 256
 	// A route with scoutFlood signals in hand is flooded: its other signals have
 	// to wait.
-	scoutFlood = 1024
-	// scoutRest is how many times as long as a look the pause after it is: a list
+	floodSize = 1024
+	// restFactor is how many times as long as a look the pause after it is: a list
 	// may be long.
-	scoutRest = 4
-	// scoutRoutes bounds the routes that are learned from payments.
-	scoutRoutes = 256
+	restFactor = 4
+	// maxKnownRoutes bounds the routes that are learned from payments.
+	maxKnownRoutes = 256
 )
 
 // scout fetches signals that the consumer has not delivered yet. JetStream
@@ -38,31 +38,31 @@ const (
 // of a hundred thousand. But it has an index by subject: signals of other
 // payments, or with too many payments those of other routes, are read from
 // SIGNALS directly.
-func (e *Enforcer) scout(ctx context.Context, h hand) error {
+func (e *Enforcer) scout(ctx context.Context, h inflight) error {
 	for rest := e.times.Scout; health.Pause(ctx, rest); {
 		rest = e.times.Scout
-		if h.behind.Load() < scoutFrom {
+		if h.behind.Load() < minBacklog {
 			continue
 		}
 		began := time.Now()
 		if err := e.lookAhead(ctx, h); err != nil && ctx.Err() == nil {
 			e.config.Log.Debug().Err(err).Msg("what waits behind many signals is not taken ahead of them")
 		}
-		rest = max(rest, scoutRest*time.Since(began))
+		rest = max(rest, restFactor*time.Since(began))
 	}
 	return ctx.Err()
 }
 
-func (e *Enforcer) lookAhead(ctx context.Context, h hand) error {
+func (e *Enforcer) lookAhead(ctx context.Context, h inflight) error {
 	info, err := h.stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the JetStream stream %s: %w", bus.SignalsStream, err)
 	}
 	filters := []string{bus.SignalsSubjects}
-	if info.State.NumSubjects > scoutSubjects {
+	if info.State.NumSubjects > maxListedSubjects {
 		filters = filters[:0]
 		for _, route := range e.routes.all() {
-			if h.heldOf(route) < scoutFlood {
+			if h.countOf(route) < floodSize {
 				filters = append(filters, bus.SignalsPrefix+route+".>")
 			}
 		}
@@ -72,7 +72,7 @@ func (e *Enforcer) lookAhead(ctx context.Context, h hand) error {
 		if err != nil {
 			return fmt.Errorf("listing the subjects of the JetStream stream %s: %w", bus.SignalsStream, err)
 		}
-		left := scoutAtOnce
+		left := maxAhead
 		for subject := range listed.State.Subjects {
 			if left == 0 {
 				break
@@ -90,7 +90,7 @@ func (e *Enforcer) lookAhead(ctx context.Context, h hand) error {
 }
 
 // takeAhead takes the first signal of a subject.
-func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error {
+func (e *Enforcer) takeAhead(ctx context.Context, h inflight, subject string) error {
 	m, err := h.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil
@@ -101,16 +101,16 @@ func (e *Enforcer) takeAhead(ctx context.Context, h hand, subject string) error 
 	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data)+headerSize(m.Header))
 	s.content = s.contentOf(m.Data, m.Header)
 	if h.take(s) == queued {
-		e.moved.Add(1)
+		e.progress.Add(1)
 	}
 	return nil
 }
 
 // forget deletes finished signals that the consumer has not delivered. One that
 // stays is delivered later, and changes nothing the second time.
-func (e *Enforcer) forget(ctx context.Context, h hand) error {
+func (e *Enforcer) forget(ctx context.Context, h inflight) error {
 	for {
-		sequence, ok := h.ahead.Take(ctx)
+		sequence, ok := h.finishedAhead.Take(ctx)
 		if !ok {
 			return ctx.Err()
 		}
@@ -130,7 +130,7 @@ type knownRoutes struct {
 func (k *knownRoutes) learn(p domain.Payment) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if p.Route != "" && len(k.names) < scoutRoutes && !slices.Contains(k.names, p.Route) {
+	if p.Route != "" && len(k.names) < maxKnownRoutes && !slices.Contains(k.names, p.Route) {
 		k.names = append(k.names, p.Route)
 	}
 }

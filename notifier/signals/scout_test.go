@@ -43,7 +43,7 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 			func(*court, int) string { return bus.SignalSubject("bank", bustest.Project, domain.ID{1}) }, 3000, []string{"bank", "sandbox", "unheard-of"},
 		},
 		"one route": {
-			func(c *court, _ int) string { return bus.SignalSubject("bank", bustest.Project, c.IDs.Next()) }, scoutSubjects + 100, []string{"sandbox", "seen"},
+			func(c *court, _ int) string { return bus.SignalSubject("bank", bustest.Project, c.IDs.Next()) }, maxListedSubjects + 100, []string{"sandbox", "seen"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 				subjects = append(subjects, bus.SignalSubject(route, bustest.Project, c.IDs.Next()))
 				c.publish(t, subjects[len(subjects)-1], "", []byte("{}"))
 			}
-			h := hand{lanes: newLanes(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), ahead: queue.New[uint64]()}
+			h := inflight{signalQueues: newSignalQueues(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), finishedAhead: queue.New[uint64]()}
 			if err := e.lookAhead(t.Context(), h); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestSignalsTakenAheadAreJudgedOnce(t *testing.T) {
 			t.Fatalf("%s: %+v", got.Status, got.Signals)
 		}
 	}
-	healthtest.Eventually(t, "nothing is left in hand", func() bool { return c.enforcer.lanes.Load().held() == 0 })
+	healthtest.Eventually(t, "nothing is left in hand", func() bool { return c.enforcer.queues.Load().count() == 0 })
 }
 
 // BenchmarkOutcomeBehindAFlood tells how long the outcome of a payment takes

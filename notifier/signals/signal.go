@@ -31,7 +31,7 @@ type signal struct {
 	payment domain.ID
 	astray  error // the subject is not that of a signal
 
-	lane  *lane
+	queue *signalQueue
 	early health.Backoff // between tries while its payment has no route
 	taken *holder        // of its reference, once that is known
 }

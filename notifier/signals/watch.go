@@ -17,9 +17,9 @@ var errSilent = errors.New("the consumer of " + bus.SignalsStream + " does not d
 // watch fails when the JetStream stream is deleted or replaced, when the
 // consumer is gone or ahead of it, and when the consumer is silent while
 // signals wait, whether it knows of them or not.
-func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, l *lanes) error {
+func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, l *signalQueues) error {
 	created, last := stream.CachedInfo().Created, stream.CachedInfo().State.LastSeq
-	moved, silent := e.moved.Load(), 0
+	moved, silent := e.progress.Load(), 0
 	for health.Pause(ctx, e.times.Watch) {
 		consumer, err := stream.Consumer(ctx, bus.EnforcerConsumer)
 		if err != nil {
@@ -33,8 +33,8 @@ func (e *Enforcer) watch(ctx context.Context, stream jetstream.Stream, l *lanes)
 			return fmt.Errorf("the JetStream stream %s was replaced", bus.SignalsStream)
 		}
 		last = now.State.LastSeq
-		before, held := moved, l.held()
-		moved = e.moved.Load()
+		before, held := moved, l.count()
+		moved = e.progress.Load()
 		switch {
 		case moved != before || now.State.Msgs <= uint64(held):
 			silent = 0

@@ -26,9 +26,9 @@ func laid(sequence uint64, route string, payment byte) *signal {
 
 func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
 	t.Parallel()
-	l := newLanes()
-	if l.take(laid(7, "a", 1)) != queued || l.take(laid(7, "a", 1)) != repeated || l.held() != 1 {
-		t.Errorf("%d in hand", l.held())
+	l := newSignalQueues()
+	if l.take(laid(7, "a", 1)) != queued || l.take(laid(7, "a", 1)) != repeated || l.count() != 1 {
+		t.Errorf("%d in hand", l.count())
 	}
 }
 
@@ -36,7 +36,7 @@ func TestLanesLeaveOutWhatIsInHand(t *testing.T) {
 // not keep another's from the next batch.
 func TestRoutesTakeTurns(t *testing.T) {
 	t.Parallel()
-	l := newLanes()
+	l := newSignalQueues()
 	for i := range uint64(5000) {
 		l.take(laid(i, "flooded", byte(i)))
 	}
@@ -50,7 +50,7 @@ func TestRoutesTakeTurns(t *testing.T) {
 // signal waiting for one turn.
 func TestRoutesTakeTurnsOnAPayment(t *testing.T) {
 	t.Parallel()
-	l := newLanes()
+	l := newSignalQueues()
 	for i := range uint64(2000) {
 		l.take(laid(i, "wrong", 1))
 	}
@@ -60,8 +60,8 @@ func TestRoutesTakeTurnsOnAPayment(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("%d signals of one payment are judged at a time", len(got))
 		}
-		l.leave(got[0])
-		l.done(got[0])
+		l.dequeue(got[0])
+		l.finish(got[0])
 		if got[0].route == "right" {
 			return
 		}
@@ -76,7 +76,7 @@ func TestRoutesTakeTurnsOnAPayment(t *testing.T) {
 func TestLanesKeepOrderAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLanes()
+		l := newSignalQueues()
 		ctx, stop := context.WithCancel(context.Background())
 		woken := make(chan struct{})
 		go func() {
@@ -108,25 +108,25 @@ func TestLanesKeepOrderAndLoseNothing(t *testing.T) {
 				seen[s.payment] = true
 				switch rapid.SampledFrom([]string{"done", "done", "again", "later", "following"}).Draw(t, "then") {
 				case "done":
-					l.leave(s)
+					l.dequeue(s)
 					finish(s)
-					l.done(s)
+					l.finish(s)
 				case "again":
-					l.again(s)
+					l.requeue(s)
 				case "later":
-					l.later(s, time.Microsecond)
+					l.delay(s, time.Microsecond)
 				case "following":
 					for s != nil {
-						next := l.following(s)
+						next := l.dequeueNext(s)
 						finish(s)
-						l.done(s)
+						l.finish(s)
 						s = next
 					}
 				}
 			}
 		}
-		if l.held() != 0 || len(l.routes) != 0 || len(l.payments) != 0 || l.size != 0 || l.content != 0 {
-			t.Fatalf("left: %d in hand, %d routes, %d payments, %d and %d bytes", l.held(), len(l.routes), len(l.payments), l.size, l.content)
+		if l.count() != 0 || len(l.routes) != 0 || len(l.payments) != 0 || l.size != 0 || l.content != 0 {
+			t.Fatalf("left: %d in hand, %d routes, %d payments, %d and %d bytes", l.count(), len(l.routes), len(l.payments), l.size, l.content)
 		}
 	})
 }
@@ -134,17 +134,17 @@ func TestLanesKeepOrderAndLoseNothing(t *testing.T) {
 // TestAFullHandShedsTheFloodAlone.
 func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 	t.Parallel()
-	l := newLanes()
+	l := newSignalQueues()
 	var n uint64
 	come := func(route string) arrived {
 		n++
 		return l.take(laid(n, route, byte(n)))
 	}
 	come("small")
-	for range 2 * maxInHand {
+	for range 2 * maxInflight {
 		come("flood")
 	}
-	if held := l.held(); held < maxInHand || held > maxInHand+1 {
+	if held := l.count(); held < maxInflight || held > maxInflight+1 {
 		t.Errorf("%d in hand", held)
 	}
 	if come("flood") != tooMany || come("small") != queued || come("another") != queued {
@@ -154,10 +154,10 @@ func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 		t.Errorf("%d bytes are kept", l.content)
 	}
 	// A flood through many routes ends too.
-	for i := range 2 * maxInHand {
+	for i := range 2 * maxInflight {
 		come(fmt.Sprint(i))
 	}
-	if held := l.held(); held > maxInHand*3/2 {
+	if held := l.count(); held > maxInflight*3/2 {
 		t.Errorf("%d in hand", held)
 	}
 }
@@ -166,24 +166,24 @@ func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 // again, do not all stay in memory.
 func TestWhatIsReadAgainHasABound(t *testing.T) {
 	t.Parallel()
-	l := newLanes()
+	l := newSignalQueues()
 	const all, size = 4 * maxContent / (1 << 20), 1 << 20
 	for i := range uint64(all) {
 		s := laid(i, "a", byte(i))
 		s.content.body = make([]byte, size)
 		l.take(s)
 	}
-	for _, put := range []func(*signal){l.again, func(s *signal) { l.later(s, time.Hour) }} {
+	for _, put := range []func(*signal){l.requeue, func(s *signal) { l.delay(s, time.Hour) }} {
 		for range all {
 			s := l.next(t.Context(), nil, 1)[0]
 			if s.content == nil {
 				s.content = &payload{body: make([]byte, size)}
-				l.holds(s)
+				l.countContent(s)
 			}
 			put(s)
 		}
 		kept := 0
-		for _, s := range l.inHand {
+		for _, s := range l.signals {
 			if s.content != nil {
 				kept += len(s.content.body)
 			}

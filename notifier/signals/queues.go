@@ -16,8 +16,8 @@ const (
 	// With maxInHand signals or maxBytesInHand bytes in hand, no more are taken
 	// of a route that has its share or more; other routes may exceed the limits
 	// by half.
-	maxInHand      = 96 << 10
-	maxBytesInHand = bus.MaxSignalBytes / 2
+	maxInflight      = 96 << 10
+	maxInflightBytes = bus.MaxSignalBytes / 2
 	// maxContent bytes of bodies are kept in memory. The other signals are read
 	// from SIGNALS again when it is their turn; until they are finished, bodies
 	// that were read again may fill maxReadAgain bytes in all.
@@ -25,19 +25,19 @@ const (
 	maxReadAgain = maxContent * 3 / 2
 )
 
-// lanes are the signals in hand. Routes take turns, however many signals each
+// signalQueues are the signals in hand. Routes take turns, however many signals each
 // has, and so do the payments of a route. The signals of one payment and route
 // keep their order, and only one signal of a payment is judged at a time. Safe
 // for concurrent use.
-type lanes struct {
+type signalQueues struct {
 	mu       sync.Mutex
-	inHand   map[uint64]*signal // by sequence in SIGNALS
+	signals  map[uint64]*signal // by sequence in SIGNALS
 	size     int                // bytes of the messages in hand
 	content  int                // bytes of the bodies in memory
 	routes   map[string]*route  // that have signals in hand
-	payments map[paymentKey]*docket
+	payments map[paymentKey]*paymentQueues
 	turns    fifo[*route] // those with a lane that is ready, each once
-	early    sleepers
+	delays   delayHeap
 	poke     chan struct{} // a lane is ready
 	alarm    chan struct{} // early may have a new first
 }
@@ -45,8 +45,8 @@ type lanes struct {
 // route has the signals in hand that came through one route.
 type route struct {
 	name  string
-	held  int // signals in hand
-	ready fifo[*lane]
+	count int // signals in hand
+	ready fifo[*signalQueue]
 }
 
 type paymentKey struct {
@@ -55,25 +55,25 @@ type paymentKey struct {
 	subject string // of messages on a subject that names no payment
 }
 
-// docket has the signals in hand for one payment.
-type docket struct {
+// paymentQueues has the signals in hand for one payment.
+type paymentQueues struct {
 	key     paymentKey
-	lanes   map[string]*lane // by route
-	busy    bool             // a signal of it is being judged
-	blocked fifo[*lane]      // waiting for busy to end; while there is one, the docket is busy or another of its lanes is ready
+	byRoute map[string]*signalQueue // by route
+	busy    bool                    // a signal of it is being judged
+	blocked fifo[*signalQueue]      // waiting for busy to end; while there is one, the docket is busy or another of its lanes is ready
 }
 
-// lane has the signals for one payment through one route, in order. The first is
+// signalQueue has the signals for one payment through one route, in order. The first is
 // judged next.
-type lane struct {
+type signalQueue struct {
 	route   *route
-	docket  *docket
+	payment *paymentQueues
 	signals fifo[*signal]
 }
 
-func newLanes() *lanes {
-	return &lanes{
-		inHand: make(map[uint64]*signal), routes: make(map[string]*route), payments: make(map[paymentKey]*docket),
+func newSignalQueues() *signalQueues {
+	return &signalQueues{
+		signals: make(map[uint64]*signal), routes: make(map[string]*route), payments: make(map[paymentKey]*paymentQueues),
 		poke: make(chan struct{}, 1), alarm: make(chan struct{}, 1),
 	}
 }
@@ -88,10 +88,10 @@ const (
 )
 
 // take adds a signal to its lane.
-func (l *lanes) take(s *signal) arrived {
+func (l *signalQueues) take(s *signal) arrived {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if there := l.inHand[s.sequence]; there != nil {
+	if there := l.signals[s.sequence]; there != nil {
 		if there.ack == "" {
 			there.ack = s.ack
 		}
@@ -108,24 +108,24 @@ func (l *lanes) take(s *signal) arrived {
 	key := s.key()
 	d := l.payments[key]
 	if d == nil {
-		d = &docket{key: key, lanes: make(map[string]*lane, 1)}
+		d = &paymentQueues{key: key, byRoute: make(map[string]*signalQueue, 1)}
 		l.payments[key] = d
 	}
-	s.lane = d.lanes[s.route]
-	if s.lane == nil {
-		s.lane = &lane{route: r, docket: d}
-		d.lanes[s.route] = s.lane
+	s.queue = d.byRoute[s.route]
+	if s.queue == nil {
+		s.queue = &signalQueue{route: r, payment: d}
+		d.byRoute[s.route] = s.queue
 	}
-	l.inHand[s.sequence] = s
-	r.held++
+	l.signals[s.sequence] = s
+	r.count++
 	l.size += s.size
 	if l.content+len(s.content.body) > maxContent {
 		s.content = nil
 	} else {
 		l.content += len(s.content.body)
 	}
-	if s.lane.signals.put(s); s.lane.signals.len() == 1 {
-		l.ready(s.lane)
+	if s.queue.signals.put(s); s.queue.signals.len() == 1 {
+		l.ready(s.queue)
 	}
 	return queued
 }
@@ -139,38 +139,38 @@ func (s *signal) key() paymentKey {
 }
 
 // has reports whether a lane has signals of the subject.
-func (l *lanes) has(subject string) bool {
+func (l *signalQueues) has(subject string) bool {
 	s := signalOn(subject, 0, time.Time{}, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d := l.payments[s.key()]
-	return d != nil && d.lanes[s.route] != nil
+	return d != nil && d.byRoute[s.route] != nil
 }
 
-// heldOf is how many signals of a route are in hand.
-func (l *lanes) heldOf(name string) int {
+// countOf is how many signals of a route are in hand.
+func (l *signalQueues) countOf(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.routes[name]; r != nil {
-		return r.held
+		return r.count
 	}
 	return 0
 }
 
 // full reports whether there is no room for one more of a route.
-func (l *lanes) full(r *route) bool {
-	held := len(l.inHand)
+func (l *signalQueues) full(r *route) bool {
+	held := len(l.signals)
 	switch {
-	case held < maxInHand && l.size < maxBytesInHand:
+	case held < maxInflight && l.size < maxInflightBytes:
 		return false
-	case held >= maxInHand*3/2 || l.size >= maxBytesInHand*3/2:
+	case held >= maxInflight*3/2 || l.size >= maxInflightBytes*3/2:
 		return true
 	}
-	return r != nil && r.held >= held/len(l.routes)
+	return r != nil && r.count >= held/len(l.routes)
 }
 
 // ready queues a lane for its route's turn.
-func (l *lanes) ready(a *lane) {
+func (l *signalQueues) ready(a *signalQueue) {
 	if a.route.ready.put(a); a.route.ready.len() == 1 {
 		l.turns.put(a.route)
 	}
@@ -180,7 +180,7 @@ func (l *lanes) ready(a *lane) {
 // next waits until a lane is ready, and appends up to most signals of different
 // payments to dst, one route after the other. The caller has to call again,
 // later, leave or following for each. It appends none when ctx has ended.
-func (l *lanes) next(ctx context.Context, dst []*signal, most int) []*signal {
+func (l *signalQueues) next(ctx context.Context, dst []*signal, most int) []*signal {
 	for ctx.Err() == nil {
 		if dst = l.pick(dst, most); len(dst) > 0 {
 			return dst
@@ -193,7 +193,7 @@ func (l *lanes) next(ctx context.Context, dst []*signal, most int) []*signal {
 	return dst
 }
 
-func (l *lanes) pick(dst []*signal, most int) []*signal {
+func (l *signalQueues) pick(dst []*signal, most int) []*signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(dst) < most && l.turns.len() > 0 {
@@ -202,11 +202,11 @@ func (l *lanes) pick(dst []*signal, most int) []*signal {
 		if r.ready.len() > 0 {
 			l.turns.put(r)
 		}
-		if a.docket.busy {
-			a.docket.blocked.put(a)
+		if a.payment.busy {
+			a.payment.blocked.put(a)
 			continue
 		}
-		a.docket.busy = true
+		a.payment.busy = true
 		dst = append(dst, a.signals.first())
 	}
 	if l.turns.len() > 0 {
@@ -215,64 +215,64 @@ func (l *lanes) pick(dst []*signal, most int) []*signal {
 	return dst
 }
 
-// again leaves a signal first in its lane, to be judged at the lane's next turn.
-func (l *lanes) again(s *signal) {
+// requeue leaves a signal first in its lane, to be judged at the lane's next turn.
+func (l *signalQueues) requeue(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(s, maxReadAgain)
-	l.release(s.lane)
+	l.release(s.queue)
 }
 
 // release ends the judging of a lane's payment, whose other lanes come first.
-func (l *lanes) release(a *lane) {
-	l.free(a.docket)
+func (l *signalQueues) release(a *signalQueue) {
+	l.free(a.payment)
 	if a.signals.len() == 0 {
-		delete(a.docket.lanes, a.route.name)
-		if len(a.docket.lanes) == 0 {
-			delete(l.payments, a.docket.key)
+		delete(a.payment.byRoute, a.route.name)
+		if len(a.payment.byRoute) == 0 {
+			delete(l.payments, a.payment.key)
 		}
 		return
 	}
 	l.ready(a)
 }
 
-func (l *lanes) free(d *docket) {
+func (l *signalQueues) free(d *paymentQueues) {
 	d.busy = false
 	if d.blocked.len() > 0 {
 		l.ready(d.blocked.take())
 	}
 }
 
-// leave takes a signal off its lane; the lane's next one may be judged. The
+// dequeue takes a signal off its lane; the lane's next one may be judged. The
 // signal stays in hand until done.
-func (l *lanes) leave(s *signal) {
+func (l *signalQueues) dequeue(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.lane.signals.take()
-	l.release(s.lane)
+	s.queue.signals.take()
+	l.release(s.queue)
 }
 
-// spare drops the content of a signal if there are more than above bytes of
+// dropContent drops the content of a signal if there are more than above bytes of
 // contents in all.
-func (l *lanes) spare(s *signal, above int) {
+func (l *signalQueues) dropContent(s *signal, above int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(s, above)
 }
 
-func (l *lanes) drop(s *signal, above int) {
+func (l *signalQueues) drop(s *signal, above int) {
 	if l.content > above && s.content != nil {
 		l.content -= len(s.content.body)
 		s.content = nil
 	}
 }
 
-// following takes a signal off its lane and returns the lane's next one, which
+// dequeueNext takes a signal off its lane and returns the lane's next one, which
 // the caller judges at once; nil when there is none.
-func (l *lanes) following(s *signal) *signal {
+func (l *signalQueues) dequeueNext(s *signal) *signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := s.lane
+	a := s.queue
 	a.signals.take()
 	if a.signals.len() == 0 {
 		l.release(a)
@@ -281,24 +281,24 @@ func (l *lanes) following(s *signal) *signal {
 	return a.signals.first()
 }
 
-// done ends a signal that has left its lane and returns the subject to
+// finish ends a signal that has left its lane and returns the subject to
 // acknowledge it on.
-func (l *lanes) done(s *signal) (ack string) {
+func (l *signalQueues) finish(s *signal) (ack string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.inHand, s.sequence)
+	delete(l.signals, s.sequence)
 	l.size -= s.size
 	if s.content != nil {
 		l.content -= len(s.content.body)
 	}
-	if s.lane.route.held--; s.lane.route.held == 0 {
+	if s.queue.route.count--; s.queue.route.count == 0 {
 		delete(l.routes, s.route)
 	}
 	return s.ack
 }
 
-// holds notes that the content of a signal was read again.
-func (l *lanes) holds(s *signal) {
+// countContent notes that the content of a signal was read again.
+func (l *signalQueues) countContent(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.content != nil {
@@ -306,42 +306,42 @@ func (l *lanes) holds(s *signal) {
 	}
 }
 
-// later leaves a signal first in its lane and lets the lane pause.
-func (l *lanes) later(s *signal, pause time.Duration) {
+// delay leaves a signal first in its lane and lets the lane pause.
+func (l *signalQueues) delay(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(s, maxReadAgain)
-	l.free(s.lane.docket)
-	heap.Push(&l.early, sleeper{time.Now().Add(pause), s.lane})
+	l.free(s.queue.payment)
+	heap.Push(&l.delays, delayedQueue{time.Now().Add(pause), s.queue})
 	queue.Poke(l.alarm)
 }
 
-// held is how many signals are in hand.
-func (l *lanes) held() int {
+// count is how many signals are in hand.
+func (l *signalQueues) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.inHand)
+	return len(l.signals)
 }
 
-// sleeping is how many lanes pause.
-func (l *lanes) sleeping() int {
+// delayed is how many lanes pause.
+func (l *signalQueues) delayed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.early)
+	return len(l.delays)
 }
 
 // wake readies the lanes whose pause is over, until ctx ends.
-func (l *lanes) wake(ctx context.Context) error {
+func (l *signalQueues) wake(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		l.mu.Lock()
 		now, next := time.Now(), time.Hour
-		for len(l.early) > 0 {
-			if next = l.early[0].due.Sub(now); next > 0 {
+		for len(l.delays) > 0 {
+			if next = l.delays[0].due.Sub(now); next > 0 {
 				break
 			}
-			l.ready(heap.Pop(&l.early).(sleeper).lane)
+			l.ready(heap.Pop(&l.delays).(delayedQueue).queue)
 			next = time.Hour
 		}
 		l.mu.Unlock()
@@ -356,11 +356,11 @@ func (l *lanes) wake(ctx context.Context) error {
 }
 
 // acks are the subjects on which the signals in hand are acknowledged.
-func (l *lanes) acks() []string {
+func (l *signalQueues) acks() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]string, 0, len(l.inHand))
-	for _, s := range l.inHand {
+	all := make([]string, 0, len(l.signals))
+	for _, s := range l.signals {
 		if s.ack != "" {
 			all = append(all, s.ack)
 		}
@@ -368,20 +368,20 @@ func (l *lanes) acks() []string {
 	return all
 }
 
-// sleeper is a lane that pauses.
-type sleeper struct {
-	due  time.Time
-	lane *lane
+// delayedQueue is a lane that pauses.
+type delayedQueue struct {
+	due   time.Time
+	queue *signalQueue
 }
 
-// sleepers is a heap, the first one due first.
-type sleepers []sleeper
+// delayHeap is a heap, the first one due first.
+type delayHeap []delayedQueue
 
-func (h sleepers) Len() int           { return len(h) }
-func (h sleepers) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h sleepers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *sleepers) Push(x any)        { *h = append(*h, x.(sleeper)) }
-func (h *sleepers) Pop() any {
+func (h delayHeap) Len() int           { return len(h) }
+func (h delayHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h delayHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *delayHeap) Push(x any)        { *h = append(*h, x.(delayedQueue)) }
+func (h *delayHeap) Pop() any {
 	all := *h
 	last := all[len(all)-1]
 	*h = all[:len(all)-1]

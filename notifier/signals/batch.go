@@ -18,44 +18,44 @@ import (
 	"payledger/notifier/queue"
 )
 
-// hand holds the signals that were taken from SIGNALS and are not finished, and
+// inflight holds the signals that were taken from SIGNALS and are not finished, and
 // the queues of what is still to be done with them.
-type hand struct {
-	*lanes
+type inflight struct {
+	*signalQueues
 
-	stream jetstream.Stream // SIGNALS
-	toPark *queue.Queue[parking]
-	behind *atomic.Uint64       // signals that JetStream has not delivered yet
-	ahead  *queue.Queue[uint64] // sequences of finished signals that the consumer has not delivered
+	stream        jetstream.Stream // SIGNALS
+	toPark        *queue.Queue[parking]
+	behind        *atomic.Uint64       // signals that JetStream has not delivered yet
+	finishedAhead *queue.Queue[uint64] // sequences of finished signals that the consumer has not delivered
 }
 
 const (
-	// signalsAtOnce bounds the signals that are judged together.
-	signalsAtOnce = 256
-	// signalBatches are judged concurrently: while the log syncs the events of
+	// maxBatch bounds the signals that are judged together.
+	maxBatch = 256
+	// batchWorkers are judged concurrently: while the log syncs the events of
 	// one, the next is decided.
-	signalBatches = 2
-	// signalsInTurn bounds the signals of a lane that are judged in one turn when
+	batchWorkers = 2
+	// maxPerTurn bounds the signals of a lane that are judged in one turn when
 	// they record nothing.
-	signalsInTurn = 32
-	// turnTime bounds the time for deciding a batch; the rest of it waits for the
+	maxPerTurn = 32
+	// maxTurnTime bounds the time for deciding a batch; the rest of it waits for the
 	// next one. Some payments have long streams.
-	turnTime = 20 * time.Millisecond
-	// readAtOnce bounds how many signals are read again side by side.
-	readAtOnce = 16
+	maxTurnTime = 20 * time.Millisecond
+	// maxReads bounds how many signals are read again side by side.
+	maxReads = 16
 )
 
 // work judges the signals that are ready in batches, so that one sync of the log
 // serves many. The error is the context's or ends the enforcer's work; then the
 // signals stay in SIGNALS.
-func (e *Enforcer) work(ctx context.Context, h hand) error {
+func (e *Enforcer) work(ctx context.Context, h inflight) error {
 	var signals []*signal
 	pauses := health.StorePause()
 	for {
-		if signals = h.next(ctx, signals[:0], signalsAtOnce); len(signals) == 0 {
+		if signals = h.next(ctx, signals[:0], maxBatch); len(signals) == 0 {
 			return ctx.Err()
 		}
-		busy, err := e.judge(ctx, h, signals)
+		busy, err := e.decideBatch(ctx, h, signals)
 		switch {
 		case err != nil:
 			return err
@@ -67,22 +67,22 @@ func (e *Enforcer) work(ctx context.Context, h hand) error {
 	}
 }
 
-// judged is a signal and the event that it leads to.
-type judged struct {
+// decision is a signal and the event that it leads to.
+type decision struct {
 	signal *signal
 	event  domain.Event
 }
 
-// judge decides on signals of different payments, appends the events and gives
+// decideBatch decides on signals of different payments, appends the events and gives
 // every signal back to its lane or finishes it. busy: the store asks for a pause.
-func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy bool, err error) {
+func (e *Enforcer) decideBatch(ctx context.Context, h inflight, signals []*signal) (busy bool, err error) {
 	if err := e.read(ctx, h, signals); err != nil {
 		return false, err
 	}
-	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]judged, 0, len(signals))
+	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]decision, 0, len(signals))
 	for i, began := 0, time.Now(); i < len(signals); i++ {
-		if i > 0 && time.Since(began) > turnTime {
-			h.again(signals[i])
+		if i > 0 && time.Since(began) > maxTurnTime {
+			h.requeue(signals[i])
 			continue
 		}
 		s, c, event, err := e.turn(ctx, h, signals[i])
@@ -90,7 +90,7 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 			return false, err
 		}
 		if event != nil {
-			commits, of = append(commits, c), append(of, judged{s, event})
+			commits, of = append(commits, c), append(of, decision{s, event})
 		}
 	}
 	if len(commits) == 0 {
@@ -100,17 +100,17 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 		s, err := of[i].signal, done.Err
 		if claimed, ok := errors.AsType[*eventstore.ClaimedError](err); ok {
 			if s.taken, err = e.holderIn(claimed.Value); err == nil {
-				h.again(s)
+				h.requeue(s)
 				continue
 			}
 		}
 		switch {
 		case err == nil:
-			h.leave(s)
+			h.dequeue(s)
 			err = e.close(h, s, replyTo(of[i].event, commits[i].ID, done.Position))
 		case health.Passes(err), errors.As(err, new(*eventstore.ConflictError)):
 			busy, err = busy || health.Passes(err), nil
-			h.again(s)
+			h.requeue(s)
 		default:
 			err = e.refused(h, s, err)
 		}
@@ -122,9 +122,9 @@ func (e *Enforcer) judge(ctx context.Context, h hand, signals []*signal) (busy b
 }
 
 // read reads the dropped contents of signals again.
-func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
+func (e *Enforcer) read(ctx context.Context, h inflight, signals []*signal) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(readAtOnce)
+	g.SetLimit(maxReads)
 	var mu sync.Mutex
 	for _, s := range signals {
 		if s.content != nil {
@@ -134,7 +134,7 @@ func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
 			err := s.read(ctx, h.stream)
 			mu.Lock()
 			defer mu.Unlock()
-			h.holds(s)
+			h.countContent(s)
 			return err
 		})
 	}
@@ -144,14 +144,14 @@ func (e *Enforcer) read(ctx context.Context, h hand, signals []*signal) error {
 // turn decides on a signal, and on the next ones of its lane while they record
 // nothing. It returns the first that records an event, which the caller has to
 // give back to its lane; event is nil when there is none.
-func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
+func (e *Enforcer) turn(ctx context.Context, h inflight, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
 	for n := 0; s != nil; n++ {
-		if n == signalsInTurn || s.content == nil {
-			h.again(s)
+		if n == maxPerTurn || s.content == nil {
+			h.requeue(s)
 			break
 		}
 		if s.content.gone {
-			next := h.following(s)
+			next := h.dequeueNext(s)
 			if err := e.acknowledge(h, s); err != nil {
 				return nil, c, nil, err
 			}
@@ -161,11 +161,11 @@ func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c ev
 		if c, event, err = e.decide(ctx, s); err == nil && event != nil {
 			return s, c, event, nil
 		}
-		reply, settled := settledBy(err)
+		reply, settled := replyWithoutEvent(err)
 		if !settled {
 			return nil, c, nil, e.refused(h, s, err)
 		}
-		next := h.following(s)
+		next := h.dequeueNext(s)
 		if err := e.close(h, s, reply); err != nil {
 			return nil, c, nil, err
 		}
@@ -174,8 +174,8 @@ func (e *Enforcer) turn(ctx context.Context, h hand, s *signal) (_ *signal, c ev
 	return nil, c, nil, nil
 }
 
-// settledBy is the reply to a signal that was decided and records no event.
-func settledBy(err error) (reply domain.SignalReply, settled bool) {
+// replyWithoutEvent is the reply to a signal that was decided and records no event.
+func replyWithoutEvent(err error) (reply domain.SignalReply, settled bool) {
 	if err == nil {
 		return domain.SignalReply{Result: domain.SignalUnchanged}, true
 	}
@@ -195,7 +195,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 		return c, nil, err
 	}
 	cmd := domain.ApplySignal{Signal: s.content.says, Unrecorded: f.unrecorded}
-	s.taken.heed(&cmd, s)
+	s.taken.addTo(&cmd, s)
 	e.routes.learn(f.Payment)
 	if event, err = f.Decide(cmd); err != nil || event == nil {
 		if errors.As(err, new(*domain.UnrecordedError)) {
@@ -210,13 +210,13 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 
 // refused handles a signal that cannot be judged, or not yet. An error that is
 // not about the signal is returned.
-func (e *Enforcer) refused(h hand, s *signal, err error) error {
+func (e *Enforcer) refused(h inflight, s *signal, err error) error {
 	var reason string
 	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
 	case s.content.malformed != nil:
 		reason = ParkedMalformed
 	case errors.As(err, new(*domain.TooEarlyError)):
-		e.later(h, s)
+		e.delay(h, s)
 		return nil
 	case refusal != nil && refusal.Code == domain.PaymentNotFound:
 		reason = ParkedUnknownPayment
@@ -225,7 +225,7 @@ func (e *Enforcer) refused(h hand, s *signal, err error) error {
 	default:
 		return err
 	}
-	h.leave(s)
+	h.dequeue(s)
 	if e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()}) {
 		return nil
 	}
@@ -243,23 +243,23 @@ func (e *Enforcer) noteShed(s *signal) {
 }
 
 // closeParked finishes a signal that is in PARKED or was purged.
-func (e *Enforcer) closeParked(h hand, k parking) error {
+func (e *Enforcer) closeParked(h inflight, k parking) error {
 	if k.signal.content.gone {
 		return e.acknowledge(h, k.signal)
 	}
 	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
 }
 
-// later judges a signal again after a pause, which grows with the number of
+// delay judges a signal again after a pause, which grows with the number of
 // signals that wait.
-func (e *Enforcer) later(h hand, s *signal) {
+func (e *Enforcer) delay(h inflight, s *signal) {
 	b := &s.early
 	b.Next = min(max(2*b.Next, e.times.EarlyFirst), e.times.EarlyMost)
-	h.later(s, b.Next+time.Duration(h.sleeping())*e.times.EarlyEach)
+	h.delay(s, b.Next+time.Duration(h.delayed())*e.times.EarlyEach)
 }
 
 // close answers and acknowledges a signal that has left its lane.
-func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
+func (e *Enforcer) close(h inflight, s *signal, reply domain.SignalReply) error {
 	e.judged.WithLabelValues(reply.Result).Inc()
 	if reply.Result == domain.SignalRefused {
 		e.countRefusal(s, reply)
@@ -271,11 +271,11 @@ func (e *Enforcer) close(h hand, s *signal, reply domain.SignalReply) error {
 }
 
 // acknowledge finishes a signal and takes it out of SIGNALS.
-func (e *Enforcer) acknowledge(h hand, s *signal) error {
-	e.moved.Add(1)
-	ack := h.done(s)
+func (e *Enforcer) acknowledge(h inflight, s *signal) error {
+	e.progress.Add(1)
+	ack := h.finish(s)
 	if ack == "" {
-		h.ahead.Put(s.sequence)
+		h.finishedAhead.Put(s.sequence)
 		return nil
 	}
 	if err := e.config.Conn.NATS().Publish(ack, []byte(ackWord)); err != nil {
