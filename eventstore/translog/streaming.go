@@ -47,18 +47,6 @@ func (s *Streaming) Size() eventstore.Position { return s.edge.Size() }
 // Root is the root hash over the events that were added.
 func (s *Streaming) Root() tlog.Hash { return s.edge.Root() }
 
-// Finish is called after the last event. A *TruncatedError names the largest
-// checkpoint that covers more events than there were.
-func (s *Streaming) Finish() error {
-	if err := s.compare(); err != nil {
-		return err
-	}
-	if n := len(s.pending); n > 0 {
-		return &TruncatedError{Checkpoint: s.pending[n-1], Size: s.Size()}
-	}
-	return nil
-}
-
 // compare takes out the checkpoints of the present size.
 func (s *Streaming) compare() error {
 	var mismatch error

@@ -32,12 +32,6 @@ func ParseTile(path string) (tlog.Tile, error) {
 	return t, nil
 }
 
-// TilePath is what ParseTile reads.
-func TilePath(t tlog.Tile) string {
-	t.H = TileHeight
-	return "tile/" + strings.TrimPrefix(t.Path(), "tile/8/")
-}
-
 // ReadTile renders a tile of the tree of this size from its stored hashes:
 // W hashes, one after the other. A width less than what there is may be asked
 // for at any time. The error is ErrNoTile when the tree does not reach so far.

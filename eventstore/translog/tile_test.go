@@ -2,6 +2,7 @@ package translog_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -44,8 +45,8 @@ func TestTilePaths(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%q: got %+v, %v, want %+v", path, got, err, want)
 		}
-		if translog.TilePath(want) != path {
-			t.Errorf("%+v is at %q, want %q", want, translog.TilePath(want), path)
+		if tilePath(want) != path {
+			t.Errorf("%+v is at %q, want %q", want, tilePath(want), path)
 		}
 	}
 }
@@ -85,6 +86,12 @@ func TestTilesOfATree(t *testing.T) {
 	}
 }
 
+// tilePath is what ParseTile reads.
+func tilePath(t tlog.Tile) string {
+	t.H = translog.TileHeight
+	return "tile/" + strings.TrimPrefix(t.Path(), "tile/8/")
+}
+
 // tiles reads a tree as tlog's client asks for it.
 type tiles struct {
 	size eventstore.Position
@@ -96,7 +103,7 @@ func (tiles) Height() int { return translog.TileHeight }
 func (r tiles) ReadTiles(wanted []tlog.Tile) ([][]byte, error) {
 	out := make([][]byte, len(wanted))
 	for i, w := range wanted {
-		parsed, err := translog.ParseTile(translog.TilePath(w))
+		parsed, err := translog.ParseTile(tilePath(w))
 		if err != nil {
 			return nil, err
 		}

@@ -83,8 +83,8 @@ func (a *admin) lateFunds(x *edge.Exchange) error {
 	return journal(a, x, "adminLateFunds", domain.Suspense, func(l books.JournalLine) (wire.LateFunds, error) {
 		v := wire.LateFunds{ProjectPosting: wire.ProjectPosting{ProjectID: l.Project, Posting: merchant.StatementOf(l)}}
 		event, err := a.eventAt(x, l.Position)
-		if e, ok := event.(domain.PaymentLateFunds); ok {
-			v.Reason, v.Route, v.Reference, v.StartedAt = e.Reason, e.Signal.Route, e.Signal.Reference, e.Signal.StartedAt
+		if f := domain.FactsOf(event); f.Signal != nil {
+			v.Reason, v.Route, v.Reference, v.StartedAt = f.Reason, f.Signal.Route, f.Signal.Reference, f.Signal.StartedAt
 		}
 		return v, err
 	})
