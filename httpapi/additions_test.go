@@ -55,6 +55,33 @@ func TestEveryEventOfAPaymentIsNamed(t *testing.T) {
 	}
 }
 
+// notInAccount are the codes that no page of the account meets: its own program
+// makes the requests.
+var notInAccount = []domain.Code{
+	domain.InvalidParameter, domain.MalformedJSON, domain.InvalidEncoding, domain.DuplicateMember, domain.BodyRequired,
+	domain.IdempotencyKeyInvalid, domain.IdempotencyKeyRequired, domain.ProjectNotFound, domain.ParkedSignalNotFound,
+	domain.VersionNotSupported, domain.MethodNotAllowed, domain.ConfirmationRequired, domain.BodyTooLarge,
+	domain.UnsupportedMediaType, domain.ValidationFailed,
+
+	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,
+}
+
+// TestEveryCodeIsNamed: the account says each error in its own words.
+func TestEveryCodeIsNamed(t *testing.T) {
+	t.Parallel()
+	requests, fields := declared(t)
+	for _, lang := range []string{"en", "ru"} {
+		named := accountWords(t, "shell", lang)
+		for prefix, codes := range map[string][]domain.Code{"problem.": requests, "wrong.": fields} {
+			for _, code := range codes {
+				if named(prefix+string(code)) == slices.Contains(notInAccount, code) {
+					t.Errorf("%s: whether the account has words for %s differs from notInAccount", lang, code)
+				}
+			}
+		}
+	}
+}
+
 // accountWords reads a file of the account's words. The answer tells whether there
 // are any for an id.
 func accountWords(t *testing.T, file, lang string) func(id string) bool {
