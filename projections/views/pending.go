@@ -38,7 +38,8 @@ func (v *Views) fresh(ctx context.Context) error {
 
 // pending holds the payments that have changed since the views of payments were
 // updated. Most payments change twice right after their creation, and so each
-// view is updated once for both changes.
+// view is updated once for both changes. Without it a fold costs 3 to 5 µs more
+// for each payment (BenchmarkLive of package projections).
 type pending map[domain.ID]*update
 
 type update struct {
