@@ -70,3 +70,22 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsNameFiles follows the documents' links within the repository.
+func TestDocumentsNameFiles(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	for _, document := range []string{
+		"../../README.md", "RUNBOOK.md", "../payledger-bench/README.md", "../../eventstore/audit/README.md", "../../notifier/README.md",
+	} {
+		content, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range link.FindAllStringSubmatch(string(content), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), l[1])); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+	}
+}
