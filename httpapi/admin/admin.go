@@ -21,7 +21,7 @@ type admin struct {
 	api *merchant.API
 }
 
-// adminConfig is what the administration works with, beside what the
+// Config is what the administration works with, beside what the
 // merchants' operations need.
 type Config struct {
 	merchant.Config
@@ -79,7 +79,7 @@ func (a *admin) routes() []edge.Route {
 	return table
 }
 
-// NewAdmin returns the handler that is served on the unix socket in the data
+// New returns the handler that is served on the unix socket in the data
 // directory. It asks for no credentials: who can open the socket may do
 // everything. It speaks JSON with the same problem documents as the API.
 //

@@ -55,7 +55,7 @@ type ReplayRequest struct {
 	Payment  *domain.ID
 }
 
-// EvidenceLine is one line of the answer of a verification or a replay: how
+// Line is one line of the answer of a verification or a replay: how
 // far it has come, or a part of the result. Done is the last line; without
 // it the answer is not whole.
 type Line struct {
@@ -67,14 +67,14 @@ type Line struct {
 	Done       *LineDone         `json:"done,omitempty"`
 }
 
-// EvidenceProgress says how far which step has come.
+// LineProgress says how far which step has come.
 type LineProgress struct {
 	Step  string              `json:"step"`
 	Done  eventstore.Position `json:"done"`
 	Total eventstore.Position `json:"total"`
 }
 
-// EvidenceDone says up to which position the log was read.
+// LineDone says up to which position the log was read.
 type LineDone struct {
 	Position eventstore.Position `json:"position"`
 }

@@ -32,7 +32,7 @@ const Path = "/docs"
 // handler serves the files of all pages.
 const filesOfDocuments = "../p/"
 
-// pages are the documents behind the API: what each problem means, the
+// Pages are the documents behind the API: what each problem means, the
 // OpenAPI document, and a page to read it on. They are made once.
 type Pages struct {
 	problems map[string][]byte // by code
@@ -41,7 +41,7 @@ type Pages struct {
 	assets   map[string]bool // files of the documentation page, without .gz
 }
 
-// docsConfig is what the documents say of the program.
+// Config is what the documents say of the program.
 type Config struct {
 	PublicURL string // without a trailing slash
 	Prefix    string // its path, "" for the root
@@ -51,7 +51,7 @@ type Config struct {
 	RetrySchedule []time.Duration
 }
 
-// newPages makes the pages of a program.
+// New makes the pages of a program.
 func New(cfg Config) (*Pages, error) {
 	site, err := ui.New()
 	if err != nil {
@@ -112,7 +112,7 @@ func New(cfg Config) (*Pages, error) {
 	return p, nil
 }
 
-// problem answers GET /problems/{code}.
+// Problem answers GET /problems/{code}.
 func (p *Pages) Problem(x *edge.Exchange) error {
 	body, ok := p.problems[x.Vars["code"]]
 	if !ok {
@@ -123,13 +123,13 @@ func (p *Pages) Problem(x *edge.Exchange) error {
 	return nil
 }
 
-// openAPI answers GET /openapi.yaml.
+// OpenAPI answers GET /openapi.yaml.
 func (p *Pages) OpenAPI(x *edge.Exchange) error {
 	x.ReplyBytes(http.StatusOK, "application/yaml", OpenAPI)
 	return nil
 }
 
-// docs answers GET /docs and the files that page loads. Everything comes from
+// Docs answers GET /docs and the files that page loads. Everything comes from
 // this program, so the page works offline.
 func (p *Pages) Docs(x *edge.Exchange) error {
 	r := x.Request.Clone(x.Context())

@@ -17,12 +17,12 @@ import (
 //go:embed receivers/*.txt
 var ReceiverFiles embed.FS
 
-// receivers are the languages there is a sample receiver in.
+// Receivers are the languages there is a sample receiver in.
 func Receivers() [][2]string {
 	return [][2]string{{"javascript", "JavaScript"}, {"python", "Python"}, {"go", "Go"}, {"php", "PHP"}, {"java", "Java"}}
 }
 
-// sampleNotification is a body as the sender makes it.
+// SampleNotification is a body as the sender makes it.
 const SampleNotification = `{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"payment.paid","timestamp":"2026-11-20T10:19:02.400Z",
  "sequence":3,"position":88417,
  "data":{"id":"01M7W78FJBM8T4R7B5N0C1D2E3","status":"paid","amount":"1500.00","currency":"RUB",
@@ -98,7 +98,7 @@ func spell(d time.Duration) string {
 	return strings.Join(parts, " ")
 }
 
-// webhooks answers GET /docs/webhooks.
+// Webhooks answers GET /docs/webhooks.
 func (p *Pages) Webhooks(x *edge.Exchange) error {
 	ui.Secure(x.Header())
 	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.hooks)

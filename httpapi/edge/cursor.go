@@ -12,7 +12,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// cursor says where a list goes on and under which filters. Its text is
+// Cursor says where a list goes on and under which filters. Its text is
 // base64url of a checksum and of three lines: the list's operation, the place,
 // and the filters as a query string. The checksum covers the project, so a
 // cursor that was cut, altered by accident or given to another project is

@@ -20,7 +20,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// edge is what every request meets first, whichever handler it is for.
+// Server is what every request meets first, whichever handler it is for.
 type Server struct {
 	now        func() time.Time
 	requestIDs *domain.IDs
@@ -29,7 +29,7 @@ type Server struct {
 	log        zerolog.Logger
 }
 
-// exchange is one request with its answer under way, and what is known of
+// Exchange is one request with its answer under way, and what is known of
 // both. It is the http.ResponseWriter that the router hands on, so every
 // handler of this package can take it back.
 type Exchange struct {
@@ -54,7 +54,7 @@ type Exchange struct {
 	alarm  bool // what failed is recorded as an error
 }
 
-// wrap makes an http.Handler that gives every request an id, survives panics,
+// Wrap makes an http.Handler that gives every request an id, survives panics,
 // and leaves one log record and one observation behind, whatever the request.
 // The record has no body, no header and no raw path: those may hold secrets.
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
@@ -140,7 +140,7 @@ func (x *Exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // Flush sends what was written so far.
 func (x *Exchange) Flush() { _ = http.NewResponseController(x.ResponseWriter).Flush() }
 
-// ctx ends when the client leaves or the time for the answer is over.
+// Context ends when the client leaves or the time for the answer is over.
 func (x *Exchange) Context() context.Context {
 	if x.timed != nil {
 		return x.timed
@@ -156,10 +156,10 @@ func (x *Exchange) renew() {
 	x.timed, x.end = context.WithTimeout(x.Request.Context(), maxTime)
 }
 
-// asWritten keeps a merchant's payload byte for byte.
+// AsWritten keeps a merchant's payload byte for byte.
 func AsWritten() json.Options { return jsontext.PreserveRawStrings(true) }
 
-// reply answers with v as JSON.
+// Reply answers with v as JSON.
 func (x *Exchange) Reply(status int, v any) error {
 	b, err := json.Marshal(v, AsWritten())
 	if err != nil {
@@ -169,7 +169,7 @@ func (x *Exchange) Reply(status int, v any) error {
 	return nil
 }
 
-// replyBytes answers with a body that nobody may keep.
+// ReplyBytes answers with a body that nobody may keep.
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
 	values := []string{contentType, strconv.Itoa(len(body)), "no-store", "nosniff"} // one allocation, names in canonical form
@@ -179,7 +179,7 @@ func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }
 
-// fail answers with the problem that err amounts to. It reports false when an
+// Fail answers with the problem that err amounts to. It reports false when an
 // answer has begun: that one can only be cut short.
 func (x *Exchange) Fail(err error) bool {
 	x.err = err
@@ -200,7 +200,7 @@ func (x *Exchange) Fail(err error) bool {
 	return true
 }
 
-// edgeConfig is what an edge works with.
+// Config is what an edge works with.
 type Config struct {
 	Now       func() time.Time
 	Entropy   io.Reader // of request ids

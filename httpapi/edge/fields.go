@@ -9,10 +9,10 @@ import (
 	"payledger/domain"
 )
 
-// maxUnknown is how many unknown members one answer lists.
+// MaxUnknown is how many unknown members one answer lists.
 const MaxUnknown = 16
 
-// inOrder sorts what is wrong with a body's fields by the fields' order in
+// InOrder sorts what is wrong with a body's fields by the fields' order in
 // the documentation, unknown ones last, and tells each fault of a field once.
 func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 	order := []string{"", "amount", "currency", "url", "kinds", "description", "payload", "payment_id", "outcome", "overlap_seconds", "since", "name", "settings", "scopes"}
@@ -31,7 +31,7 @@ func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 	return errs
 }
 
-// alongside adds what a project does not allow to what nobody may send, except
+// Alongside adds what a project does not allow to what nobody may send, except
 // for fields that have a fault already: their values were never read.
 func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 	all := slices.Clone(errs)
@@ -43,7 +43,7 @@ func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 	return all
 }
 
-// oneMember reads a body of one member; null counts as absent.
+// OneMember reads a body of one member; null counts as absent.
 func OneMember(body []byte, name string, required bool, read func(jsontext.Value) domain.Code) error {
 	members, err := DecodeObject(body)
 	if err != nil {
@@ -74,7 +74,7 @@ func OneMember(body []byte, name string, required bool, read func(jsontext.Value
 	return nil
 }
 
-// noMembers refuses whatever a body says that has nothing to say.
+// NoMembers refuses whatever a body says that has nothing to say.
 func NoMembers(body []byte) error {
 	members, err := DecodeObject(body)
 	if err != nil {

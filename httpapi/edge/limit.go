@@ -45,7 +45,7 @@ func DefaultLimits() Limits {
 // unused for longest is forgotten, which by then is most likely full again.
 const maxBuckets = 16_384
 
-// limiter keeps one token bucket per name. A nil *limiter lets everything
+// Limiter keeps one token bucket per name. A nil *limiter lets everything
 // pass. Safe for concurrent use.
 type Limiter struct {
 	policy string // its name in the RateLimit fields
@@ -61,7 +61,7 @@ type bucket struct {
 	*rate.Limiter
 }
 
-// verdict is a limiter's answer.
+// Verdict is a limiter's answer.
 type Verdict struct {
 	OK        bool
 	remaining int           // whole requests left
@@ -76,7 +76,7 @@ func NewLimiter(policy string, r Rate) *Limiter {
 	return &Limiter{policy: policy, rate: r, byName: make(map[string]*list.Element), recent: list.New()}
 }
 
-// take asks for one request in name's favour.
+// Take asks for one request in name's favour.
 func (l *Limiter) Take(name string, now time.Time) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,7 +72,7 @@ func (t problems) classify(err error) wire.Problem {
 	return wire.Problem{Code: domain.InternalError}
 }
 
-// unfinished says that a request was given up in the middle.
+// Unfinished says that a request was given up in the middle.
 func Unfinished() wire.Problem {
 	return Unavailable("5", "The server could not finish this in time. Whether it was recorded is not known: "+
 		"repeat the request with the same Idempotency-Key, or look the object up.")

@@ -6,7 +6,7 @@ import (
 	"payledger/domain"
 )
 
-// problemRow is one kind of problem: what the answer says when nothing more
+// ProblemRow is one kind of problem: what the answer says when nothing more
 // precise is known, and what its page explains.
 type ProblemRow struct {
 	Code   domain.Code
@@ -16,7 +16,7 @@ type ProblemRow struct {
 	Page   string // explanation: how it comes about and what to do
 }
 
-// problemRows lists every problem there is, in the order of their status.
+// ProblemRows lists every problem there is, in the order of their status.
 func ProblemRows() []ProblemRow {
 	return []ProblemRow{
 		{
@@ -197,7 +197,7 @@ func ProblemRows() []ProblemRow {
 	}
 }
 
-// fieldRows lists the codes of single fields, found in the errors of a
+// FieldRows lists the codes of single fields, found in the errors of a
 // validation_failed.
 func FieldRows() []ProblemRow {
 	row := func(code domain.Code, title, page string) ProblemRow {

@@ -86,7 +86,7 @@ func (q Query) Limit() (int, error) {
 	return n, nil
 }
 
-// oneOf reads a parameter that takes one of a few values.
+// OneOf reads a parameter that takes one of a few values.
 func OneOf[S ~string](q Query, name string, allowed []S) (S, error) {
 	s := S(q[name])
 	if q.Has(name) && !slices.Contains(allowed, s) {
@@ -103,7 +103,7 @@ func OneOf[S ~string](q Query, name string, allowed []S) (S, error) {
 	return s, nil
 }
 
-// amount reads a parameter that takes an amount; 0 when it is not there.
+// Amount reads a parameter that takes an amount; 0 when it is not there.
 func (q Query) Amount(name string) (domain.Amount, error) {
 	if !q.Has(name) {
 		return 0, nil
@@ -115,7 +115,7 @@ func (q Query) Amount(name string) (domain.Amount, error) {
 	return a, nil
 }
 
-// instant reads a parameter that takes a time; 0 when it is not there.
+// Instant reads a parameter that takes a time; 0 when it is not there.
 func (q Query) Instant(name string) (domain.Instant, error) {
 	if !q.Has(name) {
 		return 0, nil
@@ -131,7 +131,7 @@ func (q Query) Instant(name string) (domain.Instant, error) {
 	return i, nil
 }
 
-// texts are the names of some values, as a problem lists them.
+// Texts are the names of some values, as a problem lists them.
 func Texts[S ~string](all []S) []string {
 	out := make([]string, len(all))
 	for i, s := range all {

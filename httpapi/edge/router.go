@@ -12,7 +12,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// route is one row of the table of routes. Every HEAD goes where GET goes.
+// Route is one row of the table of routes. Every HEAD goes where GET goes.
 type Route struct {
 	Method    string
 	Path      string // exact; {name} stands for one segment, {name:.+} for the rest
@@ -28,7 +28,7 @@ type Route struct {
 // of a CSV export, each page.
 const maxTime = 20 * time.Second
 
-// run reads the body of a request where its route takes one, and answers it.
+// Run reads the body of a request where its route takes one, and answers it.
 func Run(x *Exchange) error {
 	if x.Route.Body {
 		if err := x.readBody(); err != nil {
@@ -42,7 +42,7 @@ func Run(x *Exchange) error {
 	return x.Route.Handle(x)
 }
 
-// dispatch finds who stands at the request's path. What the router would put
+// Dispatch finds who stands at the request's path. What the router would put
 // into the request's context the exchange holds.
 func (x *Exchange) Dispatch(router *mux.Router) {
 	var found mux.RouteMatch
@@ -51,7 +51,7 @@ func (x *Exchange) Dispatch(router *mux.Router) {
 	found.Handler.ServeHTTP(x, x.Request)
 }
 
-// newRouter builds the router of a table. Paths match byte for byte: nothing
+// NewRouter builds the router of a table. Paths match byte for byte: nothing
 // is cleaned, decoded or redirected, and what matches nothing is a problem
 // document like every other failure.
 func NewRouter(table []Route, enter func(*Exchange) error) *mux.Router {
@@ -115,7 +115,7 @@ func notFound() http.Handler {
 	})
 }
 
-// labelled gives a handler that is no row of the table its name in logs and
+// Labelled gives a handler that is no row of the table its name in logs and
 // metrics.
 func Labelled(operation string, h http.Handler) http.Handler {
 	rt := &Route{Operation: operation}
@@ -127,7 +127,7 @@ func Labelled(operation string, h http.Handler) http.Handler {
 	})
 }
 
-// version is the first segment of a path when it is that of an API version.
+// Version is the first segment of a path when it is that of an API version.
 func Version(path string) (string, bool) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	digits, ok := strings.CutPrefix(first, "v")

@@ -11,7 +11,7 @@ const (
 	EventStream = "text/event-stream"
 )
 
-// stream is an answer that is written bit by bit. Nothing is kept for a client
+// Stream is an answer that is written bit by bit. Nothing is kept for a client
 // that reads slowly: the stream waits for it, until its connection is given up
 // (package conns).
 type Stream struct {
@@ -19,7 +19,7 @@ type Stream struct {
 	control *http.ResponseController
 }
 
-// stream begins an answer of status 200.
+// Stream begins an answer of status 200.
 func (x *Exchange) Stream(contentType string) *Stream {
 	s := &Stream{x: x, control: http.NewResponseController(x.ResponseWriter)}
 	h := x.Header()
@@ -34,7 +34,7 @@ func (x *Exchange) Stream(contentType string) *Stream {
 // Write implements io.Writer.
 func (s *Stream) Write(b []byte) (int, error) { return s.x.Write(b) }
 
-// flush sends what was written so far.
+// Flush sends what was written so far.
 func (s *Stream) Flush() error { return s.control.Flush() }
 
 // UntilStopping is ctx, which also ends with stopping (nil: never), when the

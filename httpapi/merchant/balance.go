@@ -116,7 +116,7 @@ func ViewOfBooks(b books.Balances) wire.Books {
 	return v
 }
 
-// byCurrency groups balances that are in order of currency.
+// ByCurrency groups balances that are in order of currency.
 func ByCurrency(all []books.Balance) []wire.CurrencyBooks {
 	out := []wire.CurrencyBooks{}
 	for _, b := range all {
@@ -130,7 +130,7 @@ func ByCurrency(all []books.Balance) []wire.CurrencyBooks {
 	return out
 }
 
-// journalQuery reads the filters of a statement.
+// JournalQuery reads the filters of a statement.
 func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
@@ -155,7 +155,7 @@ func JournalQuery(req edge.List) (q books.JournalQuery, err error) {
 	return q, nil
 }
 
-// placeAfter is the place of a page's last line, "" when nothing follows.
+// PlaceAfter is the place of a page's last line, "" when nothing follows.
 func PlaceAfter(p books.JournalPage) string {
 	if !p.More || len(p.Lines) == 0 {
 		return ""

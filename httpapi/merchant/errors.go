@@ -10,7 +10,7 @@ import (
 	"payledger/projections"
 )
 
-// explain names the problem that an error of the log, of the views or of a
+// Explain names the problem that an error of the log, of the views or of a
 // worker amounts to.
 func Explain(err error) (p wire.Problem, known bool) {
 	var early *domain.TooEarlyError

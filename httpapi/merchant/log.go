@@ -15,7 +15,7 @@ import (
 	"payledger/projections/views"
 )
 
-// logPath is the prefix of the C2SP tlog-tiles layout. Entry bundles are not
+// LogPath is the prefix of the C2SP tlog-tiles layout. Entry bundles are not
 // served under it: a bundle holds the events of every project, and a key is
 // one project's.
 const LogPath = "/v1/log"

@@ -20,7 +20,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// merchantConfig is what the operations work with.
+// Config is what the operations work with.
 type Config struct {
 	Ledger    eventstore.Ledger
 	Views     *projections.Engine
@@ -47,7 +47,7 @@ type Config struct {
 	Heartbeat time.Duration
 }
 
-// prefix is the path of the public URL, "" for the root.
+// Prefix is the path of the public URL, "" for the root.
 func (c Config) Prefix() string {
 	u, err := url.Parse(c.PublicURL)
 	if err != nil { // checked before
@@ -56,14 +56,14 @@ func (c Config) Prefix() string {
 	return u.EscapedPath()
 }
 
-// edge is the edge of a listener, which is its label in metrics.
+// Edge is the edge of a listener, which is its label in metrics.
 func (c Config) Edge(log zerolog.Logger, m prometheus.Registerer, listener string) edge.Config {
 	return edge.Config{
 		Now: c.Now, Entropy: c.Entropy, PublicURL: c.PublicURL, Log: log, Metrics: m, Listener: listener, Explain: Explain,
 	}
 }
 
-// checked fills in the defaults and refuses what cannot work.
+// Checked fills in the defaults and refuses what cannot work.
 func (c Config) Checked() (Config, error) {
 	if c.Ledger.Store == nil || c.Ledger.Codec == nil || c.Views == nil || c.IDs == nil || c.Links == nil {
 		return c, errors.New("httpapi: Ledger, Views, IDs and Links are needed")

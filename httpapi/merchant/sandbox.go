@@ -201,7 +201,7 @@ func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, err
 	return p, nil
 }
 
-// outcomeOf reads a body of the one member outcome.
+// OutcomeOf reads a body of the one member outcome.
 func OutcomeOf(body []byte, allowed ...domain.Outcome) (domain.Outcome, error) {
 	members, err := edge.DecodeObject(body)
 	if err != nil {

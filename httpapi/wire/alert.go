@@ -2,10 +2,10 @@ package wire
 
 import "payledger/domain"
 
-// alertKind is what a merchant should look at.
+// AlertKind is what a merchant should look at.
 type AlertKind string
 
-// alertView is one alert; of its members only those its kind names are there.
+// Alert is one alert; of its members only those its kind names are there.
 type Alert struct {
 	Kind       AlertKind             `json:"kind"`
 	EndpointID string                `json:"endpoint_id,omitzero"`

@@ -2,14 +2,14 @@ package wire
 
 import "payledger/domain"
 
-// booksView is the books at one moment of the log.
+// Books is the books at one moment of the log.
 type Books struct {
 	Position uint64          `json:"position"` // of the last event they stand for
 	Time     *domain.Instant `json:"time"`     // of that event; null before the first
 	Balances []CurrencyBooks `json:"balances"`
 }
 
-// currencyBooks are the accounts of one currency. Their total is zero: every
+// CurrencyBooks are the accounts of one currency. Their total is zero: every
 // event books what it moves twice.
 type CurrencyBooks struct {
 	Currency domain.Currency  `json:"currency"`
@@ -22,7 +22,7 @@ type AccountBalance struct {
 	Balance domain.Sum     `json:"balance"`
 }
 
-// statementLine is one posting with the balance after it.
+// Posting is one posting with the balance after it.
 type Posting struct {
 	Position  uint64          `json:"position"`
 	Time      domain.Instant  `json:"time"`
@@ -36,7 +36,7 @@ type Posting struct {
 	Balance   domain.Sum      `json:"balance"`
 }
 
-// allBooks are the books of every project and all of them together.
+// AllBooks are the books of every project and all of them together.
 type AllBooks struct {
 	Books
 	Projects []ProjectBooks `json:"projects"`
@@ -52,7 +52,7 @@ type ProjectPosting struct {
 	Posting
 }
 
-// lateFunds is money in suspense: what came, and why it could not count as
+// LateFunds is money in suspense: what came, and why it could not count as
 // the payment.
 type LateFunds struct {
 	ProjectPosting

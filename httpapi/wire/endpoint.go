@@ -2,7 +2,7 @@ package wire
 
 import "payledger/domain"
 
-// endpointView is an endpoint as its merchant sees it. The secret is told by
+// Endpoint is an endpoint as its merchant sees it. The secret is told by
 // the answers that make one and by no other.
 type Endpoint struct {
 	ID          string                 `json:"id"`
@@ -18,7 +18,7 @@ type Endpoint struct {
 	Health      domain.EndpointHealth  `json:"health"`
 }
 
-// recovery is how many notifications a request has put in line.
+// Recovery is how many notifications a request has put in line.
 type Recovery struct {
 	Enqueued int `json:"enqueued"`
 }

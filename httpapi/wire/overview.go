@@ -2,7 +2,7 @@ package wire
 
 import "payledger/domain"
 
-// overviewView is what happened to payments on the days of a range, and what
+// Overview is what happened to payments on the days of a range, and what
 // has become by now of those that were created on them.
 type Overview struct {
 	TimeZone   string             `json:"time_zone"` // of the days
@@ -12,7 +12,7 @@ type Overview struct {
 	Currencies []CurrencyOverview `json:"currencies"` // of which something happened, else the project's first
 }
 
-// currencyOverview is one currency's part. Created, Paid and Refunded are the
+// CurrencyOverview is one currency's part. Created, Paid and Refunded are the
 // sums of Days.
 type CurrencyOverview struct {
 	Currency domain.Currency `json:"currency"`
@@ -40,7 +40,7 @@ type Outcome struct {
 	Tally
 }
 
-// totalsView are the totals of a filtered list of payments.
+// Totals are the totals of a filtered list of payments.
 type Totals struct {
 	Complete bool    `json:"complete"` // false: at least these, there may be more
 	Count    uint64  `json:"count"`    // of the payments that were added up

@@ -2,7 +2,7 @@ package wire
 
 import "payledger/domain"
 
-// paymentFacts is a payment with what is its merchant's to see and not part of
+// PaymentFacts is a payment with what is its merchant's to see and not part of
 // the public object.
 type PaymentFacts struct {
 	Payment       domain.PaymentObject  `json:"payment"`
@@ -13,7 +13,7 @@ type PaymentFacts struct {
 	Refunds       []domain.RefundObject `json:"refunds"`        // oldest first
 }
 
-// placeView is what an id names, and where it belongs.
+// Place is what an id names, and where it belongs.
 type Place struct {
 	Kind       string     `json:"kind"` // payment, refund, event, delivery, endpoint, key
 	PaymentID  *domain.ID `json:"payment_id,omitempty"`

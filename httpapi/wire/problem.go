@@ -7,7 +7,7 @@ import (
 	"payledger/domain"
 )
 
-// problem is an answer of RFC 9457, and the error that becomes one. Code is
+// Problem is an answer of RFC 9457, and the error that becomes one. Code is
 // enough: the rest is filled in from the table of problems. Nothing in it
 // repeats what the client sent.
 type Problem struct {
@@ -32,7 +32,7 @@ type Problem struct {
 	Alarm  bool        `json:"-"` // recorded as an error whatever the status of the answer is
 }
 
-// fieldProblem is what is wrong with one field of a body.
+// FieldProblem is what is wrong with one field of a body.
 type FieldProblem struct {
 	Pointer string      `json:"pointer"` // JSON pointer as a URI fragment
 	Code    domain.Code `json:"code"`
@@ -54,7 +54,7 @@ func (p Problem) Error() string {
 	return string(p.Code) + ": " + p.Detail
 }
 
-// with adds a header to the answer.
+// With adds a header to the answer.
 func (p Problem) With(name, value string) Problem {
 	p.Header = maps.Clone(p.Header)
 	if p.Header == nil {

@@ -2,7 +2,7 @@ package wire
 
 import "payledger/domain"
 
-// projectView is a project as its operator sees it.
+// Project is a project as its operator sees it.
 type Project struct {
 	ProjectID string          `json:"project_id"`
 	Name      string          `json:"name"`
@@ -20,7 +20,7 @@ type Key struct {
 	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued
 }
 
-// accountKey is an API key as its merchant sees it.
+// AccountKey is an API key as its merchant sees it.
 type AccountKey struct {
 	Key
 
@@ -29,7 +29,7 @@ type AccountKey struct {
 	Current    bool            `json:"current"`      // the session's own
 }
 
-// sessionView is whom a session acts for.
+// Session is whom a session acts for.
 type Session struct {
 	ProjectID   string          `json:"project_id"`
 	ProjectName string          `json:"project_name"`

@@ -1,0 +1,19 @@
+// Package edge is the first and the last thing a request meets: a request in,
+// an answer out. It knows no payment and no log, so both listeners stand on it.
+//
+//	exchange.go  request id, recovery, one log record, metrics; answers
+//	router.go    the router of a table of routes: 404 path_not_found or
+//	             version_not_supported, 405 method_not_allowed
+//	limit.go     token buckets: 429 rate_limited
+//	body.go      415 unsupported_media_type, 413 body_too_large
+//	decode.go    400 body_required, invalid_encoding, malformed_json,
+//	             duplicate_member
+//	query.go     400 invalid_parameter; cursor.go: invalid_cursor
+//	problem.go   the one place where an error becomes a problem document, by
+//	             the table in problemtable.go
+//
+// Answers are written by reflection, and each answer makes its own deadline and
+// header fields. Writing payments by hand and looking counters up once saved a
+// GET's handler 1 to 2 µs of the some 35 µs of CPU that a request over a socket
+// takes, and a POST's nothing (BenchmarkHandler in package httpapi).
+package edge

@@ -1,0 +1,11 @@
+// Package merchant is what merchants can have done. Each operation is a method
+// of API that takes a Caller and a typed input and answers a typed output or an
+// error; above it stands its handler, a method of Handlers, which reads the
+// request, calls the operation and writes the answer.
+//
+// A Caller comes from SignIn (credentials), Resume (a session of the account) or
+// Operator (the socket of the administration). The first thing an operation
+// does is admit: the caller's key must have the scope, and the project's budget
+// is taken from once. For a request Enter does this before the body is read,
+// because 403 and 429 come before 415; the operation then finds it done.
+package merchant
