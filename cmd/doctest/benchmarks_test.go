@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNamedBenchmarks finds the benchmarks that comments and documents name as
-// "go test … -bench NAME … ./folder".
+// TestNamedBenchmarks finds the benchmarks that comments and documents name in a
+// command of one line, by the flag -bench and the folder of their package.
 func TestNamedBenchmarks(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../..")
