@@ -39,7 +39,13 @@ type Connector interface {
 
 // Env is what connectors are made from.
 type Env struct {
-	NATS *nats.Conn
-	Now  func() time.Time
-	Log  zerolog.Logger
+	NATS    *nats.Conn
+	Now     func() time.Time
+	Log     zerolog.Logger
+	Sandbox bool // the operator has turned the sandbox on
+
+	// Setting is the value of one of a provider's own settings, empty if it is not
+	// set: its URL, or the name of the file that holds its secret. It is that of
+	// the environment variable PAYLEDGER_NAME.
+	Setting func(name string) string
 }

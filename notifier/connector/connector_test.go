@@ -47,25 +47,38 @@ func connect(t *testing.T) *nats.Conn {
 }
 
 func env(nc *nats.Conn) connector.Env {
-	return connector.Env{NATS: nc, Now: time.Now, Log: zerolog.Nop()}
+	return connector.Env{NATS: nc, Now: time.Now, Log: zerolog.Nop(), Setting: func(string) string { return "" }}
 }
 
-func TestEveryConnector(t *testing.T) {
+// TestEveryProvider: each row makes a connector from its sample settings, which
+// passes the tests of connectors, and none without them.
+func TestEveryProvider(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
-	for i, a := range connector.All(env(connect(t))) {
-		if seen[a.Route()] {
-			t.Errorf("two connectors serve %s", a.Route())
-		}
-		seen[a.Route()] = true
-		t.Run(a.Route(), func(t *testing.T) {
-			connectortest.Run(t, func(t *testing.T) connector.Connector {
+	routes := map[string]string{}
+	for _, p := range connector.Providers() {
+		t.Run(p.Name, func(t *testing.T) {
+			made := func(t *testing.T) connector.Connector {
 				t.Helper()
-				return connector.All(env(connect(t)))[i]
-			})
+				e := env(connect(t))
+				p.Sample(&e)
+				c, err := p.New(e)
+				if err != nil || c == nil {
+					t.Fatalf("from its sample settings: %v, %v", c, err)
+				}
+				return c
+			}
+			if c, err := p.New(env(connect(t))); c != nil || err != nil {
+				t.Errorf("without settings: %v, %v", c, err)
+			}
+			route := made(t).Route()
+			if other, taken := routes[route]; taken {
+				t.Errorf("%s serves the route %s too", other, route)
+			}
+			routes[route] = p.Name
+			connectortest.Run(t, made)
 		})
 	}
-	if !seen[domain.SandboxRoute] {
+	if routes[domain.SandboxRoute] == "" {
 		t.Error("no sandbox")
 	}
 }

@@ -18,6 +18,13 @@ type Sandbox struct {
 // NewSandbox makes the sandbox's connector.
 func NewSandbox(e Env) *Sandbox { return &Sandbox{signals: NewSender(e.NATS), now: e.Now} }
 
+func newSandbox(e Env) (Connector, error) {
+	if !e.Sandbox {
+		return nil, nil //nolint:nilnil // it is turned off
+	}
+	return NewSandbox(e), nil
+}
+
 // Route is domain.SandboxRoute.
 func (*Sandbox) Route() string { return domain.SandboxRoute }
 

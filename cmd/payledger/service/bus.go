@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/domain"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -72,16 +70,19 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	acquirers := connector.All(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
-	if !o.Sandbox {
-		acquirers = slices.DeleteFunc(acquirers, func(a connector.Connector) bool { return a.Route() == domain.SandboxRoute })
+	connectors, err := connector.All(connector.Env{
+		NATS: b.conn.NATS(), Now: time.Now, Log: o.Log, Sandbox: o.Sandbox,
+		Setting: func(name string) string { return os.Getenv("PAYLEDGER_" + name) },
+	})
+	if err != nil {
+		return nil, err
 	}
 	fanOut := fanout.New(fanout.Config{
 		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Payments: c.views, Connectors: acquirers, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
+		Unrouted: c.views, Due: c.views, Payments: c.views, Connectors: connectors, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
