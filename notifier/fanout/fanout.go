@@ -22,8 +22,8 @@ import (
 	"payledger/notifier/queue"
 )
 
-// Lanes take what webhook endpoints are to be told of and remember how far
-// they were told; *delivery.Lanes do.
+// Lanes take the events that webhook endpoints are to be notified of, and keep
+// how far each was notified; *delivery.Lanes do.
 type Lanes interface {
 	// Start answers the position up to which events were enqueued, and base, at
 	// or below which an event is sent only as its payment's newest, and an outcome
@@ -124,7 +124,7 @@ func New(c Config) *FanOut {
 	return f
 }
 
-// DispatchedFrom tells the first position that the dispatcher will offer.
+// DispatchedFrom sets the first position that the dispatcher will offer.
 func (f *FanOut) DispatchedFrom(first eventstore.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *FanOut) catchUp(ctx context.Context, a bus.Event) error {
 	}
 }
 
-// takeBehind takes an event and answers errEnough when the dispatcher hands on
+// takeBehind takes an event and answers bus.ErrEnough when the dispatcher hands on
 // what follows, or when something before it has to be read again.
 func (f *FanOut) takeBehind(a bus.Event) (taken bool, err error) {
 	f.mu.Lock()
@@ -263,7 +263,7 @@ func (f *FanOut) start(ctx context.Context) error {
 	return nil
 }
 
-// follow sees to it that events come.
+// follow reads EVENTS while the dispatcher does not hand on what comes next.
 func (f *FanOut) follow(ctx context.Context) error {
 	for {
 		f.mu.Lock()

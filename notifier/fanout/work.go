@@ -15,7 +15,7 @@ import (
 	"payledger/notifier/queue"
 )
 
-// work deals with what was taken and notes how far it got.
+// work enqueues what was taken and checkpoints the position reached.
 func (f *FanOut) work(ctx context.Context) error {
 	tick := time.NewTicker(checkpointEvery)
 	defer tick.Stop()
@@ -43,7 +43,7 @@ func (f *FanOut) work(ctx context.Context) error {
 	}
 }
 
-// enqueueAll enqueues what the events lead to. All up to taken is dealt with then.
+// enqueueAll enqueues the notifications of the events, whose last is at taken.
 func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
 	for len(events) > 0 {
 		batch := events[:min(len(events), maxFanOutBatch)]
@@ -66,7 +66,7 @@ func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken 
 	return nil
 }
 
-// checkpoint lets the lanes have the events and know how far it got.
+// checkpoint enqueues the events together with the position reached.
 func (f *FanOut) checkpoint(ctx context.Context, upTo eventstore.Position, events []delivery.Event) error {
 	if upTo <= f.checkpointed {
 		return nil
@@ -88,7 +88,7 @@ func (f *FanOut) checkpoint(ctx context.Context, upTo eventstore.Position, event
 	return err
 }
 
-// checkpointAtEnd spares the next start what was dealt with; nothing is lost without.
+// checkpointAtEnd spares the next start some reading; nothing depends on it.
 func (f *FanOut) checkpointAtEnd(ctx context.Context) {
 	done := eventstore.Position(f.done.Load())
 	if done <= f.checkpointed {
@@ -101,8 +101,8 @@ func (f *FanOut) checkpointAtEnd(ctx context.Context) {
 	}
 }
 
-// untilDone repeats what fails for now. The error is the context's or the end of
-// the store.
+// untilDone repeats a step until it succeeds. The error is the context's, or the
+// store's that takes no more commands.
 func (f *FanOut) untilDone(ctx context.Context, step func() error) error {
 	for {
 		err := step()
@@ -129,9 +129,8 @@ type listener struct {
 	added eventstore.Position
 }
 
-// addressed answers who is to be told of which events. The endpoints are as
-// they are at upTo or later: who subscribes to more kinds hears of more at
-// once, and who leaves of nothing.
+// addressed is the notifications that the events lead to. The endpoints are as
+// they are at upTo or later: a change of their kinds takes effect at once.
 func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo eventstore.Position) ([]delivery.Event, error) {
 	var out []delivery.Event
 	listeners := make(map[string][]listener)

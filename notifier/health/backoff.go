@@ -8,8 +8,7 @@ import (
 	"payledger/eventstore"
 )
 
-// Backoff counts pauses that grow from first to most and start over when
-// reset.
+// Backoff is a pause that doubles at each Wait, from First to Max, until Reset.
 type Backoff struct {
 	First, Max time.Duration
 	Next       time.Duration
@@ -17,7 +16,7 @@ type Backoff struct {
 
 func (b *Backoff) Reset() { b.Next = 0 }
 
-// Wait pauses and reports whether ctx is still alive.
+// Wait pauses, and reports false when ctx ended first.
 func (b *Backoff) Wait(ctx context.Context) bool {
 	b.Next = min(max(2*b.Next, b.First), b.Max)
 	return Pause(ctx, b.Next)
@@ -38,8 +37,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 // again.
 func StorePause() Backoff { return Backoff{First: 10 * time.Millisecond, Max: time.Second} }
 
-// Persist runs a command on the store until it is decided. Errors that pass
-// are tried again; the error is the context's, a refusal, or one that stands.
+// Persist runs a command until the store has decided it: errors that pass are
+// tried again after a pause. The error is the context's, a refusal, or one that
+// does not pass.
 func Persist(ctx context.Context, command func() error) error {
 	b := StorePause()
 	for {
@@ -56,11 +56,11 @@ func Persist(ctx context.Context, command func() error) error {
 	}
 }
 
-// Passes reports whether a command is to be tried again after a pause.
+// Passes reports whether a command that met the error is worth trying again.
 func Passes(err error) bool { return eventstore.Passing(err) }
 
-// Ends reports whether the store is at its end, so that whoever met err has
-// to stop. A damaged record ends only work on its own stream.
+// Ends reports whether the store takes no more commands, so that the caller has
+// to stop. A damaged record ends only the work on its own stream.
 func Ends(err error) bool {
 	return errors.As(err, new(*eventstore.FatalError)) || errors.Is(err, eventstore.ErrClosed)
 }

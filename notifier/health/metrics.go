@@ -36,7 +36,7 @@ func GaugeFunc(r prometheus.Registerer, name, help string, value func() float64)
 	Register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// UpGauge tells whether a part works just now; does completes "1 while …".
+// UpGauge is 1 while a part works; does completes "1 while …".
 func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
 	GaugeFunc(r, "payledger_"+part+"_up", "1 while "+does+", 0 while something is in the way.", func() float64 {
 		if trouble() != nil {
@@ -46,8 +46,8 @@ func UpGauge(r prometheus.Registerer, part, does string, trouble func() error) {
 	})
 }
 
-// Lag is how many events of the log are behind a position, -1 if that cannot
-// be told.
+// Lag is how many events of the log follow a position, -1 if the log does not
+// answer.
 func Lag(log eventstore.Store, p eventstore.Position) float64 {
 	last, err := log.Last(context.Background()) //nolint:forbidigo // asked by whoever scrapes the metrics
 	if err != nil {

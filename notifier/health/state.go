@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// State is what keeps a part from working just now. It is logged when it
-// begins, changes or ends, not at each try. Safe for concurrent use.
+// State is the error that keeps a part from working at present. It is logged when
+// it begins, changes or ends, not at each try. Safe for concurrent use.
 type State struct {
 	Log  zerolog.Logger
 	Part string
@@ -18,7 +18,7 @@ type State struct {
 	err error
 }
 
-// Set notes the present state; nil: all is well.
+// Set sets the present error; nil: the part works.
 func (t *State) Set(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +31,7 @@ func (t *State) Set(err error) {
 	t.err = err
 }
 
-// Err is the present trouble, nil if there is none.
+// Err is the present error, nil while the part works.
 func (t *State) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ const (
 	// batchWorkers are judged concurrently: while the log syncs the events of
 	// one, the next is decided.
 	batchWorkers = 2
-	// maxPerTurn bounds the signals of a lane that are judged in one turn when
+	// maxPerTurn bounds the signals of a queue that are judged in one turn when
 	// they record nothing.
 	maxPerTurn = 32
 	// maxTurnTime bounds the time for deciding a batch; the rest of it waits for the
@@ -74,7 +74,7 @@ type decision struct {
 }
 
 // decideBatch decides on signals of different payments, appends the events and gives
-// every signal back to its lane or finishes it. busy: the store asks for a pause.
+// every signal back to its queue or finishes it. busy: the store asks for a pause.
 func (e *Enforcer) decideBatch(ctx context.Context, h inflight, signals []*signal) (busy bool, err error) {
 	if err := e.read(ctx, h, signals); err != nil {
 		return false, err
@@ -141,9 +141,9 @@ func (e *Enforcer) read(ctx context.Context, h inflight, signals []*signal) erro
 	return g.Wait()
 }
 
-// turn decides on a signal, and on the next ones of its lane while they record
+// turn decides on a signal, and on the next ones of its queue while they record
 // nothing. It returns the first that records an event, which the caller has to
-// give back to its lane; event is nil when there is none.
+// give back to its queue; event is nil when there is none.
 func (e *Enforcer) turn(ctx context.Context, h inflight, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
 	for n := 0; s != nil; n++ {
 		if n == maxPerTurn || s.content == nil {
@@ -258,7 +258,7 @@ func (e *Enforcer) delay(h inflight, s *signal) {
 	h.delay(s, b.Next+time.Duration(h.delayed())*e.times.EarlyEach)
 }
 
-// close answers and acknowledges a signal that has left its lane.
+// close answers and acknowledges a signal that has left its queue.
 func (e *Enforcer) close(h inflight, s *signal, reply domain.SignalReply) error {
 	e.judged.WithLabelValues(reply.Result).Inc()
 	if reply.Result == domain.SignalRefused {

@@ -2,7 +2,7 @@
 // SIGNALS and lets the ledger decide what each leads to.
 //
 // A signal is inflight from when it is taken from SIGNALS until it is finished.
-// It waits in the lane of its payment and route; a worker decides a batch of
+// It waits in the queue of its payment and route; a worker decides a batch of
 // signals from different payments, appends the events in one commit, answers and
 // acknowledges. What cannot be judged is kept in the JetStream stream PARKED.
 package signals
@@ -46,12 +46,12 @@ type Config struct {
 // Signals for one payment through one route are judged in the order in which
 // they came, all others concurrently: routes take turns, and so do the payments
 // of a route, so that a flood delays only itself. A signal that comes before the
-// payment has its route waits, and so do those behind it in its lane. Messages
+// payment has its route waits, and so do those behind it in its queue. Messages
 // that are no signals, or are for no payment, are parked in the JetStream stream
 // PARKED, counted, and answered. A message leaves SIGNALS only after all that, so
 // after a crash it comes again, and changes nothing the second time.
 //
-// The enforcer takes signals as fast as JetStream delivers them; see lanes for
+// The enforcer takes signals as fast as JetStream delivers them; see signalQueues for
 // the limits. When JetStream has many still to deliver, the enforcer also fetches
 // signals of other payments and routes from behind them: see scout. Beyond the
 // limits, signals of the routes that have the most are dropped without an answer,
@@ -88,7 +88,7 @@ type Times struct {
 	EarlyEach  time.Duration // more, for each other that waits
 }
 
-// maxUnacknowledged is more than can be in hand.
+// maxUnacknowledged is more than can be inflight.
 const maxUnacknowledged = 2 * maxInflight
 
 // DefaultTimes are those of a real deployment.
@@ -228,7 +228,7 @@ func (e *Enforcer) take(ctx context.Context, h inflight, messages jetstream.Mess
 	}
 }
 
-// keepAlive tells JetStream that the signals in hand are being worked on, so that it
+// keepAlive tells JetStream that the signals inflight are being worked on, so that it
 // does not deliver them again. If it does, take recognises them.
 func (e *Enforcer) keepAlive(ctx context.Context, h inflight) error {
 	for health.Pause(ctx, e.times.AckWait/3) {
@@ -252,7 +252,7 @@ func (e *Enforcer) waiting() int {
 
 // open finds or makes the JetStream stream and makes the consumer anew. A new
 // consumer begins with the oldest signal that was not acknowledged, so signals
-// that were in hand before come again at once and in order. Its state is in
+// that were inflight before come again at once and in order. Its state is in
 // memory only: read from disk it could be damaged, or belong to an earlier
 // SIGNALS, and skip signals.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {

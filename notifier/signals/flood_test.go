@@ -141,7 +141,7 @@ func TestFoldsGoOnWhereTheyWere(t *testing.T) {
 // signals at all, and of a payment that has no route yet; then the outcome of
 // another payment, and of a flooded one. How long that takes depends on the
 // machine and is only logged; that routes and payments take turns is shown by the
-// tests of lanes.
+// tests of queues.
 func TestFloodsDelayThemselvesAlone(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)

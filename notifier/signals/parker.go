@@ -86,7 +86,7 @@ func newParker(c Config) *parker {
 	return p
 }
 
-// put adds a signal that has left its lane to those to be parked, and reports
+// put adds a signal that has left its queue to those to be parked, and reports
 // whether there was room for it.
 func (p *parker) put(h inflight, k parking) bool {
 	most := math.MaxInt

@@ -11,9 +11,9 @@ import (
 	"payledger/notifier/queue"
 )
 
-// A signal is in hand from when it is taken from SIGNALS until it is finished.
+// A signal is inflight from when it is taken from SIGNALS until it is finished.
 const (
-	// With maxInHand signals or maxBytesInHand bytes in hand, no more are taken
+	// With maxInflight signals or maxInflightBytes bytes inflight, no more are taken
 	// of a route that has its share or more; other routes may exceed the limits
 	// by half.
 	maxInflight      = 96 << 10
@@ -25,27 +25,27 @@ const (
 	maxReadAgain = maxContent * 3 / 2
 )
 
-// signalQueues are the signals in hand. Routes take turns, however many signals each
+// signalQueues are the signals inflight. Routes take turns, however many signals each
 // has, and so do the payments of a route. The signals of one payment and route
 // keep their order, and only one signal of a payment is judged at a time. Safe
 // for concurrent use.
 type signalQueues struct {
 	mu       sync.Mutex
 	signals  map[uint64]*signal // by sequence in SIGNALS
-	size     int                // bytes of the messages in hand
+	size     int                // bytes of the messages inflight
 	content  int                // bytes of the bodies in memory
-	routes   map[string]*route  // that have signals in hand
+	routes   map[string]*route  // that have signals inflight
 	payments map[paymentKey]*paymentQueues
-	turns    fifo[*route] // those with a lane that is ready, each once
+	turns    fifo[*route] // those with a queue that is ready, each once
 	delays   delayHeap
-	poke     chan struct{} // a lane is ready
+	poke     chan struct{} // a queue is ready
 	alarm    chan struct{} // early may have a new first
 }
 
-// route has the signals in hand that came through one route.
+// route has the signals inflight that came through one route.
 type route struct {
 	name  string
-	count int // signals in hand
+	count int // signals inflight
 	ready fifo[*signalQueue]
 }
 
@@ -55,12 +55,12 @@ type paymentKey struct {
 	subject string // of messages on a subject that names no payment
 }
 
-// paymentQueues has the signals in hand for one payment.
+// paymentQueues has the signals inflight for one payment.
 type paymentQueues struct {
 	key     paymentKey
 	byRoute map[string]*signalQueue // by route
 	busy    bool                    // a signal of it is being judged
-	blocked fifo[*signalQueue]      // waiting for busy to end; while there is one, the docket is busy or another of its lanes is ready
+	blocked fifo[*signalQueue]      // waiting for busy to end; while there is one, the payment is busy or another of its queues is ready
 }
 
 // signalQueue has the signals for one payment through one route, in order. The first is
@@ -83,11 +83,11 @@ type arrived int
 
 const (
 	queued   arrived = iota
-	repeated         // the signal is in hand already: JetStream delivered it again
+	repeated         // the signal is inflight already: JetStream delivered it again
 	tooMany          // no more signals of the route are taken
 )
 
-// take adds a signal to its lane.
+// take adds a signal to its queue.
 func (l *signalQueues) take(s *signal) arrived {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *signal) key() paymentKey {
 	return paymentKey{project: s.project, id: s.payment}
 }
 
-// has reports whether a lane has signals of the subject.
+// has reports whether a queue has signals of the subject.
 func (l *signalQueues) has(subject string) bool {
 	s := signalOn(subject, 0, time.Time{}, 0)
 	l.mu.Lock()
@@ -147,7 +147,7 @@ func (l *signalQueues) has(subject string) bool {
 	return d != nil && d.byRoute[s.route] != nil
 }
 
-// countOf is how many signals of a route are in hand.
+// countOf is how many signals of a route are inflight.
 func (l *signalQueues) countOf(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *signalQueues) full(r *route) bool {
 	return r != nil && r.count >= held/len(l.routes)
 }
 
-// ready queues a lane for its route's turn.
+// ready queues a queue for its route's turn.
 func (l *signalQueues) ready(a *signalQueue) {
 	if a.route.ready.put(a); a.route.ready.len() == 1 {
 		l.turns.put(a.route)
@@ -177,7 +177,7 @@ func (l *signalQueues) ready(a *signalQueue) {
 	queue.Poke(l.poke)
 }
 
-// next waits until a lane is ready, and appends up to most signals of different
+// next waits until a queue is ready, and appends up to most signals of different
 // payments to dst, one route after the other. The caller has to call again,
 // later, leave or following for each. It appends none when ctx has ended.
 func (l *signalQueues) next(ctx context.Context, dst []*signal, most int) []*signal {
@@ -215,7 +215,7 @@ func (l *signalQueues) pick(dst []*signal, most int) []*signal {
 	return dst
 }
 
-// requeue leaves a signal first in its lane, to be judged at the lane's next turn.
+// requeue leaves a signal first in its queue, to be judged at the queue's next turn.
 func (l *signalQueues) requeue(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +223,7 @@ func (l *signalQueues) requeue(s *signal) {
 	l.release(s.queue)
 }
 
-// release ends the judging of a lane's payment, whose other lanes come first.
+// release ends the judging of a queue's payment, whose other queues come first.
 func (l *signalQueues) release(a *signalQueue) {
 	l.free(a.payment)
 	if a.signals.len() == 0 {
@@ -243,8 +243,8 @@ func (l *signalQueues) free(d *paymentQueues) {
 	}
 }
 
-// dequeue takes a signal off its lane; the lane's next one may be judged. The
-// signal stays in hand until done.
+// dequeue takes a signal off its queue; the queue's next one may be judged. The
+// signal stays inflight until done.
 func (l *signalQueues) dequeue(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +267,7 @@ func (l *signalQueues) drop(s *signal, above int) {
 	}
 }
 
-// dequeueNext takes a signal off its lane and returns the lane's next one, which
+// dequeueNext takes a signal off its queue and returns the queue's next one, which
 // the caller judges at once; nil when there is none.
 func (l *signalQueues) dequeueNext(s *signal) *signal {
 	l.mu.Lock()
@@ -281,7 +281,7 @@ func (l *signalQueues) dequeueNext(s *signal) *signal {
 	return a.signals.first()
 }
 
-// finish ends a signal that has left its lane and returns the subject to
+// finish ends a signal that has left its queue and returns the subject to
 // acknowledge it on.
 func (l *signalQueues) finish(s *signal) (ack string) {
 	l.mu.Lock()
@@ -306,7 +306,7 @@ func (l *signalQueues) countContent(s *signal) {
 	}
 }
 
-// delay leaves a signal first in its lane and lets the lane pause.
+// delay leaves a signal first in its queue and lets the queue pause.
 func (l *signalQueues) delay(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -316,21 +316,21 @@ func (l *signalQueues) delay(s *signal, pause time.Duration) {
 	queue.Poke(l.alarm)
 }
 
-// count is how many signals are in hand.
+// count is how many signals are inflight.
 func (l *signalQueues) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.signals)
 }
 
-// delayed is how many lanes pause.
+// delayed is how many queues pause.
 func (l *signalQueues) delayed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.delays)
 }
 
-// wake readies the lanes whose pause is over, until ctx ends.
+// wake readies the queues whose pause is over, until ctx ends.
 func (l *signalQueues) wake(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -355,7 +355,7 @@ func (l *signalQueues) wake(ctx context.Context) error {
 	}
 }
 
-// acks are the subjects on which the signals in hand are acknowledged.
+// acks are the subjects on which the signals inflight are acknowledged.
 func (l *signalQueues) acks() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -366,49 +366,4 @@ func (l *signalQueues) acks() []string {
 		}
 	}
 	return all
-}
-
-// delayedQueue is a lane that pauses.
-type delayedQueue struct {
-	due   time.Time
-	queue *signalQueue
-}
-
-// delayHeap is a heap, the first one due first.
-type delayHeap []delayedQueue
-
-func (h delayHeap) Len() int           { return len(h) }
-func (h delayHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h delayHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *delayHeap) Push(x any)        { *h = append(*h, x.(delayedQueue)) }
-func (h *delayHeap) Pop() any {
-	all := *h
-	last := all[len(all)-1]
-	*h = all[:len(all)-1]
-	return last
-}
-
-// fifo is a first-in first-out list.
-type fifo[T any] struct {
-	items []T
-	gone  int // of items, taken
-}
-
-func (f *fifo[T]) len() int { return len(f.items) - f.gone }
-func (f *fifo[T]) first() T { return f.items[f.gone] }
-func (f *fifo[T]) put(v T)  { f.items = append(f.items, v) }
-
-func (f *fifo[T]) take() T {
-	v := f.items[f.gone]
-	var none T
-	f.items[f.gone] = none
-	switch f.gone++; {
-	case f.gone == len(f.items):
-		f.items, f.gone = nil, 0
-	case f.gone > 32 && 2*f.gone > len(f.items):
-		n := copy(f.items, f.items[f.gone:])
-		clear(f.items[n:])
-		f.items, f.gone = f.items[:n], 0
-	}
-	return v
 }

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// With scoutFrom signals that JetStream has not delivered yet, the enforcer
+	// With minBacklog signals that JetStream has not delivered yet, the enforcer
 	// looks behind them.
 	minBacklog = 2000
-	// Up to scoutSubjects all subjects are listed, beyond that those of the routes
-	// without a flood. scoutAtOnce bounds the signals taken ahead of one list.
+	// Up to maxListedSubjects all subjects are listed, beyond that those of the routes
+	// without a flood. maxAhead bounds the signals taken ahead of one list.
 	maxListedSubjects = 4096
 	maxAhead          = 256
-	// A route with scoutFlood signals in hand is flooded: its other signals have
+	// A route with floodSize signals inflight is flooded: its other signals have
 	// to wait.
 	floodSize = 1024
 	// restFactor is how many times as long as a look the pause after it is: a list

@@ -16,7 +16,7 @@ import (
 	"payledger/notifier/health"
 )
 
-// signal is a message of SIGNALS in hand.
+// signal is a message of SIGNALS inflight.
 type signal struct {
 	sequence uint64
 	stored   time.Time // in SIGNALS
