@@ -84,6 +84,7 @@ func TestWorkersAfterTheLogWasRestored(t *testing.T) {
 	stop()
 
 	restored.Routed(t)
+	c = bustest.ConnectTo(t, c.Server()) // that of another process, in which no relay has looked yet
 	w := notifiertest.Workers(t, c, restored)
 	healthtest.Run(t, w.Run)
 	healthtest.Eventually(t, "the workers see that the copy is not of this log", func() bool { return w.Err() != nil })
