@@ -57,6 +57,7 @@ const away = "NATS is away; payments go on, what follows from them waits"
 // Connect connects the ledger to the embedded server.
 func (s *Server) Connect() (*Conn, error) { return s.ConnectAs(UserLedger) }
 
+// ConnectAs connects a user of the ledger's account: UserLedger or UserRelay.
 func (s *Server) ConnectAs(user string) (*Conn, error) {
 	return connect(nats.DefaultURL, s, s.config.Log,
 		nats.InProcessServer(s), nats.UserInfo(user, s.password), nats.ReconnectWait(reconnectEmbedded))

@@ -76,6 +76,7 @@ var ErrEnough = errors.New("no more events are wanted")
 // ErrUnchecked: the relay has not looked yet whether EVENTS holds the log.
 var ErrUnchecked = errors.New("the JetStream stream " + EventsStream + " has not been compared with the log yet")
 
+// NewReader makes a reader; Run lets it work.
 func NewReader(c ReaderConfig) *Reader {
 	if c.Times == (ReaderTimes{}) {
 		c.Times = ReaderTimes{
@@ -101,6 +102,8 @@ func (d *Reader) Restart() { d.next = 0 }
 // Doubt has the relay compare the event at the position with the log.
 func (d *Reader) Doubt(p eventstore.Position) { d.Conn.Doubt(p) }
 
+// Run hands events on until ctx ends, Hand answers ErrEnough (then the error is
+// nil), or the store takes no more commands.
 func (d *Reader) Run(ctx context.Context) error {
 	d.reading.Store(true)
 	defer d.reading.Store(false)

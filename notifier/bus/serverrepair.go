@@ -25,6 +25,7 @@ const (
 // cheapest to the most costly.
 type Repair string
 
+// The repairs.
 const (
 	RepairRestart Repair = "restart" // JetStream reads its directory again
 	repairStream  Repair = "stream"  // a JetStream stream keeps only its messages; EVENTS is deleted and copied again
@@ -32,6 +33,7 @@ const (
 	RepairStore   Repair = "store"   // the whole directory is made anew; the old one is renamed, without EVENTS
 )
 
+// Repairs are all repairs, the cheapest first.
 func Repairs() []Repair { return []Repair{RepairRestart, repairStream, RepairEmpty, RepairStore} }
 
 // keptAside bounds the damaged directories that are kept under another name.
@@ -164,6 +166,7 @@ func (s *Server) putAside() error {
 	return nil
 }
 
+// Aside stands in the name of what was put aside.
 const Aside = "-damaged-"
 
 func (s *Server) asideName(what string) string {

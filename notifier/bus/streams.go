@@ -32,6 +32,7 @@ const subjectsOverlap jetstream.ErrorCode = 10065
 // another answer, whatever Nats-Msg-Id it carries.
 const duplicateWindow = 100 * time.Millisecond
 
+// EventsConfig is that of EVENTS for a log.
 func EventsConfig(log domain.ID) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: EventsStream, Description: "The event log of payledger; a message's sequence is its event's position.",
@@ -42,6 +43,7 @@ func EventsConfig(log domain.ID) jetstream.StreamConfig {
 	}
 }
 
+// SignalsConfig is that of SIGNALS for a log.
 func SignalsConfig(log domain.ID) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: SignalsStream, Description: "Providers' signals to payledger until they are judged.",
@@ -52,6 +54,7 @@ func SignalsConfig(log domain.ID) jetstream.StreamConfig {
 	}
 }
 
+// ParkedConfig is that of PARKED for a log.
 func ParkedConfig(log domain.ID) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: ParkedStream, Description: "Signals payledger could not judge, kept for the operator.",
@@ -123,6 +126,7 @@ func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 	return s, nil
 }
 
+// RemakeStream deletes the JetStream stream and makes it anew.
 func RemakeStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	if err := js.DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("deleting the JetStream stream %s: %w", want.Name, err)

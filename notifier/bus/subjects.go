@@ -18,6 +18,7 @@ const (
 	EnforcerConsumer   = "enforcer"   // of SIGNALS
 )
 
+// OurStreams are the JetStream streams that a repair may be about.
 func OurStreams() []string { return []string{EventsStream, SignalsStream, ParkedStream} }
 
 // Subjects.

@@ -22,6 +22,7 @@ type Subscriber struct {
 	made   prometheus.Counter
 }
 
+// NewSubscriber makes what keeps the consumer of the subscriber's credentials.
 func NewSubscriber(c *Conn, log zerolog.Logger, metrics prometheus.Registerer) Subscriber {
 	s := Subscriber{server: c.server, log: log, state: &health.State{Log: log, Part: "subscriber's consumer"}}
 	if c.Embedded() {

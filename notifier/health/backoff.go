@@ -14,6 +14,7 @@ type Backoff struct {
 	Next       time.Duration
 }
 
+// Reset lets the next pause be First.
 func (b *Backoff) Reset() { b.Next = 0 }
 
 // Wait pauses, and reports false when ctx ended first.
@@ -22,6 +23,7 @@ func (b *Backoff) Wait(ctx context.Context) bool {
 	return Pause(ctx, b.Next)
 }
 
+// Pause waits, and reports false when ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

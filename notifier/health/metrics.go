@@ -32,6 +32,7 @@ func CounterFunc(r prometheus.Registerer, name, help string, value func() float6
 	Register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 }
 
+// GaugeFunc is a gauge whose value is asked for.
 func GaugeFunc(r prometheus.Registerer, name, help string, value func() float64) {
 	Register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
@@ -56,6 +57,7 @@ func Lag(log eventstore.Store, p eventstore.Position) float64 {
 	return max(float64(last)-float64(p), 0)
 }
 
+// Register registers a collector unless r is nil.
 func Register(r prometheus.Registerer, c prometheus.Collector) {
 	if r != nil {
 		r.MustRegister(c)

@@ -14,8 +14,10 @@ type Queue[T any] struct {
 	woken chan struct{} // holds one poke, if there are items
 }
 
+// New makes an empty queue.
 func New[T any]() *Queue[T] { return &Queue[T]{woken: make(chan struct{}, 1)} }
 
+// Put adds an item.
 func (q *Queue[T]) Put(v T) { q.PutWithin(v, math.MaxInt) }
 
 // PutWithin puts an item unless there are so many already, and reports whether
@@ -74,6 +76,8 @@ func (q *Queue[T]) TakeAll(ctx context.Context, dst []T, most int) []T {
 	return dst
 }
 
+// Poke wakes the reader of a channel that holds one element, or leaves the poke
+// that it has not taken yet.
 func Poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -32,6 +32,7 @@ func VerifyMain(m *testing.M, cleanup func()) {
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }
 
+// Log is the log of a test, without debug records.
 func Log(tb testing.TB) zerolog.Logger {
 	return zerolog.New(zerolog.NewTestWriter(quiet{tb})).Level(zerolog.InfoLevel)
 }
@@ -48,7 +49,7 @@ func (q quiet) Log(args ...any) {
 // Run lets a part work until the test or stop ends it.
 func Run(tb testing.TB, part func(context.Context) error) (stop func()) {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // outlives what the test has cancelled
 	done := make(chan error, 1)
 	go func() { done <- part(ctx) }()
 	stopped := false
@@ -95,7 +96,7 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("%s: not within %v", what, Patience)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // between looks at a condition
 	}
 }
 
@@ -104,9 +105,10 @@ func Quick() health.Backoff {
 	return health.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond}
 }
 
+// Within is a context that ends after Patience.
 func Within(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience) //nolint:forbidigo // outlives what the test has cancelled
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -116,7 +118,7 @@ func Within(tb testing.TB) context.Context {
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))) //nolint:gosec // a port
 		if err == nil {
 			_ = l.Close()
 			return l.Addr().String()
