@@ -29,14 +29,14 @@ type backupCmd struct {
 
 // Help is shown by --help.
 func (backupCmd) Help() string {
-	return `The copy is the whole event log as it is at one moment, also while a server runs; what
-was answered before the command began is in it. It is checked after it was written:
+	return `The copy is the whole event log at one moment, also while a server runs; it holds
+everything that was answered before the command began. It is checked after it was written:
 every record, every index and every event. FILE appears only when all of that is done.
 
 A log alone is not enough: without master.key payment links cannot be read and the secrets
 of webhook endpoints are lost, and without log.key the log's checkpoints cannot be signed by
-the same key. Keep copies of both. Everything else in the data directory is made anew from
-the log, but for what was sent to webhook endpoints: see "payledger restore --help".
+the same key. Keep copies of both. Everything else in the data directory is rebuilt from
+the log, except the record of webhook deliveries: see "payledger restore --help".
 
 To go back: "payledger restore FILE --data DIR".`
 }
@@ -66,7 +66,7 @@ func (c backupCmd) Run(a *app) (err error) {
 	report := backupReport{File: c.File}
 	var keys []byte
 	if c.WithKeys {
-		// Before the copy: what a payment was made with is there then.
+		// Before the copy: so every key that a copied payment needs is in it.
 		if keys, err = datadir.Dir(c.Data).PackKeys(); err != nil {
 			return err
 		}
@@ -118,9 +118,9 @@ func (c backupCmd) files() []string {
 	return []string{c.File}
 }
 
-// copyLog copies the log of the server that runs on the directory, or else
-// that of the directory itself. This needs nothing but the log, so it works
-// where a server cannot start.
+// copyLog copies the log from the server that runs on the directory, or else
+// from the directory itself. It needs only the log, so it works where a server
+// cannot start.
 func (c backupCmd) copyLog(a *app, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 	d := datadir.Dir(c.Data)
 	var store *bolt.Store

@@ -20,7 +20,7 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// demoCmd runs the service with a demo project, on a directory of its own.
+// demoCmd runs the service with a demo project.
 type demoCmd struct {
 	Data string `help:"Keep everything in this directory. Default: a temporary one, removed at the end." placeholder:"DIR"`
 
@@ -40,7 +40,7 @@ knows the one before can go on with it for a day.`
 
 const demoName = "Demo shop"
 
-// demoState is what demo.json remembers.
+// demoState is the content of demo.json.
 type demoState struct {
 	ProjectID string `json:"project_id"`
 	KeyID     string `json:"key_id"`
@@ -94,7 +94,7 @@ func (c demoCmd) Run(a *app) (err error) {
 	})
 }
 
-// setUp makes the project, its key and its endpoint what this start needs.
+// setUp makes or renews the demo's project, key and endpoint.
 func (c demoCmd) setUp(a *app, d datadir.Dir) (issuedKey, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, datadir.AdminWait)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// listenAddr is where "payledger listen" listens when it is not told.
+// listenAddr is the default address of "payledger listen".
 const (
 	listenAddr = "127.0.0.1:8099"
 	listenURL  = "http://" + listenAddr + "/"
@@ -73,8 +73,8 @@ func (h demoHook) greeting(at service.Addresses) string {
 	return text + fmt.Sprintf("See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(os.Args[0]), flag, h.Secret)
 }
 
-// onThisMachine answers the address at which "payledger listen" gets what is
-// sent to the endpoint, if it can.
+// onThisMachine returns the address at which "payledger listen" receives the
+// endpoint's notifications; ok is false if the URL is elsewhere or not http.
 func (h demoHook) onThisMachine() (addr string, ok bool) {
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Scheme != "http" {

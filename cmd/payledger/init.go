@@ -11,7 +11,7 @@ type initCmd struct {
 	Data string `help:"Directory to make." required:"" placeholder:"DIR"`
 }
 
-// Validate is that of the commands that use the directory.
+// Validate refuses an empty name, as for the commands that use the directory.
 func (c initCmd) Validate() error { return inDirectory(c).Validate() }
 
 // Help is shown by --help.

@@ -43,7 +43,7 @@ type licensesCmd struct{}
 // Help is shown by --help.
 func (licensesCmd) Help() string {
 	return `Each module the program is built from, Go's own library among them, with its licence and
-notices. Whoever passes the binary on passes these on with it.`
+notices. If you pass the binary on, pass these on with it.`
 }
 
 // Run prints them, each text once.

@@ -12,11 +12,11 @@ import (
 	"payledger/httpapi/conns"
 )
 
-// listenCmd receives notifications, verifies them and says what came.
+// listenCmd receives notifications, verifies and prints them.
 type listenCmd struct {
 	Addr      string   `help:"Address to listen on; a bare :PORT is on loopback, port 0 picks a free one. Default: 127.0.0.1:8099." default:"127.0.0.1:8099" placeholder:"ADDR"`
 	Secret    []string `help:"Signing secret of the endpoint; may be given more than once, as while one is rotated. In the environment nobody sees it in the list of processes." placeholder:"whsec_…" env:"PAYLEDGER_WEBHOOK_SECRET"`
-	ForwardTo string   `help:"Pass what was verified on to this URL, headers and body unchanged, and answer with what comes back." placeholder:"URL"`
+	ForwardTo string   `help:"Forward verified notifications to this URL, headers and body unchanged, and answer with its response." placeholder:"URL"`
 	FailFirst int      `help:"Answer 500 to the first N attempts of each notification, so that retries can be watched." placeholder:"N"`
 }
 
@@ -25,9 +25,9 @@ func (listenCmd) Help() string {
 	return `A receiver of webhooks that can be trusted: it checks the signature and the time of every
 request with the Standard Webhooks library, answers 401 to what does not verify, and prints a
 line for each notification. A notification whose sequence is not above the last one seen of
-its payment is old news: it is answered 200, so that it does not come again, and is neither
-counted nor passed on. What was seen is forgotten at the end; an application of yours keeps
-the last sequence with its order.
+its payment is outdated: it is answered 200, so that it is not sent again, and is neither
+counted nor forwarded. Sequences are forgotten when the command ends; your application should
+keep the last sequence with its order.
 
 See one arrive, in two terminals:
 
@@ -48,7 +48,7 @@ With a running "payledger serve": it calls addresses on this machine only when i
 with --webhook-allow-private. Notifications go to stdout, what was refused to stderr.`
 }
 
-// Validate refuses what could verify nothing or anything.
+// Validate refuses flags with which nothing could be verified.
 func (c listenCmd) Validate() error {
 	return c.options().Validate()
 }

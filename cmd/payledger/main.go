@@ -36,7 +36,7 @@ type cli struct {
 	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
 	Webhook webhookCmd `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
 	Listen  listenCmd  `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
-	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide what becomes of a payment or refund."`
+	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
 	Signals signalsCmd `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
 	Events  eventsCmd  `cmd:"" help:"Read the event log."`
 	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
@@ -46,10 +46,10 @@ type cli struct {
 	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
 	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
 	Restore restoreCmd `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
-	Salvage salvageCmd `cmd:"" help:"Make a new log of what is readable of a damaged one and its copies."`
+	Salvage salvageCmd `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
-	Licenses licensesCmd `cmd:"" help:"Print the licences of the works this program contains."`
+	Licenses licensesCmd `cmd:"" help:"Print the licences of the software that this program contains."`
 }
 
 // app is what every command's Run gets.

@@ -33,7 +33,7 @@ func (a *app) printTable(heading []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// showing passes lines on but for the progress, which it shows.
+// showing passes lines on to emit, except lines of progress, which it displays.
 func (a *app) showing(emit func(httpadmin.Line) error) func(httpadmin.Line) error {
 	steps := make(map[string]func(done, total eventstore.Position))
 	return func(l httpadmin.Line) error {
@@ -49,8 +49,8 @@ func (a *app) showing(emit func(httpadmin.Line) error) func(httpadmin.Line) erro
 	}
 }
 
-// printRaw prints one line of JSON in which a merchant's payload is as it was
-// sent.
+// printRaw prints one line of JSON and keeps the bytes of a merchant's payload
+// as they were sent.
 func (a *app) printRaw(v any) error {
 	b, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	if err != nil {

@@ -49,7 +49,8 @@ type projectCreateCmd struct {
 	projectSettings `embed:""`
 }
 
-// projectBody is what the admin interface takes; what is left out stays.
+// projectBody is a request of the admin interface; absent members stay as they
+// are.
 type projectBody struct {
 	Name     string          `json:"name,omitempty"`
 	Settings projectSettings `json:"settings"`

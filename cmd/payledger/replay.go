@@ -21,14 +21,14 @@ import (
 type replayCmd struct {
 	Data    string `help:"Data directory, of a running server or a stopped one." placeholder:"DIR"`
 	File    string `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db."`
-	Check   bool   `help:"Compare the projections with what the log leads to, byte for byte."`
+	Check   bool   `help:"Compare the projections with a rebuild from the log, byte for byte."`
 	AsOf    string `help:"Print the state as of this position, or this time." placeholder:"POSITION|TIME"`
 	Payment string `help:"Print this payment only." placeholder:"PAYMENT_ID"`
 }
 
 // Help is shown by --help.
 func (replayCmd) Help() string {
-	return `Prints every project and payment as the log leads to them, at its end or as of a moment.
+	return `Prints every project and payment as the log defines them, at its end or at a past moment.
 As of a time means: before the first event that is later. With --json each line is
 {"project":…} or {"payment":…}. Nothing is changed; the work is done in the system's
 directory for temporary files. Exit code 7: --check found a difference.`
@@ -49,8 +49,8 @@ func (c replayCmd) Run(a *app) error {
 		return err
 	}
 	defer e.Close() //nolint:errcheck // only read
-	// What a replay keeps is bounded and small beside what it passes over:
-	// collecting less often saves a quarter of the processor's time.
+	// A replay allocates much and keeps little: collecting garbage less often
+	// saves a quarter of its CPU time.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	var comparison *check.Comparison
 	out, to := bufio.NewWriterSize(a.stdout, 1<<18), *a

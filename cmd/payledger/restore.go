@@ -13,7 +13,7 @@ type restoreCmd struct {
 	inDirectory
 	File        string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore."`
 	Keys        string   `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
-	Force       bool     `help:"Restore although the directory's log holds what FILE does not, is another log, or no checkpoint proves what is in FILE. What is replaced is kept beside."`
+	Force       bool     `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
 	Checkpoint  []string `help:"Signed checkpoint that proves an export; may be given more than once. Those of a bundle and of the directory need not be named." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory, or of the bundle." placeholder:"KEY|FILE" sep:"none"`
 }
@@ -38,10 +38,9 @@ directory. Projections and the embedded JetStream need no care: the next start c
 with the log and makes them anew where they differ. Where no copy is whole, see
 "payledger salvage --help".
 
-What was sent to webhook endpoints (lanes.db) is in no backup. It stays where FILE only adds
-to the directory's log; otherwise it is moved aside too, and each endpoint is told once of
-the newest event of every payment. Receivers take that for old news where they have seen its
-sequence.`
+The record of webhook deliveries (lanes.db) is in no backup. It stays if FILE only adds
+events to the directory's log; otherwise it is moved aside too, and each endpoint is sent the
+newest event of every payment once. Receivers ignore it if they have seen its sequence.`
 }
 
 // Run restores the file.

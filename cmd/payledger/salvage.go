@@ -18,7 +18,7 @@ type salvageCmd struct {
 	Output      string   `help:"File for the new log; \"payledger restore\" takes it." short:"o" required:"" placeholder:"FILE"`
 	Checkpoint  []string `help:"Signed checkpoint to prove the log with; may be given more than once. Those of directories and bundles need not be named." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directories, or of the bundles." placeholder:"KEY|FILE" sep:"none"`
-	Partial     bool     `help:"Write the log although events are missing: up to the first that is; what is readable behind it goes to FILE.rest.jsonl."`
+	Partial     bool     `help:"Write the log although events are missing: up to the first gap; readable events behind it go to FILE.rest.jsonl."`
 	Unproved    bool     `help:"Take events that nothing proves too."`
 	Force       bool     `help:"Replace FILE if it is there."`
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -39,11 +38,11 @@ type serveFlags struct {
 	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
 	RateCustomers    *int `help:"Requests to the payment page, and as many to the account, a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 
-	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client gives way. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
-	MaxConnectionsPerAddress *int `help:"Of these, how many one address may have; 0: no such limit. Addresses of this machine and of private networks, where proxies are, have none. Default: a quarter of all, at most 256." placeholder:"N"`
+	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client is closed. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
+	MaxConnectionsPerAddress *int `help:"How many of these one address may have; 0: no limit. Addresses of this machine and of private networks, where proxies are, have no limit. Default: a quarter of all, at most 256." placeholder:"N"`
 
 	MinFree         uint64        `help:"Free bytes on the disk below which writes are refused. 0: the default of 256 MiB." placeholder:"BYTES"`
-	ShutdownTimeout time.Duration `help:"How long requests under way may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1 whatever hangs; nothing is lost." default:"15s"`
+	ShutdownTimeout time.Duration `help:"How long requests in progress may take to finish at shutdown. Everything else has 15s more, then the process ends with exit code 1; nothing is lost." default:"15s"`
 	SyncDelay       time.Duration `help:"Let each sync of the log take this much longer, to see what a slower disk would do." hidden:""`
 	LogLevel        string        `help:"Least severe log records to write: debug, info, warn, error. Default: info, in the demo warn." placeholder:"LEVEL"`
 	LogFormat       string        `help:"Log records on stderr as json or, for people, console." enum:"json,console" default:"json"`
@@ -60,7 +59,7 @@ func (serveCmd) Help() string {
 	return `Runs on a directory made by "payledger init" until it is interrupted, then lets
 requests under way finish. It is ready when GET /readyz answers 200.
 
-TLS is the business of the proxy in front; tell the outside address with --public-url.`
+TLS is the task of a proxy in front; give the outside address with --public-url.`
 }
 
 // Run serves until the process is asked to stop.
@@ -127,14 +126,11 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (service.Options, er
 	if !known {
 		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
-	var out io.Writer
+	out := a.stderr
 	if f.LogFormat == "console" {
-		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.stderr)})
-	} else {
-		o.LogLines = service.NewLogLines(a.stderr)
-		out = o.LogLines
+		out = zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.stderr)}
 	}
-	o.Log = zerolog.New(out).Level(level).With().Timestamp().Logger()
+	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
 	if f.Routes != "" {
 		table, err := readRoutes(f.Routes)
 		o.Routes = table

@@ -23,12 +23,12 @@ type signalsCmd struct {
 // Help is shown by --help.
 func (signalsCmd) Help() string {
 	return `A provider's signal that is malformed, or about a payment there is none of, is answered
-"parked" and kept in the JetStream stream PARKED, 1 GiB of them; then the oldest give way.
+"parked" and kept in the JetStream stream PARKED, up to 1 GiB; then the oldest are dropped.
 Of a body over 4 KiB only the beginning is kept. The commands need a server that runs on
 the data directory, with its own NATS server or another.
 
-First see what there is and mend what sends it; after a restore, or when the payment is
-there now, "retry" what was rightly sent; "discard" the rest.`
+First list them and correct the sender. After a restore, or once the payment exists, "retry"
+the valid ones; "discard" the rest.`
 }
 
 // parkedSignals are the parked signals that a command is about.
@@ -56,7 +56,7 @@ type (
 	parkedCmd struct {
 		inDirectory
 		Reason string `help:"Only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
-		Limit  int    `help:"At most so many; 0: all." default:"50" placeholder:"N"`
+		Limit  int    `help:"Show at most this many; 0: all." default:"50" placeholder:"N"`
 	}
 	parkedRetryCmd   struct{ parkedSignals }
 	parkedDiscardCmd struct{ parkedSignals }
@@ -74,7 +74,7 @@ func (c inDirectory) withParked(a *app, fn func(*adminclient.Client) error) erro
 	})
 }
 
-// parkedPages calls fn for each page of what is parked.
+// parkedPages calls fn for each page of parked signals.
 func parkedPages(a *app, m *adminclient.Client, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
 	const size = "100"
 	for after := uint64(0); ; {
@@ -92,7 +92,7 @@ func parkedPages(a *app, m *adminclient.Client, reason string, fn func(domain.Pa
 	}
 }
 
-// Run lists what is parked.
+// Run lists the parked signals.
 func (c parkedCmd) Run(a *app) error {
 	return c.withParked(a, func(m *adminclient.Client) error {
 		var rows [][]string
@@ -129,8 +129,8 @@ func (c parkedCmd) Run(a *app) error {
 	})
 }
 
-// ids calls fn for each signal that is meant. What is parked meanwhile is left
-// out.
+// ids calls fn for each signal that the arguments select. Signals parked in the
+// meantime are left out.
 func (c parkedSignals) ids(a *app, m *adminclient.Client, fn func(id uint64) error) error {
 	if !c.All {
 		for _, id := range c.ID {
@@ -157,13 +157,13 @@ func (c parkedSignals) ids(a *app, m *adminclient.Client, fn func(id uint64) err
 	})
 }
 
-// retried is what came of a signal that was sent again.
+// retried is the result of a signal that was sent again.
 type retried struct {
 	ID uint64 `json:"id"`
 	domain.SignalReply
 }
 
-// Run has the signals judged again and prints what came of each.
+// Run has the signals judged again and prints each result.
 func (c parkedRetryCmd) Run(a *app) error {
 	return c.withParked(a, func(m *adminclient.Client) error {
 		still := 0

@@ -45,7 +45,7 @@ func (c verifyCmd) Run(a *app) error {
 	if path == "" {
 		return exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
 	}
-	// Collecting less often saves a fifth of the processor's time.
+	// Collecting garbage less often saves a fifth of the CPU time.
 	defer service.RoomyHeap()() //nolint:errcheck // it answers none
 	if b, err := export.OpenBundle(path); err != nil || b != nil {
 		if err != nil {

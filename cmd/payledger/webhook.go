@@ -28,21 +28,21 @@ type webhookCmd struct {
 	Enable       webhookEnableCmd     `cmd:"" help:"Let a disabled endpoint be notified again."`
 	Disable      webhookDisableCmd    `cmd:"" help:"Stop notifications to an endpoint until it is enabled."`
 	RotateSecret webhookRotateCmd     `cmd:"" help:"Give an endpoint a new signing secret; shows it."`
-	Test         webhookTestCmd       `cmd:"" help:"Send an endpoint.test notification and tell what came of it."`
+	Test         webhookTestCmd       `cmd:"" help:"Send an endpoint.test notification and print its result."`
 	Deliveries   webhookDeliveriesCmd `cmd:"" help:"List deliveries, newest first."`
 	Delivery     webhookDeliveryCmd   `cmd:"" help:"Show one delivery with its attempts."`
 	Resend       webhookResendCmd     `cmd:"" help:"Send a notification again."`
-	Recover      webhookRecoverCmd    `cmd:"" help:"Send what an endpoint missed since a time: how each of these payments stands now."`
+	Recover      webhookRecoverCmd    `cmd:"" help:"Send the newest status of each payment that an endpoint missed since a time."`
 }
 
 // Help is shown by --help.
 func (webhookCmd) Help() string {
 	return `Merchants do the same with their API key under /v1/webhook-endpoints. The commands work
-whether the server runs or not; without one, what they put in line is sent when it runs again.
+whether the server runs or not; without one, notifications are sent when it runs again.
 
-For each payment an endpoint hears of its events in their order, and never of an earlier
-status after a later one. What it does not take is tried again for some 76 hours, then listed
-as given_up; "resend" and "recover" send what it missed.`
+An endpoint is notified of each payment's events in their order, and never of an earlier
+status after a later one. A failed delivery is retried for some 76 hours, then listed as
+given_up; "resend" and "recover" send it again.`
 }
 
 // ofProject are the flags of commands on what belongs to a project.

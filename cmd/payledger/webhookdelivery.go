@@ -18,7 +18,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// attemptResult tells how an attempt ended.
+// attemptResult is the status or the error of an attempt.
 func attemptResult(t domain.AttemptObject) string {
 	if t.Status == 0 {
 		return t.Error
@@ -26,7 +26,7 @@ func attemptResult(t domain.AttemptObject) string {
 	return strconv.Itoa(t.Status)
 }
 
-// lastAttempt tells how the last attempt of a delivery ended.
+// lastAttempt is the result of the last attempt, or a dash.
 func lastAttempt(d domain.DeliveryObject) string {
 	if len(d.Attempts) == 0 {
 		return "-"
@@ -72,12 +72,12 @@ func (c webhookResendCmd) Run(a *app) error {
 	})
 }
 
-// attemptWait is how long a command waits to tell how an attempt ended: a
-// little longer than one takes at most.
+// attemptWait is how long a command waits for the end of an attempt: a little
+// longer than one takes at most.
 const attemptWait = 20 * time.Second
 
-// send puts a notification in line and, when a server runs that sends it,
-// tells how the first attempt ended. One that failed is an error.
+// send enqueues a notification and, if a server runs that sends it, prints the
+// result of the first attempt. A failed one is an error.
 func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) error {
 	s, raw, err := askDelivery(a.ctx, m, http.MethodPost, path)
 	if err != nil {
@@ -160,11 +160,11 @@ type webhookRecoverCmd struct {
 // Help is shown by --help.
 func (webhookRecoverCmd) Help() string {
 	return `After an outage of the receiver, or when the endpoint was disabled: each payment of which
-an event since then was given up, parked or held is sent once, as it stands now. What lies
-between is not: it would be old news.`
+an event since then was given up, parked or held is sent once, with its newest event. Earlier
+events are not sent: they would be outdated.`
 }
 
-// Run puts the newest notifications in line.
+// Run enqueues the newest notification of each payment.
 func (c webhookRecoverCmd) Run(a *app) error {
 	since := c.Since
 	if ago, err := time.ParseDuration(since); err == nil {

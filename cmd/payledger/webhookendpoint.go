@@ -15,8 +15,8 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// endpointBody is what the admin interface takes; what is left out stays, or
-// gets its default.
+// endpointBody is a request of the admin interface; absent members stay as they
+// are, or get their default.
 type endpointBody struct {
 	URL         string   `json:"url,omitzero"`
 	Kinds       []string `json:"kinds,omitempty"`
@@ -122,8 +122,8 @@ type (
 
 // Help is shown by --help.
 func (webhookEnableCmd) Help() string {
-	return `What happened while the endpoint was disabled is held and not sent by itself: "payledger
-webhook recover" tells it how these payments stand now.`
+	return `Notifications held while the endpoint was disabled are not sent by themselves: "payledger
+webhook recover" sends the newest event of each of these payments.`
 }
 
 // Run enables the endpoint.

@@ -22,7 +22,7 @@ type webhookDeliveriesCmd struct {
 	Payment    string `help:"Deliveries about this payment and its refund, to all endpoints unless one is named." placeholder:"PAYMENT_ID"`
 	Event      string `help:"Deliveries of this event." placeholder:"EVENT_ID"`
 	State      string `help:"In this state: pending, delivered, superseded, given_up, parked, held, cancelled, unconfirmed." placeholder:"STATE"`
-	Limit      int    `help:"At most so many; 0: all." default:"50" placeholder:"N"`
+	Limit      int    `help:"Show at most this many; 0: all." default:"50" placeholder:"N"`
 }
 
 // Help is shown by --help.
@@ -34,7 +34,7 @@ outcome that may have been delivered, after lanes.db was lost. Kept for 30 days.
 With --json, a line for each delivery.`
 }
 
-// Validate refuses a list of everything.
+// Validate refuses a list that is neither of an endpoint nor of a payment.
 func (c webhookDeliveriesCmd) Validate() error {
 	switch {
 	case c.EndpointID == "" && c.Payment == "":

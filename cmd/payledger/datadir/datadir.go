@@ -23,9 +23,9 @@ import (
 // Dir is a data directory:
 //
 //	ledger.db              the event log; its lock is the directory's lock
-//	ledger.claims/         where keys and references stand in the log, derived from it
-//	lanes.db               what of each notification is to be sent, was sent and came of it
-//	lanes.mark             tells lanes.db from an older copy of itself
+//	ledger.claims/         index of idempotency keys and references, derived from the log
+//	lanes.db               webhook deliveries: pending ones, attempts, results
+//	lanes.mark             the newest epoch of lanes.db: an older copy of that file has another
 //	projections.db         folds of the log, disposable
 //	account.db             sessions of the account and when API keys were used, disposable
 //	master.key             the master keys, one "VERSION HEX" a line, newest last
@@ -51,7 +51,7 @@ func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-creden
 func (d Dir) socket() string      { return filepath.Join(string(d), "admin.sock") }
 func (d Dir) Demo() string        { return filepath.Join(string(d), "demo.json") }
 
-// Files are those a data directory may hold.
+// Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(),
@@ -89,8 +89,8 @@ func (d Dir) Initialise() error {
 	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
 		return exit.With(exit.Directory, "making %s: %w", d, err)
 	}
-	// One that was there was empty, so it is ours alone from now on.
-	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; where somebody else owns it its mode must do
+	// It is empty, so nobody else needs access to it.
+	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; if it has another owner, its mode is checked next
 	if err := d.mustBePrivate(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (d Dir) Initialise() error {
 	return nil
 }
 
-// MustExist refuses what is no data directory.
+// MustExist fails unless d is a data directory.
 func (d Dir) MustExist() error {
 	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
 		return exit.With(exit.Directory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)

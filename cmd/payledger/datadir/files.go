@@ -13,7 +13,7 @@ import (
 
 // WriteFileSynced writes a private file under another name, syncs it and
 // renames it, so that name holds either nothing, the old or the new content.
-// What a killed process leaves of it is swept.
+// A killed process may leave the other file; Sweep removes it.
 func WriteFileSynced(name string, content []byte) error {
 	f, err := createUnfinished(name)
 	if err != nil {
@@ -31,8 +31,8 @@ func WriteFileSynced(name string, content []byte) error {
 	return boltfile.SyncDir(filepath.Dir(name))
 }
 
-// makeDirSynced makes a private directory and what is missing above it. Each
-// stays there once this has returned.
+// makeDirSynced makes a private directory and its missing parents, and syncs
+// each parent, so that they survive a power cut.
 func makeDirSynced(name string) error {
 	parent := filepath.Dir(name)
 	err := os.Mkdir(name, 0o700)
@@ -46,8 +46,8 @@ func makeDirSynced(name string) error {
 	if err != nil && !existed {
 		return err
 	}
-	// One that is there may have been made by an attempt that was cut short;
-	// or its parent is not ours to read.
+	// A directory that exists may come from an attempt that was cut short, so its
+	// parent is synced too, unless that cannot be read.
 	if err := boltfile.SyncDir(parent); err != nil && (!existed || !errors.Is(err, fs.ErrPermission)) {
 		return err
 	}
@@ -78,11 +78,11 @@ func CreatePrivate(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// MoveInto renames a synced file in place of what has the name, if it may, and
-// else only if nothing has.
+// MoveInto renames a synced file to name. It replaces an existing file only with
+// replace; otherwise the error is ErrExists.
 func MoveInto(tmp, name string, replace bool) error {
 	if !replace {
-		// Unlike a rename, a link never replaces what came there meanwhile.
+		// Unlike a rename, a link never replaces a file made in the meantime.
 		switch err := os.Link(tmp, name); {
 		case errors.Is(err, fs.ErrExist):
 			return ErrExists(name)
@@ -100,8 +100,8 @@ func MoveInto(tmp, name string, replace bool) error {
 	return boltfile.SyncDir(filepath.Dir(name))
 }
 
-// Place gives a small private file its name, which replaces nothing unless it
-// may.
+// Place writes a small private file under name, which it replaces only with
+// replace.
 func (s *Scratch) Place(name string, content []byte, replace bool) error {
 	tmp := s.File(filepath.Base(name))
 	if err := WriteFileSynced(tmp, content); err != nil {

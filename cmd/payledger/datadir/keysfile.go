@@ -15,12 +15,11 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// KeyFiles are the files of a data directory that cannot be made anew from the
-// log and that a backup of the log does not hold. Without the first a server
-// does not start.
+// KeyFiles are the files that cannot be rebuilt from the log and are not in a
+// backup of it. A server does not start without the first.
 func KeyFiles() []string { return []string{"master.key", "log.key"} }
 
-// KeysFileOf names the file with the keys beside a backup.
+// KeysFileOf is the name of the file of keys that belongs to a backup.
 func KeysFileOf(file string) string { return file + ".keys" }
 
 func (d Dir) File(name string) string { return filepath.Join(string(d), name) }

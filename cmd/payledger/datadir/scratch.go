@@ -12,9 +12,9 @@ import (
 )
 
 // Scratch is a directory payledger-DIGITS.tmp for unfinished files. It lies
-// beside the place of the finished ones, so that these only have to be renamed.
-// The process locks the directory while it uses it. One without a lock was left
-// by a killed process, and the next command that makes one there removes it.
+// in the directory of the finished files, so that a rename finishes them. The
+// process locks it while it uses it. One without a lock was left by a killed
+// process; the next command that makes a scratch directory there removes it.
 type Scratch struct {
 	dir  string
 	held *os.File
@@ -48,8 +48,8 @@ func (s *Scratch) Remove() error {
 	return errors.Join(os.RemoveAll(s.dir), s.held.Close())
 }
 
-// unfinished are the names of what a process leaves when it is killed: a
-// scratch directory, and the files of writeFileSynced and bolt.Init.
+// unfinished matches the names that a killed process may leave: scratch
+// directories, and the temporary files of WriteFileSynced and bolt.Init.
 const unfinished = `^(payledger-[0-9]+\.tmp|(.+)(\.[0-9]+\.tmp|\.init-[0-9]+))$`
 
 // Sweep removes what killed processes left in a directory: scratch directories
@@ -84,14 +84,14 @@ func Sweep(dir string, files ...string) error {
 func sweepOne(name string) error {
 	held, err := holdUnfinished(name)
 	if err != nil {
-		return nil // in use, gone, or not ours to lock: it stays
+		return nil // in use, gone, or not lockable: leave it
 	}
 	defer held.Close() //nolint:errcheck // only locked
 	return os.RemoveAll(name)
 }
 
-// holdUnfinished takes the lock of a file or directory. Where there are no
-// locks nobody else gets one either, so nothing is ever swept.
+// holdUnfinished locks a file or directory. On a file system without locks it
+// fails for every process, so nothing is ever swept there.
 func holdUnfinished(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -118,8 +118,8 @@ func lockUnfinished(f *os.File) (*os.File, error) {
 	return f, nil
 }
 
-// createUnfinished makes a file of another name beside name, locked until it is
-// closed.
+// createUnfinished makes a temporary file in the directory of name, locked
+// until it is closed.
 func createUnfinished(name string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
@@ -132,8 +132,8 @@ func createUnfinished(name string) (*os.File, error) {
 	}
 }
 
-// swept reports whether another process took what was just made for something
-// that was left.
+// swept reports whether another process removed or locked what was just made,
+// because it took it for a leftover.
 func swept(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)
 }

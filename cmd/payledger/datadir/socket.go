@@ -17,8 +17,8 @@ import (
 const maxSocketPath = 107
 
 // ListenSocket opens the admin socket, for the directory's owner alone: it is
-// made in a scratch directory, which nobody else may enter, and gets its name
-// once its mode is right. The caller holds the directory's lock, so a socket
+// made in a scratch directory, which no other user may enter, and renamed once
+// its mode is right. The caller holds the directory's lock, so a socket
 // that is still there belongs to a process that is gone.
 func (d Dir) ListenSocket() (_ net.Listener, err error) {
 	private, err := NewScratch(string(d), d.Files()...)

@@ -8,8 +8,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// TrustAnchors are signed checkpoints and the keys that verify them, as --checkpoint
-// and --verifier-key name them.
+// TrustAnchors are what a log is verified against: signed checkpoints and the
+// keys that verify them, as --checkpoint and --verifier-key name them.
 type TrustAnchors struct {
 	Checkpoints []audit.Checkpoint
 	Verifiers   []*translog.Verifier

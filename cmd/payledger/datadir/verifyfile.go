@@ -9,15 +9,15 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// VerifiedFile is what is known of a log's file that was read from end to end.
+// VerifiedFile describes a log's file that was read from end to end.
 type VerifiedFile struct {
 	Log  domain.ID
 	Last eventstore.Position
 }
 
-// VerifyFile reads a log that nobody writes to from end to end: the structure of
-// the file, every record and index, every event. each is told every record,
-// nil for none; its error ends the reading.
+// VerifyFile reads a log that no process writes to from end to end: the
+// structure of the file, every record and index, every event. each is called
+// with every record, unless it is nil; its error ends the reading.
 func VerifyFile(ctx context.Context, path string, progress func(done, total eventstore.Position), each func(eventstore.Stored) error) (_ VerifiedFile, err error) {
 	store, err := bolt.OpenReadOnly(path)
 	if err != nil {

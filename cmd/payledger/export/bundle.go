@@ -46,7 +46,7 @@ type Bundle struct {
 func OpenBundle(name string) (*Bundle, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, nil // who opens it next says why
+		return nil, nil // the caller opens it in another way and reports the error
 	}
 	if info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, EventsFile)); err != nil {
@@ -68,8 +68,8 @@ func OpenBundle(name string) (*Bundle, error) {
 }
 
 // Each calls fn for every file of the bundle, in the order in which they lie
-// there. Of a tar file's names the root is left out; what is not a file there
-// has no reader.
+// there. Names in a tar file lose the bundle's directory; r is nil for an entry
+// that is not a regular file.
 func (b *Bundle) Each(fn func(name string, size int64, r io.Reader) error) error {
 	if !b.tar {
 		return b.eachInDir(fn)
@@ -135,8 +135,8 @@ func (b *Bundle) eachInDir(fn func(name string, size int64, r io.Reader) error) 
 
 func (b *Bundle) CheckpointName() string { return b.Path + "/" + CheckpointFile }
 
-// contents are what lies in a bundle: the SHA-256 of each file, the small
-// files, and the names of what is no file.
+// Contents is what a bundle holds: the SHA-256 of each file, the content of
+// small ones, and the names of entries that are not regular files.
 type contents struct {
 	sums  map[string]string
 	Small map[string][]byte
@@ -180,8 +180,8 @@ func (b *Bundle) Survey() (contents, error) {
 	return c, err
 }
 
-// findRoot finds the directory of a tar file that its events lie in. A file
-// elsewhere is none of the bundle's.
+// findRoot finds the directory of a tar file that holds the events. Files in
+// other directories are not part of the bundle.
 func (b *Bundle) findRoot() error {
 	b.root = "."
 	found := false
@@ -204,8 +204,8 @@ type readableParts struct {
 	From, Size      int64  // where in it; size -1 is to its end
 }
 
-// Readable finds the parts of a bundle however damaged the rest of it is. One
-// that is no longer in parts is all lines of events.
+// Readable finds the parts of a bundle however damaged the rest of it is. If the
+// parts cannot be told apart, the whole file is taken for lines of events.
 func (b *Bundle) Readable() (p readableParts, err error) {
 	if !b.tar {
 		small := func(name string) []byte {

@@ -55,7 +55,7 @@ func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progres
 	if err != nil {
 		return nil, OpenFailed(err)
 	}
-	// Where events are missing or altered, a journal that differs says no more.
+	// If events are missing or altered, that the journal differs too adds nothing.
 	if sum, ok := sums[JournalFile]; ok && report.OK() && sum != written.sum() {
 		report.Add(audit.Finding{Kind: audit.BadJournal, Detail: JournalFile + " is not the journal of the bundle's events"})
 	}
@@ -90,7 +90,7 @@ func (j *journalSum) passing(src audit.Source) audit.Source {
 		return func(yield func(eventstore.Stored, error) bool) {
 			for r, err := range src(after) {
 				if err == nil {
-					// What cannot be decoded is found by the check.
+					// The check reports an event that cannot be decoded.
 					j.block, _ = j.format.render(j.block[:0], r)
 					j.hash.Write(j.block)
 				}

@@ -16,16 +16,16 @@ import (
 
 // format is a way to write events down, one line after the other. What an
 // event adds is a block of whole lines; the first one names its position, so
-// that a file tells where it ends.
+// that the end of a file can be found.
 type format interface {
 	// header is what the file begins with.
 	header() string
 	// render appends an event's block, which may be empty.
 	render(dst []byte, r eventstore.Stored) ([]byte, error)
-	// reread takes a whole line, without its end, of a file that this format
-	// wrote. It answers the position of the block that the line belongs to, or
-	// 0 when the line does not tell. Calls with every line of a file up to the
-	// last block make render go on as if it had written the file.
+	// reread takes one line, without its newline, of a file in this format. It
+	// returns the position of the block that begins with the line, or 0. After
+	// calls with every line of a file up to its last block, render continues as
+	// if it had written the file.
 	reread(line []byte) eventstore.Position
 }
 
@@ -58,7 +58,7 @@ func (jsonlFormat) reread(line []byte) eventstore.Position {
 	return positionIn(digits)
 }
 
-// positionIn reads a position; what is none is 0.
+// positionIn reads a position; the result is 0 if digits is not one.
 func positionIn(digits []byte) eventstore.Position {
 	n, err := strconv.ParseUint(string(digits), 10, 63)
 	if err != nil {
@@ -71,7 +71,7 @@ func positionIn(digits []byte) eventstore.Position {
 func IsJSONLines(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		return false // who opens it next says why
+		return false // the caller opens it in another way and reports the error
 	}
 	defer f.Close() //nolint:errcheck // only read
 	head := make([]byte, len(jsonlStart))
@@ -120,7 +120,7 @@ func (f *csvFormat) reread(line []byte) eventstore.Position {
 	return positionIn(digits)
 }
 
-// details are what of an event an accountant looks for beside its postings.
+// details are members of an event that accountants need beside its postings.
 type details struct{ refund, reference, reason string }
 
 func detailsOf(e domain.Event) details {
@@ -146,9 +146,8 @@ func detailsOf(e domain.Event) details {
 //	    assets:acquirer_receivable:sandbox:prj_…  1500.00 RUB
 //	    liabilities:merchant_payable:prj_…  -1500.00 RUB
 //
-// with directives for what no block before has declared. What came from
-// outside is percent-encoded where it is not plain, so that it cannot be taken
-// for syntax. Dates are in UTC.
+// with directives for what no earlier block has declared. Texts from outside
+// are percent-encoded, so that they cannot be taken for syntax. Dates are in UTC.
 type hledgerFormat struct {
 	codec    *eventstore.Codec
 	declared map[string]bool // directives that are in the file

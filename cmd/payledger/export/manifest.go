@@ -50,8 +50,8 @@ func writeManifest(dir string, point translog.Checkpoint) error {
 }
 
 // ReadManifest reads the manifest and lists what in the bundle is not as it
-// says. It has to name all that a bundle consists of: with a part left out,
-// nothing might vouch for the events.
+// says. It must name every part of a bundle: without one of them, such as the
+// checkpoint, nothing would prove the events.
 func ReadManifest(in contents, m *Manifest) (faults []string) {
 	for _, name := range in.odd {
 		faults = append(faults, name+" is no file")

@@ -37,8 +37,8 @@ func OnLoopback(addr string) string {
 	return addr
 }
 
-// Reachable is the address of a listener as a client on this machine writes
-// it: one that listens on all interfaces has no address of its own.
+// Reachable is the address under which a client on this machine reaches a
+// listener. For one that listens on all interfaces that is localhost.
 func Reachable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
@@ -46,8 +46,8 @@ func Reachable(addr net.Addr) string {
 	return addr.String()
 }
 
-// Server is an http.Server with limits on everything a client can make
-// it wait for, and with an owner that waits for it.
+// Server is an http.Server with a limit on everything that a client can make it
+// wait for. Shutdown waits until it has ended.
 type Server struct {
 	name   string
 	server *http.Server
@@ -73,7 +73,7 @@ func Serve(l net.Listener, h http.Handler, c conns.Config) (*Server, error) {
 	return s, nil
 }
 
-// Shutdown lets requests under way finish until ctx ends, then cuts them off.
+// Shutdown lets requests in progress finish until ctx ends, then cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {

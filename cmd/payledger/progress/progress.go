@@ -12,9 +12,8 @@ import (
 	"payledger/eventstore"
 )
 
-// New answers a function that shows how far long work on the log has
-// come: a bar on a terminal, a line every five seconds elsewhere, nothing for
-// work that is done within a moment.
+// New returns a function that shows the progress of long work on the log: a bar
+// on a terminal, a line every five seconds elsewhere, nothing for quick work.
 func New(w io.Writer, what string) func(done, total eventstore.Position) {
 	if !IsTerminal(w) {
 		return EachInterval(func(done, total eventstore.Position) {
@@ -33,7 +32,7 @@ func New(w io.Writer, what string) func(done, total eventstore.Position) {
 				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
-		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn harms nobody
+		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn does no harm
 	}
 }
 
@@ -48,8 +47,8 @@ func EachInterval(say func(done, total eventstore.Position)) func(done, total ev
 	}
 }
 
-// Writer writes to w and shows how far the copy has come, as a share of the
-// events in it.
+// Writer writes to w and shows how much of size bytes is copied, as a number of
+// the log's events.
 func Writer(w io.Writer, stderr io.Writer, last eventstore.Position, size int64) io.Writer {
 	return &progressWriter{w: w, last: last, size: max(size, 1), show: New(stderr, "Copying the log")}
 }

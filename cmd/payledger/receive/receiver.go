@@ -1,5 +1,5 @@
-// Package receive is a receiver of webhooks on this machine. It knows what is
-// documented about them, and nothing of the sender's code.
+// Package receive is a receiver of webhooks on this machine. It is written from
+// their documentation and imports nothing of the sender's code.
 package receive
 
 import (
@@ -29,9 +29,9 @@ const maxNotification = 64 << 10
 // less than the 15 s that a sender waits.
 const forwardTime = 14 * time.Second
 
-// Receiver takes in notifications as any receiver of a merchant's would: it
-// knows what is documented, and nothing of the sender's code. One of them is dealt with at a time for
-// each payment, and many at the same time for different ones.
+// Receiver verifies, prints and forwards notifications as a merchant's receiver
+// would. It handles one notification of a payment at a time, and those of
+// different payments concurrently.
 type Receiver struct {
 	o         Options
 	verifiers []*standardwebhooks.Webhook
@@ -81,7 +81,7 @@ func New(o Options) (*Receiver, error) {
 	}, nil
 }
 
-// Broken gets the error when what came could not be printed.
+// Broken receives an error when a notification could not be printed.
 func (r *Receiver) Broken() <-chan error { return r.failed }
 
 // notification is a notification as it is printed.
@@ -129,7 +129,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	n.ReceivedAt = time.Now().UTC()
-	n.Attempt, _ = strconv.Atoi(req.Header.Get("Webhook-Attempt")) // not signed; for the eye only
+	n.Attempt, _ = strconv.Atoi(req.Header.Get("Webhook-Attempt")) // not signed, so only printed
 	r.take(w, req, body, n)
 }
 
@@ -145,7 +145,7 @@ func (r *Receiver) take(w http.ResponseWriter, req *http.Request, body []byte, n
 			last = max(last, n.Sequence)
 		}
 		leave(last)
-		r.tell(n)
+		r.print(n)
 	}()
 	switch {
 	case n.PaymentID != "" && n.Sequence <= last:
@@ -172,7 +172,7 @@ func reply(w http.ResponseWriter, n notification) {
 	_, _ = io.WriteString(w, text+"\n") // a sender that has gone tries again
 }
 
-// pass hands a request on and answers with what comes back.
+// pass forwards a request and answers with the response.
 func (r *Receiver) pass(w http.ResponseWriter, req *http.Request, body []byte, n *notification) {
 	ctx, cancel := context.WithTimeout(req.Context(), forwardTime)
 	defer cancel()
@@ -225,8 +225,8 @@ func whyRefused(err error) string {
 	return "its signature headers cannot be read"
 }
 
-// refuse answers what is no notification to rely on. Nothing the request says
-// of itself is printed: anybody may have sent it.
+// refuse answers a request that could not be verified. Nothing from the request
+// is printed, because anybody may have sent it.
 func (r *Receiver) refuse(w http.ResponseWriter, req *http.Request, status int, why string) {
 	http.Error(w, why, status)
 	from, _, err := net.SplitHostPort(req.RemoteAddr)

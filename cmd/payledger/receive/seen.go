@@ -14,8 +14,8 @@ import (
 // remembered is how many payments or events a receiver remembers at least.
 const remembered = 100_000
 
-// recent is a map that forgets what was put into it longest ago, and so stays
-// bounded: it remembers the newest remembered keys, and at most twice as many.
+// recent is a bounded map that drops its oldest keys. It keeps at least the
+// newest `remembered` keys, and at most twice as many.
 type recent[V any] struct{ young, old map[string]V }
 
 func newRecent[V any]() *recent[V] { return &recent[V]{young: make(map[string]V)} }
@@ -45,9 +45,9 @@ func newLastSeen() *lastSeen {
 	return &lastSeen{last: newRecent[uint64](), busy: make(map[string]chan struct{})}
 }
 
-// enter waits for the turn of a payment's notification and answers the last
-// sequence. leave, which has to be called, tells the one from now on. What is
-// of no payment ("") has no turns and no sequence.
+// enter waits until no other notification of the payment is being handled, and
+// returns the payment's last sequence. The caller must call leave with the new
+// last sequence. Notifications of no payment ("") do not wait.
 func (s *lastSeen) enter(ctx context.Context, payment string) (last uint64, leave func(last uint64), err error) {
 	if payment == "" {
 		return 0, func(uint64) {}, nil
@@ -96,8 +96,8 @@ func (t *tries) next(event string) int {
 	return n
 }
 
-// tell prints a line about a notification that was verified.
-func (r *Receiver) tell(n notification) {
+// print prints a line about a notification that was verified.
+func (r *Receiver) print(n notification) {
 	r.printing.Lock()
 	defer r.printing.Unlock()
 	var err error
@@ -155,7 +155,7 @@ func (n notification) line() string {
 	return strings.TrimSuffix(b.String(), "  ")
 }
 
-// printable keeps a terminal from being told what to do.
+// printable replaces control characters, which could change a terminal's state.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {

@@ -22,8 +22,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// pledge is the directory's newest checkpoint: what its log is known to have
-// held. The signature is not looked at: the file only speaks against a backup.
+// pledge is the directory's newest checkpoint, which says what its log held. Its
+// signature is not checked: it can only be a reason against a backup.
 type pledge struct{ translog.Checkpoint }
 
 // readPledge reads the directory's checkpoint.
@@ -61,8 +61,8 @@ func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
 	return nil
 }
 
-// course compares the events of a backup with what the directory knows, one
-// after the other.
+// course compares the events of a backup, in order, with the directory's log and
+// checkpoint.
 type course struct {
 	old    func() (eventstore.Stored, error, bool)
 	stop   func()
@@ -117,9 +117,8 @@ func (c *course) losses() []string {
 	return all
 }
 
-// put moves aside what is replaced and gives the copy its name. At every
-// moment there is a whole log or none; a crash in between is mended by
-// restoring again.
+// put moves the replaced files aside and renames the copy. At every moment there
+// is a whole log or none; after a crash in between, restore again.
 func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	for _, name := range datadir.KeyFiles() {
 		content, ok := keys.Put[name]
@@ -156,9 +155,9 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
 }
 
-// putLanesAside leaves the next server no record of what was sent unless that
-// is of events the backup has too. It comes before the log is replaced, so
-// that no log ever meets the lanes of another.
+// putLanesAside moves the record of deliveries aside if it may be about events
+// that the backup lacks. It runs before the log is replaced, so that no log is
+// ever used with the deliveries of another.
 func (r *restoring) putLanesAside() error {
 	if r.old != nil && !r.lost {
 		return nil

@@ -130,7 +130,7 @@ func (o Options) readKeys() (pack datadir.KeyPack, err error) {
 	return pack, err
 }
 
-// mayServe refuses a log.key of another log: no server would start with it.
+// mayServe refuses a log.key of another log, with which no server would start.
 func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 	text, ok := keys.Put[filepath.Base(r.Data.LogKey())]
 	if !ok {
@@ -151,8 +151,7 @@ func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 	return nil
 }
 
-// hold keeps everybody else out of the directory, and opens its log if that
-// can be read.
+// hold locks the directory, and opens its log if that can be read.
 func (r *restoring) hold() error {
 	path := r.Data.Ledger()
 	if datadir.SameFile(path, r.file) {
@@ -199,8 +198,8 @@ func (r *restoring) vacant() error {
 	return nil
 }
 
-// losses lists what the directory knows and the backup does not, as far as
-// that shows at once.
+// losses lists what the directory has and the backup lacks, as far as that shows
+// without reading the logs.
 func (r *restoring) losses(ctx context.Context) []string {
 	var all []string
 	if r.old != nil {
@@ -219,7 +218,7 @@ func (r *restoring) losses(ctx context.Context) []string {
 	return append(all, r.pledge.losses(r.log, r.last)...)
 }
 
-// mayLose refuses losses that nobody has agreed to.
+// mayLose refuses losses, unless Force agrees to them.
 func (r *restoring) mayLose(losses []string) error {
 	switch {
 	case len(losses) == 0:
@@ -235,8 +234,8 @@ func (r *restoring) mayLose(losses []string) error {
 		r.Data, strings.Join(losses, "; "))
 }
 
-// copy brings the log into the directory under another name and proves it
-// there, so that what is proved is what will be used.
+// copy copies the log into the directory under another name and verifies the
+// copy, which is the very file that will be used.
 func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := r.write(ctx, to); err != nil {
 		return refuseFile(r.file, err)
@@ -254,7 +253,7 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 	return r.mayLose(course.losses())
 }
 
-// refuseFile says what is wrong with a backup.
+// refuseFile explains why a backup cannot be restored.
 func refuseFile(name string, err error) error {
 	var open *bolt.OpenError
 	var corrupt *eventstore.CorruptError

@@ -104,8 +104,8 @@ func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err
 	}, nil
 }
 
-// wrong says what is wrong with the export. That it differs from the directory's
-// checkpoint is not wrong: it is counted among the losses of the restore.
+// wrong describes the export's first fault, "" for none. A difference from the
+// directory's checkpoint is no fault: it counts as a loss.
 func (x exported) wrong(r *audit.Report) string {
 	for _, f := range r.Findings {
 		if f.Checkpoint == x.Data.Checkpoint() {
@@ -219,7 +219,7 @@ func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error 
 	case err != nil:
 		return exit.With(exit.Directory, "%w", err)
 	case key == nil || key.Origin() != translog.Origin(id):
-		return nil // of another log: what that loses is looked at later
+		return nil // of another log, which counts as a loss
 	}
 	for _, v := range o.Verifiers {
 		if _, err := v.Open(b); err == nil {
@@ -230,7 +230,7 @@ func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error 
 	return nil
 }
 
-// mayTrust refuses events that no checkpoint proves, unless somebody has agreed.
+// mayTrust refuses events that no checkpoint proves, unless Force takes them.
 func (x exported) mayTrust(r *audit.Report) error {
 	var proved eventstore.Position
 	for _, c := range r.Checkpoints {
@@ -259,7 +259,8 @@ func (x exported) write(ctx context.Context, to string, last eventstore.Position
 	})
 }
 
-// claimed adds to records what their events tell and exported lines do not.
+// claimed adds to records what exported lines lack: the decoded event and its
+// claim.
 func claimed(lines iter.Seq2[eventstore.Stored, error], told func(eventstore.Position)) iter.Seq2[eventstore.Stored, error] {
 	codec := eventstore.NewCodec()
 	return func(yield func(eventstore.Stored, error) bool) {

@@ -51,9 +51,8 @@ func (s *salvaging) openNATS(ctx context.Context, name string) error {
 	return s.readEvents(ctx, filepath.Join(name, "EVENTS"), conn)
 }
 
-// copyEvents copies the files of the stream EVENTS, of whichever account, but
-// those of its consumers. A file that cannot be read to its end is copied up to
-// there.
+// copyEvents copies the files of the stream EVENTS, of whichever account, except
+// those of its consumers. A file with a read error is copied up to it.
 func copyEvents(from, to string) (found bool, err error) {
 	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", bus.EventsStream))
 	if err != nil {
@@ -102,8 +101,8 @@ func copyReadable(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// readEvents writes what EVENTS holds into a file of lines, and reads that. The
-// server is not needed any more then.
+// readEvents copies EVENTS into a file of lines and reads that file, so that the
+// server can stop.
 func (s *salvaging) readEvents(ctx context.Context, name string, conn *bus.Conn) error {
 	file := s.work.File(fmt.Sprintf("events-%d.jsonl", len(s.sources)))
 	f, err := datadir.CreatePrivate(file)

@@ -10,8 +10,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// checkpoints opens the checkpoints and finds out whose log it is: all that
-// name one must name the same.
+// checkpoints opens the checkpoints and finds the log's id: every source and key
+// that names one must name the same.
 func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	given, err := datadir.ReadTrustAnchors(s.Checkpoints, s.VerifierKeys)
 	if err != nil {

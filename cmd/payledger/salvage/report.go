@@ -17,7 +17,7 @@ type Report struct {
 	Whole       bool                `json:"whole"`             // nothing is missing or doubted, and the newest checkpoint proves what it covers
 	Written     string              `json:"written,omitempty"` // the new log
 	Events      eventstore.Position `json:"events"`            // in it
-	Last        eventstore.Position `json:"last"`              // the greatest position that anything tells of
+	Last        eventstore.Position `json:"last"`              // the greatest position that any source mentions
 	Proved      eventstore.Position `json:"proved"`            // up to which a checkpoint proves it
 	Checkpoints []salvage.Check     `json:"checkpoints"`
 	Sources     []SourceReport      `json:"sources"`
@@ -27,7 +27,7 @@ type Report struct {
 	MoreStreams uint64              `json:"more_streams,omitempty"` // that are not listed
 	Conflicts   []salvage.Choice    `json:"conflicts,omitempty"`
 	Findings    []audit.Finding     `json:"findings,omitempty"` // of the check of the new log
-	Rest        string              `json:"rest,omitempty"`     // file with what is readable behind the missing events
+	Rest        string              `json:"rest,omitempty"`     // file with the readable events behind the missing ones
 	RestEvents  uint64              `json:"rest_events,omitempty"`
 
 	Found int `json:"-"`
@@ -36,7 +36,7 @@ type Report struct {
 // Partial reports whether events are missing.
 func (r Report) Partial() bool { return len(r.Missing) > 0 }
 
-// SourceReport is what a source gave.
+// SourceReport says what a source had.
 type SourceReport struct {
 	Name    string       `json:"name"`
 	Kind    salvage.Kind `json:"kind"`

@@ -1,6 +1,6 @@
-// Package salvage makes a new log of what is readable of a damaged one and its
-// copies: it opens the sources and places the result. What is taken from which
-// source is decided in payledger/eventstore/salvage.
+// Package salvage makes a new log from the readable parts of a damaged one and
+// its copies: it opens the sources and places the result. Which source is taken
+// for which event is decided in payledger/eventstore/salvage.
 package salvage
 
 import (
@@ -60,14 +60,13 @@ type signedPoint struct {
 	size   eventstore.Position // once it is opened
 }
 
-// UnreadSource is a source that gave nothing.
+// UnreadSource is a source from which nothing could be read.
 type UnreadSource struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Run makes a new log of what the sources hold. The report says whether
-// it was written.
+// Run makes a new log from the sources. The report says whether it was written.
 func Run(ctx context.Context, o Options) (r Report, err error) {
 	if err := o.mayWrite(); err != nil {
 		return r, err
@@ -121,15 +120,15 @@ func (s *salvaging) close() (err error) {
 	return errors.Join(err, s.work.Remove())
 }
 
-// builtLog is the new log and what is known of it.
+// builtLog is the new log and the results of its checks.
 type builtLog struct {
 	file, rest string
 	audit      *audit.Report
 	behind     salvage.Rest
 }
 
-// build writes the log and the rest into the scratch directory, and checks the
-// log without trusting the plan.
+// build writes the log and the rest into the scratch directory, and audits the
+// log independently of the plan.
 func (s *salvaging) build(ctx context.Context, plan *salvage.Plan) (b builtLog, err error) {
 	b.file, b.rest = s.work.File("ledger.db"), s.work.File("rest.jsonl")
 	show := progress.New(s.Stderr, "Writing the log")
@@ -154,7 +153,7 @@ func (s *salvaging) build(ctx context.Context, plan *salvage.Plan) (b builtLog, 
 		Origin: translog.Origin(s.log), Verifiers: s.verifiers,
 	}
 	for _, p := range s.opened {
-		if p.size <= plan.Cut { // of the others the plan tells
+		if p.size <= plan.Cut { // the plan reports on the others
 			o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.name, Signed: p.signed})
 		}
 	}
@@ -185,7 +184,8 @@ func lastSequence(ctx context.Context, store *bolt.Store, of eventstore.Stream) 
 	return last, nil
 }
 
-// place gives the log its name, if it is whole or was asked for all the same.
+// place renames the log to Output, if it is whole, or if the options accept what
+// it lacks.
 func (s *salvaging) place(built builtLog, r *Report) error {
 	if may := r.Whole || (r.Partial() && s.Partial) || (!r.Partial() && s.Unproved); !may {
 		return nil

@@ -40,7 +40,7 @@ func (s *salvaging) open(ctx context.Context) error {
 	return nil
 }
 
-// openOne looks at what a source is.
+// openOne finds out what kind of source it is, and reads it.
 func (s *salvaging) openOne(ctx context.Context, name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -88,7 +88,7 @@ func (s *salvaging) openData(ctx context.Context, d datadir.Dir) error {
 	return nil
 }
 
-// miss notes a source that gives nothing. The others may give all.
+// miss notes a source that cannot be read. The others may have everything.
 func (s *salvaging) miss(name string, err error) {
 	s.unread = append(s.unread, UnreadSource{name, err.Error()})
 	fmt.Fprintf(s.Stderr, "payledger: %s cannot be read: %v\n", name, err)

@@ -55,8 +55,8 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Write
 	return serveAdmin(private, handler, err, closeAll)
 }
 
-// serveAdmin serves a handler, unless there is an error, on a socket in a
-// directory of this process.
+// serveAdmin serves a handler on a socket in a directory of this process. It
+// passes on an error of the handler's construction.
 func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll func() error) (*adminclient.Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeAll())

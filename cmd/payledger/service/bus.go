@@ -29,7 +29,7 @@ import (
 
 // messaging is everything that runs over NATS: the embedded server or the
 // connection to an external one, the relay, the workers and the enforcer, and
-// what sends the notifications they enqueue.
+// the sender of the notifications that they enqueue.
 type messaging struct {
 	address string // where subscribers and connectors connect, if anywhere
 	server  *bus.Server
@@ -43,12 +43,12 @@ type messaging struct {
 	stopWorkers, stopDeliveries, stopRelay func() error
 }
 
-// checkWait is how long the start waits for an external server to tell whose
-// events it holds. A server that is away does not hold the start up longer.
+// checkWait is how long the start waits for an external NATS server to say which
+// log its EVENTS is a copy of. If it does not answer, the start goes on.
 const checkWait = 5 * time.Second
 
-// startBus starts everything on NATS. Only what the operator has to mend fails
-// it; a JetStream that is away is waited for in the background.
+// startBus starts everything on NATS. It fails only for causes that the operator
+// must remove; an unavailable JetStream is waited for in the background.
 func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, err error) {
 	b := &messaging{failed: make(chan error, 4)}
 	defer func() {
@@ -139,7 +139,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 	}
 	config := bus.ServerConfig{Dir: c.dir.NATS(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
 	if o.NATSListen != "" {
-		// Asked of the system first, because it says best what is wrong.
+		// The address is tried here first, because the system's error is the clearest.
 		l, err := httpserver.Listen(context.Background(), "nats-listen", o.NATSListen)
 		if err != nil {
 			return err

@@ -27,10 +27,9 @@ import (
 const checkpointEvery = 800 * time.Millisecond
 
 // checkpoints signs the log's checkpoints. A signed one is on disk before
-// anybody sees it, each covers more events than the one before, and the
-// newest is compared with the log whenever the directory is opened: so the log
-// cannot lose or change what was signed for and go on as if nothing had
-// happened. Safe for concurrent use.
+// it is published, each covers more events than the one before, and the newest is
+// compared with the log whenever the directory is opened. So a log that lost or
+// changed signed events is noticed. Safe for concurrent use.
 type checkpoints struct {
 	checkpointOptions
 	dir    datadir.Dir
@@ -41,10 +40,10 @@ type checkpoints struct {
 	compared   chan struct{} // closed when the log was compared as far as it can be
 	doubt      error         // set before that: nothing may be signed
 	comparedTo atomic.Uint64
-	failed     chan error // what comparing has found: the process must end
+	failed     chan error // a difference that comparing found: the process must end
 	comparing  sync.WaitGroup
 	cancel     context.CancelFunc // of comparing
-	missing    string             // what was said of a missing checkpoint
+	missing    string             // the message about a missing checkpoint
 
 	mu      sync.Mutex
 	newest  translog.Checkpoint
@@ -65,8 +64,8 @@ type checkpointOptions struct {
 }
 
 // openCheckpoints reads the newest checkpoint that was signed and refuses a
-// log that does not hold what it covers, as far as a glance tells. The caller
-// holds the directory.
+// log that differs from it in the events that glance compares. The caller holds
+// the directory's lock.
 func openCheckpoints(ctx context.Context, d datadir.Dir, views *projections.Engine, o checkpointOptions) (*checkpoints, error) {
 	c := &checkpoints{
 		checkpointOptions: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {},
@@ -108,7 +107,7 @@ func (c *checkpoints) begin() {
 	c.comparing.Go(func() { c.compare(ctx) })
 }
 
-// unchanged answers the newest checkpoint if there is nothing behind it.
+// unchanged returns the newest checkpoint if no event came after it.
 func (c *checkpoints) unchanged(ctx context.Context) (signed []byte, ok bool) {
 	size, _, err := c.views.Tree(ctx)
 	c.mu.Lock()
@@ -177,8 +176,8 @@ func (c *checkpoints) promptly(ctx context.Context) ([]byte, error) {
 	return nil, err
 }
 
-// sign signs a checkpoint if there is something new. What keeps it from that
-// is logged once; the log goes on, and the next try covers all of it.
+// sign signs a checkpoint if there are new events. A failure is logged once; the
+// log is still written, and the next checkpoint covers everything.
 func (c *checkpoints) sign(ctx context.Context) {
 	_, err := c.checkpoint(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -203,7 +202,7 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 	c.mu.Lock()
 	c.publish = publish
 	if c.signed != nil {
-		publish(c.signed) // at the end of the run before, nobody could hear it
+		publish(c.signed) // NATS had stopped when the last run signed it
 	}
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -227,8 +226,8 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 	}
 }
 
-// finish signs the last checkpoint of a run, unless the log was not compared
-// by then: the next run compares it again.
+// finish signs the last checkpoint of a run if the log is compared by then;
+// otherwise the next run compares it again.
 func (c *checkpoints) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

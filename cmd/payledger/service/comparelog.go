@@ -32,16 +32,16 @@ const (
 	randomCompared = 32
 )
 
-// viewsDifferError: the log is what was signed for, and the tree that the
-// projections keep is not.
+// viewsDifferError: the log matches its checkpoint, but the projections' tree
+// does not.
 type viewsDifferError struct{ reason string }
 
 func (e *viewsDifferError) Error() string {
 	return "the projections' tree is not the log's: " + e.reason
 }
 
-// refusal says that the log is not what the newest checkpoint was signed for,
-// and what to do.
+// refusal is the error that the log does not match its newest checkpoint, with
+// advice.
 func (c *checkpoints) refusal(err error) error {
 	const onPurpose = "If you put an older log there on purpose, move %[2]s away: the log goes on from what it holds, and whoever keeps a later checkpoint can tell"
 	if errors.As(err, new(*translog.TruncatedError)) {
@@ -98,7 +98,7 @@ func (c *checkpoints) sample(ctx context.Context) (differs string, err error) {
 		if err != nil || differs != "" || size == 0 {
 			break
 		}
-		at := eventstore.Position(rand.Uint64N(uint64(size))) + 1 //nolint:gosec // nobody gains by guessing it
+		at := eventstore.Position(rand.Uint64N(uint64(size))) + 1 //nolint:gosec // guessing it is of no use
 		err = c.readFrom(ctx, at-1, at, func(r eventstore.Stored) error {
 			differs, err = c.proved(ctx, r, differs)
 			return err

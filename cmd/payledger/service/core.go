@@ -23,8 +23,8 @@ import (
 	"payledger/projections"
 )
 
-// core is an open data directory: the log, its projections and what is needed
-// to run commands on it. The server and the commands that work on a stopped
+// core is an open data directory: the log, its projections and everything that
+// commands on it need. The server and the commands that work on a stopped
 // directory share it.
 type core struct {
 	dir    datadir.Dir
@@ -39,7 +39,7 @@ type core struct {
 	deliveries *deliveries
 	account    *account.File
 
-	stopping  context.Context    // ends when answers that go on as long as their client stays have to end
+	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
 	viewsDone chan error    // the end of views.Run
@@ -54,11 +54,11 @@ type CoreOptions struct {
 	AllowPrivate bool                  // webhook endpoints may be anywhere
 	Schedule     webhook.Schedule      // of notifications; nil: the default
 	Webhooks     int                   // under way at the same time; 0: the default
-	Metrics      prometheus.Registerer // nil: this is no server, and nothing is counted
+	Metrics      prometheus.Registerer // nil for a command, which has no metrics
 
 	SyncDelay time.Duration // added to each sync of the log
 
-	Reading bool // a command that only reads: a directory that cannot be written to will do
+	Reading bool // a command that only reads: the directory may be read-only
 }
 
 // openCore locks the directory, opens the log and brings the projections up
@@ -124,8 +124,8 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	return c, nil
 }
 
-// logTrouble logs what is wrong with the event log while it is used, and what
-// to do.
+// logTrouble logs faults of the event log that are found while it is in use, with
+// advice.
 func logTrouble(log zerolog.Logger) func(error) {
 	return func(err error) {
 		e := log.Error().Err(err)
@@ -143,7 +143,7 @@ func logTrouble(log zerolog.Logger) func(error) {
 // ready says why nothing can be recorded, nil if it can.
 func (c *core) ready() error { return errors.Join(c.store.Suspended(), c.store.Err()) }
 
-// watchLog keeps metrics of what is wrong with the log.
+// watchLog keeps metrics of the log's faults.
 func (c *core) watchLog(m prometheus.Registerer) {
 	for name, g := range map[string]struct {
 		help string

@@ -41,7 +41,7 @@ func openDeliveries(
 	if o.Schedule == nil {
 		o.Schedule = webhook.DefaultSchedule()
 	}
-	// Deliveries of what there is go on for a while after the log is full.
+	// Deliveries continue after the log is full, until half its reserve is left.
 	floor := o.MinFree
 	if floor == 0 {
 		floor = bolt.DefaultMinFree

@@ -11,12 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// libraryLog turns what libraries write to Go's own loggers into log records:
-// at most maxLibraryText bytes of each line, and maxLibraryLines a second, the
-// next record after that telling how many were left out. Quoted parts of a line
+// libraryLog turns lines that libraries write to Go's standard loggers into log
+// records: at most maxLibraryText bytes of each line and maxLibraryLines lines a
+// second. The next record says how many lines were dropped. Quoted parts of a line
 // are data from outside, such as the body of a webhook receiver's answer, and
-// are left out too. Go's runtime writes its last words (a fatal error, a panic
-// nobody recovers) to stderr itself. Safe for concurrent use.
+// are left out too. Go's runtime writes fatal errors and unrecovered
+// panics to stderr by itself. Safe for concurrent use.
 type libraryLog struct {
 	log zerolog.Logger
 	now func() time.Time
@@ -67,8 +67,8 @@ func (l *libraryLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// take takes one of the second's lines, and answers how many there were too
-// many before it.
+// take counts one line of this second; ok is false if there were too many.
+// missed is how many were dropped before it.
 func (l *libraryLog) take() (missed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

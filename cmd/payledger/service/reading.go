@@ -26,15 +26,15 @@ import (
 	"payledger/projections"
 )
 
-// notWritable reports whether an error says that the log's file may be read at
-// most, as on a read-only mount.
+// notWritable reports whether an error means that the log's file cannot be
+// written, as on a read-only mount.
 func notWritable(err error) bool {
 	_, opening := errors.AsType[*bolt.OpenError](err)
 	return opening && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission))
 }
 
 // reading is a data directory that cannot be written to, for commands that
-// only read. What is derived of the log lies in a directory of its own.
+// only read. Everything derived from the log lies in a temporary directory.
 type reading struct {
 	store  *bolt.Store
 	views  *projections.Engine
@@ -90,11 +90,11 @@ func openForReading(ctx context.Context, d datadir.Dir, o CoreOptions, tmp strin
 func (r *reading) close() error {
 	r.signed.finish()
 	r.stopViews()
-	<-r.viewsDone //nolint:errcheck // what it could not write was for this process alone
+	<-r.viewsDone //nolint:errcheck // only this process needed what it could not write
 	return errors.Join(r.views.Close(), r.store.Close(), r.signed.failure())
 }
 
-// config is that of an admin interface of which only what reads is used.
+// config is for an admin interface that is only used to read.
 func (r *reading) config() httpadmin.Config {
 	return httpadmin.Config{Log: zerolog.New(io.Discard), Config: merchant.Config{
 		Ledger:     eventstore.Ledger{Store: r.store, Codec: eventstore.NewCodec()},
@@ -107,7 +107,8 @@ func (r *reading) config() httpadmin.Config {
 	}}
 }
 
-// readingAdmin serves what only reads of a directory to this process alone.
+// readingAdmin serves the admin interface of a read-only directory to this
+// process.
 func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
 	tmp, err := os.MkdirTemp("", "payledger")
 	if err != nil {

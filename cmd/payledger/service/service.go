@@ -44,7 +44,6 @@ type Options struct {
 	ShutdownTimeout                time.Duration
 	Connections, PerAddress        *int // nil: the defaults
 	Log                            zerolog.Logger
-	LogLines                       *logLines // that Log writes to, nil for another writer
 	Stderr                         io.Writer // for progress
 }
 
@@ -80,10 +79,6 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 		}
 	}()
 	started := end.started
-	if o.LogLines != nil {
-		o.LogLines.start()
-		started("the log records", o.LogLines.stop)
-	}
 	started("the libraries' logs", takeLibraryLogs(o.Log))
 
 	started("the heap's limit", RoomyHeap())

@@ -13,30 +13,28 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// closeTime is how long everything but requests under way may take to stop:
-// workers, deliveries, NATS and the files, in order.
+// closeTime is how long everything except requests may take to stop: workers,
+// deliveries, NATS and the files, in this order.
 const closeTime = 15 * time.Second
 
-// savingPause is how often it is looked whether a log that lost its file is
-// saved.
+// savingPause is how often cut checks whether a log that lost its file is saved.
 const savingPause = 100 * time.Millisecond
 
-// lastLineTime is how long the last log record may take: whoever reads the log
-// may be what hangs.
+// lastLineTime is how long the last log record may take: the log's reader may be
+// the part that hangs.
 const lastLineTime = time.Second
 
 // shutdown stops the parts of a service in the reverse order of their start.
-// It has a bound that nothing exceeds: when the time for requests and closeTime
-// have passed since the process was asked to stop, or a part failed, it ends
-// with exitFailed whatever still hangs, but for a log that lost its file and is
-// being saved. What was answered is on the disk by
-// then, so this loses no more than a crash does: nothing.
+// It has a bound: when the time for requests plus closeTime have passed since the
+// process was asked to stop or a part failed, the process ends with exit.Failed,
+// whatever hangs. It only waits longer for a log that lost its file and is being
+// saved. Everything answered is on disk by then, so nothing is lost.
 type shutdown struct {
 	after time.Duration
 	log   zerolog.Logger
 	exit  func(code int)
 
-	saving  atomic.Pointer[func() bool] // as long as it answers true, ending the process would lose events
+	saving  atomic.Pointer[func() bool] // while it returns true, ending the process would lose events
 	parts   []part
 	current atomic.Pointer[string] // the part that is being stopped
 	once    sync.Once
@@ -52,7 +50,7 @@ func newShutdown(requests time.Duration, log zerolog.Logger) *shutdown {
 	return &shutdown{after: max(requests, 0) + closeTime, log: log, exit: os.Exit}
 }
 
-// started notes how to stop a part.
+// started registers how to stop a part.
 func (s *shutdown) started(name string, stop func() error) {
 	s.parts = append(s.parts, part{name, stop})
 }

@@ -9,28 +9,27 @@ import (
 	"time"
 )
 
-// A small heap fills up several times a second under load, and each time it is
-// collected what is under way is held up by some milliseconds. So the heap may
-// grow to smallHeap before it is collected, however little of it is in use. A
-// large one is mostly JetStream's index, small objects of every payment there
-// is, and looking through them takes long: with Go's own 100 percent a service
-// with millions of payments spends a sixth of its time on it.
+// A small heap is collected several times a second under load, and each time
+// requests are delayed by some milliseconds. So the heap may grow to smallHeap
+// first, however little of it is in use. A large heap is mostly JetStream's index,
+// small objects for every payment, which take long to mark: with Go's default of
+// 100 percent a service with millions of payments spends a sixth of its CPU time
+// on it.
 const (
-	smallHeap   = 256 << 20
-	mostGrowth  = 1600 // percent: what is in use may grow fast
-	leastGrowth = 175  // percent
-	heapLook    = time.Second
+	smallHeap = 256 << 20
+	maxGrowth = 1600 // percent: the live heap may grow fast
+	minGrowth = 175  // percent
+	heapCheck = time.Second
 )
 
-// heapGrowth is by how many percent a heap of which so much is in use may
-// grow before it is collected.
+// heapGrowth is the GC percentage for a heap with this many live bytes.
 func heapGrowth(live uint64) int {
 	room := (smallHeap - min(live, smallHeap)) * 100 / max(live, 1)
-	return int(max(leastGrowth, min(room, mostGrowth)))
+	return int(max(minGrowth, min(room, maxGrowth)))
 }
 
-// RoomyHeap lets the heap grow by heapGrowth until it is stopped. An operator
-// who has set GOGC is heeded, and Go heeds GOMEMLIMIT by itself.
+// RoomyHeap sets the GC percentage by heapGrowth until stop is called. It does
+// nothing if GOGC is set; GOMEMLIMIT has its usual effect.
 func RoomyHeap() (stop func() error) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return func() error { return nil }
@@ -40,7 +39,7 @@ func RoomyHeap() (stop func() error) {
 	var working sync.WaitGroup
 	working.Go(func() {
 		defer debug.SetGCPercent(found)
-		tick := time.NewTicker(heapLook)
+		tick := time.NewTicker(heapCheck)
 		defer tick.Stop()
 		for {
 			select {
@@ -65,12 +64,11 @@ func liveHeap() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// moreProcessors gives Go twice the processors of the machine, and at least
-// four more. Go looks at the network when one of them runs out of work, else
-// only every 10 ms, so that a burst of work on all of them kept requests
-// waiting; with more of them the kernel shares the machine out. An operator who
-// has set GOMAXPROCS is heeded, and so is a limit of CPU time, which more
-// threads would only use up sooner.
+// moreProcessors sets GOMAXPROCS to twice the machine's processors, and at least
+// four more. Go polls the network when a processor runs out of work, otherwise
+// only every 10 ms, so a burst of work on all of them made requests wait; with
+// more of them the kernel shares the machine. It does nothing if GOMAXPROCS is
+// set, or under a CPU quota, which more threads would only use up sooner.
 func moreProcessors() (restore func() error) {
 	before := runtime.GOMAXPROCS(0)
 	if _, set := os.LookupEnv("GOMAXPROCS"); !set && before == runtime.NumCPU() {
