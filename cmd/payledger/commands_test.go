@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestEveryCommandHasAScript fails while an added command is incomplete: each
+// has a line of help, and a script in testdata/script runs it.
+func TestEveryCommandHasAScript(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(b)
+	}
+	parser, err := kong.New(&cli{}, kong.Name("payledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := parser.Model.Leaves(true)
+	if len(leaves) < 20 {
+		t.Fatalf("only %d commands", len(leaves))
+	}
+	for _, c := range leaves {
+		command := strings.TrimPrefix(c.FullPath(), "payledger ")
+		if c.Help == "" {
+			t.Errorf("%s has no help in the list of commands", command)
+		}
+		// Long-running commands are started by words of the scripts.
+		word := map[string]string{"demo": "server demo", "serve": "server serve", "listen": "receiver"}[command]
+		run := regexp.MustCompile(`(?m)^.*\bpayledger ` + regexp.QuoteMeta(command) + `\b`)
+		if !run.MatchString(scripts.String()) && (word == "" || !strings.Contains(scripts.String(), "\n"+word)) {
+			t.Errorf("no script in testdata/script runs payledger %s", command)
+		}
+	}
+}
