@@ -37,19 +37,43 @@ import (
 //	demo.json              the demo's project and newest key
 type Dir string
 
-func (d Dir) Ledger() string      { return filepath.Join(string(d), "ledger.db") }
-func (d Dir) Claims() string      { return filepath.Join(string(d), "ledger.claims") }
+// Ledger is the path of the event log.
+func (d Dir) Ledger() string { return filepath.Join(string(d), "ledger.db") }
+
+// Claims is the path of the index of keys and references.
+func (d Dir) Claims() string { return filepath.Join(string(d), "ledger.claims") }
+
+// Projections is the path of the projections.
 func (d Dir) Projections() string { return filepath.Join(string(d), "projections.db") }
-func (d Dir) Lanes() string       { return filepath.Join(string(d), "lanes.db") }
-func (d Dir) LanesMark() string   { return filepath.Join(string(d), "lanes.mark") }
-func (d Dir) Account() string     { return filepath.Join(string(d), "account.db") }
-func (d Dir) MasterKey() string   { return filepath.Join(string(d), "master.key") }
-func (d Dir) LogKey() string      { return filepath.Join(string(d), "log.key") }
-func (d Dir) Checkpoint() string  { return filepath.Join(string(d), "checkpoint") }
-func (d Dir) NATS() string        { return filepath.Join(string(d), "nats") }
+
+// Lanes is the path of the webhook deliveries.
+func (d Dir) Lanes() string { return filepath.Join(string(d), "lanes.db") }
+
+// LanesMark is the path of the mark of the deliveries' file.
+func (d Dir) LanesMark() string { return filepath.Join(string(d), "lanes.mark") }
+
+// Account is the path of the sessions of the account.
+func (d Dir) Account() string { return filepath.Join(string(d), "account.db") }
+
+// MasterKey is the path of the master keys.
+func (d Dir) MasterKey() string { return filepath.Join(string(d), "master.key") }
+
+// LogKey is the path of the key that signs checkpoints.
+func (d Dir) LogKey() string { return filepath.Join(string(d), "log.key") }
+
+// Checkpoint is the path of the newest checkpoint.
+func (d Dir) Checkpoint() string { return filepath.Join(string(d), "checkpoint") }
+
+// NATS is the path of the directory of the embedded JetStream.
+func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
+
+// Credentials is the path of the passwords of NATS clients.
 func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
-func (d Dir) socket() string      { return filepath.Join(string(d), "admin.sock") }
-func (d Dir) Demo() string        { return filepath.Join(string(d), "demo.json") }
+
+func (d Dir) socket() string { return filepath.Join(string(d), "admin.sock") }
+
+// Demo is the path of the demo's state.
+func (d Dir) Demo() string { return filepath.Join(string(d), "demo.json") }
 
 // Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {

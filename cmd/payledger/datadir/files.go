@@ -110,10 +110,12 @@ func (s *Scratch) Place(name string, content []byte, replace bool) error {
 	return MoveInto(tmp, name, replace)
 }
 
+// ErrExists is the error that a file is there already.
 func ErrExists(name string) error {
 	return fmt.Errorf("%s is there already: choose another name, or --force to replace it", name)
 }
 
+// RemoveIfExists removes a file, if it exists.
 func RemoveIfExists(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

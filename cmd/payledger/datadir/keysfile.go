@@ -22,6 +22,7 @@ func KeyFiles() []string { return []string{"master.key", "log.key"} }
 // KeysFileOf is the name of the file of keys that belongs to a backup.
 func KeysFileOf(file string) string { return file + ".keys" }
 
+// File is the path of a file in the directory.
 func (d Dir) File(name string) string { return filepath.Join(string(d), name) }
 
 // KeyNames lists the key files that the directory has, for a person.
@@ -56,6 +57,7 @@ func (d Dir) PackKeys() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+// ReadKeys reads a file of keys and refuses one that is incomplete.
 func ReadKeys(name string) (KeyPack, error) {
 	var pack KeyPack
 	b, err := os.ReadFile(name)

@@ -25,6 +25,7 @@ func (d Dir) LogSigner(log domain.ID) (*translog.Signer, error) {
 	return s, err
 }
 
+// ReadLogKey reads the key that checkpoints are signed with.
 func (d Dir) ReadLogKey() (*translog.Signer, error) {
 	b, err := os.ReadFile(d.LogKey())
 	if errors.Is(err, fs.ErrNotExist) {

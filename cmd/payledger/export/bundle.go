@@ -133,19 +133,20 @@ func (b *Bundle) eachInDir(fn func(name string, size int64, r io.Reader) error) 
 	return nil
 }
 
+// CheckpointName names the bundle's checkpoint in messages.
 func (b *Bundle) CheckpointName() string { return b.Path + "/" + CheckpointFile }
 
 // Contents is what a bundle holds: the SHA-256 of each file, the content of
 // small ones, and the names of entries that are not regular files.
-type contents struct {
+type Contents struct {
 	sums  map[string]string
 	Small map[string][]byte
 	odd   []string
 }
 
 // Survey reads everything but the events' meaning.
-func (b *Bundle) Survey() (contents, error) {
-	c := contents{sums: make(map[string]string), Small: make(map[string][]byte)}
+func (b *Bundle) Survey() (Contents, error) {
+	c := Contents{sums: make(map[string]string), Small: make(map[string][]byte)}
 	if err := b.findRoot(); err != nil {
 		return c, err
 	}
@@ -197,8 +198,8 @@ func (b *Bundle) findRoot() error {
 	})
 }
 
-// readableParts are what can be read of a bundle without its manifest.
-type readableParts struct {
+// Parts are what can be read of a bundle without its manifest.
+type Parts struct {
 	Checkpoint, Key []byte // nil where there is none
 	File            string // that holds the events
 	From, Size      int64  // where in it; size -1 is to its end
@@ -206,7 +207,7 @@ type readableParts struct {
 
 // Readable finds the parts of a bundle however damaged the rest of it is. If the
 // parts cannot be told apart, the whole file is taken for lines of events.
-func (b *Bundle) Readable() (p readableParts, err error) {
+func (b *Bundle) Readable() (p Parts, err error) {
 	if !b.tar {
 		small := func(name string) []byte {
 			content, err := os.ReadFile(filepath.Join(b.Path, name))
@@ -215,9 +216,9 @@ func (b *Bundle) Readable() (p readableParts, err error) {
 			}
 			return content
 		}
-		return readableParts{small(CheckpointFile), small(KeyFile), filepath.Join(b.Path, EventsFile), 0, -1}, nil
+		return Parts{small(CheckpointFile), small(KeyFile), filepath.Join(b.Path, EventsFile), 0, -1}, nil
 	}
-	p = readableParts{File: b.Path, Size: -1}
+	p = Parts{File: b.Path, Size: -1}
 	f, err := os.Open(b.Path)
 	if err != nil {
 		return p, exit.With(exit.Directory, "%w", err)
@@ -252,6 +253,8 @@ func (b *Bundle) Readable() (p readableParts, err error) {
 	return p, nil
 }
 
+// OpenFailed gives an error of the file system the exit code of a missing or
+// damaged directory.
 func OpenFailed(err error) error {
 	var e *exit.Error
 	var system *fs.PathError

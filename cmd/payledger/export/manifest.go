@@ -52,7 +52,7 @@ func writeManifest(dir string, point translog.Checkpoint) error {
 // ReadManifest reads the manifest and lists what in the bundle is not as it
 // says. It must name every part of a bundle: without one of them, such as the
 // checkpoint, nothing would prove the events.
-func ReadManifest(in contents, m *Manifest) (faults []string) {
+func ReadManifest(in Contents, m *Manifest) (faults []string) {
 	for _, name := range in.odd {
 		faults = append(faults, name+" is no file")
 	}

@@ -54,6 +54,7 @@ type Server struct {
 	done   chan error
 }
 
+// Serve serves a listener until Shutdown.
 func Serve(l net.Listener, h http.Handler, c conns.Config) (*Server, error) {
 	bounded, err := conns.New(l, c)
 	if err != nil {
@@ -82,6 +83,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, IgnoreClosed(<-s.done))
 }
 
+// IgnoreClosed turns http.ErrServerClosed into nil.
 func IgnoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -67,6 +67,7 @@ func (p *progressWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -65,6 +65,7 @@ func (o Options) Validate() error {
 	return err
 }
 
+// New makes a receiver, or says which option is wrong.
 func New(o Options) (*Receiver, error) {
 	all, err := verifiers(o.Secrets)
 	if err != nil {

@@ -94,7 +94,8 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		return r, err
 	}
 	r = s.report(plan, built)
-	return r, s.place(built, &r)
+	err = s.place(built, &r)
+	return r, err
 }
 
 func (o Options) mayWrite() error {

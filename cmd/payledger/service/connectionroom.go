@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	DefaultConnections  = 4096 // by default
-	maxAddressShare     = 256  // by default
-	maxAdminConnections = 32   // to the admin socket, and to the admin listener
+	// DefaultConnections is how many connections a listener takes by default.
+	DefaultConnections  = 4096
+	maxAddressShare     = 256 // of them for one address, by default
+	maxAdminConnections = 32  // to the admin socket, and to the admin listener
 
 	// ownFiles are kept for the databases, JetStream and the operator.
 	ownFiles = 128

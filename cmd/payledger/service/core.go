@@ -46,6 +46,7 @@ type core struct {
 	noted     chan struct{} // the end of account.Run
 }
 
+// CoreOptions say how a data directory is opened.
 type CoreOptions struct {
 	Log      zerolog.Logger
 	Progress func(done, total eventstore.Position)

@@ -24,9 +24,9 @@ import (
 	"payledger/projections/check"
 )
 
-// evidence is a log to verify or replay: a running server's, a stopped
+// Evidence is a log to verify or replay: a running server's, a stopped
 // directory's or a copy's. Nothing but a running server's is ever written to.
-type evidence struct {
+type Evidence struct {
 	Dir    datadir.Dir // "" for a file
 	Verify func(context.Context, httpadmin.VerifyRequest, func(httpadmin.Line) error) error
 	Replay func(context.Context, httpadmin.ReplayRequest, func(httpadmin.Line) error) error
@@ -35,7 +35,7 @@ type evidence struct {
 
 // OpenEvidence opens what the path names. A directory that another process is
 // about to serve, or to leave, is waited for as long as other commands do.
-func OpenEvidence(ctx context.Context, path string) (*evidence, error) {
+func OpenEvidence(ctx context.Context, path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -46,7 +46,7 @@ func OpenEvidence(ctx context.Context, path string) (*evidence, error) {
 		return openStopped(path, "")
 	}
 	d := datadir.Dir(path)
-	var stopped *evidence
+	var stopped *Evidence
 	live, err := d.Reach(ctx, func() (err error) {
 		stopped, err = openStopped(d.Ledger(), d)
 		return err
@@ -58,7 +58,7 @@ func OpenEvidence(ctx context.Context, path string) (*evidence, error) {
 }
 
 // openStopped opens a log that no process writes to.
-func openStopped(file string, d datadir.Dir) (*evidence, error) {
+func openStopped(file string, d datadir.Dir) (*Evidence, error) {
 	store, err := bolt.OpenReadOnly(file)
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
@@ -77,13 +77,13 @@ func openStopped(file string, d datadir.Dir) (*evidence, error) {
 			})
 		}
 	}
-	return &evidence{Dir: d, Verify: e.Verify, Replay: e.Replay, Close: store.Close}, nil
+	return &Evidence{Dir: d, Verify: e.Verify, Replay: e.Replay, Close: store.Close}, nil
 }
 
 // liveEvidence asks the server that runs on the directory.
-func liveEvidence(d datadir.Dir) *evidence {
+func liveEvidence(d datadir.Dir) *Evidence {
 	m := adminclient.Of(d)
-	return &evidence{
+	return &Evidence{
 		Dir: d, Close: func() error { return nil },
 		Verify: func(ctx context.Context, q httpadmin.VerifyRequest, emit func(httpadmin.Line) error) error {
 			return evidenceLines(ctx, m, http.MethodPost, "/admin/verify", q, emit)
