@@ -123,42 +123,52 @@ func wholeOlder(t *testing.T, d datadir.Dir) {
 	}
 }
 
-// TestOlderDirectory opens the older directory and does what the messages say.
-// The log is in today's format and is read. The deliveries' file is in an older
-// one: what is pending in it is for the older version to deliver, and then it
-// is moved away. What is derived from the log is read, or made anew without a
-// word.
+// TestOlderDirectory opens the older directory and does what the message says.
+// Its log is in an older format: a bundle that the version before exported takes
+// the place of the log, and the old files are kept under other names.
 func TestOlderDirectory(t *testing.T) {
 	t.Parallel()
-	d, _ := older(t)
-	_, errs, code := command("project", "list", "--data", string(d))
-	for _, want := range []string{d.Lanes(), "older payledger", "let that one deliver what is pending, then move the file away"} {
-		if code != exit.Directory || !strings.Contains(errs, want) {
-			t.Errorf("exit code %d, want %q in\n%s", code, want, errs)
+	d, bundle := older(t)
+	refusedWith(t, d, d.Ledger(), "older payledger",
+		"payledger export --format bundle --output LOG.tar --data "+string(d), "payledger restore LOG.tar --data "+string(d)+" --force")
+	succeeds(t, "restore", bundle, "--data", string(d), "--force")
+	wholeOlder(t, d)
+	for _, name := range []string{d.Ledger(), d.Lanes()} {
+		if kept, err := filepath.Glob(name + ".replaced-*"); err != nil || len(kept) != 1 {
+			t.Errorf("%s is kept as %q, %v", name, kept, err)
 		}
 	}
+}
+
+// TestOlderDeliveries puts the older record of deliveries beside the same log in
+// today's format. What is pending in it is for the older version to deliver; then
+// it is moved away.
+func TestOlderDeliveries(t *testing.T) {
+	t.Parallel()
+	from, bundle := older(t)
+	d := restoredHere(t, from, bundle)
+	copyFileTo(t, from.Lanes(), d.Lanes())
+	copyFileTo(t, from.LanesMark(), d.LanesMark())
+	refusedWith(t, d, d.Lanes(), "older payledger", "let that one deliver what is pending, then move the file away")
 	if err := os.Rename(d.Lanes(), d.Lanes()+".older"); err != nil {
 		t.Fatal(err)
 	}
 	wholeOlder(t, d)
 }
 
-// TestOlderLog takes over a log in an older format as the message says: with a
-// bundle that the version before exported, in the place of the log.
-func TestOlderLog(t *testing.T) {
-	t.Parallel()
-	d, bundle := older(t)
-	setFormat(t, d.Ledger(), "payledger event log ", "payledger event log 1")
-	_, errs, code := command("project", "list", "--data", string(d))
-	for _, want := range []string{
-		"older payledger", "payledger export --format bundle --output LOG.tar --data " + string(d), "payledger restore LOG.tar --data " + string(d) + " --force",
-	} {
-		if code != exit.Directory || !strings.Contains(errs, want) {
-			t.Errorf("exit code %d, want %q in\n%s", code, want, errs)
+// refusedWith runs a command that has to refuse the directory, and looks for
+// texts in what it says.
+func refusedWith(t *testing.T, d datadir.Dir, texts ...string) {
+	t.Helper()
+	out, errs, code := command("project", "create", "New shop", "--data", string(d))
+	if code != exit.Directory || out != "" {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(errs, text) {
+			t.Errorf("want %q in\n%s", text, errs)
 		}
 	}
-	succeeds(t, "restore", bundle, "--data", string(d), "--force")
-	wholeOlder(t, d)
 }
 
 // TestOlderBundle restores a bundle that the older version wrote: the way to
@@ -169,8 +179,8 @@ func TestOlderBundle(t *testing.T) {
 	wholeOlder(t, restoredHere(t, from, bundle))
 }
 
-// TestOlderFiles puts each file of the older directory, but the log, beside the
-// same log in today's format.
+// TestOlderFiles puts each other file of the older directory beside the same log
+// in today's format.
 func TestOlderFiles(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)
@@ -220,15 +230,7 @@ func TestNewerFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, errs, code := command("project", "create", "New shop", "--data", string(d))
-			if code != exit.Directory || out != "" {
-				t.Errorf("exit code %d, %s", code, out)
-			}
-			for _, want := range append(c.want, c.file(d)) {
-				if !strings.Contains(errs, want) {
-					t.Errorf("want %q in\n%s", want, errs)
-				}
-			}
+			refusedWith(t, d, append(c.want, c.file(d))...)
 			if after, err := os.ReadFile(c.file(d)); err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the file was changed: %v", err)
 			}
