@@ -16,6 +16,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/salvage"
 	"payledger/eventstore"
+	"payledger/eventstore/translog"
 )
 
 // hashed are the SHA-256 of all files below a directory, and their times.
@@ -116,6 +117,14 @@ func TestSalvageDamage(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(uint64(len(ledger)), 11))
 	out := t.TempDir()
+	key, err := d.ReadLogKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, ok := translog.LogOf(key.Origin())
+	if !ok || !bytes.Contains(ledger, log[:]) {
+		t.Fatalf("the ledger does not hold the log's id, %s", key.Origin())
+	}
 	for what, damage := range map[string]func([]byte) []byte{
 		"as it was":  func(b []byte) []byte { return b },
 		"empty":      func([]byte) []byte { return nil },
@@ -123,6 +132,11 @@ func TestSalvageDamage(t *testing.T) {
 		"random":     func(b []byte) []byte { return randomBytes(random, len(b)) },
 		"no states":  func(b []byte) []byte { clear(b[:8192]); return b },
 		"page shift": func(b []byte) []byte { return append(make([]byte, 4096), b...) },
+		"log id": func(b []byte) []byte {
+			damaged := log
+			damaged[7] ^= 0x21
+			return bytes.ReplaceAll(b, log[:], damaged[:])
+		},
 		"bits": func(b []byte) []byte {
 			for range len(b) / 50 {
 				b[random.IntN(len(b))] ^= 1 << random.IntN(8)

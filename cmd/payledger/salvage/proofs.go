@@ -2,6 +2,8 @@ package salvage
 
 import (
 	"errors"
+	"fmt"
+	"math/bits"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
@@ -25,9 +27,6 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	if len(texts)+len(s.verifiers) == 0 {
 		texts = s.brought
 	}
-	if s.log, err = salvage.LogID(s.sources); err != nil {
-		return nil, exit.With(exit.Directory, "%w: name those of one log only", err)
-	}
 	for _, text := range texts {
 		v, err := translog.ParseVerifier(text)
 		if err != nil {
@@ -35,6 +34,10 @@ func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 			continue
 		}
 		s.verifiers = append(s.verifiers, v)
+	}
+	s.repairIDs()
+	if s.log, err = salvage.LogID(s.sources); err != nil {
+		return nil, exit.With(exit.Directory, "%w: name those of one log only", err)
 	}
 	for _, v := range s.verifiers {
 		id, ok := translog.LogOf(v.Origin())
@@ -74,4 +77,26 @@ func openPoint(signed []byte, keys []*translog.Verifier) (c translog.Checkpoint,
 		}
 	}
 	return c, err
+}
+
+// maxDamagedBits is how many bits of a source's log id may be wrong. The ids of
+// two logs differ in some 40 of their random bits.
+const maxDamagedBits = 8
+
+// repairIDs corrects the id of a source that is almost the one that a verifier
+// key names: no checksum covers the id in a ledger.db.
+func (s *salvaging) repairIDs() {
+	for _, v := range s.verifiers {
+		id, ok := translog.LogOf(v.Origin())
+		for _, source := range s.sources {
+			wrong := 0
+			for i := range id {
+				wrong += bits.OnesCount8(id[i] ^ source.Log[i])
+			}
+			if ok && wrong > 0 && wrong <= maxDamagedBits {
+				fmt.Fprintf(s.Stderr, "payledger: %s: its log id is damaged, the key's is taken\n", source.Name)
+				source.Log = id
+			}
+		}
+	}
 }
