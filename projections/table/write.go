@@ -2,9 +2,10 @@ package table
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
 	bolt "go.etcd.io/bbolt"
+
+	"payledger/eventstore/boltfile"
 )
 
 const (
@@ -84,12 +85,11 @@ func Note(tx *bolt.Tx) ([]byte, error) {
 type checksums uint32
 
 func checksumsOf(bucket string) checksums {
-	return checksums(crc32.Checksum([]byte(bucket), crc32.MakeTable(crc32.Castagnoli)))
+	return checksums(boltfile.Sum([]byte(bucket)))
 }
 
 func (c checksums) of(key, body []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // the package's own, made once
-	return crc32.Update(crc32.Update(uint32(c), table, key), table, body)
+	return boltfile.SumFrom(uint32(c), key, body)
 }
 
 // open answers a stored value's bytes without their checksum. They are valid as

@@ -3,12 +3,12 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Record is one delivery as it is stored, under its endpoint and event.
@@ -65,12 +65,7 @@ const valueFormat = 1
 // sealed appends the CRC-32C of the key and of the value so far, because bbolt
 // checks nothing but its two meta pages.
 func sealed(key, v []byte) []byte {
-	return binary.BigEndian.AppendUint32(v, checksum(key, v))
-}
-
-func checksum(key, v []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(key, table), table, v)
+	return binary.BigEndian.AppendUint32(v, boltfile.Sum(key, v))
 }
 
 // reader reads the parts of a value. After the first error all further ones are
@@ -82,7 +77,7 @@ type reader struct {
 
 func opened(key, v []byte) *reader {
 	n := len(v) - 4
-	if n < 1 || checksum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != valueFormat {
+	if n < 1 || boltfile.Sum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != valueFormat {
 		return &reader{bad: true}
 	}
 	return &reader{rest: v[1:n]}
