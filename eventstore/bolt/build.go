@@ -11,6 +11,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // The bounds of what one transaction of Build writes.
@@ -31,10 +32,11 @@ func Build(ctx context.Context, path string, logID domain.ID, records iter.Seq2[
 	if err := writeEmpty(path, logID); err != nil {
 		return 0, &OpenError{Path: path, Err: err}
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1, FreelistType: bbolt.FreelistMapType, NoSync: true})
+	db, err := boltfile.OpenNew(path)
 	if err != nil {
 		return 0, &OpenError{Path: path, Err: err}
 	}
+	db.NoSync = true
 	b := &builder{db: db}
 	for r, err := range records {
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Carved is a record found in the bytes of a file.
@@ -48,7 +49,7 @@ const (
 // bytes that the disk cannot read cost the records in them. told is called from
 // time to time with the number of bytes done.
 func Carve(ctx context.Context, f io.ReaderAt, size int64, told func(done int64), found func(Carved) error) (Remains, error) {
-	c := carver{used: usedPages(f, size)}
+	c := carver{used: boltfile.ReadUsed(f, size)}
 	window := make([]byte, min(size, carveWindow+maxCarved))
 	for at := int64(0); at < size; at += carveWindow {
 		if err := ctx.Err(); err != nil {
@@ -93,7 +94,7 @@ func fill(f io.ReaderAt, b []byte, at int64) (unread int64) {
 // carver looks through a file. skip is the offset where the last record that was
 // found ends.
 type carver struct {
-	used    usage
+	used    boltfile.Used
 	remains Remains
 	skip    int64
 }
@@ -112,7 +113,7 @@ func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error)
 			continue
 		}
 		offset := at + int64(i+keySize)
-		if err := found(Carved{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(b[i+keySize:]), Used: c.used.has(offset)}); err != nil {
+		if err := found(Carved{Position: p, Offset: offset, Size: n, Sum: binary.BigEndian.Uint32(b[i+keySize:]), Used: c.used.Has(offset)}); err != nil {
 			return err
 		}
 		c.skip = offset + int64(n)

@@ -64,7 +64,7 @@ func exists(path string) error {
 }
 
 func writeEmpty(path string, logID domain.ID) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 1, FreelistType: bbolt.FreelistMapType})
+	db, err := boltfile.OpenNew(path)
 	if err != nil {
 		return err
 	}

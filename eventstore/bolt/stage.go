@@ -52,9 +52,8 @@ func (g *staging) since(n int) []byte { return g.bytes[n:len(g.bytes):len(g.byte
 // add decides a commit and sets its result. An error is fatal for the whole
 // group.
 func (g *staging) add(p *pending) error {
-	if err := p.ctx.Err(); err != nil {
-		p.result.Err = err
-		return nil
+	if p.result.Err = p.ctx.Err(); p.result.Err != nil {
+		return nil //nolint:nilerr // it fails this commit alone
 	}
 	if p.commit.Claim != nil {
 		at, err := g.index.find(p.name, p.commit.Claim)
@@ -96,7 +95,7 @@ func (g *staging) append(p *pending) error {
 	switch {
 	case err != nil:
 		p.result.Err = err
-		return nil
+		return nil //nolint:nilerr // it fails this commit alone
 	case head.position != 0 && head.commit == c.ID:
 		p.result.Stored, p.result.Err = g.read(head.position)
 		return nil

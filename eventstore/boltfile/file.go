@@ -86,16 +86,15 @@ func Open(path string, o Options) (_ *File, err error) {
 		mapping = max(mapping, 2*size)
 	}
 	err = Guard(func() error {
-		f.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout: 1, ReadOnly: o.ReadOnly, PreLoadFreelist: true, FreelistType: bbolt.FreelistMapType,
-			NoStatistics: true, InitialMmapSize: int(mapping),
-			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-				if name != path {
-					return os.OpenFile(name, flag, mode)
-				}
-				return f.file, nil
-			},
-		})
+		options := settings()
+		options.ReadOnly, options.PreLoadFreelist, options.InitialMmapSize = o.ReadOnly, true, int(mapping)
+		options.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			if name != path {
+				return os.OpenFile(name, flag, mode)
+			}
+			return f.file, nil
+		}
+		f.db, err = bbolt.Open(path, 0o600, options)
 		return err
 	})
 	if err != nil {
@@ -107,6 +106,17 @@ func Open(path string, o Options) (_ *File, err error) {
 	f.second = int64(f.db.Info().PageSize)
 	return f, nil
 }
+
+// settings are bbolt's for every file: it does not wait for the lock, and keeps the
+// free pages in a map, which is faster when there are many.
+func settings() *bbolt.Options {
+	return &bbolt.Options{Timeout: 1, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
+}
+
+// OpenNew makes a file, or opens one that this process just made, and that nobody
+// else uses yet. It has no more pages than it needs: bbolt makes a file as large
+// as 16 MiB at once where address space is reserved.
+func OpenNew(path string) (*bbolt.DB, error) { return bbolt.Open(path, 0o600, settings()) }
 
 // lock opens the file and takes the lock that bbolt takes on the descriptor
 // again.
