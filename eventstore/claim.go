@@ -2,8 +2,8 @@ package eventstore
 
 import "payledger/domain"
 
-// ClaimOf is the claim of a record with the event, stored in the version; nil for
-// none. So the claim of a record is known from its body alone.
+// ClaimOf is the claim of a record with this event, stored in this version; nil if
+// it has none. So the body of a record alone says what it claims.
 func ClaimOf(e domain.Event, version int) *Claim {
 	switch f := domain.FactsOf(e); {
 	case f.Idempotency != nil:

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Errors that pass.
+// Errors that the caller can expect to end by themselves, and ErrClosed.
 var (
-	// ErrBusy: the store could not take the commit up now; try again.
+	// ErrBusy: the store has no room for the commit now; try again.
 	ErrBusy = errors.New("the event store is busy, try again")
 	// ErrFull: the disk is so full that commits are refused; reads go on, and
 	// commits too once there is room.
@@ -26,7 +26,7 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("stream %s/%s/%s has moved on to position %d", e.Stream.Project, e.Stream.Kind, e.Stream.ID, e.Actual)
 }
 
-// ClaimedError: the claim's key was given away before, with Value.
+// ClaimedError: the claim's key was claimed before, by the record Value.
 type ClaimedError struct{ Value Stored }
 
 func (e *ClaimedError) Error() string {
@@ -37,9 +37,9 @@ func (e *ClaimedError) Error() string {
 	return fmt.Sprintf("the %s was used at position %d", what, e.Value.Position)
 }
 
-// CorruptError: the record at Position is not what was written; 0 when the
-// damage is not in a record. Nothing after it can be trusted before the file is
-// verified.
+// CorruptError: the record at Position is not what was written; Position is 0 if
+// the damage is not in a record. Nothing after it can be trusted before the file
+// is verified.
 type CorruptError struct {
 	Position Position
 	Reason   string
@@ -52,8 +52,8 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the record at position %d is damaged: %s", e.Position, e.Reason)
 }
 
-// SuspendedError: the store makes no commits because it is damaged, and goes on
-// to be read. It does not pass by itself.
+// SuspendedError: the store makes no commits because it is damaged; it can be read.
+// The operator has to act.
 type SuspendedError struct{ Err error }
 
 func (e *SuspendedError) Error() string {
@@ -62,14 +62,14 @@ func (e *SuspendedError) Error() string {
 
 func (e *SuspendedError) Unwrap() error { return e.Err }
 
-// Passing reports whether a commit that met the error was not taken up, and is
-// worth trying again later.
+// Passing reports whether a commit with this error was not taken up and is worth
+// another try later.
 func Passing(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) || errors.As(err, new(*SuspendedError))
 }
 
-// FatalError: a commit failed in a way that leaves open what is on disk. The
-// process must end; the next start decides from the file.
+// FatalError: a commit failed, and it is unknown whether it is on disk. The process
+// must end; the next start decides from the file.
 type FatalError struct{ Err error }
 
 func (e *FatalError) Error() string {

@@ -1,9 +1,9 @@
 // Package eventstore keeps the event log, the only truth of the ledger.
 //
 // A Store appends records to streams under optimistic concurrency and numbers
-// all of them with one position, from 1 and without gaps. What Append has
-// answered is on disk. Two stores exist: bolt, a file, and memory, for tests
-// and fault injection; both pass storetest.
+// all of them with one position, from 1 and without gaps. When Append returns, the
+// records are on disk. Two stores exist: bolt, a file, and memory, for tests and
+// fault injection; both pass storetest.
 //
 // The Codec turns domain events into the bytes that are stored and back;
 // Execute runs a command against a stream.
@@ -51,9 +51,9 @@ func ProjectStream(project string) Stream {
 // stream's last record as the command saw it; 0 means the stream must not
 // exist yet. Body is stored, hashed, published and exported unchanged.
 //
-// Event is what Codec.Decode would answer for Body, where the one who wrote it
-// has it at hand. It is kept beside Body as long as the record is in memory,
-// so nothing that it leads to may be modified.
+// Event is what Codec.Decode would return for Body, if the writer has it. It is
+// kept with Body as long as the record is in memory, so nothing that it points to
+// may be modified.
 type Record struct {
 	Stream Stream
 	Expect Position
@@ -61,10 +61,10 @@ type Record struct {
 	Event  domain.Event // nil: Body is to be decoded
 }
 
-// Claim ties a key to a record. An idempotency key is given away once within a
-// project, and is remembered for at least 30 days. A key that is claimed for
-// ever is given away once in the whole log; it has no fingerprint. The two
-// kinds do not meet: what is claimed as one can still be claimed as the other.
+// Claim ties a key to a record. An idempotency key can be claimed once within a
+// project, and is remembered for at least 30 days. A key for ever can be claimed
+// once in the whole log; it has no fingerprint. The two kinds are independent: a
+// key that is claimed as one can still be claimed as the other.
 type Claim struct {
 	Key         domain.Digest
 	Fingerprint domain.Digest
@@ -89,8 +89,8 @@ const (
 	MaxName = 255      // bytes of each member of a Stream
 )
 
-// Validate checks the commit against the bounds every store has. A commit
-// that fails can never be appended: the caller made a mistake.
+// Validate checks the commit against the bounds of every store. A commit that
+// fails can never be appended: it is a mistake of the caller.
 func (c Commit) Validate() error {
 	for _, n := range [...]struct{ member, name string }{
 		{"project", c.Record.Stream.Project}, {"kind", c.Record.Stream.Kind}, {"id", c.Record.Stream.ID},
@@ -121,7 +121,7 @@ type Stored struct {
 	At       time.Time // the time part of Commit: when its command began, not the order of the log
 	Claim    *Claim
 	Body     []byte
-	Event    domain.Event // that of Record, as long as it is in memory: see Codec.Event
+	Event    domain.Event // the Record's, as long as it is in memory: see Codec.Event
 }
 
 // Appended is the result of one commit: its record, or why there is none.
@@ -142,9 +142,8 @@ func (f Filter) Matches(s Stream) bool {
 	return (f.Project == "" || f.Project == s.Project) && (f.Kind == "" || f.Kind == s.Kind) && (f.ID == "" || f.ID == s.ID)
 }
 
-// Store is the event log. It is safe for concurrent use. Nothing a method
-// shows can be lost by a crash: records become visible only once they are
-// durable.
+// Store is the event log. It is safe for concurrent use. A crash cannot lose a
+// record that a method has shown: records become visible once they are durable.
 type Store interface {
 	// Append decides the commits in this order, each by itself: one that
 	// succeeds is written whole and is durable when Append returns. The
@@ -185,10 +184,10 @@ type Store interface {
 	// Last is the position of the newest durable record, 0 for an empty log.
 	Last(ctx context.Context) (Position, error)
 
-	// LastOf is a position, at most Last, after which there is no durable record
-	// that the filter matches: that of the newest one, or a later one where
-	// finding out would take more than a look into memory. Who knows the log up
-	// to there knows all that it says of what the filter names.
+	// LastOf is a position, at most Last, after which no durable record matches the
+	// filter: that of the newest matching record, or a later one if finding that
+	// takes more than a look into memory. A reader that has seen the log up to there
+	// has seen every record that matches.
 	LastOf(ctx context.Context, f Filter) (Position, error)
 
 	// Close ends Follow, waits for commits under way and frees the log.
@@ -202,8 +201,8 @@ func AppendOne(ctx context.Context, s Store, c Commit) (Stored, error) {
 }
 
 // MissingCheckpoint says that a log of this size was opened without the
-// checkpoint that had been signed for it: had its end been cut off, nothing
-// would have shown it.
+// checkpoint that had been signed for it: if its end had been cut off, nothing
+// would show it.
 type MissingCheckpoint struct {
 	Size Position
 	At   time.Time

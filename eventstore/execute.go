@@ -23,9 +23,8 @@ type Ledger struct {
 }
 
 // Order says under which id a command's event is recorded, and for which
-// idempotency key, if any. New promises that the stream does not exist yet
-// because its id was just issued: it is not loaded. Patient is that of the
-// Commit.
+// idempotency key, if any. New promises that the stream does not exist yet,
+// because its id was just issued: it is not loaded. Patient is the Commit's.
 type Order struct {
 	EventID domain.ID
 	Claim   *Claim
@@ -33,7 +32,7 @@ type Order struct {
 	Patient bool
 }
 
-// Result is what a command led to.
+// Result is the result of a command.
 type Result[S any] struct {
 	State    S            // after Event; zero when Replayed
 	Event    domain.Event // nil when there was nothing to do
@@ -41,13 +40,13 @@ type Result[S any] struct {
 	Replayed bool         // Event was recorded by an earlier command with the same claim
 }
 
-// maxTries bounds how often a command is decided anew because another one
+// maxTries bounds how often a command is decided again because another command
 // changed the stream first.
 const maxTries = 16
 
 // Execute loads a stream, lets the aggregate decide, and appends the one
-// event. start is the aggregate before its first event. When another command
-// was faster it loads and decides again; after maxTries it answers ErrBusy.
+// event. start is the aggregate before its first event. If another command was
+// faster it loads and decides again; after maxTries the error is ErrBusy.
 //
 // With a claim, the key is looked up by Append, and before any failure is
 // answered: if the same command succeeded before under the key, that earlier
@@ -55,9 +54,9 @@ const maxTries = 16
 // fingerprint is a *ClaimedError, and so is a provider's reference that was
 // used.
 //
-// A command that is executed again under the same event id while its event is
-// the stream's last is answered with that event: an answer lost in a crash is
-// not decided twice.
+// If a command is executed again under the same event id while its event is the
+// stream's last, the result is that event: a command whose answer was lost in a
+// crash is not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
 	for range maxTries {
 		r, err := try(ctx, l, s, start, cmd, o)
@@ -99,7 +98,7 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 		}
 	}
 	if last.Position != 0 && last.Commit == o.EventID {
-		// This very command was recorded and its answer lost.
+		// This command was recorded before, and its answer was lost.
 		e, err := l.Codec.Event(last)
 		return Result[S]{State: state, Event: e, Stored: last}, err
 	}
@@ -116,7 +115,7 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 		return Result[S]{}, err
 	}
 	if !bytes.Equal(stored.Body, c.Record.Body) {
-		// It was recorded before, when something else was decided.
+		// It was recorded before with another event.
 		if e, err = l.Codec.Event(stored); err != nil {
 			return Result[S]{}, err
 		}
@@ -139,14 +138,12 @@ func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, 
 // Evolver is the half of an aggregate that folds events.
 type Evolver[S any] interface{ Evolve(domain.Event) S }
 
-// Fold answers the state after all of a stream's records, and the last of
-// them.
+// Fold returns the state after all records of a stream, and the last of them.
 func Fold[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S) (S, Stored, error) {
 	return FoldAfter(ctx, l, s, state, Stored{})
 }
 
-// FoldAfter goes on with a fold: state is that after last, which is the
-// stream's record that was folded last.
+// FoldAfter continues a fold: state is the state after the record last.
 func FoldAfter[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S, last Stored) (S, Stored, error) {
 	f := folding[S]{state: state, last: last}
 	for r, err := range l.Store.LoadAfter(ctx, s, last.Position) {
@@ -157,8 +154,8 @@ func FoldAfter[S Evolver[S]](ctx context.Context, l Ledger, s Stream, state S, l
 	return f.state, f.last, f.err
 }
 
-// folding is a fold under way, in one piece: a loop over an iterator has what
-// it changes on the heap.
+// folding is a fold under way. It is one value, because a loop over an iterator
+// moves each variable that it changes to the heap.
 type folding[S Evolver[S]] struct {
 	state S
 	last  Stored

@@ -9,7 +9,7 @@ import (
 
 // Fault makes a commit fail fatally.
 type Fault struct {
-	// Persisted: the group is on disk all the same, which only Reopen shows.
+	// Persisted: the group is on disk nevertheless, which only Reopen shows.
 	Persisted bool
 	// Err is the reason within the FatalError.
 	Err error
@@ -21,7 +21,7 @@ type hooks struct {
 	refuse error
 }
 
-// flaws break the store, so that its tests can be shown to notice.
+// flaws break the store, to show that its tests notice.
 type flaws struct {
 	ignoreStaged   bool // checks forget what is staged in the same group
 	earlyRefusals  bool // refusals are answered before their group is durable
@@ -39,7 +39,7 @@ func (s *Store) FailNext(f Fault) {
 	s.hooks.fault = &f
 }
 
-// Refuse makes every Append answer err, for instance eventstore.ErrFull or
+// Refuse makes every Append fail with err, for instance eventstore.ErrFull or
 // ErrBusy, until it is called with nil.
 func (s *Store) Refuse(err error) {
 	s.mu.Lock()
@@ -47,18 +47,18 @@ func (s *Store) Refuse(err error) {
 	s.hooks.refuse = err
 }
 
-// Damage makes every read of the record at the position answer a
-// *eventstore.CorruptError, or repairs it when it is damaged already.
+// Damage makes every read of the record at the position fail with an
+// *eventstore.CorruptError, or repairs the record if it is damaged already.
 func (s *Store) Damage(p eventstore.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log.damaged[p] = !s.log.damaged[p]
 }
 
-// Stall holds back the next group that writes something, in its last step:
-// all is written, nothing is durable. held is closed when the group stands
-// there; release lets it go on and may be called more than once. Commits that
-// come meanwhile wait for the next group.
+// Stall holds the next group that writes something before its last step: all is
+// written, nothing is durable. held is closed when the group is there; release
+// lets it go on and may be called more than once. Commits that come meanwhile wait
+// for the next group.
 func (s *Store) Stall() (held <-chan struct{}, release func()) {
 	st := &stall{held: make(chan struct{}), released: make(chan struct{})}
 	s.mu.Lock()
@@ -67,7 +67,7 @@ func (s *Store) Stall() (held <-chan struct{}, release func()) {
 	return st.held, sync.OnceFunc(func() { close(st.released) })
 }
 
-// Waiting is how many commits have not been taken into a group yet.
+// Waiting is the number of commits that are not in a group yet.
 func (s *Store) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

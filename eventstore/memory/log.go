@@ -9,7 +9,7 @@ import (
 	"payledger/eventstore"
 )
 
-// log is what a disk would hold.
+// log is the content of a disk.
 type log struct {
 	records []eventstore.Stored // the one at position p has index p-1
 	heads   map[eventstore.Stream]eventstore.Position
@@ -18,7 +18,7 @@ type log struct {
 	blind   bool // a flaw: damage is not noticed
 }
 
-// claimKey is what a claim takes. One for ever is of no project.
+// claimKey is what a claim claims. A claim for ever belongs to no project.
 type claimKey struct {
 	project string
 	key     domain.Digest

@@ -2,9 +2,9 @@
 // bolt as far as callers can tell, for tests, with hooks that make its writes
 // fail, hold them back just before they are durable, or damage what is stored.
 //
-// Like a file, the log holds more than its readers are shown: records up to
-// the last position that is durable are visible, and a write that failed may
-// have left records behind it. Only Reopen shows those.
+// Like a file, the log can hold more than its readers see: records up to the last
+// durable position are visible, and a write that failed may have left records
+// after it. Only Reopen shows those.
 package memory
 
 import (
@@ -122,8 +122,8 @@ func (s *Store) enqueue(all []*pending) {
 	}
 }
 
-// commitWaiting commits group after group until nothing waits. All results of
-// a group are handed out together, after the group is durable.
+// commitWaiting commits group after group until no commit waits. All results of a
+// group are given together, after the group is durable.
 func (s *Store) commitWaiting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *Store) commitGroup(group []*pending) {
 	}
 }
 
-// sync makes what was staged after the position durable, or fails as the
-// hooks demand.
+// sync makes the records staged after the position durable, or fails as the hooks
+// say.
 func (s *Store) sync(before eventstore.Position) {
 	if s.flaws.earlyRecords {
 		s.publish()
@@ -192,8 +192,8 @@ func (s *Store) publish() {
 	}
 }
 
-// stage checks the commit, claims before expectations, against the log with
-// what is staged in the same group, and adds it.
+// stage checks the commit, claims before expectations, against the log with the
+// records that are staged in the same group, and adds it.
 func (s *Store) stage(c eventstore.Commit) (eventstore.Stored, error) {
 	if c.Claim != nil {
 		if at := s.log.claims[keyOf(c.Record.Stream.Project, c.Claim)]; at != 0 && s.counts(at) {
@@ -214,8 +214,8 @@ func (s *Store) stage(c eventstore.Commit) (eventstore.Stored, error) {
 	return s.log.add(c), nil
 }
 
-// counts reports whether checks look at the position: they look at all of
-// them, unless the flaw is on that forgets what is staged.
+// counts reports whether checks consider the position: all are considered, unless
+// the flaw is set that ignores staged records.
 func (s *Store) counts(at eventstore.Position) bool {
 	return at <= s.durable || !s.flaws.ignoreStaged
 }

@@ -119,8 +119,8 @@ func (s *Store) Scan(ctx context.Context, after eventstore.Position, f eventstor
 	}
 }
 
-// chunk reads on from after and tells how far it got, which is after itself
-// only at the end of the log.
+// chunk reads records after a position. reached is the last position it looked at,
+// which is after itself only at the end of the log.
 func (s *Store) chunk(ctx context.Context, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"payledger/eventstore"
 )
 
-// checkFaults: each write that can fail, on a log of its own. The group and
-// everything after it fails, nothing of it is shown, and the next open decides.
-// Whatever it decided, sending the commits again settles them.
+// checkFaults: each write that can fail, on a log of its own. The group and all
+// commits after it fail, nothing of it is shown, and the next open decides whether
+// it is in the log. In both cases the commits can be sent again.
 func checkFaults(s *subject) {
 	for i := range s.log.Faults() {
 		f := &subject{TB: s.TB, log: s.create(s.TB), create: s.create}
@@ -81,7 +81,7 @@ func (s *subject) isFatal(what string, err error) {
 	}
 }
 
-// checkCorruption: whichever byte of a record changes, every read of it tells
+// checkCorruption: whichever byte of a record changes, every read of it reports
 // its position, and the records before it are read as before.
 func checkCorruption(s *subject) {
 	first := s.add(s.claiming(stream("prj_a", 1), 0, 1))

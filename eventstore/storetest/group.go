@@ -120,8 +120,8 @@ func checkStagedDuplicate(s *subject) {
 	}
 }
 
-// checkNothingEarly: until a group is durable neither its records nor its
-// refusals are known to anybody.
+// checkNothingEarly: before a group is durable neither its records nor its
+// refusals are shown.
 func checkNothingEarly(s *subject) {
 	st := stream("prj_a", 1)
 	before := s.add(s.claiming(st, 0, 1))
@@ -149,7 +149,7 @@ func checkNothingEarly(s *subject) {
 	if r := <-followed; r.Position != before.Position+1 {
 		s.Errorf("the follower saw position %d first", r.Position)
 	}
-	// Whoever could go on by now has had the processor often enough to do so.
+	// A goroutine that could go on by now had the time to do so.
 	for range 1000 {
 		runtime.Gosched()
 	}
@@ -214,7 +214,7 @@ func (s *subject) isClaimed(err error, value eventstore.Stored) {
 	s.same("the claim's holder", claimed.Value, value)
 }
 
-// checkBusy: commits that cannot be taken up are told so instead of filling
+// checkBusy: commits for which there is no room are refused instead of filling
 // the memory, and all others succeed.
 func checkBusy(s *subject) {
 	const most = 1 << 16

@@ -1,9 +1,9 @@
-// Package storetest is the conformance suite of event stores: what
-// eventstore.Store promises, checked on any store that can be reopened, held
-// back, made to fail and damaged.
+// Package storetest is the conformance suite of event stores: it checks what
+// eventstore.Store promises on any store that can be reopened, held back, made to
+// fail and damaged.
 //
-// Every check ends by reopening the log and running the store's verifier.
-// Fails turns a check around, to show that it notices a store that is broken.
+// Every check ends by reopening the log and running the store's verifier. Fails
+// inverts a check, to show that it notices a broken store.
 package storetest
 
 import (
@@ -18,9 +18,8 @@ import (
 	"payledger/eventstore"
 )
 
-// Log is one event log under test: where it is kept, and what the suite does
-// to it beyond the Store interface. The methods fail the test they were made
-// for when they cannot do their work.
+// Log is one event log under test, with what the suite does to it beyond the Store
+// interface. A method that cannot do its work fails the test.
 type Log interface {
 	// Open opens the log, which is empty at first. The store that was opened
 	// before has been closed.
@@ -29,20 +28,20 @@ type Log interface {
 	// Verify checks everything that an open store holds.
 	Verify(context.Context, eventstore.Store) error
 
-	// Stall holds back the next group of commits that writes something, in
-	// its last step: all is written, nothing is known to be durable. held is
-	// closed when it stands there; release lets it go on and may be called
-	// more than once.
+	// Stall holds the next group of commits that writes something before its
+	// last step: all is written, nothing is known to be durable. held is closed
+	// when the group is there; release lets it go on and may be called more than
+	// once.
 	Stall(eventstore.Store) (held <-chan struct{}, release func())
 
-	// Waiting is how many commits wait for the next group.
+	// Waiting is the number of commits that wait for the next group.
 	Waiting(eventstore.Store) int
 
 	// Faults are the ways in which the log's writes can fail.
 	Faults() []Fault
 
-	// Size is how many bytes of the record Flip can damage. Flip inverts one
-	// bit of one of them, or puts it back. The store is closed meanwhile.
+	// Size is the number of bytes of the record that Flip can damage. Flip inverts
+	// one bit of one of them, or restores it. The store is closed meanwhile.
 	Size(eventstore.Position) int
 	Flip(p eventstore.Position, offset int)
 }
@@ -50,7 +49,7 @@ type Log interface {
 // Fault is one way in which a write fails.
 type Fault struct {
 	Name string
-	// Persisted: the group is in the log all the same.
+	// Persisted: the group is in the log nevertheless.
 	Persisted bool
 	// Arm makes the next group that writes something fail in this way.
 	Arm func(eventstore.Store)
@@ -134,7 +133,7 @@ func (c check) on(t testing.TB, create func(testing.TB) Log) {
 	s.verify()
 }
 
-// recorder is a test whose failing does not fail the test it belongs to.
+// recorder is a test whose failure does not fail the test it belongs to.
 type recorder struct {
 	testing.TB
 	failed atomic.Bool
@@ -241,13 +240,13 @@ func (s *subject) add(c eventstore.Commit) eventstore.Stored {
 	return r
 }
 
-// answer is what an Append answered.
+// answer is the result of an Append.
 type answer struct {
 	stored eventstore.Stored
 	err    error
 }
 
-// start appends in the background; done is closed once it has answered.
+// started is an Append in the background; done is closed when it has returned.
 type started struct {
 	answer
 	done chan struct{}
@@ -282,7 +281,7 @@ func (a *started) answered() bool {
 	}
 }
 
-// waitFor gives other goroutines the processor until the condition holds.
+// waitFor yields to other goroutines until the condition holds.
 func (s *subject) waitFor(what string, condition func() bool) {
 	s.Helper()
 	for s.Context().Err() == nil {
@@ -294,7 +293,7 @@ func (s *subject) waitFor(what string, condition func() bool) {
 	s.Fatalf("the test ended while it waited for %s", what)
 }
 
-// hold brings a group with only the commit c to its last step and queues the
+// hold brings a group with the commit c alone to its last step and queues the
 // others behind it, in order.
 func (s *subject) hold(c eventstore.Commit, behind ...eventstore.Commit) (first *started, queued []*started, release func()) {
 	s.Helper()
