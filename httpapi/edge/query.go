@@ -74,6 +74,7 @@ const (
 	defaultLimit = 20
 )
 
+// Limit is how many rows a page is to have.
 func (q Query) Limit() (int, error) {
 	if !q.Has("limit") {
 		return defaultLimit, nil

@@ -88,6 +88,7 @@ func BooksOf(ctx context.Context, views *projections.Engine, project string, q e
 	return all, err
 }
 
+// PositionText is a position in decimal.
 func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
 // asOf reads a moment: a position, which is digits alone, or a time.
@@ -108,6 +109,7 @@ func asOf(q edge.Query) (books.AsOf, error) {
 	return books.AsOfTime(t), nil
 }
 
+// ViewOfBooks are balances as they are answered, by currency.
 func ViewOfBooks(b books.Balances) wire.Books {
 	v := wire.Books{Position: uint64(b.Position), Balances: ByCurrency(b.Balances)}
 	if b.Position > 0 {
@@ -179,6 +181,7 @@ func parsePlace(s string) (p books.JournalPlace, err error) {
 	}, err
 }
 
+// StatementOf is a line of the journal as it is answered.
 func StatementOf(l books.JournalLine) wire.Posting {
 	s := wire.Posting{
 		Position: uint64(l.Position), Time: l.At, EventID: l.Event, EventType: l.Type, PaymentID: l.Payment,

@@ -17,6 +17,7 @@ type CurrencyBooks struct {
 	Total    domain.Sum       `json:"total"`
 }
 
+// AccountBalance is the balance of one account of the books.
 type AccountBalance struct {
 	Account domain.Account `json:"account"`
 	Balance domain.Sum     `json:"balance"`
@@ -42,11 +43,13 @@ type AllBooks struct {
 	Projects []ProjectBooks `json:"projects"`
 }
 
+// ProjectBooks are the balances of one project.
 type ProjectBooks struct {
 	ProjectID string          `json:"project_id"`
 	Balances  []CurrencyBooks `json:"balances"`
 }
 
+// ProjectPosting is a posting of a project.
 type ProjectPosting struct {
 	ProjectID string `json:"project_id"`
 	Posting

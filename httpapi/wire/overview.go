@@ -23,6 +23,7 @@ type CurrencyOverview struct {
 	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
 }
 
+// Day is what happened on one day.
 type Day struct {
 	Date     string `json:"date"`
 	Created  Tally  `json:"created"`
@@ -30,11 +31,13 @@ type Day struct {
 	Refunded Tally  `json:"refunded"` // refunds that succeeded on the day, likewise
 }
 
+// Tally is how many there are of something and what they sum up to.
 type Tally struct {
 	Count uint64     `json:"count"`
 	Sum   domain.Sum `json:"sum"`
 }
 
+// Outcome is how many payments have a status by now.
 type Outcome struct {
 	Status domain.PaymentStatus `json:"status"`
 	Tally
@@ -47,6 +50,7 @@ type Totals struct {
 	Data     []Total `json:"data"`     // by currency and status
 }
 
+// Total adds up the payments of one currency and status.
 type Total struct {
 	Currency domain.Currency      `json:"currency"`
 	Status   domain.PaymentStatus `json:"status"`

@@ -13,6 +13,7 @@ type Project struct {
 	APIKey    string          `json:"api_key,omitempty"` // its secret, likewise
 }
 
+// Key is an API key; its secret is in the answer that issues it and in no other.
 type Key struct {
 	KeyID   string         `json:"key_id"`
 	Scopes  []domain.Scope `json:"scopes"`
