@@ -73,8 +73,8 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 	}
 	var fields domain.FieldErrors
 	members, err := edge.MembersOf(v)
-	if err != nil { // found valid before
-		return nil, false
+	if err != nil {
+		return nil, false //nolint:nilerr // the whole body was found valid before
 	}
 	for _, m := range members {
 		var err error

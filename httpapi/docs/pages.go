@@ -26,6 +26,7 @@ var OpenAPI []byte
 //go:embed problem.html webhooks.html
 var documents embed.FS
 
+// Path is where the documentation page is.
 const Path = "/docs"
 
 // filesOfDocuments is where a document finds its stylesheet: the payment page's

@@ -30,6 +30,7 @@ func cursorChecksum(project string, body []byte) []byte {
 	return sum[:checksumSize]
 }
 
+// Encode is the cursor's text, for lists of one project.
 func (c Cursor) Encode(project string) string {
 	values := make(url.Values, len(c.Filters))
 	for name, v := range c.Filters {

@@ -214,6 +214,7 @@ type Config struct {
 	Explain func(error) (wire.Problem, bool)
 }
 
+// New registers the metrics of a listener.
 func New(c Config) (*Server, error) {
 	m, err := newMetrics(c.Metrics, c.Listener)
 	if err != nil {

@@ -69,6 +69,7 @@ type Verdict struct {
 	Wait      time.Duration // until the next request can pass; 0 when ok
 }
 
+// NewLimiter is nil, which lets everything pass, for a rate of zero.
 func NewLimiter(policy string, r Rate) *Limiter {
 	if r.PerSecond == 0 {
 		return nil

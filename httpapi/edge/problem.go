@@ -78,6 +78,7 @@ func Unfinished() wire.Problem {
 		"repeat the request with the same Idempotency-Key, or look the object up.")
 }
 
+// Unavailable is 503 with the seconds after which to come again.
 func Unavailable(retryAfter, detail string) wire.Problem {
 	return wire.Problem{Code: domain.Unavailable, Detail: detail}.With("Retry-After", retryAfter)
 }
