@@ -2,36 +2,37 @@ package domain
 
 import "time"
 
-// What is promised of deliveries whatever the settings, and told on the page
-// for those who receive them.
+// The limits of deliveries that no setting changes. The documentation page for
+// receivers states them.
 const (
-	AnswerTime     = 15 * time.Second    // in which the head of an answer has to be complete
-	MaxRetryAfter  = 6 * time.Hour       // the longest wait that an answer can ask for
-	MaxFailingTime = 5 * 24 * time.Hour  // an endpoint that takes nothing for so long is disabled
-	KeepDeliveries = 30 * 24 * time.Hour // how long one is listed after it was settled
+	AnswerTime     = 15 * time.Second    // an endpoint must complete the response header within it
+	MaxRetryAfter  = 6 * time.Hour       // the longest Retry-After that is honoured
+	MaxFailingTime = 5 * 24 * time.Hour  // an endpoint that fails for this long is disabled
+	KeepDeliveries = 30 * 24 * time.Hour // how long a delivery is listed after it was settled
 )
 
-// DeliveryState is where the notification of one event to one endpoint
-// stands.
+// DeliveryState is the state of the delivery of one event to one endpoint.
 type DeliveryState string
 
-// The states. Pending may still be tried; the others are settled. A resend makes
-// one pending again, as long as nothing later of its payment went out.
+// The states. A pending delivery is still tried; in every other state it is
+// settled. A resend makes it pending again, unless a later event of its payment
+// has already been sent.
 const (
 	DeliveryPending    DeliveryState = "pending"
 	DeliveryDelivered  DeliveryState = "delivered"
-	DeliverySuperseded DeliveryState = "superseded" // something later was known before it was sent
-	DeliveryGivenUp    DeliveryState = "given_up"   // every try failed
+	DeliverySuperseded DeliveryState = "superseded" // a later event of the payment was recorded before it was sent
+	DeliveryGivenUp    DeliveryState = "given_up"   // every attempt failed
 	DeliveryParked     DeliveryState = "parked"     // the target may not be called
 	DeliveryHeld       DeliveryState = "held"       // the endpoint is or was disabled
 	DeliveryCancelled  DeliveryState = "cancelled"  // the endpoint was removed
 
-	// DeliveryUnconfirmed is an outcome that may have been delivered: the record
-	// of it was lost, and a later event of the payment was sent in its place.
+	// DeliveryUnconfirmed: the event tells an outcome and may have been delivered,
+	// but the record of its delivery was lost. A later event of the payment was
+	// sent instead.
 	DeliveryUnconfirmed DeliveryState = "unconfirmed"
 )
 
-// DeliveryStates lists every state.
+// DeliveryStates returns every state.
 func DeliveryStates() []DeliveryState {
 	return []DeliveryState{
 		DeliveryPending, DeliveryDelivered, DeliverySuperseded, DeliveryGivenUp, DeliveryParked, DeliveryHeld, DeliveryCancelled,
@@ -49,41 +50,41 @@ type DeliveryObject struct {
 	Position      uint64          `json:"position"`   // in the log; 0 for endpoint.test
 	State         DeliveryState   `json:"state"`
 	CreatedAt     Instant         `json:"created_at"`      // when it was enqueued
-	NextAttemptAt *Instant        `json:"next_attempt_at"` // null unless pending and first in its payment's line
+	NextAttemptAt *Instant        `json:"next_attempt_at"` // null unless it is the next pending one of its payment
 	Attempts      []AttemptObject `json:"attempts"`        // oldest first
 }
 
 // AttemptObject is one request of a delivery.
 type AttemptObject struct {
 	At         Instant `json:"at"`
-	Status     int     `json:"status,omitzero"` // HTTP status, when there was an answer
+	Status     int     `json:"status,omitzero"` // HTTP status; 0 when there was no response
 	Error      string  `json:"error,omitzero"`  // class of the failure, "" when delivered
 	DurationMS int64   `json:"duration_ms"`
-	Answer     string  `json:"answer,omitzero"` // the first 1 KiB of the answer's body
+	Answer     string  `json:"answer,omitzero"` // the first 1 KiB of the response body
 }
 
-// DeliveryFilter narrows a list of deliveries, which is newest first. Empty
-// members match everything.
+// DeliveryFilter selects deliveries for a list, newest first. Empty members
+// match everything.
 type DeliveryFilter struct {
 	Project  string
-	Endpoint string // needed unless Event or Payment is given
+	Endpoint string // required unless Event or Payment is set
 	Event    ID
 	Payment  ID
 	State    DeliveryState
-	After    string // where the page before ended, as DeliveryPage told
+	After    string // DeliveryPage.After of the previous page
 	Limit    int
 }
 
 // DeliveryPage is one page of a list of deliveries.
 type DeliveryPage struct {
 	Deliveries []DeliveryObject
-	After      string // "" at the end
+	After      string // DeliveryFilter.After of the next page; "" on the last
 }
 
-// EndpointHealth is how deliveries to one endpoint go.
+// EndpointHealth summarises the deliveries to one endpoint.
 type EndpointHealth struct {
 	Pending      int      `json:"pending"`       // deliveries not settled
 	Undelivered  int      `json:"undelivered"`   // given up, parked, held or unconfirmed
 	FailingSince *Instant `json:"failing_since"` // first failure since the last success
-	OpenUntil    *Instant `json:"paused_until"`  // the circuit breaker is open
+	OpenUntil    *Instant `json:"paused_until"`  // the circuit breaker is open until then
 }

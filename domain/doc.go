@@ -1,14 +1,13 @@
-// Package domain is the business of payledger, pure: amounts, ids, statuses,
-// events, and the two aggregates, Payment (which owns its refunds) and
-// Project.
+// Package domain holds the business rules of payledger as pure code: amounts,
+// ids, statuses, events, and the two aggregates, Payment (which owns its
+// refunds) and Project.
 //
-// Each aggregate is a value with two methods. Decide says which event, if
-// any, a command leads to; Evolve folds an event into the next value. Neither
-// touches a clock, a random source, a network or a disk: time and ids come in
-// with the command. Everything that may happen to a payment is therefore
-// listed in payment.go, and the forward-only rule stands once, in
-// PaymentStatus.CanBecome.
+// Each aggregate is a value with two methods. Decide returns the event, if any,
+// that a command leads to; Evolve returns the value after an event. Neither
+// uses a clock, a random source, the network or the disk: the command carries
+// times and ids. So payment.go lists everything that can happen to a payment,
+// and the forward-only rule is in one place, PaymentStatus.CanBecome.
 //
-// The package knows no storage and no JSON library. The structs that leave
-// the program (events, PaymentObject, RefundObject) carry json tags only.
+// The package imports no storage and no JSON library. The structs that leave
+// the program (events, PaymentObject, RefundObject) have json tags only.
 package domain

@@ -13,12 +13,12 @@ const (
 	MaxEndpointURL         = 2048 // bytes
 	MaxEndpointDescription = 128  // Unicode code points
 
-	DefaultSecretOverlap = 24 * time.Hour     // how long the secret before stays good after a rotation
-	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest one can ask for
-	MaxOldSecrets        = 8                  // that sign beside the newest; with more, those that would end first end at once
+	DefaultSecretOverlap = 24 * time.Hour     // how long the previous secret stays valid after a rotation
+	MaxSecretOverlap     = 7 * 24 * time.Hour // the longest overlap of a rotation
+	MaxOldSecrets        = 8                  // that sign beside the newest; beyond it, those that expire first end at once
 )
 
-// Endpoint is an address of a project's that is notified of events.
+// Endpoint is a webhook endpoint of a project: a URL that is notified of events.
 type Endpoint struct {
 	ID          string         `json:"id"`
 	URL         string         `json:"url"`
@@ -28,35 +28,35 @@ type Endpoint struct {
 	Disabled    DisabledReason `json:"disabled,omitempty"` // "": enabled
 	DisabledAt  Instant        `json:"disabled_at,omitempty"`
 	Secret      Secret         `json:"secret"`
-	Previous    []OldSecret    `json:"previous,omitempty"` // those that were rotated out, the newest first
+	Previous    []OldSecret    `json:"previous,omitempty"` // rotated out, newest first
 }
 
-// Secret names a signing secret, which is derived from the master key of a
-// version, the endpoint's id and the generation; the secret itself is kept
-// nowhere.
+// Secret names a signing secret. The secret itself is stored nowhere: it is
+// derived from the master key of a version, the endpoint's id and the
+// generation.
 type Secret struct {
 	Generation int `json:"generation"` // from 1
 	KeyVersion int `json:"key_version"`
 }
 
-// OldSecret is a secret that was rotated out and signs beside the new one
-// until an instant of its own, however often the secret is rotated meanwhile.
+// OldSecret is a secret that was rotated out. It signs beside the newest secret
+// until Until; later rotations do not change Until.
 type OldSecret struct {
 	Secret
 	Until Instant `json:"until"`
 }
 
-// DisabledReason says why an endpoint gets nothing.
+// DisabledReason says why an endpoint is disabled.
 type DisabledReason string
 
 // The reasons.
 const (
-	DisabledByRequest DisabledReason = "requested" // the merchant or the operator wished it
+	DisabledByRequest DisabledReason = "requested" // by the merchant or the operator
 	DisabledGone      DisabledReason = "gone"      // it answered 410
-	DisabledFailing   DisabledReason = "failing"   // it took nothing for days
+	DisabledFailing   DisabledReason = "failing"   // every delivery failed for MaxFailingTime
 )
 
-// Secrets lists those a notification sent at an instant is signed with, the
+// Secrets returns the secrets that sign a notification sent at an instant,
 // newest first.
 func (e Endpoint) Secrets(at Instant) []Secret {
 	all := []Secret{e.Secret}
@@ -68,8 +68,8 @@ func (e Endpoint) Secrets(at Instant) []Secret {
 	return all
 }
 
-// SecretsUntil is when the last of the secrets that were rotated out ends; 0
-// when none of them is good any more.
+// SecretsUntil is when the last of the old secrets expires; 0 when all have
+// expired.
 func (e Endpoint) SecretsUntil(at Instant) (until Instant) {
 	for _, old := range e.Previous {
 		if at < old.Until {
@@ -92,18 +92,18 @@ func (p Project) Endpoint(id string) (Endpoint, bool) {
 	return Endpoint{}, false
 }
 
-// AddEndpoint adds a webhook endpoint. Whether its URL may be called at all is
-// for the sender to say, who knows the network: URL has passed that.
+// AddEndpoint adds a webhook endpoint. The caller has already checked that the
+// sender may call URL; that check needs the network.
 type AddEndpoint struct {
 	At          Instant
 	EndpointID  string
 	URL         string
 	Kinds       []Kind // none: FinalKinds
 	Description *string
-	KeyVersion  int // of the master key the secret is derived from
+	KeyVersion  int // of the master key that the secret is derived from
 }
 
-// ChangeEndpoint replaces what its owner can set of an endpoint.
+// ChangeEndpoint replaces all members of an endpoint that its owner can set.
 type ChangeEndpoint struct {
 	EndpointID  string
 	URL         string
@@ -111,12 +111,12 @@ type ChangeEndpoint struct {
 	Description *string
 }
 
-// EditEndpoint changes what it names of an endpoint and leaves the rest: two of
-// them that name different members both count, whichever comes first.
+// EditEndpoint changes the members that are set and leaves the others. So two
+// edits of different members do not overwrite each other, in either order.
 type EditEndpoint struct {
 	EndpointID  string
 	URL         *string
-	Kinds       []Kind // none: as they are
+	Kinds       []Kind // none: unchanged
 	Description *string
 }
 
@@ -130,11 +130,11 @@ type DisableEndpoint struct {
 // EnableEndpoint lets an endpoint be notified again.
 type EnableEndpoint struct{ EndpointID string }
 
-// RemoveEndpoint takes an endpoint away for good.
+// RemoveEndpoint removes an endpoint for ever.
 type RemoveEndpoint struct{ EndpointID string }
 
-// RotateSecret gives an endpoint a new secret. The present one stays good for
-// Overlap, and those of rotations before for as long as theirs said.
+// RotateSecret gives an endpoint a new secret. The current secret stays valid for
+// Overlap; secrets of earlier rotations keep their own end.
 type RotateSecret struct {
 	At         Instant
 	EndpointID string
@@ -142,7 +142,7 @@ type RotateSecret struct {
 	KeyVersion int
 }
 
-// normalKinds answers the kinds in their one order, without repetition.
+// normalKinds returns the kinds in the order of Kinds, without duplicates.
 func normalKinds(kinds []Kind) ([]Kind, FieldErrors) {
 	if len(kinds) == 0 {
 		return FinalKinds(), nil
@@ -169,7 +169,7 @@ func validateEndpoint(url string, kinds []Kind, description *string) ([]Kind, Fi
 	case hasControl(url):
 		errs = append(errs, &FieldError{Field: "url", Code: ControlCharacter})
 	case strings.ContainsFunc(url, func(r rune) bool { return r <= ' ' || r > '~' }):
-		errs = append(errs, &FieldError{Field: "url", Code: InvalidValue}) // RFC 3986 knows no other characters
+		errs = append(errs, &FieldError{Field: "url", Code: InvalidValue}) // RFC 3986 allows printable ASCII only
 	}
 	if description != nil {
 		if n := utf8.RuneCountInString(*description); n > MaxEndpointDescription {
@@ -182,8 +182,8 @@ func validateEndpoint(url string, kinds []Kind, description *string) ([]Kind, Fi
 	return kinds, errs
 }
 
-// Validate answers what is wrong with the members the command names, whatever
-// the endpoint is now. It names fields as the API does.
+// Validate checks the members that are set, without the endpoint's state. It
+// names fields as the API does.
 func (c EditEndpoint) Validate() FieldErrors {
 	url := "https://named.by.none"
 	if c.URL != nil {
@@ -202,7 +202,7 @@ func (c AddEndpoint) decideProject(p Project) (Event, error) {
 		return nil, errs
 	}
 	if _, taken := p.Endpoint(c.EndpointID); taken {
-		// The id is taken; commands that create carry a fresh one.
+		// Cannot happen: the caller issues a new id for each object.
 		return nil, &Refusal{Code: InternalError}
 	}
 	if len(p.Endpoints) >= MaxEndpoints {
@@ -213,7 +213,7 @@ func (c AddEndpoint) decideProject(p Project) (Event, error) {
 	}, nil
 }
 
-// known finds the endpoint a command is about.
+// known finds the endpoint, or refuses with WebhookEndpointNotFound.
 func (p Project) known(id string) (Endpoint, error) {
 	e, ok := p.Endpoint(id)
 	if !ok {

@@ -4,16 +4,16 @@ import (
 	"strings"
 )
 
-// FieldError says what is wrong with one field of a command. Only the members
-// that explain the code are set.
+// FieldError is one invalid field of a command. Only the members that explain
+// the code are set.
 type FieldError struct {
-	Field    string // member name at the top of the body; "" while unknown
+	Field    string // name of the top-level member of the body; "" while not known
 	Code     Code
-	Allowed  []string // values that would do, where they can be listed
+	Allowed  []string // the valid values, if they can be listed
 	Limit    int      // too_long: characters; payload_too_large: bytes
-	Got      int      // what was sent, in the unit of Limit
+	Got      int      // the size that was sent, in the unit of Limit
 	Min, Max Amount   // amount_too_small, amount_too_large
-	Why      string   // target_not_allowed: for people, repeating nothing secret
+	Why      string   // target_not_allowed: a text for people, without secrets
 }
 
 func (e *FieldError) Error() string {
@@ -30,7 +30,7 @@ func (e *FieldError) InField(name string) *FieldError {
 	return &c
 }
 
-// FieldErrors are all that is wrong with a command's fields.
+// FieldErrors are all invalid fields of a command.
 type FieldErrors []*FieldError
 
 func (e FieldErrors) Error() string {
@@ -41,9 +41,8 @@ func (e FieldErrors) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Refusal is the answer of Decide to a command that is well formed but cannot
-// be carried out in the present state. Only the members that explain the code
-// are set.
+// Refusal is the error of Decide for a well-formed command that the current
+// state does not allow. Only the members that explain the code are set.
 type Refusal struct {
 	Code          Code
 	PaymentStatus PaymentStatus // payment_not_paid, final_status
@@ -54,11 +53,11 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return string(e.Code) }
 
-// TooEarlyError is the answer of Decide to a command whose time has not come;
-// it may be tried again unchanged.
+// TooEarlyError is the error of Decide for a command that comes too early. The
+// same command can be tried again later.
 type TooEarlyError struct {
 	// Until is the first instant at which the command can succeed; zero when
-	// it waits for an event instead of a time.
+	// it waits for an event, not for a time.
 	Until Instant
 }
 
@@ -69,17 +68,17 @@ func (e *TooEarlyError) Error() string {
 	return "too early: not before " + e.Until.String()
 }
 
-// UnrecordedError is the answer of Decide to a signal that is refused and not
-// recorded: the payment has recorded many refusals, so this one is counted by
-// the caller.
+// UnrecordedError is the error of Decide for a signal that is refused without an
+// event, because the payment has already recorded many refusals. The caller
+// counts it.
 type UnrecordedError struct{ Reason string }
 
 func (e *UnrecordedError) Error() string {
 	return "the signal is refused and, like most of many, not recorded: " + e.Reason
 }
 
-// Code names an error condition the outside can see. Codes are part of the
-// interface: they are never renamed or reused.
+// Code names an error condition in the API. Codes are part of the interface:
+// they are never renamed or reused.
 type Code string
 
 // Codes of whole requests, in the order of their HTTP status.
@@ -121,7 +120,7 @@ const (
 	Unavailable                 Code = "unavailable"
 )
 
-// Codes of single fields, found in the errors of a ValidationFailed.
+// Codes of single fields, in the errors of a ValidationFailed.
 const (
 	Required                Code = "required"
 	WrongType               Code = "wrong_type"

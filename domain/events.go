@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Event is something that happened, in the shape in which it is recorded.
-// Events are values; once one has been recorded its wire name and its meaning
-// never change. A changed shape is a new version in Events and an upcaster
-// from the old one.
+// Event is a recorded fact, in the form in which it is stored. Events are
+// values. The wire name and the meaning of a recorded event never change; a
+// changed form is a new version in Events and an upcaster from the old one.
 //
-// What the program needs to know of a type of event stands with the event: an
-// event that lacks one of its methods does not compile.
+// All properties of an event type are methods of the type: an event type that
+// lacks one does not compile.
 type Event interface {
 	// Type is the wire name, for instance "payment.paid".
 	Type() string
@@ -25,10 +24,10 @@ type PaymentEvent interface {
 	evolvePayment(Payment) Payment
 	postings() []Posting
 	facts() Facts
-	// origin is the command that the event must have come from, and the state in
-	// which the command was decided: p, without what only newer rules look at.
-	// What the event does not tell, such as the project's settings of that
-	// moment, is taken as the event needs it, within the limits that always hold.
+	// origin returns the command that must have led to the event, and the state in
+	// which it was decided: p, without the members that only newer rules read.
+	// Inputs that the event does not record, such as the project's settings at that
+	// time, are set to values that lead to the event, within the fixed limits.
 	// The error says that no command leads to the event.
 	//
 	// When a rule changes, events recorded under the old rule must stay possible.
@@ -39,27 +38,27 @@ type PaymentEvent interface {
 type ProjectEvent interface {
 	Event
 	evolveProject(Project) Project
-	// origin is the command that an event recorded at the instant must have come
-	// from, as for payments.
+	// origin returns the command that must have led to the event, which was
+	// recorded at the instant. The error says that no command does.
 	origin(Project, Instant) (ProjectCommand, error)
 }
 
-// Facts are what claims, books, exports and answers to signals read of any event
-// of a payment.
+// Facts are the properties of a payment's event, in the same form for every
+// type, that claims, books, exports and replies to signals read.
 type Facts struct {
-	Refund      ID           // the refund it is about; zero: the payment itself
-	Reason      string       // "": it has none
-	Idempotency *Idempotency // of the request for what it creates; nil: none
-	Signal      *Signal      // that led to it; nil: none
-	Result      string       // of the signal: SignalApplied, SignalRefused or SignalLateFunds
+	Refund      ID           // its refund; zero: the event is about the payment itself
+	Reason      string       // "": none
+	Idempotency *Idempotency // of the request that created the payment or refund; nil: none
+	Signal      *Signal      // the signal that led to it; nil: none
+	Result      string       // of Signal: SignalApplied, SignalRefused or SignalLateFunds
 
-	// ReferenceSince is the version of the event from which on it claims the
-	// signal's reference, whose money it books: no other event may book money
-	// under that reference, whatever payment it is of. 0: it books none.
+	// ReferenceSince is the first version of the event type that claims the
+	// signal's reference: no other event, of any payment, may book money under the
+	// same reference. 0: the event books no money of a signal.
 	ReferenceSince int
 }
 
-// FactsOf are the facts of a payment's event, and nothing for any other.
+// FactsOf returns the facts of a payment's event, zero Facts for other events.
 func FactsOf(e Event) Facts {
 	if p, ok := e.(PaymentEvent); ok {
 		return p.facts()
@@ -67,15 +66,15 @@ func FactsOf(e Event) Facts {
 	return Facts{}
 }
 
-// Recorded is what an event's record says beside the event.
+// Recorded holds the members of an event's record that Redecide needs.
 type Recorded struct {
 	At      Instant
-	Version int // of the event's shape and rules: see Events
+	Version int // of the event's form and rules: see Events
 }
 
 // Redecide checks that the rules lead from the payment's state to the event: it
-// decides the command again that the event must have come from, and compares.
-// The error says why the event cannot have been recorded in this state.
+// decides again the command that must have led to the event, and compares the
+// results. The error says why the event cannot have been recorded in this state.
 func (p Payment) Redecide(e Event, r Recorded) error {
 	of, ok := e.(PaymentEvent)
 	if !ok {
@@ -92,7 +91,7 @@ func (p Payment) Redecide(e Event, r Recorded) error {
 	return sameEvent(got, err, e, "a payment that is ", string(p.Status))
 }
 
-// Redecide is that of a payment for an event recorded at the instant.
+// Redecide checks an event recorded at the instant as Payment.Redecide does.
 func (p Project) Redecide(e Event, at Instant) error {
 	of, ok := e.(ProjectEvent)
 	if !ok {
@@ -106,8 +105,9 @@ func (p Project) Redecide(e Event, at Instant) error {
 	return sameEvent(got, err, e, "this project", "")
 }
 
-// sameEvent says why an event is not the one that was decided. The state is
-// named in two parts, which are put together only when something is wrong.
+// sameEvent returns an error unless the decision (got, err) is the event e. what
+// and state together name the state in the error; they are joined only for an
+// error.
 func sameEvent(got Event, err error, e Event, what, state string) error {
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func sameEvent(got Event, err error, e Event, what, state string) error {
 	return nil
 }
 
-// Wire names. They are part of the interface to auditors and subscribers.
+// Wire names of events, part of the interface to auditors and subscribers.
 const (
 	TypePaymentCreated          = "payment.created"
 	TypePaymentRouteAssigned    = "payment.route_assigned"
@@ -150,20 +150,20 @@ const (
 // EventType is one row of the registry of events.
 type EventType struct {
 	Name    string
-	Version int   // of the shape that is written now
-	Sample  Event // every member set; the golden encoding is made from it
+	Version int   // that is written now
+	Sample  Event // with every member set; source of the golden encoding
 
-	// New returns a pointer to decode into, Value the event behind it.
+	// New returns a pointer to decode into. Value returns the event it points to.
 	New   func() any
 	Value func(any) Event
 }
 
-// Events is the registry: every event there is, with the version of its
-// present shape, or of the rules that lead to it:
+// Events is the registry of all event types. A version changes with the form of
+// the event or with the rules that lead to it:
 //
-//   - payment.paid and payment.late_funds have version 2 since an attempt must
-//     not have begun before its payment, and a reference's money is booked once.
-//     What was recorded as version 1 stays.
+//   - payment.paid and payment.late_funds, version 2: an attempt must not begin
+//     before its payment, and the money of a reference is booked once. Events
+//     recorded as version 1 stay valid.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}

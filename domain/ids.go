@@ -15,9 +15,9 @@ import (
 // characters of Crockford base 32 in upper case.
 type ID = ulid.ULID
 
-// ParseID reads the canonical spelling of an ID and nothing else. Lower case,
-// look-alike letters and overflowing values, which ulid.Parse would map onto
-// other ids, are not ids.
+// ParseID reads the canonical form of an ID only. It rejects lower case,
+// look-alike letters and overflowing values, which ulid.Parse would map to
+// other ids.
 func ParseID(s string) (ID, bool) {
 	id, err := ulid.ParseStrict(s)
 	if err != nil || id.String() != s {
@@ -26,8 +26,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// IDs issues ids whose time part never runs behind the last one issued, even
-// when the clock is stepped back. Safe for concurrent use.
+// IDs issues ids. The time part of an id is never less than that of the id
+// before, even when the clock is set back. Safe for concurrent use.
 type IDs struct {
 	now func() time.Time
 
@@ -36,9 +36,9 @@ type IDs struct {
 	entropy *bufio.Reader
 }
 
-// NewIDs returns a source of ids. entropy fills the 80 random bits of each id,
-// and is read some ids ahead; last is the newest id that is already in use, or
-// the zero ID.
+// NewIDs returns a source of ids. The 80 random bits of each id come from
+// entropy, which is read some ids ahead. last is the newest id in use, or the
+// zero ID.
 func NewIDs(now func() time.Time, entropy io.Reader, last ID) *IDs {
 	return &IDs{now: now, entropy: bufio.NewReaderSize(entropy, readAhead*randomSize), last: last.Time()}
 }
@@ -48,8 +48,8 @@ const (
 	readAhead  = 32 // ids
 )
 
-// Next issues an id. Its time part is the time of everything recorded under
-// it: see IDTime.
+// Next issues an id. An event recorded under the id has the id's time: see
+// IDTime.
 func (s *IDs) Next() ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,12 +76,12 @@ func (s *IDs) issue() ID {
 		err = id.SetTime(s.last)
 	}
 	if err != nil {
-		// Only a failing random source or the year 10889 leads here, and no
-		// id may be issued then.
+		// Only when the random source fails or in the year 10889: no id may be
+		// issued then.
 		panic(fmt.Sprintf("issuing an id: %v", err))
 	}
 	copy(id[len(id)-randomSize:], random)
-	_, _ = s.entropy.Discard(randomSize) // it was there
+	_, _ = s.entropy.Discard(randomSize) // cannot fail: the bytes are buffered
 	return id
 }
 
@@ -94,13 +94,13 @@ type Instant int64
 
 const instantLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// InstantOf cuts a time to milliseconds.
+// InstantOf truncates a time to milliseconds.
 func InstantOf(t time.Time) Instant { return Instant(t.UnixMilli()) }
 
 // Time is the instant as a time.Time in UTC.
 func (i Instant) Time() time.Time { return time.UnixMilli(int64(i)).UTC() }
 
-// Add returns the instant d later, cut to milliseconds.
+// Add returns the instant d later; d is truncated to milliseconds.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Milliseconds()) }
 
 // String writes the instant in RFC 3339 form with milliseconds.
@@ -137,8 +137,8 @@ func appendDigits(b []byte, n, width int) []byte {
 	return b
 }
 
-// readInstant reads what AppendText writes, for which time.Parse takes long.
-// false means nothing but that it is written in some other way, or no time.
+// readInstant reads the form that AppendText writes, faster than time.Parse.
+// It returns false for any other form, valid or not.
 func readInstant(text []byte) (Instant, bool) {
 	const form = "dddd-dd-ddTdd:dd:dd.dddZ"
 	if len(text) != len(form) {
@@ -161,13 +161,13 @@ func readInstant(text []byte) (Instant, bool) {
 	}
 	t := time.Date(number(0, 4), month, day, hour, minute, second, 0, time.UTC)
 	if t.Month() != month || t.Day() != day {
-		return 0, false // no such day: it was taken for one of the next month
+		return 0, false // no such day: time.Date has moved it to the next month
 	}
 	return Instant(t.UnixMilli() + int64(number(20, 23))), true
 }
 
-// UnmarshalText reads an RFC 3339 time of any precision and zone, but neither
-// the decimal comma nor the one-digit hour that time.Parse lets pass.
+// UnmarshalText reads an RFC 3339 time of any precision and zone. It rejects the
+// decimal comma and the one-digit hour that time.Parse accepts.
 func (i *Instant) UnmarshalText(text []byte) error {
 	if at, ok := readInstant(text); ok {
 		*i = at

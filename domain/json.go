@@ -2,14 +2,14 @@ package domain
 
 import "encoding/hex"
 
-// JSON is a JSON value kept byte for byte: escapes, digits and member order
-// are those the merchant sent.
+// JSON is a JSON value kept byte for byte: escapes, digits and the order of
+// members are as the merchant sent them.
 type JSON []byte
 
-// EmptyObject is the payload of a payment that was sent none.
+// EmptyObject is the payload of a payment that was created without one.
 func EmptyObject() JSON { return JSON("{}") }
 
-// MarshalJSON answers the bytes themselves.
+// MarshalJSON returns the bytes themselves.
 func (j JSON) MarshalJSON() ([]byte, error) {
 	if len(j) == 0 {
 		return []byte("null"), nil

@@ -1,6 +1,6 @@
 package domain
 
-// Kind is what a notification is about: a change that merchants are told of.
+// Kind is the type of a notification to merchants.
 type Kind string
 
 // The kinds of notifications.
@@ -19,13 +19,13 @@ const (
 // KindType is one row of the table of kinds.
 type KindType struct {
 	Kind  Kind
-	Event string // wire name of the event that is notified of; "": no event is
-	Final bool   // it tells an outcome; else it may be left out once something later is known
-	When  string // it is sent, as the page for those who receive notifications says
+	Event string // wire name of the event; "": no event leads to it
+	Final bool   // it tells an outcome; others may be skipped once a later event is recorded
+	When  string // when it is sent, for the documentation page
 }
 
-// KindTypes is the table of kinds: those an endpoint can subscribe to, then
-// endpoint.test, which is sent to an endpoint on request.
+// KindTypes is the table of kinds: those that an endpoint can subscribe to, then
+// endpoint.test, which is sent on request only.
 func KindTypes() []KindType {
 	return []KindType{
 		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created"},
@@ -45,8 +45,8 @@ func Kinds() []Kind {
 	return kindsThat(func(t KindType) bool { return t.Event != "" })
 }
 
-// FinalKinds lists the kinds that tell an outcome; an endpoint that names no
-// kinds gets these.
+// FinalKinds lists the kinds that tell an outcome. They are the default of an
+// endpoint.
 func FinalKinds() []Kind {
 	return kindsThat(func(t KindType) bool { return t.Event != "" && t.Final })
 }
@@ -61,8 +61,8 @@ func kindsThat(match func(KindType) bool) []Kind {
 	return all
 }
 
-// Final reports whether the kind tells an outcome. What is not final may be
-// left out once something later is known.
+// Final reports whether the kind tells an outcome. A notification that is not
+// final may be skipped once a later event is recorded.
 func (k Kind) Final() bool {
 	for _, t := range KindTypes() {
 		if t.Kind == k {
@@ -72,8 +72,8 @@ func (k Kind) Final() bool {
 	return true
 }
 
-// KindOf returns the kind of the notification that an event, by its wire name,
-// leads to; ok is false for events that merchants are not notified of.
+// KindOf returns the kind of notification for an event's wire name. ok is false
+// for events without a notification.
 func KindOf(eventType string) (k Kind, ok bool) {
 	for _, t := range KindTypes() {
 		if t.Event == eventType && eventType != "" {

@@ -23,19 +23,19 @@ const (
 
 const minorDigits = 2
 
-// ParseAmount reads the raw token of an amount, the text of a JSON string or
-// number alike. The grammar is
+// ParseAmount reads an amount from the text of a JSON string or number. The
+// grammar is
 //
 //	(0|[1-9][0-9]{0,8})(\.[0-9]{1,2})?
 //
 // with a value of at least 0.01. The error is a *FieldError without a field
-// name; its code says which rule was broken: a plain decimal with more than
-// two fraction digits is amount_precision, else one with more than nine
-// integer digits amount_too_large, any other mismatch amount_format, and zero
-// amount_too_small.
+// name; its code is the first that applies: amount_precision for a plain decimal
+// with more than two fraction digits, amount_too_large for one with more than
+// nine integer digits, amount_format for any other mismatch, and
+// amount_too_small for zero.
 //
-// The grammar is checked before apd sees the text, because apd by itself also
-// reads "1e2", "+1", ".5" and "NaN".
+// The grammar is checked before apd reads the text, because apd alone also
+// accepts "1e2", "+1", ".5" and "NaN".
 func ParseAmount(token string) (Amount, error) {
 	integer, fraction, plain := splitDecimal(token)
 	switch {
@@ -65,9 +65,9 @@ func ParseAmount(token string) (Amount, error) {
 	return Amount(minor), nil
 }
 
-// splitDecimal reports how many digits stand before and after the point, and
-// whether the token is a plain decimal at all: digits without a leading zero,
-// then optionally a point and at least one digit.
+// splitDecimal counts the digits before and after the point. plain reports
+// whether the token is a plain decimal: digits without a leading zero, then
+// optionally a point and at least one digit.
 func splitDecimal(token string) (integer, fraction int, plain bool) {
 	i := 0
 	for i < len(token) && isDigit(token[i]) {
@@ -100,7 +100,7 @@ func (a Amount) String() string {
 // MarshalText writes the amount as String does.
 func (a Amount) MarshalText() ([]byte, error) { return a.AppendText(nil) }
 
-// AppendText appends the amount as String writes it, in less time.
+// AppendText appends the amount as String writes it.
 func (a Amount) AppendText(b []byte) ([]byte, error) {
 	if a < 0 {
 		return append(b, a.String()...), nil
@@ -109,8 +109,7 @@ func (a Amount) AppendText(b []byte) ([]byte, error) {
 	return appendDigits(append(strconv.AppendInt(b, int64(a/unit), 10), '.'), int(a%unit), minorDigits), nil
 }
 
-// UnmarshalText reads what MarshalText wrote and anything else that
-// ParseAmount takes.
+// UnmarshalText reads every form that ParseAmount reads.
 func (a *Amount) UnmarshalText(text []byte) error {
 	if v, ok := readAmount(text); ok {
 		*a = v
@@ -124,9 +123,8 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// readAmount reads what String writes of a valid amount, for which apd takes
-// long. false means nothing but that it is written in some other way, or not
-// valid.
+// readAmount reads the form that String writes, faster than apd. ok is false for
+// any other form and for an amount that is not valid.
 func readAmount(text []byte) (a Amount, ok bool) {
 	point := len(text) - minorDigits - 1
 	if point < 1 || point > 9 || text[point] != '.' || (text[0] == '0' && point > 1) {
@@ -147,11 +145,11 @@ func readAmount(text []byte) (a Amount, ok bool) {
 // Currency is an ISO 4217 code in upper case.
 type Currency string
 
-// DefaultCurrency is used where a payment names none (seed 4.1).
+// DefaultCurrency is the currency of a payment that names none (seed 4.1).
 const DefaultCurrency Currency = "RUB"
 
 // twoMinorDigits lists the active national currencies of ISO 4217 with two
-// minor digits, those "D.DD" can carry.
+// minor digits: their amounts can be written "D.DD".
 const twoMinorDigits = " AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BRL BSD BTN BWP BYN BZD" +
 	" CAD CDF CHF CNY COP CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD" +
 	" HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK" +
@@ -165,15 +163,15 @@ func (c Currency) TwoMinorDigits() bool {
 	return len(c) == 3 && !strings.Contains(string(c), " ") && strings.Contains(twoMinorDigits, " "+string(c)+" ")
 }
 
-// wellFormed reports whether c has the form of an ISO 4217 code. Money can
-// come in a currency that no payment is made in.
+// wellFormed reports whether c has the form of an ISO 4217 code. A provider can
+// report money in a currency that no project enables.
 func (c Currency) wellFormed() bool {
 	return len(c) == 3 && strings.Trim(string(c), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // Sum is a signed sum of money in minor units: debits are positive, credits
-// negative. It has 128 bits, so that sums of amounts cannot overflow: 64 would
-// be full after 92 million payments of MaxAmount. Equal sums are equal by ==.
+// negative. It has 128 bits, so that it cannot overflow: 64 bits hold only
+// 92 million payments of MaxAmount. Equal sums are equal by ==.
 type Sum struct {
 	hi int64
 	lo uint64
@@ -205,11 +203,11 @@ func (s Sum) Sign() int {
 	return 1
 }
 
-// Bits are the two halves of the sum in two's complement, the form in which
+// Bits returns the two halves of the sum in two's complement, the form in which
 // it is stored.
 func (s Sum) Bits() (hi, lo uint64) { return uint64(s.hi), s.lo }
 
-// SumFromBits is the sum that Bits took apart.
+// SumFromBits is the inverse of Bits.
 func SumFromBits(hi, lo uint64) Sum { return Sum{hi: int64(hi), lo: lo} }
 
 // String writes the sum as "D.DD", with a minus sign before a credit.
@@ -230,7 +228,7 @@ func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 var errSum = errors.New("sum: want digits, a point and two digits, with a minus sign before a credit")
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the form that MarshalText writes.
 func (s *Sum) UnmarshalText(text []byte) error {
 	digits := string(text)
 	negative := len(digits) > 0 && digits[0] == '-'

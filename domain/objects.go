@@ -9,7 +9,7 @@ type PaymentObject struct {
 	Currency     Currency      `json:"currency"`
 	Description  *string       `json:"description"`
 	Payload      JSON          `json:"payload"`
-	Instructions *Instructions `json:"instructions,omitempty"` // only in the answer to creation
+	Instructions *Instructions `json:"instructions,omitempty"` // only in the response to the creation
 	CreatedAt    Instant       `json:"created_at"`
 }
 

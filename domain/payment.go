@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Grace is how long a routed payment outlives its deadline, so that an
-// attempt begun in time may finish.
+// Grace is how long after its deadline a routed payment expires, so that an
+// attempt begun in time can finish.
 const Grace = 5 * time.Minute
 
 // The limits of a payment's own fields (seed section 8).
 const (
 	MaxDescription = 128 // Unicode code points
-	MaxPayload     = 512 // bytes, insignificant white space removed
+	MaxPayload     = 512 // bytes, without insignificant white space
 )
 
 // Payment is the state of one payment with its refunds: the fold of its
-// stream. The zero status means that it does not exist. It is a value;
-// methods never change the receiver.
+// stream. With the zero status it does not exist. It is a value: methods never
+// change the receiver.
 type Payment struct {
 	Project       string        `json:"project"`
 	ID            ID            `json:"id"`
@@ -34,22 +34,22 @@ type Payment struct {
 	FailureReason string        `json:"failure_reason,omitempty"`
 	Refunds       []Refund      `json:"refunds,omitempty"` // oldest first
 
-	// Signals are those that changed something, with the first MaxRefused of
-	// the refused ones and the first MaxLateFunds of the late funds, in the
-	// order in which they were recorded.
+	// Signals are those that were applied, the first MaxRefused of the refused
+	// ones and the first MaxLateFunds of the late funds, in the order in which
+	// they were recorded.
 	Signals   []Signal `json:"signals,omitempty"`
-	Refused   uint64   `json:"refused,omitzero"`    // signals refused, with those that were only counted
+	Refused   uint64   `json:"refused,omitzero"`    // refused signals, including those that were only counted
 	LateFunds uint64   `json:"late_funds,omitzero"` // signals recorded as late funds
 }
 
-// What a payment keeps of signals that did not change it is bounded, so that
-// deciding on one costs the same however many came before.
+// A payment keeps a bounded number of signals that did not change it, so that
+// the cost of a decision does not grow with their number.
 const (
-	// MaxRefused refused signals are recorded one by one. Later ones are
-	// counted, and recorded with their count when it has doubled.
+	// MaxRefused: this many refused signals are recorded one by one. Later ones
+	// are counted; one is recorded, with the count, each time the number doubles.
 	MaxRefused = 100
-	// MaxLateFunds are the late funds that Payment.Signals holds. Later ones
-	// are recorded all the same: see ApplySignal.Earlier.
+	// MaxLateFunds: this many late funds are in Payment.Signals. Later ones are
+	// recorded too, but not kept there: see ApplySignal.Earlier.
 	MaxLateFunds = 100
 )
 
@@ -62,11 +62,10 @@ type Refund struct {
 	CreatedAt Instant      `json:"created_at"`
 }
 
-// PaymentCommand is a wish to change a payment.
+// PaymentCommand is a request to change a payment.
 type PaymentCommand interface{ decidePayment(Payment) (Event, error) }
 
-// CreatePayment opens a payment. The fields that the merchant sent have
-// passed Validate.
+// CreatePayment creates a payment. Its fields have passed Validate.
 type CreatePayment struct {
 	At          Instant
 	Amount      Amount
@@ -78,45 +77,45 @@ type CreatePayment struct {
 	Idempotency *Idempotency
 }
 
-// AssignRoute chooses the route by the table and moves the payment on. Draw
-// picks among routes of equal standing by their weight.
+// AssignRoute chooses the payment's route by the table. Draw is a random number;
+// it chooses among the matching rules by their weights.
 type AssignRoute struct {
 	Table RoutingTable
 	Draw  uint64
 }
 
-// ExpirePayment closes a payment whose time is over at At.
+// ExpirePayment expires a payment whose ExpiryDue is not after At.
 type ExpirePayment struct{ At Instant }
 
-// ApplySignal carries a provider's signal, which has passed Validate.
+// ApplySignal applies a provider's signal, which has passed Validate.
 type ApplySignal struct {
 	Signal Signal
-	// Earlier and ReferenceUsed say for which payment the money under the
-	// signal's reference is booked already; the store knows it when the event is
-	// appended: see UsedReference. Earlier is the signal by which this payment
-	// booked it, as late funds that are no longer among its Signals; nil: it did
-	// not. ReferenceUsed: it is booked for another payment.
+	// Earlier and ReferenceUsed say whether the money under the signal's reference
+	// is already booked. The store finds that out when the event is appended: see
+	// UsedReference. Earlier: this payment booked it with this signal, as late
+	// funds that are no longer in Signals; nil: it did not. ReferenceUsed: another
+	// payment booked it.
 	Earlier       *Signal
 	ReferenceUsed bool
-	// Unrecorded is how many signals of the payment were refused and not
-	// recorded since the last refusal that was.
+	// Unrecorded is the number of the payment's signals that were refused without
+	// an event since the last recorded refusal.
 	Unrecorded uint64
 }
 
-// CreateRefund asks for the whole amount back.
+// CreateRefund requests a refund of the whole amount.
 type CreateRefund struct {
 	At          Instant
 	RefundID    ID
 	Idempotency *Idempotency
 }
 
-// Decide answers the one event the command leads to, nil when there is
-// nothing to do, or why it is refused: a FieldErrors, a *Refusal, a
-// *TooEarlyError or an *UnrecordedError.
+// Decide returns the one event that the command leads to, or nil when there is
+// nothing to do. The error says why the command is refused: a FieldErrors, a
+// *Refusal, a *TooEarlyError or an *UnrecordedError.
 func (p Payment) Decide(c PaymentCommand) (Event, error) { return c.decidePayment(p) }
 
-// Evolve answers the payment after the event. An event that would move a
-// status backward leaves the status alone, and events of other aggregates are
+// Evolve returns the payment after the event. An event that would move the
+// status backward does not change the status; events of other aggregates are
 // ignored.
 func (p Payment) Evolve(e Event) Payment {
 	if pe, ok := e.(PaymentEvent); ok {
@@ -125,8 +124,9 @@ func (p Payment) Evolve(e Event) Payment {
 	return p
 }
 
-// Validate checks the fields a merchant sends against the fixed limits; those
-// a project can set are checked by Decide. It names fields as the API does.
+// Validate checks the fields that a merchant sends against the fixed limits.
+// Decide checks the limits that a project can set. Both name fields as the API
+// does.
 func (c CreatePayment) Validate() FieldErrors {
 	var errs FieldErrors
 	if !c.Currency.TwoMinorDigits() {
@@ -160,7 +160,7 @@ func (c CreatePayment) CheckSettings() FieldErrors {
 
 func (c CreatePayment) decidePayment(p Payment) (Event, error) {
 	if p.Status != "" {
-		// The id is taken; commands that create carry a fresh one.
+		// Cannot happen: the caller issues a new id for each object.
 		return nil, &Refusal{Code: InternalError}
 	}
 	errs := slices.Concat(c.Validate(), c.CheckSettings())
@@ -194,8 +194,8 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 	return PaymentRouteAssigned{Route: route}, nil
 }
 
-// ExpiryDue is the instant from which ExpirePayment succeeds: the deadline,
-// and for a routed payment the grace after it.
+// ExpiryDue is the first instant at which ExpirePayment succeeds: the deadline,
+// plus Grace for a routed payment.
 func (p Payment) ExpiryDue() Instant {
 	if p.Status == Created {
 		return p.ExpiresAt
@@ -236,13 +236,13 @@ func (c ApplySignal) decidePayment(p Payment) (Event, error) {
 	return e, nil
 }
 
-// records reports whether one more refusal is recorded, when so many before it
-// were not.
+// records reports whether one more refusal is recorded, given the number of
+// unrecorded ones before it.
 func (p Payment) records(unrecorded uint64) bool {
 	return p.Refused < MaxRefused || unrecorded+1 >= p.Refused
 }
 
-// decideSignal decides on a signal that was not recorded before.
+// decideSignal decides a signal that was not recorded before.
 func (c ApplySignal) decideSignal(p Payment) Event {
 	s := c.Signal
 	switch {
@@ -268,8 +268,8 @@ func (c ApplySignal) decideSignal(p Payment) Event {
 	return refused(s, ReasonFinalStatus)
 }
 
-// decidePaidSignal decides on money that may be for the payment: it is the
-// payment's, or late funds.
+// decidePaidSignal decides whether a signal's money pays the payment or is late
+// funds.
 func (p Payment) decidePaidSignal(s Signal) Event {
 	late := func(reason string) Event { return PaymentLateFunds{Reason: reason, Signal: s} }
 	switch {
@@ -316,7 +316,7 @@ func (c CreateRefund) decidePayment(p Payment) (Event, error) {
 		case r.Status != RefundFailed:
 			return nil, &Refusal{Code: RefundExists, RefundID: r.ID, RefundStatus: r.Status}
 		case r.ID == c.RefundID:
-			// The id is taken; commands that create carry a fresh one.
+			// Cannot happen: the caller issues a new id for each object.
 			return nil, &Refusal{Code: InternalError}
 		}
 	}

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Idempotency remembers, as digests, under which idempotency key a command
-// came and what it asked for.
+// Idempotency holds the digests of a command's idempotency key and of the
+// request.
 type Idempotency struct {
 	Key         Digest `json:"key"`
 	Fingerprint Digest `json:"fingerprint"`
 }
 
-// Link is everything the payment link and the creation answer depend on, so
-// that both stay the same when the program's settings change.
+// Link holds all inputs of the payment link and the creation response, so that
+// both stay the same when the program's settings change.
 type Link struct {
 	Base       string `json:"base"`        // public URL without a trailing slash
-	KeyVersion int    `json:"key_version"` // master key the token is made with
-	Render     int    `json:"render"`      // version of the creation answer's form
+	KeyVersion int    `json:"key_version"` // version of the master key that makes the token
+	Render     int    `json:"render"`      // version of the creation response's form
 }
 
 // PaymentCreated opens a payment's stream.
@@ -69,8 +69,8 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 	}, r.creates(p.ID, e.CreatedAt)
 }
 
-// PaymentRouteAssigned names the provider channel that will collect the
-// money; the payment now awaits it.
+// PaymentRouteAssigned names the route, the provider channel that collects the
+// money. The payment now awaits the money.
 type PaymentRouteAssigned struct {
 	Route string `json:"route"`
 }
@@ -93,7 +93,7 @@ func (e PaymentRouteAssigned) origin(p Payment, _ Recorded) (Payment, PaymentCom
 	return p, AssignRoute{Table: table}, table.Validate()
 }
 
-// PaymentPaid records that the money came.
+// PaymentPaid records that the money was received.
 type PaymentPaid struct {
 	Signal Signal `json:"signal"`
 }
@@ -117,7 +117,7 @@ func (e PaymentPaid) origin(p Payment, r Recorded) (Payment, PaymentCommand, err
 	return e.Signal.origin(p, r.Version >= 2)
 }
 
-// PaymentExpired records that the payment's time ran out.
+// PaymentExpired records that the payment expired.
 type PaymentExpired struct {
 	Reason string  `json:"reason"` // ReasonDeadline or ReasonProvider
 	Signal *Signal `json:"signal,omitempty"`
@@ -138,12 +138,12 @@ func (e PaymentExpired) facts() Facts {
 
 func (e PaymentExpired) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
 	if e.Signal != nil {
-		return e.Signal.origin(p, false) // the version does not tell
+		return e.Signal.origin(p, false) // the version is the same under both rules
 	}
 	return p, ExpirePayment{At: r.At}, nil
 }
 
-// PaymentFailed records that the payment cannot succeed any more.
+// PaymentFailed records that the payment failed.
 type PaymentFailed struct {
 	Reason string  `json:"reason"` // ReasonNoRoute or ReasonProvider
 	Signal *Signal `json:"signal,omitempty"`
@@ -166,17 +166,17 @@ func (e PaymentFailed) facts() Facts {
 
 func (e PaymentFailed) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
 	if e.Signal != nil {
-		return e.Signal.origin(p, false) // the version does not tell
+		return e.Signal.origin(p, false) // the version is the same under both rules
 	}
-	return p, AssignRoute{}, nil // by a table without a route for it
+	return p, AssignRoute{}, nil // with a table that has no route for it
 }
 
-// PaymentSignalRefused records a provider's signal that changed nothing. Of a
-// payment that has many only some are recorded: see MaxRefused.
+// PaymentSignalRefused records a provider's signal that changed nothing. When a
+// payment has many, only some are recorded: see MaxRefused.
 type PaymentSignalRefused struct {
 	Reason     string `json:"reason"`
 	Signal     Signal `json:"signal"`
-	Unrecorded uint64 `json:"unrecorded,omitzero"` // at least so many were refused and not recorded since the one before
+	Unrecorded uint64 `json:"unrecorded,omitzero"` // at least this many were refused without an event since the one before
 }
 
 func (PaymentSignalRefused) Type() string { return TypePaymentSignalRefused }
@@ -197,13 +197,13 @@ func (e PaymentSignalRefused) facts() Facts {
 
 func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
 	if r.Version < 2 {
-		p.Refused = 0 // every one was recorded then
+		p.Refused = 0 // version 1 recorded every one
 	}
 	p, _, err := e.Signal.origin(p, r.Version >= 2 || e.Reason == ReasonStartedEarly)
 	apply := ApplySignal{Signal: e.Signal, Unrecorded: e.Unrecorded, ReferenceUsed: e.Reason == ReasonReferenceUsed}
 	if e.Reason == ReasonReferenceConflict && p.LateFunds > MaxLateFunds {
-		// The reference may be that of late funds which the payment does not keep.
-		// This cannot be checked here.
+		// The reference may be of late funds that are not in Signals, which
+		// cannot be checked here.
 		other := e.Signal
 		other.Amount++
 		apply.Earlier = &other
@@ -211,8 +211,8 @@ func (e PaymentSignalRefused) origin(p Payment, r Recorded) (Payment, PaymentCom
 	return p, apply, err
 }
 
-// PaymentLateFunds records money that came and could not count as the
-// payment: it is owed to somebody and awaits the operator.
+// PaymentLateFunds records received money that does not pay the payment. It is
+// owed to somebody until the operator clears it.
 type PaymentLateFunds struct {
 	Reason string `json:"reason"`
 	Signal Signal `json:"signal"`
@@ -240,7 +240,7 @@ func (e PaymentLateFunds) origin(p Payment, r Recorded) (Payment, PaymentCommand
 	return e.Signal.origin(p, r.Version >= 2)
 }
 
-// RefundCreated records that the whole payment is to be returned.
+// RefundCreated records that a refund of the whole payment was requested.
 type RefundCreated struct {
 	RefundID    ID           `json:"refund_id"`
 	CreatedAt   Instant      `json:"created_at"`
@@ -338,9 +338,9 @@ func (p Payment) settle(id ID, to RefundStatus) Payment {
 	return p
 }
 
-// origin is that of an event which the signal led to. knowsStart: the event was
-// recorded under the rule that an attempt must not begin before its payment is
-// created.
+// origin is PaymentEvent.origin of an event that the signal led to. knowsStart:
+// the event was recorded under the rule that an attempt must not begin before
+// its payment was created.
 func (s Signal) origin(p Payment, knowsStart bool) (Payment, PaymentCommand, error) {
 	if !knowsStart {
 		p.CreatedAt = 0
@@ -348,8 +348,8 @@ func (s Signal) origin(p Payment, knowsStart bool) (Payment, PaymentCommand, err
 	return p, ApplySignal{Signal: s}, s.Validate()
 }
 
-// creates checks that an object which the event creates has the event's time,
-// in its id and as its created_at.
+// creates checks that the id and created_at of an object have the time of the
+// event that creates it.
 func (r Recorded) creates(id ID, at Instant) error {
 	if r.At != at || r.At != IDTime(id) {
 		return fmt.Errorf("it was recorded at %s, says it was created at %s, and has an id of %s", r.At, at, IDTime(id))

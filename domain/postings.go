@@ -2,25 +2,25 @@ package domain
 
 import "strings"
 
-// Account is one account of a project's books, kept apart by currency:
-// MerchantPayable, RefundsInFlight, Suspense, or the AcquirerReceivable of a
-// route.
+// Account is one account of a project's books: MerchantPayable,
+// RefundsInFlight, Suspense, or the AcquirerReceivable of a route. Each currency
+// has a balance of its own.
 type Account string
 
-// The accounts. Debits are positive and credits negative, so what is owed to
-// the merchant, to customers or to somebody unknown is a negative balance.
+// The accounts. Debits are positive and credits negative, so a debt to the
+// merchant, to a customer or to an unknown payer is a negative balance.
 const (
 	MerchantPayable Account = "merchant_payable"  // owed to the merchant: paid, not refunded
-	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant, not yet with the customer
-	Suspense        Account = "suspense"          // late funds: owed to somebody, awaiting the operator
+	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant, not yet received by the customer
+	Suspense        Account = "suspense"          // late funds: owed to somebody, to be cleared by the operator
 )
 
 const receivable = "acquirer_receivable:"
 
-// AcquirerReceivable is what the acquirer behind a route owes.
+// AcquirerReceivable is the account of what the acquirer behind a route owes.
 func AcquirerReceivable(route string) Account { return Account(receivable + route) }
 
-// Route is the route whose receivable the account is, "" for another account.
+// Route is the route of an AcquirerReceivable, "" for any other account.
 func (a Account) Route() string {
 	route, ok := strings.CutPrefix(string(a), receivable)
 	if !ok {
@@ -41,10 +41,10 @@ type Posting struct {
 	Amount   Sum // a debit is positive, a credit negative
 }
 
-// Postings is the double-entry meaning of an event, the debit first: nothing,
-// or lines that name each account once and whose sum is zero. It depends on the event alone,
-// because the commands that lead to events of money make sure that a signal's
-// sum is the payment's or the refund's.
+// Postings returns the double entry of an event, the debit first: no lines, or
+// lines that name each account once and add up to zero. It depends on the event
+// alone: the commands have checked the signal's amount against that of the
+// payment or refund.
 //
 //	payment.paid        acquirer receivable   to  merchant payable
 //	payment.late_funds  acquirer receivable   to  suspense
@@ -52,8 +52,8 @@ type Posting struct {
 //	refund.succeeded    refunds in flight     to  acquirer receivable
 //	refund.failed       refunds in flight     to  merchant payable
 //
-// Every event of a payment has to say what it means for the books, or it does
-// not compile; events of projects move no money.
+// Every event of a payment has a postings method, or it does not compile. Events
+// of projects move no money.
 func Postings(e Event) []Posting {
 	if p, ok := e.(PaymentEvent); ok {
 		return p.postings()

@@ -16,12 +16,12 @@ type Scope string
 const (
 	PaymentsWrite Scope = "payments:write"
 	RefundsWrite  Scope = "refunds:write"
-	WebhooksWrite Scope = "webhooks:write" // manage webhook endpoints, which are sent all outcomes
+	WebhooksWrite Scope = "webhooks:write" // manage webhook endpoints, which receive all outcomes
 	Read          Scope = "read"
 	Audit         Scope = "audit"
 )
 
-// AllScopes lists every scope; a key issued without a choice gets them all.
+// AllScopes returns every scope, the default of a new key.
 func AllScopes() []Scope { return []Scope{PaymentsWrite, RefundsWrite, WebhooksWrite, Read, Audit} }
 
 // Settings are what a project's operator can set.
@@ -42,7 +42,7 @@ const (
 // MaxProjectName is the longest project name, in code points.
 const MaxProjectName = 128
 
-// DefaultSettings are those of a project that was registered without any.
+// DefaultSettings are the settings of a project that was registered without any.
 func DefaultSettings() Settings {
 	return Settings{
 		Currencies:      []Currency{DefaultCurrency},
@@ -83,7 +83,7 @@ func (s Settings) validate() FieldErrors {
 	return errs
 }
 
-// Key is an API key as it is known after it was issued: by its hash.
+// Key is an issued API key. Only its hash is stored.
 type Key struct {
 	ID      string  `json:"id"`
 	Hash    Digest  `json:"hash"`
@@ -91,15 +91,15 @@ type Key struct {
 	Revoked bool    `json:"revoked,omitempty"`
 }
 
-// HashKey is the form in which an API key's secret is kept. Keys carry at
-// least 160 random bits, so a plain SHA-256 cannot be searched.
+// HashKey is the hash under which an API key's secret is stored. Keys have at
+// least 160 random bits, so a plain SHA-256 resists a search.
 func HashKey(secret string) Digest {
-	var room [128]byte // for any key that was issued
+	var room [128]byte // fits every issued key: no allocation
 	return sha256.Sum256(append(room[:0], secret...))
 }
 
-// Project is the state of one merchant project: the fold of its stream. The
-// zero Name means that it does not exist.
+// Project is the state of one merchant project: the fold of its stream. With an
+// empty Name it does not exist.
 type Project struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
@@ -109,9 +109,9 @@ type Project struct {
 	Endpoints []Endpoint `json:"endpoints,omitempty"` // oldest first
 }
 
-// Authenticate finds the live key with this hash. Every key is compared, in
-// constant time, so neither the number of the right key nor how much of the
-// hash agrees can be timed.
+// Authenticate finds the key with this hash that is not revoked. It compares
+// every key in constant time, so the time shows neither which key matches nor
+// how many bytes of the hash do.
 func (p Project) Authenticate(hash Digest) (Key, bool) {
 	var found Key
 	ok := false
@@ -123,13 +123,13 @@ func (p Project) Authenticate(hash Digest) (Key, bool) {
 	return found, ok
 }
 
-// Has reports whether the key carries the scope.
+// Has reports whether the key has the scope.
 func (k Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
-// ProjectCommand is a wish to change a project.
+// ProjectCommand is a request to change a project.
 type ProjectCommand interface{ decideProject(Project) (Event, error) }
 
-// RegisterProject opens a project.
+// RegisterProject creates a project.
 type RegisterProject struct {
 	Name     string
 	Settings Settings
@@ -141,24 +141,25 @@ type ChangeProject struct {
 	Settings Settings
 }
 
-// DisableProject closes a project's API.
+// DisableProject disables a project's API.
 type DisableProject struct{}
 
-// IssueKey adds an API key, of which only the hash is told here.
+// IssueKey adds an API key, given by its hash.
 type IssueKey struct {
 	KeyID  string
 	Hash   Digest
 	Scopes []Scope // at least one
 }
 
-// RevokeKey takes a key out of use.
+// RevokeKey revokes an API key.
 type RevokeKey struct{ KeyID string }
 
-// Decide answers the one event the command leads to, nil when there is
-// nothing to do, or why it is refused: a FieldErrors or a *Refusal.
+// Decide returns the one event that the command leads to, or nil when there is
+// nothing to do. The error says why the command is refused: a FieldErrors or a
+// *Refusal.
 func (p Project) Decide(c ProjectCommand) (Event, error) { return c.decideProject(p) }
 
-// Evolve answers the project after the event. Events of other aggregates are
+// Evolve returns the project after the event. Events of other aggregates are
 // ignored.
 func (p Project) Evolve(e Event) Project {
 	if pe, ok := e.(ProjectEvent); ok {
@@ -187,7 +188,7 @@ func validateProject(name string, s Settings) error {
 
 func (c RegisterProject) decideProject(p Project) (Event, error) {
 	if p.Name != "" {
-		// The id is taken; commands that create carry a fresh one.
+		// Cannot happen: the caller issues a new id for each object.
 		return nil, &Refusal{Code: InternalError}
 	}
 	if err := validateProject(c.Name, c.Settings); err != nil {
@@ -229,7 +230,7 @@ func (c IssueKey) decideProject(p Project) (Event, error) {
 		}
 	}
 	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.ID == c.KeyID }) {
-		// The id is taken; commands that create carry a fresh one.
+		// Cannot happen: the caller issues a new id for each object.
 		return nil, &Refusal{Code: InternalError}
 	}
 	return KeyIssued(c), nil

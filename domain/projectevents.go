@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProjectRegistered opens a project's stream.
+// ProjectRegistered is the first event of a project's stream.
 type ProjectRegistered struct {
 	Name     string   `json:"name"` // shown to customers as the merchant
 	Settings Settings `json:"settings"`
@@ -44,7 +44,7 @@ func (e ProjectChanged) origin(Project, Instant) (ProjectCommand, error) {
 	return ChangeProject(e), nil
 }
 
-// ProjectDisabled closes a project's API. Its payments live on.
+// ProjectDisabled disables a project's API. Its payments continue.
 type ProjectDisabled struct{}
 
 func (ProjectDisabled) Type() string { return TypeProjectDisabled }
@@ -74,7 +74,7 @@ func (e KeyIssued) evolveProject(p Project) Project {
 
 func (e KeyIssued) origin(Project, Instant) (ProjectCommand, error) { return IssueKey(e), nil }
 
-// KeyRevoked takes an API key out of use.
+// KeyRevoked revokes an API key.
 type KeyRevoked struct {
 	KeyID string `json:"key_id"`
 }
@@ -93,8 +93,8 @@ func (e KeyRevoked) evolveProject(p Project) Project {
 
 func (e KeyRevoked) origin(Project, Instant) (ProjectCommand, error) { return RevokeKey(e), nil }
 
-// WebhookEndpointAdded adds an address that is notified of the project's
-// events from now on. Its first secret is of generation 1.
+// WebhookEndpointAdded adds an endpoint. It is notified of the project's events
+// from then on. Its first secret has generation 1.
 type WebhookEndpointAdded struct {
 	EndpointID  string  `json:"endpoint_id"`
 	CreatedAt   Instant `json:"created_at"`
@@ -120,7 +120,7 @@ func (e WebhookEndpointAdded) origin(_ Project, at Instant) (ProjectCommand, err
 	}, happened(e.CreatedAt, at)
 }
 
-// WebhookEndpointChanged replaces what an endpoint's owner can set.
+// WebhookEndpointChanged replaces all members that an endpoint's owner can set.
 type WebhookEndpointChanged struct {
 	EndpointID  string  `json:"endpoint_id"`
 	URL         string  `json:"url"`
@@ -172,7 +172,7 @@ func (e WebhookEndpointEnabled) origin(Project, Instant) (ProjectCommand, error)
 	return EnableEndpoint(e), nil
 }
 
-// WebhookEndpointRemoved takes an endpoint away.
+// WebhookEndpointRemoved removes an endpoint.
 type WebhookEndpointRemoved struct {
 	EndpointID string `json:"endpoint_id"`
 }
@@ -188,8 +188,8 @@ func (e WebhookEndpointRemoved) origin(Project, Instant) (ProjectCommand, error)
 	return RemoveEndpoint(e), nil
 }
 
-// WebhookSecretRotated gives an endpoint the secret of another generation; the
-// one before stays good until an instant.
+// WebhookSecretRotated gives an endpoint the secret of the next generation. The
+// previous secret stays valid until PreviousUntil.
 type WebhookSecretRotated struct {
 	EndpointID    string  `json:"endpoint_id"`
 	Generation    int     `json:"generation"`
@@ -203,7 +203,7 @@ func (e WebhookSecretRotated) evolveProject(p Project) Project {
 	return p.withEndpoint(e.EndpointID, func(at *Endpoint) {
 		at.Previous = slices.Insert(slices.Clone(at.Previous), 0, OldSecret{Secret: at.Secret, Until: e.PreviousUntil})
 		for len(at.Previous) > MaxOldSecrets {
-			first := len(at.Previous) - 1 // of those that end together, the oldest
+			first := len(at.Previous) - 1 // the oldest of those that end at the same time
 			for i := first; i >= 0; i-- {
 				if at.Previous[i].Until < at.Previous[first].Until {
 					first = i
@@ -220,7 +220,7 @@ func (e WebhookSecretRotated) origin(_ Project, at Instant) (ProjectCommand, err
 	return RotateSecret{At: at, EndpointID: e.EndpointID, Overlap: overlap, KeyVersion: e.KeyVersion}, nil
 }
 
-// withEndpoint answers the project with one endpoint changed.
+// withEndpoint returns the project with one endpoint changed.
 func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {
@@ -231,7 +231,7 @@ func (p Project) withEndpoint(id string, change func(*Endpoint)) Project {
 	return p
 }
 
-// happened checks that the time an event names is that at which it was recorded.
+// happened checks that the time in an event is the time of its record.
 func happened(named, recorded Instant) error {
 	if named != recorded {
 		return fmt.Errorf("it was recorded at %s and says it happened at %s", recorded, named)

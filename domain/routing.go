@@ -11,21 +11,21 @@ type Rule struct {
 	Weight   uint32   `json:"weight"`
 }
 
-// RoutingTable is the set of rules by which a payment's route is chosen:
-// first by currency, then by amount range, then by weight among what is left.
+// RoutingTable holds the rules that choose a payment's route: by currency, then
+// by amount range, then by weight among the rules that match.
 type RoutingTable []Rule
 
-// SandboxRoute is the route whose provider is simulated.
+// SandboxRoute is the route of the simulated provider.
 const SandboxRoute = "sandbox"
 
-// SandboxTable sends every payment to the sandbox.
+// SandboxTable routes every payment to the sandbox.
 func SandboxTable() RoutingTable {
 	return RoutingTable{{Route: SandboxRoute, Min: MinAmount, Max: MaxAmount, Weight: 1}}
 }
 
-// Choose picks a route. draw is spread over the weights of all rules that
-// match, so an even draw gives each its share; a rule of weight 0 is never
-// chosen. ok is false when no rule can take the payment.
+// Choose chooses a route among the rules that match, by weight: uniformly
+// distributed draws give each rule its share. A rule of weight 0 is never
+// chosen. ok is false when no rule matches.
 func (t RoutingTable) Choose(a Amount, c Currency, draw uint64) (route string, ok bool) {
 	var total uint64
 	for _, r := range t {
@@ -53,8 +53,8 @@ func (r Rule) takes(a Amount, c Currency) bool {
 	return (r.Currency == "" || r.Currency == c) && r.Min <= a && a <= r.Max
 }
 
-// Validate checks the table's form and says which rule, counted from 1, is
-// wrong.
+// Validate checks the table's form. The error names the wrong rule, counted
+// from 1.
 func (t RoutingTable) Validate() error {
 	for i, r := range t {
 		switch {
@@ -69,7 +69,7 @@ func (t RoutingTable) Validate() error {
 	return nil
 }
 
-// validRoute keeps route names usable as one token of a NATS subject.
+// validRoute reports whether a route name is usable as one token of a NATS subject.
 func validRoute(s string) bool {
 	if s == "" || len(s) > 32 {
 		return false

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Outcome is what a provider says became of a payment, or of a refund when
-// the signal names one.
+// Outcome is the result that a provider reports for a payment, or for a refund
+// when the signal names one.
 type Outcome string
 
 // The outcomes of a payment, and those of a refund.
@@ -17,11 +17,11 @@ const (
 	OutcomeSucceeded Outcome = "succeeded"
 )
 
-// Signal is a provider's word about a payment or one of its refunds. The
-// reference is the provider's own name for the attempt: the same signal with
-// the same reference counts once.
+// Signal is a provider's report on a payment or one of its refunds. Reference is
+// the provider's own id of the attempt: the same signal with the same reference
+// counts once.
 type Signal struct {
-	Route     string   `json:"route"` // channel the signal came through
+	Route     string   `json:"route"` // the route that the signal came through
 	Outcome   Outcome  `json:"outcome"`
 	Reference string   `json:"reference"`
 	RefundID  *ID      `json:"refund_id,omitempty"`
@@ -33,18 +33,18 @@ type Signal struct {
 // Reasons recorded with events.
 const (
 	ReasonDeadline = "deadline" // the payment's own time ran out
-	ReasonProvider = "provider" // the provider said so
-	ReasonNoRoute  = "no_route" // no routing rule takes this payment
+	ReasonProvider = "provider" // the provider reported it
+	ReasonNoRoute  = "no_route" // no routing rule matches the payment
 
 	ReasonWrongRoute        = "wrong_route"        // not the route that was assigned
-	ReasonFinalStatus       = "final_status"       // would leave a final status
+	ReasonFinalStatus       = "final_status"       // the payment or refund has a final status
 	ReasonUnknownRefund     = "unknown_refund"     // the payment has no such refund
-	ReasonReferenceConflict = "reference_conflict" // known reference, other content
-	ReasonReferenceUsed     = "reference_used"     // its money is another payment's of the route
-	ReasonWrongAmount       = "wrong_amount"       // other amount or currency
+	ReasonReferenceConflict = "reference_conflict" // same reference, different content
+	ReasonReferenceUsed     = "reference_used"     // another payment of the route has booked its money
+	ReasonWrongAmount       = "wrong_amount"       // different amount or currency
 	ReasonStartedEarly      = "started_early"      // begun before the payment was created
 	ReasonStartedLate       = "started_late"       // begun after the deadline
-	ReasonPaidTwice         = "paid_twice"         // paid before, other reference
+	ReasonPaidTwice         = "paid_twice"         // already paid, under another reference
 	ReasonAfterExpired      = "after_expired"      // money for an expired payment
 	ReasonAfterFailed       = "after_failed"       // money for a failed payment
 )
@@ -92,24 +92,24 @@ func (s Signal) Validate() error {
 	return nil
 }
 
-// same reports whether two signals say the same thing of the same attempt.
+// same reports whether two signals are equal in all but StartedAt.
 func (s Signal) same(o Signal) bool {
 	return s.sameAttempt(o) && s.Route == o.Route && s.Amount == o.Amount && s.Currency == o.Currency
 }
 
-// sameAttempt reports whether two signals tell one outcome under one
-// reference, whatever else they say.
+// sameAttempt reports whether two signals have the same reference, outcome and
+// refund.
 func (s Signal) sameAttempt(o Signal) bool {
 	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
 }
 
 // ReferenceKey is a hash of the signal's route and reference.
 func (s Signal) ReferenceKey() Digest {
-	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route has no zero
+	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route contains no zero byte
 }
 
-// startedBefore reports whether the attempt began before an instant. It compares
-// whole seconds, since a provider may send no milliseconds.
+// startedBefore reports whether the attempt began before an instant, compared in
+// whole seconds because a provider may send no milliseconds.
 func (s Signal) startedBefore(at Instant) bool {
 	const second = 1000
 	return s.StartedAt != 0 && s.StartedAt/second < at/second
@@ -135,39 +135,39 @@ func hasControl(s string) bool {
 const (
 	SignalApplied   = "applied"    // an event changed the payment or the refund
 	SignalUnchanged = "unchanged"  // the same signal was recorded before
-	SignalRefused   = "refused"    // it changed nothing; recorded, or counted where the payment has recorded many
-	SignalLateFunds = "late_funds" // recorded as money that cannot count as the payment
-	SignalParked    = "parked"     // not a signal, or of no payment: kept aside for the operator
+	SignalRefused   = "refused"    // it changed nothing; recorded, or only counted: see MaxRefused
+	SignalLateFunds = "late_funds" // recorded as money that does not pay the payment
+	SignalParked    = "parked"     // not a signal, or of no known payment: kept for the operator
 )
 
-// SignalReply answers a signal once what it led to is durable.
+// SignalReply is the reply to a signal, sent once its event is durable.
 type SignalReply struct {
 	Result     string `json:"result"`
 	Reason     string `json:"reason,omitempty"`    // of a refusal, late funds or parking
-	Unrecorded bool   `json:"unrecorded,omitzero"` // refused and only counted: the payment has recorded as many as it keeps
+	Unrecorded bool   `json:"unrecorded,omitzero"` // refused and only counted: see MaxRefused
 	EventID    *ID    `json:"event_id,omitempty"`  // absent when nothing was recorded
 	Position   uint64 `json:"position,omitzero"`   // of that event in the log
 }
 
-// ParkedSignal is a message that could not be judged as a signal and is kept
-// for the operator.
+// ParkedSignal is a message that could not be read or decided as a signal. It is
+// kept for the operator.
 type ParkedSignal struct {
-	ID       uint64  `json:"id"` // rises with each that is parked
+	ID       uint64  `json:"id"` // increases with each parked signal
 	ParkedAt Instant `json:"parked_at"`
 	Reason   string  `json:"reason"`
 	Detail   string  `json:"detail"`
-	Subject  string  `json:"subject"`      // it was published on
-	Bytes    int     `json:"bytes"`        // of its body, as it came
+	Subject  string  `json:"subject"`      // that it was published on
+	Bytes    int     `json:"bytes"`        // size of the whole body
 	Cut      bool    `json:"cut,omitzero"` // only the beginning of the body is kept
 	Body     string  `json:"body"`
 }
 
-// ParkedPage is a part of all that is parked, oldest first.
+// ParkedPage is one page of the parked signals, oldest first.
 type ParkedPage struct {
 	Data       []ParkedSignal `json:"data"`
-	Next       uint64         `json:"next,omitzero"` // the id to go on after; 0: there are no more
-	Last       uint64         `json:"last"`          // the newest id there is
-	Signals    uint64         `json:"signals"`       // how many there are in all
-	Bytes      uint64         `json:"bytes"`         // they take, of LimitBytes, at which the oldest give way
+	Next       uint64         `json:"next,omitzero"` // the id after which the next page begins; 0: this is the last page
+	Last       uint64         `json:"last"`          // the newest id
+	Signals    uint64         `json:"signals"`       // number of all parked signals
+	Bytes      uint64         `json:"bytes"`         // their size; beyond LimitBytes the oldest are removed
 	LimitBytes int64          `json:"limit_bytes"`
 }

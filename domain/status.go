@@ -1,6 +1,6 @@
 package domain
 
-// PaymentStatus is a payment's place in its one-way life (seed 3.1).
+// PaymentStatus is the status of a payment; it only moves forward (seed 3.1).
 type PaymentStatus string
 
 // The payment statuses. Paid, Expired and Failed are final.
@@ -17,10 +17,10 @@ func PaymentStatuses() []PaymentStatus {
 	return []PaymentStatus{Created, AwaitingPayment, Paid, Expired, Failed}
 }
 
-// CanBecome is the forward-only rule: whether a payment in status s may move
-// to next. The zero status, that of a payment which does not exist yet, can
-// only become Created. Decide asks it before it answers an event and Evolve
-// before it follows one, so no record can move a status backward either.
+// CanBecome is the forward-only rule: it reports whether a payment may move from
+// status s to next. The zero status, of a payment that does not exist yet, can
+// only become Created. Decide checks it before it returns an event, and Evolve
+// before it applies one, so no record can move a status backward.
 func (s PaymentStatus) CanBecome(next PaymentStatus) bool {
 	switch s {
 	case "":
@@ -34,7 +34,7 @@ func (s PaymentStatus) CanBecome(next PaymentStatus) bool {
 	}
 }
 
-// Final reports whether s is never left.
+// Final reports whether no other status can follow s.
 func (s PaymentStatus) Final() bool { return s == Paid || s == Expired || s == Failed }
 
 func (s PaymentStatus) advance(next PaymentStatus) PaymentStatus {
@@ -44,7 +44,7 @@ func (s PaymentStatus) advance(next PaymentStatus) PaymentStatus {
 	return s
 }
 
-// RefundStatus is a refund's place in its life (seed 3.2).
+// RefundStatus is the status of a refund; it only moves forward (seed 3.2).
 type RefundStatus string
 
 // The refund statuses. RefundSucceeded and RefundFailed are final.
@@ -71,7 +71,7 @@ func (s RefundStatus) CanBecome(next RefundStatus) bool {
 	}
 }
 
-// Final reports whether s is never left.
+// Final reports whether no other status can follow s.
 func (s RefundStatus) Final() bool { return s == RefundSucceeded || s == RefundFailed }
 
 func (s RefundStatus) advance(next RefundStatus) RefundStatus {
