@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// aheadSize is how many records a worker takes at once.
+// aheadSize is the number of records in a worker's batch.
 const aheadSize = 128
 
 type aheadBatch[In, Out any] struct {
 	records []In
 	made    []Out
-	err     error // of the log, behind the records
+	err     error // of the log, after the records
 	done    chan struct{}
 }
 
-// Ahead yields what work makes of each record, in order. The work is done on
-// all processors while earlier records are being taken, up to a few thousand
-// records ahead; an error of the log, or of the context, comes behind the
-// records before it. What is started has ended when the iteration has.
+// Ahead yields the result of work for each record, in the order of the log. It
+// runs work on all processors, up to a few thousand records ahead of the caller.
+// An error of the log or of ctx comes after the results of the records before
+// it. All its goroutines have ended when the iteration ends.
 func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func(In) Out) iter.Seq2[Out, error] {
 	return func(yield func(Out, error) bool) {
 		workers := runtime.GOMAXPROCS(0)
 		ctx, cancel := context.WithCancel(ctx)
 		todo, inOrder := make(chan *aheadBatch[In, Out], 4*workers), make(chan *aheadBatch[In, Out], 8*workers)
-		used := make(chan *aheadBatch[In, Out], 8*workers) // to be filled again
+		used := make(chan *aheadBatch[In, Out], 8*workers) // batches to reuse
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer cancel()
@@ -77,7 +77,7 @@ func Ahead[In, Out any](ctx context.Context, log iter.Seq2[In, error], work func
 	}
 }
 
-// inBatches cuts the log until send answers false.
+// inBatches sends the log in batches until it ends or send returns false.
 func inBatches[In, Out any](log iter.Seq2[In, error], used <-chan *aheadBatch[In, Out], send func(*aheadBatch[In, Out]) bool) {
 	next := func() *aheadBatch[In, Out] {
 		select {

@@ -9,8 +9,8 @@ import (
 	"payledger/domain"
 )
 
-// Codec turns events into stored bytes and back. The bytes are one line of
-// JSON that stands alone when exported:
+// Codec encodes events to stored bytes and decodes them. The bytes are one line
+// of JSON, which is exported unchanged:
 //
 //	{"id":…,"type":"payment.paid","version":1,"project":"prj_…","kind":"payment",
 //	 "stream":…,"sequence":3,"at":"2026-11-20T10:19:02.400Z","data":{…}}
@@ -25,8 +25,8 @@ type Codec struct {
 	write, read json.Options
 }
 
-// envelope is the stored line. Its members are in the order in which they are
-// written. Unknown members are an error, so that nothing in a record is ignored.
+// envelope is the stored line; its members are written in this order. Unknown
+// members are an error, so that decoding ignores nothing in a record.
 type envelope[D any] struct {
 	ID       domain.ID      `json:"id"`
 	Type     string         `json:"type"`
@@ -39,11 +39,11 @@ type envelope[D any] struct {
 	Data     D              `json:"data"`
 }
 
-// NewCodec returns the codec of every event in domain.Events.
+// NewCodec returns the codec for all event types in domain.Events.
 func NewCodec() *Codec {
 	c := &Codec{
 		byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster),
-		// It keeps a merchant's payload byte for byte.
+		// Keeps a merchant's payload byte for byte.
 		write: json.JoinOptions(jsontext.PreserveRawStrings(true)),
 		read:  json.JoinOptions(json.RejectUnknownMembers(true)),
 	}
@@ -56,8 +56,8 @@ func NewCodec() *Codec {
 	return c
 }
 
-// Encode writes the event that becomes the sequence-th record of the stream.
-// The event's time is the id's.
+// Encode encodes the event as record number sequence of the stream. The event's
+// time is the time in its id.
 func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) ([]byte, error) {
 	t, ok := c.byName[e.Type()]
 	if !ok {
@@ -73,9 +73,10 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	return b, nil
 }
 
-// record is the record of an event that follows the stream's last one. Events of
-// payments read back as they are, as long as a payload is compact; so the event
-// need not be decoded again while the record is in memory.
+// record makes the record of an event that follows last. It keeps the event of a
+// payment in the record, because decoding the body gives an equal event (a
+// payload is always compact). So the event is not decoded while the record is in
+// memory.
 func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (Record, error) {
 	body, err := c.Encode(s, last.Sequence+1, id, e)
 	if err != nil {
@@ -88,15 +89,15 @@ func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (Rec
 	return r, nil
 }
 
-// Decode reads a record's event. The error is a *CorruptError: the body is
-// not an event this program knows, or does not belong where it stands.
+// Decode decodes a record's event. The error is a *CorruptError: the body is not
+// an event this program knows, or it belongs to another record.
 func (c *Codec) Decode(r Stored) (domain.Event, error) {
 	e, _, err := c.DecodeVersion(r)
 	return e, err
 }
 
-// DecodeVersion is Decode, and returns the version in which the event is stored
-// too. It shows under which rules the event was recorded: see domain.Events.
+// DecodeVersion is Decode and also returns the version in which the event is
+// stored, which shows the rules of that time: see domain.Events.
 func (c *Codec) DecodeVersion(r Stored) (domain.Event, int, error) {
 	e, version, err := c.decode(r)
 	if err != nil {
@@ -105,8 +106,8 @@ func (c *Codec) DecodeVersion(r Stored) (domain.Event, int, error) {
 	return e, version, nil
 }
 
-// Event is the record's event: the one that came with it, as long as it is in
-// memory, else what Decode answers. Call Decode to check what is stored.
+// Event returns r.Event if it is set, else the result of Decode. To check the
+// stored bytes, call Decode.
 func (c *Codec) Event(r Stored) (domain.Event, error) {
 	if r.Event != nil {
 		return r.Event, nil
@@ -146,13 +147,13 @@ func (c *Codec) decode(r Stored) (domain.Event, int, error) {
 	return t.Value(event), line.Version, nil
 }
 
-// data is what of a line is read as its type and version say. Those stand before
-// it, so the line is read in one pass. The data of older versions, and of lines
-// whose members are in another order, is kept as it is at first.
+// data is the member "data" of a line. Type and version come before it, so it is
+// decoded in the same pass. Data of an older version, or before its type, is kept
+// in raw and decoded later.
 type data struct {
 	codec *Codec
 	of    *envelope[data]
-	event any // pointer to it; nil: raw is to be decoded
+	event any // pointer to the event; nil: decode raw
 	raw   jsontext.Value
 }
 

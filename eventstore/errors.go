@@ -9,8 +9,8 @@ import (
 var (
 	// ErrBusy: the store has no room for the commit now; try again.
 	ErrBusy = errors.New("the event store is busy, try again")
-	// ErrFull: the disk is so full that commits are refused; reads go on, and
-	// commits too once there is room.
+	// ErrFull: the disk is nearly full and the store refuses commits. Reads work,
+	// and commits do again once there is space.
 	ErrFull = errors.New("the disk with the event log is nearly full: free some space, commits resume by themselves")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the event store is closed")
@@ -73,7 +73,7 @@ func Passing(err error) bool {
 type FatalError struct{ Err error }
 
 func (e *FatalError) Error() string {
-	return fmt.Sprintf("the event log failed and must be opened anew: %v", e.Err)
+	return fmt.Sprintf("the event log failed and must be opened again: %v", e.Err)
 }
 
 func (e *FatalError) Unwrap() error { return e.Err }

@@ -20,8 +20,8 @@ import (
 	"payledger/domain"
 )
 
-// Position is a record's place in the log's total order, from 1. It equals
-// the record's sequence in the JetStream stream EVENTS.
+// Position is a record's number in the log's total order, from 1. It is also the
+// record's sequence in the JetStream stream EVENTS.
 type Position uint64
 
 // Stream names one aggregate's records.
@@ -58,7 +58,7 @@ type Record struct {
 	Stream Stream
 	Expect Position
 	Body   []byte
-	Event  domain.Event // nil: Body is to be decoded
+	Event  domain.Event // nil: decode Body
 }
 
 // Claim ties a key to a record. An idempotency key can be claimed once within a
@@ -71,11 +71,10 @@ type Claim struct {
 	Forever     bool
 }
 
-// Commit is one command's outcome: one event. ID is the event's id and lets a
-// commit that is sent twice be recognised. Nobody waits for a patient commit:
-// the store may delay it by some milliseconds, so that it shares a sync with
-// others. Append takes over the body and the claim: they must not be modified
-// afterwards.
+// Commit is the result of one command: one event. ID is the event's id; it
+// identifies a commit that is appended twice. The store may delay a Patient commit
+// by some milliseconds, so that it shares a sync with others. Append keeps the
+// body and the claim: they must not be modified afterwards.
 type Commit struct {
 	ID      domain.ID
 	Record  Record
@@ -83,7 +82,7 @@ type Commit struct {
 	Patient bool
 }
 
-// The bounds of what a store takes.
+// The size limits of a commit.
 const (
 	MaxBody = 64 << 10 // bytes of a record's body
 	MaxName = 255      // bytes of each member of a Stream
@@ -111,33 +110,33 @@ func (c Commit) Validate() error {
 	return nil
 }
 
-// Stored is a record as the log holds it. Body must not be modified.
+// Stored is a record of the log. Body must not be modified.
 type Stored struct {
 	Position Position
 	Stream   Stream
 	Sequence uint64    // within the stream, from 1
-	Prev     Position  // of the stream's record before this one; 0 for the first
+	Prev     Position  // of the stream's previous record; 0 for the first
 	Commit   domain.ID // event id
-	At       time.Time // the time part of Commit: when its command began, not the order of the log
+	At       time.Time // the time part of Commit: when its command began; not in the log's order
 	Claim    *Claim
 	Body     []byte
 	Event    domain.Event // the Record's, as long as it is in memory: see Codec.Event
 }
 
-// Appended is the result of one commit: its record, or why there is none.
+// Appended is the result of one commit: its record or the error.
 type Appended struct {
 	Stored
 	Err error
 }
 
-// Filter narrows Scan and Follow. Empty members match everything.
+// Filter selects streams. Empty members match everything.
 type Filter struct {
 	Project string
 	Kind    string
 	ID      string
 }
 
-// Matches reports whether a record of the stream passes the filter.
+// Matches reports whether the filter selects the stream.
 func (f Filter) Matches(s Stream) bool {
 	return (f.Project == "" || f.Project == s.Project) && (f.Kind == "" || f.Kind == s.Kind) && (f.ID == "" || f.ID == s.ID)
 }
@@ -164,21 +163,21 @@ type Store interface {
 	// Append has returned. A stream that does not exist yields nothing.
 	Load(ctx context.Context, s Stream) iter.Seq2[Stored, error]
 
-	// LoadAfter is Load of the stream's records after a position. It costs
-	// what those cost, whatever came before.
+	// LoadAfter is Load of the stream's records after a position. Earlier records
+	// are not read.
 	LoadAfter(ctx context.Context, s Stream, after Position) iter.Seq2[Stored, error]
 
-	// Claimed finds the record that a project's idempotency key was claimed
-	// with. Claims for ever are not looked at.
+	// Claimed finds the record that claimed a project's idempotency key. It does
+	// not look for claims with Forever.
 	Claimed(ctx context.Context, project string, key domain.Digest) (Stored, bool, error)
 
-	// Scan yields the records after a position, in order, up to the last one
-	// that is durable when it gets there.
+	// Scan yields the records after a position, in order. It ends after the record
+	// that is the newest durable one at that moment.
 	Scan(ctx context.Context, after Position, f Filter) iter.Seq2[Stored, error]
 
-	// Follow calls fn for every record after a position, in order, first those
-	// there are, then new ones as they become durable. It returns fn's error,
-	// the context's, ErrClosed, or what stopped the log.
+	// Follow calls fn for every record after a position, in order: first for the
+	// existing records, then for new ones as they become durable. It returns the
+	// error of fn or ctx, ErrClosed, or the error that stopped the log.
 	Follow(ctx context.Context, after Position, f Filter, fn func(Stored) error) error
 
 	// Last is the position of the newest durable record, 0 for an empty log.
@@ -190,11 +189,11 @@ type Store interface {
 	// has seen every record that matches.
 	LastOf(ctx context.Context, f Filter) (Position, error)
 
-	// Close ends Follow, waits for commits under way and frees the log.
+	// Close ends Follow, waits for the running commits and releases the log.
 	Close() error
 }
 
-// AppendOne is Append of one commit.
+// AppendOne appends one commit.
 func AppendOne(ctx context.Context, s Store, c Commit) (Stored, error) {
 	a := s.Append(ctx, c)[0]
 	return a.Stored, a.Err

@@ -9,22 +9,23 @@ import (
 	"payledger/domain"
 )
 
-// Aggregate is a state that decides on commands and evolves with events:
+// Aggregate is a state that decides commands and evolves with events:
 // domain.Payment and domain.Project.
 type Aggregate[S, C any] interface {
 	Decide(C) (domain.Event, error)
 	Evolve(domain.Event) S
 }
 
-// Ledger is a store with the codec its records are written in.
+// Ledger is a store and the codec of its records.
 type Ledger struct {
 	Store Store
 	Codec *Codec
 }
 
-// Order says under which id a command's event is recorded, and for which
-// idempotency key, if any. New promises that the stream does not exist yet,
-// because its id was just issued: it is not loaded. Patient is the Commit's.
+// Order holds the inputs of a commit that the command does not have: the event's
+// id and the claim of an idempotency key, if any. New: the stream does not exist
+// yet, because its id was just issued, so it is not loaded. Patient is
+// Commit.Patient.
 type Order struct {
 	EventID domain.ID
 	Claim   *Claim
@@ -45,14 +46,14 @@ type Result[S any] struct {
 const maxTries = 16
 
 // Execute loads a stream, lets the aggregate decide, and appends the one
-// event. start is the aggregate before its first event. If another command was
-// faster it loads and decides again; after maxTries the error is ErrBusy.
+// event. start is the aggregate before its first event. If another command
+// changed the stream first, it loads and decides again; after maxTries the error
+// is ErrBusy.
 //
-// With a claim, the key is looked up by Append, and before any failure is
-// answered: if the same command succeeded before under the key, that earlier
-// event is the result, marked Replayed. A key that was claimed with another
-// fingerprint is a *ClaimedError, and so is a provider's reference that was
-// used.
+// With a claim, Append looks up the key, and Execute looks it up before it returns
+// an error. If the same command succeeded before under the key, the result is the
+// earlier event, with Replayed set. A key that was claimed with another
+// fingerprint is a *ClaimedError; so is a provider's reference that was used.
 //
 // If a command is executed again under the same event id while its event is the
 // stream's last, the result is that event: a command whose answer was lost in a
@@ -69,7 +70,7 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 				return replay[S](l, earlier, o.Claim)
 			}
 			if lookupErr != nil {
-				return Result[S]{}, lookupErr // the failure may not be the answer
+				return Result[S]{}, lookupErr // without the lookup, err may be the wrong result
 			}
 		}
 		if o.New || !errors.As(err, new(*ConflictError)) {
@@ -79,9 +80,8 @@ func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 	return Result[S]{}, ErrBusy
 }
 
-// claimedBefore finds the record that holds the key of a command that failed.
-// Whatever kept the command from being appended, also a full disk, the same
-// command may have succeeded before.
+// claimedBefore finds the record that claimed the key of a failed command: after
+// any failure, also a full disk, the same command may have succeeded before.
 func claimedBefore(ctx context.Context, s Store, project string, c *Claim, failed error) (Stored, bool, error) {
 	if claimed, ok := errors.AsType[*ClaimedError](failed); ok {
 		return claimed.Value, true, nil
@@ -123,9 +123,9 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 	return Result[S]{State: state.Evolve(e), Event: e, Stored: stored}, nil
 }
 
-// Commit makes the commit of an event that follows the stream's last record. An
-// event that books the money of a provider's reference claims the reference for
-// ever.
+// Commit makes the commit of an event that follows the stream's last record. If
+// the event books the money of a provider's reference, the commit claims the
+// reference for ever.
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
 	r, err := l.Codec.record(s, last, o.EventID, e)
 	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}
@@ -135,7 +135,7 @@ func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, 
 	return c, err
 }
 
-// Evolver is the half of an aggregate that folds events.
+// Evolver is the part of an aggregate that applies events.
 type Evolver[S any] interface{ Evolve(domain.Event) S }
 
 // Fold returns the state after all records of a stream, and the last of them.

@@ -10,9 +10,8 @@ import (
 	"payledger/domain"
 )
 
-// Upcaster lifts the data of one event type from one version to the next, raw
-// JSON to raw JSON. Stored bytes stay as they are; only what is decoded from
-// them changes.
+// Upcaster converts the raw JSON data of one event type from version From to the
+// next. Stored bytes never change; data is converted when it is decoded.
 type Upcaster struct {
 	Type string
 	From int
@@ -24,24 +23,24 @@ type version struct {
 	from int
 }
 
-// upcasters lists every change of shape there has been.
+// upcasters lists every version step of every event type.
 func upcasters() []Upcaster {
 	return []Upcaster{
 		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
-		// Version 2 may say how many signals were refused and not recorded; in
-		// version 1 every one was recorded.
+		// Version 2 adds the number of unrecorded refusals; version 1 recorded every
+		// refusal.
 		{Type: domain.TypePaymentSignalRefused, From: 1, Lift: unchanged},
 	}
 }
 
-// unchanged is for a version whose data has the same meaning as the one before,
-// recorded under other rules. See Codec.DecodeVersion.
+// unchanged is for a version that changed the rules and not the data. See
+// Codec.DecodeVersion.
 func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
-// withWebhooksScope: before there was a scope for webhook endpoints,
-// payments:write allowed to manage them.
+// withWebhooksScope adds webhooks:write to keys with payments:write: in version 1
+// payments:write also allowed managing webhook endpoints.
 func withWebhooksScope(data jsontext.Value) (jsontext.Value, error) {
 	var key struct {
 		KeyID  string   `json:"key_id"`
@@ -58,7 +57,7 @@ func withWebhooksScope(data jsontext.Value) (jsontext.Value, error) {
 	return json.Marshal(key)
 }
 
-// lift takes data from version from to version to, step by step.
+// lift converts data from version from to version to, step by step.
 func (c *Codec) lift(typ string, from, to int, data jsontext.Value) (jsontext.Value, error) {
 	if from < 1 || from > to {
 		return nil, fmt.Errorf("event %s has version %d, this program knows 1 to %d: written by a newer program?", typ, from, to)

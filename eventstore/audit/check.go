@@ -12,9 +12,9 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// Source yields the records after a position, in order. Damage is a
-// *eventstore.CorruptError with the position of the record; after one, Source
-// is called again to go on behind it. Any other error ends the check.
+// Source yields the records after a position, in order. A damaged record is a
+// *eventstore.CorruptError with its position; Check then calls Source again to
+// continue after it. Any other error ends the check.
 type Source func(after eventstore.Position) iter.Seq2[eventstore.Stored, error]
 
 // Of reads a store.
@@ -24,45 +24,45 @@ func Of(ctx context.Context, s eventstore.Store) Source {
 	}
 }
 
-// Options say what a log is checked against. Codec is needed.
+// Options say what the log is checked against. Codec is required.
 type Options struct {
 	Codec       *eventstore.Codec
 	Checkpoints []Checkpoint
-	Verifiers   []*translog.Verifier // open Checkpoints, any of them
-	Origin      string               // of the log, if it is known apart from Verifiers
-	// Missing are the times the log was opened without its checkpoint.
+	Verifiers   []*translog.Verifier // keys for Checkpoints; any one of them may open one
+	Origin      string               // of the log, if known from another source than Verifiers
+	// Missing lists when the log was opened without its checkpoint.
 	Missing []eventstore.MissingCheckpoint
-	// Bare: the records come from exported lines, which have no Prev and no
-	// Claim of their own.
+	// Bare: the records come from exported lines, which have no Prev and no Claim.
 	Bare bool
-	// Structure checks what the store derives from its records; nil: nothing.
-	// The error is a *eventstore.CorruptError when that is damaged. It is called
-	// while the records are checked.
+	// Structure checks the indexes that the store derives from its records; nil:
+	// no check. The error is a *eventstore.CorruptError when they are damaged.
+	// Structure runs in parallel with the check of the records.
 	Structure func(context.Context) error
-	// Projections compares what was derived from the log; nil: not checked.
-	// A finding may say that the log ends before what the projections have
-	// seen, or, of kind WrongRoot, at which event the tree they keep differs:
-	// that narrows a range of positions, and counts for nothing by itself.
+	// Projections compares the projections with the log; nil: not checked. A
+	// finding says that the log ends before the last position in the projections,
+	// or, with kind WrongRoot, at which event their tree differs: that only
+	// narrows the range of other WrongRoot findings.
 	Projections func(context.Context) (Verdict, *Finding, error)
-	// Total is how many events are expected, for Progress.
+	// Total is the expected number of events, for Progress.
 	Total eventstore.Position
-	// Progress, if set, is told every few thousand events and at the end.
+	// Progress, if set, is called every few thousand events and at the end.
 	Progress func(done, total eventstore.Position)
 
 	unpacked int // 0: unpackedLimit
 }
 
-// Check reads the whole log. The error is what kept it from doing so: the
-// context's, or the source's; whatever is wrong with the log is in the report.
+// Check reads the whole log. Faults of the log are in the report. The error is
+// that of ctx, of the source or of a function in Options: the check did not
+// finish.
 func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 	c := newChecker(o)
 	structure := func() error { return nil }
-	if o.Structure != nil { // reads the log too, meanwhile
+	if o.Structure != nil { // runs in parallel with the check of the records
 		during, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- o.Structure(during) }()
 		structure = sync.OnceValue(func() error { return <-ended })
-		defer structure() //nolint:errcheck // has ended, or is not asked
+		defer structure() //nolint:errcheck // only waits: the error was read, or is not needed
 		defer cancel()
 	}
 	if err := c.records(ctx, src); err != nil {
@@ -89,8 +89,8 @@ func Check(ctx context.Context, src Source, o Options) (*Report, error) {
 	return r, nil
 }
 
-// structure adds what the store's own check finds, unless the records showed
-// the same before.
+// structure reports the error of Options.Structure, unless there is a finding at
+// the same position already.
 func (c *checker) structure(err error) error {
 	var corrupt *eventstore.CorruptError
 	switch {
@@ -108,14 +108,14 @@ func (c *checker) structure(err error) error {
 	return nil
 }
 
-// checker is the state of a check between two records.
+// checker is the state of a running check.
 type checker struct {
 	options Options
 	report  *Report
 
 	last       eventstore.Position
 	lost       map[eventstore.Position]bool // positions of records that could not be read
-	missing    bool                         // more are lost than lost lists
+	missing    bool                         // lost is full: more positions are lost
 	tree       tree
 	roots      roots
 	ids        ids
@@ -139,11 +139,11 @@ func newChecker(o Options) *checker {
 	return c
 }
 
-// maxLost bounds how many lost positions are remembered one by one.
+// maxLost bounds the size of checker.lost.
 const maxLost = 1 << 16
 
-// lose notes positions whose records are not known. The tree cannot be told
-// any more, and the streams they belong to are not known.
+// lose notes positions whose records cannot be read. From here on the tree has no
+// root, and any stream may lack a record.
 func (c *checker) lose(from, to eventstore.Position) {
 	c.tree.broken = true
 	for p := from; p <= to; p++ {
@@ -155,7 +155,7 @@ func (c *checker) lose(from, to eventstore.Position) {
 	}
 }
 
-// damaged takes the source's word that a record cannot be read.
+// damaged reports a record that the source cannot read.
 func (c *checker) damaged(e *eventstore.CorruptError) {
 	at := max(e.Position, c.last+1)
 	c.skipTo(at)
@@ -205,8 +205,8 @@ func (c *checker) add(r *eventstore.Stored, k Kind, format string, args ...any) 
 	})
 }
 
-// finish compares the end of the log with the checkpoints and says what the
-// verdicts rest on.
+// finish compares the end of the log with the checkpoints and writes the
+// verdicts.
 func (c *checker) finish() {
 	r := c.report
 	r.Last = c.last

@@ -5,16 +5,17 @@ import (
 	"payledger/eventstore"
 )
 
-// references are those whose money was booked: half of each one's key, which
-// nobody can make twice, with the position of the event that booked it.
+// references maps each provider reference whose money is booked to the position
+// of the event that booked it. A reference is the first 128 bits of its SHA-256;
+// a collision takes about 2^64 hashes.
 type references map[[16]byte]eventstore.Position
 
 func (s references) at(key domain.Digest) eventstore.Position { return s[[16]byte(key[:])] }
 
 func (s references) add(key domain.Digest, at eventstore.Position) { s[[16]byte(key[:])] = at }
 
-// checkClaim checks that record and event make the same claim, and that it is
-// new.
+// checkClaim checks that the record has the claim of its event, and that the key
+// was not claimed before.
 func (c *checker) checkClaim(i *item) {
 	r, in := &i.record, i.claim
 	if !c.options.Bare {
@@ -41,8 +42,8 @@ func (c *checker) checkClaim(i *item) {
 	}
 }
 
-// checkRefusal checks that a reference for which a signal was refused had been
-// used.
+// checkRefusal checks that a signal refused for a used reference has a reference
+// that was used before.
 func (c *checker) checkRefusal(i *item) {
 	f := domain.FactsOf(i.event)
 	if f.Result != domain.SignalRefused || f.Reason != domain.ReasonReferenceUsed || len(c.lost) > 0 {

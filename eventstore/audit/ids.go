@@ -11,14 +11,14 @@ import (
 
 const (
 	idsKept = 1 << 19 // ids in one of the two sets
-	// An id is issued before its event is recorded, and the order among those
-	// under way is free. Only a process that was held up lags by more than
-	// moments.
+	// An id is issued before its event is recorded, and running commands can finish
+	// in any order. A lag of more than some seconds means that a process was
+	// stopped in between.
 	maxLag = 24 * time.Hour
 )
 
-// ids finds event ids that come twice: exactly among the last half million at
-// least, and by their time when they are older than a day.
+// ids finds duplicate event ids: exactly among at least the last half million,
+// and by their time when they are more than a day old.
 type ids struct {
 	recent, before idSet
 	newest         domain.Instant
@@ -26,7 +26,7 @@ type ids struct {
 
 func newIDs() ids { return ids{recent: newIDSet()} }
 
-// add says what is wrong with the id, "" for nothing.
+// add adds an id. It returns what is wrong with the id, "" for nothing.
 func (s *ids) add(id domain.ID) string {
 	if s.recent.size() == idsKept {
 		s.recent, s.before = newIDSet(), s.recent
@@ -45,20 +45,20 @@ func (s *ids) add(id domain.ID) string {
 	return ""
 }
 
-// nearEnd is how many ids an insertion may move.
+// nearEnd is how many ids an insertion into a sorted slice may move.
 const nearEnd = 1 << 10
 
-// idSet is a set of ids that come nearly in order.
+// idSet is a set of ids that are added nearly in order.
 type idSet struct {
 	sorted []domain.ID
-	strays map[domain.ID]struct{} // that belong too far from the end
+	strays map[domain.ID]struct{} // more than nearEnd places from the end of sorted
 }
 
 func newIDSet() idSet { return idSet{strays: make(map[domain.ID]struct{})} }
 
 func (s *idSet) size() int { return len(s.sorted) + len(s.strays) }
 
-// place is where the id stands among the sorted ones, or belongs.
+// place is the id's index in sorted, or the index to insert it at.
 func (s *idSet) place(id domain.ID) (i int, ok bool) {
 	n := len(s.sorted)
 	from := n
@@ -71,7 +71,7 @@ func (s *idSet) place(id domain.ID) (i int, ok bool) {
 
 func (s *idSet) has(id domain.ID) bool {
 	i, ok := s.place(id)
-	return ok || (i < len(s.sorted) && s.stray(id)) // strays are smaller than the greatest
+	return ok || (i < len(s.sorted) && s.stray(id)) // a stray is less than the last sorted id
 }
 
 func (s *idSet) stray(id domain.ID) bool {
@@ -79,7 +79,7 @@ func (s *idSet) stray(id domain.ID) bool {
 	return ok
 }
 
-// add answers false if the id was there.
+// add returns false if the set already has the id.
 func (s *idSet) add(id domain.ID) bool {
 	switch i, ok := s.place(id); {
 	case ok:
@@ -102,7 +102,7 @@ const (
 	claimsPeriod = 15 * 24 * time.Hour
 )
 
-// claimKey is an idempotency key within its project. The project is numbered.
+// claimKey is an idempotency key in its project, which is given by its number.
 type claimKey struct {
 	project uint32
 	key     domain.Digest
@@ -113,8 +113,8 @@ type claimed struct {
 	at       domain.Instant
 }
 
-// claims finds idempotency keys that were given away twice within 30 days. It
-// keeps those of the present and two earlier periods of 15 days.
+// claims finds idempotency keys that were claimed twice within 30 days. It keeps
+// the keys of the current period of 15 days and of the two before.
 type claims struct {
 	projects map[string]uint32
 	periods  [3]map[claimKey]claimed // newest first
@@ -129,7 +129,8 @@ func newClaims() claims {
 	}
 }
 
-// add answers the position at which the key was claimed before, 0 for none.
+// add adds a key. It returns the position at which the key was claimed before, 0
+// for none.
 func (s *claims) add(r *eventstore.Stored, key domain.Digest) eventstore.Position {
 	s.newest = max(s.newest, domain.IDTime(r.Commit))
 	period := int64(s.newest) / claimsPeriod.Milliseconds()

@@ -14,17 +14,16 @@ import (
 	"payledger/eventstore"
 )
 
-// maxLine bounds an exported line: a body and what is around it.
+// maxLine bounds an exported line: a body and its position.
 const maxLine = eventstore.MaxBody + 1<<10
 
-// exported is a line of an export: where an event stands, and its stored
-// bytes.
+// exported is a line of an export: an event's position and its stored bytes.
 type exported struct {
 	Position eventstore.Position `json:"position"`
 	Event    jsontext.Value      `json:"event"`
 }
 
-// address is what of an event's body tells where it belongs.
+// address holds the members of an event's body that identify its record.
 type address struct {
 	ID       domain.ID `json:"id"`
 	Project  string    `json:"project"`
@@ -34,8 +33,8 @@ type address struct {
 }
 
 // Lines reads exported events, one line {"position":N,"event":…} each, as
-// records for Options.Bare. It can be read once. A line that cannot be read
-// is damage at the position after the line before.
+// records for Options.Bare. The Source can be read only once. A line that cannot
+// be read is damage at the position after that of the line before.
 func Lines(r io.Reader) Source {
 	in := bufio.NewReaderSize(r, maxLine)
 	var last eventstore.Position
@@ -71,7 +70,7 @@ func Lines(r io.Reader) Source {
 	}
 }
 
-// restOfLine passes over what did not fit.
+// restOfLine skips the rest of a line that is too long.
 func restOfLine(in *bufio.Reader) error {
 	for {
 		switch _, err := in.ReadSlice('\n'); {

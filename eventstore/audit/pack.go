@@ -7,9 +7,9 @@ import (
 	"payledger/eventstore"
 )
 
-// packer writes what later events of a payment are judged by into some 60
-// bytes. Texts that many payments share are numbered. What no rule looks at
-// again, such as the description, is left out.
+// packer encodes the state that later events of a payment are checked against in
+// some 60 bytes. Texts that many payments share are stored as numbers. Members
+// that no later rule reads, such as the description, are left out.
 type packer struct {
 	numbers map[string]uint64
 	texts   []string
@@ -72,7 +72,7 @@ func (k *packer) text(s string) {
 	k.number(n)
 }
 
-// unpack reads what pack wrote in this process.
+// unpack decodes the result of pack of the same packer.
 func (k *packer) unpack(id domain.ID, s string) (h head, p domain.Payment) {
 	u := unpacker{rest: []byte(s), texts: k.texts}
 	h = head{position: eventstore.Position(u.number()), sequence: u.number(), blind: u.number() == 1}

@@ -11,28 +11,28 @@ import (
 	"payledger/eventstore"
 )
 
-// found is one record, or the damage in its place.
+// found is a record or, if it cannot be read, the damage.
 type found struct {
 	record  eventstore.Stored
 	damaged *eventstore.CorruptError // in place of record
 }
 
-// item is what was found, and what can be made of it by itself.
+// item is a found record with what is computed from it alone, in parallel.
 type item struct {
 	found
 	leaf    tlog.Hash
 	event   domain.Event
-	err     *eventstore.CorruptError // of decoding
-	payment domain.ID                // zero where the stream is no payment's
-	version int                      // of the event
-	claim   *eventstore.Claim        // that the event makes
+	err     *eventstore.CorruptError // from decoding
+	payment domain.ID                // zero if the stream is not a payment's
+	version int                      // in which the event is stored
+	claim   *eventstore.Claim        // of the event
 }
 
 const reportEvery = 4096
 
-// records reads the source, decodes and hashes ahead, and checks in order.
+// records checks all records in order; it reads, decodes and hashes them ahead.
 func (c *checker) records(ctx context.Context, src Source) error {
-	told := c.last
+	reported := c.last
 	work := func(f found) item { return newItem(f, c.options.Codec) }
 	for i, err := range eventstore.Ahead(ctx, throughDamage(ctx, src), work) {
 		if err != nil {
@@ -43,8 +43,8 @@ func (c *checker) records(ctx context.Context, src Source) error {
 		} else {
 			c.take(&i)
 		}
-		if c.options.Progress != nil && c.last >= told+reportEvery {
-			told = c.last
+		if c.options.Progress != nil && c.last >= reported+reportEvery {
+			reported = c.last
 			c.options.Progress(c.last, max(c.last, c.options.Total))
 		}
 	}
@@ -54,8 +54,8 @@ func (c *checker) records(ctx context.Context, src Source) error {
 	return nil
 }
 
-// throughDamage asks the source to go on behind damage. An error of another
-// sort ends it.
+// throughDamage reads the source and continues after damaged records. Any other
+// error ends it.
 func throughDamage(ctx context.Context, src Source) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		var last eventstore.Position
@@ -67,7 +67,7 @@ func throughDamage(ctx context.Context, src Source) iter.Seq2[found, error] {
 				switch {
 				case damaged:
 					f.damaged = corrupt
-					// A position that leads nowhere new would be met for ever.
+					// Continue only after a new position, else the same damage comes for ever.
 					again = corrupt.Position > last
 					last = max(last, corrupt.Position)
 				case err != nil:

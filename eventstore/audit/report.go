@@ -8,39 +8,39 @@ import (
 	"payledger/eventstore"
 )
 
-// Kind says what sort of fault a finding is. Kinds are part of the interface
-// to auditors: they are never renamed.
+// Kind is the kind of a finding. Kinds are part of the interface to auditors:
+// they are never renamed.
 type Kind string
 
-// The kinds of findings about integrity: something is there that is not what
-// was written.
+// The kinds of findings about integrity: the log contains something that is not
+// as it was written.
 const (
 	DamagedRecord   Kind = "damaged_record"   // its checksum is wrong, or it cannot be read
-	WrongPosition   Kind = "wrong_position"   // a position that was there before, or lies behind
+	WrongPosition   Kind = "wrong_position"   // a position that is not greater than the one before
 	BrokenStream    Kind = "broken_stream"    // it does not follow the record before it in its stream
-	BadEvent        Kind = "bad_event"        // the body is no known event, or that of another record
-	BadEventID      Kind = "bad_event_id"     // the id came before, or its time is not plausible
+	BadEvent        Kind = "bad_event"        // the body is not a known event, or is that of another record
+	BadEventID      Kind = "bad_event_id"     // the id is a duplicate, or its time is not plausible
 	BadClaim        Kind = "bad_claim"        // its idempotency key or reference was claimed before, or differs in record and event
 	ImpossibleEvent Kind = "impossible_event" // the rules of the domain do not lead to it
-	WrongRoot       Kind = "wrong_root"       // the tree's root is not the checkpoint's
-	BadCheckpoint   Kind = "bad_checkpoint"   // not signed by the key, or not of this log
-	DamagedIndex    Kind = "damaged_index"    // what the store derives from the records does not match them
-	BadManifest     Kind = "bad_manifest"     // a bundle's file is not the one its manifest names
-	BadJournal      Kind = "bad_journal"      // a bundle's journal is not that of its events
+	WrongRoot       Kind = "wrong_root"       // the tree's root differs from the checkpoint's
+	BadCheckpoint   Kind = "bad_checkpoint"   // not signed by a given key, or of another log
+	DamagedIndex    Kind = "damaged_index"    // an index of the store does not match the records
+	BadManifest     Kind = "bad_manifest"     // a file of a bundle differs from its manifest
+	BadJournal      Kind = "bad_journal"      // a bundle's journal differs from its events
 )
 
-// The kinds of findings about completeness: something that was written is not
-// there.
+// The kinds of findings about completeness: something that was written is
+// missing.
 const (
 	Gap       Kind = "gap"       // positions are missing
-	Truncated Kind = "truncated" // the log ends before what a checkpoint, or a projection, has seen
+	Truncated Kind = "truncated" // the log ends before the last position of a checkpoint or projection
 )
 
 // Completes reports whether findings of this kind are about completeness.
 func (k Kind) Completes() bool { return k == Gap || k == Truncated }
 
-// Finding is one fault. Through is the last position it may concern; it equals
-// Position unless only a range is known. Position 0 means the log as a whole.
+// Finding is one fault. It is at Position, or somewhere from Position to Through
+// when only the range is known. Position 0 is the log as a whole.
 type Finding struct {
 	Kind     Kind                `json:"kind"`
 	Position eventstore.Position `json:"position"`
@@ -48,11 +48,11 @@ type Finding struct {
 	Stream   string              `json:"stream,omitempty"`
 	Detail   string              `json:"detail"`
 
-	// Checkpoint is the name of the one that the log contradicts.
+	// Checkpoint is the name of the checkpoint that the log contradicts.
 	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
-// String is the finding as a line for people.
+// String is the finding as one line of text.
 func (f Finding) String() string {
 	at := fmt.Sprintf("position %d", f.Position)
 	switch {
@@ -67,7 +67,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s", at, f.Kind, f.Detail)
 }
 
-// Outcome is what a check came to.
+// Outcome is the result of a check.
 type Outcome string
 
 // The outcomes.
@@ -77,13 +77,13 @@ const (
 	NotChecked Outcome = "not_checked"
 )
 
-// Verdict is an outcome and, in words, what it rests on.
+// Verdict is an outcome and the reason for it in words.
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	Reason  string  `json:"reason"`
 }
 
-// CheckpointResult is what became of one checkpoint.
+// CheckpointResult is the result for one checkpoint.
 type CheckpointResult struct {
 	Name    string  `json:"name"`
 	Size    uint64  `json:"size"`
@@ -95,21 +95,20 @@ type Report struct {
 	// Integrity: nothing was altered. Completeness: nothing is missing.
 	Integrity    Verdict `json:"integrity"`
 	Completeness Verdict `json:"completeness"`
-	// Projections: what is derived from the log matches it. The log is no
-	// worse when it does not.
+	// Projections: the projections match the log. Failed here says nothing
+	// against the log itself.
 	Projections Verdict `json:"projections"`
 
-	Events   uint64              `json:"events"`   // records that could be read
-	Payments uint64              `json:"payments"` // streams of payments
+	Events   uint64              `json:"events"`   // number of readable records
+	Payments uint64              `json:"payments"` // number of payment streams
 	Projects uint64              `json:"projects"`
 	Last     eventstore.Position `json:"last"`           // the greatest position seen
-	Root     *tlog.Hash          `json:"root,omitempty"` // of the tree over all events; absent when one cannot be read
+	Root     *tlog.Hash          `json:"root,omitempty"` // of the tree over all events; absent when an event cannot be read
 
-	// FirstBad is the first position of any finding, 0 for none or when none
-	// has one.
+	// FirstBad is the lowest position of a finding, 0 if no finding has one.
 	FirstBad    eventstore.Position `json:"first_bad"`
-	Found       int                 `json:"found"`    // how many findings there are
-	Findings    []Finding           `json:"findings"` // the first of them
+	Found       int                 `json:"found"`    // number of findings
+	Findings    []Finding           `json:"findings"` // the first ones
 	Checkpoints []CheckpointResult  `json:"checkpoints"`
 }
 
@@ -118,10 +117,10 @@ func (r *Report) OK() bool {
 	return r.Integrity.Outcome != Failed && r.Completeness.Outcome != Failed && r.Projections.Outcome != Failed
 }
 
-// maxFindings bounds the list in a report; the rest is only counted.
+// maxFindings bounds Report.Findings; further findings are only counted.
 const maxFindings = 100
 
-// Add puts a finding down.
+// Add adds a finding.
 func (r *Report) Add(f Finding) {
 	f.Through = max(f.Through, f.Position)
 	r.Found++
@@ -140,8 +139,8 @@ func (r *Report) Add(f Finding) {
 	}
 }
 
-// narrow tells the findings about a wrong root, which know a range only, that
-// the first event which differs is known.
+// narrow replaces the range of the WrongRoot findings by the position of the
+// first different event, which is known.
 func (r *Report) narrow(known Finding) {
 	for i, f := range r.Findings {
 		if f.Kind != WrongRoot || known.Position < f.Position || known.Position > f.Through {

@@ -12,20 +12,20 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// Checkpoint is a signed checkpoint to hold the log against.
+// Checkpoint is a signed checkpoint to compare the log with.
 type Checkpoint struct {
 	Name   string // for people, such as its file
 	Signed []byte
-	// Beside: it was kept together with the log, so whoever could change the
-	// log could put an older one in its place.
+	// Beside: it is stored together with the log, so an attacker who can change
+	// the log can also replace it by an older one.
 	Beside bool
 }
 
-// tree is the Merkle tree so far.
+// tree is the Merkle tree over the records read so far.
 type tree struct {
 	edge   translog.Edge
 	path   []tlog.Hash // reused
-	broken bool        // a leaf is not known
+	broken bool        // a record could not be read: the root is unknown
 }
 
 func (t *tree) add(leaf tlog.Hash) {
@@ -34,7 +34,7 @@ func (t *tree) add(leaf tlog.Hash) {
 	}
 }
 
-// pin is a checkpoint that was opened, and its row in the report.
+// pin is an opened checkpoint and its row in the report.
 type pin struct {
 	translog.Checkpoint
 	name   string
@@ -42,15 +42,15 @@ type pin struct {
 	row    int
 }
 
-// roots compares the tree with checkpoints as it grows.
+// roots compares the growing tree with the checkpoints.
 type roots struct {
-	pins []pin // those to come, by size
-	good []pin // those the tree matched, by size
-	bad  bool  // one of them did not match or could not be used
+	pins []pin // not yet reached, by size
+	good []pin // matched by the tree, by size
+	bad  bool  // a checkpoint did not match or could not be opened
 }
 
-// newRoots opens the checkpoints. One that is not signed by the key, or is of
-// another log, is a finding.
+// newRoots opens the checkpoints. It reports those that no key opens or that are
+// of another log.
 func newRoots(o Options, r *Report) roots {
 	var all roots
 	for _, c := range o.Checkpoints {
@@ -76,8 +76,8 @@ func newRoots(o Options, r *Report) roots {
 	return all
 }
 
-// open opens a checkpoint with the key that signed it. The error is that of
-// the first key.
+// open opens a checkpoint with the first key that can. The error is that of the
+// first key.
 func open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error) {
 	first := errors.New("there is no verifier key to check its signature with")
 	for i, v := range keys {
@@ -92,7 +92,7 @@ func open(signed []byte, keys []*translog.Verifier) (translog.Checkpoint, error)
 	return translog.Checkpoint{}, first
 }
 
-// reached compares the tree with the checkpoints of its present size.
+// reached compares the tree with the checkpoints of its current size.
 func (c *roots) reached(t *tree, r *Report) {
 	for len(c.pins) > 0 && !t.broken && c.pins[0].Size == t.edge.Size() {
 		p := c.pins[0]
@@ -116,14 +116,14 @@ func (c *roots) reached(t *tree, r *Report) {
 	}
 }
 
-// cover is how far checkpoints vouch for the log.
+// cover is the part of the log that checkpoints prove.
 type cover struct {
 	given  bool
 	beside pin // the newest kept beside the log, if any
 	apart  pin // the newest kept elsewhere, if any
 }
 
-// finish reports the checkpoints the log does not reach.
+// finish reports the checkpoints that are larger than the log.
 func (c *roots) finish(last eventstore.Position, r *Report) cover {
 	for _, p := range c.pins {
 		if p.Size > last {

@@ -5,11 +5,11 @@ import (
 	"payledger/eventstore"
 )
 
-// head is how far a stream has come.
+// head is the end of a stream.
 type head struct {
 	position eventstore.Position
 	sequence uint64
-	blind    bool // its state is not known: a record of it is not, or broke the rules
+	blind    bool // the state is unknown: a record is missing, or broke a rule
 }
 
 type project struct {
@@ -22,18 +22,17 @@ type payment struct {
 	state domain.Payment
 }
 
-// unpackedLimit is how many payments of each of the two kinds are kept as they
-// are.
+// unpackedLimit bounds each of the two maps of unpacked payments.
 const unpackedLimit = 1 << 14
 
-// streams are the states of all streams. Most payments have their events close
-// together: those that had one lately, and those of the span before, are kept
-// as they are, all others packed.
+// streams holds the states of all streams. The events of a payment are mostly
+// close together, so recently used payments are kept unpacked. When recent is
+// full, the payments in before are packed and recent becomes before.
 type streams struct {
-	lately   map[domain.ID]*payment
+	recent   map[domain.ID]*payment
 	before   map[domain.ID]*payment
-	packed   map[domain.ID]string // what lately and before have is newer
-	payments uint64               // that there are
+	packed   map[domain.ID]string // recent and before have newer states
+	payments uint64               // number of payments
 	limit    int
 	projects map[string]*project
 	packer   packer
@@ -41,14 +40,14 @@ type streams struct {
 
 func newStreams(limit int) streams {
 	return streams{
-		lately: make(map[domain.ID]*payment), packed: make(map[domain.ID]string), limit: limit,
+		recent: make(map[domain.ID]*payment), packed: make(map[domain.ID]string), limit: limit,
 		projects: make(map[string]*project), packer: newPacker(),
 	}
 }
 
-// payment answers the one to go on with, nil if it has no events yet.
+// payment returns the state of a payment, nil if it has no events yet.
 func (s *streams) payment(id domain.ID) *payment {
-	if p := s.lately[id]; p != nil {
+	if p := s.recent[id]; p != nil {
 		return p
 	}
 	p := s.before[id]
@@ -64,23 +63,23 @@ func (s *streams) payment(id domain.ID) *payment {
 	return p
 }
 
-// add takes a payment that was not there.
+// add adds a new payment.
 func (s *streams) add(id domain.ID, p *payment) {
 	s.payments++
 	s.keep(id, p)
 }
 
 func (s *streams) keep(id domain.ID, p *payment) {
-	if len(s.lately) == s.limit {
+	if len(s.recent) == s.limit {
 		for id, p := range s.before {
 			s.packed[id] = s.packer.pack(p.head, p.state)
 		}
-		s.lately, s.before = make(map[domain.ID]*payment, s.limit), s.lately
+		s.recent, s.before = make(map[domain.ID]*payment, s.limit), s.recent
 	}
-	s.lately[id] = p
+	s.recent[id] = p
 }
 
-// follow checks a record against its stream and goes on with it.
+// follow checks a record against the state of its stream and updates the state.
 func (c *checker) follow(i *item) {
 	switch r := &i.record; r.Stream.Kind {
 	case eventstore.KindPayment:
@@ -119,7 +118,7 @@ func (c *checker) followPayment(i *item) {
 		p.blind = true
 	}
 	p.state = p.state.Evolve(i.event)
-	p.state.Description, p.state.Payload, p.state.Link = nil, nil, domain.Link{} // no rule looks at them again
+	p.state.Description, p.state.Payload, p.state.Link = nil, nil, domain.Link{} // no later rule reads them
 }
 
 func (c *checker) followProject(i *item) {
@@ -143,11 +142,11 @@ func (c *checker) followProject(i *item) {
 	p.state = p.state.Evolve(i.event)
 }
 
-// link checks that the record follows the stream's head, and moves that on;
-// known is false when the stream's state before the record is not known.
+// link checks that the record follows the stream's head, and moves the head to
+// it. known is false when the stream's state before the record is unknown.
 //
-// A break is reported once: from then on the stream is followed from where the
-// record stands. One that lost records explain is not reported again.
+// A break is reported once: the next record is checked against this one. A break
+// that lost records explain is not reported.
 func (c *checker) link(r *eventstore.Stored, h *head) (known bool) {
 	prev := r.Prev
 	if c.options.Bare {
@@ -167,8 +166,8 @@ func (c *checker) link(r *eventstore.Stored, h *head) (known bool) {
 	return !h.blind
 }
 
-// explained reports whether a record that could not be read may be the one
-// before in its stream. Exported lines do not say which one that is.
+// explained reports whether the previous record of the stream may be one that
+// could not be read. Exported lines do not name the previous record.
 func (c *checker) explained(prev eventstore.Position, h head) bool {
 	if c.options.Bare {
 		return len(c.lost) > 0

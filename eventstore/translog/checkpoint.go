@@ -12,18 +12,18 @@ import (
 	"payledger/eventstore"
 )
 
-// MaxCheckpoint bounds the bytes of a signed checkpoint that is read from
+// MaxCheckpoint is the maximum size in bytes of a signed checkpoint read from
 // outside.
 const MaxCheckpoint = 64 << 10
 
-// Checkpoint is the state of a log at one moment: everything up to a position.
+// Checkpoint is the state of a log up to a position.
 type Checkpoint struct {
 	Origin string              // of the log
 	Size   eventstore.Position // of the last event it covers, 0 for an empty log
 	Root   tlog.Hash
 }
 
-// text is what is signed.
+// text is the text of the signed note.
 func (c Checkpoint) text() []byte {
 	return fmt.Appendf(nil, "%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
 }

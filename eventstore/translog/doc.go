@@ -1,8 +1,8 @@
-// Package translog makes the event log evidence: a Merkle tree over the stored
-// bytes of every event, checkpoints of it that are signed, and proofs that
-// anybody can check who holds a checkpoint and the verifier key. Whoever edits,
-// removes, swaps or adds an event afterwards, or cuts the log's end off, ends
-// up with another root, and cannot sign for it twice without being found out.
+// Package translog makes changes to the event log detectable: a Merkle tree over
+// the stored bytes of every event, signed checkpoints of the tree, and proofs that
+// anybody with a checkpoint and the verifier key can check. If an event is later
+// edited, removed, moved or inserted, or the end of the log is cut off, the root
+// changes; two signed checkpoints with different roots prove the change.
 //
 // # The tree
 //
@@ -30,8 +30,8 @@
 // # Proofs
 //
 // Proofs are JSON; hashes are in base64, in the order of RFC 6962, sections
-// 2.1.1 and 2.1.2. They hold no root and no leaf, so that a checker has to take
-// those from the checkpoint and the event it holds itself:
+// 2.1.1 and 2.1.2. They contain no root and no leaf, so that a checker must take
+// those from its own checkpoint and event:
 //
 //	{"position":3,"size":88417,"hashes":["…",…]}
 //	{"from":70000,"to":88417,"hashes":["…",…]}

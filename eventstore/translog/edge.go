@@ -13,13 +13,12 @@ import (
 // Leaf is the leaf hash of an event's stored bytes.
 func Leaf(body []byte) tlog.Hash { return tlog.RecordHash(body) }
 
-// Edge is the right edge of a growing tree: the roots of the complete subtrees
-// its size consists of, one for each bit set. It is all that is needed to
-// append and to know the root. The zero Edge is the empty tree; copies are
-// independent.
+// Edge is the right edge of a growing tree: the roots of its complete subtrees,
+// one for each bit set in its size. That is enough to append leaves and to
+// compute the root. The zero Edge is the empty tree; copies are independent.
 type Edge struct {
 	size  int64
-	nodes [63]tlog.Hash // by level; valid where size has the bit
+	nodes [63]tlog.Hash // by level; valid if size has the level's bit
 }
 
 // OpenEdge reads the edge of a tree of this size from its stored hashes.
@@ -46,10 +45,10 @@ func OpenEdge(size eventstore.Position, r tlog.HashReader) (Edge, error) {
 	return e, nil
 }
 
-// Append adds the next leaf. It appends to dst the hashes that are stored for
-// it, as tlog.StoredHashesForRecordHash answers them: the leaf's and those of
-// the subtrees it completes, to be kept from
-// tlog.StoredHashIndex(0, size before) on.
+// Append adds the next leaf. It appends to dst the hashes to store for the leaf,
+// as tlog.StoredHashesForRecordHash returns them: its own and those of the
+// subtrees it completes. They are stored from index
+// tlog.StoredHashIndex(0, size before Append) on.
 func (e *Edge) Append(dst []tlog.Hash, leaf tlog.Hash) []tlog.Hash {
 	h := leaf
 	dst = append(dst, h)
@@ -63,7 +62,7 @@ func (e *Edge) Append(dst []tlog.Hash, leaf tlog.Hash) []tlog.Hash {
 	return dst
 }
 
-// Size is how many leaves there are.
+// Size is the number of leaves.
 func (e *Edge) Size() eventstore.Position { return eventstore.Position(e.size) }
 
 // Root is the tree's root hash.

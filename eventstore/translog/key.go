@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// NewKey makes the key that a log's checkpoints are signed with. The text, one
-// line without its end, is secret and is all that has to be kept.
+// NewKey makes the private key that signs a log's checkpoints, as one line of text
+// without a line break. It is secret.
 func NewKey(random io.Reader, origin string) (string, error) {
 	secret, _, err := note.GenerateKey(random, origin)
 	if err != nil {
@@ -28,15 +28,15 @@ type Signer struct {
 	verifier string
 }
 
-// ParseSigner reads a key made by NewKey. Errors do not show it.
+// ParseSigner reads a key made by NewKey. Errors do not contain the key.
 func ParseSigner(text string) (*Signer, error) {
 	text = strings.TrimSpace(text)
 	signer, err := note.NewSigner(text)
 	if err != nil {
 		return nil, errors.New("want one line \"PRIVATE+KEY+…\" of an Ed25519 note key")
 	}
-	// The note package took it: PRIVATE+KEY+name+hash+base64, where base64 may
-	// hold plus signs and stands for the algorithm's byte and the seed.
+	// The note package has accepted it: PRIVATE+KEY+name+hash+base64. The base64 is
+	// the algorithm byte and the seed, and can contain plus signs.
 	parts := strings.SplitN(text, "+", 5)
 	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || len(raw) != 1+ed25519.SeedSize {
@@ -53,14 +53,14 @@ func ParseSigner(text string) (*Signer, error) {
 	return &Signer{signer, verifier}, nil
 }
 
-// Origin is the log the key belongs to.
+// Origin is the origin of the key's log.
 func (s *Signer) Origin() string { return s.signer.Name() }
 
-// VerifierKey is the public key, one line without its end, that ParseVerifier
-// and every other reader of C2SP signed notes takes.
+// VerifierKey is the public key, one line without a line break, for ParseVerifier
+// and other readers of C2SP signed notes.
 func (s *Signer) VerifierKey() string { return s.verifier }
 
-// Sign answers the checkpoint as a signed note.
+// Sign returns the checkpoint as a signed note.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
 	if c.Origin != s.Origin() {
 		return nil, fmt.Errorf("the key of %s cannot sign a checkpoint of %s", s.Origin(), c.Origin)
@@ -68,7 +68,7 @@ func (s *Signer) Sign(c Checkpoint) ([]byte, error) {
 	return note.Sign(&note.Note{Text: string(c.text())}, s.signer)
 }
 
-// Verifier opens checkpoints that one key signed. It is immutable and safe for
+// Verifier opens checkpoints signed by one key. It is immutable and safe for
 // concurrent use.
 type Verifier struct {
 	verifier note.Verifier
@@ -85,14 +85,14 @@ func ParseVerifier(text string) (*Verifier, error) {
 	return &Verifier{v, text}, nil
 }
 
-// Origin is the log the key belongs to.
+// Origin is the origin of the key's log.
 func (v *Verifier) Origin() string { return v.verifier.Name() }
 
 // Key is the key's text.
 func (v *Verifier) Key() string { return v.key }
 
-// Open checks a signed checkpoint and reads it. The error says whether it is
-// no note, is not signed by this key, or is of another log.
+// Open checks a signed checkpoint and reads it. The error says whether it is not
+// a note, is not signed by this key, or is of another log.
 func (v *Verifier) Open(signed []byte) (Checkpoint, error) {
 	n, err := note.Open(signed, note.VerifierList(v.verifier))
 	var unsigned *note.UnverifiedNoteError

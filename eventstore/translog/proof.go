@@ -16,7 +16,7 @@ type InclusionProof struct {
 	Hashes   []tlog.Hash         `json:"hashes"`
 }
 
-// ConsistencyProof proves that a tree begins with an earlier one.
+// ConsistencyProof proves that a tree begins with an earlier tree.
 type ConsistencyProof struct {
 	From   eventstore.Position `json:"from"`
 	To     eventstore.Position `json:"to"`
@@ -36,8 +36,8 @@ func ProveInclusion(position, size eventstore.Position, r tlog.HashReader) (Incl
 	return InclusionProof{position, size, hashes}, nil
 }
 
-// Check reports whether the proof shows that the tree of the checkpoint holds
-// the event with these stored bytes at the proof's position.
+// Check returns nil if the proof shows that the checkpoint's tree has the event
+// with these stored bytes at the proof's position.
 func (p InclusionProof) Check(c Checkpoint, body []byte) error {
 	if p.Size != c.Size {
 		return fmt.Errorf("the proof is for a tree of %d events, the checkpoint covers %d", p.Size, c.Size)
@@ -62,8 +62,8 @@ func ProveConsistency(from, to eventstore.Position, r tlog.HashReader) (Consiste
 	return ConsistencyProof{from, to, hashes}, nil
 }
 
-// Check reports whether the proof shows that the newer checkpoint's log goes
-// on from the older one's, nothing changed.
+// Check returns nil if the proof shows that the newer checkpoint's log is the
+// older one's, unchanged, with more events appended.
 func (p ConsistencyProof) Check(older, newer Checkpoint) error {
 	if older.Origin != newer.Origin {
 		return errors.New("the checkpoints are of different logs")

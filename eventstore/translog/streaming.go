@@ -11,23 +11,23 @@ import (
 )
 
 // Streaming rebuilds the tree from a log that is read once, in order, and
-// compares it with checkpoints on its way. It needs memory for the edge alone.
+// compares it with checkpoints as it grows. It keeps only the edge of the tree.
 type Streaming struct {
 	edge    Edge
 	pending []Checkpoint // not reached yet, smallest first
 	hashes  []tlog.Hash  // scratch
 }
 
-// NewStreaming compares with the checkpoints, which may be of any sizes and in
-// any order; their signatures have been checked.
+// NewStreaming returns an empty tree to compare with the checkpoints, in any
+// order. The caller has checked their signatures.
 func NewStreaming(checkpoints ...Checkpoint) *Streaming {
 	s := &Streaming{pending: slices.Clone(checkpoints)}
 	slices.SortStableFunc(s.pending, func(a, b Checkpoint) int { return cmp.Compare(a.Size, b.Size) })
 	return s
 }
 
-// Append adds the stored bytes of the next event. A *MismatchError says that
-// the tree differs from a checkpoint of this size; going on is possible.
+// Append adds the stored bytes of the next event. A *MismatchError says that the
+// tree differs from a checkpoint; more events can be appended after it.
 func (s *Streaming) Append(body []byte) error {
 	return s.AppendLeaf(Leaf(body))
 }
@@ -41,13 +41,13 @@ func (s *Streaming) AppendLeaf(leaf tlog.Hash) error {
 	return s.compare()
 }
 
-// Size is how many events were added.
+// Size is the number of appended events.
 func (s *Streaming) Size() eventstore.Position { return s.edge.Size() }
 
-// Root is the root hash over the events that were added.
+// Root is the root hash over the appended events.
 func (s *Streaming) Root() tlog.Hash { return s.edge.Root() }
 
-// compare takes out the checkpoints of the present size.
+// compare removes the checkpoints of the current size and compares them.
 func (s *Streaming) compare() error {
 	var mismatch error
 	for len(s.pending) > 0 && s.pending[0].Size == s.Size() {
@@ -60,11 +60,11 @@ func (s *Streaming) compare() error {
 	return mismatch
 }
 
-// MismatchError: the log's events up to the checkpoint's size are not those
-// that were signed for.
+// MismatchError: the log's events up to the checkpoint's size are not the signed
+// ones.
 type MismatchError struct {
 	Checkpoint Checkpoint
-	Root       tlog.Hash // what the events add up to
+	Root       tlog.Hash // of the log's events
 }
 
 func (e *MismatchError) Error() string {
@@ -73,10 +73,10 @@ func (e *MismatchError) Error() string {
 		e.Checkpoint.Size, e.Root, e.Checkpoint.Root)
 }
 
-// TruncatedError: the log ends before the checkpoint that was signed for it.
+// TruncatedError: the log is shorter than a checkpoint of it.
 type TruncatedError struct {
 	Checkpoint Checkpoint
-	Size       eventstore.Position // how many events there are
+	Size       eventstore.Position // of the log
 }
 
 func (e *TruncatedError) Error() string {

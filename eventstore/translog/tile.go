@@ -9,17 +9,17 @@ import (
 	"payledger/eventstore"
 )
 
-// TileHeight is the height of tiles: 256 hashes make a full one.
+// TileHeight is the height of tiles: a full one has 256 hashes.
 const TileHeight = 8
 
-// maxTileLevel is that of the one tile above all others a log can have.
+// maxTileLevel is the highest tile level of the largest possible log.
 const maxTileLevel = 7
 
-// ErrNoTile: the path names no tile of the tree.
+// ErrNoTile: the tree has no tile with this path.
 var ErrNoTile = errors.New("the tree has no such tile")
 
-// ParseTile reads a path tile/<L>/<N>[.p/<W>]. There is one spelling of each
-// tile; the error for any other is ErrNoTile.
+// ParseTile reads a path tile/<L>/<N>[.p/<W>]. Each tile has one valid path; the
+// error for any other is ErrNoTile.
 func ParseTile(path string) (tlog.Tile, error) {
 	rest, ok := strings.CutPrefix(path, "tile/")
 	if !ok {
@@ -32,9 +32,9 @@ func ParseTile(path string) (tlog.Tile, error) {
 	return t, nil
 }
 
-// ReadTile renders a tile of the tree of this size from its stored hashes:
-// W hashes, one after the other. A width less than what there is may be asked
-// for at any time. The error is ErrNoTile when the tree does not reach so far.
+// ReadTile returns a tile of the tree of this size from its stored hashes: W
+// hashes, one after the other. W may be less than the number of hashes that the
+// tile has now. The error is ErrNoTile when the tree has fewer.
 func ReadTile(t tlog.Tile, size eventstore.Position, r tlog.HashReader) ([]byte, error) {
 	if t.H != TileHeight || t.L < 0 || t.L > maxTileLevel || t.W < 1 || t.W > 1<<TileHeight || t.N < 0 {
 		return nil, ErrNoTile
