@@ -215,7 +215,7 @@ func (e WebhookSecretRotated) evolveProject(p Project) Project {
 	})
 }
 
-func (e WebhookSecretRotated) origin(_ Project, at Instant) (ProjectCommand, error) {
+func (e WebhookSecretRotated) origin(_ Project, at Instant) (ProjectCommand, error) { //nolint:unparam // as projectEvent has it
 	overlap := time.Duration(e.PreviousUntil-at) * time.Millisecond
 	return RotateSecret{At: at, EndpointID: e.EndpointID, Overlap: overlap, KeyVersion: e.KeyVersion}, nil
 }

@@ -33,7 +33,7 @@ type Config struct {
 // checked fills in the defaults and refuses what cannot work.
 func (c Config) checked() (Config, error) {
 	var err error
-	if c.Config, err = c.Config.Checked(); err != nil {
+	if c.Config, err = c.Checked(); err != nil {
 		return c, err
 	}
 	if c.Account != nil {

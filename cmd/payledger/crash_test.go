@@ -3,84 +3,125 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"payledger/cmd/payledger/datadir"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 )
 
-// TestKilledBetweenCommitAndAnswer kills the server under load until some
-// command was recorded whose answer nobody got, then sends every command
-// again under its key.
+// TestKilledBetweenCommitAndAnswer kills the server under load when some
+// command is recorded whose answer nobody has, then sends every command again
+// under its key.
 func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir() + "/data"
+	dir := datadir.Dir(t.TempDir() + "/data")
+	s := start(t, "demo", "--data", string(dir))
+	var mu sync.Mutex
 	answered := map[string]answer{} // by key
-	sent, unanswered := []string{}, 0
-	for round := 0; unanswered == 0; round++ {
-		if round == 20 {
-			t.Fatal("in 20 kills none fell between commit and answer")
-		}
-		s := start(t, "demo", "--data", dir)
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for w := range 32 {
-			wg.Go(func() {
-				for i := 0; ; i++ {
-					key := fmt.Sprintf("%08x-%04x-4000-8000-%012x", round, w, i)
-					mu.Lock()
-					sent = append(sent, key)
-					mu.Unlock()
-					a, err := s.send("POST", "/v1/payments", `{"amount":"7.77"}`, "Idempotency-Key", key)
-					if err != nil {
-						return // killed
-					}
-					mu.Lock()
-					answered[key] = a
-					mu.Unlock()
+	var sent []string
+	var wg sync.WaitGroup
+	for w := range 32 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				key := fmt.Sprintf("00000000-%04x-4000-8000-%012x", w, i)
+				mu.Lock()
+				sent = append(sent, key)
+				mu.Unlock()
+				a, err := s.send("POST", "/v1/payments", `{"amount":"7.77"}`, "Idempotency-Key", key)
+				if err != nil {
+					return // killed
 				}
-			})
-		}
-		eventually(t, "payments are being made", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(answered) > 60*(round+1)
+				mu.Lock()
+				answered[key] = a
+				mu.Unlock()
+			}
 		})
-		s.kill()
-		wg.Wait()
+	}
+	// The server is stopped now and then, until its log is found ahead of what
+	// the clients have been answered.
+	eventually(t, "the log is ahead of the answers", func() bool {
+		if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Millisecond) // answers under way arrive
+		mu.Lock()
+		n := len(answered)
+		mu.Unlock()
+		if n > 0 && createdIn(t, dir) > n {
+			return true
+		}
+		if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	})
+	s.kill()
+	wg.Wait()
 
-		s = start(t, "demo", "--data", dir)
-		again := inParallel(t, len(sent), 32, func(i int) (answer, error) {
-			return s.send("POST", "/v1/payments", `{"amount":"7.77"}`, "Idempotency-Key", sent[i])
-		})
-		for i, key := range sent {
-			a := again[i]
-			if a.Status != 201 {
-				t.Fatalf("key %s: %d %s", key, a.Status, a.Body)
-			}
-			replayed := a.Header.Get("Idempotent-Replayed") == "true"
-			first, known := answered[key]
-			switch {
-			case known && (first.Status != 201 || !replayed || !bytes.Equal(first.Body, a.Body)):
-				t.Fatalf("key %s: first %d %s, then (replayed: %t) %s", key, first.Status, first.Body, replayed, a.Body)
-			case !known && replayed:
-				unanswered++
-			}
-			answered[key] = a
+	s = start(t, "demo", "--data", string(dir))
+	again := inParallel(t, len(sent), 32, func(i int) (answer, error) {
+		return s.send("POST", "/v1/payments", `{"amount":"7.77"}`, "Idempotency-Key", sent[i])
+	})
+	unanswered := 0
+	ids := map[string]bool{}
+	for i, key := range sent {
+		a := again[i]
+		if a.Status != 201 {
+			t.Fatalf("key %s: %d %s", key, a.Status, a.Body)
 		}
-		ids := map[string]bool{}
-		for _, key := range sent {
-			ids[answered[key].text(t, "id")] = true
+		replayed := a.Header.Get("Idempotent-Replayed") == "true"
+		first, known := answered[key]
+		switch {
+		case known && (first.Status != 201 || !replayed || !bytes.Equal(first.Body, a.Body)):
+			t.Fatalf("key %s: first %d %s, then (replayed: %t) %s", key, first.Status, first.Body, replayed, a.Body)
+		case !known && replayed:
+			unanswered++
 		}
-		if len(ids) != len(sent) {
-			t.Fatalf("%d keys made %d payments", len(sent), len(ids))
+		ids[a.text(t, "id")] = true
+	}
+	if len(ids) != len(sent) {
+		t.Errorf("%d keys made %d payments", len(sent), len(ids))
+	}
+	if unanswered == 0 {
+		t.Error("no command was recorded without an answer")
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// createdIn is how many payments a copy of the log has, as the next start would
+// find it.
+func createdIn(t *testing.T, dir datadir.Dir) (n int) {
+	t.Helper()
+	content, err := os.ReadFile(dir.Ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := bolt.OpenReadOnly(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for r, err := range store.Scan(t.Context(), 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		if code := s.stop(); code != 0 {
-			t.Fatalf("exit code %d", code)
+		if r.Sequence == 1 {
+			n++
 		}
 	}
-	t.Logf("%d commands were recorded without an answer", unanswered)
+	return n
 }
 
 func TestRestartKeepsEverything(t *testing.T) {

@@ -62,8 +62,7 @@ func TestReadySaysWhereEverythingListens(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--log-level=info", "--admin-listen=:0", "--nats-listen=127.0.0.1:0")
 	for name, addr := range map[string]string{"admin_listen": s.AdminAddress, "nats_listen": s.NATSAddress} {
-		if want := fmt.Sprintf("%q:%q", name, addr); addr == "" || !strings.Contains(s.stderr.String(), want) {
-			t.Errorf("want %s in\n%s", want, s.stderr)
-		}
+		want := fmt.Sprintf("%q:%q", name, addr)
+		eventually(t, "the log says "+want, func() bool { return addr != "" && strings.Contains(s.stderr.String(), want) })
 	}
 }

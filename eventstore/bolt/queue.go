@@ -100,10 +100,10 @@ func (q *queue) put(p *pending) error {
 func (q *queue) take(p groupPolicy) *group {
 	for free := time.Now(); ; {
 		g, wait := q.leave(p, free)
-		switch {
-		case wait == 0:
+		switch wait {
+		case 0:
 			return g
-		case wait == idle:
+		case idle:
 			<-q.wake // without a timer, which costs a lone writer a tenth more CPU
 			continue
 		}

@@ -124,7 +124,7 @@ func (a *admin) routes() []edge.Route {
 // server begins to stop or when the store is closed.
 func New(cfg Config) (http.Handler, error) {
 	var err error
-	if cfg.Config, err = cfg.Config.Checked(); err != nil {
+	if cfg.Config, err = cfg.Checked(); err != nil {
 		return nil, err
 	}
 	e, err := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "admin"))

@@ -20,6 +20,8 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 )
 
+// OpenAPI is the document of the merchants' API.
+//
 //go:embed openapi.yaml
 var OpenAPI []byte
 

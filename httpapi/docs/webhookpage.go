@@ -14,6 +14,8 @@ import (
 	"payledger/httpapi/ui"
 )
 
+// ReceiverFiles are the sample receivers, one file for each language.
+//
 //go:embed receivers/*.txt
 var ReceiverFiles embed.FS
 

@@ -16,6 +16,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
+// Bounds of feeds.
 const (
 	MaxFeeds     = 10 // feeds that one project reads at once
 	maxFeedLimit = 1_000_000

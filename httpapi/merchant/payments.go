@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Paths of the two collections that merchants add to.
 const (
 	PaymentsPath = "/v1/payments"
 	RefundsPath  = "/v1/refunds"

@@ -22,6 +22,7 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
+// Project is the project that all of a Book's payments belong to.
 const Project = "prj_test"
 
 // Book is a ledger with a clock, on a store in memory.
@@ -32,6 +33,7 @@ type Book struct {
 	Now   func() time.Time
 }
 
+// NewBook makes an empty ledger, which ends with the test.
 func NewBook(tb testing.TB) *Book {
 	tb.Helper()
 	store := memory.New()
@@ -43,6 +45,7 @@ func NewBook(tb testing.TB) *Book {
 	}
 }
 
+// Create makes a payment that expires after this time.
 func (b *Book) Create(tb testing.TB, lifetime time.Duration) domain.ID {
 	tb.Helper()
 	settings := domain.DefaultSettings()
@@ -59,6 +62,7 @@ func (b *Book) Create(tb testing.TB, lifetime time.Duration) domain.ID {
 	return id
 }
 
+// Do runs a command on a payment.
 func (b *Book) Do(tb testing.TB, id domain.ID, cmd domain.PaymentCommand) domain.Payment {
 	tb.Helper()
 	r, err := eventstore.Execute(context.Background(), b.Ledger, eventstore.PaymentStream(Project, id),
@@ -69,11 +73,13 @@ func (b *Book) Do(tb testing.TB, id domain.ID, cmd domain.PaymentCommand) domain
 	return r.State
 }
 
+// Routed makes a payment with the sandbox for its route.
 func (b *Book) Routed(tb testing.TB) domain.Payment {
 	tb.Helper()
 	return b.Do(tb, b.Create(tb, time.Hour), domain.AssignRoute{Table: domain.SandboxTable()})
 }
 
+// Payment folds a payment from the log.
 func (b *Book) Payment(tb testing.TB, id domain.ID) domain.Payment {
 	tb.Helper()
 	p, _, err := eventstore.Fold(context.Background(), b.Ledger, eventstore.PaymentStream(Project, id),
@@ -84,6 +90,7 @@ func (b *Book) Payment(tb testing.TB, id domain.ID) domain.Payment {
 	return p
 }
 
+// Last is the position of the newest record.
 func (b *Book) Last(tb testing.TB) eventstore.Position {
 	tb.Helper()
 	last, err := b.Store.Last(context.Background())
@@ -93,6 +100,7 @@ func (b *Book) Last(tb testing.TB) eventstore.Position {
 	return last
 }
 
+// Records is the whole log.
 func (b *Book) Records(tb testing.TB) []eventstore.Stored {
 	tb.Helper()
 	var all []eventstore.Stored
@@ -138,6 +146,7 @@ func (v Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool,
 	return p, ok, err
 }
 
+// OldestUnrouted implements worker.UnroutedView.
 func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error) {
 	payments, created, err := v.fold(ctx)
 	var oldest eventstore.Position
@@ -161,6 +170,7 @@ func (v Views) open(ctx context.Context) ([]domain.Payment, error) {
 	return open, err
 }
 
+// EachDue implements worker.DueView.
 func (v Views) EachDue(ctx context.Context, before domain.Instant, limit int, fn func(string, domain.ID) error) error {
 	open, err := v.open(ctx)
 	if err != nil {
@@ -177,6 +187,7 @@ func (v Views) EachDue(ctx context.Context, before domain.Instant, limit int, fn
 	return nil
 }
 
+// NextDue implements worker.DueView.
 func (v Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
 	open, err := v.open(ctx)
 	if err != nil || len(open) == 0 {
@@ -185,6 +196,7 @@ func (v Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
 	return open[0].ExpiryDue(), true, nil
 }
 
+// StartServer starts an embedded server, which ends with the test.
 func StartServer(tb testing.TB, c bus.ServerConfig) *bus.Server {
 	tb.Helper()
 	if c.Dir == "" {
@@ -199,11 +211,13 @@ func StartServer(tb testing.TB, c bus.ServerConfig) *bus.Server {
 	return s
 }
 
+// ConnectTo connects to a server as the ledger.
 func ConnectTo(tb testing.TB, s *bus.Server) *bus.Conn {
 	tb.Helper()
 	return ConnectAs(tb, s, bus.UserLedger)
 }
 
+// ConnectAs connects to a server as one of its users.
 func ConnectAs(tb testing.TB, s *bus.Server, user string) *bus.Conn {
 	tb.Helper()
 	c, err := s.ConnectAs(user)
@@ -214,6 +228,7 @@ func ConnectAs(tb testing.TB, s *bus.Server, user string) *bus.Conn {
 	return c
 }
 
+// QuickReader is the pauses of a reader in tests.
 func QuickReader() bus.ReaderTimes {
 	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond}
 }
@@ -263,6 +278,7 @@ func (b *Book) Register(t *testing.T) {
 	}
 }
 
+// AllRouted waits until every payment has a route.
 func AllRouted(t *testing.T, b *Book) {
 	t.Helper()
 	healthtest.Eventually(t, "every payment has its route", func() bool {
@@ -271,6 +287,7 @@ func AllRouted(t *testing.T, b *Book) {
 	})
 }
 
+// Created is when a stream was made, as text to compare.
 func Created(t *testing.T, c *bus.Conn, stream string) string {
 	t.Helper()
 	s, err := c.JetStream().Stream(t.Context(), stream)
@@ -288,6 +305,7 @@ func Paid(p domain.Payment) domain.Signal {
 	}
 }
 
+// Encode is a signal as it is published.
 func Encode(t *testing.T, s domain.Signal) []byte {
 	t.Helper()
 	b, err := bus.EncodeSignal(s)
@@ -303,6 +321,7 @@ type Failing struct {
 	Left chan error
 }
 
+// Append implements eventstore.Store.
 func (f *Failing) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
 	done := make([]eventstore.Appended, len(commits))
 	for i, c := range commits {
@@ -315,6 +334,7 @@ func (f *Failing) Append(ctx context.Context, commits ...eventstore.Commit) []ev
 	return done
 }
 
+// DeleteConsumers deletes the consumers of EVENTS but the subscriber's.
 func DeleteConsumers(t *testing.T, c *bus.Conn) {
 	t.Helper()
 	stream, err := c.JetStream().Stream(t.Context(), bus.EventsStream)

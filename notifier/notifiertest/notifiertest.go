@@ -18,8 +18,10 @@ import (
 	"payledger/notifier/worker"
 )
 
+// Relay makes a relay of the book's log.
 func Relay(c *bus.Conn, b *bustest.Book) *relay.Relay { return MeasuredRelay(c, b, nil) }
 
+// MeasuredRelay is Relay with metrics.
 func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) *relay.Relay {
 	return relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop(), Metrics: metrics, Times: relay.Times{
 		Retry:   healthtest.Quick(),
@@ -27,6 +29,7 @@ func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) 
 	}})
 }
 
+// Workers makes the workers, with the sandbox as the only route.
 func Workers(tb testing.TB, c *bus.Conn, b *bustest.Book) *worker.Workers {
 	tb.Helper()
 	w, err := worker.New(worker.Config{
@@ -39,6 +42,7 @@ func Workers(tb testing.TB, c *bus.Conn, b *bustest.Book) *worker.Workers {
 	return w
 }
 
+// Enforcer makes an enforcer.
 func Enforcer(tb testing.TB, c *bus.Conn, b *bustest.Book) *signals.Enforcer {
 	tb.Helper()
 	times := signals.DefaultTimes()

@@ -228,8 +228,7 @@ func TestAlteredBehindTheCheckpoint(t *testing.T) {
 	}
 	tamper(t, d, altered(16))
 	said, err := serves(t, d, nil)
-	var end *exit.Error
-	if !errors.As(err, &end) || end.Code != exit.Failed || !strings.Contains(err.Error(), "start again to rebuild it") {
+	if err == nil || !strings.Contains(err.Error(), "start again to rebuild it") {
 		t.Errorf("%v\n%s", err, said)
 	}
 	if said, err := serves(t, d, func(Addresses, *safeBuffer) {}); err != nil {
