@@ -119,7 +119,7 @@ func (s Section) run(t *testing.T, script string) {
 	if s.Edit != nil {
 		script = s.Edit.Replace(script)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", script) //nolint:gosec // what documents say
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 	cmd.Env, cmd.Dir = env, s.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = t.TempDir()

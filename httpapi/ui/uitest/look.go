@@ -53,7 +53,7 @@ func LoadAxe(t *testing.T) *Axe {
 		t.Log("accessibility is not checked: set PAYLEDGER_AXE to axe.min.js of the npm package axe-core")
 		return &Axe{}
 	}
-	source, err := os.ReadFile(path) //nolint:gosec // whoever runs the tests names it
+	source, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("PAYLEDGER_AXE: %v", err)
 	}

@@ -234,7 +234,7 @@ func (b *Tab) Picture(name string) {
 	}
 	png, err := Run(b, chromedp.FullScreenshot(100))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600) //nolint:gosec // whoever runs the tests names it
+		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600)
 	}
 	if err != nil {
 		b.T.Error(err)

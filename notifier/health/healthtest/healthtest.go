@@ -49,7 +49,7 @@ func (q quiet) Log(args ...any) {
 // Run lets a part work until the test or stop ends it.
 func Run(tb testing.TB, part func(context.Context) error) (stop func()) {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // outlives what the test has cancelled
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- part(ctx) }()
 	stopped := false
@@ -96,7 +96,7 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("%s: not within %v", what, Patience)
 		}
-		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // between looks at a condition
+		time.Sleep(2 * time.Millisecond)
 	}
 }
 
@@ -108,7 +108,7 @@ func Quick() health.Backoff {
 // Within is a context that ends after Patience.
 func Within(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience) //nolint:forbidigo // outlives what the test has cancelled
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -118,7 +118,7 @@ func Within(tb testing.TB) context.Context {
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))) //nolint:gosec // a port
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
 		if err == nil {
 			_ = l.Close()
 			return l.Addr().String()

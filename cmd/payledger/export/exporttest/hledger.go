@@ -22,7 +22,7 @@ func Hledger(t *testing.T, journal string, args ...string) string {
 		}
 		t.Skip("hledger is not installed: install the package hledger to check the journal with it")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, append(args, "-f", journal)...) //nolint:gosec // a test's own arguments
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, append(args, "-f", journal)...)
 	cmd.Env = append(os.Environ(), "LANG=C.UTF-8", "LC_ALL=C.UTF-8")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
