@@ -10,8 +10,8 @@ import (
 	"payledger/domain"
 )
 
-// TestTwoMinorDigits tries every code there could be, so that a slip in the
-// list cannot hide.
+// TestTwoMinorDigits tries every possible code, so that it finds any mistake in the
+// list.
 func TestTwoMinorDigits(t *testing.T) {
 	t.Parallel()
 	younger := []string{"MRU", "SLE", "VED", "VES", "XCG", "ZWG"} // than the tables of x/text
@@ -35,7 +35,7 @@ func TestTwoMinorDigits(t *testing.T) {
 	}
 }
 
-// TestNoCurrencyIsMissing holds the list against those in use by x/text.
+// TestNoCurrencyIsMissing compares the list with the currencies in x/text.
 func TestNoCurrencyIsMissing(t *testing.T) {
 	t.Parallel()
 	gone := []string{"ANG", "BGN", "CUC", "HRK", "VEF"} // since the tables of x/text were made

@@ -195,8 +195,8 @@ func TestSecretsOverlap(t *testing.T) {
 	}
 }
 
-// TestManySecretsOverlap: beyond the most that may sign at the same time, those
-// end first that would have.
+// TestManySecretsOverlap: with more than MaxOldSecrets old secrets, those that
+// would expire first expire at once.
 func TestManySecretsOverlap(t *testing.T) {
 	t.Parallel()
 	const rotations = domain.MaxOldSecrets + 5
@@ -221,8 +221,8 @@ func TestManySecretsOverlap(t *testing.T) {
 	}
 }
 
-// TestEndpointEventsLeaveEarlierValuesAlone: a project is a value; those who
-// hold one from before see no change.
+// TestEndpointEventsLeaveEarlierValuesAlone: a project is a value; events do not
+// change an earlier one.
 func TestEndpointEventsLeaveEarlierValuesAlone(t *testing.T) {
 	t.Parallel()
 	p := foldProject(append(registered(), added("we_1"), added("we_2")))

@@ -13,8 +13,8 @@ import (
 	"payledger/domain"
 )
 
-// TestWireNames holds the names that auditors and subscribers know. None may
-// ever change; a new event is a new line.
+// TestWireNames lists the names that auditors and subscribers use. None may ever
+// change; a new event is a new line.
 func TestWireNames(t *testing.T) {
 	t.Parallel()
 	want := map[string]domain.Event{
@@ -125,7 +125,7 @@ func TestSamplesHaveEveryMemberSet(t *testing.T) {
 	t.Parallel()
 	for _, e := range domain.Events() {
 		for _, path := range unset(reflect.ValueOf(e.Sample)) {
-			// Only signals on refunds name one.
+			// Only signals on refunds have a refund id.
 			if strings.HasSuffix(path, ".Signal.RefundID") && strings.HasPrefix(e.Name, "payment.") {
 				continue
 			}
@@ -171,8 +171,8 @@ func TestUnsetFindsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestDecodingTarget: New makes a fresh pointer each time, and Value answers
-// what was decoded into it.
+// TestDecodingTarget: New returns a new pointer each time, and Value returns the
+// event decoded into it.
 func TestDecodingTarget(t *testing.T) {
 	t.Parallel()
 	for _, e := range domain.Events() {
@@ -191,7 +191,7 @@ func TestDecodingTarget(t *testing.T) {
 	}
 }
 
-// TestEveryMemberHasAWireName: what is recorded is named on purpose.
+// TestEveryMemberHasAWireName: every recorded member has a json tag.
 func TestEveryMemberHasAWireName(t *testing.T) {
 	t.Parallel()
 	var walk func(typ reflect.Type)

@@ -8,8 +8,8 @@ import (
 	"payledger/domain"
 )
 
-// These events could not follow by any command; a log that holds them all the
-// same must not move anything backward.
+// No command leads to these events. Even if a log contains them, they must not move
+// a status backward.
 func TestEventsThatCannotFollowChangeNothing(t *testing.T) {
 	t.Parallel()
 	settled := domain.RefundSucceededEvent{RefundID: id(2), Signal: refundWord("succeeded", "R", id(2))}
@@ -47,9 +47,9 @@ func TestEventsThatCannotFollowChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSlicesAreNotShared evolves one value twice. Slices grow in steps, so
-// each length up to a few steps is tried: at some, append has room to spare
-// and would write into what the first result shows.
+// TestSlicesAreNotShared evolves one value twice. The capacity of slices grows in
+// steps, so it tries each length up to a few steps: at some, append has spare
+// capacity and could overwrite an element of the first result.
 func TestSlicesAreNotShared(t *testing.T) {
 	t.Parallel()
 	p, project := fold(paid()), foldProject(registered())

@@ -11,9 +11,8 @@ import (
 	"payledger/domain"
 )
 
-// flooded is a payment that so many signals have come for, each under a
-// reference of its own, judged one after the other. Refusals that were not
-// recorded are counted as the enforcer does it.
+// flooded is a payment with many signals, each with a new reference, decided one
+// after the other. Unrecorded refusals are counted as the enforcer does.
 type flooded struct {
 	payment    domain.Payment
 	recorded   []domain.Event
@@ -67,7 +66,7 @@ func TestRefusalsAreRecordedUpToACapAndThenCounted(t *testing.T) {
 	if f.payment.Refused+f.unrecorded != 2000 {
 		t.Errorf("%d and %d refused", f.payment.Refused, f.unrecorded)
 	}
-	// Those that are kept are known again, and the true outcome counts.
+	// Recorded signals are recognised when repeated, and the true outcome counts.
 	if e, err := f.payment.Decide(signalled(wrongRoute(99))); e != nil || err != nil {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -79,7 +78,7 @@ func TestRefusalsAreRecordedUpToACapAndThenCounted(t *testing.T) {
 	if f.payment.Status != domain.Paid || !slices.Contains(f.payment.Signals, word("paid", "P")) {
 		t.Errorf("%+v", f.payment)
 	}
-	// And what comes later is judged as ever.
+	// Later signals are decided as usual.
 	refused, _ := f.payment.Decide(domain.ApplySignal{Signal: word("failed", "F"), Unrecorded: 5000})
 	if diff := cmp.Diff(domain.PaymentSignalRefused{Reason: domain.ReasonFinalStatus, Signal: word("failed", "F"), Unrecorded: 5000}, refused); diff != "" {
 		t.Error(diff)
@@ -87,7 +86,7 @@ func TestRefusalsAreRecordedUpToACapAndThenCounted(t *testing.T) {
 }
 
 // TestLateFundsAreNeverDropped: all are recorded. The payment keeps the first
-// ones; of the others the command has to say whether they were recorded.
+// ones; for the others the command says whether they were recorded.
 func TestLateFundsAreNeverDropped(t *testing.T) {
 	t.Parallel()
 	f := flooded{payment: fold(awaiting())}
@@ -117,8 +116,8 @@ func TestLateFundsAreNeverDropped(t *testing.T) {
 	}
 }
 
-// TestAFloodFoldsInLinearTime: beyond the caps an event costs the same however
-// many came before, and no memory.
+// TestAFloodFoldsInLinearTime: beyond the limits, the cost of an event does not
+// depend on the number before it, and it takes no memory.
 func TestAFloodFoldsInLinearTime(t *testing.T) {
 	for name, e := range map[string]domain.Event{
 		"refused":    refusedFor(domain.ReasonWrongRoute, wrongRoute(1)),
@@ -137,7 +136,7 @@ func TestAFloodFoldsInLinearTime(t *testing.T) {
 	}
 }
 
-// BenchmarkFoldOfAFlood tells what an event of a flooded stream costs.
+// BenchmarkFoldOfAFlood measures the cost of an event of a flooded stream.
 func BenchmarkFoldOfAFlood(b *testing.B) {
 	for _, n := range []int{100, 2_000, 20_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -15,8 +15,7 @@ import (
 
 const canonicalID = "01M7W78FJBM8T4R7B5N0C1D2E3"
 
-// idSpellings holds texts and whether they are ids. It also seeds the fuzz
-// target.
+// idSpellings maps texts to whether they are ids. It also seeds the fuzz target.
 func idSpellings() map[string]bool {
 	return map[string]bool{
 		canonicalID:                  true,
@@ -84,7 +83,7 @@ func TestEveryIDIsReadAsItself(t *testing.T) {
 	})
 }
 
-// TestIDsNeverRunBehind steps the clock at will, backward too.
+// TestIDsNeverRunBehind moves the clock at random, also backward.
 func TestIDsNeverRunBehind(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

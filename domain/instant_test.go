@@ -99,8 +99,8 @@ func TestInstantAddCutsToMilliseconds(t *testing.T) {
 	}
 }
 
-// What MarshalText writes is what package time writes, and is read as package
-// time reads it, also where a digit was changed.
+// MarshalText writes the same text as package time, and UnmarshalText reads it as
+// package time does, also with one character changed.
 func TestInstantIsWrittenAndReadAsTimeDoes(t *testing.T) {
 	t.Parallel()
 	const layout = "2006-01-02T15:04:05.000Z07:00"

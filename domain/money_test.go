@@ -13,9 +13,8 @@ import (
 	"payledger/domain"
 )
 
-// amountTokens holds one token for every corner of the grammar, with the
-// amount in minor units or the code it is refused with. It also seeds the
-// fuzz target.
+// amountTokens has a token for every case of the grammar, with the amount in minor
+// units or the error's code. It also seeds the fuzz target.
 func amountTokens() []amountToken {
 	nines := strings.Repeat("9", 400)
 	return []amountToken{
@@ -132,15 +131,14 @@ func TestParseAmountNamesTheBounds(t *testing.T) {
 	}
 }
 
-// The grammar as the interface states it, and the order in which its codes
-// win.
+// The grammar as the API documents it, and the order of its codes.
 var (
 	grammar     = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})(\.[0-9]{1,2})?$`)
 	tooPrecise  = regexp.MustCompile(`^(0|[1-9][0-9]*)\.[0-9]{3,}$`)
 	tooManyInts = regexp.MustCompile(`^[1-9][0-9]{9,}(\.[0-9]{1,2})?$`)
 )
 
-// modelAmount is ParseAmount written a second time, with regular expressions
+// modelAmount is a second implementation of ParseAmount, with regular expressions
 // and rationals.
 func modelAmount(token string) (domain.Amount, domain.Code) {
 	switch {
@@ -259,8 +257,8 @@ func codeOf(t interface {
 	return f.Code
 }
 
-// Storing an amount writes what String does, and reading it takes what
-// ParseAmount takes, to the same value.
+// MarshalText writes the same text as String, and UnmarshalText reads the same
+// texts as ParseAmount, with the same values.
 func TestStoredAmounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,8 +8,8 @@ import (
 	"payledger/domain"
 )
 
-// TestObjectsAsMerchantsSeeThem holds the bytes: these members, in this
-// order, and no more.
+// TestObjectsAsMerchantsSeeThem fixes the bytes: these members, in this order, and
+// no others.
 func TestObjectsAsMerchantsSeeThem(t *testing.T) {
 	t.Parallel()
 	p := fold(refunded())

@@ -11,8 +11,8 @@ import (
 	"payledger/domain"
 )
 
-// The generators draw from few values, so that references, refunds and sums
-// meet often.
+// The generators draw from few values, so that references, refunds and amounts are
+// often equal.
 func drawSignal(t *rapid.T) domain.Signal {
 	s := domain.Signal{
 		Route:     rapid.SampledFrom([]string{"sandbox", "sandbox", "sandbox", "bank"}).Draw(t, "route"),
@@ -35,8 +35,8 @@ func drawInstant(t *rapid.T) domain.Instant {
 	}).Draw(t, "at")
 }
 
-// drawCommand draws any command. fresh is a refund id that was not used; the
-// one before it is the newest refund, if there is any.
+// drawCommand draws any command. fresh is an unused refund id; the id before it is
+// that of the newest refund, if there is one.
 func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	switch rapid.IntRange(0, 9).Draw(t, "command") {
 	case 0:
@@ -61,8 +61,7 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 	}
 }
 
-// drawEvent draws any event there is, of payments and projects, whether it
-// could follow or not.
+// drawEvent draws any event of a payment or project, whether it can follow or not.
 func drawEvent(t *rapid.T) domain.Event {
 	s := drawSignal(t)
 	refund := id(rapid.ByteRange(2, 4).Draw(t, "refund"))
@@ -88,8 +87,8 @@ func drawEvent(t *rapid.T) domain.Event {
 	return rapid.SampledFrom(events).Draw(t, "event")
 }
 
-// rank is how far a status is in a payment's life. It is written apart from
-// CanBecome, which the properties are there to judge.
+// rank is the order of a status in a payment's life. It does not use CanBecome,
+// which the properties test.
 func rank(s domain.PaymentStatus) int {
 	return slices.Index([]domain.PaymentStatus{"", "created", "awaiting_payment", "paid"}, s)
 }
@@ -129,8 +128,7 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 	}
 }
 
-// checkConsistent fails when a payment that commands alone have made is not
-// what it should be.
+// checkConsistent fails when a payment that was made by commands is inconsistent.
 func checkConsistent(t *rapid.T, p domain.Payment) {
 	open := 0
 	for _, r := range p.Refunds {
@@ -234,7 +232,7 @@ func TestNoEventsMoveAStatusBackward(t *testing.T) {
 }
 
 // TestEvolveLeavesItsReceiverAlone evolves one payment in two ways, as two
-// racing commands do, and compares with payments folded apart.
+// racing commands do, and compares the results with payments folded separately.
 func TestEvolveLeavesItsReceiverAlone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -32,7 +32,7 @@ func paymentCreated() domain.PaymentCreated {
 	}
 }
 
-// word is a signal on the payment, begun in time and about the right sum.
+// word is a signal on the payment, begun in time and with the right amount.
 func word(o domain.Outcome, reference string) domain.Signal {
 	return domain.Signal{
 		Route: "sandbox", Outcome: o, Reference: reference, Amount: sum, Currency: "RUB", StartedAt: createdAt,
@@ -46,13 +46,13 @@ func refundWord(o domain.Outcome, reference string, refund domain.ID) domain.Sig
 	return s
 }
 
-// with returns a signal with one thing about it changed.
+// with returns a signal with one change.
 func with(s domain.Signal, change func(*domain.Signal)) domain.Signal {
 	change(&s)
 	return s
 }
 
-// The past of a payment, by where it left the payment.
+// The events of a payment, by the status they lead to.
 func missing() []domain.Event { return nil }
 func created() []domain.Event { return []domain.Event{paymentCreated()} }
 
@@ -100,7 +100,7 @@ func fold(events []domain.Event) domain.Payment {
 }
 
 // decision is one row of a table: given events, when a command, then an event
-// or an error. Nothing in want and wantErr means that nothing is to be done.
+// or an error. Without want and wantErr, the command changes nothing.
 type decision struct {
 	name    string
 	given   []domain.Event
@@ -354,8 +354,7 @@ func TestCreateRefund(t *testing.T) {
 	})
 }
 
-// Money that came late leaves the payment as it
-// is, so it is not the merchant's to refund.
+// Late funds do not change the payment's status, so the merchant cannot refund them.
 func TestLateFundsDoNotOpenTheWayToARefund(t *testing.T) {
 	t.Parallel()
 	p := fold(append(expired(), domain.PaymentLateFunds{Reason: domain.ReasonAfterExpired, Signal: word("paid", "L")}))

@@ -53,8 +53,8 @@ func TestPostings(t *testing.T) {
 	}
 }
 
-// TestEveryEventHasAMeaningForTheBooks names every event type there is, so
-// that a new one is thought about here too.
+// TestEveryEventHasAMeaningForTheBooks lists every event type, so that a new one
+// must be added here too.
 func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 	t.Parallel()
 	moves := map[string]bool{
@@ -120,8 +120,8 @@ type book struct {
 	currency domain.Currency
 }
 
-// TestBooksOfAnyPayment lets any commands meet a payment and looks at its
-// books after every event.
+// TestBooksOfAnyPayment applies random commands to a payment and checks its books
+// after every event.
 func TestBooksOfAnyPayment(t *testing.T) {
 	t.Parallel()
 	settled := 0
@@ -162,8 +162,8 @@ func TestBooksOfAnyPayment(t *testing.T) {
 	}
 }
 
-// checkBooks compares the books with what the payment's state says they must
-// be, account by account.
+// checkBooks compares the books with the balances that follow from the payment's
+// state, account by account.
 func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 	want := make(map[book]domain.Sum)
 	move := func(debit, credit domain.Account, amount domain.Amount, c domain.Currency) {
@@ -207,8 +207,8 @@ func checkBooks(t *rapid.T, p domain.Payment, books map[book]domain.Sum) {
 	}
 }
 
-// conflicts reports whether an earlier signal of the route told the outcome of
-// the same reference: the later one was refused.
+// conflicts reports whether an earlier signal of the route has the same outcome and
+// reference: the later one was refused.
 func conflicts(p domain.Payment, s domain.Signal) bool {
 	for _, o := range p.Signals {
 		if o.Reference == s.Reference && o.Outcome == s.Outcome && o.RefundID == nil && o.Route == s.Route {

@@ -221,7 +221,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 // TestEvolveLeavesItsProjectAlone evolves one project in two ways and
-// compares with projects folded apart.
+// compares the results with projects folded separately.
 func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 	t.Parallel()
 	event := rapid.Custom(func(t *rapid.T) domain.Event {

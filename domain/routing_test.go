@@ -87,8 +87,8 @@ func TestNothingToChooseFrom(t *testing.T) {
 	}
 }
 
-// TestEveryRouteGetsItsShare draws once from each place of the whole circle:
-// every rule that matches is chosen exactly weight times.
+// TestEveryRouteGetsItsShare tries each draw from 0 to the total weight once: every
+// matching rule is chosen exactly weight times.
 func TestEveryRouteGetsItsShare(t *testing.T) {
 	t.Parallel()
 	rule := rapid.Custom(func(t *rapid.T) domain.Rule {

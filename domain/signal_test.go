@@ -23,8 +23,8 @@ func failedBy(s domain.Signal) domain.Event {
 	return domain.PaymentFailed{Reason: domain.ReasonProvider, Signal: &s}
 }
 
-// TestEveryOutcomeInEveryStatus is the whole of what a well-formed signal can
-// do, first by status, then by outcome.
+// TestEveryOutcomeInEveryStatus lists all effects of a well-formed signal, by status
+// and outcome.
 func TestEveryOutcomeInEveryStatus(t *testing.T) {
 	t.Parallel()
 	pays, fails, expires := word("paid", "X"), word("failed", "X"), word("expired", "X")
@@ -143,8 +143,8 @@ func TestSignalsThatDoNotFit(t *testing.T) {
 	})
 }
 
-// TestReferences: one reference and one outcome are one signal, however often
-// they come.
+// TestReferences: a signal with the same reference and outcome counts once, however
+// often it comes.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	less := func(s *domain.Signal) { s.Amount-- }

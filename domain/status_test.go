@@ -7,8 +7,7 @@ import (
 	"payledger/domain"
 )
 
-// TestPaymentStatusTransitions holds the whole table: what is not listed is
-// not possible.
+// TestPaymentStatusTransitions lists all transitions: any other is impossible.
 func TestPaymentStatusTransitions(t *testing.T) {
 	t.Parallel()
 	allowed := map[domain.PaymentStatus][]domain.PaymentStatus{
@@ -63,7 +62,7 @@ func TestRefundStatusTransitions(t *testing.T) {
 	}
 }
 
-// TestStatusNames holds the words of the interface.
+// TestStatusNames fixes the names in the API.
 func TestStatusNames(t *testing.T) {
 	t.Parallel()
 	if got := domain.PaymentStatuses(); !slices.Equal(got, []domain.PaymentStatus{

@@ -9,7 +9,7 @@ import (
 	"payledger/domain"
 )
 
-// bigOf reads a sum the slow way.
+// bigOf is the sum as a big.Int.
 func bigOf(s domain.Sum) *big.Int {
 	hi, lo := s.Bits()
 	n := new(big.Int).Lsh(big.NewInt(int64(hi)), 64)

@@ -21,8 +21,8 @@ func positions(n int, err error) iter.Seq2[Stored, error] {
 	}
 }
 
-// Whatever the workers do, results come in order, and an error behind all the
-// records before it.
+// Results come in the order of the records, whatever the order of the workers, and
+// an error comes after all records before it.
 func TestAheadKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -52,8 +52,8 @@ func TestAheadKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Who takes no more, or whose context ends, leaves nothing running: TestMain
-// looks for what is left over.
+// When the caller stops or the context ends, no goroutine is left: TestMain checks
+// for leaks.
 func TestAheadEnds(t *testing.T) {
 	t.Parallel()
 	work := func(r Stored) Position { return r.Position }

@@ -34,8 +34,8 @@ func payloads(t *rapid.T, name string) domain.JSON {
 	return domain.JSON("{" + strings.TrimPrefix(b.String(), ",") + "}")
 }
 
-// fill draws a value of v's type. Amounts are valid ones, instants those that
-// can be written, and lists are never nil, which is read back as an empty one.
+// fill draws a value of v's type. Amounts are valid, instants can be written, and
+// lists are never nil, because a nil list is read back as an empty one.
 func fill(t *rapid.T, name string, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *domain.Instant:
@@ -79,8 +79,8 @@ func fill(t *rapid.T, name string, v reflect.Value) {
 	}
 }
 
-// TestCodecRoundTrip: an event of any type, whatever it carries, is one line
-// that reads back as that very event.
+// TestCodecRoundTrip: an event of any type, with any members, is encoded in one line
+// and decoded to the same event.
 func TestCodecRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
@@ -113,7 +113,7 @@ func TestCodecRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecodeReadsAnyOrder moves the data before the type that says what it is.
+// TestDecodeReadsAnyOrder moves the data before the type.
 func TestDecodeReadsAnyOrder(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
@@ -132,8 +132,8 @@ func TestDecodeReadsAnyOrder(t *testing.T) {
 	}
 }
 
-// A merchant's payload and description come back as they were sent, and the
-// payload stands in the record byte for byte.
+// A merchant's payload and description are decoded unchanged, and the record
+// contains the payload byte for byte.
 func TestCodecKeepsBytes(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
@@ -187,8 +187,8 @@ type strange struct{}
 
 func (strange) Type() string { return "payment.eaten" }
 
-// Whatever is not exactly an event of this program, in its place, is refused
-// with its position.
+// Decode refuses a body that is not exactly an event of this record. The error has
+// the position.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
@@ -268,7 +268,7 @@ func FuzzDecode(f *testing.F) {
 				}
 				continue
 			}
-			// What was read can be written, and is then read as the same.
+			// A decoded event can be encoded, and is decoded to the same event again.
 			if r.Body, err = c.Encode(r.Stream, r.Sequence, r.Commit, got); err != nil {
 				continue // for instance an instant after the year 9999
 			}

@@ -149,14 +149,14 @@ func (l *ledger) records(p domain.ID) (n int) {
 
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
-	// Whether an event comes along with its record is the store's business.
+	// A store may or may not return the event with its record.
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(eventstore.Stored{}, "Event")); d != "" {
 		t.Errorf("%s (-want +got):\n%s", what, d)
 	}
 }
 
-// TestEventsComeAlong: what Execute has recorded comes with its event, which
-// is what the bytes say, until the log is opened again.
+// TestEventsComeAlong: records of Execute have their event, equal to the decoded
+// body, until the log is opened again.
 func TestEventsComeAlong(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, l *ledger) {
@@ -209,7 +209,7 @@ func TestExecuteAnswersStateAndRecord(t *testing.T) {
 	})
 }
 
-// meddling is a payment that decides only after somebody else has been faster.
+// meddling is a payment that decides after another command has changed the stream.
 type meddling struct {
 	domain.Payment
 	meddle func()
@@ -268,7 +268,7 @@ func claim(key, fingerprint byte) *eventstore.Claim {
 	return &eventstore.Claim{Key: domain.Digest{key}, Fingerprint: domain.Digest{fingerprint}}
 }
 
-// Refunds with one key at the same time: one is made, all get it.
+// Concurrent refunds with the same key: one is created, all return it.
 func TestExecuteReplaysARace(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, l *ledger) {
@@ -355,7 +355,7 @@ func TestExecuteReplays(t *testing.T) {
 	})
 }
 
-// While nothing is taken up, what was recorded under a key is still answered.
+// While the store refuses commits, a key still returns the event recorded under it.
 func TestExecuteReplaysWithoutRoom(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
@@ -462,9 +462,8 @@ func TestExecutePassesRefusalsOn(t *testing.T) {
 	})
 }
 
-// The money of a reference is booked once, as a payment's or as late funds,
-// whoever comes first: two payments in a race under one reference are one paid
-// payment.
+// The money of a reference is booked once, as payment or as late funds: when two
+// payments race with the same reference, only one is paid.
 func TestReferencesAreUsedOnce(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, l *ledger) {
@@ -530,8 +529,8 @@ func TestReferencesAreUsedOnce(t *testing.T) {
 	})
 }
 
-// A command whose answer was lost is answered again, with or without a key,
-// and recorded once.
+// A command whose result was lost returns it again, with or without a key, and is
+// recorded once.
 func TestExecuteAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, l *ledger) {
@@ -571,8 +570,8 @@ func TestExecuteAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// After a commit that failed, nothing is taken, and the next open decides:
-// there the same command leads to one record, whether or not it had been kept.
+// After a failed commit, the store refuses all commits. After it is opened again,
+// the same command leads to one record, whether or not the first was on disk.
 func TestExecuteAfterAFailedCommit(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []bool{false, true} {
@@ -608,7 +607,7 @@ func TestExecuteAfterAFailedCommit(t *testing.T) {
 	}
 }
 
-// Damage is told, not decided on.
+// A damaged stream is an error; no command is decided on it.
 func TestExecuteOnADamagedStream(t *testing.T) {
 	t.Parallel()
 	s := memory.New()

@@ -33,8 +33,8 @@ func sampled(e domain.Event, body []byte) Stored {
 	return Stored{Position: 9, Stream: s, Sequence: 3, Prev: 7, Commit: id, At: domain.IDTime(id).Time(), Body: body}
 }
 
-// Every event has one golden encoding for each version there has been. The
-// newest is what is written now, and all of them are read.
+// Every event has one golden encoding for each of its versions. The newest is the
+// one written now; all can be decoded.
 func TestGoldenEncodings(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()

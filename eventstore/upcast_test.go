@@ -80,8 +80,8 @@ func TestUpcastersLiftStepByStep(t *testing.T) {
 	}
 }
 
-// A key of the time before webhooks had a scope of their own keeps what it may
-// do; a newer one does not gain it.
+// A key from before the scope webhooks:write keeps its permissions; a newer key
+// does not gain any.
 func TestKeysKeepWebhooks(t *testing.T) {
 	t.Parallel()
 	issued := domain.KeyIssued{KeyID: "key_1", Hash: domain.Digest{7}}

@@ -32,8 +32,8 @@ func perEvent(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/event")
 }
 
-// BenchmarkCheck tells how much processor time a check takes, and how much of
-// decoding alone that is in the same run.
+// BenchmarkCheck measures the processor time of a check, and its ratio to decoding
+// alone in the same run.
 func BenchmarkCheck(b *testing.B) {
 	w, records := benchLog(b, 5000)
 	var checking, decoding time.Duration
@@ -77,7 +77,7 @@ func BenchmarkDecode(b *testing.B) {
 	perEvent(b, len(records))
 }
 
-// BenchmarkPacked tells the bytes that are kept for a payment, beside the map.
+// BenchmarkPacked measures the bytes kept for a payment, without the map.
 func BenchmarkPacked(b *testing.B) {
 	w, _ := benchLog(b, 1000)
 	k := newPacker()

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestClean is the control of every other test: a log with every event there
-// is has no findings.
+// TestClean is the control for all other tests: a log with every event type has no
+// findings.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).lives()
@@ -115,8 +115,8 @@ func TestCheckpoints(t *testing.T) {
 	})
 }
 
-// TestDamage goes on behind records that cannot be read, and does not blame
-// their neighbours.
+// TestDamage: the check continues after unreadable records, and reports no findings
+// for their neighbours.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).lives()
@@ -146,7 +146,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestClaimWindow lets a key be claimed again when it was forgotten.
+// TestClaimWindow: a key can be claimed again after 30 days.
 func TestClaimWindow(t *testing.T) {
 	t.Parallel()
 	for days, want := range map[int]bool{0: false, 29: false, 30: true, 46: true, 400: true} {
@@ -205,7 +205,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestErrors: what is no fault of the log is no finding.
+// TestErrors: an error that is no fault of the log is not a finding.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).lives()
@@ -226,8 +226,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestIDs compares with a map, ids that come in order, nearly so and from long
-// ago.
+// TestIDs compares with a map, for ids in order, nearly in order and very old.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

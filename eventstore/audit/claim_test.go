@@ -8,8 +8,8 @@ import (
 	"payledger/eventstore"
 )
 
-// TestReferencesAreBookedOnce: one reference under two payments is a finding,
-// in a log and in its exported lines, unless it is from before the rule.
+// TestReferencesAreBookedOnce: one reference in two payments is a finding, in a log
+// and in its exported lines, unless the events are older than the rule.
 func TestReferencesAreBookedOnce(t *testing.T) {
 	t.Parallel()
 	pays, more := signalled(domain.OutcomePaid, "shared"), signalled(domain.OutcomePaid, "shared")
@@ -75,8 +75,7 @@ func TestReferencesAreBookedOnce(t *testing.T) {
 	}
 }
 
-// A record without the claim that its event makes would let its reference be
-// used again.
+// A record without its event's claim would allow a second use of the reference.
 func TestClaimsOfReferencesAreThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).lives()

@@ -9,8 +9,8 @@ import (
 	"payledger/eventstore"
 )
 
-// TestFloodsOfSignalsArePossible: what is recorded of a payment with more
-// refusals and late funds than it keeps is explained, packed in between too.
+// TestFloodsOfSignalsArePossible: a payment with more refusals and late funds than
+// it keeps has no findings, also when it is packed in between.
 func TestFloodsOfSignalsArePossible(t *testing.T) {
 	t.Parallel()
 	at := domain.Instant(1_795_169_730_123)

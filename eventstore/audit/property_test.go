@@ -45,8 +45,8 @@ func grow(t *rapid.T) *world {
 	return w
 }
 
-// TestAnyMutationIsFound draws a valid log and changes one thing. A checkpoint
-// of the whole log tells, whatever it is.
+// TestAnyMutationIsFound draws a valid log and makes one change. A checkpoint of the
+// whole log detects any change.
 func TestAnyMutationIsFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +109,7 @@ func TestAnyMutationIsFound(t *testing.T) {
 	})
 }
 
-// TestPackKeepsWhatRulesLookAt decides the same of a packed payment as of the
+// TestPackKeepsWhatRulesLookAt: decisions on a packed payment are the same as on the
 // payment itself.
 func TestPackKeepsWhatRulesLookAt(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"payledger/eventstore"
 )
 
-// TestImpossibleEvents forges events that decode and stand in order, but that
-// no command leads to.
+// TestImpossibleEvents forges events that can be decoded and are in order, but no
+// command leads to them.
 func TestImpossibleEvents(t *testing.T) {
 	t.Parallel()
 	id := domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -91,7 +91,7 @@ func TestImpossibleEvents(t *testing.T) {
 			}
 			all := w.forged(w.records(), stream, c.event(w))
 			r := w.check(all)
-			// A repeated signal repeats its claim too.
+			// A repeated signal also repeats its claim.
 			again := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Kind == BadClaim && strings.Contains(name, "again") })
 			if again >= 0 {
 				r.Findings = slices.Delete(r.Findings, again, again+1)
@@ -112,8 +112,8 @@ func startedAt(o domain.Outcome, at domain.Instant) domain.Signal {
 	return s
 }
 
-// TestEventsOfBeforeStayPossible: events that were recorded before attempts had
-// to begin after their payment are no findings.
+// TestEventsOfBeforeStayPossible: events older than the rule that attempts begin
+// after their payment are not findings.
 func TestEventsOfBeforeStayPossible(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).lives()

@@ -10,8 +10,8 @@ import (
 	"payledger/eventstore"
 )
 
-// renumber gives the records positions from 1 and links them anew, as somebody
-// would who tampers with care.
+// renumber gives the records positions from 1 and links them again, as a careful
+// attacker would.
 func renumber(records []eventstore.Stored) []eventstore.Stored {
 	heads := make(map[eventstore.Stream]eventstore.Position)
 	for i := range records {
@@ -22,8 +22,7 @@ func renumber(records []eventstore.Stored) []eventstore.Stored {
 	return records
 }
 
-// forge puts another event in the record's place, encoded as the program
-// would.
+// forge replaces the record's event by another, correctly encoded.
 func (w *world) forge(r eventstore.Stored, e domain.Event) eventstore.Stored {
 	w.t.Helper()
 	body, err := w.ledger.Codec.Encode(r.Stream, r.Sequence, r.Commit, e)
@@ -211,7 +210,7 @@ func TestEveryByte(t *testing.T) {
 		if without := w.check(changed); without.OK() {
 			byTree++
 		} else if at := without.FirstBad; at != eventstore.Position(i+1) && (kinds(without)[0] != ImpossibleEvent || at < eventstore.Position(i+1)) {
-			// Another amount, say, is possible, but not with what follows.
+			// A changed amount, for example, is possible, but not with the later events.
 			t.Errorf("byte %d: first bad position %d, want %d: %v", b, at, i+1, without.Findings)
 		}
 	}

@@ -76,8 +76,8 @@ func (w *world) issueKey() {
 	w.onProject(domain.IssueKey{KeyID: id, Hash: sha256.Sum256([]byte(id)), Scopes: domain.AllScopes()})
 }
 
-// on issues a command to a payment. One that is refused, or changes nothing,
-// leaves no event.
+// on applies a command to a payment. A command that is refused or changes nothing
+// adds no event.
 func (w *world) on(id domain.ID, c domain.PaymentCommand, event domain.ID, claim *eventstore.Claim) {
 	w.t.Helper()
 	r, err := eventstore.Execute(w.t.Context(), w.ledger, eventstore.PaymentStream(w.project, id),
@@ -143,7 +143,7 @@ func (w *world) expire(id domain.ID) {
 	w.on(id, domain.ExpirePayment{At: domain.IDTime(event)}, event, nil)
 }
 
-// lives takes payments through every event there is.
+// lives adds payments with every event type.
 func (w *world) lives() *world {
 	w.t.Helper()
 	w.issueKey()
@@ -216,7 +216,7 @@ func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *R
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}
-	// What a payment is judged by is the same when it is packed at once.
+	// The result is the same when every payment is packed at once.
 	o.unpacked = 1
 	if packed, err := Check(w.t.Context(), listed(records), o); err != nil || !reflect.DeepEqual(packed, r) {
 		w.t.Fatalf("%+v, with packed payments %+v, %v", r, packed, err)
@@ -224,7 +224,7 @@ func (w *world) check(records []eventstore.Stored, checkpoints ...Checkpoint) *R
 	return r
 }
 
-// listed yields records as they are, in their order.
+// listed yields the records unchanged, in their order.
 func listed(records []eventstore.Stored) Source {
 	return func(eventstore.Position) iter.Seq2[eventstore.Stored, error] {
 		return func(yield func(eventstore.Stored, error) bool) {

@@ -15,35 +15,35 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// Options say what the copies are held against.
+// Options say what the copies are compared with.
 type Options struct {
-	Checkpoints []Checkpoint // whose signatures were checked
-	// Unproved: also take events that nothing proves.
+	Checkpoints []Checkpoint // the caller has checked their signatures
+	// Unproved: also take events that nothing proves (see the package comment).
 	Unproved bool
-	// Progress is told now and then; nil: nobody.
+	// Progress, if set, is called every few thousand events.
 	Progress func(done, total eventstore.Position)
 }
 
-// Checkpoint is a checkpoint and its name, for people.
+// Checkpoint is a checkpoint with a name for messages.
 type Checkpoint struct {
 	translog.Checkpoint
 
 	Name string
 }
 
-// Why says why an event is not taken for the log.
+// Why is the reason why an event is not taken for the log.
 type Why string
 
 // The reasons.
 const (
 	Missing      Why = "missing"      // no copy has it
-	Damaged      Why = "damaged"      // what the copies have there cannot be used
-	Conflict     Why = "conflict"     // copies differ, and no checkpoint tells which is right
-	Unproved     Why = "unproved"     // no checkpoint covers it, and what has it does not vouch for it
+	Damaged      Why = "damaged"      // no copy of it can be used
+	Conflict     Why = "conflict"     // copies differ, and no checkpoint decides which is right
+	Unproved     Why = "unproved"     // no checkpoint covers it, and its sources are not sufficient
 	Contradicted Why = "contradicted" // a checkpoint was signed for other events
 )
 
-// Fault is a stretch of positions of which no event is taken for the log.
+// Fault is a range of positions without an event for the log.
 type Fault struct {
 	From    eventstore.Position `json:"from"`
 	Through eventstore.Position `json:"through"`
@@ -51,17 +51,17 @@ type Fault struct {
 	Detail  string              `json:"detail,omitempty"`
 }
 
-// Plan is what can be made of the copies.
+// Plan is the log that can be rebuilt from the copies.
 type Plan struct {
 	Sources []*Source
-	Last    eventstore.Position // the greatest position that anything tells of
-	Proved  eventstore.Position // up to which a checkpoint's tree proves what is taken
-	Cut     eventstore.Position // the last one before the first fault
-	Doubted bool                // events that nothing proves are taken, see Options.Unproved
+	Last    eventstore.Position // the greatest position in any source or checkpoint
+	Proved  eventstore.Position // the events up to here are proved by a checkpoint
+	Cut     eventstore.Position // the last position before the first fault
+	Doubted bool                // events that nothing proves are taken: see Options.Unproved
 	Faults  []Fault             // by position
 	Choices []Choice            // where copies differ
-	Checks  []Check             // of the checkpoints, by size
-	Alone   []uint64            // by source: events that it alone has
+	Checks  []Check             // one for each checkpoint, by size
+	Alone   []uint64            // by source: number of events that no other source has
 
 	codec  *eventstore.Codec
 	chosen map[eventstore.Position]tlog.Hash
@@ -70,34 +70,35 @@ type Plan struct {
 // Choice is a position at which copies differ.
 type Choice struct {
 	Position eventstore.Position `json:"position"`
-	Copies   [][]string          `json:"copies"`          // names of the sources, those that agree together
-	Taken    []string            `json:"taken,omitempty"` // those that are right, if that is known
+	Copies   [][]string          `json:"copies"`          // names of the sources, grouped by equal copies
+	Taken    []string            `json:"taken,omitempty"` // the sources with the right copy, if that is known
 }
 
-// Check is what became of a checkpoint.
+// Check is the result for one checkpoint.
 type Check struct {
 	Name    string              `json:"name"`
 	Size    eventstore.Position `json:"size"`
 	Outcome string              `json:"outcome"` // proved, contradicted, or unknown where events are missing
 }
 
-// maxListed bounds lists of positions that are only for people.
+// maxListed bounds lists of positions in the report.
 const maxListed = 10_000
 
-// planner is a plan in the making.
+// planner makes a plan.
 type planner struct {
 	*Plan
 
 	options     Options
-	checkpoints []Checkpoint // to come, by size
+	checkpoints []Checkpoint // not yet reached, by size
 	tree        tree
-	broken      bool // a leaf is not known
+	broken      bool // an event is missing: the root is unknown
 	open        []*choice
 	choices     []*choice
 	bad         []Checkpoint // contradicted
 }
 
-// MakePlan reads the copies side by side.
+// MakePlan reads all copies in parallel and decides which events to take. It does
+// not write.
 func MakePlan(ctx context.Context, sources []*Source, o Options) (*Plan, error) {
 	p := &planner{
 		Plan: &Plan{
@@ -135,7 +136,7 @@ func MakePlan(ctx context.Context, sources []*Source, o Options) (*Plan, error) 
 	return p.Plan, nil
 }
 
-// take decides on a position.
+// take decides which copy at a position to take.
 func (p *planner) take(h here) {
 	switch options := h.options(); {
 	case len(options) == 0:
@@ -161,7 +162,7 @@ func (p *planner) take(h here) {
 	}
 }
 
-// lacks notes positions of which no event is known.
+// lacks notes positions without a usable event.
 func (p *planner) lacks(from, through eventstore.Position, why Why, detail string) {
 	if from > through {
 		return
@@ -170,7 +171,7 @@ func (p *planner) lacks(from, through eventstore.Position, why Why, detail strin
 	p.fault(from, through, why, detail)
 }
 
-// fault adds to the last stretch where it goes on.
+// fault adds a range; it extends the last fault if the range continues it.
 func (p *planner) fault(from, through eventstore.Position, why Why, detail string) {
 	if n := len(p.Faults); n > 0 {
 		last := &p.Faults[n-1]
@@ -182,7 +183,7 @@ func (p *planner) fault(from, through eventstore.Position, why Why, detail strin
 	p.Faults = append(p.Faults, Fault{from, through, why, detail})
 }
 
-// check compares the tree with the checkpoints of its size.
+// check compares the tree with the checkpoints of its current size.
 func (p *planner) check() {
 	for !p.broken && len(p.checkpoints) > 0 && p.checkpoints[0].Size == p.tree.size {
 		c := p.checkpoints[0]
@@ -201,7 +202,7 @@ func (p *planner) check() {
 	}
 }
 
-// finish says which faults remain, now that it is known what is proved.
+// finish removes the faults that the proved checkpoints have resolved.
 func (p *planner) finish() {
 	for _, c := range p.checkpoints {
 		p.Checks = append(p.Checks, Check{c.Name, c.Size, "unknown"})
@@ -249,7 +250,7 @@ func (p *planner) finish() {
 	}
 }
 
-// contradict puts a stretch in the place of the doubts within it.
+// contradict replaces the doubtful faults within a range by one fault.
 func (p *planner) contradict(from, through eventstore.Position, name string) {
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
 		return f.From >= from && f.Through <= through && (f.Why == Unproved || f.Why == Conflict)
@@ -267,14 +268,14 @@ func (p *Plan) names(sources []int) []string {
 	return all
 }
 
-// here is what the sources have at one position.
+// here holds the copies of one position.
 type here struct {
 	position eventstore.Position
 	copies   []found
-	trouble  string // why one of them cannot be used
+	trouble  string // why a copy cannot be used
 }
 
-// found is a record as one source has it.
+// found is one source's copy of a record.
 type found struct {
 	record           eventstore.Stored
 	leaf             tlog.Hash
@@ -282,7 +283,7 @@ type found struct {
 	durable, checked bool
 }
 
-// option is what sources agree on.
+// option is a record and the sources that have it.
 type option struct {
 	leaf    tlog.Hash
 	record  eventstore.Stored
@@ -293,9 +294,9 @@ type option struct {
 
 func (o option) firm() bool { return len(o.durable) > 1 || (len(o.durable) == 1 && o.checked) }
 
-// soleDurable is the only option that was acknowledged, as far as its copies
-// tell, and vouched for; -1 for none. The others are of commits that a crash
-// undid, so no checkpoint is needed to choose.
+// soleDurable is the index of the only durable option, if its sources are
+// sufficient; -1 for none. The other options are of commits that a crash undid, so
+// no checkpoint is needed to choose.
 func soleDurable(all []option) int {
 	sole := -1
 	for i, o := range all {
@@ -310,7 +311,7 @@ func soleDurable(all []option) int {
 	return sole
 }
 
-// options are the copies that differ, in the order of the sources.
+// options groups equal copies, in the order of the sources.
 func (h here) options() (all []option) {
 	for _, f := range h.copies {
 		i := slices.IndexFunc(all, func(o option) bool { return o.leaf == f.leaf })
@@ -330,7 +331,7 @@ func (h here) options() (all []option) {
 	return all
 }
 
-// positions yields what the sources have, position by position.
+// positions yields the copies of each position that a source has, in order.
 func (p *Plan) positions(ctx context.Context) iter.Seq2[here, error] {
 	return func(yield func(here, error) bool) {
 		next := make([]int, len(p.Sources))
@@ -361,7 +362,7 @@ func (p *Plan) positions(ctx context.Context) iter.Seq2[here, error] {
 	}
 }
 
-// read adds a copy to what is known of a position.
+// read reads a copy and adds it to h.
 func (p *Plan) read(h *here, source int, at Place) {
 	s := p.Sources[source]
 	r, err := s.read(at)
@@ -375,8 +376,8 @@ func (p *Plan) read(h *here, source int, at Place) {
 	h.copies = append(h.copies, found{r, translog.Leaf(r.Body), source, at.Durable, s.Checked})
 }
 
-// complete decodes a record and makes sure that all of it agrees with its body.
-// What has no claim of its own gets that of the body.
+// complete decodes a record and checks that it agrees with its body. A record
+// without a claim gets the claim of its body.
 func (p *Plan) complete(r *eventstore.Stored) error {
 	event, version, err := p.codec.DecodeVersion(*r)
 	if err != nil {
@@ -393,15 +394,15 @@ func (p *Plan) complete(r *eventstore.Stored) error {
 	return nil
 }
 
-// Whole reports whether no event is missing, refused or doubted and the newest
-// checkpoint proves what it covers.
+// Whole reports whether no event is missing, refused or unproved and the newest
+// checkpoint proves the events that it covers.
 func (p *Plan) Whole() bool {
 	n := len(p.Checks)
 	return len(p.Faults) == 0 && !p.Doubted && n > 0 && p.Checks[n-1].Outcome == "proved" && p.Checks[n-1].Size == p.Proved
 }
 
-// LogID is the id that the copies name, zero if none does. The error names two
-// that are of different logs.
+// LogID is the log id in the copies, zero if no copy has one. The error lists
+// copies of different logs.
 func LogID(sources []*Source) (id domain.ID, err error) {
 	names := make(map[domain.ID]string)
 	for _, s := range sources {

@@ -103,7 +103,7 @@ func ledger(t *testing.T, name string, b []byte) *salvage.Source {
 	return s
 }
 
-// lines is an export of the records that change, if set, leaves.
+// lines is an export of the records for which change, if set, returns true.
 func (w *world) lines(t *testing.T, name string, kind salvage.Kind, change func(*eventstore.Stored) bool) *salvage.Source {
 	t.Helper()
 	var b []byte
@@ -126,7 +126,7 @@ func only(from, through int) func(*eventstore.Stored) bool {
 	}
 }
 
-// rename changes the body of a position to another event that is as good.
+// rename replaces the event at each position by another valid event.
 func rename(at ...int) func(*eventstore.Stored) bool {
 	return func(r *eventstore.Stored) bool {
 		if slices.Contains(at, int(r.Position)) {
@@ -145,7 +145,7 @@ func (w *world) plan(t *testing.T, o salvage.Options, sources ...*salvage.Source
 	return p
 }
 
-// rebuilt compares what the plan yields with the log.
+// rebuilt compares the records of the plan with the log.
 func (w *world) rebuilt(t *testing.T, p *salvage.Plan) {
 	t.Helper()
 	n := 0
@@ -245,8 +245,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestUndoneCommit finds, in a page out of use, another event than the one that
-// was acknowledged at its position.
+// TestUndoneCommit: an unused page has another event than the acknowledged one at
+// the same position.
 func TestUndoneCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 20)
@@ -266,7 +266,7 @@ func TestUndoneCommit(t *testing.T) {
 		t.Errorf("%s %+v", faults(p), p.Choices)
 	}
 	w.rebuilt(t, p)
-	// Where the acknowledged one is gone, the other does not take its place.
+	// If the acknowledged event is lost, the other one is not taken.
 	p = w.plan(t, salvage.Options{Checkpoints: []salvage.Checkpoint{w.checkpoint(10)}}, ledger(t, "a", w.without(t, 15)), ledger(t, "undone", undone))
 	if got := faults(p); got != "15-15 unproved; " || p.Cut != 14 {
 		t.Errorf("%s, cut %d", got, p.Cut)

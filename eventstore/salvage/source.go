@@ -17,45 +17,46 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// Source is one copy of the log, as far as it can be read.
+// Source is the readable part of one copy of the log.
 type Source struct {
 	Name string
-	// Log is the id of the copy's log, zero if it does not tell.
+	// Log is the id of the copy's log, zero if the copy does not have it.
 	Log domain.ID
-	// Kind is for people: what the copy is.
+	// Kind is for the report.
 	Kind Kind
-	// Checked: what is read has a checksum of its own.
+	// Checked: each record has a checksum.
 	Checked bool
 
 	read func(Place) (eventstore.Stored, error)
 
 	Places  []Place // by position
-	Trouble string  // what could not be read, for people
+	Trouble string  // a message about unreadable parts, "" for none
 }
 
-// Kind is a kind of copies.
+// Kind is the kind of a copy.
 type Kind string
 
 // The kinds.
 const (
-	KindLedger Kind = "ledger" // a log's file: its own, a damaged one, a backup
+	KindLedger Kind = "ledger" // a log's file, damaged or not, or a backup
 	KindExport Kind = "export"
-	KindEvents Kind = "events" // what JetStream holds
+	KindEvents Kind = "events" // the JetStream stream EVENTS
 )
 
-// Place is where a record is said to be.
+// Place is where a copy has a record.
 type Place struct {
 	Position eventstore.Position
 	Offset   int64
 	Size     int32
-	Sum      uint32 // of the record, where the copy has one
-	Durable  bool   // what is there was acknowledged, as far as the copy tells
+	Sum      uint32 // checksum of the record; 0 if the copy has none
+	Durable  bool   // the copy shows that the record's commit was acknowledged
 }
 
-// Ledger reads a log's file, whatever has become of it.
-func Ledger(ctx context.Context, name string, f io.ReaderAt, size int64, told func(done int64)) (*Source, error) {
+// Ledger finds the readable records in a log's file, however damaged. progress is
+// called with the number of bytes read.
+func Ledger(ctx context.Context, name string, f io.ReaderAt, size int64, progress func(done int64)) (*Source, error) {
 	s := &Source{Name: name, Kind: KindLedger, Checked: true}
-	remains, err := bolt.Carve(ctx, f, size, told, func(c bolt.Carved) error {
+	remains, err := bolt.Carve(ctx, f, size, progress, func(c bolt.Carved) error {
 		s.Places = append(s.Places, Place{c.Position, c.Offset, int32(c.Size), c.Sum, c.Used})
 		return nil
 	})
@@ -73,8 +74,8 @@ func Ledger(ctx context.Context, name string, f io.ReaderAt, size int64, told fu
 	return s, nil
 }
 
-// Lines reads exported lines, in any order: an export, or those that what
-// JetStream holds was written to just now.
+// Lines finds the readable exported lines in a file, in any order. The file is an
+// export, or a copy of EVENTS in the same form.
 func Lines(ctx context.Context, name string, kind Kind, f io.ReaderAt, size int64) (*Source, error) {
 	s := &Source{Name: name, Kind: kind, Checked: kind == KindEvents}
 	bad := 0
@@ -112,7 +113,7 @@ func Lines(ctx context.Context, name string, kind Kind, f io.ReaderAt, size int6
 
 type line struct {
 	offset int64
-	bytes  []byte // up to maxLine of it, valid until the next
+	bytes  []byte // without the line break; nil if longer than maxLine; valid until the next line
 }
 
 const (
@@ -120,8 +121,8 @@ const (
 	lineBegin = `{"position":`
 )
 
-// eachLine yields lines without their ends; of one that is too long, the
-// beginning.
+// eachLine yields all lines. A line begins at the first lineBegin in it, if any:
+// damaged bytes before it are skipped.
 func eachLine(r io.Reader) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		in := bufio.NewReaderSize(r, maxLine)
@@ -129,12 +130,12 @@ func eachLine(r io.Reader) iter.Seq2[line, error] {
 			b, err := in.ReadSlice('\n')
 			l := line{at, bytes.TrimSuffix(b, []byte("\n"))}
 			at += int64(len(b))
-			if i := bytes.Index(l.bytes, []byte(lineBegin)); i > 0 { // behind what is none
+			if i := bytes.Index(l.bytes, []byte(lineBegin)); i > 0 { // skip damaged bytes
 				l = line{l.offset + int64(i), l.bytes[i:]}
 			}
 			for errors.Is(err, bufio.ErrBufferFull) {
 				var more []byte
-				l.bytes = nil // the next read changes it
+				l.bytes = nil // the next read overwrites it
 				more, err = in.ReadSlice('\n')
 				at += int64(len(more))
 			}
@@ -151,8 +152,8 @@ func eachLine(r io.Reader) iter.Seq2[line, error] {
 	}
 }
 
-// arrange sorts the places by position and leaves out copies of one record,
-// but for one that is durable, or else the first.
+// arrange sorts the places by position and removes duplicates of a record. It keeps
+// a durable one, else the first.
 func (s *Source) arrange() {
 	slices.SortFunc(s.Places, func(a, b Place) int {
 		if c := cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.Sum, b.Sum), cmp.Compare(a.Size, b.Size)); c != 0 {

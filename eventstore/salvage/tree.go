@@ -9,9 +9,9 @@ import (
 	"payledger/eventstore"
 )
 
-// tree is the Merkle tree over the events so far, in some leaves of which the
-// choice is open. It is made of complete subtrees, the largest first; those
-// without an open choice are their hash alone.
+// tree is the Merkle tree over the events so far. A leaf can be an open choice
+// between copies. edge holds the complete subtrees, the largest first; a subtree
+// without an open choice is only its hash.
 type tree struct {
 	edge []subtree
 	size eventstore.Position
@@ -19,22 +19,22 @@ type tree struct {
 
 type subtree struct {
 	hash tlog.Hash
-	open *node // nil: hash counts
+	open *node // nil: hash is used
 }
 
 // node is a subtree with an open choice below it.
 type node struct {
 	left, right subtree
-	leaf        *choice // of a leaf; left and right are not used
+	leaf        *choice // nil for an inner node; left and right are unused if set
 }
 
-// choice is what may stand at a position.
+// choice holds the different copies of one position.
 type choice struct {
 	position eventstore.Position
 	leaves   []tlog.Hash
-	from     [][]int // sources of each
-	sole     int     // index of the only one that was acknowledged, -1 for none
-	taken    int     // index of the one that is taken
+	from     [][]int // sources of each leaf
+	sole     int     // index of the copy from soleDurable, -1 for none
+	taken    int     // index of the copy that is taken
 	proved   bool
 }
 
@@ -59,11 +59,11 @@ func join(l, r subtree) subtree {
 	return subtree{open: &node{left: l, right: r}}
 }
 
-// root is the root hash with the choices as they are taken now.
+// root is the root hash with the copies that are taken now.
 func (t *tree) root() tlog.Hash {
 	n := len(t.edge)
 	if n == 0 {
-		root, _ := tlog.TreeHash(0, nil) // of nothing
+		root, _ := tlog.TreeHash(0, nil) // the empty tree
 		return root
 	}
 	h := t.edge[n-1].value()
@@ -83,12 +83,12 @@ func (s subtree) value() tlog.Hash {
 	return tlog.NodeHash(s.open.left.value(), s.open.right.value())
 }
 
-// maxTries bounds how many ways to choose are tried for one checkpoint.
+// maxTries bounds how many combinations of copies are tried for one checkpoint.
 const maxTries = 1 << 14
 
-// settle looks for the way to choose with which the tree has the root: as one
-// source says everywhere, else every way there is, up to maxTries. The choices
-// are left as they were when there is none.
+// settle looks for the combination of copies with which the tree has the root:
+// first all copies of one source, then every combination, up to maxTries. If none
+// has the root, it returns false and the choices are unchanged.
 func (t *tree) settle(root tlog.Hash, open []*choice, sources int) bool {
 	if t.root() == root {
 		return true
@@ -122,7 +122,7 @@ func (t *tree) settle(root tlog.Hash, open []*choice, sources int) bool {
 	return false
 }
 
-// of is what a source has at the position, or else as it was.
+// of is the index of the source's copy, or before if the source has none.
 func (c *choice) of(source, before int) int {
 	for i, from := range c.from {
 		if slices.Contains(from, source) {
@@ -132,7 +132,7 @@ func (c *choice) of(source, before int) int {
 	return before
 }
 
-// count goes on to the next way to choose; false after the last.
+// count takes the next combination of copies; false after the last.
 func count(open []*choice) bool {
 	for _, c := range open {
 		if c.taken++; c.taken < len(c.leaves) {

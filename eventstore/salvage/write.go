@@ -9,7 +9,7 @@ import (
 	"payledger/eventstore"
 )
 
-// Records yields what is taken for the log: everything up to Cut.
+// Records yields the records of the rebuilt log, up to Cut.
 func (p *Plan) Records(ctx context.Context) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {
 		for h, err := range p.positions(ctx) {
@@ -29,29 +29,30 @@ func (p *Plan) Records(ctx context.Context) iter.Seq2[eventstore.Stored, error] 
 	}
 }
 
-// Lost is a stream that has events behind Cut but lacks some before them.
+// Lost is a stream with readable events after Cut, but with missing events before
+// them.
 type Lost struct {
 	Project string `json:"project"`
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
-	// The sequences of the missing events, and where they were: the position of
-	// one where that is known, else before Before.
+	// From and Through are the sequences of the missing events. Position is that of
+	// the last one, if known; else they were before position Before.
 	From     uint64              `json:"from_sequence"`
 	Through  uint64              `json:"through_sequence"`
 	Position eventstore.Position `json:"position,omitempty"`
 	Before   eventstore.Position `json:"before"`
 }
 
-// Rest is what is readable behind Cut.
+// Rest summarises the readable events after Cut.
 type Rest struct {
-	Events uint64 `json:"events"` // lines of it; where copies differ each has one
+	Events uint64 `json:"events"` // number of lines: one for each different copy
 	Lost   []Lost `json:"-"`
-	More   uint64 `json:"-"` // lost ones that are not listed
+	More   uint64 `json:"-"` // number of lost streams that are not listed
 }
 
-// WriteRest writes what is readable behind Cut as exported lines. Each copy that
-// differs has a line. sequence answers how many events of a stream are in the
-// log that was written.
+// WriteRest writes the readable events after Cut as exported lines, one line for
+// each different copy. sequence returns how many events of a stream are in the
+// written log.
 func (p *Plan) WriteRest(ctx context.Context, w io.Writer, sequence func(eventstore.Stream) (uint64, error)) (Rest, error) {
 	var rest Rest
 	known := make(map[eventstore.Stream]uint64)
@@ -95,8 +96,7 @@ func (p *Plan) WriteRest(ctx context.Context, w io.Writer, sequence func(eventst
 	return rest, nil
 }
 
-// before is the position of the event before in the stream, where a record
-// tells.
+// before is the position of the previous event in the stream, 0 if no copy has it.
 func (h here) before() eventstore.Position {
 	for _, f := range h.copies {
 		if f.record.Prev != 0 {
@@ -106,7 +106,7 @@ func (h here) before() eventstore.Position {
 	return 0
 }
 
-// AppendLine appends an event as an export has it.
+// AppendLine appends an event as a line of an export.
 func AppendLine(b []byte, at eventstore.Position, body []byte) []byte {
 	b = strconv.AppendUint(append(b, lineBegin...), uint64(at), 10)
 	return append(append(append(b, `,"event":`...), body...), '}', '\n')

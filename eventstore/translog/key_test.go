@@ -35,8 +35,8 @@ func verifier(tb testing.TB, key string) *translog.Verifier {
 	return v
 }
 
-// TestSignedCheckpoint is read by package note alone, as any reader of C2SP
-// notes would, and by ours.
+// TestSignedCheckpoint opens a checkpoint with package note alone, like any reader
+// of C2SP notes, and with Verifier.
 func TestSignedCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := signer(t, 1)
@@ -98,7 +98,7 @@ func TestLogOf(t *testing.T) {
 	}
 }
 
-// TestForeignNotes signs with the right key what is no checkpoint of the log.
+// TestForeignNotes signs texts that are not a checkpoint of the log with its key.
 func TestForeignNotes(t *testing.T) {
 	t.Parallel()
 	secret, public, err := note.GenerateKey(rand.Reader, "payledger/x")
@@ -134,8 +134,8 @@ func TestForeignNotes(t *testing.T) {
 	}
 }
 
-// TestKeysRoundTrip makes many keys, since base64 may hold what separates the
-// parts of a key.
+// TestKeysRoundTrip makes many keys, because base64 can contain the separator of a
+// key's parts.
 func TestKeysRoundTrip(t *testing.T) {
 	t.Parallel()
 	for i := range byte(200) {

@@ -9,8 +9,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// TestStreaming reads a log that is whole, and the same log after each way of
-// tampering with it, against checkpoints of several sizes.
+// TestStreaming compares a whole log, and the same log after each kind of change,
+// with checkpoints of several sizes.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	const n = 100

@@ -67,8 +67,8 @@ func mth(d [][]byte) [32]byte {
 	return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))
 }
 
-// TestEdge compares with tlog's functions and with the definition, from every
-// size at which an edge may be opened again.
+// TestEdge compares with tlog's functions and with the definition, for an edge opened
+// at every size.
 func TestEdge(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -104,8 +104,8 @@ func TestEdge(t *testing.T) {
 
 const allSizes = 200
 
-// TestProofs makes and checks every proof between trees of up to 200 events,
-// and that none passes for anything else.
+// TestProofs makes and checks every proof between trees of up to 200 events, and
+// checks that none is accepted for another event or tree.
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	s := tree(t, allSizes)

@@ -22,8 +22,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// pledge is the directory's newest checkpoint, which says what its log held. Its
-// signature is not checked: it can only be a reason against a backup.
+// pledge is the directory's newest checkpoint, which shows what its log contained.
+// The signature is not checked: the checkpoint is only used to refuse a backup.
 type pledge struct{ translog.Checkpoint }
 
 // readPledge reads the directory's checkpoint.
@@ -38,7 +38,7 @@ func (r *restoring) readPledge() error {
 	r.pledge = &pledge{}
 	lines := strings.SplitN(string(b), "\n", 4)
 	if len(lines) != 4 {
-		return nil // damaged: of no log
+		return nil // damaged: an empty pledge, which matches no log
 	}
 	size, sizeErr := strconv.ParseUint(lines[1], 10, 63)
 	root, rootErr := base64.StdEncoding.DecodeString(lines[2])
@@ -48,7 +48,7 @@ func (r *restoring) readPledge() error {
 	return nil
 }
 
-// losses says what of the checkpoint a log of this length cannot have.
+// losses describes why a log with this id and length cannot match the checkpoint.
 func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
 	switch {
 	case p == nil:
@@ -66,10 +66,10 @@ func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
 type course struct {
 	old    func() (eventstore.Stored, error, bool)
 	stop   func()
-	tree   *translog.Streaming // nil when there is no checkpoint of this log
-	parted eventstore.Position // where the logs part; 0: nowhere
-	broken error               // why the directory's log cannot be read on
-	forged bool                // the checkpoint is not of these events
+	tree   *translog.Streaming // nil if there is no checkpoint of this log
+	parted eventstore.Position // first position at which the logs differ; 0: none
+	broken error               // read error of the directory's log
+	forged bool                // the checkpoint does not match the backup's events
 }
 
 // compare begins the comparison.
@@ -84,7 +84,7 @@ func (r *restoring) compare(ctx context.Context) *course {
 	return c
 }
 
-// next takes one event of the backup.
+// next compares one event of the backup.
 func (c *course) next(r eventstore.Stored) error {
 	if c.old != nil && c.parted == 0 && c.broken == nil {
 		was, err, ok := c.old()
@@ -117,8 +117,8 @@ func (c *course) losses() []string {
 	return all
 }
 
-// put moves the replaced files aside and renames the copy. At every moment there
-// is a whole log or none; after a crash in between, restore again.
+// put moves the replaced files aside and renames the copy. At every moment the
+// directory has a whole log or none; after a crash in between, restore again.
 func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	for _, name := range datadir.KeyFiles() {
 		content, ok := keys.Put[name]
@@ -148,16 +148,16 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	if r.pledge == nil || (len(r.pledge.losses(r.log, r.last)) == 0 && !r.forged) {
 		return nil
 	}
-	// The server would take the log for one whose end was cut off.
+	// With this checkpoint, the server would report the end of the log as cut off.
 	if err := r.keep(r.Data.Checkpoint()); err != nil {
 		return err
 	}
 	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
 }
 
-// putLanesAside moves the record of deliveries aside if it may be about events
-// that the backup lacks. It runs before the log is replaced, so that no log is
-// ever used with the deliveries of another.
+// putLanesAside moves the record of deliveries aside if it may contain events that
+// the backup lacks. It runs before the log is replaced, so that no log is used
+// with the deliveries of another log.
 func (r *restoring) putLanesAside() error {
 	if r.old != nil && !r.lost {
 		return nil
@@ -170,7 +170,7 @@ func (r *restoring) putLanesAside() error {
 	return boltfile.SyncDir(string(r.Data))
 }
 
-// keep gives a file that is about to be replaced a second name.
+// keep gives a file a second name before it is replaced.
 func (r *restoring) keep(name string) error {
 	aside := name + r.stamp
 	err := os.Link(name, aside)
@@ -179,7 +179,7 @@ func (r *restoring) keep(name string) error {
 		return nil
 	case errors.Is(err, fs.ErrExist):
 		return err
-	case err != nil: // not every file system has links
+	case err != nil: // some file systems have no hard links
 		err = os.Rename(name, aside)
 	}
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package restore puts a backup, a bundle or an export in the place of a data
-// directory's log. Everything is read and proved before anything is replaced.
+// Package restore replaces the log of a data directory by a backup, a bundle or an
+// export. It reads and verifies everything before it replaces anything.
 package restore
 
 import (
@@ -22,33 +22,33 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// restoring is a restore under way.
+// restoring is the state of a running restore.
 type restoring struct {
 	Options
 	source
 
-	old     *bolt.Store  // the directory's log, held; nil when there is none or it cannot be read
-	release func() error // gives the directory back
+	old     *bolt.Store  // the directory's log, locked; nil if missing or unreadable
+	release func() error // unlocks the directory
 
 	pledge *pledge // the directory's newest checkpoint, nil for none
-	forged bool    // it is not of the backup's events
-	lost   bool    // the directory knows what the backup does not
+	forged bool    // pledge does not match the backup's events
+	lost   bool    // the directory has data that the backup lacks
 	aside  []string
 	stamp  string
 }
 
-// Options say what to restore where.
+// Options say what to restore, and into which directory.
 type Options struct {
 	Data         datadir.Dir
 	File         string   // a backup, a bundle or an export in JSON Lines
-	Keys         string   // a file of keys; "": File's, if it is there
-	Force        bool     // replace a log that holds what File does not
+	Keys         string   // a file of keys; "": the one beside File, if it exists
+	Force        bool     // replace a log with data that File lacks
 	Checkpoints  []string // files of checkpoints that prove an export
 	VerifierKeys []string // their keys, or files that hold them
 	Stderr       io.Writer
 }
 
-// Report is what came of it.
+// Report is the result of a restore.
 type Report struct {
 	Data     datadir.Dir         `json:"data"`
 	Log      domain.ID           `json:"log"`
@@ -57,8 +57,8 @@ type Report struct {
 	Kept     []string            `json:"kept,omitempty"` // second names of what was replaced
 }
 
-// Run puts a file in the place of the directory's log, once all of it is
-// proved.
+// Run replaces the directory's log by a file, after it has verified all of the
+// file.
 func Run(ctx context.Context, o Options) (_ Report, err error) {
 	r := &restoring{
 		Options: o,
@@ -116,7 +116,7 @@ func (r *restoring) run(ctx context.Context, pack datadir.KeyPack) (err error) {
 	return nil
 }
 
-// readKeys reads the file of keys, if there is one, before anything is touched.
+// readKeys reads the file of keys, if any, before anything is changed.
 func (o Options) readKeys() (pack datadir.KeyPack, err error) {
 	name := o.Keys
 	if name == "" {
@@ -130,13 +130,14 @@ func (o Options) readKeys() (pack datadir.KeyPack, err error) {
 	return pack, err
 }
 
-// mayServe refuses a log.key of another log, with which no server would start.
+// mayServe returns an error if the log.key is of another log: the server would not
+// start with it.
 func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 	text, ok := keys.Put[filepath.Base(r.Data.LogKey())]
 	if !ok {
 		b, err := os.ReadFile(r.Data.LogKey())
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the next start says how to make one
+			return nil // the server's start explains how to make one
 		}
 		if err != nil {
 			return exit.With(exit.Directory, "%w", err)
@@ -151,7 +152,7 @@ func (r *restoring) mayServe(keys datadir.KeyPlan) error {
 	return nil
 }
 
-// hold locks the directory, and opens its log if that can be read.
+// hold locks the directory, and opens its log if it is readable.
 func (r *restoring) hold() error {
 	path := r.Data.Ledger()
 	if datadir.SameFile(path, r.file) {
@@ -181,7 +182,7 @@ func (r *restoring) hold() error {
 	return nil
 }
 
-// vacant makes sure that a directory without a log is one to restore into.
+// vacant checks that a directory without a log is a data directory or empty.
 func (r *restoring) vacant() error {
 	if err := datadir.Sweep(string(r.Data), r.Data.Files()...); err != nil {
 		return exit.With(exit.Directory, "%w", err)
@@ -198,8 +199,8 @@ func (r *restoring) vacant() error {
 	return nil
 }
 
-// losses lists what the directory has and the backup lacks, as far as that shows
-// without reading the logs.
+// losses lists what the directory has and the backup lacks, as far as it can be
+// found without reading the events.
 func (r *restoring) losses(ctx context.Context) []string {
 	var all []string
 	if r.old != nil {
@@ -218,7 +219,7 @@ func (r *restoring) losses(ctx context.Context) []string {
 	return append(all, r.pledge.losses(r.log, r.last)...)
 }
 
-// mayLose refuses losses, unless Force agrees to them.
+// mayLose returns an error if there are losses, unless Force is set.
 func (r *restoring) mayLose(losses []string) error {
 	switch {
 	case len(losses) == 0:
@@ -234,8 +235,8 @@ func (r *restoring) mayLose(losses []string) error {
 		r.Data, strings.Join(losses, "; "))
 }
 
-// copy copies the log into the directory under another name and verifies the
-// copy, which is the very file that will be used.
+// copy copies the log into the directory under a temporary name and verifies the
+// copy, which is the file that put renames.
 func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := r.write(ctx, to); err != nil {
 		return refuseFile(r.file, err)

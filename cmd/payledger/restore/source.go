@@ -27,7 +27,7 @@ type source struct {
 	file  string
 	log   domain.ID
 	last  eventstore.Position
-	write func(ctx context.Context, to string) error // a new ledger.db with all of it
+	write func(ctx context.Context, to string) error // makes a new ledger.db with the whole log
 	close func() error
 }
 
@@ -52,7 +52,7 @@ func openBackup(ctx context.Context, file string, stderr io.Writer) (s source, e
 	if err != nil {
 		return s, refuseFile(file, err)
 	}
-	// It is held while it is copied.
+	// The backup stays locked while it is copied.
 	s = source{file: file, log: backup.LogID(), close: backup.Close}
 	if s.last, err = backup.Last(ctx); err != nil {
 		return s, errors.Join(err, backup.Close())
@@ -67,14 +67,14 @@ func openBackup(ctx context.Context, file string, stderr io.Writer) (s source, e
 	return s, nil
 }
 
-// exported is a bundle or an export in JSON Lines. It has no checksums
-// of its own, so a checkpoint has to prove it.
+// exported is a bundle or an export in JSON Lines. Its lines have no checksums, so
+// a checkpoint must prove them.
 type exported struct {
 	Options
 
-	bundle *export.Bundle // nil: lines
+	bundle *export.Bundle // nil: JSON Lines
 	log    domain.ID
-	own    bool // only the key in the bundle vouches for its checkpoint
+	own    bool // the checkpoint was checked only with the key in the bundle
 }
 
 func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err error) {
@@ -104,8 +104,8 @@ func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err
 	}, nil
 }
 
-// wrong describes the export's first fault, "" for none. A difference from the
-// directory's checkpoint is no fault: it counts as a loss.
+// wrong describes the export's first fault, "" for none. A mismatch with the
+// directory's checkpoint is not a fault of the export: it is treated as a loss.
 func (x exported) wrong(r *audit.Report) string {
 	for _, f := range r.Findings {
 		if f.Checkpoint == x.Data.Checkpoint() {
@@ -116,7 +116,7 @@ func (x exported) wrong(r *audit.Report) string {
 	return ""
 }
 
-// events opens the lines.
+// events calls fn with the lines.
 func (x exported) events(fn func(io.Reader) error) error {
 	if x.bundle != nil {
 		return x.bundle.Each(func(name string, _ int64, r io.Reader) error {
@@ -130,12 +130,12 @@ func (x exported) events(fn func(io.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened only for reading
 	return fn(f)
 }
 
-// prepare gathers the checkpoints and the keys that open them, and finds out
-// whose log it is.
+// prepare collects the checkpoints and the keys that open them, and finds the
+// log's id.
 func (x *exported) prepare(o *audit.Options, pack datadir.KeyPack) error {
 	given, err := datadir.ReadTrustAnchors(x.Checkpoints, x.VerifierKeys)
 	if err != nil {
@@ -158,8 +158,8 @@ func (x *exported) prepare(o *audit.Options, pack datadir.KeyPack) error {
 	return err
 }
 
-// directoryKey is the verifier key of the log.key that the directory has, or
-// will have; nil for none.
+// directoryKey is the verifier key of the log.key that the directory will have
+// after the restore; nil for none.
 func (x *exported) directoryKey(pack datadir.KeyPack) (*translog.Verifier, error) {
 	d := x.Data
 	text, ok := pack.Files[filepath.Base(d.LogKey())]
@@ -200,7 +200,7 @@ func (x *exported) prepareBundle(o *audit.Options) error {
 	return nil
 }
 
-// prepareLines: lines do not say of which log they are.
+// prepareLines takes the log's id from a key, because lines do not contain it.
 func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error {
 	if len(o.Verifiers) == 0 {
 		return exit.With(exit.Directory, "%s does not say of which log it is: put the log.key that belongs to it into %s, name a file of keys with --keys, "+
@@ -219,7 +219,7 @@ func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error 
 	case err != nil:
 		return exit.With(exit.Directory, "%w", err)
 	case key == nil || key.Origin() != translog.Origin(id):
-		return nil // of another log, which counts as a loss
+		return nil // of another log, which is treated as a loss
 	}
 	for _, v := range o.Verifiers {
 		if _, err := v.Open(b); err == nil {
@@ -230,7 +230,8 @@ func (x *exported) prepareLines(o *audit.Options, key *translog.Verifier) error 
 	return nil
 }
 
-// mayTrust refuses events that no checkpoint proves, unless Force takes them.
+// mayTrust returns an error if no checkpoint proves all events, unless Force is
+// set.
 func (x exported) mayTrust(r *audit.Report) error {
 	var proved eventstore.Position
 	for _, c := range r.Checkpoints {
@@ -259,9 +260,9 @@ func (x exported) write(ctx context.Context, to string, last eventstore.Position
 	})
 }
 
-// claimed adds to records what exported lines lack: the decoded event and its
-// claim.
-func claimed(lines iter.Seq2[eventstore.Stored, error], told func(eventstore.Position)) iter.Seq2[eventstore.Stored, error] {
+// claimed adds the decoded event and its claim to the records of exported lines,
+// which have none. It calls show with each position.
+func claimed(lines iter.Seq2[eventstore.Stored, error], show func(eventstore.Position)) iter.Seq2[eventstore.Stored, error] {
 	codec := eventstore.NewCodec()
 	return func(yield func(eventstore.Stored, error) bool) {
 		for r, err := range lines {
@@ -271,7 +272,7 @@ func claimed(lines iter.Seq2[eventstore.Stored, error], told func(eventstore.Pos
 			}
 			if err == nil {
 				r.Claim = eventstore.ClaimOf(r.Event, version)
-				told(r.Position)
+				show(r.Position)
 			}
 			if !yield(r, err) || err != nil {
 				return

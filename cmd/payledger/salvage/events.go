@@ -51,8 +51,8 @@ func (s *salvaging) openNATS(ctx context.Context, name string) error {
 	return s.readEvents(ctx, filepath.Join(name, "EVENTS"), conn)
 }
 
-// copyEvents copies the files of the stream EVENTS, of whichever account, except
-// those of its consumers. A file with a read error is copied up to it.
+// copyEvents copies the files of the stream EVENTS, of any account, without those
+// of its consumers. A file with a read error is copied up to the error.
 func copyEvents(from, to string) (found bool, err error) {
 	streams, err := filepath.Glob(filepath.Join(from, jetStreamDir, "*", "streams", bus.EventsStream))
 	if err != nil {
@@ -89,7 +89,7 @@ func copyReadable(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close() //nolint:errcheck // opened only for reading
 	out, err := datadir.CreatePrivate(to)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func copyReadable(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// readEvents copies EVENTS into a file of lines and reads that file, so that the
-// server can stop.
+// readEvents copies EVENTS into a file of exported lines and reads that file as a
+// source, so that the server can stop.
 func (s *salvaging) readEvents(ctx context.Context, name string, conn *bus.Conn) error {
 	file := s.work.File(fmt.Sprintf("events-%d.jsonl", len(s.sources)))
 	f, err := datadir.CreatePrivate(file)

@@ -12,8 +12,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// checkpoints opens the checkpoints and finds the log's id: every source and key
-// that names one must name the same.
+// checkpoints opens the checkpoints and finds the log's id, which must be the same
+// in every source and key that has one.
 func (s *salvaging) checkpoints() ([]salvage.Checkpoint, error) {
 	given, err := datadir.ReadTrustAnchors(s.Checkpoints, s.VerifierKeys)
 	if err != nil {
@@ -80,11 +80,11 @@ func openPoint(signed []byte, keys []*translog.Verifier) (c translog.Checkpoint,
 }
 
 // maxDamagedBits is how many bits of a source's log id may be wrong. The ids of
-// two logs differ in some 40 of their random bits.
+// two different logs differ in some 40 of their random bits.
 const maxDamagedBits = 8
 
-// repairIDs corrects the id of a source that is almost the one that a verifier
-// key names: no checksum covers the id in a ledger.db.
+// repairIDs corrects a source's log id if it is almost the id of a verifier key:
+// no checksum covers the id in a ledger.db.
 func (s *salvaging) repairIDs() {
 	for _, v := range s.verifiers {
 		id, ok := translog.LogOf(v.Origin())

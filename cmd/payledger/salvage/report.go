@@ -14,20 +14,20 @@ import (
 // Report is what the command prints.
 type Report struct {
 	Log         domain.ID           `json:"log"`
-	Whole       bool                `json:"whole"`             // nothing is missing or doubted, and the newest checkpoint proves what it covers
-	Written     string              `json:"written,omitempty"` // the new log
-	Events      eventstore.Position `json:"events"`            // in it
-	Last        eventstore.Position `json:"last"`              // the greatest position that any source mentions
-	Proved      eventstore.Position `json:"proved"`            // up to which a checkpoint proves it
+	Whole       bool                `json:"whole"`             // see salvage.Plan.Whole; and the new log passed its check
+	Written     string              `json:"written,omitempty"` // file of the new log
+	Events      eventstore.Position `json:"events"`            // in the new log
+	Last        eventstore.Position `json:"last"`              // the greatest position in any source or checkpoint
+	Proved      eventstore.Position `json:"proved"`            // the events up to here are proved by a checkpoint
 	Checkpoints []salvage.Check     `json:"checkpoints"`
 	Sources     []SourceReport      `json:"sources"`
 	Unread      []UnreadSource      `json:"unread,omitempty"`
 	Missing     []salvage.Fault     `json:"missing"`
-	Streams     []salvage.Lost      `json:"streams,omitempty"`      // that have later events than the missing ones
-	MoreStreams uint64              `json:"more_streams,omitempty"` // that are not listed
+	Streams     []salvage.Lost      `json:"streams,omitempty"`      // with events after missing ones
+	MoreStreams uint64              `json:"more_streams,omitempty"` // number of further such streams
 	Conflicts   []salvage.Choice    `json:"conflicts,omitempty"`
 	Findings    []audit.Finding     `json:"findings,omitempty"` // of the check of the new log
-	Rest        string              `json:"rest,omitempty"`     // file with the readable events behind the missing ones
+	Rest        string              `json:"rest,omitempty"`     // file with the readable events after the first missing one
 	RestEvents  uint64              `json:"rest_events,omitempty"`
 
 	Found int `json:"-"`
@@ -36,12 +36,12 @@ type Report struct {
 // Partial reports whether events are missing.
 func (r Report) Partial() bool { return len(r.Missing) > 0 }
 
-// SourceReport says what a source had.
+// SourceReport summarises a source.
 type SourceReport struct {
 	Name    string       `json:"name"`
 	Kind    salvage.Kind `json:"kind"`
-	Events  int          `json:"events"`      // places where one can be read
-	Alone   uint64       `json:"only_source"` // events that no other has
+	Events  int          `json:"events"`      // number of readable events
+	Alone   uint64       `json:"only_source"` // number of events that no other source has
 	Trouble string       `json:"trouble,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func (s *salvaging) report(plan *salvage.Plan, built builtLog) Report {
 	return r
 }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r Report) WriteText(w io.Writer) error {
 	var out strings.Builder
 	row := func(name, format string, args ...any) {
@@ -114,7 +114,7 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// maxShown bounds each list for a person.
+// maxShown bounds each list in the text.
 const maxShown = 20
 
 func faultText(f salvage.Fault) string {

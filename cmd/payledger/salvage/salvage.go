@@ -1,6 +1,6 @@
-// Package salvage makes a new log from the readable parts of a damaged one and
-// its copies: it opens the sources and places the result. Which source is taken
-// for which event is decided in payledger/eventstore/salvage.
+// Package salvage makes a new log from the readable parts of a damaged log and
+// its copies. It opens the sources and writes the new log. The choice of a source
+// for each event is in payledger/eventstore/salvage.
 package salvage
 
 import (
@@ -23,7 +23,7 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// salvaging is a salvage under way.
+// salvaging is the state of a running salvage.
 type salvaging struct {
 	Options
 
@@ -31,8 +31,8 @@ type salvaging struct {
 	sources []*salvage.Source
 	closers []func() error
 	points  []signedPoint
-	keys    []string // verifier keys that are trusted
-	brought []string // verifier keys that came with bundles
+	keys    []string // verifier keys of data directories, trusted
+	brought []string // verifier keys in bundles
 	unread  []UnreadSource
 
 	log       domain.ID
@@ -47,17 +47,17 @@ type Options struct {
 	Output       string   // file for the new log
 	Checkpoints  []string // files of checkpoints
 	VerifierKeys []string // their keys, or files that hold them
-	Partial      bool     // write a log of which events are missing
-	Unproved     bool     // take what nothing proves
+	Partial      bool     // write a log even if events are missing
+	Unproved     bool     // take events that nothing proves
 	Force        bool     // replace Output
 	Stderr       io.Writer
 }
 
-// signedPoint is a checkpoint that was found.
+// signedPoint is a checkpoint from a source or an option.
 type signedPoint struct {
 	name   string
 	signed []byte
-	size   eventstore.Position // once it is opened
+	size   eventstore.Position // set when it is opened
 }
 
 // UnreadSource is a source from which nothing could be read.
@@ -66,7 +66,7 @@ type UnreadSource struct {
 	Reason string `json:"reason"`
 }
 
-// Run makes a new log from the sources. The report says whether it was written.
+// Run makes a new log from the sources. Report.Written is "" if no log was written.
 func Run(ctx context.Context, o Options) (r Report, err error) {
 	if err := o.mayWrite(); err != nil {
 		return r, err
@@ -154,7 +154,7 @@ func (s *salvaging) build(ctx context.Context, plan *salvage.Plan) (b builtLog, 
 		Origin: translog.Origin(s.log), Verifiers: s.verifiers,
 	}
 	for _, p := range s.opened {
-		if p.size <= plan.Cut { // the plan reports on the others
+		if p.size <= plan.Cut { // the plan reports the larger ones
 			o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: p.name, Signed: p.signed})
 		}
 	}
@@ -185,8 +185,8 @@ func lastSequence(ctx context.Context, store *bolt.Store, of eventstore.Stream) 
 	return last, nil
 }
 
-// place renames the log to Output, if it is whole, or if the options accept what
-// it lacks.
+// place renames the log to Output if it is whole or the options accept its
+// faults.
 func (s *salvaging) place(built builtLog, r *Report) error {
 	if may := r.Whole || (r.Partial() && s.Partial) || (!r.Partial() && s.Unproved); !may {
 		return nil

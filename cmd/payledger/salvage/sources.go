@@ -22,7 +22,7 @@ import (
 	"payledger/notifier/bus"
 )
 
-// open reads what every source has.
+// open reads all sources.
 func (s *salvaging) open(ctx context.Context) error {
 	for _, name := range s.Sources {
 		if err := s.openOne(ctx, name); err != nil {
@@ -40,7 +40,7 @@ func (s *salvaging) open(ctx context.Context) error {
 	return nil
 }
 
-// openOne finds out what kind of source it is, and reads it.
+// openOne determines the kind of a source and reads it.
 func (s *salvaging) openOne(ctx context.Context, name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -63,8 +63,8 @@ func (s *salvaging) openOne(ctx context.Context, name string) error {
 	return s.openData(ctx, d)
 }
 
-// openData reads a data directory: log, JetStream, checkpoint and key. Its lock
-// is held, so that no server changes them meanwhile.
+// openData reads a data directory: log, JetStream, checkpoint and key. It holds the
+// lock of the log, so that no server can change them.
 func (s *salvaging) openData(ctx context.Context, d datadir.Dir) error {
 	if datadir.Exists(d.Ledger()) {
 		if err := s.openLedger(ctx, d.Ledger()); err != nil {
@@ -88,7 +88,7 @@ func (s *salvaging) openData(ctx context.Context, d datadir.Dir) error {
 	return nil
 }
 
-// miss notes a source that cannot be read. The others may have everything.
+// miss notes a source that cannot be read. The salvage continues with the others.
 func (s *salvaging) miss(name string, err error) {
 	s.unread = append(s.unread, UnreadSource{name, err.Error()})
 	fmt.Fprintf(s.Stderr, "payledger: %s cannot be read: %v\n", name, err)
@@ -107,7 +107,7 @@ func (s *salvaging) openFile(ctx context.Context, name string) error {
 	return s.openLedger(ctx, name)
 }
 
-// openShared opens a file for reading and takes the lock that readers share.
+// openShared opens a file for reading and takes a shared lock.
 func (s *salvaging) openShared(name string) (f *os.File, size int64, err error) {
 	if f, err = os.Open(name); err != nil {
 		return nil, 0, exit.With(exit.Directory, "%w", err)
@@ -150,7 +150,7 @@ func (s *salvaging) add(source *salvage.Source) {
 	}
 }
 
-// openLines reads the lines of a part of a file, of all of it for size -1.
+// openLines reads the exported lines in size bytes of a file; -1: to its end.
 func (s *salvaging) openLines(ctx context.Context, name, file string, kind salvage.Kind, from, size int64) error {
 	f, all, err := s.openShared(file)
 	if err != nil {
@@ -167,8 +167,8 @@ func (s *salvaging) openLines(ctx context.Context, name, file string, kind salva
 	return nil
 }
 
-// openBundle reads a bundle, whatever its manifest says: the events are judged
-// by the checkpoint. One whose directory is damaged is read as lines.
+// openBundle reads a bundle without checking its manifest: the checkpoint proves
+// the events. A damaged archive is read as lines.
 func (s *salvaging) openBundle(ctx context.Context, b *export.Bundle) error {
 	p, err := b.Readable()
 	if err != nil {
