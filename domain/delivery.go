@@ -26,7 +26,7 @@ const (
 	DeliveryHeld       DeliveryState = "held"       // the endpoint is or was disabled
 	DeliveryCancelled  DeliveryState = "cancelled"  // the endpoint was removed
 
-	// DeliveryUnconfirmed: the event tells an outcome and may have been delivered,
+	// DeliveryUnconfirmed: the event reports an outcome and may have been delivered,
 	// but the record of its delivery was lost. A later event of the payment was
 	// sent instead.
 	DeliveryUnconfirmed DeliveryState = "unconfirmed"

@@ -74,7 +74,7 @@ func (e *TooEarlyError) Error() string {
 type UnrecordedError struct{ Reason string }
 
 func (e *UnrecordedError) Error() string {
-	return "the signal is refused and, like most of many, not recorded: " + e.Reason
+	return "the signal is refused and only counted, because the payment has many refusals: " + e.Reason
 }
 
 // Code names an error condition in the API. Codes are part of the interface:

@@ -20,7 +20,7 @@ const (
 type KindType struct {
 	Kind  Kind
 	Event string // wire name of the event; "": no event leads to it
-	Final bool   // it tells an outcome; others may be skipped once a later event is recorded
+	Final bool   // it reports an outcome; others may be skipped once a later event is recorded
 	When  string // when it is sent, for the documentation page
 }
 
@@ -45,7 +45,7 @@ func Kinds() []Kind {
 	return kindsThat(func(t KindType) bool { return t.Event != "" })
 }
 
-// FinalKinds lists the kinds that tell an outcome. They are the default of an
+// FinalKinds lists the kinds that report an outcome. They are the default of an
 // endpoint.
 func FinalKinds() []Kind {
 	return kindsThat(func(t KindType) bool { return t.Event != "" && t.Final })
@@ -61,7 +61,7 @@ func kindsThat(match func(KindType) bool) []Kind {
 	return all
 }
 
-// Final reports whether the kind tells an outcome. A notification that is not
+// Final reports whether the kind reports an outcome. A notification that is not
 // final may be skipped once a later event is recorded.
 func (k Kind) Final() bool {
 	for _, t := range KindTypes() {

@@ -57,7 +57,7 @@ func (e *CorruptError) Error() string {
 type SuspendedError struct{ Err error }
 
 func (e *SuspendedError) Error() string {
-	return fmt.Sprintf("nothing more is recorded, because writing could destroy what is: %v", e.Err)
+	return fmt.Sprintf("nothing more is recorded, because writing could destroy the log: %v", e.Err)
 }
 
 func (e *SuspendedError) Unwrap() error { return e.Err }

@@ -222,7 +222,7 @@ func (c *checker) finish() {
 	switch {
 	case r.Completeness.Outcome != "":
 	case len(c.lost) > 0:
-		r.Completeness = Verdict{NotChecked, "records cannot be read, so whether they are those that were written cannot be told"}
+		r.Completeness = Verdict{NotChecked, "some records cannot be read, so it is unknown whether they are the original ones"}
 	default:
 		r.Completeness = covered.completeness(c.last, c.options.Missing)
 	}

@@ -32,7 +32,7 @@ func (s *ids) add(id domain.ID) string {
 		s.recent, s.before = newIDSet(), s.recent
 	}
 	if s.before.has(id) || !s.recent.add(id) {
-		return fmt.Sprintf("event id %s came before", id)
+		return fmt.Sprintf("event id %s is a duplicate", id)
 	}
 	at := domain.IDTime(id)
 	switch {

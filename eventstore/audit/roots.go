@@ -158,15 +158,15 @@ func (c cover) integrity() string {
 func (c cover) completeness(last eventstore.Position, missing []eventstore.MissingCheckpoint) Verdict {
 	if n := len(missing); n > 0 {
 		m := missing[n-1]
-		return Verdict{NotChecked, fmt.Sprintf("no position is missing now, but the log was opened without its checkpoint %d times, lastly at %s with %d events: "+
-			"had its end been cut off before that, the events since would stand in its place; only a checkpoint that was kept elsewhere from before then shows it",
+		return Verdict{NotChecked, fmt.Sprintf("no position is missing now, but the log was opened without its checkpoint %d times, most recently at %s with %d events: "+
+			"if its end was cut off before that, later events have taken the lost positions; only an older checkpoint that was kept elsewhere can show it",
 			n, m.At.Format(time.RFC3339), m.Size)}
 	}
 	behind := func(size eventstore.Position) string {
 		if size >= last {
 			return ""
 		}
-		return fmt.Sprintf("; whether events are missing behind position %d cannot be told", last)
+		return fmt.Sprintf("; it is unknown whether events are missing after position %d", last)
 	}
 	switch {
 	case c.apart.name != "":

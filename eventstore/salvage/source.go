@@ -65,7 +65,7 @@ func Ledger(ctx context.Context, name string, f io.ReaderAt, size int64, progres
 	}
 	s.Log = remains.LogID
 	if remains.Unread > 0 {
-		s.Trouble = fmt.Sprintf("the disk does not give %d bytes of it", remains.Unread)
+		s.Trouble = fmt.Sprintf("%d bytes of it cannot be read", remains.Unread)
 	}
 	s.read = func(p Place) (eventstore.Stored, error) {
 		return bolt.ReadCarved(f, bolt.Carved{Position: p.Position, Offset: p.Offset, Size: int(p.Size)})

@@ -109,7 +109,7 @@ func (c *course) losses() []string {
 		all = append(all, fmt.Sprintf("its log went on differently from position %d", c.parted))
 	}
 	if c.broken != nil {
-		all = append(all, "its log cannot be read to the end, so nobody knows what the backup lacks: "+c.broken.Error())
+		all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+c.broken.Error())
 	}
 	if c.forged {
 		all = append(all, "its checkpoint was signed for other events than the backup's")

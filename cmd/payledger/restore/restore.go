@@ -175,10 +175,10 @@ func (r *restoring) hold() error {
 	unreadable := err
 	release, err := bolt.Hold(path)
 	if err != nil {
-		return exit.With(exit.Directory, "the log in the way cannot be replaced: %w", errors.Join(unreadable, err))
+		return exit.With(exit.Directory, "the existing log cannot be replaced: %w", errors.Join(unreadable, err))
 	}
 	r.release = release
-	fmt.Fprintf(r.Stderr, "payledger: the log in the way cannot be read: %v\n", unreadable)
+	fmt.Fprintf(r.Stderr, "payledger: the existing log cannot be read: %v\n", unreadable)
 	return nil
 }
 
@@ -214,7 +214,7 @@ func (r *restoring) losses(ctx context.Context) []string {
 			all = append(all, fmt.Sprintf("its log has %d events, the backup %d: the last %d would be gone", last, r.last, last-r.last))
 		}
 	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil {
-		all = append(all, "its log cannot be read, so nobody knows what the backup lacks")
+		all = append(all, "its log cannot be read, so it is unknown what the backup lacks")
 	}
 	return append(all, r.pledge.losses(r.log, r.last)...)
 }

@@ -94,7 +94,7 @@ func (s *salvaging) repairIDs() {
 				wrong += bits.OnesCount8(id[i] ^ source.Log[i])
 			}
 			if ok && wrong > 0 && wrong <= maxDamagedBits {
-				fmt.Fprintf(s.Stderr, "payledger: %s: its log id is damaged, the key's is taken\n", source.Name)
+				fmt.Fprintf(s.Stderr, "payledger: %s: its log id is damaged: using the id of the verifier key\n", source.Name)
 				source.Log = id
 			}
 		}
