@@ -31,6 +31,10 @@ func TestSlowLanesHoldNobodyUp(t *testing.T) {
 	w.fanOut.mu.Lock()
 	w.fanOut.maxPending = 50
 	w.fanOut.mu.Unlock()
+	// Once a batch is with the lanes, nothing else makes room: else a batch that
+	// they take only when all room is used leads to a second fallback.
+	s.Create(t, time.Hour)
+	healthtest.Eventually(t, "the lanes have a batch", lanes.waits.Load)
 	most := 0
 	for range 200 {
 		s.Create(t, time.Hour)

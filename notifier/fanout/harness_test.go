@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +95,7 @@ type lanesDouble struct {
 	down     bool
 	unread   int           // times that Start fails before it works
 	gate     chan struct{} // calls wait for it; nil: do not
+	waits    atomic.Bool   // a call has begun to wait for it
 }
 
 func (l *lanesDouble) Start() (after, base eventstore.Position, err error) {
@@ -111,6 +113,7 @@ func (l *lanesDouble) Enqueue(ctx context.Context, upTo eventstore.Position, eve
 	gate := l.gate
 	l.mu.Unlock()
 	if gate != nil {
+		l.waits.Store(true)
 		select {
 		case <-gate:
 		case <-ctx.Done():
