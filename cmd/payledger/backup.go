@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/progress"
@@ -21,7 +22,7 @@ import (
 
 // backupCmd copies the event log.
 type backupCmd struct {
-	inDirectory
+	console.Directory
 	File     string `arg:"" help:"File to write."`
 	Force    bool   `help:"Replace FILE if it is there."`
 	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
@@ -52,7 +53,7 @@ type backupReport struct {
 }
 
 // Run writes the backup.
-func (c backupCmd) Run(a *app) (err error) {
+func (c backupCmd) Run(a *console.App) (err error) {
 	for _, name := range c.files() {
 		for _, own := range datadir.Dir(c.Data).Files() {
 			if datadir.SameFile(name, own) {
@@ -84,7 +85,7 @@ func (c backupCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, tmp.Close()) }()
 	err = c.copyLog(a, func(last eventstore.Position, size int64) (io.Writer, error) {
 		report.Position, report.Events, report.Bytes = last, last, size
-		return progress.Writer(tmp, a.stderr, last, size), nil
+		return progress.Writer(tmp, a.Stderr, last, size), nil
 	})
 	if err == nil {
 		err = tmp.Sync()
@@ -92,7 +93,7 @@ func (c backupCmd) Run(a *app) (err error) {
 	if err != nil {
 		return fmt.Errorf("copying the log: %w", err)
 	}
-	p, err := datadir.VerifyFile(a.ctx, tmp.Name(), progress.New(a.stderr, "Checking the copy"), nil)
+	p, err := datadir.VerifyFile(a.Ctx, tmp.Name(), progress.New(a.Stderr, "Checking the copy"), nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the copy is not what the log should be, and was removed: %w", err)
@@ -121,20 +122,20 @@ func (c backupCmd) files() []string {
 // copyLog copies the log from the server that runs on the directory, or else
 // from the directory itself. It needs only the log, so it works where a server
 // cannot start.
-func (c backupCmd) copyLog(a *app, begin func(eventstore.Position, int64) (io.Writer, error)) error {
+func (c backupCmd) copyLog(a *console.App, begin func(eventstore.Position, int64) (io.Writer, error)) error {
 	d := datadir.Dir(c.Data)
 	var store *bolt.Store
-	live, err := d.Reach(a.ctx, func() (err error) {
+	live, err := d.Reach(a.Ctx, func() (err error) {
 		store, err = d.OpenReadOnly()
 		return err
 	})
 	switch {
 	case live:
-		return copyFromServer(a.ctx, adminclient.Of(d), begin)
+		return copyFromServer(a.Ctx, adminclient.Of(d), begin)
 	case err != nil:
 		return err
 	}
-	return errors.Join(store.Backup(a.ctx, begin), store.Close())
+	return errors.Join(store.Backup(a.Ctx, begin), store.Close())
 }
 
 // copyFromServer copies the log of a running server.
@@ -158,17 +159,17 @@ func copyFromServer(ctx context.Context, m *adminclient.Client, begin func(event
 	return nil
 }
 
-func (c backupCmd) tell(a *app, r backupReport) error {
-	if a.json {
-		return a.printJSON(r)
+func (c backupCmd) tell(a *console.App, r backupReport) error {
+	if a.JSON {
+		return a.PrintJSON(r)
 	}
-	fmt.Fprintf(a.stdout, "Backup    %s\nLog       %s\nPosition  %d\nEvents    %d\nSize      %d bytes\n",
+	fmt.Fprintf(a.Stdout, "Backup    %s\nLog       %s\nPosition  %d\nEvents    %d\nSize      %d bytes\n",
 		r.File, r.Log, r.Position, r.Events, r.Bytes)
 	if r.KeysFile != "" {
-		fmt.Fprintf(a.stdout, "Keys      %s\n\nKeep the keys apart from the log: whoever has both can read and sign everything.\n", r.KeysFile)
+		fmt.Fprintf(a.Stdout, "Keys      %s\n\nKeep the keys apart from the log: whoever has both can read and sign everything.\n", r.KeysFile)
 		return nil
 	}
-	fmt.Fprintf(a.stdout, "\nThe keys are not in it. Keep copies of %s too: without master.key payment links cannot\n"+
+	fmt.Fprintf(a.Stdout, "\nThe keys are not in it. Keep copies of %s too: without master.key payment links cannot\n"+
 		"be read, without log.key checkpoints cannot be signed. --with-keys copies them beside the backup.\n", datadir.Dir(c.Data).KeyNames())
 	return nil
 }

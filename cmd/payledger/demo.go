@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -49,7 +51,7 @@ type demoState struct {
 }
 
 // Run serves until the process is asked to stop.
-func (c demoCmd) Run(a *app) (err error) {
+func (c demoCmd) Run(a *console.App) (err error) {
 	c.Sandbox = true
 	if c.Webhook && c.WebhookURL == "" {
 		c.WebhookURL = listenURL
@@ -75,13 +77,13 @@ func (c demoCmd) Run(a *app) (err error) {
 			return err
 		}
 	}
-	return service.Run(a.ctx, d, o, func(at service.Addresses) error {
+	return service.Run(a.Ctx, d, o, func(at service.Addresses) error {
 		key, hook, err := c.setUp(a, d)
 		if err != nil {
 			return fmt.Errorf("setting up the demo project: %w", err)
 		}
-		if a.json {
-			return a.printJSON(struct {
+		if a.JSON {
+			return a.PrintJSON(struct {
 				service.Addresses
 				ProjectID  string `json:"project_id"`
 				APIKey     string `json:"api_key"`
@@ -89,14 +91,14 @@ func (c demoCmd) Run(a *app) (err error) {
 				demoHook
 			}{at, key.ProjectID, key.APIKey, at.BaseURL + account.Path, hook})
 		}
-		_, err = io.WriteString(a.stdout, greeting(at, key, kept, hook))
+		_, err = io.WriteString(a.Stdout, greeting(at, key, kept, hook))
 		return err
 	})
 }
 
 // setUp makes or renews the demo's project, key and endpoint.
-func (c demoCmd) setUp(a *app, d datadir.Dir) (issuedKey, demoHook, error) {
-	ctx, cancel := context.WithTimeout(a.ctx, datadir.AdminWait)
+func (c demoCmd) setUp(a *console.App, d datadir.Dir) (admincmd.IssuedKey, demoHook, error) {
+	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
 	defer cancel()
 	m := adminclient.Of(d)
 	var last demoState
@@ -105,7 +107,7 @@ func (c demoCmd) setUp(a *app, d datadir.Dir) (issuedKey, demoHook, error) {
 		err = json.Unmarshal(content, &last)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return issuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
+		return admincmd.IssuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
 	}
 	key, err := demoKey(ctx, m, last)
 	if err != nil {
@@ -131,17 +133,17 @@ func (c demoCmd) setUp(a *app, d datadir.Dir) (issuedKey, demoHook, error) {
 
 // demoKey answers a new key of the demo project, which it makes when there is
 // none, and revokes the key of the start before.
-func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key issuedKey, err error) {
+func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key admincmd.IssuedKey, err error) {
 	// The log may have been restored to a time before the project or the key.
 	made := last.ProjectID != ""
 	if made {
-		key, err = issueKey(ctx, m, last.ProjectID, nil)
+		key, err = admincmd.IssueKey(ctx, m, last.ProjectID, nil)
 		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {
-		key, err = registerProject(ctx, m, projectBody{Name: demoName})
+		key, err = admincmd.RegisterProject(ctx, m, demoName)
 	} else if err == nil {
-		err = revokeKey(ctx, m, last.ProjectID, last.KeyID)
+		err = admincmd.RevokeKey(ctx, m, last.ProjectID, last.KeyID)
 		if adminclient.RefusedFor(err, domain.KeyNotFound) {
 			err = nil
 		}
@@ -151,7 +153,7 @@ func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key is
 
 // greeting is what the demo prints for people. Its export lines set the
 // variables that the commands of the README use.
-func greeting(at service.Addresses, key issuedKey, kept bool, hook demoHook) string {
+func greeting(at service.Addresses, key admincmd.IssuedKey, kept bool, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

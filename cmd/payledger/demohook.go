@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/wire"
@@ -30,30 +30,18 @@ type demoHook struct {
 // demoEndpoint answers the demo's endpoint with a new secret. That of a start
 // before is used again, pointed to the URL and enabled.
 func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to string) (demoHook, error) {
-	project := projectPath(now.ProjectID)
 	hook := func(e wire.Endpoint, err error) (demoHook, error) { return demoHook{e.ID, e.URL, e.Secret}, err }
 	if now.EndpointID != "" {
-		var e wire.Endpoint
-		path := endpointPath(project, now.EndpointID)
-		err := m.Call(ctx, http.MethodPost, path, endpointBody{URL: to}, &e)
+		e, err := admincmd.RenewEndpoint(ctx, m, now.ProjectID, now.EndpointID, to)
 		if !adminclient.RefusedFor(err, domain.WebhookEndpointNotFound) {
-			if err == nil {
-				err = m.Call(ctx, http.MethodPost, path+"/enable", nil, &e)
-			}
-			if err == nil {
-				err = m.Call(ctx, http.MethodPost, path+"/rotate-secret", nil, &e)
-			}
 			return hook(e, err)
 		}
 	}
-	var e wire.Endpoint
 	all := make([]string, 0, len(domain.Kinds()))
 	for _, k := range domain.Kinds() {
 		all = append(all, string(k))
 	}
-	note := "Set up by payledger demo"
-	err := m.Call(ctx, http.MethodPost, endpointsPath(project), endpointBody{to, all, &note}, &e)
-	return hook(e, err)
+	return hook(admincmd.AddEndpoint(ctx, m, now.ProjectID, to, all, "Set up by payledger demo"))
 }
 
 // greeting says where webhooks go and how to see them, "" without an endpoint.

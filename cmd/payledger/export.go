@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/export"
 	"payledger/cmd/payledger/progress"
@@ -12,7 +13,7 @@ import (
 )
 
 type exportCmd struct {
-	inDirectory
+	console.Directory
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
 	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
@@ -48,36 +49,36 @@ func (c exportCmd) Validate() error {
 }
 
 // Run writes the export.
-func (c exportCmd) Run(a *app) error {
-	return c.reading(a, func(m *adminclient.Client) error {
+func (c exportCmd) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
 		if c.Format == "bundle" {
-			done, err := export.WriteBundle(a.ctx, m, datadir.Dir(c.Data), c.Output, c.Resume, a.stderr)
+			done, err := export.WriteBundle(a.Ctx, m, datadir.Dir(c.Data), c.Output, c.Resume, a.Stderr)
 			if err != nil {
 				return err
 			}
-			return a.exported(c.Format, c.Output, done)
+			return exported(a, c.Format, c.Output, done)
 		}
-		x, err := export.New(a.ctx, m, export.Options{
-			Format: c.Format, Project: c.Project, After: c.After, Progress: progress.New(a.stderr, "Exporting"),
+		x, err := export.New(a.Ctx, m, export.Options{
+			Format: c.Format, Project: c.Project, After: c.After, Progress: progress.New(a.Stderr, "Exporting"),
 		})
 		if err != nil {
 			return err
 		}
 		if c.Output == "" {
-			return x.ToStream(a.ctx, a.stdout)
+			return x.ToStream(a.Ctx, a.Stdout)
 		}
-		done, err := x.ToFile(a.ctx, c.Output, c.Resume)
+		done, err := x.ToFile(a.Ctx, c.Output, c.Resume)
 		if err != nil {
 			return err
 		}
-		return a.exported(c.Format, c.Output, done)
+		return exported(a, c.Format, c.Output, done)
 	})
 }
 
 // exported says what has been written.
-func (a *app) exported(format, name string, done export.Done) error {
-	if a.json {
-		return a.printJSON(struct {
+func exported(a *console.App, format, name string, done export.Done) error {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Format   string `json:"format"`
 			Output   string `json:"output"`
 			Events   uint64 `json:"events"`
@@ -89,6 +90,6 @@ func (a *app) exported(format, name string, done export.Done) error {
 	if done.Resumed > 0 {
 		from = fmt.Sprintf(" after position %d", done.Resumed)
 	}
-	_, err := fmt.Fprintf(a.stderr, "payledger: %s: %d events read%s, up to position %d\n", name, done.Events, from, done.Position)
+	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %d events read%s, up to position %d\n", name, done.Events, from, done.Position)
 	return err
 }

@@ -52,7 +52,7 @@ func ledgerWithEvents(t *testing.T) (h *shop, ledger []byte, events []string) {
 // command runs a command in this process.
 func command(args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
-	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	code = run(context.Background(), args, &out, &errs)
 	return out.String(), errs.String(), code
 }
 

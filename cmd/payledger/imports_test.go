@@ -396,6 +396,22 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/console",
+			why:    "what every command shares; what is printed is the command's own matter",
+			ours: []string{
+				"cmd/payledger/adminclient", "cmd/payledger/datadir", "cmd/payledger/progress", "cmd/payledger/service", "eventstore", "httpapi/admin",
+			},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "cmd/payledger/admincmd",
+			why:     "commands that do nothing but ask the admin interface, whether a server runs or not",
+			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/exit", "cmd/payledger/service", "domain", "httpapi/wire"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
 			folder:  "cmd/payledger/datadir",
 			why:     "files and their names, so that whatever repairs a directory needs nothing that runs on it",
 			ours:    []string{"cmd/payledger/exit", "domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/boltfile", "eventstore/translog"},

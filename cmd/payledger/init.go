@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 )
 
@@ -12,7 +13,7 @@ type initCmd struct {
 }
 
 // Validate refuses an empty name, as for the commands that use the directory.
-func (c initCmd) Validate() error { return inDirectory(c).Validate() }
+func (c initCmd) Validate() error { return console.Directory(c).Validate() }
 
 // Help is shown by --help.
 func (initCmd) Help() string {
@@ -23,7 +24,7 @@ you can. The verifier key that is printed is public: give it to whoever checks t
 }
 
 // Run makes the directory.
-func (c initCmd) Run(a *app) error {
+func (c initCmd) Run(a *console.App) error {
 	if err := datadir.Dir(c.Data).Initialise(); err != nil {
 		return err
 	}
@@ -32,10 +33,10 @@ func (c initCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()})
+	if a.JSON {
+		return a.PrintJSON(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
+	_, err = fmt.Fprintf(a.Stdout, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
 		"Give this verifier key to whoever checks the log: %s\nNext: payledger serve --data %s\n",
 		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), c.Data)
 	return err

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"payledger/cmd/payledger/console"
 )
 
 //go:generate go test -run TestLicensesAreThoseOfTheBinary . -update-licenses
@@ -47,13 +49,13 @@ notices. If you pass the binary on, pass these on with it.`
 }
 
 // Run prints them, each text once.
-func (licensesCmd) Run(a *app) error {
+func (licensesCmd) Run(a *console.App) error {
 	var l licenseList
 	if err := json.Unmarshal(licensesJSON, &l); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(l)
+	if a.JSON {
+		return a.PrintJSON(l)
 	}
 	var out strings.Builder
 	out.WriteString("payledger contains the following works. The numbers are those of the texts below.\n\n")
@@ -70,6 +72,6 @@ func (licensesCmd) Run(a *app) error {
 	for i, text := range l.Texts {
 		fmt.Fprintf(&out, "\n%s [%d] %s\n\n%s\n", strings.Repeat("-", 20), i+1, strings.Repeat("-", 20), strings.TrimSpace(text))
 	}
-	_, err := fmt.Fprint(a.stdout, out.String())
+	_, err := fmt.Fprint(a.Stdout, out.String())
 	return err
 }

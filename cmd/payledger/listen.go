@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/receive"
 	"payledger/cmd/payledger/service"
@@ -61,14 +62,14 @@ func (c listenCmd) options() receive.Options {
 const endListen = 5 * time.Second
 
 // Run receives until the process is asked to stop.
-func (c listenCmd) Run(a *app) (err error) {
+func (c listenCmd) Run(a *console.App) (err error) {
 	o := c.options()
-	o.JSON, o.Stdout, o.Stderr = a.json, a.stdout, a.stderr
+	o.JSON, o.Stdout, o.Stderr = a.JSON, a.Stdout, a.Stderr
 	r, err := receive.New(o)
 	if err != nil {
 		return err
 	}
-	listener, err := httpserver.Listen(a.ctx, "addr", httpserver.OnLoopback(c.Addr))
+	listener, err := httpserver.Listen(a.Ctx, "addr", httpserver.OnLoopback(c.Addr))
 	if err != nil {
 		return err
 	}
@@ -77,13 +78,13 @@ func (c listenCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), endListen)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.Ctx), endListen)
 		defer cancel()
 		err = errors.Join(err, server.Shutdown(ctx))
 	}()
-	fmt.Fprintf(a.stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", httpserver.Reachable(listener.Addr()))
+	fmt.Fprintf(a.Stderr, "payledger: listening on http://%s/ for notifications; Ctrl-C ends it\n", httpserver.Reachable(listener.Addr()))
 	select {
-	case <-a.ctx.Done():
+	case <-a.Ctx.Done():
 		return nil
 	case err := <-r.Broken():
 		return err

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
@@ -21,7 +22,7 @@ type logCmd struct {
 
 // logKeyCmd prints the verifier key.
 type logKeyCmd struct {
-	inDirectory
+	console.Directory
 	New bool `help:"Make a new key first, where log.key is lost or never was. No server may run on the directory."`
 }
 
@@ -35,10 +36,10 @@ the server; the newest is moved aside, and auditors need both verifier keys.`
 }
 
 // Run prints the key.
-func (c logKeyCmd) Run(a *app) error {
+func (c logKeyCmd) Run(a *console.App) error {
 	d := datadir.Dir(c.Data)
 	if c.New {
-		if err := d.RenewLogKey(a.stderr); err != nil {
+		if err := d.RenewLogKey(a.Stderr); err != nil {
 			return err
 		}
 	} else if err := d.MustExist(); err != nil {
@@ -48,15 +49,15 @@ func (c logKeyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]string{"origin": s.Origin(), "verifier_key": s.VerifierKey()})
+	if a.JSON {
+		return a.PrintJSON(map[string]string{"origin": s.Origin(), "verifier_key": s.VerifierKey()})
 	}
-	_, err = fmt.Fprintln(a.stdout, s.VerifierKey())
+	_, err = fmt.Fprintln(a.Stdout, s.VerifierKey())
 	return err
 }
 
 // logCheckpointCmd prints the newest checkpoint.
-type logCheckpointCmd struct{ inDirectory }
+type logCheckpointCmd struct{ console.Directory }
 
 // Help is shown by --help.
 func (logCheckpointCmd) Help() string {
@@ -75,9 +76,9 @@ type signedCheckpoint struct {
 }
 
 // Run prints the checkpoint.
-func (c logCheckpointCmd) Run(a *app) error {
-	return c.reading(a, func(m *adminclient.Client) error {
-		resp, err := m.Send(a.ctx, http.MethodGet, "/admin/log/checkpoint", nil)
+func (c logCheckpointCmd) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
+		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/log/checkpoint", nil)
 		if err != nil {
 			return err
 		}
@@ -86,8 +87,8 @@ func (c logCheckpointCmd) Run(a *app) error {
 		if err != nil {
 			return fmt.Errorf("reading the checkpoint: %w", err)
 		}
-		if !a.json {
-			_, err := a.stdout.Write(signed)
+		if !a.JSON {
+			_, err := a.Stdout.Write(signed)
 			return err
 		}
 		s, err := datadir.Dir(c.Data).ReadLogKey()
@@ -102,6 +103,6 @@ func (c logCheckpointCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.printJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), v.Key()})
+		return a.PrintJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), v.Key()})
 	})
 }

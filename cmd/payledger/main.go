@@ -3,7 +3,8 @@
 // and the tools to run it.
 //
 // One file holds one command: its flags, its help and what it prints. What it
-// does is in the rooms below.
+// does is in the rooms below. Commands that only ask the admin interface are in
+// the room admincmd.
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
@@ -29,36 +32,27 @@ type cli struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON." name:"json"`
 
-	Demo    demoCmd    `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
-	Init    initCmd    `cmd:"" help:"Make a new data directory."`
-	Serve   serveCmd   `cmd:"" help:"Run the service on a data directory."`
-	Project projectCmd `cmd:"" help:"Register and change merchant projects."`
-	Key     keyCmd     `cmd:"" help:"Issue and revoke API keys."`
-	Webhook webhookCmd `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
-	Listen  listenCmd  `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
-	Sandbox sandboxCmd `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
-	Signals signalsCmd `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
-	Events  eventsCmd  `cmd:"" help:"Read the event log."`
-	Log     logCmd     `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
-	Balance balanceCmd `cmd:"" help:"Print the books: balances, statements, late funds."`
-	Export  exportCmd  `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
-	Verify  verifyCmd  `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
-	Replay  replayCmd  `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
-	Backup  backupCmd  `cmd:"" help:"Copy the event log to a file, also while a server runs."`
-	Restore restoreCmd `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
-	Salvage salvageCmd `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Demo    demoCmd          `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
+	Init    initCmd          `cmd:"" help:"Make a new data directory."`
+	Serve   serveCmd         `cmd:"" help:"Run the service on a data directory."`
+	Project admincmd.Project `cmd:"" help:"Register and change merchant projects."`
+	Key     admincmd.Key     `cmd:"" help:"Issue and revoke API keys."`
+	Webhook admincmd.Webhook `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
+	Listen  listenCmd        `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
+	Sandbox admincmd.Sandbox `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
+	Signals admincmd.Signals `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
+	Events  admincmd.Events  `cmd:"" help:"Read the event log."`
+	Log     logCmd           `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
+	Balance admincmd.Balance `cmd:"" help:"Print the books: balances, statements, late funds."`
+	Export  exportCmd        `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
+	Verify  verifyCmd        `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
+	Replay  replayCmd        `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
+	Backup  backupCmd        `cmd:"" help:"Copy the event log to a file, also while a server runs."`
+	Restore restoreCmd       `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
+	Salvage salvageCmd       `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
+	Version versionCmd       `cmd:"" help:"Print the version."`
 
 	Licenses licensesCmd `cmd:"" help:"Print the licences of the software that this program contains."`
-}
-
-// app is what every command's Run gets.
-type app struct {
-	ctx    context.Context // ends when the process is asked to stop
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-	json   bool
 }
 
 func main() {
@@ -70,11 +64,11 @@ func main() {
 	// After the first signal the default action is back: a second one ends a
 	// shutdown that takes too long.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run parses the arguments, runs the command and answers the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c,
@@ -98,7 +92,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return report(stderr, usageError(err))
 	}
-	return report(stderr, parsed.Run(&app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON}))
+	return report(stderr, parsed.Run(&console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON}))
 }
 
 const description = `An event-sourced payment ledger in one binary.

@@ -9,6 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -35,7 +39,7 @@ directory for temporary files. Exit code 7: --check found a difference.`
 }
 
 // Run replays.
-func (c replayCmd) Run(a *app) error {
+func (c replayCmd) Run(a *console.App) error {
 	path := cmp.Or(c.File, c.Data)
 	q, err := c.request()
 	if err != nil {
@@ -44,7 +48,7 @@ func (c replayCmd) Run(a *app) error {
 	if path == "" {
 		return exit.With(exit.Usage, "name what to replay: --data DIR or a copy of a ledger.db")
 	}
-	e, err := service.OpenEvidence(a.ctx, path)
+	e, err := service.OpenEvidence(a.Ctx, path)
 	if err != nil {
 		return err
 	}
@@ -53,17 +57,17 @@ func (c replayCmd) Run(a *app) error {
 	// saves a quarter of its CPU time.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	var comparison *check.Comparison
-	out, to := bufio.NewWriterSize(a.stdout, 1<<18), *a
-	to.stdout = out
-	err = e.Replay(a.ctx, q, a.showing(func(l httpadmin.Line) error {
+	out, to := bufio.NewWriterSize(a.Stdout, 1<<18), *a
+	to.Stdout = out
+	err = e.Replay(a.Ctx, q, a.Showing(func(l httpadmin.Line) error {
 		switch {
 		case l.Comparison != nil:
 			comparison = l.Comparison
 		case l.Project != nil:
-			return to.printState(l, l.Project.ID, l.Project.Name, projectState(*l.Project))
+			return printState(&to, l, l.Project.ID, l.Project.Name, projectState(*l.Project))
 		case l.Payment != nil:
 			p := l.Payment
-			return to.printState(l, p.ID.String(), string(p.Status), fmt.Sprintf("%s %s %s%s", p.Amount, p.Currency, p.Project, refundStates(*p)))
+			return printState(&to, l, p.ID.String(), string(p.Status), fmt.Sprintf("%s %s %s%s", p.Amount, p.Currency, p.Project, refundStates(*p)))
 		}
 		return nil
 	}))
@@ -73,7 +77,7 @@ func (c replayCmd) Run(a *app) error {
 	if err != nil || comparison == nil {
 		return service.RefusedLocally(err)
 	}
-	return a.printComparison(*comparison)
+	return printComparison(a, *comparison)
 }
 
 func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
@@ -104,11 +108,22 @@ func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	return q, nil
 }
 
-func (a *app) printState(l httpadmin.Line, columns ...string) error {
-	if a.json {
-		return a.printRaw(l)
+func printState(a *console.App, l httpadmin.Line, columns ...string) error {
+	if a.JSON {
+		return printRaw(a, l)
 	}
-	_, err := fmt.Fprintln(a.stdout, strings.Join(columns, "  "))
+	_, err := fmt.Fprintln(a.Stdout, strings.Join(columns, "  "))
+	return err
+}
+
+// printRaw prints one line of JSON and keeps the bytes of a merchant's payload
+// as they were sent.
+func printRaw(a *console.App, v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s\n", b)
 	return err
 }
 
@@ -134,15 +149,15 @@ func refundStates(p domain.Payment) string {
 	return b.String()
 }
 
-func (a *app) printComparison(c check.Comparison) error {
-	if a.json {
-		if err := a.printJSON(c); err != nil {
+func printComparison(a *console.App, c check.Comparison) error {
+	if a.JSON {
+		if err := a.PrintJSON(c); err != nil {
 			return err
 		}
 	} else if c.Same() {
-		fmt.Fprintf(a.stdout, "The projections at position %d are, byte for byte, what the log leads to: %d keys compared.\n", c.Position, c.Keys)
+		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %d keys compared.\n", c.Position, c.Keys)
 		if c.Position < c.Last {
-			fmt.Fprintf(a.stdout, "The next start folds the %d events behind it.\n", c.Last-c.Position)
+			fmt.Fprintf(a.Stdout, "The next start folds the %d events behind it.\n", c.Last-c.Position)
 		}
 	}
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/restore"
 )
@@ -10,7 +11,7 @@ import (
 // restoreCmd puts a backup, or what was exported, in the place of a directory's
 // event log.
 type restoreCmd struct {
-	inDirectory
+	console.Directory
 	File        string   `arg:"" help:"Backup, bundle or export in JSON Lines to restore."`
 	Keys        string   `help:"File with the keys, as \"backup --with-keys\" wrote it. Default: FILE.keys, if it is there." placeholder:"FILE"`
 	Force       bool     `help:"Restore although the directory's log has events that FILE lacks, or is another log, or no checkpoint proves FILE. Replaced files are kept under another name."`
@@ -44,24 +45,24 @@ newest event of every payment once. Receivers ignore it if they have seen its se
 }
 
 // Run restores the file.
-func (c restoreCmd) Run(a *app) error {
-	done, err := restore.Run(a.ctx, restore.Options{
+func (c restoreCmd) Run(a *console.App) error {
+	done, err := restore.Run(a.Ctx, restore.Options{
 		Data: datadir.Dir(c.Data), File: c.File, Keys: c.Keys, Force: c.Force,
-		Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey, Stderr: a.stderr,
+		Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey, Stderr: a.Stderr,
 	})
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(done)
+	if a.JSON {
+		return a.PrintJSON(done)
 	}
-	fmt.Fprintf(a.stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", done.Data, done.Log, done.Position, done.Events)
+	fmt.Fprintf(a.Stdout, "Restored  %s\nLog       %s\nPosition  %d\nEvents    %d\n", done.Data, done.Log, done.Position, done.Events)
 	for _, name := range done.Kept {
-		fmt.Fprintf(a.stdout, "Kept      %s\n", name)
+		fmt.Fprintf(a.Stdout, "Kept      %s\n", name)
 	}
 	if logKey := datadir.Dir(c.Data).LogKey(); !datadir.Exists(logKey) {
-		fmt.Fprintf(a.stdout, "\n%s is missing: put the copy you kept there.\n", logKey)
+		fmt.Fprintf(a.Stdout, "\n%s is missing: put the copy you kept there.\n", logKey)
 	}
-	_, err = fmt.Fprintf(a.stdout, "\nNext: payledger serve --data %s\n", c.Data)
+	_, err = fmt.Fprintf(a.Stdout, "\nNext: payledger serve --data %s\n", c.Data)
 	return err
 }

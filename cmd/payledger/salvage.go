@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/salvage"
 	"payledger/cmd/payledger/service"
@@ -60,20 +61,20 @@ func (c salvageCmd) Validate() error {
 }
 
 // Run makes the log.
-func (c salvageCmd) Run(a *app) error {
+func (c salvageCmd) Run(a *console.App) error {
 	defer service.RoomyHeap()() //nolint:errcheck // it answers none
-	r, err := salvage.Run(a.ctx, salvage.Options{
+	r, err := salvage.Run(a.Ctx, salvage.Options{
 		Sources: c.Source, NATSURL: c.NATSURL, Output: c.Output, Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey,
-		Partial: c.Partial, Unproved: c.Unproved, Force: c.Force, Stderr: a.stderr,
+		Partial: c.Partial, Unproved: c.Unproved, Force: c.Force, Stderr: a.Stderr,
 	})
 	if err != nil {
 		return err
 	}
 	write := r.WriteText
-	if a.json {
-		write = func(io.Writer) error { return a.printJSON(r) }
+	if a.JSON {
+		write = func(io.Writer) error { return a.PrintJSON(r) }
 	}
-	if err := write(a.stdout); err != nil {
+	if err := write(a.Stdout); err != nil {
 		return err
 	}
 	wrote := cmp.Or(r.Written, "nothing") + " was written"

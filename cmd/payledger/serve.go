@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/progress"
@@ -50,7 +51,7 @@ type serveFlags struct {
 
 // serveCmd runs the service.
 type serveCmd struct {
-	inDirectory
+	console.Directory
 	serveFlags
 }
 
@@ -63,17 +64,17 @@ TLS is the task of a proxy in front; give the outside address with --public-url.
 }
 
 // Run serves until the process is asked to stop.
-func (c serveCmd) Run(a *app) error {
+func (c serveCmd) Run(a *console.App) error {
 	o, err := c.options(a, serveDefaults{edge.DefaultLimits(), zerolog.InfoLevel})
 	if err != nil {
 		return err
 	}
-	return service.Run(a.ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
+	return service.Run(a.Ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
 		if len(o.Routes) == 0 {
 			o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
 		}
-		if a.json {
-			return a.printJSON(at)
+		if a.JSON {
+			return a.PrintJSON(at)
 		}
 		return nil
 	})
@@ -86,11 +87,11 @@ type serveDefaults struct {
 }
 
 // options reads the shared flags.
-func (f serveFlags) options(a *app, defaults serveDefaults) (service.Options, error) {
+func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Options, error) {
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
 		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
-		Stderr: a.stderr, Sandbox: f.Sandbox, Limits: defaults.limits, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
+		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {
 		var err error
@@ -126,9 +127,9 @@ func (f serveFlags) options(a *app, defaults serveDefaults) (service.Options, er
 	if !known {
 		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
-	out := a.stderr
+	out := a.Stderr
 	if f.LogFormat == "console" {
-		out = zerolog.ConsoleWriter{Out: a.stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.stderr)}
+		out = zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.Stderr)}
 	}
 	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
 	if f.Routes != "" {

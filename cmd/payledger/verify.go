@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/export"
@@ -40,7 +41,7 @@ log; 3: it cannot be opened at all.`
 }
 
 // Run verifies.
-func (c verifyCmd) Run(a *app) error {
+func (c verifyCmd) Run(a *console.App) error {
 	path := cmp.Or(c.File, c.Data)
 	if path == "" {
 		return exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
@@ -53,7 +54,7 @@ func (c verifyCmd) Run(a *app) error {
 		}
 		return c.bundle(a, b)
 	}
-	e, err := service.OpenEvidence(a.ctx, path)
+	e, err := service.OpenEvidence(a.Ctx, path)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (c verifyCmd) Run(a *app) error {
 		return err
 	}
 	var report *audit.Report
-	err = e.Verify(a.ctx, q, a.showing(func(l httpadmin.Line) error {
+	err = e.Verify(a.Ctx, q, a.Showing(func(l httpadmin.Line) error {
 		if l.Report != nil {
 			report = l.Report
 		}
@@ -72,7 +73,7 @@ func (c verifyCmd) Run(a *app) error {
 	if err != nil {
 		return service.RefusedLocally(err)
 	}
-	return a.printReport(report)
+	return printReport(a, report)
 }
 
 // request is what to verify with: the checkpoints and keys that were given, and
@@ -112,25 +113,27 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 }
 
 // bundle verifies an exported bundle.
-func (c verifyCmd) bundle(a *app, b *export.Bundle) error {
+func (c verifyCmd) bundle(a *console.App, b *export.Bundle) error {
 	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
 	if err != nil {
 		return err
 	}
-	report, err := b.Verify(a.ctx, given, progress.New(a.stderr, "Checking the log"))
+	report, err := b.Verify(a.Ctx, given, progress.New(a.Stderr, "Checking the log"))
 	if err != nil {
 		return err
 	}
-	return a.printReport(report)
+	return printReport(a, report)
 }
 
 // printReport prints a report and answers the error behind its exit code.
-func (a *app) printReport(r *audit.Report) error {
-	write := a.writeReport
-	if a.json {
-		write = func(r *audit.Report) error { return a.printJSON(r) }
+func printReport(a *console.App, r *audit.Report) error {
+	var err error
+	if a.JSON {
+		err = a.PrintJSON(r)
+	} else {
+		err = writeReport(a.Stdout, r)
 	}
-	if err := write(r); err != nil && r.OK() {
+	if err != nil && r.OK() {
 		return err
 	}
 	switch {
@@ -142,7 +145,7 @@ func (a *app) printReport(r *audit.Report) error {
 	return exit.With(exit.Verify, "verification failed")
 }
 
-func (a *app) writeReport(r *audit.Report) error {
+func writeReport(w io.Writer, r *audit.Report) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d events up to position %d, %d payments, %d projects\n", r.Events, r.Last, r.Payments, r.Projects)
 	if r.Root != nil {
@@ -163,7 +166,7 @@ func (a *app) writeReport(r *audit.Report) error {
 	if more := r.Found - len(r.Findings); more > 0 {
 		fmt.Fprintf(&out, "              and %d more\n", more)
 	}
-	_, err := io.WriteString(a.stdout, out.String())
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 

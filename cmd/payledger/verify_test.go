@@ -14,6 +14,7 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -369,11 +370,11 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	defer full.Close()
 	bad := audit.Report{Integrity: audit.Verdict{Outcome: audit.Failed}}
 	for _, asJSON := range []bool{false, true} {
-		a := &app{stdout: full, json: asJSON}
-		if code := report(io.Discard, a.printReport(&audit.Report{})); code != exit.Failed {
+		a := &console.App{Stdout: full, JSON: asJSON}
+		if code := report(io.Discard, printReport(a, &audit.Report{})); code != exit.Failed {
 			t.Errorf("json %v: exit code %d", asJSON, code)
 		}
-		if code := report(io.Discard, a.printReport(&bad)); code != exit.Verify {
+		if code := report(io.Discard, printReport(a, &bad)); code != exit.Verify {
 			t.Errorf("json %v, a bad log: exit code %d", asJSON, code)
 		}
 	}

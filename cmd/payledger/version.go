@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/service"
 )
 
@@ -11,11 +12,11 @@ import (
 type versionCmd struct{}
 
 // Run prints the version.
-func (versionCmd) Run(a *app) error {
+func (versionCmd) Run(a *console.App) error {
 	version, revision := service.BuiltFrom()
-	if a.json {
-		return a.printJSON(map[string]string{"version": version, "revision": revision, "go": runtime.Version()})
+	if a.JSON {
+		return a.PrintJSON(map[string]string{"version": version, "revision": revision, "go": runtime.Version()})
 	}
-	_, err := fmt.Fprintf(a.stdout, "payledger %s (revision %s, %s)\n", version, revision, runtime.Version())
+	_, err := fmt.Fprintf(a.Stdout, "payledger %s (revision %s, %s)\n", version, revision, runtime.Version())
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/httpapi/wire"
 )
 
-type balanceCmd struct {
-	inDirectory
+type Balance struct {
+	console.Directory
 	Project   string `help:"Only the books of this project." placeholder:"PROJECT_ID"`
 	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION"`
 	Statement bool   `help:"Print every posting with the balance after it, oldest first."`
@@ -27,7 +28,7 @@ type balanceCmd struct {
 }
 
 // Help is shown by --help.
-func (balanceCmd) Help() string {
+func (Balance) Help() string {
 	return `The books in double entry: what acquirers owe (acquirer_receivable:ROUTE), what is owed
 to merchants (merchant_payable), refunds under way (refunds_in_flight) and late funds that
 await you (suspense). Debits are positive, credits negative; each currency adds up to zero.
@@ -40,7 +41,7 @@ each posting.`
 }
 
 // Validate refuses flags that would have no effect.
-func (c balanceCmd) Validate() error {
+func (c Balance) Validate() error {
 	switch {
 	case c.Statement && c.LateFunds:
 		return errors.New("--statement and --late-funds: choose one")
@@ -55,8 +56,8 @@ func (c balanceCmd) Validate() error {
 }
 
 // Run prints balances or postings.
-func (c balanceCmd) Run(a *app) error {
-	return c.reading(a, func(m *adminclient.Client) error {
+func (c Balance) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
 		switch {
 		case c.Statement:
 			return c.postings(a, m, "/admin/balance/statement")
@@ -67,26 +68,26 @@ func (c balanceCmd) Run(a *app) error {
 	})
 }
 
-func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
+func (c Balance) balances(a *console.App, m *adminclient.Client) error {
 	q := url.Values{}
 	setUnlessEmpty(q, "project", c.Project)
 	setUnlessEmpty(q, "as_of", c.AsOf)
 	var raw jsontext.Value
-	if err := m.Call(a.ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
+	if err := m.Call(a.Ctx, http.MethodGet, "/admin/balance?"+q.Encode(), nil, &raw); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(raw)
+	if a.JSON {
+		return a.PrintJSON(raw)
 	}
 	var books wire.AllBooks
 	if err := json.Unmarshal(raw, &books); err != nil {
 		return fmt.Errorf("the server's balances cannot be read: %w", err)
 	}
 	if books.Position == 0 {
-		_, err := fmt.Fprintln(a.stdout, "Before the first event: nothing is booked.")
+		_, err := fmt.Fprintln(a.Stdout, "Before the first event: nothing is booked.")
 		return err
 	}
-	fmt.Fprintf(a.stdout, "As of position %d (%s)\n", books.Position, books.Time)
+	fmt.Fprintf(a.Stdout, "As of position %d (%s)\n", books.Position, books.Time)
 	var rows [][]string
 	add := func(project string, all []wire.CurrencyBooks) {
 		for _, of := range all {
@@ -102,7 +103,7 @@ func (c balanceCmd) balances(a *app, m *adminclient.Client) error {
 	if len(books.Projects) > 1 {
 		add("all projects", books.Balances)
 	}
-	return a.printTable([]string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
+	return a.PrintTable([]string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
 }
 
 func setUnlessEmpty(q url.Values, name, value string) {
@@ -112,7 +113,7 @@ func setUnlessEmpty(q url.Values, name, value string) {
 }
 
 // postings prints a list page by page, so that its length does not matter.
-func (c balanceCmd) postings(a *app, m *adminclient.Client, path string) error {
+func (c Balance) postings(a *console.App, m *adminclient.Client, path string) error {
 	q := url.Values{"limit": {"100"}}
 	for name, value := range map[string]string{
 		"project": c.Project, "account": c.Account, "currency": c.Currency, "from": c.From, "to": c.To,
@@ -120,7 +121,7 @@ func (c balanceCmd) postings(a *app, m *adminclient.Client, path string) error {
 		setUnlessEmpty(q, name, value)
 	}
 	for {
-		next, err := c.page(a.ctx, a, m, path+"?"+q.Encode())
+		next, err := c.page(a.Ctx, a, m, path+"?"+q.Encode())
 		if err != nil || next == "" {
 			return err
 		}
@@ -128,14 +129,14 @@ func (c balanceCmd) postings(a *app, m *adminclient.Client, path string) error {
 	}
 }
 
-func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, target string) (next string, err error) {
+func (c Balance) page(ctx context.Context, a *console.App, m *adminclient.Client, target string) (next string, err error) {
 	var page wire.Page[jsontext.Value]
 	if err := m.Call(ctx, http.MethodGet, target, nil, &page); err != nil {
 		return "", err
 	}
 	for _, raw := range page.Data {
-		if a.json {
-			if err := a.printJSON(raw); err != nil {
+		if a.JSON {
+			if err := a.PrintJSON(raw); err != nil {
 				return "", err
 			}
 			continue
@@ -145,10 +146,10 @@ func (c balanceCmd) page(ctx context.Context, a *app, m *adminclient.Client, tar
 			return "", fmt.Errorf("a posting that cannot be read: %w", err)
 		}
 		if c.LateFunds {
-			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
+			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
 				p.Position, p.Time, p.ProjectID, p.PaymentID, unsigned(p.Amount.String()), p.Currency, p.Reason, p.Route, p.Reference)
 		} else {
-			_, err = fmt.Fprintf(a.stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
+			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
 				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
 		}
 		if err != nil {

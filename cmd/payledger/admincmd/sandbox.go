@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 )
 
-// sandboxCmd groups the commands that play the payment provider.
-type sandboxCmd struct {
+// Sandbox groups the commands that play the payment provider.
+type Sandbox struct {
 	Pay        payCmd        `cmd:"" help:"The customer paid."`
 	Fail       failCmd       `cmd:"" help:"The payment failed."`
 	Expire     expireCmd     `cmd:"" help:"The provider let the payment expire."`
@@ -22,7 +23,7 @@ type sandboxCmd struct {
 }
 
 // Help is shown by --help.
-func (sandboxCmd) Help() string {
+func (Sandbox) Help() string {
 	return `The sandbox decides nothing by itself: payments and refunds wait for their outcome
 from the payment page, the sandbox endpoints or these commands. They need a server
 that runs with --sandbox (as the demo does) on the data directory, and send the same
@@ -30,12 +31,12 @@ signals a provider would.`
 }
 
 type sandboxPayment struct {
-	inDirectory
+	console.Directory
 	PaymentID string `arg:"" help:"Payment to decide on."`
 }
 
 type sandboxRefund struct {
-	inDirectory
+	console.Directory
 	RefundID string `arg:"" help:"Refund to decide on."`
 }
 
@@ -48,38 +49,48 @@ type (
 )
 
 // Run sends the outcome.
-func (c payCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "paid") }
+func (c payCmd) Run(a *console.App) error {
+	return decide(a, c.Directory, "payments", c.PaymentID, "paid")
+}
 
 // Run sends the outcome.
-func (c failCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "failed") }
+func (c failCmd) Run(a *console.App) error {
+	return decide(a, c.Directory, "payments", c.PaymentID, "failed")
+}
 
 // Run sends the outcome.
-func (c expireCmd) Run(a *app) error { return c.decide(a, "payments", c.PaymentID, "expired") }
+func (c expireCmd) Run(a *console.App) error {
+	return decide(a, c.Directory, "payments", c.PaymentID, "expired")
+}
 
 // Run sends the outcome.
-func (c succeedCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID, "succeeded") }
+func (c succeedCmd) Run(a *console.App) error {
+	return decide(a, c.Directory, "refunds", c.RefundID, "succeeded")
+}
 
 // Run sends the outcome.
-func (c failRefundCmd) Run(a *app) error { return c.decide(a, "refunds", c.RefundID, "failed") }
+func (c failRefundCmd) Run(a *console.App) error {
+	return decide(a, c.Directory, "refunds", c.RefundID, "failed")
+}
 
-func (c inDirectory) decide(a *app, kind, id, outcome string) error {
-	return c.with(a, func(m *adminclient.Client) error {
+func decide(a *console.App, c console.Directory, kind, id, outcome string) error {
+	return c.With(a, func(m *adminclient.Client) error {
 		if !m.Live {
 			return fmt.Errorf("no server runs on %s, so nothing would act on the outcome: start one with \"payledger serve --sandbox --data %s\"", c.Data, c.Data)
 		}
 		var object jsontext.Value
 		path := "/admin/sandbox/" + kind + "/" + url.PathEscape(id)
-		err := m.Call(a.ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
+		err := m.Call(a.Ctx, http.MethodPost, path, map[string]string{"outcome": outcome}, &object)
 		if adminclient.RefusedFor(err, domain.PathNotFound) {
 			return exit.With(exit.Refused, "the server on %s has no sandbox: start it with --sandbox", c.Data)
 		}
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(object)
+		if a.JSON {
+			return a.PrintJSON(object)
 		}
-		fmt.Fprintf(a.stdout, "%s is %s.\n", id, outcome)
+		fmt.Fprintf(a.Stdout, "%s is %s.\n", id, outcome)
 		return nil
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 	"net/url"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
 
-// projectCmd groups the commands on merchant projects.
-type projectCmd struct {
+// Project groups the commands on merchant projects.
+type Project struct {
 	Create  projectCreateCmd  `cmd:"" help:"Register a project and issue its first API key."`
 	List    projectListCmd    `cmd:"" help:"List the projects."`
 	Change  projectChangeCmd  `cmd:"" help:"Change a project's name or settings."`
@@ -36,15 +37,15 @@ type project struct {
 	Settings domain.Settings `json:"settings"`
 }
 
-// issuedKey is a key at the one moment its secret is shown.
-type issuedKey struct {
+// IssuedKey is a key at the one moment its secret is shown.
+type IssuedKey struct {
 	ProjectID string `json:"project_id"`
 	KeyID     string `json:"key_id"`
 	APIKey    string `json:"api_key"`
 }
 
 type projectCreateCmd struct {
-	inDirectory
+	console.Directory
 	Name            string `arg:"" help:"Name shown to customers as the merchant, up to 128 characters."`
 	projectSettings `embed:""`
 }
@@ -63,37 +64,42 @@ is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
 }
 
 // Run registers the project and issues a key with every scope.
-func (c projectCreateCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
-		key, err := registerProject(a.ctx, m, projectBody{c.Name, c.projectSettings})
+func (c projectCreateCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		key, err := registerProject(a.Ctx, m, projectBody{c.Name, c.projectSettings})
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(key)
+		if a.JSON {
+			return a.PrintJSON(key)
 		}
-		fmt.Fprintf(a.stdout, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
+		fmt.Fprintf(a.Stdout, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
 		return nil
 	})
 }
 
-// registerProject registers a project and issues its first key.
-func registerProject(ctx context.Context, m *adminclient.Client, body projectBody) (key issuedKey, err error) {
+// RegisterProject registers a project with the default settings and issues its
+// first key.
+func RegisterProject(ctx context.Context, m *adminclient.Client, name string) (IssuedKey, error) {
+	return registerProject(ctx, m, projectBody{Name: name})
+}
+
+func registerProject(ctx context.Context, m *adminclient.Client, body projectBody) (key IssuedKey, err error) {
 	err = m.Call(ctx, http.MethodPost, "/admin/projects", body, &key)
 	return key, err
 }
 
-type projectListCmd struct{ inDirectory }
+type projectListCmd struct{ console.Directory }
 
 // Run lists the projects.
-func (c projectListCmd) Run(a *app) error {
-	return c.reading(a, func(m *adminclient.Client) error {
+func (c projectListCmd) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
 		var list wire.Page[project]
-		if err := m.Call(a.ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, "/admin/projects", nil, &list); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(list.Data)
+		if a.JSON {
+			return a.PrintJSON(list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, p := range list.Data {
@@ -106,50 +112,50 @@ func (c projectListCmd) Run(a *app) error {
 				fmt.Sprintf("%ds", p.Settings.LifetimeSeconds), p.Name,
 			}
 		}
-		return a.printTable([]string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "NAME"}, rows)
+		return a.PrintTable([]string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "NAME"}, rows)
 	})
 }
 
 type projectChangeCmd struct {
-	inDirectory
+	console.Directory
 	ProjectID       string `arg:"" help:"Project to change."`
 	Name            string `help:"New name."`
 	projectSettings `embed:""`
 }
 
 // Run changes what was named and leaves the rest.
-func (c projectChangeCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
+func (c projectChangeCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
 		var p project
 		path := "/admin/projects/" + url.PathEscape(c.ProjectID)
-		if err := m.Call(a.ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
+		if err := m.Call(a.Ctx, http.MethodPost, path, projectBody{c.Name, c.projectSettings}, &p); err != nil {
 			return err
 		}
-		return a.printProject(p, "changed")
+		return printProject(a, p, "changed")
 	})
 }
 
 type projectDisableCmd struct {
-	inDirectory
+	console.Directory
 	ProjectID string `arg:"" help:"Project to disable."`
 }
 
 // Run disables the project.
-func (c projectDisableCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
+func (c projectDisableCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
 		var p project
 		path := "/admin/projects/" + url.PathEscape(c.ProjectID) + "/disable"
-		if err := m.Call(a.ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
+		if err := m.Call(a.Ctx, http.MethodPost, path, struct{}{}, &p); err != nil {
 			return err
 		}
-		return a.printProject(p, "disabled")
+		return printProject(a, p, "disabled")
 	})
 }
 
-func (a *app) printProject(p project, what string) error {
-	if a.json {
-		return a.printJSON(p)
+func printProject(a *console.App, p project, what string) error {
+	if a.JSON {
+		return a.PrintJSON(p)
 	}
-	_, err := fmt.Fprintf(a.stdout, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
+	_, err := fmt.Fprintf(a.Stdout, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
 	return err
 }

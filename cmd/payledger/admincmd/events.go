@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"bufio"
@@ -13,15 +13,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 )
 
-// eventsCmd groups the commands that read the log.
-type eventsCmd struct {
+// Events groups the commands that read the log.
+type Events struct {
 	Tail eventsTailCmd `cmd:"" help:"Print events, oldest first."`
 }
 
 type eventsTailCmd struct {
-	inDirectory
+	console.Directory
 	After   uint64 `help:"Start behind this position."`
 	Project string `help:"Only events of this project." placeholder:"PROJECT_ID"`
 	Follow  bool   `help:"Go on with new events as they come." short:"f"`
@@ -34,8 +35,8 @@ they are stored.`
 }
 
 // Run prints the events.
-func (c eventsTailCmd) Run(a *app) error {
-	return c.reading(a, func(m *adminclient.Client) error {
+func (c eventsTailCmd) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
 		if c.Follow && !m.Live {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow away", c.Data)
 		}
@@ -46,7 +47,7 @@ func (c eventsTailCmd) Run(a *app) error {
 		if c.Follow {
 			q.Set("follow", "true")
 		}
-		resp, err := m.Send(a.ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
+		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
 		if err != nil {
 			return err
 		}
@@ -55,12 +56,12 @@ func (c eventsTailCmd) Run(a *app) error {
 		lines.Buffer(nil, 1<<20)
 		behind := c.After
 		for lines.Scan() {
-			if err := a.printEvent(lines.Bytes()); err != nil {
+			if err := printEvent(a, lines.Bytes()); err != nil {
 				return err
 			}
 			behind = positionOf(lines.Bytes(), behind)
 		}
-		if err := lines.Err(); err != nil && !errors.Is(err, a.ctx.Err()) {
+		if err := lines.Err(); err != nil && !errors.Is(err, a.Ctx.Err()) {
 			return fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\": %w", behind, err)
 		}
 		return nil
@@ -76,9 +77,9 @@ func positionOf(line []byte, before uint64) uint64 {
 	return before
 }
 
-func (a *app) printEvent(line []byte) error {
-	if a.json {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", line)
+func printEvent(a *console.App, line []byte) error {
+	if a.JSON {
+		_, err := fmt.Fprintf(a.Stdout, "%s\n", line)
 		return err
 	}
 	var e struct {
@@ -95,7 +96,7 @@ func (a *app) printEvent(line []byte) error {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return fmt.Errorf("an event that cannot be read: %w", err)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%8d  %s  %-22s %s #%d  %s\n",
+	_, err := fmt.Fprintf(a.Stdout, "%8d  %s  %-22s %s #%d  %s\n",
 		e.Position, e.Event.At, e.Event.Type, e.Event.Stream, e.Event.Sequence, e.Event.Data)
 	return err
 }

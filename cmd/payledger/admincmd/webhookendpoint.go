@@ -1,6 +1,7 @@
-package main
+package admincmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/wire"
 )
@@ -39,23 +41,43 @@ func (webhookAddCmd) Help() string {
 }
 
 // Run adds the endpoint.
-func (c webhookAddCmd) Run(a *app) error {
+func (c webhookAddCmd) Run(a *console.App) error {
 	return c.withProject(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *adminclient.Client, path string) error {
-		return a.askEndpoint(m, http.MethodPost, endpointsPath(path), endpointBody{c.URL, c.Kinds, c.Description})
+		return askEndpoint(a, m, http.MethodPost, endpointsPath(path), endpointBody{c.URL, c.Kinds, c.Description})
 	})
+}
+
+// AddEndpoint adds an endpoint to a project.
+func AddEndpoint(ctx context.Context, m *adminclient.Client, projectID, to string, kinds []string, note string) (e wire.Endpoint, err error) {
+	err = m.Call(ctx, http.MethodPost, endpointsPath(projectPath(projectID)), endpointBody{to, kinds, &note}, &e)
+	return e, err
+}
+
+// RenewEndpoint points an endpoint to a URL, enables it and gives it a new
+// secret.
+func RenewEndpoint(ctx context.Context, m *adminclient.Client, projectID, endpointID, to string) (e wire.Endpoint, err error) {
+	path := endpointPath(projectPath(projectID), endpointID)
+	err = m.Call(ctx, http.MethodPost, path, endpointBody{URL: to}, nil)
+	if err == nil {
+		err = m.Call(ctx, http.MethodPost, path+"/enable", nil, nil)
+	}
+	if err == nil {
+		err = m.Call(ctx, http.MethodPost, path+"/rotate-secret", nil, &e)
+	}
+	return e, err
 }
 
 type webhookListCmd struct{ ofProject }
 
 // Run lists the endpoints, newest first.
-func (c webhookListCmd) Run(a *app) error {
+func (c webhookListCmd) Run(a *console.App) error {
 	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		var list wire.Page[jsontext.Value]
-		if err := m.Call(a.ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, endpointsPath(path)+"?limit=100", nil, &list); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(list.Data)
+		if a.JSON {
+			return a.PrintJSON(list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, raw := range list.Data {
@@ -65,15 +87,15 @@ func (c webhookListCmd) Run(a *app) error {
 			}
 			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), endpointState(e), e.URL}
 		}
-		return a.printTable([]string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
+		return a.PrintTable([]string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
 	})
 }
 
 type webhookShowCmd struct{ ofEndpoint }
 
 // Run shows the endpoint.
-func (c webhookShowCmd) Run(a *app) error {
-	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return a.askEndpoint(m, http.MethodGet, path, nil) })
+func (c webhookShowCmd) Run(a *console.App) error {
+	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return askEndpoint(a, m, http.MethodGet, path, nil) })
 }
 
 type webhookChangeCmd struct {
@@ -89,28 +111,28 @@ func (c webhookChangeCmd) Validate() error {
 	if c.URL == "" && c.Kinds == nil && c.Description == nil {
 		return errors.New("nothing to change: give --url, --kinds or --description")
 	}
-	return c.inDirectory.Validate()
+	return c.Directory.Validate()
 }
 
 // Run changes what was named and leaves the rest.
-func (c webhookChangeCmd) Run(a *app) error {
+func (c webhookChangeCmd) Run(a *console.App) error {
 	return c.withProject(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *adminclient.Client, path string) error {
-		return a.askEndpoint(m, http.MethodPost, endpointPath(path, c.EndpointID), endpointBody{c.URL, c.Kinds, c.Description})
+		return askEndpoint(a, m, http.MethodPost, endpointPath(path, c.EndpointID), endpointBody{c.URL, c.Kinds, c.Description})
 	})
 }
 
 type webhookRemoveCmd struct{ ofEndpoint }
 
 // Run removes the endpoint.
-func (c webhookRemoveCmd) Run(a *app) error {
+func (c webhookRemoveCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		if err := m.Call(a.ctx, http.MethodDelete, path, nil, nil); err != nil {
+		if err := m.Call(a.Ctx, http.MethodDelete, path, nil, nil); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(map[string]any{"endpoint_id": c.EndpointID, "removed": true})
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"endpoint_id": c.EndpointID, "removed": true})
 		}
-		fmt.Fprintf(a.stdout, "Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
+		fmt.Fprintf(a.Stdout, "Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
 		return nil
 	})
 }
@@ -127,16 +149,16 @@ webhook recover" sends the newest event of each of these payments.`
 }
 
 // Run enables the endpoint.
-func (c webhookEnableCmd) Run(a *app) error {
+func (c webhookEnableCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		return a.askEndpoint(m, http.MethodPost, path+"/enable", nil)
+		return askEndpoint(a, m, http.MethodPost, path+"/enable", nil)
 	})
 }
 
 // Run disables the endpoint.
-func (c webhookDisableCmd) Run(a *app) error {
+func (c webhookDisableCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		return a.askEndpoint(m, http.MethodPost, path+"/disable", nil)
+		return askEndpoint(a, m, http.MethodPost, path+"/disable", nil)
 	})
 }
 
@@ -157,13 +179,13 @@ func (c webhookRotateCmd) Validate() error {
 	if c.Overlap < 0 || c.Overlap%time.Second != 0 {
 		return fmt.Errorf("--overlap %s: want whole seconds, 0s or more", c.Overlap)
 	}
-	return c.inDirectory.Validate()
+	return c.Directory.Validate()
 }
 
 // Run rotates the secret.
-func (c webhookRotateCmd) Run(a *app) error {
+func (c webhookRotateCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		body := map[string]int{"overlap_seconds": int(c.Overlap.Seconds())}
-		return a.askEndpoint(m, http.MethodPost, path+"/rotate-secret", body)
+		return askEndpoint(a, m, http.MethodPost, path+"/rotate-secret", body)
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
@@ -49,7 +50,7 @@ func deliveryPath(endpoint, event string) string {
 type webhookTestCmd struct{ ofEndpoint }
 
 // Run sends a test and waits for the first attempt.
-func (c webhookTestCmd) Run(a *app) error {
+func (c webhookTestCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error { return c.send(a, m, path, path+"/test") })
 }
 
@@ -66,7 +67,7 @@ earlier status must not follow a later one. For everything an endpoint missed, u
 }
 
 // Run sends the notification again and waits for the first attempt.
-func (c webhookResendCmd) Run(a *app) error {
+func (c webhookResendCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		return c.send(a, m, path, deliveryPath(path, c.EventID)+"/resend")
 	})
@@ -78,32 +79,32 @@ const attemptWait = 20 * time.Second
 
 // send enqueues a notification and, if a server runs that sends it, prints the
 // result of the first attempt. A failed one is an error.
-func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) error {
-	s, raw, err := askDelivery(a.ctx, m, http.MethodPost, path)
+func (c ofEndpoint) send(a *console.App, m *adminclient.Client, endpoint, path string) error {
+	s, raw, err := askDelivery(a.Ctx, m, http.MethodPost, path)
 	if err != nil {
 		return err
 	}
 	if !m.Live {
-		if a.json {
-			return a.printJSON(raw)
+		if a.JSON {
+			return a.PrintJSON(raw)
 		}
-		_, err := fmt.Fprintf(a.stdout, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
+		_, err := fmt.Fprintf(a.Stdout, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, attemptWait)
+	ctx, cancel := context.WithTimeout(a.Ctx, attemptWait)
 	defer cancel()
 	for before := len(s.Attempts); s.State == domain.DeliveryPending && len(s.Attempts) <= before; {
 		select {
 		case <-ctx.Done():
-			return errors.Join(a.printDelivery(s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
+			return errors.Join(printDelivery(a, s, raw), fmt.Errorf("%s was not tried within %s: see \"payledger webhook delivery %s %s\"",
 				s.EventID, attemptWait, c.EndpointID, s.EventID))
 		case <-time.After(50 * time.Millisecond):
 		}
-		if s, raw, err = askDelivery(a.ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID.String())); err != nil {
+		if s, raw, err = askDelivery(a.Ctx, m, http.MethodGet, deliveryPath(endpoint, s.EventID.String())); err != nil {
 			return err
 		}
 	}
-	if err := a.printDelivery(s, raw); err != nil || s.State == domain.DeliveryDelivered {
+	if err := printDelivery(a, s, raw); err != nil || s.State == domain.DeliveryDelivered {
 		return err
 	}
 	if s.NextAttemptAt != nil {
@@ -113,25 +114,25 @@ func (c ofEndpoint) send(a *app, m *adminclient.Client, endpoint, path string) e
 }
 
 // printDelivery prints a delivery with its attempts.
-func (a *app) printDelivery(s domain.DeliveryObject, raw jsontext.Value) error {
-	if a.json {
-		return a.printJSON(raw)
+func printDelivery(a *console.App, s domain.DeliveryObject, raw jsontext.Value) error {
+	if a.JSON {
+		return a.PrintJSON(raw)
 	}
-	fmt.Fprintf(a.stdout, "Event     %s  %s\n", s.EventID, s.Type)
+	fmt.Fprintf(a.Stdout, "Event     %s  %s\n", s.EventID, s.Type)
 	if s.PaymentID != nil {
-		fmt.Fprintf(a.stdout, "Payment   %s  sequence %d\n", s.PaymentID, s.Sequence)
+		fmt.Fprintf(a.Stdout, "Payment   %s  sequence %d\n", s.PaymentID, s.Sequence)
 	}
-	fmt.Fprintf(a.stdout, "Endpoint  %s\nState     %s\n", s.EndpointID, s.State)
+	fmt.Fprintf(a.Stdout, "Endpoint  %s\nState     %s\n", s.EndpointID, s.State)
 	if s.NextAttemptAt != nil {
-		fmt.Fprintf(a.stdout, "Next      %s\n", s.NextAttemptAt)
+		fmt.Fprintf(a.Stdout, "Next      %s\n", s.NextAttemptAt)
 	}
 	var err error
 	for _, t := range s.Attempts {
-		_, err = fmt.Fprintf(a.stdout, "Attempt   %s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
+		_, err = fmt.Fprintf(a.Stdout, "Attempt   %s  %s  after %d ms", t.At, attemptResult(t), t.DurationMS)
 		if text := strings.TrimSpace(t.Answer); text != "" {
-			_, err = fmt.Fprintf(a.stdout, "  %q", text)
+			_, err = fmt.Fprintf(a.Stdout, "  %q", text)
 		}
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(a.Stdout)
 	}
 	return err
 }
@@ -142,13 +143,13 @@ type webhookDeliveryCmd struct {
 }
 
 // Run shows the delivery.
-func (c webhookDeliveryCmd) Run(a *app) error {
+func (c webhookDeliveryCmd) Run(a *console.App) error {
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
-		s, raw, err := askDelivery(a.ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
+		s, raw, err := askDelivery(a.Ctx, m, http.MethodGet, deliveryPath(path, c.EventID))
 		if err != nil {
 			return err
 		}
-		return a.printDelivery(s, raw)
+		return printDelivery(a, s, raw)
 	})
 }
 
@@ -165,20 +166,20 @@ events are not sent: they would be outdated.`
 }
 
 // Run enqueues the newest notification of each payment.
-func (c webhookRecoverCmd) Run(a *app) error {
+func (c webhookRecoverCmd) Run(a *console.App) error {
 	since := c.Since
 	if ago, err := time.ParseDuration(since); err == nil {
 		since = time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 	}
 	return c.withEndpoint(a, func(m *adminclient.Client, path string) error {
 		var done wire.Recovery
-		if err := m.Call(a.ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
+		if err := m.Call(a.Ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(done)
+		if a.JSON {
+			return a.PrintJSON(done)
 		}
-		_, err := fmt.Fprintf(a.stdout, "In line: %d\n", done.Enqueued)
+		_, err := fmt.Fprintf(a.Stdout, "In line: %d\n", done.Enqueued)
 		return err
 	})
 }

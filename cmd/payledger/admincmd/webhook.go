@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"context"
@@ -12,14 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
 
-// webhookCmd groups the commands on webhook endpoints and deliveries.
-type webhookCmd struct {
+// Webhook groups the commands on webhook endpoints and deliveries.
+type Webhook struct {
 	Add          webhookAddCmd        `cmd:"" help:"Add an endpoint; shows its signing secret."`
 	List         webhookListCmd       `cmd:"" help:"List a project's endpoints and how deliveries to them go."`
 	Show         webhookShowCmd       `cmd:"" help:"Show one endpoint."`
@@ -36,7 +37,7 @@ type webhookCmd struct {
 }
 
 // Help is shown by --help.
-func (webhookCmd) Help() string {
+func (Webhook) Help() string {
 	return `Merchants do the same with their API key under /v1/webhook-endpoints. The commands work
 whether the server runs or not; without one, notifications are sent when it runs again.
 
@@ -47,7 +48,7 @@ given_up; "resend" and "recover" send it again.`
 
 // ofProject are the flags of commands on what belongs to a project.
 type ofProject struct {
-	inDirectory
+	console.Directory
 	Project string `help:"Project. Default: the only one there is." placeholder:"PROJECT_ID"`
 }
 
@@ -73,9 +74,9 @@ func (c ofProject) projectPath(ctx context.Context, m *adminclient.Client) (stri
 func projectPath(id string) string { return "/admin/projects/" + url.PathEscape(id) }
 
 // withProject runs fn with the admin interface and the path of the project.
-func (c ofProject) withProject(a *app, o service.CoreOptions, fn func(m *adminclient.Client, path string) error) error {
-	return c.holding(a, o, func(m *adminclient.Client) error {
-		path, err := c.projectPath(a.ctx, m)
+func (c ofProject) withProject(a *console.App, o service.CoreOptions, fn func(m *adminclient.Client, path string) error) error {
+	return c.Holding(a, o, func(m *adminclient.Client) error {
+		path, err := c.projectPath(a.Ctx, m)
 		if err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ type ofEndpoint struct {
 }
 
 // withEndpoint runs fn with the admin interface and the path of the endpoint.
-func (c ofEndpoint) withEndpoint(a *app, fn func(m *adminclient.Client, path string) error) error {
+func (c ofEndpoint) withEndpoint(a *console.App, fn func(m *adminclient.Client, path string) error) error {
 	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		return fn(m, endpointPath(path, c.EndpointID))
 	})
@@ -126,13 +127,13 @@ func private(err error) error {
 }
 
 // askEndpoint asks for something whose answer is an endpoint, and prints it.
-func (a *app) askEndpoint(m *adminclient.Client, method, path string, body any) error {
+func askEndpoint(a *console.App, m *adminclient.Client, method, path string, body any) error {
 	var raw jsontext.Value
-	if err := m.Call(a.ctx, method, path, body, &raw); err != nil {
+	if err := m.Call(a.Ctx, method, path, body, &raw); err != nil {
 		return private(err)
 	}
-	if a.json {
-		return a.printJSON(raw)
+	if a.JSON {
+		return a.PrintJSON(raw)
 	}
 	var e wire.Endpoint
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -166,7 +167,7 @@ func (a *app) askEndpoint(m *adminclient.Client, method, path string, body any) 
 	at("Failing", "since %s", e.Health.FailingSince)
 	at("Paused", "until %s", e.Health.OpenUntil)
 	for _, l := range lines {
-		if _, err := fmt.Fprintf(a.stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/wire"
@@ -42,11 +43,11 @@ func (c webhookDeliveriesCmd) Validate() error {
 	case c.Limit < 0:
 		return fmt.Errorf("--limit %d: want 0 or more", c.Limit)
 	}
-	return c.inDirectory.Validate()
+	return c.Directory.Validate()
 }
 
 // Run lists the deliveries.
-func (c webhookDeliveriesCmd) Run(a *app) error {
+func (c webhookDeliveriesCmd) Run(a *console.App) error {
 	return c.withProject(a, service.CoreOptions{}, func(m *adminclient.Client, path string) error {
 		q := url.Values{}
 		setUnlessEmpty(q, "state", c.State)
@@ -64,7 +65,7 @@ func (c webhookDeliveriesCmd) Run(a *app) error {
 // deliveriesPage is how many deliveries are asked for at a time.
 const deliveriesPage = 100
 
-func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q url.Values) error {
+func (c webhookDeliveriesCmd) list(a *console.App, m *adminclient.Client, path string, q url.Values) error {
 	heading := []string{"EVENT", "TYPE", "PAYMENT", "SEQUENCE", "STATE", "ATTEMPTS", "LAST", "NEXT"}
 	if c.EndpointID == "" {
 		heading = append(heading, "ENDPOINT")
@@ -77,12 +78,12 @@ func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q
 		}
 		q.Set("limit", strconv.Itoa(size))
 		var page wire.Page[jsontext.Value]
-		if err := m.Call(a.ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for _, raw := range page.Data {
-			if a.json {
-				if err := a.printJSON(raw); err != nil {
+			if a.JSON {
+				if err := a.PrintJSON(raw); err != nil {
 					return err
 				}
 				continue
@@ -103,10 +104,10 @@ func (c webhookDeliveriesCmd) list(a *app, m *adminclient.Client, path string, q
 		}
 		q.Set("cursor", *page.NextCursor)
 	}
-	if a.json {
+	if a.JSON {
 		return nil
 	}
-	return a.printTable(heading, rows)
+	return a.PrintTable(heading, rows)
 }
 
 // orDash is a dash for nothing.

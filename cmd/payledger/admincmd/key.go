@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"context"
@@ -6,20 +6,22 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/httpapi/wire"
 )
 
-// keyCmd groups the commands on API keys.
-type keyCmd struct {
+// Key groups the commands on API keys.
+type Key struct {
 	Create keyCreateCmd `cmd:"" help:"Issue a new API key."`
 	List   keyListCmd   `cmd:"" help:"List a project's API keys."`
 	Revoke keyRevokeCmd `cmd:"" help:"Take an API key out of use, at once and for good."`
 }
 
 type keyCreateCmd struct {
-	inDirectory
+	console.Directory
 	ProjectID string   `arg:"" help:"Project the key belongs to."`
 	Scopes    []string `help:"What the key may do: payments:write, refunds:write, webhooks:write, read, audit. Default: all." placeholder:"SCOPE"`
 }
@@ -29,7 +31,7 @@ func (c keyCreateCmd) Validate() error {
 	if c.Scopes != nil && len(c.Scopes) == 0 {
 		return errors.New("--scopes: want at least one; leave the flag out for all")
 	}
-	return c.inDirectory.Validate()
+	return c.Directory.Validate()
 }
 
 // Help is shown by --help.
@@ -39,30 +41,32 @@ clients over, revoke the old one.`
 }
 
 // Run issues the key.
-func (c keyCreateCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
-		key, err := issueKey(a.ctx, m, c.ProjectID, c.Scopes)
+func (c keyCreateCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		key, err := IssueKey(a.Ctx, m, c.ProjectID, c.Scopes)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(key)
+		if a.JSON {
+			return a.PrintJSON(key)
 		}
-		fmt.Fprintf(a.stdout, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
+		fmt.Fprintf(a.Stdout, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
 		return nil
 	})
 }
 
-func issueKey(ctx context.Context, m *adminclient.Client, projectID string, scopes []string) (issuedKey, error) {
+// IssueKey issues a key of a project, with every scope if none is named.
+func IssueKey(ctx context.Context, m *adminclient.Client, projectID string, scopes []string) (IssuedKey, error) {
 	body := struct {
 		Scopes []string `json:"scopes,omitempty"`
 	}{scopes}
-	key := issuedKey{ProjectID: projectID}
+	key := IssuedKey{ProjectID: projectID}
 	err := m.Call(ctx, http.MethodPost, keysPath(projectID), body, &key)
 	return key, err
 }
 
-func revokeKey(ctx context.Context, m *adminclient.Client, projectID, keyID string) error {
+// RevokeKey takes a key out of use.
+func RevokeKey(ctx context.Context, m *adminclient.Client, projectID, keyID string) error {
 	return m.Call(ctx, http.MethodDelete, keysPath(projectID)+"/"+url.PathEscape(keyID), nil, nil)
 }
 
@@ -71,19 +75,19 @@ func keysPath(projectID string) string {
 }
 
 type keyListCmd struct {
-	inDirectory
+	console.Directory
 	ProjectID string `arg:"" help:"Project whose keys to list."`
 }
 
 // Run lists the keys.
-func (c keyListCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
+func (c keyListCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
 		var list wire.Page[wire.Key]
-		if err := m.Call(a.ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, keysPath(c.ProjectID), nil, &list); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(list.Data)
+		if a.JSON {
+			return a.PrintJSON(list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, k := range list.Data {
@@ -93,26 +97,35 @@ func (c keyListCmd) Run(a *app) error {
 			}
 			rows[i] = []string{k.KeyID, state, joined(k.Scopes, " ")}
 		}
-		return a.printTable([]string{"KEY", "STATE", "SCOPES"}, rows)
+		return a.PrintTable([]string{"KEY", "STATE", "SCOPES"}, rows)
 	})
 }
 
 type keyRevokeCmd struct {
-	inDirectory
+	console.Directory
 	ProjectID string `arg:"" help:"Project the key belongs to."`
 	KeyID     string `arg:"" help:"Key to revoke, as \"key list\" shows it."`
 }
 
 // Run revokes the key.
-func (c keyRevokeCmd) Run(a *app) error {
-	return c.with(a, func(m *adminclient.Client) error {
-		if err := revokeKey(a.ctx, m, c.ProjectID, c.KeyID); err != nil {
+func (c keyRevokeCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		if err := RevokeKey(a.Ctx, m, c.ProjectID, c.KeyID); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(map[string]any{"key_id": c.KeyID, "revoked": true})
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"key_id": c.KeyID, "revoked": true})
 		}
-		fmt.Fprintf(a.stdout, "Key %s is revoked.\n", c.KeyID)
+		fmt.Fprintf(a.Stdout, "Key %s is revoked.\n", c.KeyID)
 		return nil
 	})
+}
+
+// joined joins texts of any kind.
+func joined[T ~string](all []T, separator string) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, separator)
 }

@@ -1,4 +1,4 @@
-package main
+package admincmd
 
 import (
 	"errors"
@@ -9,19 +9,20 @@ import (
 	"strings"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 )
 
-// signalsCmd groups the commands on signals that could not be judged.
-type signalsCmd struct {
+// Signals groups the commands on signals that could not be judged.
+type Signals struct {
 	Parked  parkedCmd        `cmd:"" help:"List the signals that could not be judged, oldest first."`
 	Retry   parkedRetryCmd   `cmd:"" help:"Have parked signals judged again."`
 	Discard parkedDiscardCmd `cmd:"" help:"Drop parked signals for good."`
 }
 
 // Help is shown by --help.
-func (signalsCmd) Help() string {
+func (Signals) Help() string {
 	return `A provider's signal that is malformed, or about a payment there is none of, is answered
 "parked" and kept in the JetStream stream PARKED, up to 1 GiB; then the oldest are dropped.
 Of a body over 4 KiB only the beginning is kept. The commands need a server that runs on
@@ -33,7 +34,7 @@ the valid ones; "discard" the rest.`
 
 // parkedSignals are the parked signals that a command is about.
 type parkedSignals struct {
-	inDirectory
+	console.Directory
 	ID     []uint64 `arg:"" optional:"" help:"Signals, as \"signals parked\" shows them."`
 	All    bool     `help:"All there are now."`
 	Reason string   `help:"With --all: only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
@@ -49,12 +50,12 @@ func (c parkedSignals) Validate() error {
 	case c.Reason != "" && !c.All:
 		return errors.New("--reason goes with --all")
 	}
-	return c.inDirectory.Validate()
+	return c.Directory.Validate()
 }
 
 type (
 	parkedCmd struct {
-		inDirectory
+		console.Directory
 		Reason string `help:"Only those of this reason: malformed, unknown_payment, unreadable." placeholder:"REASON"`
 		Limit  int    `help:"Show at most this many; 0: all." default:"50" placeholder:"N"`
 	}
@@ -65,8 +66,8 @@ type (
 const parkedPath = "/admin/signals/parked"
 
 // withParked runs fn on the admin interface of a running server.
-func (c inDirectory) withParked(a *app, fn func(*adminclient.Client) error) error {
-	return c.with(a, func(m *adminclient.Client) error {
+func withParked(a *console.App, c console.Directory, fn func(*adminclient.Client) error) error {
+	return c.With(a, func(m *adminclient.Client) error {
 		if !m.Live {
 			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
 		}
@@ -75,13 +76,13 @@ func (c inDirectory) withParked(a *app, fn func(*adminclient.Client) error) erro
 }
 
 // parkedPages calls fn for each page of parked signals.
-func parkedPages(a *app, m *adminclient.Client, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
+func parkedPages(a *console.App, m *adminclient.Client, reason string, fn func(domain.ParkedPage) (more bool, err error)) error {
 	const size = "100"
 	for after := uint64(0); ; {
 		q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {size}}
 		setUnlessEmpty(q, "reason", reason)
 		var page domain.ParkedPage
-		if err := m.Call(a.ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
 		more, err := fn(page)
@@ -93,8 +94,8 @@ func parkedPages(a *app, m *adminclient.Client, reason string, fn func(domain.Pa
 }
 
 // Run lists the parked signals.
-func (c parkedCmd) Run(a *app) error {
-	return c.withParked(a, func(m *adminclient.Client) error {
+func (c parkedCmd) Run(a *console.App) error {
+	return withParked(a, c.Directory, func(m *adminclient.Client) error {
 		var rows [][]string
 		var last domain.ParkedPage
 		listed := 0
@@ -105,8 +106,8 @@ func (c parkedCmd) Run(a *app) error {
 					return false, nil
 				}
 				listed++
-				if a.json {
-					if err := a.printJSON(s); err != nil {
+				if a.JSON {
+					if err := a.PrintJSON(s); err != nil {
 						return false, err
 					}
 					continue
@@ -118,20 +119,20 @@ func (c parkedCmd) Run(a *app) error {
 			}
 			return c.Limit == 0 || listed < c.Limit, nil
 		})
-		if err != nil || a.json {
+		if err != nil || a.JSON {
 			return err
 		}
-		if err := a.printTable([]string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
+		if err := a.PrintTable([]string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.stdout, "%d of %d parked; they take %d of %d bytes.\n", listed, last.Signals, last.Bytes, last.LimitBytes)
+		_, err = fmt.Fprintf(a.Stdout, "%d of %d parked; they take %d of %d bytes.\n", listed, last.Signals, last.Bytes, last.LimitBytes)
 		return err
 	})
 }
 
 // ids calls fn for each signal that the arguments select. Signals parked in the
 // meantime are left out.
-func (c parkedSignals) ids(a *app, m *adminclient.Client, fn func(id uint64) error) error {
+func (c parkedSignals) ids(a *console.App, m *adminclient.Client, fn func(id uint64) error) error {
 	if !c.All {
 		for _, id := range c.ID {
 			if err := fn(id); err != nil {
@@ -164,12 +165,12 @@ type retried struct {
 }
 
 // Run has the signals judged again and prints each result.
-func (c parkedRetryCmd) Run(a *app) error {
-	return c.withParked(a, func(m *adminclient.Client) error {
+func (c parkedRetryCmd) Run(a *console.App) error {
+	return withParked(a, c.Directory, func(m *adminclient.Client) error {
 		still := 0
 		err := c.ids(a, m, func(id uint64) error {
 			r := retried{ID: id}
-			err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
+			err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/retry", parkedPath, id), nil, &r.SignalReply)
 			if c.All && adminclient.RefusedFor(err, domain.ParkedSignalNotFound) {
 				return nil // it has given way since
 			}
@@ -179,10 +180,10 @@ func (c parkedRetryCmd) Run(a *app) error {
 			if r.Result == domain.SignalParked {
 				still++
 			}
-			if a.json {
-				return a.printJSON(r)
+			if a.JSON {
+				return a.PrintJSON(r)
 			}
-			_, err = fmt.Fprintln(a.stdout, strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
+			_, err = fmt.Fprintln(a.Stdout, strings.TrimSpace(fmt.Sprintf("%d: %s %s", id, r.Result, r.Reason)))
 			return err
 		})
 		if err == nil && still > 0 {
@@ -193,34 +194,34 @@ func (c parkedRetryCmd) Run(a *app) error {
 }
 
 // Run drops the signals.
-func (c parkedDiscardCmd) Run(a *app) error {
-	return c.withParked(a, func(m *adminclient.Client) error {
+func (c parkedDiscardCmd) Run(a *console.App) error {
+	return withParked(a, c.Directory, func(m *adminclient.Client) error {
 		n, err := c.discard(a, m)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(map[string]uint64{"discarded": n})
+		if a.JSON {
+			return a.PrintJSON(map[string]uint64{"discarded": n})
 		}
-		_, err = fmt.Fprintf(a.stdout, "%d discarded.\n", n)
+		_, err = fmt.Fprintf(a.Stdout, "%d discarded.\n", n)
 		return err
 	})
 }
 
-func (c parkedDiscardCmd) discard(a *app, m *adminclient.Client) (n uint64, err error) {
+func (c parkedDiscardCmd) discard(a *console.App, m *adminclient.Client) (n uint64, err error) {
 	if c.All && c.Reason == "" {
 		var page domain.ParkedPage
-		if err := m.Call(a.ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
+		if err := m.Call(a.Ctx, http.MethodGet, parkedPath+"?limit=1", nil, &page); err != nil {
 			return 0, err
 		}
 		var done struct {
 			Discarded uint64 `json:"discarded"`
 		}
-		err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
+		err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/discard?through=%d", parkedPath, page.Last), nil, &done)
 		return done.Discarded, err
 	}
 	err = c.ids(a, m, func(id uint64) error {
-		err := m.Call(a.ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
+		err := m.Call(a.Ctx, http.MethodPost, fmt.Sprintf("%s/%d/discard", parkedPath, id), nil, nil)
 		if err == nil {
 			n++
 		}

@@ -1,0 +1,49 @@
+package console
+
+import (
+	"errors"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/service"
+)
+
+// Directory is the flag of commands that work on a data directory, whether
+// a server runs on it or not.
+type Directory struct {
+	Data string `help:"Data directory." required:"" placeholder:"DIR"`
+}
+
+// Validate refuses the name that an unset variable of a shell leaves, which
+// would otherwise be the working directory.
+func (c Directory) Validate() error {
+	if c.Data == "" {
+		return errors.New("missing flags: --data=DIR, which may not be empty")
+	}
+	return nil
+}
+
+// With runs fn with the admin interface.
+func (c Directory) With(a *App, fn func(*adminclient.Client) error) error {
+	return c.Holding(a, service.CoreOptions{}, fn)
+}
+
+// Reading is With, for what only reads: it works on a directory that cannot be
+// written to.
+func (c Directory) Reading(a *App, fn func(*adminclient.Client) error) error {
+	return c.Holding(a, service.CoreOptions{Reading: true}, fn)
+}
+
+// Holding is With, where o says how to hold the directory if no server does.
+func (c Directory) Holding(a *App, o service.CoreOptions, fn func(*adminclient.Client) error) (err error) {
+	m, err := service.Connect(a.Ctx, datadir.Dir(c.Data), o, a.Stderr)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := m.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return fn(m)
+}

@@ -1,0 +1,61 @@
+// Package console is what every command shares: its context and streams, the
+// forms in which it prints, and the directory that it works on.
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/cmd/payledger/progress"
+	"payledger/eventstore"
+	httpadmin "payledger/httpapi/admin"
+)
+
+// App is what every command's Run gets.
+type App struct {
+	Ctx    context.Context // ends when the process is asked to stop
+	Stdout io.Writer
+	Stderr io.Writer
+	JSON   bool // --json
+}
+
+// PrintJSON prints one line of JSON.
+func (a *App) PrintJSON(v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s\n", b)
+	return err
+}
+
+// PrintTable prints rows under a heading, in aligned columns.
+func (a *App) PrintTable(heading []string, rows [][]string) error {
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(heading, "\t"))
+	for _, r := range rows {
+		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	return w.Flush()
+}
+
+// Showing passes lines on to emit, except lines of progress, which it displays.
+func (a *App) Showing(emit func(httpadmin.Line) error) func(httpadmin.Line) error {
+	steps := make(map[string]func(done, total eventstore.Position))
+	return func(l httpadmin.Line) error {
+		p := l.Progress
+		if p == nil {
+			return emit(l)
+		}
+		if steps[p.Step] == nil {
+			steps[p.Step] = progress.New(a.Stderr, p.Step)
+		}
+		steps[p.Step](p.Done, p.Total)
+		return nil
+	}
+}
