@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -39,6 +40,11 @@ func (e FieldErrors) Error() string {
 		all[i] = f.Error()
 	}
 	return strings.Join(all, "; ")
+}
+
+// Has reports whether a field is invalid; "" is the body itself.
+func (e FieldErrors) Has(field string) bool {
+	return slices.ContainsFunc(e, func(f *FieldError) bool { return f.Field == field })
 }
 
 // Refusal is the error of Decide for a well-formed command that the current

@@ -10,6 +10,7 @@ import (
 	"payledger/httpapi/docs"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/webhooks"
 
 	"github.com/gorilla/mux"
 )
@@ -22,6 +23,7 @@ type api struct {
 	inner  *mux.Router // of requests from this process
 	pages  *docs.Pages
 	m      *merchant.API
+	hooks  *webhooks.API
 }
 
 // routes is the table of routes of the public handler. The router tries one
@@ -85,7 +87,7 @@ func newAPI(cfg Config) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &api{Server: e, cfg: cfg, m: m}
+	a := &api{Server: e, cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}
@@ -151,9 +153,9 @@ func (a *api) logRoutes() []edge.Route {
 // webhookRoutes are the rows of a project's own key, and the page that
 // explains them. They come before /docs/{asset}.
 func (a *api) webhookRoutes() []edge.Route {
-	h := a.m.Handlers()
+	h := a.hooks.Handlers()
 	return append(
-		h.WebhookRoutes(merchant.WebhooksPath),
+		h.Routes(webhooks.Path),
 		edge.Route{
 			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: domain.Read,
 			Handle: h.ListPaymentDeliveries("id"),

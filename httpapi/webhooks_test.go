@@ -13,7 +13,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
-	"payledger/httpapi/merchant"
+	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -22,14 +22,14 @@ const hookURL = "https://shop.example.com/hooks"
 func (m shop) hook(body string) wire.Endpoint {
 	m.s.t.Helper()
 	var v wire.Endpoint
-	m.post(merchant.WebhooksPath, body).want(201, "").decode(&v)
+	m.post(webhooks.Path, body).want(201, "").decode(&v)
 	return v
 }
 
 func (m shop) endpoint(id string) wire.Endpoint {
 	m.s.t.Helper()
 	var v wire.Endpoint
-	m.get(merchant.WebhooksPath+"/"+id).want(200, "").decode(&v)
+	m.get(webhooks.Path+"/"+id).want(200, "").decode(&v)
 	return v
 }
 
@@ -49,7 +49,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	a := m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).want(201, "")
+	a := m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).want(201, "")
 	var made wire.Endpoint
 	a.decode(&made)
 	secret, err := s.hooks.Secret(made.ID, domain.Secret{Generation: 1, KeyVersion: 2})
@@ -62,7 +62,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if want := `{"id":"` + made.ID + `",` + rest + `"secret":"` + secret + `",` + calm; string(a.Body) != want {
 		t.Errorf("%s\nwant %s", a.Body, want)
 	}
-	path := merchant.WebhooksPath + "/" + made.ID
+	path := webhooks.Path + "/" + made.ID
 	if a.Header.Get("Location") != path || a.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v", a.Header)
 	}
@@ -70,7 +70,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	if got := m.get(path).want(200, ""); string(got.Body) != plain {
 		t.Errorf("%s\nwant %s", got.Body, plain)
 	}
-	if got := m.get(merchant.WebhooksPath).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
+	if got := m.get(webhooks.Path).want(200, ""); string(got.Body) != `{"data":[`+plain+`],"next_cursor":null}` {
 		t.Errorf("%s", got.Body)
 	}
 
@@ -121,7 +121,7 @@ func TestRotatedSecrets(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := merchant.WebhooksPath + "/" + made.ID
+	path := webhooks.Path + "/" + made.ID
 	last := made.Secret
 	for _, c := range []struct {
 		body    string
@@ -171,12 +171,12 @@ func TestSecretsAreToldOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	made := m.hook(`{"url":"` + hookURL + `"}`)
-	path := merchant.WebhooksPath + "/" + made.ID
+	path := webhooks.Path + "/" + made.ID
 	var rotated wire.Endpoint
 	m.send("POST", path+"/rotate-secret", nil).want(200, "").decode(&rotated)
 	var told strings.Builder
 	for _, a := range []*answer{
-		m.get(path), m.get(merchant.WebhooksPath), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
+		m.get(path), m.get(webhooks.Path), m.post(path, `{"description":"x"}`), m.send("POST", path+"/disable", nil), m.send("POST", path+"/enable", nil),
 		m.send("POST", path+"/test", nil), m.get(path + "/deliveries"), s.adminDo("GET", "/admin/projects/"+m.project, ""),
 	} {
 		told.Write(a.Body)
@@ -218,7 +218,7 @@ func TestForeignEndpoints(t *testing.T) {
 		{"POST", "/deliveries/" + event + "/resend", ""},
 	} {
 		ask := func(id string) *answer {
-			return m.send(c.method, merchant.WebhooksPath+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
+			return m.send(c.method, webhooks.Path+"/"+id+c.path, strings.NewReader(c.body), header{"Content-Type", "application/json"})
 		}
 		foreign := ask(theirs).want(404, domain.WebhookEndpointNotFound)
 		for _, id := range []string{
@@ -233,11 +233,11 @@ func TestForeignEndpoints(t *testing.T) {
 	if after, _ := s.store.Last(t.Context()); after != before || len(s.hooks.calls()) > 0 {
 		t.Error("something happened")
 	}
-	for _, path := range []string{merchant.WebhooksPath + "/" + mine + "/deliveries/" + event, merchant.WebhooksPath + "/" + mine + "/deliveries/x"} {
+	for _, path := range []string{webhooks.Path + "/" + mine + "/deliveries/" + event, webhooks.Path + "/" + mine + "/deliveries/x"} {
 		m.get(path).want(404, domain.DeliveryNotFound)
 		m.send("POST", path+"/resend", nil).want(404, domain.DeliveryNotFound)
 	}
-	if strings.Contains(string(m.get(merchant.WebhooksPath).Body), theirs) {
+	if strings.Contains(string(m.get(webhooks.Path).Body), theirs) {
 		t.Error("the list shows another project's")
 	}
 }
@@ -254,23 +254,23 @@ func TestSixteenEndpoints(t *testing.T) {
 	// Of two that come at once for the last place, one is refused.
 	codes, both := make([]int, 2), sync.WaitGroup{}
 	for i := range codes {
-		both.Go(func() { codes[i] = m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).Code })
+		both.Go(func() { codes[i] = m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).Code })
 	}
 	both.Wait()
 	if slices.Sort(codes); !slices.Equal(codes, []int{201, 409}) {
 		t.Errorf("%v", codes)
 	}
-	if p := m.post(merchant.WebhooksPath, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
+	if p := m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).want(409, domain.WebhookEndpointLimit).problem(); p.Limit != 16 {
 		t.Errorf("%+v", p)
 	}
-	m.post(merchant.WebhooksPath, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
-	m.send("DELETE", merchant.WebhooksPath+"/"+ids[3], nil).want(204, "")
+	m.post(webhooks.Path, `{"url":"http://x"}`).want(422, domain.ValidationFailed)
+	m.send("DELETE", webhooks.Path+"/"+ids[3], nil).want(204, "")
 	ids = slices.Delete(ids, 3, 4)
 	m.hook(`{"url":"` + hookURL + `"}`)
 
 	// Pages: newest first, each once, whatever is deleted in between.
 	var got []string
-	for target := merchant.WebhooksPath + "?limit=5"; target != ""; {
+	for target := webhooks.Path + "?limit=5"; target != ""; {
 		a := m.get(target).want(200, "")
 		l := struct{ Data []wire.Endpoint }{}
 		a.decode(&l)
@@ -278,7 +278,7 @@ func TestSixteenEndpoints(t *testing.T) {
 			got = append(got, e.ID)
 		}
 		if len(got) == 5 {
-			m.send("DELETE", merchant.WebhooksPath+"/"+got[4], nil).want(204, "")
+			m.send("DELETE", webhooks.Path+"/"+got[4], nil).want(204, "")
 		}
 		target = strings.TrimSuffix(strings.TrimPrefix(a.Header.Get("Link"), "<"), `>; rel="next"`)
 	}
@@ -286,10 +286,10 @@ func TestSixteenEndpoints(t *testing.T) {
 	if len(got) != 16 || !slices.Equal(got[:14], ids) {
 		t.Errorf("%v\nwant %v and two more", got, ids)
 	}
-	m.get(merchant.WebhooksPath+"?limit=17").want(200, "")
-	m.get(merchant.WebhooksPath+"?status=enabled").want(400, domain.InvalidParameter)
-	m.get(merchant.WebhooksPath+"?limit=0").want(400, domain.InvalidParameter)
-	m.get(merchant.WebhooksPath+"?cursor=x").want(400, domain.InvalidCursor)
+	m.get(webhooks.Path+"?limit=17").want(200, "")
+	m.get(webhooks.Path+"?status=enabled").want(400, domain.InvalidParameter)
+	m.get(webhooks.Path+"?limit=0").want(400, domain.InvalidParameter)
+	m.get(webhooks.Path+"?cursor=x").want(400, domain.InvalidCursor)
 	s.audited()
 }
 
@@ -299,7 +299,7 @@ func TestEndpointChangesAtOnce(t *testing.T) {
 	s := start(t)
 	m := s.merchant("")
 	id := m.hook(`{"url":"` + hookURL + `"}`).ID
-	path := merchant.WebhooksPath + "/" + id
+	path := webhooks.Path + "/" + id
 	var all sync.WaitGroup
 	secrets := make([]string, 8)
 	for i := range secrets {
@@ -396,7 +396,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		return shop{s: s, project: m.project, secret: secret + version}
 	}
 	add := func(m shop) *answer {
-		return m.send("POST", merchant.WebhooksPath, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
+		return m.send("POST", webhooks.Path, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
 	}
 	add(weak("1")).want(201, "")
 	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != domain.WebhooksWrite {
@@ -416,11 +416,11 @@ func TestSenderThatFails(t *testing.T) {
 	s.hooks.fail = errors.New("lanes.db: input/output error")
 	s.hooks.mu.Unlock()
 	before, _ := s.store.Last(t.Context())
-	m.send("POST", merchant.WebhooksPath+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
+	m.send("POST", webhooks.Path+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
 	if after, _ := s.store.Last(t.Context()); after != before {
 		t.Error("a secret was made that nobody was told")
 	}
-	a := m.get(merchant.WebhooksPath+"/"+id).want(500, domain.InternalError)
+	a := m.get(webhooks.Path+"/"+id).want(500, domain.InternalError)
 	if strings.Contains(string(a.Body), "lanes.db") || !strings.Contains(s.log.String(), "lanes.db") {
 		t.Errorf("%s", a.Body)
 	}

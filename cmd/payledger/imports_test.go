@@ -277,7 +277,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
+			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -305,10 +305,17 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder:  "httpapi/webhooks",
+			why:     "endpoints and deliveries as merchants ask for them: callers are admitted and payments found by merchant, and sending is an interface",
+			ours:    []string{"domain", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/wire",
+				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"payledger/httpapi/edge"
+	"payledger/httpapi/webhooks"
 )
 
 // webhookRoutes are the rows of webhook endpoints for the operator: those of
@@ -11,8 +12,8 @@ import (
 // once.
 func (a *admin) webhookRoutes() []edge.Route {
 	const project = "/admin/projects/{id}"
-	h := a.api.HandlersFor(a.project)
-	table := append(h.WebhookRoutes(project+"/webhook-endpoints"), edge.Route{
+	h := webhooks.New(a.cfg.Config, a.api).HandlersFor(a.project)
+	table := append(h.Routes(project+"/webhook-endpoints"), edge.Route{
 		Method: "GET", Path: project + "/payments/{payment_id}/deliveries", Operation: "listPaymentDeliveries",
 		Handle: h.ListPaymentDeliveries("payment_id"),
 	})

@@ -36,7 +36,7 @@ func InOrder(errs domain.FieldErrors) domain.FieldErrors {
 func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 	all := slices.Clone(errs)
 	for _, f := range more {
-		if !slices.ContainsFunc(errs, func(e *domain.FieldError) bool { return e.Field == f.Field || e.Field == "" }) {
+		if !errs.Has(f.Field) && !errs.Has("") {
 			all = append(all, f)
 		}
 	}

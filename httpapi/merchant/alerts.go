@@ -19,7 +19,7 @@ const (
 // Alerts are what the merchant should look at, the most urgent first. Needs
 // read.
 func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return nil, err
 	}
 	all := []wire.Alert{}

@@ -32,7 +32,7 @@ func (h Handlers) GetBalance(x *edge.Exchange) error {
 // Balance is the project's books; as_of in the query names a moment, without
 // it they are those of now. Needs read.
 func (a *API) Balance(ctx context.Context, c Caller, q edge.Query) (wire.Books, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return wire.Books{}, err
 	}
 	all, err := BooksOf(ctx, a.cfg.Views, c.Project.ID, q)
@@ -46,7 +46,7 @@ func (h Handlers) ListPostings(x *edge.Exchange) error {
 
 // postingList reads a request for postings.
 func (a *API) postingList(c *Caller, values url.Values) (l edge.List, q books.JournalQuery, err error) {
-	if err := a.admit(c, domain.Read, nil); err != nil {
+	if err := a.Admit(c, domain.Read, nil); err != nil {
 		return l, q, err
 	}
 	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to"); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Caller is who an operation is done for: a project by one of its keys, as
 // they were when the request arrived. Every operation takes one and begins
-// with admit, so scopes and budgets hold whichever way the operation is
+// with Admit, so scopes and budgets hold whichever way the operation is
 // reached. SignIn, Resume and Operator make callers.
 type Caller struct {
 	Project   domain.Project
@@ -37,17 +37,17 @@ func (a *API) Enter(x *edge.Exchange) error {
 	if need := x.Route.Scope; need != "" {
 		c := CallerOf(x)
 		c.admitted = ""
-		if err := a.admit(&c, need, x.Header()); err != nil {
+		if err := a.Admit(&c, need, x.Header()); err != nil {
 			return err
 		}
 	}
 	return edge.Run(x)
 }
 
-// admit lets a caller do something that needs a scope, if the key has it and
+// Admit lets a caller do something that needs a scope, if the key has it and
 // the project's budget has something left. The budget is taken from once for
 // each operation. What is left is announced in the header, which may be nil.
-func (a *API) admit(c *Caller, need domain.Scope, announced http.Header) error {
+func (a *API) Admit(c *Caller, need domain.Scope, announced http.Header) error {
 	if c.operator || c.admitted == need {
 		return nil
 	}

@@ -123,7 +123,7 @@ type FeedEvent struct {
 // Feed begins to read. Needs audit; the problem is 429 rate_limited when the
 // project reads too many feeds already.
 func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
-	if err := a.admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
 		return nil, err
 	}
 	last, err := a.cfg.Ledger.Store.Last(ctx)

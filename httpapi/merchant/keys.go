@@ -62,7 +62,7 @@ func ScopesOf(names []string) ([]domain.Scope, bool) {
 
 // Keys lists the project's keys, newest first. Needs read.
 func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return nil, err
 	}
 	rows := []wire.AccountKey{}
@@ -103,7 +103,7 @@ func (c Caller) mayHandle(scopes []domain.Scope) error {
 // IssueKey makes a key with the scopes. The secret is in this answer alone.
 // Needs payments:write and every scope that is given.
 func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.Key, err error) {
-	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return key, err
 	}
 	scopes, known := ScopesOf(names)
@@ -125,7 +125,7 @@ func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.
 // leave the project without a key, has to confirm it: the problem is 409
 // confirmation_required. Needs payments:write and every scope of the key.
 func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool) (v wire.AccountKey, err error) {
-	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return v, err
 	}
 	p := c.Project

@@ -37,7 +37,7 @@ func (h Handlers) GetCheckpoint(x *edge.Exchange) error {
 // Checkpoint is a signed checkpoint of everything that is durable, or more.
 // Needs audit.
 func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
-	if err := a.admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
 		return nil, err
 	}
 	signed, err := a.cfg.Checkpoint(ctx)
@@ -63,7 +63,7 @@ func (h Handlers) GetInclusionProof(x *edge.Exchange) error {
 // Inclusion proves that the event at a position is in the log of a size. Needs
 // audit.
 func (a *API) Inclusion(ctx context.Context, c Caller, position, size uint64) (proof translog.InclusionProof, err error) {
-	if err := a.admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
 		return proof, err
 	}
 	proof, err = a.cfg.Views.Inclusion(ctx, eventstore.Position(position), eventstore.Position(size))

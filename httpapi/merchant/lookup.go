@@ -44,7 +44,7 @@ const maxPasted = 2048
 // that got it. The answer is empty when it is nothing of the project's. Needs
 // read.
 func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return nil, err
 	}
 	text = strings.TrimSpace(text)

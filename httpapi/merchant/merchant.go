@@ -99,6 +99,43 @@ type KeyTimes interface {
 	LastUse(project, key string) (domain.Instant, bool)
 }
 
+// Webhooks sends notifications and knows what became of them. Whether an
+// endpoint is the project's is checked before it is asked.
+type Webhooks interface {
+	// Secret answers a signing secret of an endpoint. KeyVersion is that of
+	// the master key for new ones, with which Secret does not fail.
+	Secret(endpoint string, s domain.Secret) (string, error)
+	KeyVersion() int
+
+	// Changed tells that an endpoint is not what it was, so that what waits
+	// for it need not wait on.
+	Changed(endpoint string)
+
+	// CheckTarget answers nil, or why a URL may not be called, in words that
+	// are shown to the merchant.
+	CheckTarget(url string) error
+
+	// Test sends endpoint.test. The refusal is webhook_endpoint_disabled.
+	Test(ctx context.Context, project, endpoint string) (domain.DeliveryObject, error)
+
+	// Resend makes a delivery pending again. Refusals are delivery_not_found,
+	// delivery_superseded with the event that can be sent, and
+	// webhook_endpoint_disabled.
+	Resend(ctx context.Context, project, endpoint string, event domain.ID) (domain.DeliveryObject, error)
+
+	// RecoverSince enqueues the newest snapshot of every payment of which an
+	// event since the instant was not delivered, and answers how many.
+	RecoverSince(ctx context.Context, project, endpoint string, since domain.Instant) (enqueued int, err error)
+
+	// Deliveries lists deliveries, the newest first. An After that no page has
+	// told is an invalid_cursor refusal.
+	Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain.DeliveryPage, error)
+
+	// Health tells how deliveries to an endpoint go; of one that it does not
+	// know yet, the zero value.
+	Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error)
+}
+
 // API does what merchants ask for. An operation is a method that takes a
 // context, the Caller and its typed input, and answers a typed output or an
 // error; wire.Problem, domain.FieldErrors and *domain.Refusal among the errors
@@ -115,24 +152,10 @@ type API struct {
 
 // Handlers answer requests by the operations of an API. The method of an
 // operation has the name of its operationId in openapi.yaml.
-type Handlers struct {
-	api    *API
-	caller func(*edge.Exchange) (Caller, error)
-}
+type Handlers struct{ api *API }
 
 // Handlers answer the requests of keys.
-func (a *API) Handlers() Handlers {
-	return Handlers{a, func(x *edge.Exchange) (Caller, error) { return CallerOf(x), nil }}
-}
-
-// HandlersFor answer the operator's requests; project finds the project that
-// a request is about.
-func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
-	return Handlers{a, func(x *edge.Exchange) (Caller, error) {
-		p, err := project(x)
-		return Operator(p), err
-	}}
-}
+func (a *API) Handlers() Handlers { return Handlers{a} }
 
 // New checks the configuration.
 func New(c Config) (*API, error) {

@@ -21,7 +21,7 @@ const (
 // Overview is what happened on the days of a range, which from and to in the
 // query name. Needs read.
 func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire.Overview, err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return v, err
 	}
 	q, err := edge.ParseQuery(values, "from", "to")
@@ -119,7 +119,7 @@ const (
 // Totals adds up the payments of a filtered list; values are the filters.
 // Needs read.
 func (a *API) Totals(ctx context.Context, c Caller, values url.Values) (v wire.Totals, err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return v, err
 	}
 	filters, err := edge.ParseQuery(values, paymentFilters()...)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -63,7 +62,7 @@ func (h Handlers) CreatePayment(x *edge.Exchange) error {
 // CreatePayment makes a payment. A key (nil: none) that was used before leads
 // to the payment it made then. Needs payments:write.
 func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, key *domain.Digest) (made Created[domain.PaymentObject], err error) {
-	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return made, err
 	}
 	settings := c.Project.Settings
@@ -163,7 +162,7 @@ func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment,
 		Currency: domain.DefaultCurrency, Description: r.Description, Payload: domain.EmptyObject(), Settings: settings,
 	}
 	faults := r.faults
-	if has(faults, "") { // no object
+	if faults.Has("") { // no object
 		return cmd, faults
 	}
 	if r.Currency != nil {
@@ -179,15 +178,10 @@ func (r PaymentRequest) command(settings domain.Settings) (domain.CreatePayment,
 			faults = append(faults, atMost(err, settings.MaxAmount))
 		}
 		cmd.Amount = amount
-	case !has(faults, "amount"):
+	case !faults.Has("amount"):
 		faults = append(faults, &domain.FieldError{Field: "amount", Code: domain.Required})
 	}
 	return cmd, append(faults, cmd.Validate()...)
-}
-
-// has reports whether a field has a fault; "" is the body itself.
-func has(faults domain.FieldErrors, field string) bool {
-	return slices.ContainsFunc(faults, func(f *domain.FieldError) bool { return f.Field == field })
 }
 
 func isPaymentField(name string) bool {
@@ -250,7 +244,7 @@ func (h Handlers) GetPayment(x *edge.Exchange) error {
 // Payment finds one of the caller's payments. Ids are compared as text;
 // another project's payment does not exist here. Needs read.
 func (a *API) Payment(ctx context.Context, c Caller, id string) (domain.Payment, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return domain.Payment{}, err
 	}
 	return a.payment(ctx, c, id)

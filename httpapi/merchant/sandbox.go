@@ -54,7 +54,7 @@ func RefundOutcomes() []domain.Outcome {
 // payment after it. The refusal is final_status when nothing changed. Needs
 // payments:write.
 func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, err error) {
-	if err := a.admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return p, err
 	}
 	if err := oneOutcome(outcome, PaymentOutcomes()); err != nil {
@@ -83,7 +83,7 @@ func (h Handlers) SettleRefund(x *edge.Exchange) error {
 // payment and the refund after it. The refusal is final_status when nothing
 // changed. Needs refunds:write.
 func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, r domain.Refund, err error) {
-	if err := a.admit(&c, domain.RefundsWrite, nil); err != nil {
+	if err := a.Admit(&c, domain.RefundsWrite, nil); err != nil {
 		return p, r, err
 	}
 	if err := oneOutcome(outcome, RefundOutcomes()); err != nil {

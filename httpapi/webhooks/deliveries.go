@@ -1,4 +1,4 @@
-package merchant
+package webhooks
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -25,8 +26,8 @@ func (h Handlers) TestWebhookEndpoint(x *edge.Exchange) error {
 }
 
 // TestEndpoint sends endpoint.test. Needs webhooks:write.
-func (a *API) TestEndpoint(ctx context.Context, c Caller, id string) (d domain.DeliveryObject, err error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) TestEndpoint(ctx context.Context, c merchant.Caller, id string) (d domain.DeliveryObject, err error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return d, err
 	}
 	e, err := enabled(c.Project, id)
@@ -41,14 +42,14 @@ func (h Handlers) ResendDelivery(x *edge.Exchange) error {
 	if err := edge.NoMembers(x.Body); err != nil {
 		return err
 	}
-	return on(h, x, http.StatusAccepted, func(ctx context.Context, c Caller, id string) (domain.DeliveryObject, error) {
+	return on(h, x, http.StatusAccepted, func(ctx context.Context, c merchant.Caller, id string) (domain.DeliveryObject, error) {
 		return h.api.Resend(ctx, c, id, x.Vars["event_id"])
 	})
 }
 
 // Resend sends a delivery again. Needs webhooks:write.
-func (a *API) Resend(ctx context.Context, c Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) Resend(ctx context.Context, c merchant.Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return d, err
 	}
 	if d, err = a.delivery(ctx, c, endpoint, event); err != nil {
@@ -66,15 +67,15 @@ func (h Handlers) RecoverDeliveries(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return on(h, x, http.StatusAccepted, func(ctx context.Context, c Caller, id string) (wire.Recovery, error) {
+	return on(h, x, http.StatusAccepted, func(ctx context.Context, c merchant.Caller, id string) (wire.Recovery, error) {
 		return h.api.Recover(ctx, c, id, since)
 	})
 }
 
 // Recover sends the newest state of each payment of which something since an
 // instant was not delivered. Needs webhooks:write.
-func (a *API) Recover(ctx context.Context, c Caller, id string, since domain.Instant) (r wire.Recovery, err error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) Recover(ctx context.Context, c merchant.Caller, id string, since domain.Instant) (r wire.Recovery, err error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return r, err
 	}
 	e, err := enabled(c.Project, id)
@@ -87,20 +88,20 @@ func (a *API) Recover(ctx context.Context, c Caller, id string, since domain.Ins
 
 // GetDelivery answers GET …/deliveries/{event_id}.
 func (h Handlers) GetDelivery(x *edge.Exchange) error {
-	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (domain.DeliveryObject, error) {
+	return on(h, x, http.StatusOK, func(ctx context.Context, c merchant.Caller, id string) (domain.DeliveryObject, error) {
 		return h.api.Delivery(ctx, c, id, x.Vars["event_id"])
 	})
 }
 
 // Delivery finds the delivery of an event to an endpoint. Needs read.
-func (a *API) Delivery(ctx context.Context, c Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+func (a *API) Delivery(ctx context.Context, c merchant.Caller, endpoint, event string) (d domain.DeliveryObject, err error) {
+	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
 		return d, err
 	}
 	return a.delivery(ctx, c, endpoint, event)
 }
 
-func (a *API) delivery(ctx context.Context, c Caller, id, event string) (d domain.DeliveryObject, err error) {
+func (a *API) delivery(ctx context.Context, c merchant.Caller, id, event string) (d domain.DeliveryObject, err error) {
 	missing := &domain.Refusal{Code: domain.DeliveryNotFound}
 	e, err := endpoint(c.Project, id)
 	if err != nil {
@@ -131,7 +132,7 @@ func (h Handlers) ListPaymentDeliveries(variable string) func(*edge.Exchange) er
 	return func(x *edge.Exchange) error { return h.deliveries(x, variable, h.api.PaymentDeliveries) }
 }
 
-func (h Handlers) deliveries(x *edge.Exchange, variable string, list func(context.Context, Caller, string, url.Values) (wire.Page[domain.DeliveryObject], error)) error {
+func (h Handlers) deliveries(x *edge.Exchange, variable string, list func(context.Context, merchant.Caller, string, url.Values) (wire.Page[domain.DeliveryObject], error)) error {
 	c, err := h.caller(x)
 	if err != nil {
 		return err
@@ -148,8 +149,8 @@ func (h Handlers) deliveries(x *edge.Exchange, variable string, list func(contex
 }
 
 // Deliveries lists the deliveries to an endpoint, newest first. Needs read.
-func (a *API) Deliveries(ctx context.Context, c Caller, id string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+func (a *API) Deliveries(ctx context.Context, c merchant.Caller, id string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
+	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
 		return page, err
 	}
 	l, err := edge.ParseList(values, "listDeliveries", c.Project.ID, "state", "payment_id", "event_id")
@@ -170,8 +171,8 @@ func (a *API) Deliveries(ctx context.Context, c Caller, id string, values url.Va
 
 // PaymentDeliveries lists the deliveries of a payment to all endpoints, removed
 // ones included. Needs read.
-func (a *API) PaymentDeliveries(ctx context.Context, c Caller, payment string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+func (a *API) PaymentDeliveries(ctx context.Context, c merchant.Caller, payment string, values url.Values) (page wire.Page[domain.DeliveryObject], err error) {
+	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
 		return page, err
 	}
 	l, err := edge.ParseList(values, "listPaymentDeliveries", c.Project.ID, "state", "event_id")
@@ -182,7 +183,7 @@ func (a *API) PaymentDeliveries(ctx context.Context, c Caller, payment string, v
 	if err != nil {
 		return page, err
 	}
-	p, err := a.payment(ctx, c, payment)
+	p, err := a.m.Payment(ctx, c, payment)
 	if err != nil {
 		return page, err
 	}

@@ -1,4 +1,4 @@
-package merchant
+package webhooks
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
 // on runs an operation on the endpoint that a path names and answers what
 // comes of it.
-func on[T any](h Handlers, x *edge.Exchange, status int, do func(context.Context, Caller, string) (T, error)) error {
+func on[T any](h Handlers, x *edge.Exchange, status int, do func(context.Context, merchant.Caller, string) (T, error)) error {
 	c, err := h.caller(x)
 	if err != nil {
 		return err
@@ -47,8 +48,8 @@ func (h Handlers) CreateWebhookEndpoint(x *edge.Exchange) error {
 
 // AddEndpoint adds an endpoint. Its secret is in this answer and in no later
 // one. Needs webhooks:write.
-func (a *API) AddEndpoint(ctx context.Context, c Caller, req EndpointRequest) (made wire.Endpoint, err error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) AddEndpoint(ctx context.Context, c merchant.Caller, req EndpointRequest) (made wire.Endpoint, err error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return made, err
 	}
 	edit, err := a.edit(req, true)
@@ -92,8 +93,8 @@ func (h Handlers) ListWebhookEndpoints(x *edge.Exchange) error {
 }
 
 // Endpoints lists endpoints, newest first. Needs read.
-func (a *API) Endpoints(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.Endpoint], err error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Values) (page wire.Page[wire.Endpoint], err error) {
+	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
 		return page, err
 	}
 	l, err := edge.ParseList(values, "listWebhookEndpoints", c.Project.ID)
@@ -127,8 +128,8 @@ func (h Handlers) GetWebhookEndpoint(x *edge.Exchange) error {
 }
 
 // Endpoint finds an endpoint. Needs read.
-func (a *API) Endpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
-	if err := a.admit(&c, domain.Read, nil); err != nil {
+func (a *API) Endpoint(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
+	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
 		return wire.Endpoint{}, err
 	}
 	return a.shown(ctx, c.Project, id)
@@ -140,14 +141,14 @@ func (h Handlers) ChangeWebhookEndpoint(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+	return on(h, x, http.StatusOK, func(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
 		return h.api.ChangeEndpoint(ctx, c, id, req)
 	})
 }
 
 // ChangeEndpoint changes what the request names. Needs webhooks:write.
-func (a *API) ChangeEndpoint(ctx context.Context, c Caller, id string, req EndpointRequest) (wire.Endpoint, error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) ChangeEndpoint(ctx context.Context, c merchant.Caller, id string, req EndpointRequest) (wire.Endpoint, error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return wire.Endpoint{}, err
 	}
 	edit, err := a.edit(req, false)
@@ -159,7 +160,7 @@ func (a *API) ChangeEndpoint(ctx context.Context, c Caller, id string, req Endpo
 }
 
 // changed runs a command on an endpoint and answers the endpoint after it.
-func (a *API) changed(ctx context.Context, c Caller, id string, event domain.ID, cmd domain.ProjectCommand) (wire.Endpoint, error) {
+func (a *API) changed(ctx context.Context, c merchant.Caller, id string, event domain.ID, cmd domain.ProjectCommand) (wire.Endpoint, error) {
 	p, err := a.changeEndpoint(ctx, c.Project.ID, id, event, cmd)
 	if err != nil {
 		return wire.Endpoint{}, err
@@ -181,8 +182,8 @@ func (h Handlers) DeleteWebhookEndpoint(x *edge.Exchange) error {
 }
 
 // RemoveEndpoint removes an endpoint for ever. Needs webhooks:write.
-func (a *API) RemoveEndpoint(ctx context.Context, c Caller, id string) error {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) RemoveEndpoint(ctx context.Context, c merchant.Caller, id string) error {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return err
 	}
 	_, err := a.changeEndpoint(ctx, c.Project.ID, id, a.cfg.IDs.Next(), domain.RemoveEndpoint{EndpointID: id})
@@ -195,7 +196,7 @@ func (h Handlers) RotateWebhookSecret(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return on(h, x, http.StatusOK, func(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
+	return on(h, x, http.StatusOK, func(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
 		return h.api.RotateSecret(ctx, c, id, overlap)
 	})
 }
@@ -203,8 +204,8 @@ func (h Handlers) RotateWebhookSecret(x *edge.Exchange) error {
 // RotateSecret gives an endpoint a new secret, which is in this answer and in
 // no later one. The one before signs too for the time of overlap, 0 to
 // domain.MaxSecretOverlap. Needs webhooks:write.
-func (a *API) RotateSecret(ctx context.Context, c Caller, id string, overlap time.Duration) (v wire.Endpoint, err error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, overlap time.Duration) (v wire.Endpoint, err error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return v, err
 	}
 	if overlap < 0 || overlap > domain.MaxSecretOverlap {
@@ -241,8 +242,8 @@ func (h Handlers) EnableWebhookEndpoint(x *edge.Exchange) error {
 }
 
 // EnableEndpoint has notifications sent again. Needs webhooks:write.
-func (a *API) EnableEndpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) EnableEndpoint(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return wire.Endpoint{}, err
 	}
 	return a.changed(ctx, c, id, a.cfg.IDs.Next(), domain.EnableEndpoint{EndpointID: id})
@@ -258,8 +259,8 @@ func (h Handlers) DisableWebhookEndpoint(x *edge.Exchange) error {
 
 // DisableEndpoint has no notifications sent until it is enabled. Needs
 // webhooks:write.
-func (a *API) DisableEndpoint(ctx context.Context, c Caller, id string) (wire.Endpoint, error) {
-	if err := a.admit(&c, domain.WebhooksWrite, nil); err != nil {
+func (a *API) DisableEndpoint(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
+	if err := a.m.Admit(&c, domain.WebhooksWrite, nil); err != nil {
 		return wire.Endpoint{}, err
 	}
 	event := a.cfg.IDs.Next()
@@ -325,7 +326,7 @@ func (a *API) edit(req EndpointRequest, isNew bool) (domain.EditEndpoint, error)
 	switch {
 	case edit.URL == nil && isNew:
 		more = append(more, &domain.FieldError{Field: "url", Code: domain.Required})
-	case edit.URL != nil && !has(more, "url"):
+	case edit.URL != nil && !more.Has("url"):
 		if why := a.cfg.Webhooks.CheckTarget(*edit.URL); why != nil {
 			more = append(more, &domain.FieldError{Field: "url", Code: domain.TargetNotAllowed, Why: why.Error()})
 		}

@@ -1,4 +1,4 @@
-package merchant
+package webhooks
 
 import (
 	"context"
@@ -9,48 +9,11 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Webhooks sends notifications and knows what became of them. Whether an
-// endpoint is the project's is checked before it is asked.
-type Webhooks interface {
-	// Secret answers a signing secret of an endpoint. KeyVersion is that of
-	// the master key for new ones, with which Secret does not fail.
-	Secret(endpoint string, s domain.Secret) (string, error)
-	KeyVersion() int
+// Path is where a project's own key reaches its endpoints.
+const Path = "/v1/webhook-endpoints"
 
-	// Changed tells that an endpoint is not what it was, so that what waits
-	// for it need not wait on.
-	Changed(endpoint string)
-
-	// CheckTarget answers nil, or why a URL may not be called, in words that
-	// are shown to the merchant.
-	CheckTarget(url string) error
-
-	// Test sends endpoint.test. The refusal is webhook_endpoint_disabled.
-	Test(ctx context.Context, project, endpoint string) (domain.DeliveryObject, error)
-
-	// Resend makes a delivery pending again. Refusals are delivery_not_found,
-	// delivery_superseded with the event that can be sent, and
-	// webhook_endpoint_disabled.
-	Resend(ctx context.Context, project, endpoint string, event domain.ID) (domain.DeliveryObject, error)
-
-	// RecoverSince enqueues the newest snapshot of every payment of which an
-	// event since the instant was not delivered, and answers how many.
-	RecoverSince(ctx context.Context, project, endpoint string, since domain.Instant) (enqueued int, err error)
-
-	// Deliveries lists deliveries, the newest first. An After that no page has
-	// told is an invalid_cursor refusal.
-	Deliveries(ctx context.Context, f domain.DeliveryFilter) (domain.DeliveryPage, error)
-
-	// Health tells how deliveries to an endpoint go; of one that it does not
-	// know yet, the zero value.
-	Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error)
-}
-
-// WebhooksPath is where a project's own key reaches its endpoints.
-const WebhooksPath = "/v1/webhook-endpoints"
-
-// WebhookRoutes are the rows of endpoints under a path.
-func (h Handlers) WebhookRoutes(base string) []edge.Route {
+// Routes are the rows of endpoints under a path.
+func (h Handlers) Routes(base string) []edge.Route {
 	const write, read = domain.WebhooksWrite, domain.Read
 	one := base + "/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
