@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -23,10 +20,15 @@ import (
 type inflight struct {
 	*signalQueues
 
-	stream        jetstream.Stream // SIGNALS
 	toPark        *queue.Queue[parking]
 	behind        *atomic.Uint64       // signals that JetStream has not delivered yet
 	finishedAhead *queue.Queue[uint64] // sequences of finished signals that the consumer has not delivered
+}
+
+func newInflight() inflight {
+	return inflight{
+		signalQueues: newSignalQueues(), toPark: queue.New[parking](), behind: new(atomic.Uint64), finishedAhead: queue.New[uint64](),
+	}
 }
 
 const (
@@ -41,8 +43,6 @@ const (
 	// maxTurnTime bounds the time for deciding a batch; the rest of it waits for the
 	// next one. Some payments have long streams.
 	maxTurnTime = 20 * time.Millisecond
-	// maxReads bounds how many signals are read again side by side.
-	maxReads = 16
 )
 
 // work judges the signals that are ready in batches, so that one sync of the log
@@ -76,9 +76,6 @@ type decision struct {
 // decideBatch decides on signals of different payments, appends the events and gives
 // every signal back to its queue or finishes it. busy: the store asks for a pause.
 func (e *Enforcer) decideBatch(ctx context.Context, h inflight, signals []*signal) (busy bool, err error) {
-	if err := e.read(ctx, h, signals); err != nil {
-		return false, err
-	}
 	commits, of := make([]eventstore.Commit, 0, len(signals)), make([]decision, 0, len(signals))
 	for i, began := 0, time.Now(); i < len(signals); i++ {
 		if i > 0 && time.Since(began) > maxTurnTime {
@@ -121,42 +118,14 @@ func (e *Enforcer) decideBatch(ctx context.Context, h inflight, signals []*signa
 	return busy, ctx.Err()
 }
 
-// read reads the dropped contents of signals again.
-func (e *Enforcer) read(ctx context.Context, h inflight, signals []*signal) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxReads)
-	var mu sync.Mutex
-	for _, s := range signals {
-		if s.content != nil {
-			continue
-		}
-		g.Go(func() error {
-			err := s.read(ctx, h.stream)
-			mu.Lock()
-			defer mu.Unlock()
-			h.countContent(s)
-			return err
-		})
-	}
-	return g.Wait()
-}
-
 // turn decides on a signal, and on the next ones of its queue while they record
 // nothing. It returns the first that records an event, which the caller has to
 // give back to its queue; event is nil when there is none.
 func (e *Enforcer) turn(ctx context.Context, h inflight, s *signal) (_ *signal, c eventstore.Commit, event domain.Event, err error) {
 	for n := 0; s != nil; n++ {
-		if n == maxPerTurn || s.content == nil {
+		if n == maxPerTurn {
 			h.requeue(s)
 			break
-		}
-		if s.content.gone {
-			next := h.dequeueNext(s)
-			if err := e.acknowledge(h, s); err != nil {
-				return nil, c, nil, err
-			}
-			s = next
-			continue
 		}
 		if c, event, err = e.decide(ctx, s); err == nil && event != nil {
 			return s, c, event, nil
@@ -187,14 +156,11 @@ func replyWithoutEvent(err error) (reply domain.SignalReply, settled bool) {
 
 // decide returns the event that a signal leads to, nil for none.
 func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, event domain.Event, err error) {
-	if s.decode(); s.content.malformed != nil {
-		return c, nil, s.content.malformed
-	}
 	f, err := e.folds.of(ctx, e.config.Ledger, s.project, s.payment)
 	if err != nil {
 		return c, nil, err
 	}
-	cmd := domain.ApplySignal{Signal: s.content.says, Unrecorded: f.unrecorded}
+	cmd := domain.ApplySignal{Signal: s.says, Unrecorded: f.unrecorded}
 	s.taken.addTo(&cmd, s)
 	e.routes.learn(f.Payment)
 	if event, err = f.Decide(cmd); err != nil || event == nil {
@@ -213,8 +179,6 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 func (e *Enforcer) refused(h inflight, s *signal, err error) error {
 	var reason string
 	switch refusal, _ := errors.AsType[*domain.Refusal](err); {
-	case s.content.malformed != nil:
-		reason = ParkedMalformed
 	case errors.As(err, new(*domain.TooEarlyError)):
 		e.delay(h, s)
 		return nil
@@ -226,11 +190,16 @@ func (e *Enforcer) refused(h inflight, s *signal, err error) error {
 		return err
 	}
 	h.dequeue(s)
-	if e.parker.put(h, parking{signal: s, reason: reason, detail: err.Error()}) {
+	return e.park(h, parking{signal: s, reason: reason, detail: err.Error()})
+}
+
+// park hands a signal that has left its queue, or was never in one, to the parker.
+func (e *Enforcer) park(h inflight, k parking) error {
+	if e.parker.put(h, k) {
 		return nil
 	}
-	e.noteShed(s)
-	return e.acknowledge(h, s)
+	e.noteShed(k.signal)
+	return e.acknowledge(h, k.signal)
 }
 
 // noteShed counts and logs a signal that there is no room for. It is taken out
@@ -240,14 +209,6 @@ func (e *Enforcer) noteShed(s *signal) {
 	e.shedLog.Error().Str("route", s.route).Str("subject", s.subject).
 		Msg("more signals wait than there is room for; this one is dropped without an answer, so that its sender sends it again: " +
 			"see what floods the route, and payledger_signals_in_hand and payledger_parking_up")
-}
-
-// closeParked finishes a signal that is in PARKED or was purged.
-func (e *Enforcer) closeParked(h inflight, k parking) error {
-	if k.signal.content.gone {
-		return e.acknowledge(h, k.signal)
-	}
-	return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
 }
 
 // delay judges a signal again after a pause, which grows with the number of
@@ -264,7 +225,7 @@ func (e *Enforcer) close(h inflight, s *signal, reply domain.SignalReply) error 
 	if reply.Result == domain.SignalRefused {
 		e.countRefusal(s, reply)
 	}
-	if err := e.answer(s.content, reply); err != nil {
+	if err := e.answer(s, reply); err != nil {
 		return err
 	}
 	return e.acknowledge(h, s)
@@ -296,18 +257,18 @@ func replyTo(event domain.Event, id domain.ID, at eventstore.Position) domain.Si
 
 // answer publishes the reply on the subject that the sender asked for. A sender
 // that does not get it sends the signal again.
-func (e *Enforcer) answer(c *payload, reply domain.SignalReply) error {
-	if c.mute {
+func (e *Enforcer) answer(s *signal, reply domain.SignalReply) error {
+	if s.mute {
 		e.mute.Inc()
 	}
-	if c.replyTo == "" {
+	if s.replyTo == "" {
 		return nil
 	}
 	data, err := json.Marshal(reply)
 	if err != nil {
 		return fmt.Errorf("encoding the answer to a signal: %w", err)
 	}
-	if err := e.config.Conn.NATS().Publish(c.replyTo, data); err != nil {
+	if err := e.config.Conn.NATS().Publish(s.replyTo, data); err != nil {
 		return fmt.Errorf("answering a signal: %w", err)
 	}
 	return nil

@@ -4,7 +4,8 @@
 // A signal is inflight from when it is taken from SIGNALS until it is finished.
 // It waits in the queue of its payment and route; a worker decides a batch of
 // signals from different payments, appends the events in one commit, answers and
-// acknowledges. What cannot be judged is kept in the JetStream stream PARKED.
+// acknowledges. What cannot be judged is kept in the JetStream stream PARKED:
+// messages that are no signals at once, others when it is their turn.
 package signals
 
 import (
@@ -23,7 +24,6 @@ import (
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/health"
-	"payledger/notifier/queue"
 )
 
 // Config configures an Enforcer.
@@ -33,29 +33,26 @@ type Config struct {
 	LogID   domain.ID
 	IDs     *domain.IDs
 	Table   domain.RoutingTable // its routes are known from the beginning
-	Times   Times               // zero: DefaultEnforcerTimes
+	Times   Times               // zero: DefaultTimes
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Enforcer takes the providers' signals from the JetStream stream SIGNALS,
-// lets the ledger decide what each leads to, and answers on the subject the
-// sender named, once what it led to is durable. Refusals and repetitions are
+// Enforcer judges the signals in SIGNALS, and answers on the subject the sender
+// named, once what a signal led to is durable. Refusals and repetitions are
 // answered too.
 //
 // Signals for one payment through one route are judged in the order in which
 // they came, all others concurrently: routes take turns, and so do the payments
 // of a route, so that a flood delays only itself. A signal that comes before the
-// payment has its route waits, and so do those behind it in its queue. Messages
-// that are no signals, or are for no payment, are parked in the JetStream stream
-// PARKED, counted, and answered. A message leaves SIGNALS only after all that, so
-// after a crash it comes again, and changes nothing the second time.
+// payment has its route waits, and so do those behind it in its queue. A message
+// leaves SIGNALS only when it is finished, so after a crash it comes again, and
+// changes nothing the second time.
 //
-// The enforcer takes signals as fast as JetStream delivers them; see signalQueues for
-// the limits. When JetStream has many still to deliver, the enforcer also fetches
-// signals of other payments and routes from behind them: see scout. Beyond the
-// limits, signals of the routes that have the most are dropped without an answer,
-// and their senders send them again.
+// The enforcer takes signals as fast as JetStream delivers them, and when there
+// are many still to deliver it fetches some from behind them: see scout. Beyond
+// the limits of signalQueues, signals of the routes that have the most are dropped
+// without an answer, and their senders send them again.
 type Enforcer struct {
 	config     Config
 	trouble    health.State
@@ -186,17 +183,17 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
-	h := inflight{
-		signalQueues: newSignalQueues(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), finishedAhead: queue.New[uint64](),
-	}
+	h := newInflight()
 	e.queues.Store(h.signalQueues)
 	g.Go(func() error { return e.take(ctx, h, messages) })
-	g.Go(func() error { return e.scout(ctx, h) })
-	g.Go(func() error { return e.forget(ctx, h) })
+	g.Go(func() error { return e.scout(ctx, h, stream) })
+	g.Go(func() error { return e.forget(ctx, h, stream) })
 	g.Go(func() error { return h.wake(ctx) })
 	g.Go(func() error { return e.keepAlive(ctx, h) })
 	g.Go(func() error {
-		return e.parker.run(ctx, h, func(k parking) error { return e.closeParked(h, k) })
+		return e.parker.run(ctx, h, func(k parking) error {
+			return e.close(h, k.signal, domain.SignalReply{Result: domain.SignalParked, Reason: k.reason})
+		})
 	})
 	g.Go(func() error { return e.parker.watchFill(ctx) })
 	for range batchWorkers {
@@ -213,19 +210,34 @@ func (e *Enforcer) take(ctx context.Context, h inflight, messages jetstream.Mess
 		if err != nil {
 			return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
 		}
+		meta, err := msg.Metadata()
+		if err != nil {
+			return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
+		}
 		e.progress.Add(1)
-		s, err := newSignal(msg)
+		h.behind.Store(meta.NumPending)
+		s := newSignal(msg.Subject(), meta.Sequence.Stream, meta.Timestamp, msg.Data(), msg.Headers())
+		s.ack = msg.Reply()
+		came, err := e.admit(h, s)
 		if err != nil {
 			return err
 		}
-		h.behind.Store(s.behind)
-		if h.take(s) == tooMany {
+		if came == tooMany {
 			e.noteShed(s)
 			if err := msg.Ack(); err != nil {
 				return fmt.Errorf("acknowledging a signal: %w", err)
 			}
 		}
 	}
+}
+
+// admit takes a signal in if there is room for it.
+func (e *Enforcer) admit(h inflight, s *signal) (arrived, error) {
+	came := h.take(s)
+	if came == queued && s.malformed != nil {
+		return came, e.park(h, parking{signal: s, reason: ParkedMalformed, detail: s.malformed.Error()})
+	}
+	return came, nil
 }
 
 // keepAlive tells JetStream that the signals inflight are being worked on, so that it

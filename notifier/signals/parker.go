@@ -93,7 +93,6 @@ func (p *parker) put(h inflight, k parking) bool {
 	if p.failing.Load() {
 		most = maxToPark
 	}
-	h.dropContent(k.signal, maxContent/2)
 	return h.toPark.PutWithin(k, most)
 }
 
@@ -110,16 +109,11 @@ func (p *parker) run(ctx context.Context, h inflight, done func(parking) error) 
 				break
 			}
 		}
-		parked, rest, failure, err := p.park(ctx, h, left)
-		if err != nil {
-			return err
-		}
+		parked, rest, failure := p.park(ctx, left)
 		for _, k := range parked {
-			if !k.signal.content.gone {
-				p.parked.WithLabelValues(k.reason).Inc()
-				p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
-					Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
-			}
+			p.parked.WithLabelValues(k.reason).Inc()
+			p.log.Warn().Str("reason", k.reason).Str("detail", k.detail).Str("subject", k.signal.subject).
+				Msg("a signal could not be judged and is kept in the JetStream stream " + bus.ParkedStream + ": see payledger signals parked")
 			if err := done(k); err != nil {
 				return err
 			}
@@ -153,39 +147,26 @@ func (p *parker) fails(err error) {
 	p.trouble.Set(err)
 }
 
-// park publishes the signals all at once. It answers which are parked or no
-// longer in SIGNALS, which are left to be parked, and why. err is about SIGNALS.
-func (p *parker) park(ctx context.Context, h inflight, all []parking) (parked, left []parking, failure, err error) {
-	under := make([]jetstream.PubAckFuture, len(all))
+// park publishes the signals all at once, and answers which are parked, which are
+// left, and why.
+func (p *parker) park(ctx context.Context, all []parking) (parked, left []parking, err error) {
+	sent := make([]jetstream.PubAckFuture, len(all))
 	for i, k := range all {
-		if k.signal.content == nil {
-			if err := k.signal.read(ctx, h.stream); err != nil {
-				return nil, all, nil, err
-			}
-			h.countContent(k.signal)
-		}
-		if k.signal.content.gone {
-			continue
-		}
-		if under[i], err = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
-			failure = err
+		if sent[i], err = p.config.Conn.JetStream().PublishMsgAsync(k.message(), jetstream.WithExpectStream(bus.ParkedStream)); err != nil {
 			break
 		}
 	}
 	for i, k := range all {
-		if c := k.signal.content; c == nil || !c.gone { // nil: it was not its turn
-			if err := confirmed(ctx, under[i]); err != nil {
-				left = append(left, k)
-				failure = cmp.Or(failure, err)
-				continue
-			}
+		if unconfirmed := confirmed(ctx, sent[i]); unconfirmed != nil {
+			left, err = append(left, k), cmp.Or(err, unconfirmed)
+		} else {
+			parked = append(parked, k)
 		}
-		parked = append(parked, k)
 	}
-	if failure != nil {
-		failure = fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, failure)
+	if err != nil {
+		err = fmt.Errorf("the JetStream stream %s takes no signals: %w", bus.ParkedStream, err)
 	}
-	return parked, left, failure, nil
+	return parked, left, err
 }
 
 // confirmed waits for JetStream's answer; nil was not sent.
@@ -218,22 +199,14 @@ func (k parking) message() *nats.Msg {
 			// for as long as JetStream remembers.
 			jetstream.MsgIDHeader: {fmt.Sprintf("%d-%d", s.stored.UnixNano(), s.sequence)},
 		},
-		Data: s.content.body,
+		Data: s.body,
 	}
-	if s.content.replyTo != "" {
-		m.Header[bus.ReplyHeader] = []string{s.content.replyTo}
+	if s.replyTo != "" {
+		m.Header[bus.ReplyHeader] = []string{s.replyTo}
 	}
-	if len(m.Data) <= maxParkedBody {
-		return m
+	if s.cut > 0 {
+		m.Header[headerParkedCut] = []string{strconv.Itoa(s.cut)}
 	}
-	if s.content.malformed == nil { // it says little in many bytes
-		if short, err := bus.EncodeSignal(s.content.says); err == nil {
-			m.Data = short
-			return m
-		}
-	}
-	m.Header[headerParkedCut] = []string{strconv.Itoa(len(m.Data))}
-	m.Data = m.Data[:maxParkedBody]
 	return m
 }
 

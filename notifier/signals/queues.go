@@ -7,22 +7,15 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/notifier/bus"
 	"payledger/notifier/queue"
 )
 
-// A signal is inflight from when it is taken from SIGNALS until it is finished.
+// With maxInflight signals or maxInflightBytes bytes inflight, no more are taken
+// of a route that has its share or more; other routes may exceed the limits by
+// half.
 const (
-	// With maxInflight signals or maxInflightBytes bytes inflight, no more are taken
-	// of a route that has its share or more; other routes may exceed the limits
-	// by half.
 	maxInflight      = 96 << 10
-	maxInflightBytes = bus.MaxSignalBytes / 2
-	// maxContent bytes of bodies are kept in memory. The other signals are read
-	// from SIGNALS again when it is their turn; until they are finished, bodies
-	// that were read again may fill maxReadAgain bytes in all.
-	maxContent   = 32 << 20
-	maxReadAgain = maxContent * 3 / 2
+	maxInflightBytes = 64 << 20
 )
 
 // signalQueues are the signals inflight. Routes take turns, however many signals each
@@ -32,8 +25,7 @@ const (
 type signalQueues struct {
 	mu       sync.Mutex
 	signals  map[uint64]*signal // by sequence in SIGNALS
-	size     int                // bytes of the messages inflight
-	content  int                // bytes of the bodies in memory
+	size     int                // of the signals inflight, in bytes
 	routes   map[string]*route  // that have signals inflight
 	payments map[paymentKey]*paymentQueues
 	turns    fifo[*route] // those with a queue that is ready, each once
@@ -52,7 +44,6 @@ type route struct {
 type paymentKey struct {
 	project string
 	id      domain.ID
-	subject string // of messages on a subject that names no payment
 }
 
 // paymentQueues has the signals inflight for one payment.
@@ -87,7 +78,7 @@ const (
 	tooMany          // no more signals of the route are taken
 )
 
-// take adds a signal to its queue.
+// take adds a signal to its queue. One that is malformed is inflight in no queue.
 func (l *signalQueues) take(s *signal) arrived {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +96,13 @@ func (l *signalQueues) take(s *signal) arrived {
 		r = &route{name: s.route}
 		l.routes[s.route] = r
 	}
-	key := s.key()
+	l.signals[s.sequence] = s
+	r.count++
+	l.size += s.size()
+	if s.malformed != nil {
+		return queued
+	}
+	key := paymentKey{s.project, s.payment}
 	d := l.payments[key]
 	if d == nil {
 		d = &paymentQueues{key: key, byRoute: make(map[string]*signalQueue, 1)}
@@ -116,35 +113,20 @@ func (l *signalQueues) take(s *signal) arrived {
 		s.queue = &signalQueue{route: r, payment: d}
 		d.byRoute[s.route] = s.queue
 	}
-	l.signals[s.sequence] = s
-	r.count++
-	l.size += s.size
-	if l.content+len(s.content.body) > maxContent {
-		s.content = nil
-	} else {
-		l.content += len(s.content.body)
-	}
 	if s.queue.signals.put(s); s.queue.signals.len() == 1 {
 		l.ready(s.queue)
 	}
 	return queued
 }
 
-// key is the payment that a signal is about.
-func (s *signal) key() paymentKey {
-	if s.astray != nil {
-		return paymentKey{subject: s.subject}
-	}
-	return paymentKey{project: s.project, id: s.payment}
-}
-
 // has reports whether a queue has signals of the subject.
 func (l *signalQueues) has(subject string) bool {
-	s := signalOn(subject, 0, time.Time{}, 0)
+	s := signal{subject: subject}
+	s.address()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := l.payments[s.key()]
-	return d != nil && d.byRoute[s.route] != nil
+	d := l.payments[paymentKey{s.project, s.payment}]
+	return s.malformed == nil && d != nil && d.byRoute[s.route] != nil
 }
 
 // countOf is how many signals of a route are inflight.
@@ -219,7 +201,6 @@ func (l *signalQueues) pick(dst []*signal, most int) []*signal {
 func (l *signalQueues) requeue(s *signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(s, maxReadAgain)
 	l.release(s.queue)
 }
 
@@ -252,21 +233,6 @@ func (l *signalQueues) dequeue(s *signal) {
 	l.release(s.queue)
 }
 
-// dropContent drops the content of a signal if there are more than above bytes of
-// contents in all.
-func (l *signalQueues) dropContent(s *signal, above int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(s, above)
-}
-
-func (l *signalQueues) drop(s *signal, above int) {
-	if l.content > above && s.content != nil {
-		l.content -= len(s.content.body)
-		s.content = nil
-	}
-}
-
 // dequeueNext takes a signal off its queue and returns the queue's next one, which
 // the caller judges at once; nil when there is none.
 func (l *signalQueues) dequeueNext(s *signal) *signal {
@@ -287,30 +253,18 @@ func (l *signalQueues) finish(s *signal) (ack string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.signals, s.sequence)
-	l.size -= s.size
-	if s.content != nil {
-		l.content -= len(s.content.body)
-	}
-	if s.queue.route.count--; s.queue.route.count == 0 {
+	l.size -= s.size()
+	r := l.routes[s.route]
+	if r.count--; r.count == 0 {
 		delete(l.routes, s.route)
 	}
 	return s.ack
-}
-
-// countContent notes that the content of a signal was read again.
-func (l *signalQueues) countContent(s *signal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.content != nil {
-		l.content += len(s.content.body)
-	}
 }
 
 // delay leaves a signal first in its queue and lets the queue pause.
 func (l *signalQueues) delay(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(s, maxReadAgain)
 	l.free(s.queue.payment)
 	heap.Push(&l.delays, delayedQueue{time.Now().Add(pause), s.queue})
 	queue.Poke(l.alarm)

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -19,8 +20,7 @@ import (
 // laid is a signal as it comes from SIGNALS.
 func laid(sequence uint64, route string, payment byte) *signal {
 	return &signal{
-		sequence: sequence, route: route, project: bustest.Project, payment: domain.ID{payment}, size: 300,
-		content: &payload{body: make([]byte, 100)},
+		sequence: sequence, route: route, project: bustest.Project, payment: domain.ID{payment}, body: make([]byte, 100),
 	}
 }
 
@@ -125,8 +125,8 @@ func TestLanesKeepOrderAndLoseNothing(t *testing.T) {
 				}
 			}
 		}
-		if l.count() != 0 || len(l.routes) != 0 || len(l.payments) != 0 || l.size != 0 || l.content != 0 {
-			t.Fatalf("left: %d in hand, %d routes, %d payments, %d and %d bytes", l.count(), len(l.routes), len(l.payments), l.size, l.content)
+		if l.count() != 0 || len(l.routes) != 0 || len(l.payments) != 0 || l.size != 0 {
+			t.Fatalf("left: %d in hand, %d routes, %d payments, %d bytes", l.count(), len(l.routes), len(l.payments), l.size)
 		}
 	})
 }
@@ -150,9 +150,6 @@ func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 	if come("flood") != tooMany || come("small") != queued || come("another") != queued {
 		t.Error("not the flood is shed")
 	}
-	if l.content > maxContent {
-		t.Errorf("%d bytes are kept", l.content)
-	}
 	// A flood through many routes ends too.
 	for i := range 2 * maxInflight {
 		come(fmt.Sprint(i))
@@ -162,65 +159,47 @@ func TestAFullHandShedsTheFloodAlone(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadAgainHasABound: signals that cannot be judged yet, and were read
-// again, do not all stay in memory.
-func TestWhatIsReadAgainHasABound(t *testing.T) {
+// TestManyBytesAreShedToo: few signals with large bodies.
+func TestManyBytesAreShedToo(t *testing.T) {
 	t.Parallel()
 	l := newSignalQueues()
-	const all, size = 4 * maxContent / (1 << 20), 1 << 20
-	for i := range uint64(all) {
-		s := laid(i, "a", byte(i))
-		s.content.body = make([]byte, size)
+	for i := range uint64(2 * maxInflightBytes / maxParkedBody) {
+		s := laid(i, "flood", byte(i))
+		s.body = make([]byte, maxParkedBody)
 		l.take(s)
 	}
-	for _, put := range []func(*signal){l.requeue, func(s *signal) { l.delay(s, time.Hour) }} {
-		for range all {
-			s := l.next(t.Context(), nil, 1)[0]
-			if s.content == nil {
-				s.content = &payload{body: make([]byte, size)}
-				l.countContent(s)
-			}
-			put(s)
-		}
-		kept := 0
-		for _, s := range l.signals {
-			if s.content != nil {
-				kept += len(s.content.body)
-			}
-		}
-		if kept != l.content || kept > maxReadAgain {
-			t.Errorf("%d bytes are kept, %d are counted", kept, l.content)
-		}
+	if l.size < maxInflightBytes || l.size > maxInflightBytes+maxParkedBody {
+		t.Errorf("%d bytes in hand", l.size)
+	}
+	if l.take(laid(1<<40, "another", 1)) != queued {
+		t.Error("not the flood is shed")
 	}
 }
 
-// TestHeadersAreNotKept: of a message with a large header and a small body the
-// body alone stays in memory, and its size counts.
-func TestHeadersAreNotKept(t *testing.T) {
+// TestOfAMessageLittleIsKept: neither its header, nor a body that says little in
+// many bytes, nor the rest of one that says nothing.
+func TestOfAMessageLittleIsKept(t *testing.T) {
 	t.Parallel()
-	b := bustest.NewBook(t)
-	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
-	stream, _, err := judging(t, c.conn, b).open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const header = 10_000
-	c.publishAll(t, 1, func(int) *nats.Msg {
-		return &nats.Msg{
-			Subject: bus.SignalSubject("bank", bustest.Project, c.IDs.Next()), Data: []byte("body"),
-			Header: nats.Header{"Large": {strings.Repeat("x", header)}},
+	header := nats.Header{"Large": {strings.Repeat("x", 10_000)}}
+	subject := bus.SignalSubject("bank", bustest.Project, domain.ID{1})
+	says := domain.Signal{Route: "bank", Outcome: domain.OutcomeFailed, Reference: "r", Amount: 100, Currency: "RUB"}
+	whole := bustest.Encode(t, says)
+	for name, of := range map[string]struct {
+		body, kept []byte
+		cut        int
+		malformed  bool
+	}{
+		"a signal":       {whole, whole, 0, false},
+		"a long signal":  {append(bytes.Repeat([]byte(" "), 10_000), whole...), whole, 0, false},
+		"no signal":      {[]byte("body"), []byte("body"), 0, true},
+		"no long signal": {make([]byte, 10_000), make([]byte, maxParkedBody), 10_000, true},
+	} {
+		s := newSignal(subject, 1, time.Now(), of.body, header)
+		if !bytes.Equal(s.body, of.kept) || s.cut != of.cut || (s.malformed != nil) != of.malformed || !of.malformed && s.says != says {
+			t.Errorf("%s: %q, cut %d, %v", name, s.body, s.cut, s.malformed)
 		}
-	})
-	consumer, err := stream.Consumer(t.Context(), bus.EnforcerConsumer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := consumer.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := newSignal(m)
-	if err != nil || s.size < header || string(s.content.body) != "body" || &s.content.body[0] == &m.Data()[0] {
-		t.Errorf("%d bytes, %q, %v", s.size, s.content.body, err)
+		if &s.body[0] == &of.body[0] {
+			t.Errorf("%s: the message's memory is kept", name)
+		}
 	}
 }

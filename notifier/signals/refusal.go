@@ -22,7 +22,7 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 	if reply.Unrecorded {
 		e.unrecorded.Inc()
 	}
-	says, reason := s.content.says, reply.Reason
+	says, reason := s.says, reply.Reason
 	if says.Outcome != domain.OutcomePaid {
 		return
 	}

@@ -38,14 +38,14 @@ const (
 // of a hundred thousand. But it has an index by subject: signals of other
 // payments, or with too many payments those of other routes, are read from
 // SIGNALS directly.
-func (e *Enforcer) scout(ctx context.Context, h inflight) error {
+func (e *Enforcer) scout(ctx context.Context, h inflight, stream jetstream.Stream) error {
 	for rest := e.times.Scout; health.Pause(ctx, rest); {
 		rest = e.times.Scout
 		if h.behind.Load() < minBacklog {
 			continue
 		}
 		began := time.Now()
-		if err := e.lookAhead(ctx, h); err != nil && ctx.Err() == nil {
+		if err := e.lookAhead(ctx, h, stream); err != nil && ctx.Err() == nil {
 			e.config.Log.Debug().Err(err).Msg("what waits behind many signals is not taken ahead of them")
 		}
 		rest = max(rest, restFactor*time.Since(began))
@@ -53,8 +53,8 @@ func (e *Enforcer) scout(ctx context.Context, h inflight) error {
 	return ctx.Err()
 }
 
-func (e *Enforcer) lookAhead(ctx context.Context, h inflight) error {
-	info, err := h.stream.Info(ctx)
+func (e *Enforcer) lookAhead(ctx context.Context, h inflight, stream jetstream.Stream) error {
+	info, err := stream.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the JetStream stream %s: %w", bus.SignalsStream, err)
 	}
@@ -68,7 +68,7 @@ func (e *Enforcer) lookAhead(ctx context.Context, h inflight) error {
 		}
 	}
 	for _, filter := range filters {
-		listed, err := h.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		listed, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
 			return fmt.Errorf("listing the subjects of the JetStream stream %s: %w", bus.SignalsStream, err)
 		}
@@ -81,7 +81,7 @@ func (e *Enforcer) lookAhead(ctx context.Context, h inflight) error {
 				continue
 			}
 			left--
-			if err := e.takeAhead(ctx, h, subject); err != nil {
+			if err := e.takeAhead(ctx, h, stream, subject); err != nil {
 				return err
 			}
 		}
@@ -90,31 +90,30 @@ func (e *Enforcer) lookAhead(ctx context.Context, h inflight) error {
 }
 
 // takeAhead takes the first signal of a subject.
-func (e *Enforcer) takeAhead(ctx context.Context, h inflight, subject string) error {
-	m, err := h.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+func (e *Enforcer) takeAhead(ctx context.Context, h inflight, stream jetstream.Stream, subject string) error {
+	m, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", bus.SignalsStream, err)
 	}
-	s := signalOn(m.Subject, m.Sequence, m.Time, len(m.Data)+headerSize(m.Header))
-	s.content = s.contentOf(m.Data, m.Header)
-	if h.take(s) == queued {
+	came, err := e.admit(h, newSignal(m.Subject, m.Sequence, m.Time, m.Data, m.Header))
+	if came == queued {
 		e.progress.Add(1)
 	}
-	return nil
+	return err
 }
 
 // forget deletes finished signals that the consumer has not delivered. One that
 // stays is delivered later, and changes nothing the second time.
-func (e *Enforcer) forget(ctx context.Context, h inflight) error {
+func (e *Enforcer) forget(ctx context.Context, h inflight, stream jetstream.Stream) error {
 	for {
 		sequence, ok := h.finishedAhead.Take(ctx)
 		if !ok {
 			return ctx.Err()
 		}
-		if err := h.stream.DeleteMsg(ctx, sequence); err != nil && ctx.Err() == nil {
+		if err := stream.DeleteMsg(ctx, sequence); err != nil && ctx.Err() == nil {
 			e.config.Log.Debug().Err(err).Msg("a signal that was judged stays in SIGNALS until it is delivered")
 		}
 	}

@@ -3,7 +3,6 @@ package signals
 import (
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
-	"payledger/notifier/queue"
 )
 
 // publishAll publishes messages and waits until JetStream has them.
@@ -56,14 +54,15 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.publishAll(t, of.messages, func(i int) *nats.Msg { return &nats.Msg{Subject: of.subject(c, i), Data: []byte("{}")} })
+			body := bustest.Encode(t, domain.Signal{Route: "bank", Outcome: domain.OutcomeFailed, Reference: "r", Amount: 100, Currency: "RUB"})
+			c.publishAll(t, of.messages, func(i int) *nats.Msg { return &nats.Msg{Subject: of.subject(c, i), Data: body} })
 			var subjects []string
 			for _, route := range of.others {
 				subjects = append(subjects, bus.SignalSubject(route, bustest.Project, c.IDs.Next()))
-				c.publish(t, subjects[len(subjects)-1], "", []byte("{}"))
+				c.publish(t, subjects[len(subjects)-1], "", body)
 			}
-			h := inflight{signalQueues: newSignalQueues(), stream: stream, toPark: queue.New[parking](), behind: new(atomic.Uint64), finishedAhead: queue.New[uint64]()}
-			if err := e.lookAhead(t.Context(), h); err != nil {
+			h := newInflight()
+			if err := e.lookAhead(t.Context(), h, stream); err != nil {
 				t.Fatal(err)
 			}
 			for i, subject := range subjects {
