@@ -391,6 +391,16 @@ func rooms() []room {
 			modules: []string{"github.com/schollz/progressbar/v3"},
 		},
 		{
+			folder:  "cmd/payledger/natslisten",
+			why:     "who may reach the embedded NATS server is decided before anything is started",
+			ours:    []string{"cmd/payledger/exit"},
+			modules: []string{zerolog},
+		},
+		{
+			folder: "cmd/payledger/natslisten/natslistentest",
+			why:    "certificates for tests, from the standard library alone",
+		},
+		{
 			folder: "cmd/payledger/httpserver",
 			why:    "the limits of every HTTP server of the program; what is served is no matter of its own",
 			ours:   []string{"cmd/payledger/exit", "httpapi/conns"},

@@ -12,6 +12,7 @@ import (
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/natslisten"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -25,8 +26,8 @@ type serveFlags struct {
 	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
-	NATSURL    string `help:"Use this NATS server with JetStream instead of the embedded one." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
-	NATSListen string `help:"Open the embedded NATS server to subscribers and connectors at this address; their passwords are in DIR/nats-credentials.json." placeholder:"ADDR" name:"nats-listen" env:"PAYLEDGER_NATS_LISTEN"`
+	NATSURL string `help:"Use this NATS server with JetStream instead of the embedded one." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
+	natslisten.Flags
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
 	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all, and its weight is 1 unless given." placeholder:"FILE"`
@@ -60,7 +61,8 @@ func (serveCmd) Help() string {
 	return `Runs on a directory made by "payledger init" until it is interrupted, then lets
 requests under way finish. It is ready when GET /readyz answers 200.
 
-TLS is the task of a proxy in front; give the outside address with --public-url.`
+TLS of --listen is the task of a proxy in front; give the outside address with --public-url.
+--nats-listen has a certificate of its own, --nats-tls-cert.`
 }
 
 // Run serves until the process is asked to stop.
@@ -132,6 +134,10 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 		out = zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.Stderr)}
 	}
 	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
+	var err error
+	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
+		return o, err
+	}
 	if f.Routes != "" {
 		table, err := readRoutes(f.Routes)
 		o.Routes = table

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 type ServerConfig struct {
 	Dir         string        // its own directory; made when missing
 	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
+	TLS         *tls.Config   // of Listen; nil: plain text
 	Credentials Credentials   // of those who connect to Listen
 	WatchEvery  time.Duration // between looks at whether it works; 0: a second
 	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
@@ -195,6 +197,9 @@ func (s *Server) options() (*natsserver.Options, error) {
 			o.Port = natsserver.RANDOM_PORT
 		}
 		outsiders = &s.config.Credentials
+		if s.config.TLS != nil {
+			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
+		}
 	}
 	if err := o.ProcessConfigString(accounts(s.password, outsiders)); err != nil {
 		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)

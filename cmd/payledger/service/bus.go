@@ -137,7 +137,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		}
 		return nil
 	}
-	config := bus.ServerConfig{Dir: c.dir.NATS(), Listen: o.NATSListen, Log: o.Log, Metrics: metrics}
+	config := bus.ServerConfig{Dir: c.dir.NATS(), Listen: o.NATSListen, TLS: o.NATSTLS, Log: o.Log, Metrics: metrics}
 	if o.NATSListen != "" {
 		// The address is tried here first, because the system's error is the clearest.
 		l, err := httpserver.Listen(context.Background(), "nats-listen", o.NATSListen)

@@ -5,6 +5,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ import (
 type Options struct {
 	Listen, PublicURL, AdminListen string
 	NATSURL, NATSListen            string
+	NATSTLS                        *tls.Config // of NATSListen; nil: none
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
@@ -167,7 +169,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 		up.Str("admin_listen", at.AdminAddress)
 	}
 	if at.NATSAddress != "" {
-		up.Str("nats_listen", at.NATSAddress)
+		up.Str("nats_listen", at.NATSAddress).Bool("nats_tls", o.NATSTLS != nil)
 	}
 	up.Msg("ready")
 	serving = true
