@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -99,6 +100,7 @@ func (q *queue) put(p *pending) error {
 // the queue is closed and empty. Only the committer calls it.
 func (q *queue) take(p groupPolicy) *group {
 	for free := time.Now(); ; {
+		q.gather()
 		g, wait := q.leave(p, free)
 		switch wait {
 		case 0:
@@ -111,6 +113,20 @@ func (q *queue) take(p groupPolicy) *group {
 		case <-q.wake:
 		case <-time.After(wait):
 		}
+	}
+}
+
+// gather lets the writers that are ready to run add their commits, until no more
+// come. A lone writer does not pay for it.
+func (q *queue) gather() {
+	for before := 1; ; runtime.Gosched() {
+		q.mu.Lock()
+		n := q.next.awaited
+		q.mu.Unlock()
+		if n <= before {
+			return
+		}
+		before = n
 	}
 }
 
