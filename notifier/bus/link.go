@@ -17,7 +17,8 @@ type link interface {
 	// empty or a whole block; reply may be empty. Neither header nor data is kept.
 	publish(subject, reply string, header, data []byte) error
 	flush() error
-	// next waits for a message on an inbox of the link. The error ends the link.
+	// next waits for a message on an inbox of the link, whose header and data are
+	// valid until the next call. The error ends the link.
 	next() (message, error)
 	// close ends next.
 	close()

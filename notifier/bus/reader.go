@@ -18,7 +18,7 @@ import (
 )
 
 // Event is one event as JetStream brought it: the record of the log at its
-// position, without the claim and the position of the record before it.
+// position. Without Event, it is also without Claim and Prev.
 type Event struct {
 	eventstore.Stored
 
@@ -234,14 +234,9 @@ func (d *Reader) read(ctx context.Context, messages *pull) error {
 		if position != d.next {
 			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.subject, position)}
 		}
-		event, ok := eventOf(msg.subject, msg.header, msg.data, position)
-		if !ok {
-			return &StrayError{position}
-		}
-		if !d.Conn.Embedded() {
-			if err := d.compare(ctx, event.Stored); err != nil {
-				return err
-			}
+		event, err := d.event(ctx, msg, position)
+		if err != nil {
+			return err
 		}
 		d.waiting.Store(true)
 		err = d.Hand(ctx, event)
@@ -256,6 +251,22 @@ func (d *Reader) read(ctx context.Context, messages *pull) error {
 			d.working()
 		}
 	}
+}
+
+// event is what the message brought. If the log has it in memory, it is the log's
+// own record, whose event need not be decoded.
+func (d *Reader) event(ctx context.Context, msg message, at eventstore.Position) (Event, error) {
+	if r, ok := d.Store.Recent(at); ok && r.Event != nil && msg.subject == EventSubject(r.Stream) && bytes.Equal(msg.data, r.Body) {
+		return Event{Stored: r, Type: r.Event.Type()}, nil
+	}
+	event, ok := eventOf(msg.subject, msg.header, bytes.Clone(msg.data), at)
+	if !ok {
+		return event, &StrayError{at}
+	}
+	if d.Conn.Embedded() {
+		return event, nil
+	}
+	return event, d.compare(ctx, event.Stored)
 }
 
 // compare makes sure that what came is the log's record at its position. Into

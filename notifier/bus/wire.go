@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
+	buf  []byte // of the last message
 
 	mu  sync.Mutex
 	out *bufio.Writer
@@ -181,12 +183,12 @@ func (w *wire) message(line []byte, hasHeader bool) (m message, err error) {
 	if headerErr != nil || err != nil || header < 0 || header > all {
 		return message{}, malformed()
 	}
-	buf := make([]byte, all+len("\r\n"))
-	if _, err := io.ReadFull(w.in, buf); err != nil {
+	w.buf = slices.Grow(w.buf[:0], all+len("\r\n"))[:all+len("\r\n")]
+	if _, err := io.ReadFull(w.in, w.buf); err != nil {
 		return message{}, err
 	}
-	h := wireHeader(buf[:header])
-	m.header, m.status, m.data = h, h.status(), buf[header:all]
+	h := wireHeader(w.buf[:header])
+	m.header, m.status, m.data = h, h.status(), w.buf[header:all]
 	return m, nil
 }
 

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 	"payledger/notifier/health"
@@ -20,6 +20,7 @@ import (
 // queue of its own, so that one whose provider is slow delays no other.
 type connectors struct {
 	payments PaymentsView
+	codec    *eventstore.Codec
 	log      zerolog.Logger
 	byRoute  map[string]*queue.Queue[notification]
 	all      []connector.Connector
@@ -33,7 +34,7 @@ type notification struct {
 
 func newConnectors(c Config) (*connectors, error) {
 	cs := &connectors{
-		payments: c.Payments, log: c.Log, byRoute: make(map[string]*queue.Queue[notification]), all: c.Connectors,
+		payments: c.Payments, codec: c.Ledger.Codec, log: c.Log, byRoute: make(map[string]*queue.Queue[notification]), all: c.Connectors,
 	}
 	for _, one := range c.Connectors {
 		// A route is named alike by rules and connectors.
@@ -57,9 +58,12 @@ func (c *connectors) take(ctx context.Context, e bus.Event) error {
 		return nil
 	}
 	id, ok := domain.ParseID(e.Stream.ID)
-	about, err := readAbout(e.Body)
-	if !ok || err != nil || about.Route != "" && c.byRoute[about.Route] == nil {
+	event, err := c.codec.Event(e.Stored)
+	if !ok || err != nil {
 		return nil //nolint:nilerr // an event that says nothing concerns no connector
+	}
+	if assigned, ok := event.(domain.PaymentRouteAssigned); ok && c.byRoute[assigned.Route] == nil {
+		return nil
 	}
 	p, ok, err := c.payments.Payment(ctx, id)
 	if err != nil || !ok {
@@ -70,8 +74,8 @@ func (c *connectors) take(ctx context.Context, e bus.Event) error {
 		return nil // the connector of this route is a program elsewhere
 	}
 	n := notification{payment: p}
-	if e.Type == domain.TypeRefundCreated {
-		r, ok := p.Refund(about.RefundID)
+	if created, ok := event.(domain.RefundCreated); ok {
+		r, ok := p.Refund(created.RefundID)
 		if !ok {
 			return nil
 		}
@@ -79,20 +83,6 @@ func (c *connectors) take(ctx context.Context, e bus.Event) error {
 	}
 	q.Put(n)
 	return nil
-}
-
-// about is what take reads of an event's data.
-type about struct {
-	Route    string    `json:"route"`     // of payment.route_assigned
-	RefundID domain.ID `json:"refund_id"` // of refund.created
-}
-
-func readAbout(body []byte) (about, error) {
-	var e struct {
-		Data about `json:"data"`
-	}
-	err := json.Unmarshal(body, &e)
-	return e.Data, err
 }
 
 func (c *connectors) run(ctx context.Context) error {
