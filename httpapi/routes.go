@@ -158,7 +158,7 @@ func (a *api) webhookRoutes() []edge.Route {
 		h.Routes(webhooks.Path),
 		edge.Route{
 			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: domain.Read,
-			Handle: h.ListPaymentDeliveries("id"),
+			Handle: h.PaymentDeliveries("id"),
 		},
 		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},
 	)

@@ -15,7 +15,7 @@ func (a *admin) webhookRoutes() []edge.Route {
 	h := webhooks.New(a.cfg.Config, a.api).HandlersFor(a.project)
 	table := append(h.Routes(project+"/webhook-endpoints"), edge.Route{
 		Method: "GET", Path: project + "/payments/{payment_id}/deliveries", Operation: "listPaymentDeliveries",
-		Handle: h.ListPaymentDeliveries("payment_id"),
+		Handle: h.PaymentDeliveries("payment_id"),
 	})
 	for i := range table {
 		row := &table[i]

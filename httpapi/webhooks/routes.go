@@ -2,88 +2,145 @@ package webhooks
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
 // Path is where a project's own key reaches its endpoints.
 const Path = "/v1/webhook-endpoints"
 
+// Handlers answer requests by the operations of an API.
+type Handlers struct {
+	api    *API
+	caller func(*edge.Exchange) (merchant.Caller, error)
+}
+
+// Handlers answer the requests of keys.
+func (a *API) Handlers() Handlers {
+	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) { return merchant.CallerOf(x), nil }}
+}
+
+// HandlersFor answer the operator's requests; project finds the project that
+// a request is about.
+func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
+	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) {
+		p, err := project(x)
+		return merchant.Operator(p), err
+	}}
+}
+
 // Routes are the rows of endpoints under a path.
 func (h Handlers) Routes(base string) []edge.Route {
 	const write, read = domain.WebhooksWrite, domain.Read
-	one := base + "/{endpoint_id}"
+	a, one := h.api, base+"/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []edge.Route{
-		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.CreateWebhookEndpoint},
-		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: h.ListWebhookEndpoints},
-		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: h.GetWebhookEndpoint},
-		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: h.ChangeWebhookEndpoint},
-		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.DeleteWebhookEndpoint},
-		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: h.RotateWebhookSecret},
-		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.EnableWebhookEndpoint},
-		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.DisableWebhookEndpoint},
-		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: h.TestWebhookEndpoint},
-		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: h.RecoverDeliveries},
-		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: h.ListDeliveries},
-		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: h.GetDelivery},
-		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: h.ResendDelivery},
+		{Method: "POST", Path: base, Operation: "createWebhookEndpoint", Scope: write, Body: true, Handle: h.createEndpoint},
+		{Method: "GET", Path: base, Operation: "listWebhookEndpoints", Scope: read, Handle: list(h, "", func(ctx context.Context, c merchant.Caller, _ string, values url.Values) (wire.Page[wire.Endpoint], error) {
+			return a.Endpoints(ctx, c, values)
+		})},
+		{Method: "GET", Path: one, Operation: "getWebhookEndpoint", Scope: read, Handle: on(h, http.StatusOK, a.Endpoint)},
+		{Method: "POST", Path: one, Operation: "changeWebhookEndpoint", Scope: write, Body: true, Handle: with(h, http.StatusOK, requestOf, a.Change)},
+		{Method: "DELETE", Path: one, Operation: "deleteWebhookEndpoint", Scope: write, Handle: h.deleteEndpoint},
+		{Method: "POST", Path: one + "/rotate-secret", Operation: "rotateWebhookSecret", Scope: write, Body: true, Optional: true, Handle: with(h, http.StatusOK, overlapOf, a.RotateSecret)},
+		{Method: "POST", Path: one + "/enable", Operation: "enableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusOK, a.Enable)},
+		{Method: "POST", Path: one + "/disable", Operation: "disableWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusOK, a.Disable)},
+		{Method: "POST", Path: one + "/test", Operation: "testWebhookEndpoint", Scope: write, Body: true, Optional: true, Handle: on(h, http.StatusAccepted, a.Test)},
+		{Method: "POST", Path: one + "/recover", Operation: "recoverDeliveries", Scope: write, Body: true, Handle: with(h, http.StatusAccepted, sinceOf, a.Recover)},
+		{Method: "GET", Path: one + "/deliveries", Operation: "listDeliveries", Scope: read, Handle: list(h, "endpoint_id", a.Deliveries)},
+		{Method: "GET", Path: event, Operation: "getDelivery", Scope: read, Handle: with(h, http.StatusOK, eventOf, a.Delivery)},
+		{Method: "POST", Path: event + "/resend", Operation: "resendDelivery", Scope: write, Body: true, Optional: true, Handle: with(h, http.StatusAccepted, eventOf, a.Resend)},
 	}
 }
 
-// endpointOf is an endpoint as its merchant sees it.
-func (a *API) endpointOf(e domain.Endpoint, health domain.EndpointHealth) wire.Endpoint {
-	v := wire.Endpoint{
-		ID: e.ID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, Status: "enabled", CreatedAt: e.CreatedAt, Health: health,
-	}
-	if e.Disabled != "" {
-		v.Status, v.Reason, v.DisabledAt = "disabled", &e.Disabled, &e.DisabledAt
-	}
-	if until := e.SecretsUntil(domain.InstantOf(a.cfg.Now())); until != 0 {
-		v.Previous = &until
-	}
-	return v
+// PaymentDeliveries answers GET …/deliveries of the payment that a variable of
+// the path names.
+func (h Handlers) PaymentDeliveries(variable string) func(*edge.Exchange) error {
+	return list(h, variable, h.api.PaymentDeliveries)
 }
 
-// endpoint finds an endpoint. Ids are compared as text; another project's
-// endpoint does not exist here.
-func endpoint(p domain.Project, id string) (domain.Endpoint, error) {
-	e, ok := p.Endpoint(id)
-	if !ok {
-		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
-	}
-	return e, nil
+// on answers with what an operation on the endpoint in the path answers. A body,
+// where the route takes one, must be an empty object.
+func on[Out any](h Handlers, status int, do func(ctx context.Context, c merchant.Caller, endpoint string) (Out, error)) func(*edge.Exchange) error {
+	return with(h, status, nothingOf, func(ctx context.Context, c merchant.Caller, endpoint string, _ struct{}) (Out, error) {
+		return do(ctx, c, endpoint)
+	})
 }
 
-// enabled finds an endpoint that must be enabled.
-func enabled(p domain.Project, id string) (domain.Endpoint, error) {
-	e, err := endpoint(p, id)
-	if err == nil && e.Disabled != "" {
-		err = &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
+// with is on for an operation that takes an input, which is read first.
+func with[In, Out any](
+	h Handlers, status int, read func(*edge.Exchange) (In, error),
+	do func(ctx context.Context, c merchant.Caller, endpoint string, in In) (Out, error),
+) func(*edge.Exchange) error {
+	return func(x *edge.Exchange) error {
+		in, err := read(x)
+		if err != nil {
+			return err
+		}
+		c, err := h.caller(x)
+		if err != nil {
+			return err
+		}
+		out, err := do(x.Context(), c, x.Vars["endpoint_id"], in)
+		if err != nil {
+			return err
+		}
+		return x.Reply(status, out)
 	}
-	return e, err
 }
 
-// shown is an endpoint as it is in a project.
-func (a *API) shown(ctx context.Context, p domain.Project, id string) (wire.Endpoint, error) {
-	e, err := endpoint(p, id)
+// list answers a page of what belongs to the endpoint or payment that a variable
+// of the path names, or, with "", to the project.
+func list[T any](
+	h Handlers, variable string, page func(ctx context.Context, c merchant.Caller, of string, values url.Values) (wire.Page[T], error),
+) func(*edge.Exchange) error {
+	return func(x *edge.Exchange) error {
+		c, err := h.caller(x)
+		if err != nil {
+			return err
+		}
+		values, err := x.Values()
+		if err != nil {
+			return err
+		}
+		p, err := page(x.Context(), c, x.Vars[variable], values)
+		if err != nil {
+			return err
+		}
+		return edge.ReplyPage(x, p)
+	}
+}
+
+func (h Handlers) createEndpoint(x *edge.Exchange) error {
+	c, err := h.caller(x)
 	if err != nil {
-		return wire.Endpoint{}, err
+		return err
 	}
-	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
-	return a.endpointOf(e, health), err
+	req, err := requestOf(x)
+	if err != nil {
+		return err
+	}
+	made, err := h.api.Add(x.Context(), c, req)
+	if err != nil {
+		return err
+	}
+	x.Header().Set("Location", x.Request.URL.EscapedPath()+"/"+made.ID)
+	return x.Reply(http.StatusCreated, made)
 }
 
-// changeEndpoint runs a command about an endpoint under an event id, whose
-// time is the command's.
-func (a *API) changeEndpoint(ctx context.Context, project, id string, event domain.ID, cmd domain.ProjectCommand) (domain.Project, error) {
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(project), domain.Project{ID: project}, cmd,
-		eventstore.Order{EventID: event})
-	if err == nil {
-		a.cfg.Webhooks.Changed(id)
+func (h Handlers) deleteEndpoint(x *edge.Exchange) error {
+	c, err := h.caller(x)
+	if err != nil {
+		return err
 	}
-	return res.State, err
+	if err := h.api.Remove(x.Context(), c, x.Vars["endpoint_id"]); err != nil {
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
 }

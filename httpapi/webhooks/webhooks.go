@@ -1,9 +1,12 @@
 package webhooks
 
 import (
+	"context"
+
 	"payledger/domain"
-	"payledger/httpapi/edge"
+	"payledger/eventstore"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // API does what merchants ask for about their webhook endpoints. An operation
@@ -18,23 +21,76 @@ type API struct {
 // of m, with its defaults filled in, and has Webhooks.
 func New(c merchant.Config, m *merchant.API) *API { return &API{cfg: c, m: m} }
 
-// Handlers answer requests by the operations of an API. The method of an
-// operation has the name of its operationId in openapi.yaml.
-type Handlers struct {
-	api    *API
-	caller func(*edge.Exchange) (merchant.Caller, error)
+// Every operation begins with find, findEnabled, execute or, where its input is
+// checked before the endpoint is looked for, with Admit.
+
+// find admits a caller and finds one of its endpoints. Ids are compared as
+// text; another project's endpoint does not exist here.
+func (a *API) find(c *merchant.Caller, need domain.Scope, id string) (domain.Endpoint, error) {
+	if err := a.m.Admit(c, need, nil); err != nil {
+		return domain.Endpoint{}, err
+	}
+	e, ok := c.Project.Endpoint(id)
+	if !ok {
+		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
+	}
+	return e, nil
 }
 
-// Handlers answer the requests of keys.
-func (a *API) Handlers() Handlers {
-	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) { return merchant.CallerOf(x), nil }}
+// findEnabled admits a caller that has something sent, and finds the endpoint,
+// which must be enabled.
+func (a *API) findEnabled(c *merchant.Caller, id string) (domain.Endpoint, error) {
+	e, err := a.find(c, domain.WebhooksWrite, id)
+	if err == nil && e.Disabled != "" {
+		err = &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
+	}
+	return e, err
 }
 
-// HandlersFor answer the operator's requests; project finds the project that
-// a request is about.
-func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
-	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) {
-		p, err := project(x)
-		return merchant.Operator(p), err
-	}}
+// execute admits a caller and runs a command on one of its endpoints, which the
+// command finds. It answers the endpoint after it, the zero value if there is
+// none. The time of the event's id is the command's.
+func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd domain.ProjectCommand) (domain.Endpoint, error) {
+	if err := a.m.Admit(c, domain.WebhooksWrite, nil); err != nil {
+		return domain.Endpoint{}, err
+	}
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), domain.Project{ID: c.Project.ID}, cmd,
+		eventstore.Order{EventID: event})
+	if err != nil {
+		return domain.Endpoint{}, err
+	}
+	a.cfg.Webhooks.Changed(id)
+	e, _ := res.State.Endpoint(id)
+	return e, nil
+}
+
+// change is execute with the answer of most commands.
+func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd domain.ProjectCommand) (wire.Endpoint, error) {
+	e, err := a.execute(ctx, c, id, event, cmd)
+	if err != nil {
+		return wire.Endpoint{}, err
+	}
+	return a.shown(ctx, e)
+}
+
+// shown is an endpoint as its merchant sees it.
+func (a *API) shown(ctx context.Context, e domain.Endpoint) (wire.Endpoint, error) {
+	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+	if err != nil {
+		return wire.Endpoint{}, err
+	}
+	return a.shownWith(health, e), nil
+}
+
+func (a *API) shownWith(health domain.EndpointHealth, e domain.Endpoint) wire.Endpoint {
+	v := wire.Endpoint{
+		ID: e.ID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, Status: "enabled", CreatedAt: e.CreatedAt, Health: health,
+	}
+	if e.Disabled != "" {
+		v.Status, v.Reason, v.DisabledAt = "disabled", &e.Disabled, &e.DisabledAt
+	}
+	if until := e.SecretsUntil(domain.InstantOf(a.cfg.Now())); until != 0 {
+		v.Previous = &until
+	}
+	return v
 }
