@@ -92,7 +92,9 @@ func (s *site) works(t *testing.T) {
 		}
 	}
 	healthtest.Eventually(t, "nothing waits", func() bool {
-		signals, err := s.conn.JetStream().Stream(t.Context(), bus.SignalsStream)
+		ctx, cancel := s.conn.WhileConnected(t.Context())
+		defer cancel()
+		signals, err := s.conn.JetStream().Stream(ctx, bus.SignalsStream)
 		return err == nil && signals.CachedInfo().State.Msgs == 0 && len(s.watchdog.Degraded()) == 0
 	})
 }
@@ -216,7 +218,9 @@ func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 	t.Helper()
 	var batch []jetstream.Msg
 	healthtest.Eventually(t, "the subscriber is delivered to", func() bool {
-		c, err := s.conn.JetStream().Consumer(t.Context(), bus.EventsStream, bus.SubscriberConsumer)
+		ctx, cancel := s.conn.WhileConnected(t.Context())
+		defer cancel()
+		c, err := s.conn.JetStream().Consumer(ctx, bus.EventsStream, bus.SubscriberConsumer)
 		if err != nil {
 			return false
 		}

@@ -12,6 +12,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -36,9 +37,21 @@ type Conn struct {
 	server *Server // the embedded one; nil: external
 	closed chan struct{}
 
+	session  atomic.Pointer[session]
 	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
 	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
 	replaced atomic.Uint64             // consumers of EVENTS that had to be
+}
+
+// session lasts until the connection is lost for the next time.
+type session struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+func newSession() *session {
+	ctx, end := context.WithCancel(context.Background())
+	return &session{ctx, end}
 }
 
 // The times of a connection.
@@ -97,6 +110,7 @@ func checkServer(server string) error {
 
 func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
 	c := &Conn{server: server, closed: make(chan struct{})}
+	c.session.Store(newSession())
 	options := append([]nats.Option{
 		nats.Name("payledger"),
 		nats.CustomInboxPrefix(InboxLedger),
@@ -107,6 +121,7 @@ func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Opt
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.session.Swap(newSession()).end()
 			if err != nil {
 				log.Warn().Err(err).Msg(away)
 			}
@@ -161,6 +176,14 @@ func (c *Conn) Err() error {
 		return fmt.Errorf("NATS is away: %w", err)
 	}
 	return errors.New("NATS is away")
+}
+
+// WhileConnected derives a context that also ends when the connection is lost:
+// the answer to a request that was under way then will not come.
+func (c *Conn) WhileConnected(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.session.Load().ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // IsCopy notes that the JetStream stream EVENTS made at the time was compared

@@ -155,6 +155,8 @@ func (e *undeliveredError) Error() string {
 
 // consume hands events on until the consumer fails.
 func (d *Reader) consume(ctx context.Context) error {
+	ctx, cancel := d.Conn.WhileConnected(ctx)
+	defer cancel()
 	if d.next == 0 {
 		first, err := d.Begin(ctx)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type Book struct {
 	LogID domain.ID
 	IDs   *domain.IDs
 	Now   func() time.Time
+
+	folded *folded // for Views
 }
 
 // NewBook makes an empty ledger, which ends with the test.
@@ -42,6 +45,7 @@ func NewBook(tb testing.TB) *Book {
 	return &Book{
 		Ledger: eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()},
 		LogID:  ids.Next(), IDs: ids, Now: time.Now,
+		folded: &folded{payments: map[domain.ID]domain.Payment{}, created: map[domain.ID]eventstore.Position{}},
 	}
 }
 
@@ -113,55 +117,73 @@ func (b *Book) Records(tb testing.TB) []eventstore.Stored {
 	return all
 }
 
-// Views answers the workers' questions by folding the whole log each time.
+// Views answers the workers' questions from the log, which it folds as far as it
+// has not yet.
 type Views struct{ *Book }
 
-func (v Views) fold(ctx context.Context) (map[domain.ID]domain.Payment, map[domain.ID]eventstore.Position, error) {
-	payments, created := map[domain.ID]domain.Payment{}, map[domain.ID]eventstore.Position{}
-	for r, err := range v.Store.Scan(ctx, 0, eventstore.Filter{Kind: eventstore.KindPayment}) {
+// folded is what the log says of payments, up to a position.
+type folded struct {
+	mu       sync.Mutex
+	upTo     eventstore.Position
+	payments map[domain.ID]domain.Payment
+	created  map[domain.ID]eventstore.Position
+}
+
+// fold brings f up to date. f.mu is held.
+func (f *folded) fold(ctx context.Context, l eventstore.Ledger) error {
+	for r, err := range l.Store.Scan(ctx, f.upTo, eventstore.Filter{Kind: eventstore.KindPayment}) {
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		id, ok := domain.ParseID(r.Stream.ID)
 		if !ok {
-			return nil, nil, fmt.Errorf("stream %q", r.Stream.ID)
+			return fmt.Errorf("stream %q", r.Stream.ID)
 		}
-		e, err := v.Codec.Decode(r)
+		e, err := l.Codec.Decode(r)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		p, seen := payments[id]
+		p, seen := f.payments[id]
 		if !seen {
-			p, created[id] = domain.Payment{Project: r.Stream.Project, ID: id}, r.Position
+			p, f.created[id] = domain.Payment{Project: r.Stream.Project, ID: id}, r.Position
 		}
-		payments[id] = p.Evolve(e)
+		f.payments[id], f.upTo = p.Evolve(e), r.Position
 	}
-	return payments, created, nil
+	return nil
 }
 
 // Payment finds a payment.
 func (v Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
-	payments, _, err := v.fold(ctx)
-	p, ok := payments[id]
+	f := v.folded
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fold(ctx, v.Ledger)
+	p, ok := f.payments[id]
 	return p, ok, err
 }
 
 // OldestUnrouted implements worker.UnroutedView.
 func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error) {
-	payments, created, err := v.fold(ctx)
+	f := v.folded
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fold(ctx, v.Ledger)
 	var oldest eventstore.Position
-	for id, p := range payments {
-		if p.Status == domain.Created && (oldest == 0 || created[id] < oldest) {
-			oldest = created[id]
+	for id, p := range f.payments {
+		if p.Status == domain.Created && (oldest == 0 || f.created[id] < oldest) {
+			oldest = f.created[id]
 		}
 	}
 	return oldest, oldest != 0, err
 }
 
 func (v Views) open(ctx context.Context) ([]domain.Payment, error) {
-	payments, _, err := v.fold(ctx)
+	f := v.folded
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fold(ctx, v.Ledger)
 	var open []domain.Payment
-	for _, p := range payments {
+	for _, p := range f.payments {
 		if !p.Status.Final() {
 			open = append(open, p)
 		}
@@ -233,34 +255,45 @@ func QuickReader() bus.ReaderTimes {
 	return bus.ReaderTimes{Retry: healthtest.Quick(), Watch: 50 * time.Millisecond}
 }
 
-// SameAsLog waits until EVENTS holds the whole log and checks every message
-// against its record.
+// SameAsLog waits until EVENTS holds the whole log, each message as its record
+// is. The server may be started again meanwhile.
 func SameAsLog(tb testing.TB, js jetstream.JetStream, b *Book) {
 	tb.Helper()
-	var want []eventstore.Stored
-	var stream jetstream.Stream
 	healthtest.Eventually(tb, "the copy is complete", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), lostAfter)
 		defer cancel()
-		var err error
-		if stream, err = js.Stream(ctx, bus.EventsStream); err != nil {
+		stream, err := js.Stream(ctx, bus.EventsStream)
+		if err != nil || stream.CachedInfo().State.LastSeq != uint64(b.Last(tb)) {
 			return false
 		}
-		want = b.Records(tb)
-		return stream.CachedInfo().State.LastSeq == uint64(len(want))
+		want, s := b.Records(tb), stream.CachedInfo().State
+		if s.LastSeq != uint64(len(want)) {
+			return false
+		}
+		if s.Msgs != uint64(len(want)) {
+			tb.Fatalf("%d messages for %d records", s.Msgs, len(want))
+		}
+		for _, r := range want {
+			m, err := getMsg(stream, r.Position)
+			if err != nil {
+				return false
+			}
+			if m.Subject != bus.EventSubject(r.Stream) || string(m.Data) != string(r.Body) {
+				tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, bus.EventSubject(r.Stream), r.Body)
+			}
+		}
+		return true
 	})
-	if s := stream.CachedInfo().State; s.Msgs != uint64(len(want)) {
-		tb.Fatalf("%d messages for %d records", s.Msgs, len(want))
-	}
-	for _, r := range want {
-		m, err := stream.GetMsg(healthtest.Within(tb), uint64(r.Position))
-		if err != nil {
-			tb.Fatalf("position %d: %v", r.Position, err)
-		}
-		if m.Subject != bus.EventSubject(r.Stream) || string(m.Data) != string(r.Body) {
-			tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, bus.EventSubject(r.Stream), r.Body)
-		}
-	}
+}
+
+// lostAfter is when a request is made again: a server that is stopped does not
+// answer those that are under way.
+const lostAfter = time.Second
+
+func getMsg(stream jetstream.Stream, at eventstore.Position) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lostAfter)
+	defer cancel()
+	return stream.GetMsg(ctx, uint64(at))
 }
 
 // Register records project events, which no outsider may see.

@@ -147,6 +147,8 @@ func (r *Relay) Check(ctx context.Context) error {
 
 // copyLog publishes from where the copy ends until something fails.
 func (r *Relay) copyLog(ctx context.Context) error {
+	ctx, cancel := r.config.Conn.WhileConnected(ctx)
+	defer cancel()
 	stream, from, err := r.open(ctx)
 	if err != nil {
 		return err

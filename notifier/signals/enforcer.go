@@ -167,6 +167,8 @@ func (e *Enforcer) Run(ctx context.Context) error {
 
 // consume takes signals until the consumer fails.
 func (e *Enforcer) consume(ctx context.Context) error {
+	ctx, cancel := e.config.Conn.WhileConnected(ctx)
+	defer cancel()
 	stream, consumer, err := e.open(ctx)
 	if err != nil {
 		return err
