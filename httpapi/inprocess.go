@@ -2,88 +2,34 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 
 	"payledger/httpapi/account"
 	"payledger/httpapi/edge"
-
-	"github.com/go-json-experiment/json"
 )
 
 // The pages of the account are a client in this process. Their requests take
 // the same way as those from the network, but for the first step: who asks is
 // told by a session, which was authenticated before.
 
-// pageRequest is the request to a page, of which requests inside come.
-type pageRequest struct{ ID, remote string }
-
-type pageRequestKey struct{}
-
-// asPage lets a page's requests to the API bear its client and its id.
-func asPage(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := pageRequest{remote: r.RemoteAddr}
-		if x, ok := w.(*edge.Exchange); ok {
-			p.ID = x.ID
-		}
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageRequestKey{}, p)))
-	})
-}
-
 // inside answers a request of a session.
 func (a *api) inside(w http.ResponseWriter, as account.Session, r *http.Request) {
-	a.serveInside(w, r, func(x *edge.Exchange) error { return a.m.ResumeAt(x, as.Project, as.KeyID) })
-}
-
-// serveInside answers a request from this process once admit has found its
-// caller.
-func (a *api) serveInside(w http.ResponseWriter, r *http.Request, admit func(*edge.Exchange) error) {
 	r = r.Clone(r.Context())
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	page, _ := r.Context().Value(pageRequestKey{}).(pageRequest)
-	if page.remote != "" {
-		r.RemoteAddr = page.remote
-	}
 	a.Wrap(func(x *edge.Exchange) {
-		x.Inside, x.Page = true, page.ID
-		if err := admit(x); err != nil {
+		x.Inside = true
+		if err := a.m.ResumeAt(x, as.Project, as.KeyID); err != nil {
 			x.Fail(err)
 			return
 		}
 		x.Dispatch(a.inner)
 	}).ServeHTTP(w, r)
-}
-
-// signIn checks credentials the way every request's are checked.
-func (a *api) signIn(r *http.Request, project, key string) (account.Session, error) {
-	inner, err := http.NewRequestWithContext(r.Context(), http.MethodGet, accountPath+"/session", http.NoBody)
-	if err != nil {
-		return account.Session{}, err
-	}
-	inner.RemoteAddr = r.RemoteAddr
-	inner.Header["Authorization"] = []string{"Bearer " + project + ":" + key}
-	res, err := answerOf(func(w http.ResponseWriter) { a.serveInside(w, inner, a.m.Authenticate) })
-	if err != nil {
-		return account.Session{}, err
-	}
-	defer res.Body.Close()
-	if p := account.ReadProblem(res); p != nil {
-		return account.Session{}, p
-	}
-	var s account.Session
-	body, err := io.ReadAll(res.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &s)
-	}
-	return s, err
 }
 
 // call answers a request of a session in memory.
@@ -145,53 +91,3 @@ func (k *keeper) response() *http.Response {
 		Header: k.header, Body: io.NopCloser(&k.body), ContentLength: int64(k.body.Len()),
 	}
 }
-
-// stream passes the answer to a request of a session on to w as it comes,
-// unless it is a refusal.
-func (a *api) stream(w http.ResponseWriter, as account.Session, r *http.Request) *http.Response {
-	p := passage{ResponseWriter: w, refusal: keeper{header: make(http.Header)}}
-	a.inside(&p, as, r)
-	if p.passing || p.refusal.status == 0 {
-		return nil
-	}
-	return p.refusal.response()
-}
-
-// passage hands an answer on, and keeps a refusal.
-type passage struct {
-	http.ResponseWriter // of the page
-	refusal             keeper
-	passing             bool
-}
-
-// Header implements http.ResponseWriter.
-func (p *passage) Header() http.Header { return p.refusal.header }
-
-// WriteHeader implements http.ResponseWriter. The page's answer keeps the id
-// of the page's request.
-func (p *passage) WriteHeader(status int) {
-	switch {
-	case p.passing || p.refusal.status != 0:
-	case status >= http.StatusBadRequest:
-		p.refusal.WriteHeader(status)
-	default:
-		p.passing = true
-		h := maps.Clone(p.refusal.header)
-		h.Del("X-Request-Id")
-		maps.Copy(p.ResponseWriter.Header(), h)
-		p.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (p *passage) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	if p.passing {
-		return p.ResponseWriter.Write(b)
-	}
-	return p.refusal.Write(b)
-}
-
-// Unwrap is for http.ResponseController, which flushes and sets deadlines
-// where the answer goes.
-func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }

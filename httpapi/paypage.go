@@ -37,22 +37,3 @@ func checkoutConfig(cfg Config) checkout.Config {
 	}
 	return c
 }
-
-// accountLimit bounds pages of the account by address as the payment page, and
-// by project as the reads of the API, each in buckets of their own.
-func accountLimit(cfg Config) func(*http.Request, string) (time.Duration, bool) {
-	byProject := edge.NewLimiter("account-pages", cfg.Limits.Reads)
-	n := cfg.Limits.CustomersPerMinute
-	byAddress := edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
-	return func(r *http.Request, project string) (time.Duration, bool) {
-		l, name := byProject, project
-		if project == "" {
-			l, name = byAddress, conns.Visitor(r)
-		}
-		if l == nil {
-			return 0, true
-		}
-		v := l.Take(name, cfg.Now())
-		return v.Wait, v.OK
-	}
-}

@@ -99,14 +99,18 @@ func newAPI(cfg Config) (*api, error) {
 	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
 	a.inner = edge.NewRouter(slices.Concat(a.routes(), a.accountRoutes()), m.Enter)
 	if cfg.Account != nil {
-		pages, err := account.New(account.Config{
-			Call: a.call, Stream: a.stream, SignIn: a.signIn, File: cfg.Account, Now: cfg.Now, PublicURL: cfg.PublicURL,
-			Webhooks: cfg.Webhooks != nil, Log: cfg.Log, Limit: accountLimit(cfg),
-		})
+		c := account.Config{
+			API: m, File: cfg.Account, Limits: cfg.Limits, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
+			Log: cfg.Log, Call: a.call,
+		}
+		if cfg.Webhooks != nil {
+			c.Webhooks = a.hooks
+		}
+		pages, err := account.New(c)
 		if err != nil {
 			return nil, err
 		}
-		h := edge.Labelled("account", asPage(pages))
+		h := edge.Pages("account", pages)
 		a.router.Path(account.Path).Handler(h)
 		a.router.PathPrefix(account.Path + "/").Handler(h)
 	}

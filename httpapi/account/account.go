@@ -9,10 +9,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alexedwards/scs/v2"
+	"github.com/rs/zerolog"
 
+	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
+	"payledger/httpapi/webhooks"
 )
 
 //go:embed templates locales
@@ -55,30 +61,63 @@ func navigation() []tab {
 	}
 }
 
+// Config is what the account works with. Everything but Limits and
+// Webhooks is needed.
+type Config struct {
+	API       *merchant.API
+	Webhooks  *webhooks.API // nil: there are no pages about webhooks
+	File      *File         // where sessions are kept
+	Limits    edge.Limits
+	Now       func() time.Time // the clock
+	PublicURL string           // where the world reaches this program, without a trailing slash
+	Sandbox   bool             // payments can be settled by hand
+	Log       zerolog.Logger
+
+	Call func(as Session, r *http.Request) (*http.Response, error)
+}
+
 type handler struct {
 	Config
 	site      *ui.Site
 	templates *template.Template
 	origins   *http.CrossOriginProtection
+	byAddress *edge.Limiter // of requests for pages; nil, as the next: no limit
+	byProject *edge.Limiter
 	sessions  *scs.SessionManager
 	table     []page
-	under     forms
+	forms     forms
 	streams   streams
 	reveals   reveals
 	prefix    string // path of the public URL
 }
 
-// New returns the handler of everything at and below Path. It expects the
-// request's path unchanged, and is safe for concurrent use.
-func New(c Config) (http.Handler, error) {
-	if c.Call == nil || c.Stream == nil || c.SignIn == nil || c.File == nil || c.Now == nil {
+// New returns the handler of everything at and below Path, which edge.Pages
+// serves. It expects the request's path unchanged, and is safe for concurrent
+// use.
+//
+// Pages are limited by address as the payment page and by project as reads of
+// the API, each with tokens of their own. Files that pages load are not counted.
+func New(c Config) (func(*edge.Exchange) error, error) {
+	h, err := newHandler(c)
+	if err != nil {
+		return nil, err
+	}
+	return h.serve, nil
+}
+
+func newHandler(c Config) (*handler, error) {
+	if c.API == nil || c.File == nil || c.Now == nil {
 		return nil, errors.New("account: the API, a file and a clock are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
 	}
-	h := &handler{Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection()}
+	h := &handler{
+		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
+		byAddress: edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(c.Limits.CustomersPerMinute) / 60, Burst: c.Limits.CustomersPerMinute}),
+		byProject: edge.NewLimiter("account-pages", c.Limits.Reads),
+	}
 	if base.Host != "" {
 		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 			return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
@@ -95,32 +134,34 @@ func New(c Config) (http.Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP finds the page. Paths match as they were sent: no id needs
-// escaping.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ui.Secure(w.Header())
+// serve finds the page. Paths match as they were sent: no id needs escaping.
+// The error is that of an answer that cannot be completed.
+func (h *handler) serve(x *edge.Exchange) error {
+	r := x.Request
+	ui.Secure(x.Header())
 	// The origin of a form is told to the account itself and to nobody else.
-	w.Header().Set("Referrer-Policy", "same-origin")
+	x.Header().Set("Referrer-Policy", "same-origin")
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
 	rest = strings.TrimPrefix(rest, "/")
-	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(w, r, name) {
-		return
+	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(x, r, name) {
+		return nil
 	}
-	v := &visit{handler: h, w: w, r: r, locale: h.site.RememberedLocale(w, r, h.prefix+Path)}
+	v := &visit{handler: h, x: x, r: r, locale: h.site.RememberedLocale(x, r, h.prefix+Path)}
 	if err := h.visit(v, rest); err != nil {
-		v.fail(err)
+		return v.fail(err)
 	}
+	return nil
 }
 
 func (h *handler) visit(v *visit, path string) error {
-	if err := v.admit(""); err != nil {
+	if err := h.byAddress.Allow(conns.Visitor(v.r), h.Now(), nil); err != nil {
 		return err
 	}
 	if err := v.loadSession(); err != nil {
 		return err
 	}
 	if v.signedIn() {
-		if err := v.admit(v.session.Project); err != nil {
+		if err := h.byProject.Allow(v.session.Project, h.Now(), nil); err != nil {
 			return err
 		}
 	}
@@ -139,7 +180,7 @@ func (h *handler) visit(v *visit, path string) error {
 		return v.serve()
 	}
 	if len(allowed) > 0 {
-		v.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		v.x.Header().Set("Allow", strings.Join(allowed, ", "))
 		return &failure{status: http.StatusMethodNotAllowed, why: "method"}
 	}
 	return &failure{status: http.StatusNotFound, why: "page"}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) balancePages() []page {
@@ -15,75 +16,27 @@ func (h *handler) balancePages() []page {
 	}
 }
 
-// books are the accounts of a project at one moment.
-type books struct {
-	Position uint64          `json:"position"`
-	Time     *domain.Instant `json:"time"`
-	Balances []currencyBooks `json:"balances"`
-}
-
-type currencyBooks struct {
-	Currency domain.Currency `json:"currency"`
-	Accounts []struct {
-		Account domain.Account `json:"account"`
-		Balance domain.Sum     `json:"balance"`
-	} `json:"accounts"`
-	Total domain.Sum `json:"total"`
-}
-
-// of answers the balance of an account, 0 when nothing was booked on it.
-func (b currencyBooks) of(account domain.Account) domain.Sum {
-	for _, a := range b.Accounts {
-		if a.Account == account {
-			return a.Balance
-		}
-	}
-	return domain.Sum{}
-}
-
 // Payable is what the merchant is owed: a credit, so below zero in the books.
-func (b currencyBooks) Payable() domain.Sum { return b.of(domain.MerchantPayable).Neg() }
+func (d pageData) Payable(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.MerchantPayable).Neg() }
 
 // InFlight is what is on its way back to customers.
-func (b currencyBooks) InFlight() domain.Sum { return b.of(domain.RefundsInFlight).Neg() }
+func (d pageData) InFlight(b wire.CurrencyBooks) domain.Sum {
+	return b.Of(domain.RefundsInFlight).Neg()
+}
 
 // Late is money that came and could not count as its payment.
-func (b currencyBooks) Late() domain.Sum { return b.of(domain.Suspense).Neg() }
-
-// Receivable is what the providers have collected, of all routes.
-func (b currencyBooks) Receivable() (sum domain.Sum) {
-	for _, a := range b.Accounts {
-		if a.Account.Route() != "" {
-			sum = sum.Add(a.Balance)
-		}
-	}
-	return sum
-}
-
-func (v *visit) books() (books, error) { return get[books](v, "/v1/balance", nil) }
-
-// posting is a line of the statement.
-type posting struct {
-	Position  uint64          `json:"position"`
-	Time      domain.Instant  `json:"time"`
-	EventType string          `json:"event_type"`
-	PaymentID domain.ID       `json:"payment_id"`
-	Account   domain.Account  `json:"account"`
-	Currency  domain.Currency `json:"currency"`
-	Amount    domain.Sum      `json:"amount"`
-	Balance   domain.Sum      `json:"balance"`
-}
+func (d pageData) Late(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Suspense).Neg() }
 
 // balancePage is what balance.html is filled with.
 type balancePage struct {
-	desk
+	pageData
 	pager
 
-	Books                       books
+	Books                       wire.Books
 	Account, Currency, From, To string // the filters
 	Accounts                    []domain.Account
 	Currencies                  []domain.Currency
-	Postings                    []posting
+	Postings                    []wire.Posting
 	Filtered                    bool
 	CSV                         string
 }
@@ -98,11 +51,11 @@ func (v *visit) postingFilters() (shown, asked url.Values) {
 func (v *visit) showBalance() error {
 	shown, asked := v.postingFilters()
 	p := balancePage{
-		desk:    v.desk(v.locale.T("balance.title")),
-		Account: shown.Get("account"), Currency: shown.Get("currency"), From: shown.Get("from"), To: shown.Get("to"), Filtered: len(shown) > 0,
+		pageData: v.pageData(v.locale.T("balance.title")),
+		Account:  shown.Get("account"), Currency: shown.Get("currency"), From: shown.Get("from"), To: shown.Get("to"), Filtered: len(shown) > 0,
 	}
 	var err error
-	if p.Books, err = v.books(); err != nil {
+	if p.Books, err = v.API.Balance(v.ctx(), v.caller, nil); err != nil {
 		return err
 	}
 	for _, b := range p.Books.Balances {
@@ -114,7 +67,8 @@ func (v *visit) showBalance() error {
 		}
 	}
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
-	if p.Postings, p.pager, err = readList[posting](v, &p.desk, "balance", "/v1/balance/statement", shown, asked); err != nil {
+	p.Postings, p.pager, err = list(v, "balance", v.API.Statement, shown, asked)
+	if err := p.badFilter(err); err != nil {
 		return err
 	}
 	return v.render(http.StatusOK, "balance.html", p)
@@ -122,11 +76,11 @@ func (v *visit) showBalance() error {
 
 func (v *visit) balanceCSV() error {
 	_, asked := v.postingFilters()
-	return v.csv("/v1/balance/statement", asked, "postings.csv")
+	return v.csv(v.API.StatementTable, asked, "postings.csv")
 }
 
 // AccountName says what an account of the books is for.
-func (d desk) AccountName(a domain.Account) string {
+func (d pageData) AccountName(a domain.Account) string {
 	if route := a.Route(); route != "" {
 		return d.T("books.receivable", "Route", route)
 	}

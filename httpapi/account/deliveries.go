@@ -1,14 +1,18 @@
 package account
 
 import (
+	"context"
 	"net/http"
+	"net/url"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // endpointPage is what webhook.html is filled with.
 type endpointPage struct {
-	desk
+	pageData
 	pager
 
 	Endpoint            endpoint
@@ -43,12 +47,15 @@ func (v *visit) showEndpoint() error {
 	}
 	q := v.filters("state", "payment_id")
 	p := endpointPage{
-		desk: v.desk(v.locale.T("webhooks.single")), Endpoint: e, State: q.Get("state"), Payment: q.Get("payment_id"),
+		pageData: v.pageData(v.locale.T("webhooks.single")), Endpoint: e, State: q.Get("state"), Payment: q.Get("payment_id"),
 		States: domain.DeliveryStates(), Filtered: len(q) > 0,
 		SinceHint: v.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
 	}
 	p.DocsPath = p.Root + "../docs/webhooks"
-	if p.Deliveries, p.pager, err = readList[delivery](v, &p.desk, "webhooks/"+e.ID, v.endpointPath()+"/deliveries", q, q); err != nil {
+	p.Deliveries, p.pager, err = list(v, "webhooks/"+e.ID, func(_ context.Context, _ merchant.Caller, q url.Values) (wire.Page[delivery], error) {
+		return get[wire.Page[delivery]](v, v.endpointPath()+"/deliveries", q)
+	}, q, q)
+	if err := p.badFilter(err); err != nil {
 		return err
 	}
 	return v.render(http.StatusOK, "webhook.html", p)
@@ -56,7 +63,7 @@ func (v *visit) showEndpoint() error {
 
 // deliveryPage is what delivery.html is filled with.
 type deliveryPage struct {
-	desk
+	pageData
 	Endpoint endpoint
 	Delivery delivery
 }
@@ -72,7 +79,7 @@ func (v *visit) showDelivery() error {
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "delivery.html", deliveryPage{desk: v.desk(v.locale.T("deliveries.single")), Endpoint: e, Delivery: d})
+	return v.render(http.StatusOK, "delivery.html", deliveryPage{pageData: v.pageData(v.locale.T("deliveries.single")), Endpoint: e, Delivery: d})
 }
 
 func (v *visit) resendDelivery() error {
@@ -84,7 +91,7 @@ func (v *visit) resendDelivery() error {
 }
 
 // AttemptText says how an attempt went.
-func (d desk) AttemptText(a domain.AttemptObject) string {
+func (d pageData) AttemptText(a domain.AttemptObject) string {
 	id := "attempt." + a.Error
 	switch {
 	case a.Error == "":

@@ -16,14 +16,14 @@
 //
 //	{method: "GET", path: "refunds", serve: (*visit).listRefunds}      // {id} in a path: v.vars["id"]
 //
-//	type refundsPage struct { desk; Refunds []domain.RefundObject }
+//	type refundsPage struct { pageData; Refunds []domain.RefundObject }
 //
 //	func (v *visit) listRefunds() error {
 //		list, err := get[listOf[domain.RefundObject]](v, "/v1/refunds", url.Values{"limit": {"50"}})
 //		if err != nil {
 //			return err                           // a *Problem becomes a page of its own
 //		}
-//		page := refundsPage{desk: v.desk(v.locale.T("refunds.title")), Refunds: list.Data}
+//		page := refundsPage{pageData: v.pageData(v.locale.T("refunds.title")), Refunds: list.Data}
 //		return v.render(http.StatusOK, "refunds.html", page)
 //	}
 //

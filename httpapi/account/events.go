@@ -2,8 +2,8 @@ package account
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -11,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) eventPages() []page {
@@ -20,15 +23,9 @@ func (h *handler) eventPages() []page {
 	}
 }
 
-// eventLine is an event as the API lists it: a record of the log.
-type eventLine struct {
-	Position uint64         `json:"position"`
-	Event    jsontext.Value `json:"event"`
-}
-
 // eventRow is an event as the page shows it.
 type eventRow struct {
-	desk
+	pageData
 	Position uint64
 	ID       domain.ID
 	Type     string
@@ -37,8 +34,8 @@ type eventRow struct {
 	Raw      string // indented
 }
 
-func (d desk) eventRow(l eventLine) (eventRow, error) {
-	row := eventRow{desk: d, Position: l.Position}
+func (d pageData) eventRow(l wire.EventLine) (eventRow, error) {
+	row := eventRow{pageData: d, Position: l.Position}
 	var head struct {
 		ID     domain.ID      `json:"id"`
 		Type   string         `json:"type"`
@@ -59,9 +56,9 @@ func (d desk) eventRow(l eventLine) (eventRow, error) {
 
 // eventsPage is what events.html is filled with.
 type eventsPage struct {
-	desk
+	pageData
 	Payment string // the filter
-	May     bool   // the key may read events
+	May     bool   // the key may read them
 	Rows    []eventRow
 	Live    string // address of the feed, "" where there is none
 	Older   string
@@ -71,13 +68,13 @@ type eventsPage struct {
 const shownEvents = 50
 
 func (v *visit) listEvents() error {
-	p := eventsPage{desk: v.desk(v.locale.T("events.title")), Payment: v.query("payment_id"), May: true}
-	var lines []eventLine
+	p := eventsPage{pageData: v.pageData(v.locale.T("events.title")), Payment: v.query("payment_id"), May: true}
+	var lines []wire.EventLine
 	var err error
 	if p.Payment != "" {
 		lines, err = v.eventsOf(&p)
 	} else {
-		if p.May = v.who.May(string(domain.Audit)); p.May {
+		if p.May = p.Who.May(domain.Audit); p.May {
 			lines, err = v.newestEvents(&p)
 		}
 	}
@@ -95,15 +92,14 @@ func (v *visit) listEvents() error {
 }
 
 // eventsOf answers the events of one payment, the newest first.
-func (v *visit) eventsOf(p *eventsPage) ([]eventLine, error) {
-	path := "/v1/payments/" + url.PathEscape(p.Payment) + "/events"
-	list, err := get[listOf[eventLine]](v, path, nil)
-	if r := refusal(err); r != nil && r.Status == http.StatusNotFound {
+func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
+	page, err := v.API.PaymentEvents(v.ctx(), v.caller, p.Payment, nil)
+	if r := v.refusal(err); r != nil && r.Status == http.StatusNotFound {
 		p.refuse(r)
 		return nil, nil
 	}
-	slices.Reverse(list.Data)
-	return list.Data, err
+	slices.Reverse(page.Data)
+	return page.Data, err
 }
 
 // Events can be read forward only, and those of one project lie apart in the
@@ -115,8 +111,8 @@ const (
 	maxWindows  = 12
 )
 
-func (v *visit) newestEvents(p *eventsPage) ([]eventLine, error) {
-	b, err := v.books()
+func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
+	b, err := v.API.Balance(v.ctx(), v.caller, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +122,7 @@ func (v *visit) newestEvents(p *eventsPage) ([]eventLine, error) {
 	} else {
 		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(end, 10)
 	}
-	var lines []eventLine
+	var lines []wire.EventLine
 	size := uint64(smallWindow)
 	for range maxWindows {
 		if end == 0 || len(lines) >= shownEvents {
@@ -151,26 +147,62 @@ func (v *visit) newestEvents(p *eventsPage) ([]eventLine, error) {
 	return lines, nil
 }
 
+// errEndOfWindow ends the reading of a feed.
+var errEndOfWindow = errors.New("the window ends here")
+
 // window reads the project's events after one position, up to another.
-func (v *visit) window(after, last uint64) ([]eventLine, error) {
-	text, err := v.ask(http.MethodGet, "/v1/events", url.Values{
-		"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.FormatUint(last-after, 10)},
-	}, nil)
+func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
+	feed, err := v.API.Feed(v.ctx(), v.caller, merchant.FeedQuery{After: after})
 	if err != nil {
 		return nil, err
 	}
-	var lines []eventLine
-	for line := range bytes.Lines(text) {
-		var l eventLine
-		if err := json.Unmarshal(bytes.TrimSpace(line), &l); err != nil {
-			return nil, err
+	defer feed.Close()
+	err = feed.Each(v.ctx(), func(e merchant.FeedEvent) error {
+		if e.Position > last {
+			return errEndOfWindow
 		}
-		if l.Position > last {
-			break
-		}
-		lines = append(lines, l)
+		lines = append(lines, e.EventLine)
+		return nil
+	})
+	if errors.Is(err, errEndOfWindow) {
+		err = nil
 	}
-	return lines, nil
+	return lines, err
+}
+
+// followEvents answers the feed of events as rows of the page: server-sent
+// events "row" whose data is the HTML of one element. It ends when the session
+// ends.
+func (v *visit) followEvents() error {
+	q, err := merchant.ParseFeedQuery(v.filters("after"), v.r.Header.Get("Last-Event-Id"))
+	if err != nil {
+		return err
+	}
+	feed, err := v.API.Feed(v.ctx(), v.caller, q)
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	if err := v.saveSession(); err != nil {
+		return err
+	}
+	ctx, end := v.streaming()
+	defer end()
+	d := v.pageData("")
+	d.Root = "./" // the rows become part of the page above
+	out := v.x.Stream(edge.EventStream)
+	if v.r.Method == http.MethodHead {
+		return nil
+	}
+	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
+		row, err := d.eventRow(e.EventLine)
+		if err != nil {
+			return "", nil, err
+		}
+		var html bytes.Buffer
+		err = v.templates.ExecuteTemplate(&html, "event-row", row)
+		return "row", bytes.TrimSpace(html.Bytes()), err
+	})
 }
 
 // Title says what happened to what.

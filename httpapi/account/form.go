@@ -11,8 +11,12 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
+
+	"payledger/domain"
 )
 
 // maxForm is the longest body of a form, in bytes.
@@ -28,7 +32,7 @@ var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immu
 
 // Form is the hidden field that every form needs: a token that is good for one
 // sending in this session.
-func (d desk) Form() template.HTML {
+func (d pageData) Form() template.HTML {
 	nonce := make([]byte, nonceBytes, nonceBytes+sha256.Size)
 	rand.Read(nonce)
 	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(nonce)...))
@@ -53,18 +57,36 @@ func (v *visit) readForm() error {
 	if err != nil || media != "application/x-www-form-urlencoded" || has && !strings.EqualFold(charset, "utf-8") {
 		return &failure{status: http.StatusUnsupportedMediaType, why: "form"}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(v.w, v.r.Body, maxForm))
+	body, err := io.ReadAll(http.MaxBytesReader(v.x, v.r.Body, maxForm))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return &failure{status: http.StatusRequestEntityTooLarge, why: "form"}
 	case err != nil:
-		return &failure{status: http.StatusBadRequest, why: "form", cause: err}
+		return &failure{status: http.StatusBadRequest, why: "form"}
 	}
-	if v.form, err = url.ParseQuery(string(body)); err != nil {
+	if v.form, err = url.ParseQuery(string(body)); err != nil || !validUTF8(v.form) {
 		return &failure{status: http.StatusBadRequest, why: "form"}
 	}
 	return nil
+}
+
+// validUTF8 reports whether the values of all fields are, as they must be to be
+// handed to the API.
+func validUTF8(form url.Values) bool {
+	for _, values := range form {
+		if slices.ContainsFunc(values, func(text string) bool { return !utf8.ValidString(text) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// idempotencyKey is that of what the form leads to, so that the API counts it
+// once, whatever becomes of the file of used forms.
+func (v *visit) idempotencyKey() *domain.Digest {
+	key := domain.Digest(sha256.Sum256([]byte("account form " + v.token)))
+	return &key
 }
 
 // forms are the forms that are being carried out.
@@ -87,9 +109,9 @@ func (v *visit) once(carryOut func() error) error {
 	if !v.ofSession(token) {
 		return &failure{status: http.StatusForbidden, why: "unknown_form"}
 	}
-	v.under.mu.Lock()
-	if first, ok := v.under.now[token]; ok {
-		v.under.mu.Unlock()
+	v.forms.mu.Lock()
+	if first, ok := v.forms.now[token]; ok {
+		v.forms.mu.Unlock()
 		select {
 		case <-first.done:
 		case <-v.r.Context().Done():
@@ -101,15 +123,15 @@ func (v *visit) once(carryOut func() error) error {
 		return v.leave(first.path)
 	}
 	use := &formUse{done: make(chan struct{})}
-	if v.under.now == nil {
-		v.under.now = make(map[string]*formUse)
+	if v.forms.now == nil {
+		v.forms.now = make(map[string]*formUse)
 	}
-	v.under.now[token] = use
-	v.under.mu.Unlock()
+	v.forms.now[token] = use
+	v.forms.mu.Unlock()
 	defer func() {
-		v.under.mu.Lock()
-		delete(v.under.now, token)
-		v.under.mu.Unlock()
+		v.forms.mu.Lock()
+		delete(v.forms.now, token)
+		v.forms.mu.Unlock()
 		close(use.done)
 	}()
 	fresh, path, err := v.File.useForm(token, v.sessions.Deadline(v.r.Context()))

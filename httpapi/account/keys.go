@@ -2,9 +2,9 @@ package account
 
 import (
 	"net/http"
-	"net/url"
 
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) keyPages() []page {
@@ -17,41 +17,23 @@ func (h *handler) keyPages() []page {
 	}
 }
 
-// apiKey is an API key as its merchant sees it.
-type apiKey struct {
-	ID         string          `json:"key_id"`
-	Scopes     []domain.Scope  `json:"scopes"`
-	Revoked    bool            `json:"revoked"`
-	CreatedAt  *domain.Instant `json:"created_at"`
-	LastUsedAt *domain.Instant `json:"last_used_at"`
-	Current    bool            `json:"current"` // the session's own
-	APIKey     string          `json:"api_key"` // in the answer to creation only
-}
-
-const keysPath = "/account-api/keys"
-
-func (v *visit) keys() ([]apiKey, error) {
-	list, err := get[listOf[apiKey]](v, keysPath, nil)
-	return list.Data, err
-}
-
 // keysPage is what keys.html is filled with.
 type keysPage struct {
-	desk
-	Keys []apiKey
+	pageData
+	Keys []wire.AccountKey
 }
 
 func (v *visit) listKeys() error {
-	keys, err := v.keys()
+	keys, err := v.API.Keys(v.caller)
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "keys.html", keysPage{desk: v.desk(v.locale.T("keys.title")), Keys: keys})
+	return v.render(http.StatusOK, "keys.html", keysPage{pageData: v.pageData(v.locale.T("keys.title")), Keys: keys})
 }
 
 // keyForm is what key-new.html is filled with.
 type keyForm struct {
-	desk
+	pageData
 	Scopes []scopeChoice
 }
 
@@ -62,9 +44,9 @@ type scopeChoice struct {
 }
 
 func (v *visit) keyForm(chosen []string) keyForm {
-	f := keyForm{desk: v.desk(v.locale.T("keys.new"))}
+	f := keyForm{pageData: v.pageData(v.locale.T("keys.new"))}
 	for _, s := range domain.AllScopes() {
-		c := scopeChoice{Scope: s, May: v.who.May(string(s)), Checked: s == domain.Read && chosen == nil}
+		c := scopeChoice{Scope: s, May: Who{v.caller}.May(s), Checked: s == domain.Read && chosen == nil}
 		for _, name := range chosen {
 			c.Checked = c.Checked || name == string(s)
 		}
@@ -80,12 +62,11 @@ func (v *visit) createKey() error {
 	page := func() keyForm { return v.keyForm(append([]string{}, chosen...)) }
 	if len(chosen) == 0 {
 		f := page()
-		f.Fields = map[string]string{"scopes": f.T("keys.no_scope")}
-		f.Alert = &notice{Tone: "bad", Text: f.T("account.check_fields")}
+		f.wrongField("scopes", f.T("keys.no_scope"))
 		return v.render(http.StatusUnprocessableEntity, "key-new.html", f)
 	}
-	made, err := post[apiKey](v, keysPath, map[string]any{"scopes": chosen})
-	if p := refusal(err); p != nil {
+	made, err := v.API.IssueKey(v.ctx(), v.caller, chosen)
+	if p := v.refusal(err); p != nil {
 		f := page()
 		f.refuse(p)
 		return v.render(p.Status, "key-new.html", f)
@@ -93,32 +74,32 @@ func (v *visit) createKey() error {
 	if err != nil {
 		return err
 	}
-	return v.leaveToSecret(reveal{kind: "key", name: made.ID, secret: made.APIKey, path: "keys"})
+	return v.leaveToSecret(reveal{kind: "key", name: made.KeyID, secret: made.APIKey, path: "keys"})
 }
 
 // revokePage is what key-revoke.html is filled with.
 type revokePage struct {
-	desk
-	Key  apiKey
+	pageData
+	Key  wire.AccountKey
 	Last bool // no other is live
 }
 
 // keyNamed answers the key that the path names, and whether it is the last.
-func (v *visit) keyNamed() (key apiKey, last bool, err error) {
-	keys, err := v.keys()
+func (v *visit) keyNamed() (key wire.AccountKey, last bool, err error) {
+	keys, err := v.API.Keys(v.caller)
 	if err != nil {
 		return key, false, err
 	}
 	live := 0
 	for _, k := range keys {
-		if k.ID == v.vars["key"] {
+		if k.KeyID == v.vars["key"] {
 			key = k
 		} else if !k.Revoked {
 			live++
 		}
 	}
-	if key.ID == "" {
-		return key, false, &Problem{Status: http.StatusNotFound, Code: string(domain.KeyNotFound)}
+	if key.KeyID == "" {
+		return key, false, &domain.Refusal{Code: domain.KeyNotFound}
 	}
 	return key, live == 0, nil
 }
@@ -128,7 +109,7 @@ func (v *visit) confirmRevoke() error {
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "key-revoke.html", revokePage{desk: v.desk(v.locale.T("keys.revoke")), Key: key, Last: last})
+	return v.render(http.StatusOK, "key-revoke.html", revokePage{pageData: v.pageData(v.locale.T("keys.revoke")), Key: key, Last: last})
 }
 
 func (v *visit) revokeKey() error {
@@ -137,7 +118,7 @@ func (v *visit) revokeKey() error {
 		return err
 	}
 	do := func() error {
-		_, err := post[apiKey](v, keysPath+"/"+url.PathEscape(key.ID)+"/revoke", map[string]any{"confirm": true})
+		_, err := v.API.RevokeKey(v.ctx(), v.caller, key.KeyID, true)
 		return err
 	}
 	if key.Current {

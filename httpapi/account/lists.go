@@ -1,13 +1,16 @@
 package account
 
 import (
+	"context"
 	"html/template"
 	"maps"
-	"net/http"
 	"net/url"
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // filters are the parameters of the address that narrow a list and say
@@ -22,58 +25,58 @@ func (v *visit) filters(names ...string) url.Values {
 	return q
 }
 
-// readList reads one page of a list of the API for the page at here. shown are
+// list reads one page of a list of the API for the page at here. shown are
 // the filters as they stand in the page's address, asked those that the API is
-// told. A refused filter shows as an alert on an empty list.
-func readList[T any](v *visit, d *desk, here, path string, shown, asked url.Values) ([]T, pager, error) {
-	q := make(url.Values, len(asked)+2)
-	maps.Copy(q, asked)
+// asked with.
+func list[T any](
+	v *visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
+) ([]T, pager, error) {
+	q := maps.Clone(asked)
+	if q == nil {
+		q = url.Values{}
+	}
 	q.Set("limit", pageSize)
 	if cursor := v.query(cursorParameter); cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	list, err := get[listOf[T]](v, path, q)
+	page, err := read(v.ctx(), v.caller, q)
 	if err != nil {
-		return nil, pager{}, d.badFilter(err)
+		return nil, pager{}, err
 	}
-	return list.Data, v.pager(here, shown, list.Next), nil
+	return page.Data, v.pager(here, shown, page.NextCursor), nil
 }
 
 // badFilter shows a refused filter on the page; another error is answered.
-func (d *desk) badFilter(err error) error {
-	p := refusal(err)
-	if p == nil || p.Code != string(domain.InvalidParameter) && p.Code != string(domain.InvalidCursor) {
+func (d *pageData) badFilter(err error) error {
+	p := d.visit.refusal(err)
+	if p == nil || p.Code != domain.InvalidParameter && p.Code != domain.InvalidCursor {
 		return err
 	}
 	d.refuse(p)
-	if p.Parameter != "" && p.Code == string(domain.InvalidParameter) {
+	if p.Parameter != "" && p.Code == domain.InvalidParameter {
 		d.Alert.Text = d.T("list.bad_filter", "Name", p.Parameter)
 	}
 	return nil
 }
 
-// refusal is the problem that an error is when the reader can do something
-// about it on the page where it happened; nil for every other error.
-func refusal(err error) *Problem {
-	p, ok := err.(*Problem) //nolint:errorlint // ask answers it as it is
-	if !ok || p.Status >= http.StatusInternalServerError || p.Status == http.StatusUnauthorized || p.Code == string(domain.ProjectDisabledCode) {
-		return nil
-	}
-	return p
-}
-
-// csv passes a list on as a file.
-func (v *visit) csv(path string, q url.Values, file string) error {
-	v.w.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
-	err := v.stream(path, q, "text/csv")
+// csv answers a list as a file, which ends when the session ends.
+func (v *visit) csv(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
+	table, err := read(v.ctx(), v.caller, q)
 	if err != nil {
-		v.w.Header().Del("Content-Disposition")
+		return err
 	}
-	return err
+	if err := v.saveSession(); err != nil {
+		return err
+	}
+	ctx, end := v.streaming()
+	defer end()
+	v.x.Request = v.x.Request.WithContext(ctx)
+	v.x.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
+	return v.x.ReplyCSV(table)
 }
 
 // dayRange turns the days "from" and "to" of a page's address, both of which
-// count, into the bounds that the API is told. What is no day is handed on for
+// count, into the bounds that the API takes. What is no day stays as it is, for
 // the API to refuse.
 func dayRange(q url.Values) {
 	for name, later := range map[string]int{"from": 0, "to": 1} {
@@ -95,8 +98,8 @@ func (v *visit) back(otherwise string) string {
 // went: in the words of an id, or in those of the refusal.
 func (v *visit) tell(path string, do func() error, word string) error {
 	err := do()
-	if p := refusal(err); p != nil {
-		v.putNotice("bad", problemText(v.locale, p))
+	if p := v.refusal(err); p != nil {
+		v.putNotice("bad", problemText(v.locale, *p))
 		return v.leave(path)
 	}
 	if err != nil {
@@ -107,7 +110,7 @@ func (v *visit) tell(path string, do func() error, word string) error {
 
 // PaymentLink is the id of a payment that leads to its page, with a button
 // that copies it.
-func (d desk) PaymentLink(id domain.ID) template.HTML {
+func (d pageData) PaymentLink(id domain.ID) template.HTML {
 	name := id.String() // letters and digits alone
 	copyIt := template.HTMLEscapeString(d.T("ui.copy"))
 	return template.HTML(`<span class="copyable"><a class="mono" href="` + template.HTMLEscapeString(d.Root) + `payments/` + name + `">` + name + //nolint:gosec // escaped

@@ -8,77 +8,40 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) overviewPages() []page {
 	return []page{{method: "GET", path: "", serve: (*visit).showOverview}}
 }
 
-// overview is what happened on the days of a range.
-type overview struct {
-	From       string             `json:"from"`
-	To         string             `json:"to"`
-	Payments   int64              `json:"payments"` // of all times
-	Currencies []currencyOverview `json:"currencies"`
-}
-
+// currencyOverview is one currency's part, with its charts.
 type currencyOverview struct {
-	Currency domain.Currency `json:"currency"`
-	Days     []dayOverview   `json:"days"`
-	Created  tally           `json:"created"`
-	Paid     tally           `json:"paid"`
-	Refunded tally           `json:"refunded"`
-	Outcomes []outcome       `json:"outcomes"`
-
-	Wide, Narrow template.HTML `json:"-"` // the chart
+	wire.CurrencyOverview
+	Wide, Narrow template.HTML
 }
 
-type tally struct {
-	Count int        `json:"count"`
-	Sum   domain.Sum `json:"sum"`
-}
-
-type dayOverview struct {
-	Date     string `json:"date"`
-	Paid     tally  `json:"paid"`
-	Refunded tally  `json:"refunded"`
-}
-
-// Start is the first moment of the day.
-func (d dayOverview) Start() domain.Instant {
+// startOf is the first moment of a day.
+func startOf(d wire.Day) domain.Instant {
 	t, _ := time.Parse(time.DateOnly, d.Date) // the API writes it so
 	return domain.InstantOf(t)
 }
 
-type outcome struct {
-	Status domain.PaymentStatus `json:"status"`
-	Count  int64                `json:"count"`
-	Sum    domain.Sum           `json:"sum"`
-}
+// DayOf names a day.
+func (p overviewPage) DayOf(d wire.Day) string { return p.Day(startOf(d)) }
 
-// Finals are the outcomes of payments that have one.
-func (c currencyOverview) Finals() (all []outcome) {
+// Final is how many payments have an outcome that does not change.
+func (c currencyOverview) Final() (n uint64) {
 	for _, o := range c.Outcomes {
 		if o.Status.Final() {
-			all = append(all, o)
+			n += o.Count
 		}
-	}
-	return all
-}
-
-// Final is how many payments have an outcome.
-func (c currencyOverview) Final() (n int64) {
-	for _, o := range c.Finals() {
-		n += o.Count
 	}
 	return n
 }
 
-// CreatedCount is how many payments were created.
-func (c currencyOverview) CreatedCount() int64 { return int64(c.Created.Count) }
-
-// Converted is how many of them were paid.
-func (c currencyOverview) Converted() int64 {
+// Converted is how many payments were paid of those that were created.
+func (c currencyOverview) Converted() uint64 {
 	for _, o := range c.Outcomes {
 		if o.Status == domain.Paid {
 			return o.Count
@@ -88,7 +51,7 @@ func (c currencyOverview) Converted() int64 {
 }
 
 // Busy are the days on which something was paid or refunded, the newest first.
-func (c currencyOverview) Busy() (all []dayOverview) {
+func (c currencyOverview) Busy() (all []wire.Day) {
 	for _, d := range slices.Backward(c.Days) {
 		if d.Paid.Count > 0 || d.Refunded.Count > 0 {
 			all = append(all, d)
@@ -97,24 +60,10 @@ func (c currencyOverview) Busy() (all []dayOverview) {
 	return all
 }
 
-// alert is something the merchant should look at.
-type alert struct {
-	Kind       string                `json:"kind"`
-	EndpointID string                `json:"endpoint_id"`
-	URL        string                `json:"url"`
-	Reason     domain.DisabledReason `json:"reason"`
-	Since      *domain.Instant       `json:"since"`
-	Until      *domain.Instant       `json:"until"`
-	Count      int                   `json:"count"`
-	PaymentID  *domain.ID            `json:"payment_id"`
-	Currency   domain.Currency       `json:"currency"`
-	Amount     *domain.Sum           `json:"amount"`
-}
-
-// Tone is how urgent it looks.
-func (a alert) Tone() string {
+// Urgency is the tone of an alert.
+func (overviewPage) Urgency(a wire.Alert) string {
 	switch a.Kind {
-	case "late_funds", "secret_overlap_ends", "payments_not_routed":
+	case wire.AlertLateFunds, wire.AlertSecret, wire.AlertUnrouted:
 		return "warn"
 	}
 	return "bad"
@@ -122,12 +71,13 @@ func (a alert) Tone() string {
 
 // overviewPage is what overview.html is filled with.
 type overviewPage struct {
-	desk
-	overview
-	Alerts []alert
-	Books  books
-	Ranges []rangeChoice
-	Today  string
+	pageData
+	wire.Overview
+	Currencies []currencyOverview
+	Alerts     []wire.Alert
+	Books      wire.Books
+	Ranges     []rangeChoice
+	Today      string
 }
 
 // rangeChoice leads to the last so many days.
@@ -138,16 +88,16 @@ type rangeChoice struct {
 }
 
 func (v *visit) showOverview() error {
-	p := overviewPage{desk: v.desk(v.locale.T("overview.title"))}
+	p := overviewPage{pageData: v.pageData(v.locale.T("overview.title"))}
 	today := v.Now().UTC()
 	p.Today = today.Format(time.DateOnly)
 	var err error
-	p.overview, err = get[overview](v, "/account-api/overview", v.filters("from", "to"))
+	p.Overview, err = v.API.Overview(v.ctx(), v.caller, v.filters("from", "to"))
 	if err := p.badFilter(err); err != nil {
 		return err
 	}
 	if p.From == "" { // the range was refused
-		if p.overview, err = get[overview](v, "/account-api/overview", nil); err != nil {
+		if p.Overview, err = v.API.Overview(v.ctx(), v.caller, nil); err != nil {
 			return err
 		}
 	}
@@ -161,14 +111,12 @@ func (v *visit) showOverview() error {
 	if err := v.drawCharts(&p); err != nil {
 		return err
 	}
-	if p.Books, err = v.books(); err != nil {
+	if p.Books, err = v.API.Balance(v.ctx(), v.caller, nil); err != nil {
 		return err
 	}
-	alerts, err := get[listOf[alert]](v, "/account-api/alerts", nil)
-	if err != nil {
+	if p.Alerts, err = v.API.Alerts(v.ctx(), v.caller); err != nil {
 		return err
 	}
-	p.Alerts = alerts.Data
 	return v.render(http.StatusOK, "overview.html", p)
 }
 
@@ -179,14 +127,16 @@ const (
 )
 
 func (v *visit) drawCharts(p *overviewPage) error {
+	p.Currencies = make([]currencyOverview, len(p.Overview.Currencies))
 	for i := range p.Currencies {
 		c := &p.Currencies[i]
+		c.CurrencyOverview = p.Overview.Currencies[i]
 		chart := barsChart{
 			currency: c.Currency, title: p.T("overview.per_day"),
 			about: p.T("overview.chart", "Paid", p.Sum(c.Paid.Sum, c.Currency), "Refunded", p.Sum(c.Refunded.Sum, c.Currency)),
 		}
 		for _, d := range c.Days {
-			chart.days = append(chart.days, d.Start())
+			chart.days = append(chart.days, startOf(d))
 			chart.paid = append(chart.paid, amountOf(d.Paid.Sum))
 			chart.back = append(chart.back, amountOf(d.Refunded.Sum))
 		}

@@ -1,24 +1,24 @@
 package account
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // paymentFacts is a payment with what only its merchant may know of it.
-type paymentFacts struct {
-	Payment       domain.PaymentObject  `json:"payment"`
-	ExpiresAt     domain.Instant        `json:"expires_at"`
-	Route         *string               `json:"route"`
-	FailureReason *string               `json:"failure_reason"`
-	Link          string                `json:"link"`
-	Refunds       []domain.RefundObject `json:"refunds"`
+type paymentFacts struct{ wire.PaymentFacts }
+
+func (v *visit) paymentFacts() (paymentFacts, error) {
+	facts, err := v.API.PaymentFacts(v.ctx(), v.caller, v.vars["id"])
+	return paymentFacts{facts}, err
 }
 
 // Open reports whether the customer can still pay.
@@ -57,12 +57,6 @@ func (f paymentFacts) Refunded() bool {
 	return false
 }
 
-// occurrence is an event of a payment.
-type occurrence struct {
-	Position uint64         `json:"position"`
-	Raw      jsontext.Value `json:"event"`
-}
-
 // event is what of a stored event is shown.
 type event struct {
 	ID   domain.ID      `json:"id"`
@@ -93,7 +87,7 @@ type moment struct {
 
 // paymentPage is what payment.html is filled with.
 type paymentPage struct {
-	desk
+	pageData
 	paymentFacts
 	Moments    []moment
 	More       bool // there are further events
@@ -106,22 +100,21 @@ type paymentPage struct {
 
 // settling is a form that decides in the provider's place.
 type settling struct {
-	desk
+	pageData
 	Action, Refund, Outcome, Text string
 }
 
 // Settling is the form for an outcome, with the word of an id on its button.
 func (p paymentPage) Settling(refund, outcome, word string) settling {
-	return settling{p.desk, p.Root + "payments/" + p.Payment.ID.String() + "/settle", refund, outcome, p.T(word)}
+	return settling{p.pageData, p.Root + "payments/" + p.Payment.ID.String() + "/settle", refund, outcome, p.T(word)}
 }
 
 func (v *visit) showPayment() error {
-	path := "/v1/payments/" + v.vars["id"]
-	facts, err := get[paymentFacts](v, "/account-api/payments/"+v.vars["id"], nil)
+	facts, err := v.paymentFacts()
 	if err != nil {
 		return err
 	}
-	events, err := get[listOf[occurrence]](v, path+"/events", nil)
+	events, err := v.API.PaymentEvents(v.ctx(), v.caller, v.vars["id"], nil)
 	if err != nil {
 		return err
 	}
@@ -130,22 +123,22 @@ func (v *visit) showPayment() error {
 		title = *facts.Payment.Description
 	}
 	page := paymentPage{
-		desk: v.desk(title), paymentFacts: facts, More: events.Next != nil, Compact: string(facts.Payment.Payload),
-		Payload: pretty(string(facts.Payment.Payload)), Hooks: v.Webhooks,
+		pageData: v.pageData(title), paymentFacts: facts, More: events.NextCursor != nil, Compact: string(facts.Payment.Payload),
+		Payload: pretty(string(facts.Payment.Payload)), Hooks: v.Webhooks != nil,
 	}
-	for _, o := range events.Data {
-		m := moment{Position: o.Position}
-		if err := unmarshal(o.Raw, &m.event); err != nil {
-			return err
+	for _, e := range events.Data {
+		m := moment{Position: e.Position}
+		if err := json.Unmarshal(e.Event, &m.event); err != nil {
+			return fmt.Errorf("the event at position %d: %w", e.Position, err)
 		}
 		page.Moments = append(page.Moments, m)
 	}
-	if v.Webhooks {
-		sent, err := get[listOf[domain.DeliveryObject]](v, path+"/deliveries", url.Values{"limit": {"50"}})
+	if v.Webhooks != nil {
+		sent, err := v.Webhooks.PaymentDeliveries(v.ctx(), v.caller, v.vars["id"], url.Values{"limit": {"50"}})
 		if err != nil {
 			return err
 		}
-		page.Deliveries, page.MoreSent = sent.Data, sent.Next != nil
+		page.Deliveries, page.MoreSent = sent.Data, sent.NextCursor != nil
 	}
 	return v.render(http.StatusOK, "payment.html", page)
 }
@@ -162,53 +155,51 @@ func pretty(compact string) string {
 
 // refundPage is what refund.html is filled with.
 type refundPage struct {
-	desk
+	pageData
 	paymentFacts
 }
 
 // confirmRefund asks before money is returned.
 func (v *visit) confirmRefund() error {
-	facts, err := get[paymentFacts](v, "/account-api/payments/"+v.vars["id"], nil)
+	facts, err := v.paymentFacts()
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "refund.html", refundPage{v.desk(v.locale.T("refund.title")), facts})
+	return v.render(http.StatusOK, "refund.html", refundPage{v.pageData(v.locale.T("refund.title")), facts})
 }
 
 // refund makes the refund. One that cannot be is said on the payment's page.
 func (v *visit) refund() error {
-	_, err := post[domain.RefundObject](v, "/v1/refunds", map[string]string{"payment_id": v.vars["id"]})
+	_, err := v.API.CreateRefund(v.ctx(), v.caller, merchant.RefundRequest{PaymentID: v.vars["id"]}, v.idempotencyKey())
 	return v.toPayment(err, "refund.made")
 }
 
 // resend has a notification sent again.
 func (v *visit) resend() error {
-	endpoint, id := v.value("endpoint"), v.value("event")
-	_, err := post[domain.DeliveryObject](v,
-		"/v1/webhook-endpoints/"+url.PathEscape(endpoint)+"/deliveries/"+url.PathEscape(id)+"/resend", nil)
+	_, err := v.Webhooks.Resend(v.ctx(), v.caller, v.value("endpoint"), v.value("event"))
 	return v.toPayment(err, "payment.resent")
 }
 
 // settle plays the provider, in sandbox: it decides the refund that the form
 // names, else the payment.
-func (v *visit) settle() error {
-	path := "/v1/sandbox/payments/" + v.vars["id"]
+func (v *visit) settle() (err error) {
+	outcome := domain.Outcome(v.value("outcome"))
 	if refund := v.value("refund"); refund != "" {
-		path = "/v1/sandbox/refunds/" + url.PathEscape(refund)
+		_, _, err = v.API.SettleRefund(v.ctx(), v.caller, refund, outcome)
+	} else {
+		_, err = v.API.SettlePayment(v.ctx(), v.caller, v.vars["id"], outcome)
 	}
-	_, err := post[jsontext.Value](v, path, map[string]string{"outcome": v.value("outcome")})
 	return v.toPayment(err, "payment.settled")
 }
 
 // toPayment leads to the payment's page, which says what became of a form.
 func (v *visit) toPayment(err error, word string) error {
 	path := "payments/" + v.vars["id"]
-	p, ok := errors.AsType[*Problem](err)
-	switch {
-	case ok && p.Status == http.StatusConflict:
-		v.putNotice("warn", problemText(v.locale, p))
+	if p := v.refusal(err); p != nil && p.Status == http.StatusConflict {
+		v.putNotice("warn", problemText(v.locale, *p))
 		return v.leave(path)
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	return v.done(path, word)
@@ -221,12 +212,12 @@ func (v *visit) search() error {
 	if text == "" {
 		return v.leave("payments")
 	}
-	found, err := get[listOf[place]](v, "/account-api/lookup", url.Values{"id": {text}})
-	if p, ok := errors.AsType[*Problem](err); err != nil && (!ok || p.Code != string(domain.InvalidParameter)) {
+	found, err := v.API.Lookup(v.ctx(), v.caller, text)
+	if p := v.refusal(err); err != nil && (p == nil || p.Code != domain.InvalidParameter) {
 		return err
 	}
-	for _, p := range found.Data {
-		if path := p.path(); path != "" {
+	for _, p := range found {
+		if path := pathOf(p); path != "" {
 			return v.leave(path)
 		}
 	}
@@ -236,38 +227,19 @@ func (v *visit) search() error {
 	return v.leave("payments?" + url.Values{"q": {text}}.Encode())
 }
 
-// place is what an id names.
-type place struct {
-	Kind       string `json:"kind"`
-	PaymentID  string `json:"payment_id"`
-	RefundID   string `json:"refund_id"`
-	EventID    string `json:"event_id"`
-	EndpointID string `json:"endpoint_id"`
-	KeyID      string `json:"key_id"`
-}
-
-// path is where a place is shown, below the account.
-func (p place) path() string {
+// pathOf is where a place is shown, below the account.
+func pathOf(p wire.Place) string {
 	switch {
 	case p.Kind == "payment":
-		return "payments/" + p.PaymentID
+		return "payments/" + p.PaymentID.String()
 	case p.Kind == "refund":
-		return "payments/" + p.PaymentID + "#" + p.RefundID
-	case p.Kind == "event", p.Kind == "delivery" && p.PaymentID != "":
-		return "payments/" + p.PaymentID + "#" + p.EventID
+		return "payments/" + p.PaymentID.String() + "#" + p.RefundID.String()
+	case p.Kind == "event", p.Kind == "delivery" && p.PaymentID != nil:
+		return "payments/" + p.PaymentID.String() + "#" + p.EventID.String()
 	case p.Kind == "endpoint", p.Kind == "delivery":
 		return "webhooks/" + p.EndpointID
 	case p.Kind == "key":
 		return "keys#" + p.KeyID
 	}
 	return ""
-}
-
-// positionOf reads the position that a query names.
-func (v *visit) positionOf() (uint64, error) {
-	n, err := strconv.ParseUint(v.query("position"), 10, 63)
-	if err != nil || n == 0 {
-		return 0, &failure{status: http.StatusNotFound, why: "page"}
-	}
-	return n, nil
 }

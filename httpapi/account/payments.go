@@ -1,8 +1,6 @@
 package account
 
 import (
-	"errors"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,10 +8,12 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) paymentPages() []page {
-	return []page{
+	pages := []page{
 		{method: "GET", path: "payments", serve: (*visit).listPayments},
 		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
 		{method: "GET", path: "payments/new", serve: (*visit).newPayment},
@@ -22,10 +22,13 @@ func (h *handler) paymentPages() []page {
 		{method: "GET", path: "payments/{id}/proof", serve: (*visit).proof},
 		{method: "GET", path: "payments/{id}/refund", serve: (*visit).confirmRefund},
 		{method: "POST", path: "payments/{id}/refund", serve: (*visit).refund},
-		{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend},
 		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
 		{method: "GET", path: "search", serve: (*visit).search},
 	}
+	if h.Webhooks != nil {
+		pages = append(pages, page{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend})
+	}
+	return pages
 }
 
 // pageSize is how many rows a list shows.
@@ -84,7 +87,7 @@ func (f paymentFilter) address() url.Values {
 	return q
 }
 
-// parameters is the filter as the API takes it. The error is a *Problem that
+// parameters is the filter as the API takes it. The error
 // names the API's parameter, as the API's own refusals do.
 func (f paymentFilter) parameters() (url.Values, error) {
 	q := url.Values{}
@@ -102,7 +105,7 @@ func (f paymentFilter) parameters() (url.Values, error) {
 		}
 		t, err := time.Parse(time.DateOnly, day)
 		if err != nil {
-			return q, &Problem{Status: http.StatusBadRequest, Code: string(domain.InvalidParameter), Parameter: name}
+			return q, edge.BadParameter(name, "Send a day such as 2026-11-20.")
 		}
 		if name == "created_to" {
 			t = t.AddDate(0, 0, 1)
@@ -139,29 +142,15 @@ func filterField(parameter string) string {
 	return parameter
 }
 
-// totals is what a list of payments amounts to.
-type totals struct {
-	Complete bool   `json:"complete"` // false: it is at least that
-	Count    uint64 `json:"count"`
-	Data     []struct {
-		Currency domain.Currency      `json:"currency"`
-		Status   domain.PaymentStatus `json:"status"`
-		Sum      domain.Sum           `json:"sum"`
-	} `json:"data"`
-}
-
-// Counted is the number as plural forms take it.
-func (t totals) Counted() int { return int(min(t.Count, math.MaxInt32)) }
-
 // total is what a list amounts to in one currency.
 type total struct {
 	Currency  domain.Currency
 	All, Paid domain.Sum
 }
 
-// Totals adds up over statuses, in the order of the currencies.
-func (t totals) Totals() (all []total) {
-	for _, d := range t.Data {
+// InEach adds up the totals over statuses, in the order of the currencies.
+func (p paymentsPage) InEach() (all []total) {
+	for _, d := range p.Totals.Data {
 		i := slices.IndexFunc(all, func(o total) bool { return o.Currency == d.Currency })
 		if i < 0 {
 			i, all = len(all), append(all, total{Currency: d.Currency})
@@ -176,20 +165,20 @@ func (t totals) Totals() (all []total) {
 
 // paymentsPage is what payments.html is filled with.
 type paymentsPage struct {
-	desk
+	pageData
 	Filter     paymentFilter
 	Statuses   []domain.PaymentStatus
 	Currencies []domain.Currency
 	Payments   []domain.PaymentObject
-	totals
-	CSV string
+	Totals     wire.Totals
+	CSV        string
 	pager
 }
 
 func (v *visit) listPayments() error {
 	page := paymentsPage{
-		desk: v.desk(v.locale.T("payments.title")), Filter: v.paymentFilter(),
-		Statuses: domain.PaymentStatuses(), Currencies: v.who.Settings.Currencies,
+		pageData: v.pageData(v.locale.T("payments.title")), Filter: v.paymentFilter(),
+		Statuses: domain.PaymentStatuses(), Currencies: v.caller.Project.Settings.Currencies,
 	}
 	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
 		return v.leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
@@ -205,18 +194,13 @@ func (v *visit) listPayments() error {
 // fillPayments reads the list. A filter that cannot be is said at its field.
 func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 	q, err := page.Filter.parameters()
-	var list listOf[domain.PaymentObject]
 	if err == nil {
-		page.totals, err = get[totals](v, "/account-api/totals", q)
+		page.Totals, err = v.API.Totals(v.ctx(), v.caller, q)
 	}
 	if err == nil {
-		q.Set("limit", pageSize)
-		if cursor := v.query("cursor"); cursor != "" {
-			q.Set("cursor", cursor)
-		}
-		list, err = get[listOf[domain.PaymentObject]](v, "/v1/payments", q)
+		page.Payments, page.pager, err = list(v, "payments", v.API.Payments, page.Filter.address(), q)
 	}
-	if p, ok := errors.AsType[*Problem](err); ok && p.Code == string(domain.InvalidParameter) {
+	if p := v.refusal(err); p != nil && p.Code == domain.InvalidParameter {
 		field := filterField(p.Parameter)
 		page.Alert = &notice{"bad", v.locale.T("payments.bad_filter")}
 		page.Fields = map[string]string{field: p.Detail}
@@ -225,8 +209,6 @@ func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 		}
 		return http.StatusBadRequest, nil
 	}
-	page.Payments = list.Data
-	page.pager = v.pager("payments", page.Filter.address(), list.Next)
 	return http.StatusOK, err
 }
 
@@ -236,10 +218,5 @@ func (v *visit) paymentsCSV() error {
 	if err != nil {
 		return err
 	}
-	v.w.Header().Set("Content-Disposition", `attachment; filename="payments-`+v.Now().UTC().Format("20060102-1504")+`.csv"`)
-	if err := v.stream("/v1/payments", q, "text/csv"); err != nil {
-		v.w.Header().Del("Content-Disposition")
-		return err
-	}
-	return nil
+	return v.csv(v.API.PaymentsTable, q, "payments-"+v.Now().UTC().Format("20060102-1504")+".csv")
 }

@@ -1,13 +1,16 @@
 package account
 
 import (
+	"bytes"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/httpapi/edge"
 )
 
 // proofFile is what is handed out as the proof that an event is in the log:
@@ -16,57 +19,69 @@ import (
 type proofFile struct {
 	Position   uint64         `json:"position"`
 	Event      jsontext.Value `json:"event"`
-	Inclusion  jsontext.Value `json:"inclusion"`
+	Inclusion  any            `json:"inclusion"`
 	Checkpoint string         `json:"checkpoint"`
 }
 
 // proof answers the file for one event of a payment.
 func (v *visit) proof() error {
-	position, err := v.positionOf()
+	position, err := strconv.ParseUint(v.query("position"), 10, 63)
+	if err != nil || position == 0 {
+		return &failure{status: http.StatusNotFound, why: "page"}
+	}
+	event, err := v.eventAt(position)
 	if err != nil {
 		return err
 	}
-	file := proofFile{Position: position}
-	q := url.Values{}
-	for file.Event == nil {
-		events, err := get[listOf[occurrence]](v, "/v1/payments/"+v.vars["id"]+"/events", q)
-		if err != nil {
-			return err
-		}
-		for _, o := range events.Data {
-			if o.Position == position {
-				file.Event = o.Raw
-			}
-		}
-		if file.Event == nil && events.Next == nil {
-			return &failure{status: http.StatusNotFound, why: "page"}
-		}
-		if events.Next != nil {
-			q.Set("cursor", *events.Next)
-		}
-	}
-	checkpoint, err := v.ask(http.MethodGet, "/v1/log/checkpoint", nil, nil)
+	checkpoint, err := v.API.Checkpoint(v.ctx(), v.caller)
 	if err != nil {
 		return err
 	}
-	file.Checkpoint = string(checkpoint)
-	lines := strings.SplitN(file.Checkpoint, "\n", 3) // origin, size, …
-	size := lines[min(1, len(lines)-1)]
-	file.Inclusion, err = v.ask(http.MethodGet, "/v1/log/proof/inclusion",
-		url.Values{"position": {strconv.FormatUint(position, 10)}, "size": {size}}, nil)
+	size, err := sizeOf(checkpoint)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(file, jsontext.PreserveRawStrings(true), jsontext.SpaceAfterColon(false))
+	inclusion, err := v.API.Inclusion(v.ctx(), v.caller, position, size)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(proofFile{position, event, inclusion, string(checkpoint)}, edge.AsWritten())
 	if err != nil {
 		return err
 	}
 	if err := v.saveSession(); err != nil {
 		return err
 	}
-	v.w.Header().Set("Content-Type", "application/json")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="proof-`+strconv.FormatUint(position, 10)+`.json"`)
-	v.w.WriteHeader(http.StatusOK)
-	_, _ = v.w.Write(append(text, '\n')) // the reader may have left
+	v.x.Header().Set("Content-Disposition", `attachment; filename="proof-`+strconv.FormatUint(position, 10)+`.json"`)
+	v.x.ReplyBytes(http.StatusOK, "application/json", append(text, '\n'))
 	return nil
+}
+
+// eventAt finds the event of the payment that stands at a position.
+func (v *visit) eventAt(position uint64) (jsontext.Value, error) {
+	for q := (url.Values{}); ; {
+		page, err := v.API.PaymentEvents(v.ctx(), v.caller, v.vars["id"], q)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Data {
+			if e.Position == position {
+				return e.Event, nil
+			}
+		}
+		if page.NextCursor == nil {
+			return nil, &failure{status: http.StatusNotFound, why: "page"}
+		}
+		q.Set("cursor", *page.NextCursor)
+	}
+}
+
+// sizeOf is the size of the log that a checkpoint is about, which its second
+// line tells.
+func sizeOf(checkpoint []byte) (uint64, error) {
+	lines := bytes.SplitN(checkpoint, []byte("\n"), 3)
+	if len(lines) < 3 {
+		return 0, errors.New("the checkpoint has no size")
+	}
+	return strconv.ParseUint(string(lines[1]), 10, 63)
 }

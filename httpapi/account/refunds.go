@@ -16,7 +16,7 @@ func (h *handler) refundPages() []page {
 
 // refundsPage is what refunds.html is filled with.
 type refundsPage struct {
-	desk
+	pageData
 	pager
 
 	Status, Payment string // the filters
@@ -31,15 +31,18 @@ func (v *visit) refundFilters() url.Values { return v.filters("status", "payment
 func (v *visit) listRefunds() error {
 	q := v.refundFilters()
 	p := refundsPage{
-		desk: v.desk(v.locale.T("refunds.title")), Status: q.Get("status"), Payment: q.Get("payment_id"),
+		pageData: v.pageData(v.locale.T("refunds.title")), Status: q.Get("status"), Payment: q.Get("payment_id"),
 		Statuses: domain.RefundStatuses(), Filtered: len(q) > 0,
 	}
 	p.CSV = p.Root + "refunds.csv?" + q.Encode()
 	var err error
-	if p.Refunds, p.pager, err = readList[domain.RefundObject](v, &p.desk, "refunds", "/v1/refunds", q, q); err != nil {
+	p.Refunds, p.pager, err = list(v, "refunds", v.API.Refunds, q, q)
+	if err := p.badFilter(err); err != nil {
 		return err
 	}
 	return v.render(http.StatusOK, "refunds.html", p)
 }
 
-func (v *visit) refundsCSV() error { return v.csv("/v1/refunds", v.refundFilters(), "refunds.csv") }
+func (v *visit) refundsCSV() error {
+	return v.csv(v.API.RefundsTable, v.refundFilters(), "refunds.csv")
+}

@@ -63,7 +63,7 @@ func (s *reveals) take(name string, as Session, now time.Time) (reveal, bool) {
 
 // secretPage is what secret.html is filled with.
 type secretPage struct {
-	desk
+	pageData
 	Kind, Name, Secret, Path string
 }
 
@@ -75,7 +75,7 @@ func (v *visit) showSecret() error {
 	if !ok {
 		return &failure{status: http.StatusGone, why: "shown"}
 	}
-	p := secretPage{desk: v.desk(v.locale.T("secret." + r.kind + ".title")), Kind: r.kind, Name: r.name, Secret: r.secret, Path: r.path}
+	p := secretPage{pageData: v.pageData(v.locale.T("secret." + r.kind + ".title")), Kind: r.kind, Name: r.name, Secret: r.secret, Path: r.path}
 	p.Switch = false // following it would show nothing any more
 	return v.render(http.StatusOK, "secret.html", p)
 }

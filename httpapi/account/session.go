@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
 )
 
 // A session ends after idleLimit without a request, give or take touchEvery,
@@ -33,23 +34,19 @@ const (
 	sinceValue      = "since"
 )
 
-// Who is whom a session acts for, as it is now.
-type Who struct {
-	ProjectID   string          `json:"project_id"`
-	ProjectName string          `json:"project_name"`
-	KeyID       string          `json:"key_id"`
-	Scopes      []domain.Scope  `json:"scopes"`
-	Settings    domain.Settings `json:"settings"`
-	Sandbox     bool            `json:"sandbox"` // payments can be settled by hand
-}
+// Session names the key that somebody has signed in with.
+type Session struct{ Project, KeyID string }
+
+// Who is whom a page is shown to.
+type Who struct{ merchant.Caller }
 
 // May reports whether the session's key has a scope.
-func (w Who) May(s string) bool { return slices.Contains(w.Scopes, domain.Scope(s)) }
+func (w Who) May(s domain.Scope) bool { return w.Key.Has(s) }
 
 // MayAll reports whether the session's key has all of the scopes, as it must
 // to revoke a key that has them.
 func (w Who) MayAll(scopes []domain.Scope) bool {
-	return !slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !w.May(string(s)) })
+	return !slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !w.May(s) })
 }
 
 func newSessions(f *File, secure bool) *scs.SessionManager {
@@ -128,12 +125,23 @@ func (v *visit) loadSession() error {
 		return nil
 	}
 	v.session = s
-	v.who, err = get[Who](v, "/account-api/session", nil)
-	if p, ok := errors.AsType[*Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Code == string(domain.ProjectDisabledCode)) {
+	v.caller, err = v.API.Resume(ctx, s.Project, s.KeyID)
+	if v.over(err) {
 		v.endSession()
 		return nil
 	}
+	v.x.Project, v.x.Key = v.caller.Project, v.caller.Key
 	return err
+}
+
+// over reports whether an error says that the session's key is of no use any
+// more.
+func (v *visit) over(err error) bool {
+	if err == nil {
+		return false
+	}
+	p := v.x.Problem(err)
+	return p.Code == domain.Unauthorized || p.Code == domain.ProjectDisabledCode
 }
 
 // saveSession writes the session, which begins to be idle anew. It comes
@@ -149,15 +157,16 @@ func (v *visit) saveSession() error {
 // endSession forgets the session, here and in the browser.
 func (v *visit) endSession() {
 	if err := v.sessions.Destroy(v.r.Context()); err != nil {
-		v.log().Warn().Err(err).Msg("a session of the account could not be deleted")
+		v.Log.Warn().Err(err).Str("request_id", v.x.ID).Msg("a session of the account could not be deleted")
 	}
-	v.sessions.WriteSessionCookie(v.r.Context(), v.w, "", time.Time{})
-	v.w.Header().Set("Cache-Control", "no-store") // scs adds to it
-	v.session, v.who, v.ended = Session{}, Who{}, true
+	v.sessions.WriteSessionCookie(v.r.Context(), v.x, "", time.Time{})
+	v.x.Header().Set("Cache-Control", "no-store") // scs adds to it
+	v.session, v.caller, v.ended = Session{}, merchant.Caller{}, true
 }
 
 // startSession makes the session of somebody who has signed in.
-func (v *visit) startSession(s Session) error {
+func (v *visit) startSession(c merchant.Caller) error {
+	s := Session{Project: c.Project.ID, KeyID: c.Key.ID}
 	generation, err := v.File.generation(s)
 	if err != nil {
 		return err
@@ -178,9 +187,10 @@ func (v *visit) startSession(s Session) error {
 	if err != nil {
 		return err
 	}
-	v.sessions.WriteSessionCookie(ctx, v.w, token, end)
-	v.w.Header().Set("Cache-Control", "no-store") // scs adds to it
+	v.sessions.WriteSessionCookie(ctx, v.x, token, end)
+	v.x.Header().Set("Cache-Control", "no-store") // scs adds to it
 	v.session = s
+	v.x.Project, v.x.Key = c.Project, c.Key
 	return nil
 }
 
@@ -217,8 +227,8 @@ func (v *visit) toSignIn() error {
 	if len(q) > 0 {
 		to += "?" + q.Encode()
 	}
-	v.w.Header().Set("Location", v.to(to))
-	v.w.WriteHeader(http.StatusSeeOther)
+	v.x.Header().Set("Location", v.to(to))
+	v.x.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 

@@ -2,8 +2,8 @@ package account
 
 import (
 	"bytes"
-	"errors"
-	"io"
+	"context"
+	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,31 +11,82 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 	bolt "go.etcd.io/bbolt"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/memory"
+	"payledger/httpapi/checkout"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+	"payledger/projections"
 )
 
-// front is the account over an API that knows one key, whose credentials are
-// prj_1 and sk_1.
+// front is the account of a project with one key.
 type front struct {
 	t       *testing.T
 	path    string
 	file    *File
-	handler http.Handler
-	revoked bool
+	api     *merchant.API
+	project string
+	key     wire.Key
+	handler *handler
+	server  http.Handler
 	cookie  string
 }
 
 func newFront(t *testing.T) *front {
 	t.Helper()
-	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db")}
+	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db"), project: "prj_1", api: newAPI(t)}
+	if _, err := f.api.ChangeProject(t.Context(), f.project, domain.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, true); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if _, f.key, err = f.api.NewKey(t.Context(), f.project, []domain.Scope{domain.Read}); err != nil {
+		t.Fatal(err)
+	}
 	f.start()
 	t.Cleanup(func() { _ = f.file.Close() })
 	return f
+}
+
+// newAPI makes the operations over an empty log in memory.
+func newAPI(t *testing.T) *merchant.API {
+	t.Helper()
+	links, err := checkout.NewLinks(map[int][32]byte{1: {1}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := eventstore.Ledger{Store: memory.New(), Codec: eventstore.NewCodec()}
+	views, err := projections.Open(t.Context(), projections.Config{
+		Path: filepath.Join(t.TempDir(), "projections.db"), Store: ledger.Store, Codec: ledger.Codec, LogID: domain.ID{1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var following sync.WaitGroup
+	following.Go(func() { _ = views.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		following.Wait()
+		_ = views.Close()
+		_ = ledger.Store.Close()
+	})
+	api, err := merchant.New(merchant.Config{
+		Ledger: ledger, Views: views, IDs: domain.NewIDs(time.Now, rand.Reader, domain.ID{}), Links: links, PublicURL: "http://pay.example.com",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
 }
 
 // start opens the file and makes the handler, as the start of a program does.
@@ -45,19 +96,16 @@ func (f *front) start() {
 	if f.file, err = OpenFile(f.path, zerolog.Nop()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = New(Config{
-		Call: f.call, Stream: func(http.ResponseWriter, Session, *http.Request) *http.Response { return nil },
-		SignIn: func(_ *http.Request, project, key string) (Session, error) {
-			if project != "prj_1" || key != "sk_1" || f.revoked {
-				return Session{}, &Problem{Status: http.StatusUnauthorized, Code: "unauthorized"}
-			}
-			return Session{Project: "prj_1", KeyID: "key_1"}, nil
-		},
-		File: f.file, Now: time.Now, PublicURL: "http://pay.example.com",
-	})
+	f.handler, err = newHandler(Config{API: f.api, File: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()})
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	e, err := edge.New(edge.Config{Now: time.Now, Entropy: rand.Reader, Log: zerolog.Nop()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	pages := edge.Pages("account", f.handler.serve)
+	f.server = e.Wrap(func(x *edge.Exchange) { pages.ServeHTTP(x, x.Request) })
 }
 
 func (f *front) restart() {
@@ -68,18 +116,9 @@ func (f *front) restart() {
 	f.start()
 }
 
-func (f *front) call(as Session, r *http.Request) (*http.Response, error) {
-	status, kind := http.StatusOK, "application/json"
-	var body string
-	switch {
-	case f.revoked || as.KeyID != "key_1":
-		status, kind, body = http.StatusUnauthorized, "application/problem+json", `{"code":"unauthorized"}`
-	case r.URL.Path == "/account-api/session":
-		body = `{"project_id":"prj_1","project_name":"Tea","key_id":"key_1","scopes":["read"]}`
-	default:
-		return nil, errors.New("asked for " + r.URL.Path)
-	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+// credentials are those of the key.
+func (f *front) credentials() url.Values {
+	return url.Values{"project": {f.project}, "key": {f.key.APIKey}}
 }
 
 func (f *front) do(r *http.Request) *httptest.ResponseRecorder {
@@ -87,7 +126,7 @@ func (f *front) do(r *http.Request) *httptest.ResponseRecorder {
 		r.AddCookie(&http.Cookie{Name: "payledger_account", Value: f.cookie})
 	}
 	w := httptest.NewRecorder()
-	f.handler.ServeHTTP(w, r)
+	f.server.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {
 		if c.Name == "payledger_account" {
 			f.cookie = c.Value
@@ -109,7 +148,7 @@ func (f *front) post(path string, fields url.Values) *httptest.ResponseRecorder 
 
 func (f *front) signIn() {
 	f.t.Helper()
-	if w := f.post("signin", url.Values{"project": {"prj_1"}, "key": {"sk_1"}}); w.Code != http.StatusSeeOther || f.cookie == "" {
+	if w := f.post("signin", f.credentials()); w.Code != http.StatusSeeOther || f.cookie == "" {
 		f.t.Fatalf("signing in: %d %s", w.Code, w.Body)
 	}
 }
@@ -166,17 +205,25 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	if !f.in() {
 		t.Error("the session did not survive a restart")
 	}
-	if raw, err := os.ReadFile(f.path); err != nil || bytes.Contains(raw, []byte(first)) || bytes.Contains(raw, []byte("sk_1")) {
+	if raw, err := os.ReadFile(f.path); err != nil || bytes.Contains(raw, []byte(first)) || bytes.Contains(raw, []byte(f.key.APIKey)) {
 		t.Errorf("the file holds the token or the key (%v)", err)
 	}
-	f.revoked = true
+	if _, err := f.api.ChangeProject(t.Context(), f.project, domain.RevokeKey{KeyID: f.key.KeyID}, false); err != nil {
+		t.Fatal(err)
+	}
 	if f.in() {
 		t.Error("the session outlives its key")
 	}
-	f.revoked = false
-	f.cookie = first
-	if f.in() {
-		t.Error("the session came back with its key")
+	err := f.file.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte(sessionsBucket)).ForEach(func(_, v []byte) error {
+			if _, values := ended(v); len(values) > 0 {
+				t.Error("the session of a revoked key is kept")
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -189,7 +236,7 @@ func TestSigningInChangesTheToken(t *testing.T) {
 		t.Error("the token is the one that was sent")
 	}
 	first := f.cookie
-	f.post("signin", url.Values{"project": {"prj_1"}, "key": {"sk_1"}})
+	f.post("signin", f.credentials())
 	if f.cookie == first {
 		t.Error("signing in again kept the token")
 	}
@@ -276,7 +323,7 @@ func TestWhatEndedIsCleanedAway(t *testing.T) {
 func TestNextIsOurs(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	v := &visit{handler: f.handler.(*handler)}
+	v := &visit{handler: f.handler}
 	for path, want := range map[string]bool{
 		"payments": true, "payments?q=a&b=//c": true, "payments/01": true, "session": true, "": v.has(""),
 		"signin": false, "signout": false, "//evil": false, "https://evil": false, "/payments": false, "../x": false,
@@ -317,22 +364,8 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 // a form that it has seen.
 func TestAFormCountsOnceAtTheAPIToo(t *testing.T) {
 	t.Parallel()
-	key := func(token, method string) string {
-		v := &visit{token: token}
-		r, err := v.request(t.Context(), method, "/v1/payments", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Header.Get("Idempotency-Key")
-	}
-	one := key("a", http.MethodPost)
-	if !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(one) {
-		t.Errorf("key %q is no UUID", one)
-	}
-	if again, other := key("a", http.MethodPost), key("b", http.MethodPost); again != one || other == one {
-		t.Error(one, again, other)
-	}
-	if got := key("a", http.MethodGet) + key("", http.MethodPost); got != "" {
-		t.Errorf("key %q without a form that does something", got)
+	key := func(token string) domain.Digest { return *(&visit{token: token}).idempotencyKey() }
+	if one := key("a"); key("a") != one || key("b") == one {
+		t.Error("the keys of a form differ, or those of two forms do not")
 	}
 }

@@ -11,13 +11,13 @@ func (h *handler) settingsPages() []page {
 
 // settingsPage is what settings.html is filled with.
 type settingsPage struct {
-	desk
+	pageData
 	Lifetime string // of a payment's link
 	Base     string // of the API
 }
 
 func (v *visit) showSettings() error {
-	p := settingsPage{desk: v.desk(v.locale.T("settings.title")), Base: v.PublicURL}
-	p.Lifetime = p.Left(time.Duration(v.who.Settings.LifetimeSeconds) * time.Second)
+	p := settingsPage{pageData: v.pageData(v.locale.T("settings.title")), Base: v.PublicURL}
+	p.Lifetime = p.Left(time.Duration(v.caller.Project.Settings.LifetimeSeconds) * time.Second)
 	return v.render(http.StatusOK, "settings.html", p)
 }

@@ -1,11 +1,11 @@
 package account
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/conns"
 )
 
 func (h *handler) sessionPages() []page {
@@ -20,12 +20,12 @@ func (h *handler) sessionPages() []page {
 
 // signInPage is what signin.html is filled with.
 type signInPage struct {
-	desk
+	pageData
 	Project, Next string
 }
 
 func (v *visit) signInPage() signInPage {
-	return signInPage{desk: v.desk(v.locale.T("signin.title"))}
+	return signInPage{pageData: v.pageData(v.locale.T("signin.title"))}
 }
 
 func (v *visit) showSignIn() error {
@@ -59,9 +59,9 @@ func (v *visit) signIn() error {
 	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as they stand in the header of the API
 		project, key = p, k
 	}
-	s, err := v.SignIn(v.r, project, key)
+	caller, err := v.API.SignIn(v.ctx(), conns.Peer(v.r), project, key)
 	if err == nil {
-		if err := v.startSession(s); err != nil {
+		if err := v.startSession(caller); err != nil {
 			return err
 		}
 		next := v.value("next")
@@ -70,10 +70,7 @@ func (v *visit) signIn() error {
 		}
 		return v.leave(next)
 	}
-	p, ok := errors.AsType[*Problem](err)
-	if !ok {
-		return err
-	}
+	p := v.x.Problem(err)
 	page := v.signInPage()
 	page.Project, page.Next = project, v.value("next")
 	if !v.ours(page.Next) {
@@ -81,26 +78,26 @@ func (v *visit) signIn() error {
 	}
 	text := problemText(v.locale, p)
 	switch p.Code {
-	case string(domain.Unauthorized):
+	case domain.Unauthorized:
 		text = v.locale.T("signin.wrong")
-	case string(domain.RateLimited):
-		text = v.locale.T("signin.slow", "Seconds", p.RetryAfter)
-		v.w.Header().Set("Retry-After", p.RetryAfter)
+	case domain.RateLimited:
+		text = v.locale.T("signin.slow", "Seconds", p.Header.Get("Retry-After"))
 	}
+	v.retryAfter(p)
 	page.Alert = &notice{"bad", text}
 	return v.render(p.Status, "signin.html", page)
 }
 
 // sessionPage is what session.html is filled with.
 type sessionPage struct {
-	desk
+	pageData
 	Since, Until domain.Instant
 }
 
 func (v *visit) showSession() error {
 	page := sessionPage{
-		desk:  v.desk(v.locale.T("session.title")),
-		Until: domain.InstantOf(v.sessions.Deadline(v.r.Context())),
+		pageData: v.pageData(v.locale.T("session.title")),
+		Until:    domain.InstantOf(v.sessions.Deadline(v.r.Context())),
 	}
 	if err := page.Since.UnmarshalText([]byte(v.sessions.GetString(v.r.Context(), sinceValue))); err != nil {
 		return err

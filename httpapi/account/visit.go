@@ -1,28 +1,28 @@
 package account
 
 import (
-	"math"
+	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
-	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
 )
 
 // visit is one request for a page with all that is known of it.
 type visit struct {
 	*handler
-	w      http.ResponseWriter
-	r      *http.Request
+	x      *edge.Exchange
+	r      *http.Request // that of x, with the session in its context
 	locale *ui.Locale
 	page   *page
 	vars   map[string]string
 
 	session Session // zero: not signed in
-	ended   bool    // there was a session that is over
-	who     Who
+	caller  merchant.Caller
+	ended   bool       // there was a session that is over
 	form    url.Values // of a POST
 	token   string     // of the form that was sent, checked
 	use     *formUse
@@ -37,7 +37,7 @@ func (v *visit) serve() error {
 		return v.page.serve(v)
 	}
 	if err := v.origins.Check(v.r); err != nil {
-		return &failure{status: http.StatusForbidden, why: "foreign", cause: err}
+		return &failure{status: http.StatusForbidden, why: "foreign"}
 	}
 	if !v.page.open && !v.signedIn() {
 		return v.toSignIn()
@@ -51,19 +51,8 @@ func (v *visit) serve() error {
 	return v.once(func() error { return v.page.serve(v) })
 }
 
-// admit lets a request pass that is within the limit of its address, or of the
-// project.
-func (v *visit) admit(project string) error {
-	if v.Limit == nil {
-		return nil
-	}
-	wait, ok := v.Limit(v.r, project)
-	if ok {
-		return nil
-	}
-	after := strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
-	return &Problem{Status: http.StatusTooManyRequests, Code: string(domain.RateLimited), RetryAfter: after}
-}
+// ctx ends when the client leaves or the time for the answer is over.
+func (v *visit) ctx() context.Context { return v.x.Context() }
 
 func (v *visit) signedIn() bool { return v.session.Project != "" }
 
@@ -84,10 +73,11 @@ func (v *visit) query(name string) string {
 	return ""
 }
 
-// desk is what every template is filled with; data of a page embeds it.
-type desk struct {
+// pageData is what every template is filled with; data of a page embeds it.
+type pageData struct {
 	ui.Page
 	Who      Who
+	Sandbox  bool // payments can be settled by hand
 	SignedIn bool
 	Nav      []navItem
 	Notice   *notice // what the form before has led to
@@ -108,11 +98,11 @@ type notice struct {
 	Text string
 }
 
-// desk begins the data of a page. The title is shown in the window's title as
+// pageData begins the data of a page. The title is shown in the window's title as
 // well.
-func (v *visit) desk(title string) desk {
-	d := desk{
-		Page: v.site.Page(v.r, v.locale, Path+"/", title), Who: v.who, SignedIn: v.signedIn(), visit: v,
+func (v *visit) pageData(title string) pageData {
+	d := pageData{
+		Page: v.site.Page(v.r, v.locale, Path+"/", title), Who: Who{v.caller}, Sandbox: v.Sandbox, SignedIn: v.signedIn(), visit: v,
 	}
 	d.Title = title + " · " + v.locale.T("account.title")
 	if !d.SignedIn {
@@ -132,14 +122,14 @@ func (v *visit) desk(title string) desk {
 }
 
 // Field is what is wrong with a field, "" if nothing is.
-func (d desk) Field(name string) string { return d.Fields[name] }
+func (d pageData) Field(name string) string { return d.Fields[name] }
 
 // render answers with a page.
 func (v *visit) render(status int, template string, data any) error {
 	if err := v.saveSession(); err != nil {
 		return err
 	}
-	return ui.Render(v.w, status, v.templates, template, data)
+	return ui.Render(v.x, status, v.templates, template, data)
 }
 
 // to is the address of a path below the account (no leading slash), as seen
@@ -158,8 +148,8 @@ func (v *visit) leave(path string) error {
 		return err
 	}
 	// Relative, so that it holds behind a proxy with a path of its own.
-	v.w.Header().Set("Location", v.to(path))
-	v.w.WriteHeader(http.StatusSeeOther)
+	v.x.Header().Set("Location", v.to(path))
+	v.x.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 

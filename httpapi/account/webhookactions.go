@@ -11,7 +11,7 @@ import (
 // confirmPage is what webhook-rotate.html and webhook-remove.html are filled
 // with: the question before something is done to an endpoint.
 type confirmPage struct {
-	desk
+	pageData
 	Endpoint endpoint
 	Overlaps []overlap
 }
@@ -28,7 +28,7 @@ func (v *visit) confirm(template, title string, fill func(*confirmPage)) error {
 	if err != nil {
 		return err
 	}
-	p := confirmPage{desk: v.desk(v.locale.T(title)), Endpoint: e}
+	p := confirmPage{pageData: v.pageData(v.locale.T(title)), Endpoint: e}
 	if fill != nil {
 		fill(&p)
 	}

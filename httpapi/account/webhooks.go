@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/wire"
 )
 
 func (h *handler) webhookPages() []page {
-	if !h.Webhooks {
+	if h.Webhooks == nil {
 		return nil
 	}
 	const one = "webhooks/{endpoint}"
@@ -77,24 +78,24 @@ func (v *visit) endpoint() (endpoint, error) { return get[endpoint](v, v.endpoin
 
 // endpointsPage is what webhooks.html is filled with.
 type endpointsPage struct {
-	desk
+	pageData
 	Endpoints []endpoint
 	Full      bool // no more can be added
 }
 
 func (v *visit) listEndpoints() error {
-	list, err := get[listOf[endpoint]](v, endpointsPath, map[string][]string{"limit": {"100"}})
+	list, err := get[wire.Page[endpoint]](v, endpointsPath, map[string][]string{"limit": {"100"}})
 	if err != nil {
 		return err
 	}
 	return v.render(http.StatusOK, "webhooks.html", endpointsPage{
-		desk: v.desk(v.locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= domain.MaxEndpoints,
+		pageData: v.pageData(v.locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= domain.MaxEndpoints,
 	})
 }
 
 // endpointForm is what webhook-form.html is filled with.
 type endpointForm struct {
-	desk
+	pageData
 	ID         string // "" for a new one
 	URL, About string
 	Groups     []kindGroup
@@ -112,7 +113,7 @@ type kindChoice struct {
 }
 
 func (v *visit) endpointForm(title string, chosen []domain.Kind) endpointForm {
-	f := endpointForm{desk: v.desk(v.locale.T(title)), ID: v.vars["endpoint"]}
+	f := endpointForm{pageData: v.pageData(v.locale.T(title)), ID: v.vars["endpoint"]}
 	for _, k := range domain.Kinds() {
 		of, _, _ := strings.Cut(string(k), ".")
 		if len(f.Groups) == 0 || f.Groups[len(f.Groups)-1].Of != of {
@@ -166,7 +167,7 @@ func (v *visit) sendEndpoint(title, path string) (made endpoint, ok bool, err er
 		})
 	}
 	made, err = post[endpoint](v, path, body)
-	if p := refusal(err); p != nil {
+	if p := v.refusal(err); p != nil {
 		return made, false, again(p.Status, func(f *endpointForm) {
 			f.refuse(p)
 			for i := range p.Errors {

@@ -1,19 +1,29 @@
 package account
 
-import "payledger/domain"
+import (
+	"math"
+
+	"payledger/domain"
+)
 
 // What templates ask for beside the methods of ui.Locale.
 
 // Text is a text that may not be there.
-func (d desk) Text(s *string) string {
+func (d pageData) Text(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
+// Int is a count as Number and Percent take it.
+func (d pageData) Int(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// Few is a count as Plural takes it.
+func (d pageData) Few(n uint64) int { return int(min(n, math.MaxInt32)) }
+
 // StatusWord is a status without its badge.
-func (d desk) StatusWord(status any) string {
+func (d pageData) StatusWord(status any) string {
 	switch s := status.(type) {
 	case domain.PaymentStatus:
 		return d.T("status." + string(s))
@@ -27,12 +37,12 @@ func (d desk) StatusWord(status any) string {
 
 // EventWord says what happened, for an event's type; one without words says it
 // itself.
-func (d desk) EventWord(eventType string) string { return d.wordOr("event.", eventType) }
+func (d pageData) EventWord(eventType string) string { return d.wordOr("event.", eventType) }
 
 // Reason says why something happened.
-func (d desk) Reason(code string) string { return d.wordOr("reason.", code) }
+func (d pageData) Reason(code string) string { return d.wordOr("reason.", code) }
 
-func (d desk) wordOr(prefix, code string) string {
+func (d pageData) wordOr(prefix, code string) string {
 	if d.Has(prefix + code) {
 		return d.T(prefix + code)
 	}
@@ -41,7 +51,7 @@ func (d desk) wordOr(prefix, code string) string {
 
 // LastAttempt says how the last attempt of a delivery ended, "" before the
 // first.
-func (d desk) LastAttempt(o domain.DeliveryObject) string {
+func (d pageData) LastAttempt(o domain.DeliveryObject) string {
 	if len(o.Attempts) == 0 {
 		return ""
 	}
@@ -52,12 +62,12 @@ func (d desk) LastAttempt(o domain.DeliveryObject) string {
 type inputField struct{ Name, Type, Value, Label, Wrong string }
 
 // FilterField is a field with the word of an id for its label.
-func (d desk) FilterField(name, kind, value, label string) inputField {
+func (d pageData) FilterField(name, kind, value, label string) inputField {
 	return inputField{Name: name, Type: kind, Value: value, Label: d.T(label), Wrong: d.Fields[name]}
 }
 
 // Sum writes a balance, which can be larger than an amount.
-func (d desk) Sum(s domain.Sum, c domain.Currency) string {
+func (d pageData) Sum(s domain.Sum, c domain.Currency) string {
 	if hi, lo := s.Bits(); hi == uint64(int64(lo)>>63) { // the sign of lo, 64 times
 		return d.Amount(domain.Amount(lo), c)
 	}

@@ -65,15 +65,15 @@ func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 		e.metrics.begin()
 		defer func() {
 			v := recover()
-			aborted := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
-			if v != nil && !aborted {
+			cut := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
+			if v != nil && !cut {
 				e.log.Error().Str("request_id", x.ID).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("handler panicked")
-				x.Fail(fmt.Errorf("panic: %v", v))
+				cut = !x.Fail(fmt.Errorf("panic: %v", v))
 			}
 			took := e.now().Sub(start)
 			e.metrics.end(x, took)
 			x.record(took)
-			if aborted || (v != nil && x.code == "") {
+			if cut {
 				panic(http.ErrAbortHandler) // the answer is cut short: so must be the connection
 			}
 		}()
@@ -179,17 +179,26 @@ func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	_, _ = x.Write(body) // the client went away: nobody is left to tell
 }
 
+// Problem is the problem that err amounts to, with everything that an answer
+// says of it. It becomes part of the request's record.
+func (x *Exchange) Problem(err error) wire.Problem {
+	p := x.edge.problems.of(err)
+	p.RequestID = x.ID
+	x.err, x.alarm, x.code = err, p.Alarm, p.Code
+	return p
+}
+
+// Begun reports whether an answer has begun.
+func (x *Exchange) Begun() bool { return x.status != 0 }
+
 // Fail answers with the problem that err amounts to. It reports false when an
 // answer has begun: that one can only be cut short.
 func (x *Exchange) Fail(err error) bool {
-	x.err = err
-	p := x.edge.problems.of(err)
-	x.alarm = p.Alarm
-	if x.status != 0 {
+	if x.Begun() {
+		x.err, x.alarm, x.code = err, x.edge.problems.of(err).Alarm, ""
 		return false
 	}
-	p.RequestID = x.ID
-	x.code = p.Code
+	p := x.Problem(err)
 	maps.Copy(x.Header(), p.Header)
 	body, err := json.Marshal(p)
 	if err != nil { // a problem holds nothing that cannot be encoded

@@ -84,9 +84,7 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, rt := range res.routes {
 		if rt.Method == r.Method || (rt.Method == http.MethodGet && r.Method == http.MethodHead) {
 			x.Route = rt
-			if err := res.enter(x); err != nil && !x.Fail(err) {
-				panic(http.ErrAbortHandler) // so that nobody takes the part for the whole
-			}
+			x.finish(res.enter(x))
 			return
 		}
 	}
@@ -112,6 +110,26 @@ func notFound() http.Handler {
 			code = domain.VersionNotSupported
 		}
 		w.(*Exchange).Fail(wire.Problem{Code: code})
+	})
+}
+
+// finish answers the error of a handler. An answer that has begun is cut
+// short, so that no client takes the part for the whole.
+func (x *Exchange) finish(err error) {
+	if err != nil && !x.Fail(err) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Pages is the handler of a set of pages that finds the page itself. All of
+// them have one name in logs and metrics. Each request has maxTime, as those of
+// routes, and an error that serve answers becomes a problem document.
+func Pages(operation string, serve func(*Exchange) error) http.Handler {
+	rt := &Route{Operation: operation, Handle: serve}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*Exchange)
+		x.Request, x.Route = r, rt
+		x.finish(Run(x))
 	})
 }
 

@@ -1,10 +1,12 @@
 package merchant
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -34,7 +36,15 @@ type FeedQuery struct {
 // event; as server-sent events it goes on.
 func (h Handlers) ListEvents(x *edge.Exchange) error {
 	live := edge.Accepts(x.Request.Header, edge.EventStream)
-	q, err := readFeed(x, live)
+	values, err := x.Values()
+	if err != nil {
+		return err
+	}
+	seen := ""
+	if live {
+		seen = x.Request.Header.Get("Last-Event-ID")
+	}
+	q, err := ParseFeedQuery(values, seen)
 	if err != nil {
 		return err
 	}
@@ -53,7 +63,10 @@ func (h Handlers) ListEvents(x *edge.Exchange) error {
 		return nil
 	}
 	if live {
-		return follow(x.Context(), feed, out)
+		return feed.Serve(x.Context(), out, func(e FeedEvent) (string, []byte, error) {
+			line, err := LineOf(e.EventLine)
+			return e.Type, line, err
+		})
 	}
 	err = feed.Each(x.Context(), func(e FeedEvent) error {
 		line, err := LineOf(e.EventLine)
@@ -68,10 +81,11 @@ func (h Handlers) ListEvents(x *edge.Exchange) error {
 	return out.Flush()
 }
 
-// readFeed reads the query and the headers. Last-Event-ID is what a client
-// that lost its connection saw last, so it wins over where it once began.
-func readFeed(x *edge.Exchange, live bool) (f FeedQuery, err error) {
-	q, err := x.Query("after", "limit")
+// ParseFeedQuery reads the parameters after and limit. seen is the header
+// Last-Event-ID, "" for none: the event that a client saw last before it lost
+// its connection, so it wins over the place where the client once began.
+func ParseFeedQuery(values url.Values, seen string) (f FeedQuery, err error) {
+	q, err := edge.ParseQuery(values, "after", "limit")
 	if err != nil {
 		return f, err
 	}
@@ -87,9 +101,9 @@ func readFeed(x *edge.Exchange, live bool) (f FeedQuery, err error) {
 			return f, edge.BadParameter("limit", "Send a whole number from 1 to 1000000, or leave it away for all events.")
 		}
 	}
-	if lines := x.Request.Header.Values("Last-Event-ID"); live && len(lines) > 0 && lines[0] != "" {
+	if seen != "" {
 		f.named = "Last-Event-ID"
-		if f.After, err = afterPosition(f.named, lines[0]); err != nil {
+		if f.After, err = afterPosition(f.named, seen); err != nil {
 			return f, err
 		}
 	}
@@ -268,22 +282,27 @@ func LineOf(e wire.EventLine) ([]byte, error) {
 // in milliseconds.
 const reconnectAfter = 2000
 
-// follow writes a feed as server-sent events. Stored lines have no line breaks.
-func follow(ctx context.Context, feed *Feed, out *edge.Stream) error {
+// Serve writes what Follow emits as server-sent events. render answers an
+// event's name and its data, which may have several lines.
+func (f *Feed) Serve(ctx context.Context, out *edge.Stream, render func(FeedEvent) (name string, data []byte, err error)) error {
 	if _, err := fmt.Fprintf(out, "retry: %d\n\n", reconnectAfter); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	err := feed.Follow(ctx, func(e FeedEvent) error {
+	err := f.Follow(ctx, func(e FeedEvent) error {
 		text := []byte(": \n\n") // a sign of life
 		if e.Position != 0 {
-			line, err := LineOf(e.EventLine)
+			name, data, err := render(e)
 			if err != nil {
 				return err
 			}
-			text = fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.Position, e.Type, line)
+			text = fmt.Appendf(nil, "id: %d\nevent: %s\n", e.Position, name)
+			for line := range bytes.Lines(data) {
+				text = fmt.Appendf(text, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+			}
+			text = append(text, '\n')
 		}
 		if _, err := out.Write(text); err != nil {
 			return err

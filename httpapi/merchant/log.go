@@ -40,6 +40,9 @@ func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
 	if err := a.Admit(&c, domain.Audit, nil); err != nil {
 		return nil, err
 	}
+	if a.cfg.Checkpoint == nil {
+		return nil, wire.Problem{Code: domain.PathNotFound}
+	}
 	signed, err := a.cfg.Checkpoint(ctx)
 	if errors.Is(err, ErrComparing) {
 		err = edge.Unavailable("5", "After a start the log is compared with its newest checkpoint before a new one is signed. Try again.")

@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
 // How long a sandbox request waits: for the payment's route, and for the
@@ -57,6 +58,9 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return p, err
 	}
+	if a.cfg.Sandbox == nil {
+		return p, wire.Problem{Code: domain.PathNotFound}
+	}
 	if err := oneOutcome(outcome, PaymentOutcomes()); err != nil {
 		return p, err
 	}
@@ -85,6 +89,9 @@ func (h Handlers) SettleRefund(x *edge.Exchange) error {
 func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, r domain.Refund, err error) {
 	if err := a.Admit(&c, domain.RefundsWrite, nil); err != nil {
 		return p, r, err
+	}
+	if a.cfg.Sandbox == nil {
+		return p, r, wire.Problem{Code: domain.PathNotFound}
 	}
 	if err := oneOutcome(outcome, RefundOutcomes()); err != nil {
 		return p, r, err

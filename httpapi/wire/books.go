@@ -17,6 +17,16 @@ type CurrencyBooks struct {
 	Total    domain.Sum       `json:"total"`
 }
 
+// Of is the balance of an account, 0 when nothing was booked on it.
+func (b CurrencyBooks) Of(account domain.Account) domain.Sum {
+	for _, a := range b.Accounts {
+		if a.Account == account {
+			return a.Balance
+		}
+	}
+	return domain.Sum{}
+}
+
 // AccountBalance is the balance of one account of the books.
 type AccountBalance struct {
 	Account domain.Account `json:"account"`
