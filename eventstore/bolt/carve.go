@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"hash/crc32"
 	"io"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
 
@@ -37,9 +37,7 @@ const (
 	carveWindow = 4 << 20
 	carveBlock  = 4 << 10
 	keySize     = 8
-
-	// maxCarved is more than any record takes with its key.
-	maxCarved = keySize + fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
+	maxCarved   = keySize + record.MaxSize
 )
 
 // Carve finds every record that is still in a file, however damaged the file's
@@ -72,7 +70,7 @@ func ReadCarved(f io.ReaderAt, c Carved) (eventstore.Stored, error) {
 	if _, err := f.ReadAt(b, c.Offset); err != nil {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: c.Position, Reason: err.Error()}
 	}
-	return decodeRecord(c.Position, b)
+	return record.Decode(c.Position, b)
 }
 
 // fill reads what the disk can read, block by block if it cannot read all, and
@@ -104,11 +102,15 @@ type carver struct {
 func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error) error {
 	c.identify(b)
 	for i := max(0, int(c.skip-at)); i < begin; i++ {
-		if !maybeRecord(b[i:]) {
+		if len(b) < i+keySize {
+			break
+		}
+		// A position is below 2^48, so most bytes begin no key.
+		p := eventstore.Position(binary.BigEndian.Uint64(b[i:]))
+		if p == 0 || p >= 1<<48 {
 			continue
 		}
-		p := eventstore.Position(binary.BigEndian.Uint64(b[i:]))
-		n := recordSize(p, b[i+keySize:min(len(b), i+maxCarved)])
+		n := record.Find(p, b[i+keySize:min(len(b), i+maxCarved)])
 		if n == 0 {
 			continue
 		}
@@ -120,40 +122,6 @@ func (c *carver) window(b []byte, at int64, begin int, found func(Carved) error)
 		i += keySize + n - 1
 	}
 	return nil
-}
-
-// maybeRecord reports whether a key and a record might begin here: a position
-// below 2^48, the record's format and its flags, a first sequence.
-func maybeRecord(b []byte) bool {
-	const format, sequence = keySize + 4, keySize + fixedSize
-	return len(b) > sequence && b[format] == recordFormat && b[format+1]&^(flagClaim|flagCompressed|flagPayment|flagForever) == 0 &&
-		b[0]|b[1] == 0 && b[2]|b[3]|b[4]|b[5]|b[6]|b[7] != 0 && b[sequence] != 0
-}
-
-// recordSize is the number of bytes of the record at the beginning of b, 0 if
-// there is none: a record ends where its checksum matches and can be decoded.
-func recordSize(p eventstore.Position, b []byte) int {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	want := ^binary.BigEndian.Uint32(b)
-	sum := ^uint32(0)
-	for shift := 56; shift >= 0; shift -= 8 {
-		sum = table[byte(sum)^byte(p>>shift)] ^ sum>>8
-	}
-	for i, x := range b[4:] {
-		sum = table[byte(sum)^x] ^ sum>>8
-		if sum != want || i+5 <= fixedSize {
-			continue
-		}
-		r, err := decodeRecord(p, b[:i+5])
-		if err != nil {
-			continue // by chance
-		}
-		if n := len(r.Body); b[5]&flagCompressed == 0 && r.Body[0] == '{' && r.Body[n-1] != '}' {
-			continue
-		}
-		return i + 5
-	}
-	return 0
 }
 
 // identify looks for the log's name and id, as the bucket meta has them.
@@ -171,7 +139,7 @@ func (c *carver) identify(b []byte) {
 	for n < len(b) && '0' <= b[n] && b[n] <= '9' {
 		n++
 	}
-	if id, ok := bytes.CutPrefix(b[n:], keyLog); ok && len(id) >= idSize {
+	if id, ok := bytes.CutPrefix(b[n:], keyLog); ok && len(id) >= len(domain.ID{}) {
 		c.remains.Format, c.remains.LogID = string(b[:n]), domain.ID(id)
 	}
 }

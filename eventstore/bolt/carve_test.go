@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
 )
 
 // carved finds what is in the bytes, by position; each is read again.
@@ -194,7 +195,7 @@ func FuzzCarve(f *testing.F) {
 		Position: 7, Sequence: 1, Commit: [16]byte{1}, Body: []byte(`{"a":1}`),
 		Stream: eventstore.Stream{Project: "prj_x", Kind: "project", ID: "prj_x"},
 	}
-	f.Add(appendRecord(positionKey(7), &r))
+	f.Add(record.Append(positionKey(7), &r))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		last := int64(0)
 		_, err := Carve(t.Context(), bytes.NewReader(b), int64(len(b)), func(int64) {}, func(c Carved) error {

@@ -13,6 +13,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
+	"payledger/eventstore/bolt/record"
 )
 
 // indexes find the records that claimed keys: idempotency keys, which are
@@ -119,14 +120,14 @@ func (s *Store) openClaims() error {
 func (s *Store) rebuildClaims(x *indexes, from eventstore.Position) (next eventstore.Position, err error) {
 	const atOnce = 1 << 14
 	next = min(from+atOnce, s.tail.durable+1)
-	d := decoder{bodiless: true}
+	d := record.Decoder{Bodiless: true}
 	err = s.view(from, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketRecords).Cursor()
 		k, v := c.Seek(positionKey(from))
 		for at := from; at < next; at++ {
 			r, err := eventstore.Stored{}, missing(at)
 			if string(k) == string(positionKey(at)) {
-				r, err = d.record(at, v)
+				r, err = d.Decode(at, v)
 				k, v = c.Next()
 			}
 			if err := x.rebuild(at, &r, err); err != nil {

@@ -30,34 +30,7 @@
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
 //
-// Positions run from 1 without gaps. A record at position p is
-//
-//	offset  bytes
-//	0       4      CRC-32C (Castagnoli) of p as 8 bytes and of bytes 4 to the end
-//	4       1      format of the record, 3
-//	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is
-//	               compressed; bit 2, the stream is a payment's, named by two ids; bit 3, a
-//	               claim for ever follows, never with bit 0; all others 0
-//	6       16     event id
-//	22      …      sequence within the stream, from 1, as a varint
-//	…       …      how many positions before p the stream's record before this one
-//	               is, 0 for the first, as a varint
-//	…       64     with bit 0: idempotency key (32), fingerprint (32)
-//	…       32     with bit 3: the key that is claimed for ever
-//	…       32     with bit 2: the project's id without "prj_" (16), the payment's (16)
-//	…       1+n    else: project: its length in bytes, then the bytes
-//	…       1+n          kind, likewise
-//	…       1+n          id, likewise
-//	…       rest   body, at least one byte
-//
-// Varints are those of encoding/binary, unsigned. A compressed body is the
-// CRC-32C of the body (4), and then one block in the format S2, which is made
-// with the dictionary in compress.go. What is hashed, exported and published is
-// always the body itself.
-//
-// A payment of five events takes 1.9 KiB in this file, and 3.3 KiB with plain
-// bodies. Compressing costs a microsecond of CPU for each event, and
-// decompressing 0.15: go test -bench Record ./eventstore/bolt.
+// Positions run from 1 without gaps. The form of a record is in package record.
 //
 // The records are the truth. A stream is read from its head backwards, from each
 // record to the one before it. Heads and claims are derived and can be checked

@@ -20,7 +20,7 @@ import (
 func formatCommits(t *testing.T) (all []eventstore.Commit) {
 	t.Helper()
 	id := func(n byte) domain.ID { return domain.ID{1, 160, 112, 116, 98, 90, 15: n} }
-	project := projectPrefix + id(1).String()
+	project := "prj_" + id(1).String()
 	payment := eventstore.PaymentStream(project, id(2))
 	for i, r := range []struct {
 		stream eventstore.Stream

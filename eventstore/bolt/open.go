@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
 
@@ -180,7 +181,7 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	}
 	// Nothing may be written after a record that is damaged. A store for reading
 	// can read all the others.
-	if _, err := decodeRecord(last, v); err != nil && !s.readOnly {
+	if _, err := record.Decode(last, v); err != nil && !s.readOnly {
 		return 0, damaged(s.path, err.Error())
 	}
 	return last, nil

@@ -12,6 +12,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
 
@@ -46,7 +47,7 @@ func readRecord(log *bbolt.Bucket, at eventstore.Position) (eventstore.Stored, e
 	if v == nil {
 		return eventstore.Stored{}, missing(at)
 	}
-	return decodeRecord(at, v)
+	return record.Decode(at, v)
 }
 
 func missing(at eventstore.Position) error {
@@ -286,7 +287,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	}
 	err = s.view(after+1, func(tx *bbolt.Tx) error {
 		size := 0
-		var d decoder
+		var d record.Decoder
 		c := tx.Bucket(bucketRecords).Cursor()
 		k, v := c.Seek(positionKey(after + 1))
 		for n := 0; reached < durable && n < chunkExamined && len(dst) < chunkRecords && size < chunkBytes; n++ {
@@ -294,7 +295,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 			if len(k) != 8 || eventstore.Position(binary.BigEndian.Uint64(k)) != at {
 				return missing(at)
 			}
-			r, err := d.record(at, v)
+			r, err := d.Decode(at, v)
 			if err != nil {
 				return err
 			}

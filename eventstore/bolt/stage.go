@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
+	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
 
@@ -142,7 +143,7 @@ func (g *staging) claim(p *pending, at eventstore.Position) error {
 // put writes a record and its stream's head.
 func (g *staging) put(r *eventstore.Stored, headKey []byte) error {
 	n := len(g.bytes)
-	g.bytes = appendRecord(g.bytes, r)
+	g.bytes = record.Append(g.bytes, r)
 	value := g.since(n)
 	n = len(g.bytes)
 	g.bytes = appendPosition(g.bytes, r.Position)

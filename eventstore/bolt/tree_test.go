@@ -233,7 +233,7 @@ func TestDamagedRecordsAreReported(t *testing.T) {
 		if i < 0 {
 			break
 		}
-		if at += i; whole[at-2] == recordFormat { // the id stands in the head too
+		if at += i; whole[at-2] == 3 { // the id stands in the head too
 			whole[at+20] ^= 1
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) verifyRecords(pace func() error) error {
 
 func (s *Store) newVerifier(cached int, bodiless bool, pace func() error) *verifier {
 	return &verifier{
-		pace: pace, index: s.claims, walk: decoder{bodiless: bodiless}, links: decoder{bodiless: true},
+		pace: pace, index: s.claims, walk: record.Decoder{Bodiless: bodiless}, links: record.Decoder{Bodiless: true},
 		cache: make([]eventstore.Stored, cached),
 	}
 }
@@ -81,8 +82,8 @@ type verifier struct {
 	newest         domain.ID
 	index          *indexes // nil: not opened
 	spans          spans
-	walk           decoder             // of all records in order
-	links          decoder             // of records that others lead to, without bodies
+	walk           record.Decoder      // of all records in order
+	links          record.Decoder      // of records that others lead to, without bodies
 	cache          []eventstore.Stored // without bodies; each at its position modulo the length
 
 	after []byte // key of the head that was looked at last
@@ -145,8 +146,8 @@ func (v *verifier) walkRecords() (done bool, err error) {
 		if _, sought := seeker.Seek(k); len(b) == 0 || len(sought) != len(b) || &sought[0] != &b[0] {
 			return false, missing(at)
 		}
-		d.block = d.block[:0] // no body is kept
-		r, err := d.record(at, b)
+		d.Reuse() // no body is kept
+		r, err := d.Decode(at, b)
 		if err != nil {
 			return false, err
 		}
@@ -256,7 +257,7 @@ func (v *verifier) linked(at eventstore.Position) (eventstore.Stored, error) {
 	if b == nil {
 		return eventstore.Stored{}, missing(at)
 	}
-	return v.links.record(at, b)
+	return v.links.Decode(at, b)
 }
 
 func lostHead(key []byte) error {

@@ -1,4 +1,35 @@
-package bolt
+// Package record is the form of a record in the event log: bytes that prove
+// themselves, whatever file they are in. Numbers are big-endian.
+//
+// A record at position p is
+//
+//	offset  bytes
+//	0       4      CRC-32C (Castagnoli) of p as 8 bytes and of bytes 4 to the end
+//	4       1      format of the record, 3
+//	5       1      flags: bit 0, an idempotency key follows; bit 1, the body is
+//	               compressed; bit 2, the stream is a payment's, named by two ids; bit 3, a
+//	               claim for ever follows, never with bit 0; all others 0
+//	6       16     event id
+//	22      …      sequence within the stream, from 1, as a varint
+//	…       …      how many positions before p the stream's record before this one
+//	               is, 0 for the first, as a varint
+//	…       64     with bit 0: idempotency key (32), fingerprint (32)
+//	…       32     with bit 3: the key that is claimed for ever
+//	…       32     with bit 2: the project's id without "prj_" (16), the payment's (16)
+//	…       1+n    else: project: its length in bytes, then the bytes
+//	…       1+n          kind, likewise
+//	…       1+n          id, likewise
+//	…       rest   body, at least one byte
+//
+// Varints are those of encoding/binary, unsigned. A compressed body is the
+// CRC-32C of the body (4), and then one block in the format S2, which is made
+// with a dictionary. What is hashed, exported and published is always the body
+// itself.
+//
+// A payment of five events takes 1.9 KiB in the log, and 3.3 KiB with plain
+// bodies. Compressing costs a microsecond of CPU for each event, and
+// decompressing 0.15: go test -bench Record ./eventstore/bolt/record.
+package record
 
 import (
 	"encoding/binary"
@@ -12,7 +43,7 @@ import (
 )
 
 const (
-	recordFormat = 3
+	format = 3
 
 	flagClaim      = 1
 	flagCompressed = 2 // the body is compressed
@@ -25,23 +56,34 @@ const (
 	idSize      = len(domain.ID{})
 
 	projectPrefix = "prj_"
+
+	allFlags = flagClaim | flagCompressed | flagPayment | flagForever
+
+	// MaxSize is more bytes than any record has.
+	MaxSize = fixedSize + 2*binary.MaxVarintLen64 + claimSize + 3*(1+eventstore.MaxName) + binary.MaxVarintLen64 + 4 + eventstore.MaxBody
 )
 
 // checksum is CRC-32C over the position and the bytes, so that a record that
 // stands at another position is noticed too.
 func checksum(p eventstore.Position, b []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := ^uint32(0)
-	for shift := 56; shift >= 0; shift -= 8 { // as Update does, which would have the key on the heap
-		sum = table[byte(sum)^byte(p>>shift)] ^ sum>>8
-	}
-	return crc32.Update(^sum, table, b)
+	return crc32.Update(^begin(p), crc32.MakeTable(crc32.Castagnoli), b)
 }
 
-// appendRecord appends the record as it is stored.
-func appendRecord(b []byte, r *eventstore.Stored) []byte {
+// begin is the register of the CRC behind the position. crc32.Update would have
+// its bytes on the heap.
+func begin(p eventstore.Position) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 {
+		sum = table[byte(sum)^byte(p>>shift)] ^ sum>>8
+	}
+	return sum
+}
+
+// Append appends the record as it is stored.
+func Append(b []byte, r *eventstore.Stored) []byte {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, recordFormat, 0)
+	b = append(b, 0, 0, 0, 0, format, 0)
 	flags := len(b) - 1
 	b = append(b, r.Commit[:]...)
 	b = binary.AppendUvarint(b, r.Sequence)
@@ -95,26 +137,28 @@ func paymentNames(s eventstore.Stream) (project, id domain.ID, ok bool) {
 	return project, id, ok
 }
 
-// decoder reads records one after the other. What it answers stays valid: its
-// bodies lie in blocks, each for as many as fit.
-type decoder struct {
+// Decoder reads records one after the other. What it answers stays valid: its
+// bodies lie in blocks, each for as many as fit. The zero value is ready.
+type Decoder struct {
+	Bodiless bool // bodies are left out, unread
+
 	block     []byte
+	blockSize int
 	project   domain.ID // the last one, and its name
 	named     string
-	bodiless  bool // bodies are left out, unread
-	blockSize int
 }
 
 // maxBlock bounds what a body that is kept keeps with it.
 const maxBlock = 64 << 10
 
-// decodeRecord reads the record at position p. The error is a
+// Decode reads the record at position p. The error is an
 // *eventstore.CorruptError.
-func decodeRecord(p eventstore.Position, b []byte) (eventstore.Stored, error) {
-	return new(decoder).record(p, b)
+func Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
+	return new(Decoder).Decode(p, b)
 }
 
-func (d *decoder) record(p eventstore.Position, b []byte) (eventstore.Stored, error) {
+// Decode is the function Decode.
+func (d *Decoder) Decode(p eventstore.Position, b []byte) (eventstore.Stored, error) {
 	r, err := d.parse(p, b)
 	if err != nil {
 		return eventstore.Stored{}, &eventstore.CorruptError{Position: p, Reason: err.Error()}
@@ -124,7 +168,7 @@ func (d *decoder) record(p eventstore.Position, b []byte) (eventstore.Stored, er
 
 var errShort = errors.New("it is shorter than its header says")
 
-func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, err error) {
+func (d *Decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, err error) {
 	if len(b) < fixedSize {
 		return r, errShort
 	}
@@ -132,7 +176,7 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 		return r, fmt.Errorf("its checksum is %08x, stored was %08x", got, want)
 	}
 	flags := b[5]
-	if b[4] != recordFormat || flags&^(flagClaim|flagCompressed|flagPayment|flagForever) != 0 {
+	if b[4] != format || flags&^allFlags != 0 {
 		return r, fmt.Errorf("unknown record format %d, flags %#x: written by a newer program?", b[4], flags)
 	}
 	r.Position, r.Commit = p, domain.ID(b[6:fixedSize])
@@ -166,7 +210,7 @@ func (d *decoder) parse(p eventstore.Position, b []byte) (r eventstore.Stored, e
 	case flagClaim | flagForever:
 		return r, errors.New("it has two claims")
 	}
-	if rest, err = d.names(&r.Stream, rest, flags&flagPayment != 0); err != nil || d.bodiless {
+	if rest, err = d.names(&r.Stream, rest, flags&flagPayment != 0); err != nil || d.Bodiless {
 		return r, err
 	}
 	err = d.body(&r, rest, flags&flagCompressed != 0)
@@ -181,7 +225,7 @@ func number(b []byte) (n uint64, rest []byte, err error) {
 	return n, b[size:], nil
 }
 
-func (d *decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []byte, err error) {
+func (d *Decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []byte, err error) {
 	if payment {
 		if len(b) < 2*idSize {
 			return nil, errShort
@@ -203,7 +247,7 @@ func (d *decoder) names(s *eventstore.Stream, b []byte, payment bool) (rest []by
 }
 
 // body reads the rest of a record.
-func (d *decoder) body(r *eventstore.Stored, b []byte, compressed bool) (err error) {
+func (d *Decoder) body(r *eventstore.Stored, b []byte, compressed bool) (err error) {
 	switch {
 	case compressed:
 		r.Body, err = decompress(b, d.room)
@@ -218,7 +262,7 @@ func (d *decoder) body(r *eventstore.Stored, b []byte, compressed bool) (err err
 
 // room is where the next n bytes can be appended. A block grows with what
 // was read, so that one record alone takes no more than it needs.
-func (d *decoder) room(n int) []byte {
+func (d *Decoder) room(n int) []byte {
 	if cap(d.block)-len(d.block) < n {
 		d.blockSize = min(2*d.blockSize+n, maxBlock)
 		d.block = make([]byte, 0, max(n, d.blockSize))
@@ -227,4 +271,8 @@ func (d *decoder) room(n int) []byte {
 	return d.block[at : at : at+n]
 }
 
-func (d *decoder) took(n int) { d.block = d.block[:len(d.block)+n] }
+// Reuse gives the memory of the last bodies to the next ones: they do not stay
+// valid.
+func (d *Decoder) Reuse() { d.block = d.block[:0] }
+
+func (d *Decoder) took(n int) { d.block = d.block[:len(d.block)+n] }
