@@ -67,7 +67,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/bolt",
 			why:     "the only place that knows how the log lies in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/record", "eventstore/boltfile"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt/claims", "eventstore/bolt/record", "eventstore/boltfile", "eventstore/diskspace"},
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -90,6 +90,12 @@ func rooms() []room {
 			folder:  "eventstore/boltfile",
 			why:     "the one door to every bbolt file: it knows pages and locks, and nothing of what is kept in them",
 			modules: []string{bbolt, "golang.org/x/sys/unix"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "eventstore/diskspace",
+			why:     "how much room a disk has; whose files are on it is no matter of its own",
+			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

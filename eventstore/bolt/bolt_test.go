@@ -3,12 +3,12 @@ package bolt
 import (
 	"errors"
 	"flag"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bbolt "go.etcd.io/bbolt"
@@ -18,6 +18,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
 	"payledger/eventstore/bolt/record"
+	"payledger/eventstore/diskspace"
 	"payledger/eventstore/storetest"
 )
 
@@ -109,15 +110,11 @@ func TestBeyondTheRecordsInMemory(t *testing.T) {
 }
 
 // Writing stops before the disk is full, reading does not, and writing goes on
-// once there is room. The file system is asked once a second at most.
+// once there is room.
 func TestFreeSpace(t *testing.T) {
 	t.Parallel()
-	s := reopened(t, newLog(t))
-	now, free, asked := time.Unix(1795169730, 0), uint64(100), 0
-	s.space = &Space{min: 100, now: func() time.Time { return now }, free: func(string) (uint64, error) {
-		asked++
-		return free, nil
-	}}
+	path := newLog(t)
+	s := reopened(t, path)
 	do := func(i int, want error) {
 		t.Helper()
 		if _, err := eventstore.AppendOne(t.Context(), s, commitOf(i, 0)); !errors.Is(err, want) {
@@ -125,37 +122,18 @@ func TestFreeSpace(t *testing.T) {
 		}
 	}
 	do(0, nil)
-	free = 99
-	do(1, nil)
-	now = now.Add(time.Second)
-	do(2, eventstore.ErrFull)
-	do(3, eventstore.ErrFull)
-	if p, err := s.Last(t.Context()); p != 2 || err != nil {
+	s.space = diskspace.New(path, math.MaxUint64)
+	do(1, eventstore.ErrFull)
+	if p, err := s.Last(t.Context()); p != 1 || err != nil {
 		t.Errorf("Last = %d, %v", p, err)
 	}
-	if r, err := s.stream(t.Context(), commitOf(1, 0).Record.Stream, 0); len(r) != 1 || err != nil {
+	if r, err := s.stream(t.Context(), commitOf(0, 0).Record.Stream, 0); len(r) != 1 || err != nil {
 		t.Errorf("Load: %v, %v", r, err)
 	}
-	free = 100
-	do(4, eventstore.ErrFull)
-	now = now.Add(time.Second)
-	do(5, nil)
-	if asked != 3 {
-		t.Errorf("the file system was asked %d times, want 3", asked)
-	}
-	now = now.Add(-time.Hour) // a clock that is set back does not stop the looking
-	free = 0
-	do(6, eventstore.ErrFull)
+	s.space = diskspace.New(path, 1)
+	do(2, nil)
 	if err := s.Err(); err != nil {
 		t.Errorf("a full disk is not fatal: %v", err)
-	}
-}
-
-func TestFreeSpaceOfTheSystem(t *testing.T) {
-	t.Parallel()
-	free, err := freeSpace(t.TempDir())
-	if err != nil || free == 0 {
-		t.Errorf("%d, %v", free, err)
 	}
 }
 

@@ -22,7 +22,7 @@ type till struct {
 
 func (w *till) start() {
 	w.Helper()
-	s, err := Open(w.path, Options{MinFree: 1, Now: func() time.Time { return w.now }})
+	s, err := Open(w.path, Options{MinFree: 1})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -11,10 +11,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
+	"payledger/eventstore/diskspace"
 	"payledger/eventstore/storetest"
 )
 
@@ -43,7 +43,7 @@ func TestFaultChild(t *testing.T) {
 	}
 	noSync := os.Getenv(childNoSync) != ""
 	s.file.DB().NoSync, s.file.DB().NoGrowSync = noSync, noSync
-	s.space = &Space{path: path, now: time.Now, free: freeSpace}
+	s.space = diskspace.New(path, 1)
 	s.committer.Go(func() {
 		// strace counts the calls of each thread by itself.
 		runtime.LockOSThread()

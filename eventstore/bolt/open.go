@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
+	"payledger/eventstore/diskspace"
 )
 
 // appendFill is how much of a page is filled before it is split.
@@ -106,10 +108,7 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Report != nil {
 		s.report = o.Report
 	}
-	s.space = NewSpace(filepath.Dir(path), o.MinFree)
-	if o.Now != nil {
-		s.space.now = o.Now
-	}
+	s.space = diskspace.New(filepath.Dir(path), cmp.Or(o.MinFree, diskspace.DefaultFloor))
 	s.begin()
 	return s, nil
 }

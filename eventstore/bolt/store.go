@@ -11,17 +11,13 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
+	"payledger/eventstore/diskspace"
 )
-
-// DefaultMinFree is the free space below which commits are refused.
-const DefaultMinFree = 256 << 20
 
 // Options are the settings of Open. The zero value is the default.
 type Options struct {
-	// Now is the clock for the looks at the free space; nil is time.Now.
-	Now func() time.Time
 	// MinFree is the free space, in bytes, on the log's file system below
-	// which commits fail with eventstore.ErrFull; 0 is DefaultMinFree. It must
+	// which commits fail with eventstore.ErrFull; 0 is diskspace.DefaultFloor. It must
 	// be more than is written in a second.
 	MinFree uint64
 	// SyncDelay is added to each of a group's two syncs, to measure what a slower
@@ -46,7 +42,7 @@ type Store struct {
 	report   func(error) // Options.Report
 	yields   bool        // Options.Replaceable
 	logID    domain.ID
-	space    *Space
+	space    *diskspace.Watch
 	slower   time.Duration // Options.SyncDelay
 	tail     *tail
 	queue    *queue

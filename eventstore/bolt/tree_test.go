@@ -12,6 +12,7 @@ import (
 
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
+	"payledger/eventstore/diskspace"
 )
 
 // TestBranchesThatLeadAstray: wherever the number of a page leads by mistake,
@@ -122,7 +123,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		s.space = NewSpace(path, 1)
+		s.space = diskspace.New(path, 1)
 		s.report = report
 		s.begin()
 		return s, nil

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
+	"payledger/eventstore/diskspace"
 	"payledger/notifier/delivery"
 	"payledger/notifier/webhook"
 	"payledger/projections"
@@ -42,11 +43,7 @@ func openDeliveries(
 		o.Schedule = webhook.DefaultSchedule()
 	}
 	// Deliveries continue after the log is full, until half its reserve is left.
-	floor := o.MinFree
-	if floor == 0 {
-		floor = bolt.DefaultMinFree
-	}
-	space := bolt.NewSpace(filepath.Dir(d.Lanes()), max(floor/2, 1))
+	space := diskspace.New(filepath.Dir(d.Lanes()), max(cmp.Or(o.MinFree, diskspace.DefaultFloor)/2, 1))
 	version, _ := BuiltFrom()
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
 	lanes, err := delivery.Open(ctx, delivery.Config{
