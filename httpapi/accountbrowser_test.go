@@ -3,10 +3,12 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,10 +26,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestAccountInBrowser drives the account as its merchant does. One Chromium
-// and one server serve all its parts; each has a window, and where it changes
-// something a project, of its own.
-func TestAccountInBrowser(t *testing.T) {
+// TestBrowser drives the pages for merchants as they do. One Chromium and one
+// server serve all its parts; each has a window, and where it changes something
+// a project, of its own.
+func TestBrowser(t *testing.T) {
 	t.Parallel()
 	chrome := uitest.Browser(t)
 	s := start(t, withAccount(t))
@@ -39,6 +41,7 @@ func TestAccountInBrowser(t *testing.T) {
 		"other sites":    testOtherSites,
 		"keyboard":       testAccountByKeyboard,
 		"replayed forms": testReplayedForm,
+		"documents":      testDocuments,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,80 +86,32 @@ func shows(selector, text string) chromedp.Action[chromedp.Void] {
 	return uitest.Poll(fmt.Sprintf(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text))
 }
 
-// testEveryAccountPage looks at each page as it is when there is much to show
-// and when there is nothing, in both languages and themes, narrow and wide:
-// nothing is wider than the window, and axe-core finds nothing. Pictures are
-// kept in every combination, tests are content with each pair of them.
+// testEveryAccountPage looks at each page when there is much to show and when
+// there is nothing. With PAYLEDGER_LONG axe-core judges each in every language,
+// width and colour scheme.
 func testEveryAccountPage(t *testing.T, chrome context.Context, s *server) {
 	full, empty := s.merchant(""), s.merchant("")
 	pages := s.furnish(t, full)
-	axe := uitest.LoadAxe(t)
-	for name, m := range map[string]shop{"full": full, "empty": empty} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var w *window
-			left := 0 // pages until the window is a new one
-			for title, path := range pages {
-				if name == "empty" && strings.Count(path, "/") > 1 && !strings.HasSuffix(path, "/new") {
-					continue // is about something
-				}
-				if left--; left < 0 {
-					w, left = s.window(t, chrome, m), 4
-				}
-				for i, look := range looks() {
-					if name == "full" || i%2 == 0 {
-						w.look(axe, "account "+name+" "+title, path, look)
-					}
-				}
-				w.Forgive("404 (Not Found)")
-				w.Forgive("410 (Gone)")
-			}
-		})
+	looks := uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
+	look := func(w *window, name, path string) {
+		sep := "?"
+		if strings.Contains(path, "?") {
+			sep = "&"
+		}
+		looks.Page(w.Tab, name, func(lang string) string { return s.url + "/account" + path + sep + "lang=" + lang })
 	}
-}
-
-// look opens a page in one way and checks it.
-func (w *window) look(axe *uitest.Axe, name, path string, look look) {
-	w.T.Helper()
-	name = fmt.Sprintf("%s %s %d", name, look.lang, look.width)
-	if look.dark {
-		name += " dark"
-	}
-	w.Do(chromedp.EmulateViewport(look.width, 640+look.width/8))
-	w.Dark(look.dark)
-	sep := "?"
-	if strings.Contains(path, "?") {
-		sep = "&"
-	}
-	w.visit(path + sep + "lang=" + look.lang)
-	if got := uitest.Eval[int64](w.Tab, `document.documentElement.scrollWidth`); got > look.width {
-		w.T.Errorf("%s: the page is %d wide", name, got)
-	}
-	w.Picture(name)
-	axe.Check(w.Tab, name)
-}
-
-type look struct {
-	lang  string
-	width int64
-	dark  bool
-}
-
-func looks() (all []look) {
-	for _, lang := range []string{"ru", "en"} {
-		for _, width := range []int64{320, 1280} {
-			for _, dark := range []bool{false, true} {
-				all = append(all, look{lang, width, dark})
-			}
+	w, none := s.window(t, chrome, full), s.window(t, chrome, empty)
+	for _, title := range slices.Sorted(maps.Keys(pages)) {
+		path := pages[title]
+		look(w, "account full "+title, path)
+		if aboutSomething := strings.Count(path, "/") > 1 && !strings.HasSuffix(path, "/new"); !aboutSomething {
+			look(none, "account empty "+title, path)
 		}
 	}
-	switch {
-	case os.Getenv("PAYLEDGER_SCREENSHOTS") != "":
-		return all
-	case os.Getenv("PAYLEDGER_AXE") != "":
-		return []look{all[0], all[3], all[5], all[6]} // each theme and each width in each language
+	for _, w := range []*window{w, none} {
+		w.Forgive("404 (Not Found)")
+		w.Forgive("410 (Gone)")
 	}
-	return []look{all[0], all[4]}
 }
 
 // furnish arranges a project that has something on every page, and answers the
@@ -224,6 +179,14 @@ func (s *server) furnish(t *testing.T, m shop) map[string]string {
 		"keys": "/keys", "new key": "/keys/new", "revoke key": "/keys/" + m.keyID + "/revoke",
 		"balance": "/balance", "no postings": "/balance?to=2020-01-01", "events": "/events", "events of payment": "/events?payment_id=" + refunded,
 		"settings": "/settings", "session": "/session", "not found": "/nosuch", "secret gone": "/secrets/x",
+	}
+}
+
+// testDocuments looks at the pages that explain the API.
+func testDocuments(t *testing.T, chrome context.Context, s *server) {
+	b, looks := uitest.OpenTab(t, chrome), uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
+	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks"} {
+		looks.Page(b, strings.ReplaceAll(path[1:], "/", " "), func(string) string { return s.url + path })
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"payledger/httpapi/docs"
-	"payledger/httpapi/ui/uitest"
 )
 
 func TestProblemPages(t *testing.T) {
@@ -116,17 +115,4 @@ func (w *gone) WriteHeader(int) { w.statuses++ }
 func (w *gone) Write([]byte) (int, error) {
 	w.statuses = max(w.statuses, 1)
 	return 0, io.ErrClosedPipe
-}
-
-// TestBrowserDocuments looks at the pages that explain the API.
-func TestBrowserDocuments(t *testing.T) {
-	t.Parallel()
-	browser := uitest.Browser(t)
-	s := start(t)
-	b, axe := uitest.OpenTab(t, browser), uitest.LoadAxe(t)
-	for name, path := range map[string]string{
-		"problem": "/problems/validation_failed", "problem of a field": "/problems/amount_format", "webhooks": "/docs/webhooks",
-	} {
-		uitest.Look(b, axe, name, func(string) string { return s.url + path })
-	}
 }

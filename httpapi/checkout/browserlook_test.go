@@ -3,8 +3,11 @@ package checkout
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,12 +98,12 @@ func testPlainHTTP(t *testing.T, browser context.Context) {
 	b.Forgive("The Cross-Origin-Opener-Policy header has been ignored")
 }
 
-// testEveryPage looks at all there is to see, in both languages, with names
-// and amounts of every length: narrow, and where there is more to find out than
-// whether it fits, also wide and dark.
+// testEveryPage looks at the page in each of its states, with names and amounts
+// of every length. With PAYLEDGER_LONG axe-core judges each in every language,
+// width and colour scheme.
 func testEveryPage(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
-	axe := uitest.LoadAxe(t)
+	looks := uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
 	links := make(map[string]string)
 	for s, arrange := range situations() {
 		if s != closed { // it moves the clock that all share
@@ -119,19 +122,19 @@ func testEveryPage(t *testing.T, browser context.Context) {
 	b.world.route(large)
 	links["large"] = b.server.URL + b.world.path(large)
 	look := func(name, link string) {
-		uitest.Look(b.Tab, axe, name, func(lang string) string { return link + "?lang=" + lang })
+		looks.Page(b.Tab, name, func(lang string) string { return link + "?lang=" + lang })
 	}
-	for name, link := range links {
-		look(name, link)
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		look(name, links[name])
 	}
-	for name, merchant := range map[string]string{
-		"long word":  strings.Repeat("W", domain.MaxProjectName),
-		"long words": strings.Repeat("Торговый дом ", 10)[:domain.MaxProjectName],
-		"other way":  "חנות התה \u202e(Tea)",
+	for _, merchant := range []struct{ name, text string }{
+		{"long word", strings.Repeat("W", domain.MaxProjectName)},
+		{"long words", strings.Repeat("Торговый дом ", 10)[:domain.MaxProjectName]},
+		{"other way", "חנות התה \u202e(Tea)"},
 	} {
-		b.world.project(domain.ChangeProject{Name: strings.ToValidUTF8(merchant, ""), Settings: domain.DefaultSettings()})
-		look(name, links["large"])
-		look(name+" paid", links["paid"])
+		b.world.project(domain.ChangeProject{Name: strings.ToValidUTF8(merchant.text, ""), Settings: domain.DefaultSettings()})
+		look(merchant.name, links["large"])
+		look(merchant.name+" paid", links["paid"])
 	}
 	b.world.pass(time.Hour)
 	look("closed", links["open"])

@@ -12,7 +12,8 @@ import (
 	"payledger/httpapi/ui/uitest"
 )
 
-// TestBrowserSpecimen looks at every component there is, on one page.
+// TestBrowserSpecimen looks at every component there is, on one page, in every
+// language, width and colour scheme.
 func TestBrowserSpecimen(t *testing.T) {
 	t.Parallel()
 	browser := uitest.Browser(t)
@@ -39,7 +40,7 @@ func TestBrowserSpecimen(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	b := uitest.OpenTab(t, browser)
-	uitest.Look(b, uitest.LoadAxe(t), "specimen", func(lang string) string { return server.URL + "/?lang=" + lang })
+	uitest.NewLooks(t, true).Page(b, "specimen", func(lang string) string { return server.URL + "/?lang=" + lang })
 
 	// A row is a card where there is no room, and each value has its name then.
 	b.Do(chromedp.EmulateViewport(320, 640))

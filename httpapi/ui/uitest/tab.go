@@ -228,15 +228,17 @@ func (b *Tab) Dark(yes bool) {
 // names a folder.
 func (b *Tab) Picture(name string) {
 	b.T.Helper()
-	dir := os.Getenv("PAYLEDGER_SCREENSHOTS")
-	if dir == "" {
+	if !pictured() {
 		return
 	}
 	png, err := Run(b, chromedp.FullScreenshot(100))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600)
+		err = os.WriteFile(filepath.Join(os.Getenv("PAYLEDGER_SCREENSHOTS"), strings.ReplaceAll(name, " ", "-")+".png"), png, 0o600)
 	}
 	if err != nil {
 		b.T.Error(err)
 	}
 }
+
+// pictured reports whether screenshots are kept.
+func pictured() bool { return os.Getenv("PAYLEDGER_SCREENSHOTS") != "" }
