@@ -190,7 +190,6 @@ func (e *Enforcer) consume(ctx context.Context) error {
 	g.Go(func() error { return e.take(ctx, h, messages) })
 	g.Go(func() error { return e.scout(ctx, h, stream) })
 	g.Go(func() error { return e.forget(ctx, h, stream) })
-	g.Go(func() error { return h.wake(ctx) })
 	g.Go(func() error { return e.keepAlive(ctx, h) })
 	g.Go(func() error {
 		return e.parker.run(ctx, h, func(k parking) error {

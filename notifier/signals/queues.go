@@ -1,7 +1,6 @@
 package signals
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"time"
@@ -28,10 +27,9 @@ type signalQueues struct {
 	size     int                // of the signals inflight, in bytes
 	routes   map[string]*route  // that have signals inflight
 	payments map[paymentKey]*paymentQueues
-	turns    fifo[*route] // those with a queue that is ready, each once
-	delays   delayHeap
+	turns    fifo[*route]  // those with a queue that is ready, each once
+	pausing  int           // queues
 	poke     chan struct{} // a queue is ready
-	alarm    chan struct{} // early may have a new first
 }
 
 // route has the signals inflight that came through one route.
@@ -65,7 +63,7 @@ type signalQueue struct {
 func newSignalQueues() *signalQueues {
 	return &signalQueues{
 		signals: make(map[uint64]*signal), routes: make(map[string]*route), payments: make(map[paymentKey]*paymentQueues),
-		poke: make(chan struct{}, 1), alarm: make(chan struct{}, 1),
+		poke: make(chan struct{}, 1),
 	}
 }
 
@@ -113,7 +111,7 @@ func (l *signalQueues) take(s *signal) arrived {
 		s.queue = &signalQueue{route: r, payment: d}
 		d.byRoute[s.route] = s.queue
 	}
-	if s.queue.signals.put(s); s.queue.signals.len() == 1 {
+	if s.queue.signals.put(s); len(s.queue.signals) == 1 {
 		l.ready(s.queue)
 	}
 	return queued
@@ -153,7 +151,7 @@ func (l *signalQueues) full(r *route) bool {
 
 // ready queues a queue for its route's turn.
 func (l *signalQueues) ready(a *signalQueue) {
-	if a.route.ready.put(a); a.route.ready.len() == 1 {
+	if a.route.ready.put(a); len(a.route.ready) == 1 {
 		l.turns.put(a.route)
 	}
 	queue.Poke(l.poke)
@@ -178,10 +176,10 @@ func (l *signalQueues) next(ctx context.Context, dst []*signal, most int) []*sig
 func (l *signalQueues) pick(dst []*signal, most int) []*signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(dst) < most && l.turns.len() > 0 {
+	for len(dst) < most && len(l.turns) > 0 {
 		r := l.turns.take()
 		a := r.ready.take()
-		if r.ready.len() > 0 {
+		if len(r.ready) > 0 {
 			l.turns.put(r)
 		}
 		if a.payment.busy {
@@ -189,9 +187,9 @@ func (l *signalQueues) pick(dst []*signal, most int) []*signal {
 			continue
 		}
 		a.payment.busy = true
-		dst = append(dst, a.signals.first())
+		dst = append(dst, a.signals[0])
 	}
-	if l.turns.len() > 0 {
+	if len(l.turns) > 0 {
 		queue.Poke(l.poke) // another worker may be waiting
 	}
 	return dst
@@ -207,7 +205,7 @@ func (l *signalQueues) requeue(s *signal) {
 // release ends the judging of a queue's payment, whose other queues come first.
 func (l *signalQueues) release(a *signalQueue) {
 	l.free(a.payment)
-	if a.signals.len() == 0 {
+	if len(a.signals) == 0 {
 		delete(a.payment.byRoute, a.route.name)
 		if len(a.payment.byRoute) == 0 {
 			delete(l.payments, a.payment.key)
@@ -219,7 +217,7 @@ func (l *signalQueues) release(a *signalQueue) {
 
 func (l *signalQueues) free(d *paymentQueues) {
 	d.busy = false
-	if d.blocked.len() > 0 {
+	if len(d.blocked) > 0 {
 		l.ready(d.blocked.take())
 	}
 }
@@ -240,11 +238,11 @@ func (l *signalQueues) dequeueNext(s *signal) *signal {
 	defer l.mu.Unlock()
 	a := s.queue
 	a.signals.take()
-	if a.signals.len() == 0 {
+	if len(a.signals) == 0 {
 		l.release(a)
 		return nil
 	}
-	return a.signals.first()
+	return a.signals[0]
 }
 
 // finish ends a signal that has left its queue and returns the subject to
@@ -266,8 +264,13 @@ func (l *signalQueues) delay(s *signal, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.free(s.queue.payment)
-	heap.Push(&l.delays, delayedQueue{time.Now().Add(pause), s.queue})
-	queue.Poke(l.alarm)
+	l.pausing++
+	time.AfterFunc(pause, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.pausing--
+		l.ready(s.queue)
+	})
 }
 
 // count is how many signals are inflight.
@@ -281,32 +284,7 @@ func (l *signalQueues) count() int {
 func (l *signalQueues) delayed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.delays)
-}
-
-// wake readies the queues whose pause is over, until ctx ends.
-func (l *signalQueues) wake(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		l.mu.Lock()
-		now, next := time.Now(), time.Hour
-		for len(l.delays) > 0 {
-			if next = l.delays[0].due.Sub(now); next > 0 {
-				break
-			}
-			l.ready(heap.Pop(&l.delays).(delayedQueue).queue)
-			next = time.Hour
-		}
-		l.mu.Unlock()
-		timer.Reset(next)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.alarm:
-		case <-timer.C:
-		}
-	}
+	return l.pausing
 }
 
 // acks are the subjects on which the signals inflight are acknowledged.
