@@ -22,78 +22,6 @@ func (l *Lanes) RecoverSince(ctx context.Context, project, endpoint string, sinc
 	if err != nil {
 		return 0, err
 	}
-	o := &recoverOp{after: domain.ID{}, more: true}
-	if t := l.known(endpoint); t != nil {
-		o.target, o.after = t, firstOf(since)
-		for o.more {
-			if err := ctx.Err(); err != nil {
-				return o.enqueued, err
-			}
-			if err := l.writer.do(o); err != nil {
-				return o.enqueued, err
-			}
-		}
-	}
-	n, err := l.recoverForgotten(ctx, project, e, since)
-	return o.enqueued + n, err
-}
-
-// firstOf is the lowest id of an instant.
-func firstOf(at domain.Instant) (id domain.ID) {
-	_ = id.SetTime(uint64(max(at, 0))) // what is too late for an id finds nothing
-	return id
-}
-
-// recoverOp makes those undelivered pending again that are their lane's
-// newest, some at a time.
-type recoverOp struct {
-	target   *target
-	after    domain.ID // from here on, in the order of events
-	more     bool
-	enqueued int
-}
-
-func (o *recoverOp) apply(x *tx) error {
-	events := x.UndeliveredFrom(o.target.number, o.after, recoverAtOnce+1)
-	if o.more = len(events) > recoverAtOnce; o.more {
-		o.after, events = events[recoverAtOnce], events[:recoverAtOnce]
-	}
-	for _, event := range events {
-		d, _, err := x.Record(o.target.number, event)
-		if err != nil {
-			return err
-		}
-		l, err := x.Lane(o.target.number, d.Payment)
-		if err != nil {
-			return err
-		}
-		if !l.Known || l.NewestEvent != event || d.Kind == domain.KindEndpointTest {
-			continue
-		}
-		p := store.Entry{Sequence: d.Sequence, Event: event, Final: d.Kind.Final()}
-		if !l.Resend(p, x.Now) {
-			continue
-		}
-		x.again(o.target, l, d)
-		o.enqueued++
-	}
-	return nil
-}
-
-// recoverForgotten looks through the log for payments that have no lane.
-func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.Endpoint, since domain.Instant) (int, error) {
-	enqueued := 0
-	var found []Event
-	flush := func() error {
-		if len(found) == 0 {
-			return nil
-		}
-		o := &forgottenOp{events: found}
-		found = nil
-		err := l.writer.do(o)
-		enqueued += o.enqueued
-		return err
-	}
 	since = max(since, e.CreatedAt)
 	from, err := store.PositionBefore(ctx, l.config.Ledger.Store, since)
 	if err != nil {
@@ -103,74 +31,102 @@ func (l *Lanes) recoverForgotten(ctx context.Context, project string, e domain.E
 	if err != nil {
 		return 0, err
 	}
+	o := new(recoverOp)
 	for r, err := range l.config.Ledger.Store.Scan(ctx, from, eventstore.Filter{Project: project, Kind: eventstore.KindPayment}) {
 		if err != nil {
-			return enqueued, err
+			return o.enqueued, err
 		}
 		if r.Position > upTo {
 			break
 		}
-		event, err := l.config.Ledger.Codec.Decode(r)
-		if err != nil {
-			return enqueued, err
-		}
-		payment, ok := domain.ParseID(r.Stream.ID)
-		k, notifies := domain.KindOf(event.Type())
-		if !ok || !notifies || !e.Wants(k) || domain.IDTime(r.Commit) < since {
+		if domain.IDTime(r.Commit) < since {
 			continue
 		}
-		if known, err := l.laneKnown(e.ID, payment); known || err != nil {
-			if err != nil {
-				return enqueued, err
-			}
-			continue
-		}
-		newest, err := l.newest(ctx, e, project, payment, upTo)
+		event, ok, err := l.lost(ctx, e, r, upTo)
 		if err != nil {
-			return enqueued, err
+			return o.enqueued, err
 		}
-		if newest.ID != r.Commit {
-			continue // the newest one follows in this scan
+		if ok {
+			o.events = append(o.events, event)
 		}
-		if found = append(found, newest); len(found) == recoverAtOnce {
-			if err := flush(); err != nil {
-				return enqueued, err
+		if len(o.events) == recoverAtOnce {
+			if err := l.writer.do(o); err != nil {
+				return o.enqueued, err
 			}
+			o.events = o.events[:0]
 		}
 	}
-	return enqueued, flush()
-}
-
-func (l *Lanes) laneKnown(endpoint string, payment domain.ID) (known bool, err error) {
-	t := l.known(endpoint)
-	if t == nil {
-		return false, nil
+	if len(o.events) > 0 {
+		err = l.writer.do(o)
 	}
-	err = l.file.View(func(x store.Tables) error {
-		at, err := x.Lane(t.number, payment)
-		known = at.Known
-		return err
-	})
-	return known, err
+	return o.enqueued, err
 }
 
-// forgottenOp adds events whose payments have no lane.
-type forgottenOp struct {
+// lost reports whether a record of a payment is the payment's newest event for the
+// endpoint, and was not delivered.
+func (l *Lanes) lost(ctx context.Context, e domain.Endpoint, r eventstore.Stored, upTo eventstore.Position) (event Event, ok bool, err error) {
+	decoded, err := l.config.Ledger.Codec.Decode(r)
+	if err != nil {
+		return event, false, err
+	}
+	payment, ok := domain.ParseID(r.Stream.ID)
+	kind, notifies := domain.KindOf(decoded.Type())
+	if !ok || !notifies {
+		return event, false, nil
+	}
+	event = Event{
+		Project: r.Stream.Project, Endpoint: e.ID, Payment: payment, ID: r.Commit, Kind: kind, Sequence: r.Sequence, Position: r.Position,
+	}
+	if t := l.known(e.ID); t != nil {
+		var lane *store.LaneAt
+		err := l.file.View(func(x store.Tables) (err error) {
+			lane, _, ok, err = recoverable(x, t.number, event)
+			return err
+		})
+		if err != nil || lane.Known {
+			return event, ok, err
+		}
+	}
+	if !e.Wants(kind) {
+		return event, false, nil
+	}
+	newest, err := l.newest(ctx, e, r.Stream.Project, payment, upTo)
+	return event, newest.ID == r.Commit, err
+}
+
+// recoverable reports whether an event can be put in line: its lane is not known,
+// or it is the lane's newest and was not delivered.
+func recoverable(x store.Tables, to store.Number, e Event) (l *store.LaneAt, d store.Record, ok bool, err error) {
+	if l, err = x.Lane(to, e.Payment); err != nil || !l.Known {
+		return l, d, true, err
+	}
+	d, ok, err = x.Record(to, e.ID)
+	return l, d, ok && l.NewestEvent == e.ID && store.Undelivered(d.State), err
+}
+
+// recoverOp puts those of the events in line that still can be.
+type recoverOp struct {
 	events   []Event
 	enqueued int
 }
 
-func (o *forgottenOp) apply(x *tx) error {
+func (o *recoverOp) apply(x *tx) error {
 	for _, e := range o.events {
 		t := x.target(e.Project, e.Endpoint)
-		at, err := x.Lane(t.number, e.Payment)
-		if err != nil {
+		l, d, ok, err := recoverable(x.Tables, t.number, e)
+		switch {
+		case err != nil:
 			return err
+		case !ok:
+			continue
+		case !l.Known:
+			err = x.enqueue(t, e, false, x.lanes.firstTry(x.Now))
+		case l.Resend(store.Entry{Sequence: e.Sequence, Event: e.ID, Final: e.Kind.Final()}, x.Now):
+			x.again(t, l, d)
+		default:
+			continue
 		}
-		if at.Known {
-			continue // the fan-out has enqueued it meanwhile
-		}
-		if err := x.enqueue(t, e, false, x.lanes.firstTry(x.Now)); err != nil {
+		if err != nil {
 			return err
 		}
 		o.enqueued++

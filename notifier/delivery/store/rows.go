@@ -215,18 +215,6 @@ func (t Tables) Pending(to Number, event domain.ID) (Record, error) {
 	return parseRecord(event, key, v)
 }
 
-// UndeliveredFrom lists up to n of an endpoint's dead letters, from one event
-// on, in the order of events.
-func (t Tables) UndeliveredFrom(to Number, from domain.ID, n int) []domain.ID {
-	var ids []domain.ID
-	prefix := to.key()
-	c := t.undelivered.Cursor()
-	for k, _ := c.Seek(to.keyOf(from)); bytes.HasPrefix(k, prefix) && len(ids) < n; k, _ = c.Next() {
-		ids = append(ids, domain.ID(k[4:]))
-	}
-	return ids
-}
-
 // Waiting is how many rows there are of lanes that wait and of deliveries in
 // line.
 func (t Tables) Waiting() (lanes, deliveries int) {
