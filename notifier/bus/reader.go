@@ -99,9 +99,6 @@ func (d *Reader) Progress() (next eventstore.Position, reading, waiting bool) {
 // Restart begins anew where Begin says. It is not for use while run is under way.
 func (d *Reader) Restart() { d.next = 0 }
 
-// Doubt has the relay compare the event at the position with the log.
-func (d *Reader) Doubt(p eventstore.Position) { d.Conn.Doubt(p) }
-
 // Run hands events on until ctx ends, Hand answers ErrEnough (then the error is
 // nil), or the store takes no more commands.
 func (d *Reader) Run(ctx context.Context) error {

@@ -244,7 +244,7 @@ func (l *Lanes) endpoints(ctx context.Context, events []Event) map[string]domain
 			continue
 		}
 		seen[e.Endpoint] = struct{}{}
-		if endpoint, state, err := l.endpoint(ctx, e.Project, e.Endpoint); err == nil && state == "" {
+		if endpoint, state, err := l.find(ctx, e.Project, e.Endpoint); err == nil && state == "" {
 			found[e.Endpoint] = endpoint
 		}
 	}

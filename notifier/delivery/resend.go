@@ -10,18 +10,13 @@ import (
 
 // live finds an endpoint that may be sent something.
 func (l *Lanes) live(ctx context.Context, project, endpoint string) (domain.Endpoint, error) {
-	p, ok, err := l.config.Endpoints.Project(ctx, project)
-	if err != nil {
-		return domain.Endpoint{}, err
-	}
-	var e domain.Endpoint
-	if ok {
-		e, ok = p.Endpoint(endpoint)
-	}
+	e, state, err := l.find(ctx, project, endpoint)
 	switch {
-	case !ok:
+	case err != nil:
+		return e, err
+	case state == domain.DeliveryCancelled:
 		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
-	case e.Disabled != "":
+	case state == domain.DeliveryHeld:
 		return e, &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
 	}
 	return e, nil

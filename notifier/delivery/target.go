@@ -150,9 +150,12 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 	if t.counted().Lanes == 0 {
 		return forever, nil
 	}
-	endpoint, state, err := l.endpoint(ctx, t.project, t.id)
+	endpoint, state, err := l.find(ctx, t.project, t.id)
 	if err != nil {
-		return retryRead, nil // endpoint has logged why
+		if ctx.Err() == nil {
+			l.config.Log.Warn().Err(err).Str("project", t.project).Msg("the project of a webhook endpoint could not be read; it is tried again")
+		}
+		return retryRead, nil
 	}
 	if state != "" {
 		return checkEvery, l.hold(ctx, t, state)
@@ -178,14 +181,11 @@ func (l *Lanes) sayCrowded(t *target) {
 	}
 }
 
-// endpoint looks an endpoint up. state is set if it gets nothing: what its
-// deliveries become, held or cancelled.
-func (l *Lanes) endpoint(ctx context.Context, project, id string) (e domain.Endpoint, state domain.DeliveryState, err error) {
+// find looks an endpoint up. state is set if it gets nothing: what its deliveries
+// become, held if it is disabled and cancelled if there is none.
+func (l *Lanes) find(ctx context.Context, project, id string) (e domain.Endpoint, state domain.DeliveryState, err error) {
 	p, ok, err := l.config.Endpoints.Project(ctx, project)
 	if err != nil {
-		if ctx.Err() == nil {
-			l.config.Log.Warn().Err(err).Str("project", project).Msg("the project of a webhook endpoint could not be read; it is tried again")
-		}
 		return e, "", err
 	}
 	if ok {
