@@ -148,7 +148,7 @@ func rooms() []room {
 		{
 			folder: "projections/views",
 			why:    "a view is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
-			ours:   []string{"domain", "eventstore", "eventstore/translog", "projections/table"},
+			ours:   []string{"domain", "eventstore", "eventstore/boltfile", "eventstore/translog", "projections/table"},
 			modules: []string{
 				jsonModule, bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
@@ -158,7 +158,7 @@ func rooms() []room {
 		{
 			folder:  "projections/books",
 			why:     "double entry is a fold of the log like any view, and needs none of the others",
-			ours:    []string{"domain", "eventstore", "projections/table"},
+			ours:    []string{"domain", "eventstore", "eventstore/boltfile", "projections/table"},
 			modules: []string{jsonModule, bbolt},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net", "os"},
 			noClock: true,

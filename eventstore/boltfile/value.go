@@ -1,4 +1,4 @@
-package table
+package boltfile
 
 import (
 	"encoding/binary"
@@ -16,6 +16,19 @@ func AppendFlag(b []byte, set bool) []byte {
 		return append(b, 1)
 	}
 	return append(b, 0)
+}
+
+// AppendUint64 and ParseUint64 are the form of a value that is one number.
+func AppendUint64[T ~uint64](b []byte, n T) ([]byte, error) {
+	return binary.BigEndian.AppendUint64(b, uint64(n)), nil
+}
+
+// ParseUint64 reads what AppendUint64 wrote.
+func ParseUint64[T ~uint64](b []byte) (T, error) {
+	if len(b) != 8 {
+		return 0, ErrLength
+	}
+	return T(binary.BigEndian.Uint64(b)), nil
 }
 
 // ErrLength: a value has not the length that its form asks for.
@@ -56,6 +69,9 @@ func (d *Decoder) Byte() byte {
 
 // Flag reads what AppendFlag wrote.
 func (d *Decoder) Flag() bool { return d.Byte() == 1 }
+
+// More reports whether something is left to read.
+func (d *Decoder) More() bool { return len(d.rest) > 0 }
 
 // ID reads 16 bytes.
 func (d *Decoder) ID() (id [16]byte) {

@@ -82,8 +82,10 @@ func (p *player) audit() error {
 		for err := range x.Bolt().Check() {
 			return err
 		}
-		if lanes, deliveries := x.Waiting(); lanes+deliveries != 0 {
-			return fmt.Errorf("%d lanes wait, and %d deliveries are pending", lanes, deliveries)
+		for _, bucket := range []string{"due", "pending"} {
+			if n := x.Bolt().Bucket([]byte(bucket)).Inspect().KeyN; n != 0 {
+				return fmt.Errorf("%d rows are left in %s", n, bucket)
+			}
 		}
 		return x.EachLane(func(k store.LaneKey, l store.Lane) error {
 			if len(l.Line) > 0 || l.Started > l.Newest {

@@ -8,6 +8,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -27,18 +28,7 @@ type timesView struct {
 }
 
 func newTimesView(db *table.DB) *timesView {
-	return &timesView{Table: table.New(
-		db, "times",
-		func(b []byte, p eventstore.Position) ([]byte, error) {
-			return binary.BigEndian.AppendUint64(b, uint64(p)), nil
-		},
-		func(b []byte) (eventstore.Position, error) {
-			if len(b) != 8 {
-				return 0, table.ErrLength
-			}
-			return eventstore.Position(binary.BigEndian.Uint64(b)), nil
-		},
-	)}
+	return &timesView{Table: table.New(db, "times", boltfile.AppendUint64[eventstore.Position], boltfile.ParseUint64)}
 }
 
 func (v *timesView) fold(r eventstore.Stored) {

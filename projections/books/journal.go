@@ -5,6 +5,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -77,7 +78,7 @@ func appendJournal(b []byte, l journalEntry) ([]byte, error) {
 }
 
 func parseJournal(b []byte) (l journalEntry, err error) {
-	d := table.Decode(b)
+	d := boltfile.Decode(b)
 	flags := d.Byte()
 	l.typ = lineType(&d)
 	l.event, l.payment = d.ID(), d.ID()
@@ -115,10 +116,10 @@ func appendLineType(b []byte, name string) []byte {
 			return append(b, byte(i+1))
 		}
 	}
-	return table.AppendText(append(b, 0), name)
+	return boltfile.AppendText(append(b, 0), name)
 }
 
-func lineType(d *table.Decoder) string {
+func lineType(d *boltfile.Decoder) string {
 	n := d.Byte()
 	if n == 0 {
 		return string(d.Text())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -189,7 +190,7 @@ func appendDay(b []byte, r *DayRow) ([]byte, error) {
 }
 
 func parseDay(b []byte) (*DayRow, error) {
-	d, r := table.Decode(b), new(DayRow)
+	d, r := boltfile.Decode(b), new(DayRow)
 	for _, t := range r.tallies() {
 		t.Count = d.Uint()
 		if half := d.Bytes(16); half != nil {

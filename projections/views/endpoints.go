@@ -2,10 +2,10 @@ package views
 
 import (
 	"context"
-	"encoding/binary"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -19,7 +19,7 @@ type endpointsView struct {
 
 func newEndpointsView(db *table.DB) *endpointsView {
 	return &endpointsView{
-		Table: table.New(db, "endpoints", appendPosition, parsePosition),
+		Table: table.New(db, "endpoints", boltfile.AppendUint64[eventstore.Position], boltfile.ParseUint64),
 		added: make(map[string]eventstore.Position),
 	}
 }
@@ -52,17 +52,6 @@ func (v *endpointsView) load(tx tx, _ eventstore.Position) error {
 }
 
 func endpointKey(project, endpoint string) string { return project + "\x00" + endpoint }
-
-func appendPosition(b []byte, p eventstore.Position) ([]byte, error) {
-	return binary.BigEndian.AppendUint64(b, uint64(p)), nil
-}
-
-func parsePosition(b []byte) (eventstore.Position, error) {
-	if len(b) != 8 {
-		return 0, table.ErrLength
-	}
-	return eventstore.Position(binary.BigEndian.Uint64(b)), nil
-}
 
 // endpointAt is a webhook endpoint and the position of the event that added
 // it: it is notified of later events only.

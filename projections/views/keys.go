@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -84,7 +85,7 @@ func appendID(b []byte, id domain.ID) ([]byte, error) { return append(b, id[:]..
 
 func parseID(b []byte) (id domain.ID, err error) {
 	if len(b) != idSize {
-		return id, table.ErrLength
+		return id, boltfile.ErrLength
 	}
 	copy(id[:], b)
 	return id, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"payledger/domain"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -60,7 +61,7 @@ func appendFacts(b []byte, f facts) ([]byte, error) {
 
 func parseFacts(b []byte) (facts, error) {
 	if len(b) < 8 {
-		return facts{}, table.ErrLength
+		return facts{}, boltfile.ErrLength
 	}
 	n := binary.BigEndian.Uint64(b)
 	return facts{domain.Amount(n), currencyOf(b[8:])}, nil

@@ -9,6 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
 )
 
@@ -78,44 +79,44 @@ func parseJSON[T any](b []byte) (*T, error) {
 
 func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
 	p := &row.Payment
-	b = table.AppendText(b, p.Project)
+	b = boltfile.AppendText(b, p.Project)
 	b = append(b, p.ID[:]...)
-	b = table.AppendText(b, p.Status)
+	b = boltfile.AppendText(b, p.Status)
 	b = binary.AppendVarint(b, int64(p.Amount))
-	b = table.AppendText(b, p.Currency)
-	b = table.AppendFlag(b, p.Description != nil)
+	b = boltfile.AppendText(b, p.Currency)
+	b = boltfile.AppendFlag(b, p.Description != nil)
 	if p.Description != nil {
-		b = table.AppendText(b, *p.Description)
+		b = boltfile.AppendText(b, *p.Description)
 	}
-	b = table.AppendText(b, p.Payload)
+	b = boltfile.AppendText(b, p.Payload)
 	b = binary.AppendVarint(b, int64(p.CreatedAt))
 	b = binary.AppendVarint(b, int64(p.ExpiresAt))
-	b = table.AppendText(b, p.Link.Base)
+	b = boltfile.AppendText(b, p.Link.Base)
 	b = binary.AppendVarint(b, int64(p.Link.KeyVersion))
 	b = binary.AppendVarint(b, int64(p.Link.Render))
-	b = table.AppendText(b, p.Route)
-	b = table.AppendText(b, p.FailureReason)
+	b = boltfile.AppendText(b, p.Route)
+	b = boltfile.AppendText(b, p.FailureReason)
 	b = binary.AppendUvarint(b, uint64(len(p.Refunds)))
 	for i := range p.Refunds {
 		r := &p.Refunds[i]
 		b = append(b, r.ID[:]...)
-		b = table.AppendText(b, r.Status)
+		b = boltfile.AppendText(b, r.Status)
 		b = binary.AppendVarint(b, int64(r.Amount))
-		b = table.AppendText(b, r.Currency)
+		b = boltfile.AppendText(b, r.Currency)
 		b = binary.AppendVarint(b, int64(r.CreatedAt))
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.Signals)))
 	for i := range p.Signals {
 		s := &p.Signals[i]
-		b = table.AppendText(b, s.Route)
-		b = table.AppendText(b, s.Outcome)
-		b = table.AppendText(b, s.Reference)
-		b = table.AppendFlag(b, s.RefundID != nil)
+		b = boltfile.AppendText(b, s.Route)
+		b = boltfile.AppendText(b, s.Outcome)
+		b = boltfile.AppendText(b, s.Reference)
+		b = boltfile.AppendFlag(b, s.RefundID != nil)
 		if s.RefundID != nil {
 			b = append(b, s.RefundID[:]...)
 		}
 		b = binary.AppendVarint(b, int64(s.Amount))
-		b = table.AppendText(b, s.Currency)
+		b = boltfile.AppendText(b, s.Currency)
 		b = binary.AppendVarint(b, int64(s.StartedAt))
 	}
 	b = binary.AppendUvarint(b, p.Refused)
@@ -124,7 +125,7 @@ func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
 }
 
 func parseRow(b []byte) (*PaymentRow, error) {
-	d := table.Decode(b)
+	d := boltfile.Decode(b)
 	row := new(PaymentRow)
 	p := &row.Payment
 	p.Project = string(d.Text())

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 	"payledger/eventstore/translog"
 	"payledger/projections/table"
 )
@@ -58,7 +59,7 @@ func appendHashes(b []byte, hashes []tlog.Hash) ([]byte, error) {
 
 func parseHashes(b []byte) ([]tlog.Hash, error) {
 	if len(b) == 0 || len(b)%tlog.HashSize != 0 {
-		return nil, table.ErrLength
+		return nil, boltfile.ErrLength
 	}
 	hashes := make([]tlog.Hash, len(b)/tlog.HashSize)
 	for i := range hashes {

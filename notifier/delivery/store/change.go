@@ -87,9 +87,6 @@ func (x *Tx) SaveLane(l *LaneAt) (at DueKey, waits, waited bool) {
 // PutLane writes a lane and leaves its key among those that wait as it is.
 func (x *Tx) PutLane(k LaneKey, l Lane) { x.set(x.lanes, k[:], appendLane(nil, k[:], l)) }
 
-// RemoveLane forgets a lane that is idle.
-func (x *Tx) RemoveLane(k LaneKey) { x.remove(x.lanes, k[:]) }
-
 // PutRecord writes a delivery, which was in the state before ("": not recorded).
 func (x *Tx) PutRecord(n Number, d Record, before domain.DeliveryState) {
 	key := n.keyOf(d.Event)

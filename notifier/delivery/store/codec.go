@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"time"
 
 	"payledger/domain"
@@ -68,55 +67,22 @@ func sealed(key, v []byte) []byte {
 	return binary.BigEndian.AppendUint32(v, boltfile.Sum(key, v))
 }
 
-// reader reads the parts of a value. After the first error all further ones are
-// zero.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func opened(key, v []byte) *reader {
+// opened begins to read a value that sealed has ended.
+func opened(key, v []byte) boltfile.Decoder {
 	n := len(v) - 4
 	if n < 1 || boltfile.Sum(key, v[:n]) != binary.BigEndian.Uint32(v[n:]) || v[0] != valueFormat {
-		return &reader{bad: true}
+		d := boltfile.Decode(nil)
+		d.Fail()
+		return d
 	}
-	return &reader{rest: v[1:n]}
+	return boltfile.Decode(v[1:n])
 }
 
-func (r *reader) bytes(n int) []byte {
-	if n < 0 || n > len(r.rest) {
-		r.bad, r.rest = true, nil
-		return make([]byte, min(max(n, 0), 16))
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-func (r *reader) int() int                { return int(min(r.number(), math.MaxInt32)) }
-func (r *reader) instant() domain.Instant { return domain.Instant(r.number()) }
-func (r *reader) id() domain.ID           { return domain.ID(r.bytes(16)) }
-func (r *reader) text() string            { return string(r.bytes(r.int())) }
-
-func (r *reader) done(what string, key []byte) error {
-	if r.bad || len(r.rest) > 0 {
+func ended(d boltfile.Decoder, what string, key []byte) error {
+	if d.End() != nil {
 		return fmt.Errorf("%w: %s %x does not match its checksum", ErrDamaged, what, key)
 	}
 	return nil
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 func appendLane(b, key []byte, l Lane) []byte {
@@ -143,23 +109,23 @@ func flag(on bool, bit byte) byte {
 
 func parseLane(key, v []byte) (Lane, error) {
 	r := opened(key, v)
-	l := Lane{Started: r.number(), Newest: r.number(), NewestEvent: r.id(), touched: r.instant(), Due: r.instant()}
-	for len(r.rest) > 0 {
-		p := Entry{Sequence: r.number(), Event: r.id()}
-		flags := r.bytes(1)[0]
+	l := Lane{Started: r.Uint(), Newest: r.Uint(), NewestEvent: r.ID(), touched: domain.Instant(r.Uint()), Due: domain.Instant(r.Uint())}
+	for r.More() {
+		p := Entry{Sequence: r.Uint(), Event: r.ID()}
+		flags := r.Byte()
 		p.Final, p.Requested = flags&1 != 0, flags&2 != 0
 		l.Line = append(l.Line, p)
 	}
-	return l, r.done("the lane", key)
+	return l, ended(r, "the lane", key)
 }
 
 func appendRecord(b, key []byte, d Record) []byte {
 	b = append(b, valueFormat)
 	b = append(b, d.Payment[:]...)
-	b = appendText(b, string(d.Kind))
+	b = boltfile.AppendText(b, d.Kind)
 	b = binary.AppendUvarint(b, d.Sequence)
 	b = binary.AppendUvarint(b, uint64(d.Position))
-	b = appendText(b, string(d.State))
+	b = boltfile.AppendText(b, d.State)
 	b = binary.AppendUvarint(b, uint64(d.Render))
 	b = binary.AppendUvarint(b, uint64(d.Created))
 	b = binary.AppendUvarint(b, uint64(d.touched))
@@ -168,9 +134,9 @@ func appendRecord(b, key []byte, d Record) []byte {
 	for _, a := range d.Attempts {
 		b = binary.AppendUvarint(b, uint64(a.At))
 		b = binary.AppendUvarint(b, uint64(a.Status))
-		b = appendText(b, a.Error)
+		b = boltfile.AppendText(b, a.Error)
 		b = binary.AppendUvarint(b, uint64(a.DurationMS))
-		b = appendText(b, a.Answer)
+		b = boltfile.AppendText(b, a.Answer)
 	}
 	return sealed(key, b)
 }
@@ -178,22 +144,22 @@ func appendRecord(b, key []byte, d Record) []byte {
 func parseRecord(event domain.ID, key, v []byte) (Record, error) {
 	r := opened(key, v)
 	d := Record{
-		Event: event, Payment: r.id(), Kind: domain.Kind(r.text()), Sequence: r.number(),
-		Position: eventstore.Position(r.number()), State: domain.DeliveryState(r.text()), Render: r.int(),
-		Created: r.instant(), touched: r.instant(), Tries: r.int(), Total: r.int(),
+		Event: event, Payment: r.ID(), Kind: domain.Kind(r.Text()), Sequence: r.Uint(),
+		Position: eventstore.Position(r.Uint()), State: domain.DeliveryState(r.Text()), Render: int(r.Uint()),
+		Created: domain.Instant(r.Uint()), touched: domain.Instant(r.Uint()), Tries: int(r.Uint()), Total: int(r.Uint()),
 	}
-	for len(r.rest) > 0 {
+	for r.More() {
 		d.Attempts = append(d.Attempts, domain.AttemptObject{
-			At: r.instant(), Status: r.int(), Error: r.text(), DurationMS: int64(r.number()), Answer: r.text(),
+			At: domain.Instant(r.Uint()), Status: int(r.Uint()), Error: string(r.Text()), DurationMS: int64(r.Uint()), Answer: string(r.Text()),
 		})
 	}
-	return d, r.done("the delivery", key)
+	return d, ended(r, "the delivery", key)
 }
 
 func appendTally(b, key []byte, project, id string, t Tally) []byte {
 	b = append(b, valueFormat)
-	b = appendText(b, project)
-	b = appendText(b, id)
+	b = boltfile.AppendText(b, project)
+	b = boltfile.AppendText(b, id)
 	for _, n := range [...]int{t.Lanes, t.Pending, t.Undelivered, t.Failures} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
@@ -204,8 +170,8 @@ func appendTally(b, key []byte, project, id string, t Tally) []byte {
 
 func parseTally(key, v []byte) (project, id string, t Tally, err error) {
 	r := opened(key, v)
-	project, id = r.text(), r.text()
-	t = Tally{Lanes: r.int(), Pending: r.int(), Undelivered: r.int(), Failures: r.int(), FailingSince: r.instant()}
-	t.Away = time.Duration(r.number()) * time.Millisecond
-	return project, id, t, r.done("the endpoint", key)
+	project, id = string(r.Text()), string(r.Text())
+	t = Tally{Lanes: int(r.Uint()), Pending: int(r.Uint()), Undelivered: int(r.Uint()), Failures: int(r.Uint()), FailingSince: domain.Instant(r.Uint())}
+	t.Away = time.Duration(r.Uint()) * time.Millisecond
+	return project, id, t, ended(r, "the endpoint", key)
 }

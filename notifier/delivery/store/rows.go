@@ -215,12 +215,6 @@ func (t Tables) Pending(to Number, event domain.ID) (Record, error) {
 	return parseRecord(event, key, v)
 }
 
-// Waiting is how many rows there are of lanes that wait and of deliveries in
-// line.
-func (t Tables) Waiting() (lanes, deliveries int) {
-	return t.due.Inspect().KeyN, t.pending.Inspect().KeyN
-}
-
 func numberIn(b *bbolt.Bucket, name string) uint64 {
 	v := b.Get([]byte(name))
 	if len(v) != 8 {
