@@ -42,7 +42,9 @@ func (x *indexes) find(n claims.Name, c *eventstore.Claim) (eventstore.Position,
 // durable says that all records up to the last one are durable.
 func (x *indexes) durable(last *eventstore.Stored) {
 	for _, one := range x.both() {
-		one.Durable(uint64(last.Position), last.Commit)
+		if at := uint64(last.Position); one.Full(at) {
+			one.Seal(at, last.Commit)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestClaimsBesideTheLog(t *testing.T) {
 		_, err := eventstore.AppendOne(t.Context(), s, c)
 		return err
 	}
-	flush := func() { flushClaims(s) }
+	flush := func() { flushClaims(t, s) }
 	var claimed *eventstore.ClaimedError
 	for i := range 40 {
 		if err := claim("prj_a", i); err != nil {

@@ -229,24 +229,28 @@ func TestDamagedTablesAreNoticed(t *testing.T) {
 // after Close nothing is found.
 func TestTablesAreWrittenInTheBackground(t *testing.T) {
 	t.Parallel()
-	x := opened(t, Config{Dir: t.TempDir(), First: 1, Damaged: func(err error) { t.Error(err) }})
+	dir := t.TempDir()
+	x := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
 	x.Start()
 	const keys = 3*memtableClaims + 5
 	for i := 1; i <= keys; i++ {
 		x.Add(named(i), uint64(i))
-		x.Durable(uint64(i), eventAt(uint64(i)))
+		if p := uint64(i); x.Full(p) {
+			x.Seal(p, eventAt(p))
+		}
 		if p, err := x.Find(named(i / 2)); err != nil || p != uint64(i/2) {
 			t.Fatalf("key %d: %d, %v", i/2, p, err)
 		}
-	}
-	x.Flush(keys, eventAt(keys))
-	if len(x.tables) == 0 || x.tables[0].from != 1 || x.tables[len(x.tables)-1].to != keys {
-		t.Errorf("%d tables", len(x.tables))
 	}
 	x.Close()
 	if _, err := x.Find(named(1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+	again := opened(t, Config{Dir: dir, First: 1, Damaged: func(err error) { t.Error(err) }})
+	if next := again.Next(); next <= memtableClaims || next > keys+1 {
+		t.Errorf("the tables cover the records before %d", next)
+	}
+	again.Close()
 }
 
 // BenchmarkClaims looks for keys that nobody claimed, among many.

@@ -60,7 +60,7 @@ type Config struct {
 
 // Index finds the record that claimed a key: the newest claims are in memory,
 // the others in tables. It is safe for concurrent use, but one goroutine only
-// may call Add, Forget and Durable. Add comes before the record is durable, so
+// may call Add, Forget, Full and Seal. Add comes before the record is durable, so
 // Find may answer a position after the last durable one.
 type Index struct {
 	kind
@@ -87,8 +87,7 @@ type Index struct {
 type batch struct {
 	span
 	claims  map[Name]uint64
-	written bool          // as a table; merging may still be under way
-	done    chan struct{} // closed when nothing is under way any more
+	written bool // as a table; merging may still be under way
 }
 
 // Open opens the index of a log. Records from Next on are not covered: they are
@@ -180,40 +179,27 @@ func (x *Index) Add(n Name, at uint64) {
 	x.memtable[n] = at
 }
 
-// Durable says that all records up to this one are durable. The memtable is
-// sealed when it is large enough.
-func (x *Index) Durable(at uint64, event [16]byte) {
-	if len(x.memtable) < memtableClaims && at < x.next+memtableRecords {
-		return
-	}
+// Full reports whether the memtable, which covers the records up to this
+// position, is large enough to be sealed.
+func (x *Index) Full(at uint64) bool {
+	return len(x.memtable) >= memtableClaims || at >= x.next+memtableRecords
+}
+
+// Seal seals the memtable, unless an earlier one is still being written. All
+// records up to this one are durable, and those after it claim nothing yet.
+func (x *Index) Seal(at uint64, event [16]byte) {
 	x.mu.RLock()
 	busy := x.sealed != nil || x.incomplete != nil
 	x.mu.RUnlock()
-	if !busy {
+	if !busy && at >= x.next {
 		x.seals <- x.seal(at, event)
-	}
-}
-
-// Flush is Durable that seals the memtable however small it is, and waits until
-// it is a table.
-func (x *Index) Flush(at uint64, event [16]byte) {
-	x.mu.RLock()
-	earlier := x.sealed
-	x.mu.RUnlock()
-	if earlier != nil {
-		<-earlier.done
-	}
-	if at >= x.next {
-		b := x.seal(at, event)
-		x.seals <- b
-		<-b.done
 	}
 }
 
 func (x *Index) seal(to uint64, event [16]byte) *batch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	b := &batch{span: span{x.kind, x.next, to, event}, claims: x.memtable, done: make(chan struct{})}
+	b := &batch{span: span{x.kind, x.next, to, event}, claims: x.memtable}
 	x.sealed, x.memtable = b, make(map[Name]uint64, memtableClaims)
 	x.next = to + 1
 	return b
@@ -224,9 +210,7 @@ func (x *Index) seal(to uint64, event [16]byte) *batch {
 func (x *Index) Start() {
 	x.working.Go(func() {
 		for b := range x.seals {
-			ended := x.writeWithRetries(b)
-			close(b.done)
-			if ended {
+			if x.writeWithRetries(b) {
 				return
 			}
 		}
