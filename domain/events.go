@@ -164,6 +164,8 @@ type EventType struct {
 //   - payment.paid and payment.late_funds, version 2: an attempt must not begin
 //     before its payment, and the money of a reference is booked once. Events
 //     recorded as version 1 stay valid.
+//   - payment.route_assigned, version 2: it also has the payment's amount,
+//     currency and deadline.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -189,7 +191,7 @@ func Events() []EventType {
 			Link:        Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
 			Idempotency: claim,
 		}),
-		eventType(1, PaymentRouteAssigned{Route: "sandbox"}),
+		eventType(2, PaymentRouteAssigned{Route: "sandbox", Amount: 150000, Currency: DefaultCurrency, ExpiresAt: at.Add(time.Hour)}),
 		eventType(2, PaymentPaid{Signal: paid}),
 		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
 		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),

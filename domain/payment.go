@@ -191,7 +191,7 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 	if !ok {
 		return PaymentFailed{Reason: ReasonNoRoute}, nil
 	}
-	return PaymentRouteAssigned{Route: route}, nil
+	return PaymentRouteAssigned{Route: route, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt}, nil
 }
 
 // ExpiryDue is the first instant at which ExpirePayment succeeds: the deadline,

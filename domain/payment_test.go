@@ -57,7 +57,7 @@ func missing() []domain.Event { return nil }
 func created() []domain.Event { return []domain.Event{paymentCreated()} }
 
 func awaiting() []domain.Event {
-	return append(created(), domain.PaymentRouteAssigned{Route: "sandbox"})
+	return append(created(), domain.PaymentRouteAssigned{Route: "sandbox", Amount: sum, Currency: "RUB", ExpiresAt: expiresAt})
 }
 
 func paid() []domain.Event {
@@ -279,7 +279,7 @@ func TestAssignRoute(t *testing.T) {
 	none := domain.AssignRoute{Table: routes(domain.Rule{Route: "a", Currency: "EUR", Min: 1, Max: sum, Weight: 1})}
 	runDecisions(t, []decision{
 		{name: "missing", given: missing(), when: assign, wantErr: &domain.Refusal{Code: domain.PaymentNotFound}},
-		{name: "created", given: created(), when: assign, want: domain.PaymentRouteAssigned{Route: "b"}},
+		{name: "created", given: created(), when: assign, want: domain.PaymentRouteAssigned{Route: "b", Amount: sum, Currency: "RUB", ExpiresAt: expiresAt}},
 		{name: "no rule takes it", given: created(), when: none, want: domain.PaymentFailed{Reason: domain.ReasonNoRoute}},
 		{name: "awaiting", given: awaiting(), when: none},
 		{name: "paid", given: paid(), when: none},

@@ -70,9 +70,14 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 }
 
 // PaymentRouteAssigned names the route, the provider channel that collects the
-// money. The payment now awaits the money.
+// money. The payment now awaits the money. The event says all that a connector
+// needs to collect it. In version 1 it named the route alone: then the other
+// members are zero, and payment.created has them.
 type PaymentRouteAssigned struct {
-	Route string `json:"route"`
+	Route     string   `json:"route"`
+	Amount    Amount   `json:"amount,omitzero"`
+	Currency  Currency `json:"currency,omitzero"`
+	ExpiresAt Instant  `json:"expires_at,omitzero"` // the payment's deadline
 }
 
 func (PaymentRouteAssigned) Type() string { return TypePaymentRouteAssigned }
@@ -88,9 +93,14 @@ func (PaymentRouteAssigned) postings() []Posting { return nil }
 
 func (PaymentRouteAssigned) facts() Facts { return Facts{} }
 
-func (e PaymentRouteAssigned) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+func (e PaymentRouteAssigned) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
 	table := RoutingTable{{Route: e.Route, Min: MinAmount, Max: MaxAmount, Weight: 1}}
-	return p, AssignRoute{Table: table}, table.Validate()
+	err := table.Validate()
+	if r.Version < 2 { // it repeated nothing of the payment
+		p.Amount, p.Currency, p.ExpiresAt = 0, "", 0
+		table[0].Min = 0
+	}
+	return p, AssignRoute{Table: table}, err
 }
 
 // PaymentPaid records that the money was received.

@@ -212,15 +212,15 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 	}
 	for what, change := range map[string]func(*Stored){
-		"unknown member":         spoil(`"version":1,`, `"version":1,"extra":1,`),
+		"unknown member":         spoil(`"version":2,`, `"version":2,"extra":1,`),
 		"unknown member of data": spoil(`{"route"`, `{"extra":1,"route"`),
 		"member of other case":   spoil(`{"route"`, `{"Route"`),
-		"duplicate member":       spoil(`"version":1,`, `"version":1,"version":1,`),
+		"duplicate member":       spoil(`"version":2,`, `"version":2,"version":2,`),
 		"duplicate in data":      spoil(`"route":"sandbox"`, `"route":"sandbox","route":"sandbox"`),
 		"unknown type":           spoil(`payment.route_assigned`, `payment.eaten`),
-		"newer version":          spoil(`"version":1`, `"version":2`),
-		"version zero":           spoil(`"version":1`, `"version":0`),
-		"no version":             spoil(`"version":1,`, ``),
+		"newer version":          spoil(`"version":2`, `"version":3`),
+		"version zero":           spoil(`"version":2`, `"version":0`),
+		"no version":             spoil(`"version":2,`, ``),
 		"wrong type":             spoil(`"sandbox"`, `7`),
 		"no data":                spoil(`,"data":{"route":"sandbox"}`, ``),
 		"null data":              spoil(`{"route":"sandbox"}`, `null`),

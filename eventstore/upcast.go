@@ -28,6 +28,10 @@ func upcasters() []Upcaster {
 	return []Upcaster{
 		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
+		// Version 2 adds amount, currency and deadline. They stand in another event of
+		// the stream, which an upcaster does not see, so events of version 1 stay
+		// without them.
+		{Type: domain.TypePaymentRouteAssigned, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every
 		// refusal.
@@ -35,8 +39,8 @@ func upcasters() []Upcaster {
 	}
 }
 
-// unchanged is for a version that changed the rules and not the data. See
-// Codec.DecodeVersion.
+// unchanged is for a version that changed the rules and not the data, or added
+// members that may be absent. See Codec.DecodeVersion.
 func unchanged(data jsontext.Value) (jsontext.Value, error) { return data, nil }
 
 // withWebhooksScope adds webhooks:write to keys with payments:write: in version 1

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,7 +91,13 @@ func TestSubscriberAndConnector(t *testing.T) {
 	if !strings.Contains(string(stored), string(created.Data())) {
 		t.Errorf("the message is not the stored event:\n%s\n%s", created.Data(), stored)
 	}
-	next("payment.route_assigned")
+	// What a connector needs to collect the money, without what came before.
+	routed := answer{Body: next("payment.route_assigned").Data()}
+	deadline := answer{Body: created.Data()}.object(t)["data"].(map[string]any)["expires_at"]
+	want := map[string]any{"route": "acme", "amount": "1500.00", "currency": "RUB", "expires_at": deadline}
+	if got := routed.object(t); got["version"] != 2.0 || !reflect.DeepEqual(got["data"], want) {
+		t.Errorf("%s\nwant %v", routed.Body, want)
+	}
 
 	var ago time.Duration // the attempt began
 	signal := func(reference, amount string) (reply struct{ Result, Reason string }) {

@@ -42,10 +42,14 @@ func TestImpossibleEvents(t *testing.T) {
 		"failed after it was paid": {paid, func(*world) domain.Event {
 			return domain.PaymentFailed{Reason: "provider", Signal: new(signalled(domain.OutcomeFailed, "x"))}
 		}, "signal_refused"},
-		"no route after it was paid":    {paid, func(*world) domain.Event { return domain.PaymentFailed{Reason: "no_route"} }, "nothing left to do"},
-		"expired after it was paid":     {paid, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "nothing left to do"},
-		"expired before its time":       {-3, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "too early"},
-		"routed twice":                  {waiting, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "acme"} }, "nothing left to do"},
+		"no route after it was paid": {paid, func(*world) domain.Event { return domain.PaymentFailed{Reason: "no_route"} }, "nothing left to do"},
+		"expired after it was paid":  {paid, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "nothing left to do"},
+		"expired before its time":    {-3, func(*world) domain.Event { return domain.PaymentExpired{Reason: "deadline"} }, "too early"},
+		"routed twice":               {waiting, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "acme"} }, "nothing left to do"},
+		"routed with another amount": {-3, func(*world) domain.Event {
+			return domain.PaymentRouteAssigned{Route: "sandbox", Amount: 1, Currency: "RUB", ExpiresAt: 1}
+		}, "members"},
+		"routed without an amount":      {-3, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "sandbox"} }, "members"},
 		"a route that is no name":       {-3, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "A B"} }, "route"},
 		"created twice":                 {paid, func(w *world) domain.Event { return w.created(domain.IDTime(w.payments[0])) }, "created before"},
 		"not created":                   {-2, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "sandbox"} }, "not created"},
@@ -156,6 +160,27 @@ func TestEventsOfBeforeStayPossible(t *testing.T) {
 		if r := w.check(now); len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.FirstBad != now[i].Position {
 			t.Errorf("%+v", r.Findings)
 		}
+	}
+}
+
+// TestRoutesWithoutAmountStayPossible: version 1 of payment.route_assigned named
+// the route alone, and nothing but that.
+func TestRoutesWithoutAmountStayPossible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).lives()
+	stream := eventstore.PaymentStream(w.project, w.create(false))
+	before := func(e domain.Event) []eventstore.Stored {
+		all := w.forged(w.records(), stream, e)
+		last := &all[len(all)-1]
+		last.Body = bytes.Replace(last.Body, []byte(`"version":2`), []byte(`"version":1`), 1)
+		return all
+	}
+	if r := w.check(before(domain.PaymentRouteAssigned{Route: "sandbox"})); !r.OK() {
+		t.Errorf("%+v", r.Findings)
+	}
+	all := before(domain.PaymentRouteAssigned{Route: "sandbox", Amount: 1})
+	if r := w.check(all); len(r.Findings) != 1 || r.Findings[0].Kind != ImpossibleEvent || r.FirstBad != eventstore.Position(len(all)) {
+		t.Errorf("%+v", r.Findings)
 	}
 }
 

@@ -23,8 +23,8 @@ const digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 // routed is the event that gives a payment its route.
 func routed(e *entry) []byte {
 	id := string(e.id[:])
-	return []byte(`{"id":"` + id + `","type":"payment.route_assigned","version":1,"project":"` + project +
-		`","kind":"payment","stream":"` + id + `","sequence":2,"at":"2026-11-20T10:15:30.123Z","data":{"route":"sandbox"}}`)
+	return []byte(`{"id":"` + id + `","type":"payment.route_assigned","version":2,"project":"` + project +
+		`","kind":"payment","stream":"` + id + `","sequence":2,"at":"2026-11-20T10:15:30.123Z","data":{"route":"sandbox","amount":"1500.00","currency":"RUB","expires_at":"2026-11-20T11:15:30.123Z"}}`)
 }
 
 // answer is what the creation of a payment is answered with.
