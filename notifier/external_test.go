@@ -3,11 +3,9 @@ package notifier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,44 +24,18 @@ import (
 	"payledger/notifier/notifiertest"
 )
 
-// external is a nats-server process, built from the module this program
-// embeds.
+// external is a nats-server process.
 type external struct {
-	binary, dir, addr string
-	process           *exec.Cmd
-}
-
-// serverBinary is built once for all tests, and removed after the last.
-var serverBinary struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-func buildServer() (string, error) {
-	b := &serverBinary
-	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", "nats-server"); b.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", b.dir, "github.com/nats-io/nats-server/v2").CombinedOutput()
-		if err != nil {
-			b.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	return filepath.Join(b.dir, "nats-server"), b.err
+	dir, addr string
+	process   *exec.Cmd
 }
 
 func newExternal(t *testing.T) *external {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds and runs a nats-server process")
+		t.Skip("runs a nats-server process")
 	}
-	binary, err := buildServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &external{binary: binary, dir: t.TempDir(), addr: healthtest.FreeAddress(t)}
+	e := &external{dir: t.TempDir(), addr: healthtest.FreeAddress(t)}
 	t.Cleanup(e.kill)
 	return e
 }
@@ -76,7 +48,11 @@ func (e *external) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.process = exec.Command(e.binary, "-js", "-sd", e.dir, "-a", host, "-p", port)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.process = &exec.Cmd{Path: self, Args: []string{natsServer, "-js", "-sd", e.dir, "-a", host, "-p", port}}
 	if err := e.process.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,12 +35,13 @@ func TestREADME(t *testing.T) {
 	program := filepath.Join(dir, "payledger")
 	env := []string{
 		"TMPDIR=" + dir, "PAYLEDGER_BENCH_PROGRAM=" + program, "PAYLEDGER_BENCH_NEW=" + program,
-		"PAYLEDGER_BENCH_DURATION=60ms", "PAYLEDGER_BENCH_ROUNDS=1", "PAYLEDGER_BENCH_PAYMENTS=200",
+		"PAYLEDGER_BENCH_DURATION=20ms", "PAYLEDGER_BENCH_ROUNDS=1", "PAYLEDGER_BENCH_PAYMENTS=50",
 	}
 	if out, err := exec.Command("go", "build", "-o", program, "payledger/cmd/payledger").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	short := strings.NewReplacer("go run ./cmd/payledger-bench", "payledger-bench", "--payments 1000000", "--payments 100", "--rounds 5", "--rounds 2")
+	short := strings.NewReplacer("go run ./cmd/payledger-bench", "payledger-bench", "--payments 1000000", "--payments 100",
+		"post read --rounds 5", "replay relay --rounds 2") // post and read run with all the others
 	doctest.Run(t, "README.md",
 		doctest.Section{
 			Heading: "Run it", Dir: "../..", Env: env, Edit: short, After: `ls "$TMPDIR"`,
@@ -48,8 +49,8 @@ func TestREADME(t *testing.T) {
 				"growth    POST, memory and disk",
 				"POST, 1 connection", "POST for each server core, 256 connections", "GET, 64 connections", "repeat of a key", "POST at 4000/s: p99",
 				"GET while POST", "whole life", "POST of a refund", "webhook deliveries", "beside silent receivers", "on a slow disk",
-				"replay, 1000 events", "verify with its projections", "backlog", "resident memory", "disk for each payment", "ready after kill -9",
-				"read again afterwards", "read again afterwards", "ready after kill -9 with 100 payments",
+				"replay, 250 events", "verify with its projections", "backlog", "resident memory", "disk for each payment", "ready after kill -9",
+				"read again afterwards", "replay, 250 events", "ready after kill -9 with 100 payments",
 			},
 		},
 		doctest.Section{

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"payledger/notifier/bustest"
 )
 
 // TestMain puts the real program on PATH as "payledger". Most tests wait for
@@ -31,8 +33,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
 		runtime.LockOSThread()
 		main()
+	}, natsServer: func() {
+		if err := bustest.ServeNATS(os.Args[1:]); err != nil {
+			panic(err)
+		}
 	}})
 }
+
+// natsServer is a nats-server of the version that this program embeds.
+const natsServer = "nats-server"
 
 // patience is how long a test waits for what comes at once, except on a machine
 // that is busy with all the other tests.

@@ -182,10 +182,9 @@ func TestSubscriberAndConnector(t *testing.T) {
 // that away for a while, and refuses a second log on it.
 func TestExternalNATS(t *testing.T) {
 	t.Parallel()
-	natsServer := buildNATSServer(t)
 	store := t.TempDir()
 	addr := freeAddress(t)
-	stopNATS := runNATSServer(t, natsServer, addr, store)
+	stopNATS := runNATSServer(t, addr, store)
 
 	d := t.TempDir() + "/data"
 	s := start(t, "demo", "--data", d, "--nats-url", "nats://"+addr)
@@ -194,7 +193,7 @@ func TestExternalNATS(t *testing.T) {
 	for range 50 {
 		s.do(t, 201, "POST", "/v1/payments", `{"amount":"1"}`)
 	}
-	runNATSServer(t, natsServer, addr, store)
+	runNATSServer(t, addr, store)
 	eventually(t, "what waited is routed", func() bool {
 		list := s.do(t, 200, "GET", "/v1/payments?status=created", "").object(t)["data"].([]any)
 		return len(list) == 0
@@ -248,24 +247,13 @@ func (s *server) newProject(t testing.TB) {
 	s.ProjectID, s.APIKey = created.text(t, "project_id"), created.text(t, "api_key")
 }
 
-// buildNATSServer builds the server from the module this program is pinned
-// to.
-func buildNATSServer(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "nats-server")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("building nats-server: %v\n%s", err, out)
-	}
-	return binary
-}
-
-func runNATSServer(t *testing.T, binary, addr, store string) (stop func()) {
+func runNATSServer(t *testing.T, addr, store string) (stop func()) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-js", "-sd", store, "-a", host, "-p", port)
+	cmd := exec.Command(natsServer, "-js", "-sd", store, "-a", host, "-p", port)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ func TestSalvageGivesAnswersAgain(t *testing.T) {
 	dir := t.TempDir()
 	d, file := filepath.Join(dir, "d"), filepath.Join(dir, "saved")
 	addr := freeAddress(t)
-	runNATSServer(t, buildNATSServer(t), addr, t.TempDir())
+	runNATSServer(t, addr, t.TempDir())
 	for name, flags := range map[string][]string{"embedded": nil, "external": {"--nats-url", "nats://" + addr}} {
 		data := d + name
 		s := start(t, append([]string{"demo", "--data", data}, flags...)...)

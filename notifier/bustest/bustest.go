@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"sync"
@@ -231,6 +232,23 @@ func StartServer(tb testing.TB, c bus.ServerConfig) *bus.Server {
 	}
 	tb.Cleanup(s.Shutdown)
 	return s
+}
+
+// ServeNATS is what a nats-server process does with these arguments. A test's
+// own binary runs it, so that none has to be built.
+func ServeNATS(args []string) error {
+	ignore := func() {}
+	o, err := natsserver.ConfigureOptions(flag.NewFlagSet("nats-server", flag.ContinueOnError), args, ignore, ignore, ignore)
+	if err != nil {
+		return err
+	}
+	s, err := natsserver.NewServer(o)
+	if err != nil {
+		return err
+	}
+	s.Start()
+	s.WaitForShutdown()
+	return nil
 }
 
 // ConnectTo connects to a server as the ledger.

@@ -6,4 +6,4 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-func TestMain(m *testing.M) { healthtest.VerifyMain(m, func() {}) }
+func TestMain(m *testing.M) { healthtest.VerifyMain(m) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -19,13 +18,9 @@ import (
 	"payledger/notifier/health"
 )
 
-// VerifyMain runs the tests of a package, cleans up and looks for goroutines
-// that were left.
-func VerifyMain(m *testing.M, cleanup func()) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		cleanup()
-		os.Exit(code)
-	}),
+// VerifyMain runs the tests of a package and looks for goroutines that were left.
+func VerifyMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
 		// A JetStream stream that is being made while its server shuts down is
 		// not closed by nats-server.
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
