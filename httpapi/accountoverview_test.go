@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,15 +27,19 @@ func sessions(t *testing.T) *account.File {
 	return f
 }
 
+// values are the parameters of a query.
+func values(query string) url.Values {
+	return must(url.ParseQuery(query))
+}
+
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	s := start(t) // it is 2026-11-20
 	m := s.merchant(`{"currencies":["RUB","USD"]}`)
-	in := m.inside()
-	overview := func(query string) (v wire.Overview) {
+	in := m.session()
+	overview := func(query string) wire.Overview {
 		t.Helper()
-		in.get("/account-api/overview"+query).want(200, "").decode(&v)
-		return v
+		return must(in.api.Overview(t.Context(), in.caller(), values(query)))
 	}
 	empty := overview("")
 	if empty.From != "2026-10-22" || empty.To != "2026-11-20" || empty.TimeZone != "UTC" || empty.Payments != 0 ||
@@ -51,7 +56,7 @@ func TestOverview(t *testing.T) {
 	r := m.refund(first).want(201, "").object().ID
 	m.post("/v1/sandbox/refunds/"+r, `{"outcome":"succeeded"}`).want(200, "")
 
-	v := overview("?from=2026-11-20&to=2026-11-22")
+	v := overview("from=2026-11-20&to=2026-11-22")
 	if len(v.Currencies) != 2 || v.Payments != 4 {
 		t.Fatalf("%+v", v)
 	}
@@ -87,16 +92,18 @@ failed 0 0.00`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
-	if v := overview("?from=2025-11-21&to=2026-11-21"); len(v.Currencies[0].Days) != 366 {
+	if v := overview("from=2025-11-21&to=2026-11-21"); len(v.Currencies[0].Days) != 366 {
 		t.Error(len(v.Currencies[0].Days))
 	}
-	if v := overview("?to=1970-01-03"); v.From != "1970-01-01" {
+	if v := overview("to=1970-01-03"); v.From != "1970-01-01" {
 		t.Error(v.From)
 	}
 	for _, query := range []string{
-		"?from=2026-11-22", "?from=2025-11-20&to=2026-11-21", "?from=2026-11-31", "?to=1969-12-31", "?from=", "?from=2026-1-1", "?day=2026-11-20",
+		"from=2026-11-22", "from=2025-11-20&to=2026-11-21", "from=2026-11-31", "to=1969-12-31", "from=", "from=2026-1-1", "day=2026-11-20",
 	} {
-		in.get("/account-api/overview"+query).want(400, domain.InvalidParameter)
+		if _, err := in.api.Overview(t.Context(), in.caller(), values(query)); codeOf(err) != domain.InvalidParameter {
+			t.Errorf("%s: %v", query, err)
+		}
 	}
 }
 
@@ -104,24 +111,23 @@ func TestTotalsOfAFilteredList(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant(`{"currencies":["RUB","USD"]}`)
-	in := m.inside()
+	in := m.session()
 	m.paid()
 	m.pay(`{"amount":"10","description":"order-1"}`).want(201, "")
 	m.pay(`{"amount":"20","description":"order-12"}`).want(201, "")
 	m.pay(`{"amount":"30","description":"order-2","currency":"USD"}`).want(201, "")
 	for query, want := range map[string]string{
-		"":                              "4: RUB created 2 30.00, RUB paid 1 1500.00, USD created 1 30.00",
-		"?status=created":               "3: RUB created 2 30.00, USD created 1 30.00",
-		"?currency=USD":                 "1: USD created 1 30.00",
-		"?amount_min=20&amount_max=100": "2: RUB created 1 20.00, USD created 1 30.00",
-		"?description_words=1%20order":  "2: RUB created 2 30.00",
-		"?description_prefix=order-2":   "1: USD created 1 30.00",
-		"?created_from=2026-11-20T00:00:00Z&created_to=2026-11-21T00:00:00Z&status=paid": "1: RUB paid 1 1500.00",
-		"?created_from=2026-11-20T10:15:31Z":                                             "0: ",
-		"?created_to=2026-11-20T00:00:00Z":                                               "0: ",
+		"":                             "4: RUB created 2 30.00, RUB paid 1 1500.00, USD created 1 30.00",
+		"status=created":               "3: RUB created 2 30.00, USD created 1 30.00",
+		"currency=USD":                 "1: USD created 1 30.00",
+		"amount_min=20&amount_max=100": "2: RUB created 1 20.00, USD created 1 30.00",
+		"description_words=1%20order":  "2: RUB created 2 30.00",
+		"description_prefix=order-2":   "1: USD created 1 30.00",
+		"created_from=2026-11-20T00:00:00Z&created_to=2026-11-21T00:00:00Z&status=paid": "1: RUB paid 1 1500.00",
+		"created_from=2026-11-20T10:15:31Z":                                             "0: ",
+		"created_to=2026-11-20T00:00:00Z":                                               "0: ",
 	} {
-		var v wire.Totals
-		in.get("/account-api/totals"+query).want(200, "").decode(&v)
+		v := must(in.api.Totals(t.Context(), in.caller(), values(query)))
 		var got []string
 		for _, r := range v.Data {
 			got = append(got, fmt.Sprint(r.Currency, " ", r.Status, " ", r.Count, " ", r.Sum))
@@ -130,21 +136,22 @@ func TestTotalsOfAFilteredList(t *testing.T) {
 			t.Errorf("%s: %s", query, text)
 		}
 	}
-	in.get("/account-api/totals?status=x").want(400, domain.InvalidParameter)
-	in.get("/account-api/totals?limit=10").want(400, domain.InvalidParameter)
+	for _, query := range []string{"status=x", "limit=10"} {
+		if _, err := in.api.Totals(t.Context(), in.caller(), values(query)); codeOf(err) != domain.InvalidParameter {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
 }
 
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	in := m.inside()
+	in := m.session()
 	alerts := func() string {
 		t.Helper()
-		var v struct{ Data []wire.Alert }
-		in.get("/account-api/alerts").want(200, "").decode(&v)
 		var all []string
-		for _, a := range v.Data {
+		for _, a := range must(in.api.Alerts(t.Context(), in.caller())) {
 			all = append(all, string(a.Kind))
 		}
 		return strings.Join(all, " ")
@@ -168,24 +175,23 @@ func TestAlerts(t *testing.T) {
 	if got := alerts(); got != "late_funds endpoint_disabled endpoint_failing undelivered payments_not_routed secret_overlap_ends" {
 		t.Error(got)
 	}
-	var v struct{ Data []wire.Alert }
-	in.get("/account-api/alerts").decode(&v)
-	if a := v.Data[0]; a.Currency != "RUB" || a.Amount.String() != "10.00" {
+	v := must(in.api.Alerts(t.Context(), in.caller()))
+	if a := v[0]; a.Currency != "RUB" || a.Amount.String() != "10.00" {
 		t.Errorf("%+v", a)
 	}
-	if a := v.Data[1]; a.EndpointID != off || a.URL != hookURL || a.Reason != domain.DisabledByRequest || a.Since == nil {
+	if a := v[1]; a.EndpointID != off || a.URL != hookURL || a.Reason != domain.DisabledByRequest || a.Since == nil {
 		t.Errorf("%+v", a)
 	}
-	if a := v.Data[2]; a.EndpointID != failing || *a.Since != 1 {
+	if a := v[2]; a.EndpointID != failing || *a.Since != 1 {
 		t.Errorf("%+v", a)
 	}
-	if a := v.Data[3]; a.EndpointID != failing || a.Count != 1 {
+	if a := v[3]; a.EndpointID != failing || a.Count != 1 {
 		t.Errorf("%+v", a)
 	}
-	if a := v.Data[4]; a.PaymentID.String() != waiting {
+	if a := v[4]; a.PaymentID.String() != waiting {
 		t.Errorf("%+v", a)
 	}
-	if a := v.Data[5]; a.EndpointID != failing || *a.Until != domain.InstantOf(s.clock.Now().Add(time.Hour)) {
+	if a := v[5]; a.EndpointID != failing || *a.Until != domain.InstantOf(s.clock.Now().Add(time.Hour)) {
 		t.Errorf("%+v", a)
 	}
 	s.clock.advance(2 * time.Hour)

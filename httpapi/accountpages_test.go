@@ -198,6 +198,33 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 	stranger.open("/account/signin").want(429).has("Too many requests")
 }
 
+// A page leaves one record of its request, with the key and what was refused.
+func TestRecordsOfPages(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("", "read")
+	before := s.log.String()
+	b := s.browser().signIn(m)
+	form := b.open("/account/session").token("signout")
+	b.open("/account/payments").want(200)
+	b.post("/account/payments/new", url.Values{"form": {form}, "amount": {"1"}}).want(403)
+	records := func() []string { return strings.Split(strings.TrimSpace(strings.TrimPrefix(s.log.String(), before)), "\n") }
+	for len(records()) < 4 && t.Context().Err() == nil { // a record is written after the client has its answer
+		time.Sleep(time.Millisecond)
+	}
+	all := records()
+	if len(all) != 4 || strings.Count(strings.Join(all, ""), `"code":"scope_missing"`) != 1 {
+		t.Fatalf("records:\n%s", strings.Join(all, "\n"))
+	}
+	for _, r := range all {
+		for _, part := range []string{`"operation":"account"`, `"client":"127.0.0.1"`, `"project":"` + m.project + `"`, `"key":"` + m.keyID + `"`} {
+			if !strings.Contains(r, part) {
+				t.Errorf("the record has not %s: %s", part, r)
+			}
+		}
+	}
+}
+
 func TestSigningInAndOut(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t), func(c *settings) { c.Limits.FailedAuthPerMinute = 3 })

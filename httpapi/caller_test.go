@@ -30,11 +30,6 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if err != nil || c.Project.ID != m.project || c.Key.ID != m.keyID {
 		t.Fatal(c, err)
 	}
-	code := func(err error) domain.Code {
-		var p wire.Problem
-		_ = errors.As(err, &p)
-		return p.Code
-	}
 	amount, wrong := "10.00", "1.234"
 	key, err := merchant.ParseKey(someKey)
 	if err != nil {
@@ -58,14 +53,14 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); code(err) != domain.RateLimited {
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	s.clock.advance(time.Hour)
 	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); err != nil {
 		t.Error(err)
 	}
-	if _, err := api.Payments(t.Context(), c, nil); code(err) != domain.RateLimited {
+	if _, err := api.Payments(t.Context(), c, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	// Pages have a limit of their own.
@@ -78,11 +73,19 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 			t.Error(list, err)
 		}
 	}
-	if _, err := api.Payments(t.Context(), page, map[string][]string{"status": {"x"}}); code(err) != domain.InvalidParameter {
+	if _, err := api.Payments(t.Context(), page, map[string][]string{"status": {"x"}}); codeOf(err) != domain.InvalidParameter {
+		t.Error(err)
+	}
+	for range 5 { // what they change counts
+		if _, err := api.CreatePayment(t.Context(), page, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := api.CreatePayment(t.Context(), page, merchant.PaymentRequest{Amount: &amount}, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	other, err := api.Resume(t.Context(), s.merchant("").project, m.keyID)
-	if code(err) != domain.Unauthorized {
+	if codeOf(err) != domain.Unauthorized {
 		t.Error(other, err)
 	}
 	reader := s.merchant("", "read")
@@ -93,14 +96,14 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); !errors.As(err, &missing) || missing.RequiredScope != domain.PaymentsWrite {
 		t.Error(err)
 	}
-	if _, err := api.Feed(t.Context(), c, merchant.FeedQuery{}); code(err) != domain.ScopeMissing {
+	if _, err := api.Feed(t.Context(), c, merchant.FeedQuery{}); codeOf(err) != domain.ScopeMissing {
 		t.Error(err)
 	}
 	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); !errors.As(err, new(*domain.Refusal)) {
 		t.Error("another project's payment: ", err)
 	}
 	for _, want := range []domain.Code{domain.Unauthorized, domain.RateLimited} {
-		if _, err := api.SignIn(t.Context(), "192.0.2.2", m.project, "sk_wrong"); code(err) != want {
+		if _, err := api.SignIn(t.Context(), "192.0.2.2", m.project, "sk_wrong"); codeOf(err) != want {
 			t.Error(err)
 		}
 	}

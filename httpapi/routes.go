@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"slices"
 
 	"payledger/domain"
 	"payledger/httpapi/account"
@@ -97,7 +96,7 @@ func newAPI(cfg Config) (*api, error) {
 	}
 	a.router = edge.NewRouter(a.routes(), m.Enter)
 	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
-	a.inner = edge.NewRouter(slices.Concat(a.routes(), a.accountRoutes()), m.Enter)
+	a.inner = edge.NewRouter(a.routes(), m.Enter)
 	if cfg.Account != nil {
 		c := account.Config{
 			API: m, File: cfg.Account, Limits: cfg.Limits, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,

@@ -1,0 +1,361 @@
+package httpapi
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"payledger/domain"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+)
+
+// session is a merchant's session in the account: the operations that pages
+// call, and the key they are called with.
+type session struct {
+	s       *server
+	api     *merchant.API
+	project string
+	key     string
+}
+
+func (m shop) session() session {
+	m.s.t.Helper()
+	a, err := newAPI(m.s.cfg.Config)
+	if err != nil {
+		m.s.t.Fatal(err)
+	}
+	return session{m.s, a.m, m.project, m.keyID}
+}
+
+// caller is the session's as a new request finds it.
+func (in session) caller() merchant.Caller {
+	in.s.t.Helper()
+	c, err := in.api.Resume(in.s.t.Context(), in.project, in.key)
+	if err != nil {
+		in.s.t.Fatal(err)
+	}
+	return c
+}
+
+// issue makes one more key and answers a session of it.
+func (in session) issue(scopes ...domain.Scope) session {
+	in.s.t.Helper()
+	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, scopes)
+	if err != nil {
+		in.s.t.Fatal(err)
+	}
+	in.key = key.KeyID
+	return in
+}
+
+// codeOf is that of the problem that an error is, "" for none.
+func codeOf(err error) domain.Code {
+	var p wire.Problem
+	var r *domain.Refusal
+	var fields domain.FieldErrors
+	switch {
+	case errors.As(err, &p):
+		return p.Code
+	case errors.As(err, &r):
+		return r.Code
+	case errors.As(err, &fields):
+		return domain.ValidationFailed
+	case err != nil:
+		return domain.InternalError
+	}
+	return ""
+}
+
+// must is what an operation answers that does not fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestSessionsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m, closed := s.merchant(""), s.merchant("")
+	in := m.session()
+	in.caller()
+	s.adminDo("DELETE", "/admin/projects/"+m.project+"/keys/"+m.keyID, "").want(204, "")
+	s.adminDo("POST", "/admin/projects/"+closed.project+"/disable", "{}").want(200, "")
+	for _, c := range []struct {
+		project, key string
+		want         domain.Code
+	}{
+		{m.project, m.keyID, domain.Unauthorized},
+		{closed.project, closed.keyID, domain.ProjectDisabledCode},
+		{"prj_none", m.keyID, domain.Unauthorized},
+		{s.merchant("").project, m.keyID, domain.Unauthorized},
+	} {
+		if _, err := in.api.Resume(t.Context(), c.project, c.key); codeOf(err) != c.want {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
+// TestOperationsOfPagesNeedTheirScope has the operations that only pages call.
+// Those of routes are in TestEveryRequestCostsOnce.
+func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	in := s.merchant("").session()
+	for _, scope := range []domain.Scope{domain.Read, domain.PaymentsWrite} {
+		others := slices.DeleteFunc(domain.AllScopes(), func(o domain.Scope) bool { return o == scope })
+		c, ctx := in.issue(others...).caller(), t.Context()
+		operations := map[string]func() error{
+			"Overview":     func() error { _, err := in.api.Overview(ctx, c, nil); return err },
+			"Totals":       func() error { _, err := in.api.Totals(ctx, c, nil); return err },
+			"Alerts":       func() error { _, err := in.api.Alerts(ctx, c); return err },
+			"Lookup":       func() error { _, err := in.api.Lookup(ctx, c, "x"); return err },
+			"PaymentFacts": func() error { _, err := in.api.PaymentFacts(ctx, c, "x"); return err },
+			"Keys":         func() error { _, err := in.api.Keys(c); return err },
+		}
+		if scope == domain.PaymentsWrite {
+			operations = map[string]func() error{
+				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, []string{"read"}); return err },
+				"RevokeKey": func() error { _, err := in.api.RevokeKey(ctx, c, in.key, true); return err },
+			}
+		}
+		for name, operation := range operations {
+			var p wire.Problem
+			if err := operation(); !errors.As(err, &p) || p.Code != domain.ScopeMissing || p.RequiredScope != scope {
+				t.Errorf("%s without %s: %v", name, scope, err)
+			}
+		}
+	}
+}
+
+// TestOthersAreNotToldOf asks for what belongs to another project.
+func TestOthersAreNotToldOf(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	own, other := m.session(), s.merchant("").session()
+	payment := m.paid()
+	refund := m.refund(payment).want(201, "").object().ID
+	event := m.events(payment)[0]
+	endpoint := m.newEndpoint()
+	if _, err := other.api.PaymentFacts(t.Context(), other.caller(), payment); codeOf(err) != domain.PaymentNotFound {
+		t.Error(err)
+	}
+	if _, err := other.api.RevokeKey(t.Context(), other.caller(), m.keyID, true); codeOf(err) != domain.KeyNotFound {
+		t.Error(err)
+	}
+	for _, id := range []string{payment, refund, event, endpoint, m.keyID, own.link(payment)} {
+		if got := other.places(id); got != "" {
+			t.Errorf("%s is told to be %s", id, got)
+		}
+		if own.places(id) == "" {
+			t.Errorf("%s is not told to its own", id)
+		}
+	}
+	for _, in := range []session{own, other} {
+		overview := must(in.api.Overview(t.Context(), in.caller(), nil))
+		totals := must(in.api.Totals(t.Context(), in.caller(), nil))
+		if want := in == own; (overview.Payments > 0) != want || (totals.Count > 0) != want {
+			t.Errorf("project %s: %+v, %+v", in.project, overview, totals)
+		}
+	}
+	if alerts := must(other.api.Alerts(t.Context(), other.caller())); len(alerts) > 0 {
+		t.Errorf("alerts of others: %v", alerts)
+	}
+}
+
+// events are the ids of a payment's events, oldest first.
+func (m shop) events(payment string) (ids []string) {
+	m.s.t.Helper()
+	var page struct {
+		Data []struct {
+			Event struct{ ID string } `json:"event"`
+		}
+	}
+	m.get("/v1/payments/"+payment+"/events").want(200, "").decode(&page)
+	for _, e := range page.Data {
+		ids = append(ids, e.Event.ID)
+	}
+	return ids
+}
+
+// newEndpoint makes a webhook endpoint.
+func (m shop) newEndpoint() string {
+	m.s.t.Helper()
+	return m.hook(`{"url":"` + hookURL + `"}`).ID
+}
+
+func (in session) facts(payment string) wire.PaymentFacts {
+	in.s.t.Helper()
+	return must(in.api.PaymentFacts(in.s.t.Context(), in.caller(), payment))
+}
+
+func (in session) link(payment string) string {
+	in.s.t.Helper()
+	return in.facts(payment).Link
+}
+
+// places is what a text is told to be.
+func (in session) places(id string) string {
+	in.s.t.Helper()
+	var all []string
+	for _, p := range must(in.api.Lookup(in.s.t.Context(), in.caller(), id)) {
+		text := p.Kind
+		for _, id := range []*domain.ID{p.PaymentID, p.RefundID, p.EventID} {
+			if id != nil {
+				text += " " + id.String()
+			}
+		}
+		all = append(all, strings.Join(strings.Fields(text+" "+p.EventType+" "+p.EndpointID+" "+p.KeyID), " "))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	in := m.session()
+	payment := m.paid()
+	refund := m.refund(payment).want(201, "").object().ID
+	for range 30 {
+		m.pay(`{"amount":"1"}`).want(201, "")
+	}
+	events := m.events(payment)
+	endpoint := m.newEndpoint()
+	id := func(text string) domain.ID { id, _ := domain.ParseID(text); return id }
+	of := id(payment)
+	s.hooks.add(domain.DeliveryObject{EventID: id(events[2]), EndpointID: endpoint, PaymentID: &of})
+	s.hooks.add(domain.DeliveryObject{EventID: id(events[3]), EndpointID: "we_removed", PaymentID: &of})
+	test := s.hooks.add(domain.DeliveryObject{EndpointID: endpoint, Type: domain.KindEndpointTest}).EventID.String()
+	for pasted, want := range map[string]string{
+		payment:                        "payment " + payment,
+		" " + strings.ToLower(payment): "payment " + payment,
+		in.link(payment):               "payment " + payment,
+		in.link(payment) + "x":         "",
+		refund:                         "refund " + payment + " " + refund,
+		events[0]:                      "event " + payment + " " + events[0] + " payment.created",
+		events[2]:                      "event " + payment + " " + events[2] + " payment.paid, delivery " + payment + " " + events[2] + " " + endpoint,
+		events[3]:                      "event " + payment + " " + events[3] + " refund.created",
+		test:                           "delivery " + test + " " + endpoint,
+		endpoint:                       "endpoint " + endpoint,
+		m.keyID:                        "key " + m.keyID,
+		"00000000000000000000000000":   "",
+		"7ZZZZZZZZZZZZZZZZZZZZZZZZZ":   "",
+		"order-1":                      "",
+	} {
+		if got := in.places(pasted); got != want {
+			t.Errorf("%s is %q, want %q", pasted, got, want)
+		}
+	}
+	for _, text := range []string{"", " ", "\xff", strings.Repeat("x", 3000)} {
+		if _, err := in.api.Lookup(t.Context(), in.caller(), text); codeOf(err) != domain.InvalidParameter {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestFactsOfAPayment(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	in := m.session()
+	made := m.pay(`{"amount":"15.00","description":"<b>"}`).want(201, "").object()
+	v := in.facts(made.ID)
+	if v.Link != made.Instructions.URL || v.Route != nil || v.FailureReason != nil || v.ExpiresAt.String() != "2026-11-20T11:15:30.123Z" || v.Payment.ID.String() != made.ID {
+		t.Errorf("%+v", v)
+	}
+	m.route(made.ID)
+	m.post("/v1/sandbox/payments/"+made.ID, `{"outcome":"failed"}`).want(200, "")
+	v = in.facts(made.ID)
+	if v.Route == nil || *v.Route != "sandbox" || v.FailureReason == nil || *v.FailureReason != domain.ReasonProvider || v.Payment.Status != domain.Failed {
+		t.Errorf("%+v", v)
+	}
+	paid := m.paid()
+	refund := m.refund(paid).want(201, "").object().ID
+	v = in.facts(paid)
+	if len(v.Refunds) != 1 || v.Refunds[0].ID.String() != refund || v.Refunds[0].PaymentID.String() != paid {
+		t.Errorf("%+v", v)
+	}
+	if _, err := in.api.PaymentFacts(t.Context(), in.caller(), "x"); codeOf(err) != domain.PaymentNotFound {
+		t.Error(err)
+	}
+}
+
+func TestKeysInTheAccount(t *testing.T) {
+	t.Parallel()
+	file := sessions(t)
+	s := start(t, func(c *settings) { c.Account = file })
+	m := s.merchant("")
+	in := m.session()
+	list := func() []wire.AccountKey { return must(in.api.Keys(in.caller())) }
+	first := list()
+	if len(first) != 1 || first[0].KeyID != m.keyID || !first[0].Current || first[0].CreatedAt.String() != "2026-11-20T10:15:30.123Z" || first[0].LastUsedAt == nil {
+		t.Fatalf("%+v", first)
+	}
+	made := must(in.api.IssueKey(t.Context(), in.caller(), []string{"audit", "read", "audit"}))
+	if !slices.Equal(made.Scopes, []domain.Scope{domain.Read, domain.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
+		t.Errorf("%+v", made)
+	}
+	if all := list(); len(all) != 2 || all[0].KeyID != made.KeyID || all[0].LastUsedAt != nil || all[0].Current || all[0].APIKey != "" {
+		t.Errorf("%+v", all)
+	}
+	reader := m
+	reader.secret = made.APIKey
+	s.clock.advance(5e9)
+	reader.get("/v1/payments").want(200, "")
+	if all := list(); all[0].LastUsedAt == nil || all[0].LastUsedAt.String() != "2026-11-20T10:15:35.123Z" {
+		t.Errorf("%+v", all)
+	}
+
+	for _, names := range [][]string{nil, {}, {"write"}, {"read", ""}} {
+		if _, err := in.api.IssueKey(t.Context(), in.caller(), names); codeOf(err) != domain.ValidationFailed {
+			t.Errorf("scopes %q: %v", names, err)
+		}
+	}
+
+	revoke := func(id string, confirmed bool) (wire.AccountKey, error) {
+		return in.api.RevokeKey(t.Context(), in.caller(), id, confirmed)
+	}
+	if _, err := revoke("key_x", false); codeOf(err) != domain.KeyNotFound {
+		t.Error(err)
+	}
+	if _, err := revoke(m.keyID, false); codeOf(err) != domain.ConfirmationRequired || !strings.Contains(err.Error(), "signed in with") {
+		t.Error(err)
+	}
+	if gone := must(revoke(made.KeyID, false)); !gone.Revoked || gone.KeyID != made.KeyID {
+		t.Errorf("%+v", gone)
+	}
+	reader.get("/v1/payments").want(401, domain.Unauthorized)
+	must(revoke(made.KeyID, false)) // nothing is left to do
+	if _, err := revoke(m.keyID, false); codeOf(err) != domain.ConfirmationRequired || !strings.Contains(err.Error(), "last key") {
+		t.Error(err)
+	}
+	must(revoke(m.keyID, true))
+	if _, err := in.api.Resume(t.Context(), m.project, m.keyID); codeOf(err) != domain.Unauthorized {
+		t.Error(err)
+	}
+}
+
+// TestNoKeyGivesWhatItHasNot: a key that can write payments cannot make one
+// that can do more, nor revoke one that can.
+func TestNoKeyGivesWhatItHasNot(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	weak := m.session().issue(domain.PaymentsWrite, domain.Read)
+	for _, scope := range []domain.Scope{domain.RefundsWrite, domain.Audit} {
+		var p wire.Problem
+		_, err := weak.api.IssueKey(t.Context(), weak.caller(), []string{"read", string(scope)})
+		if !errors.As(err, &p) || p.Code != domain.ScopeMissing || p.RequiredScope != scope {
+			t.Errorf("%s: %v", scope, err)
+		}
+	}
+	must(weak.api.IssueKey(t.Context(), weak.caller(), []string{"read", "payments:write"}))
+	if _, err := weak.api.RevokeKey(t.Context(), weak.caller(), m.keyID, true); codeOf(err) != domain.ScopeMissing {
+		t.Error(err)
+	}
+}
