@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/account"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 
@@ -17,9 +17,9 @@ import (
 )
 
 // sessions is a file for sessions that is closed with the test.
-func sessions(t *testing.T) *account.File {
+func sessions(t *testing.T) *store.File {
 	t.Helper()
-	f, err := account.OpenFile(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
+	f, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

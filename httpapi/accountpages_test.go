@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/account"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/edge"
 
 	"github.com/rs/zerolog"
@@ -23,7 +23,7 @@ import (
 // withAccount gives a server the account's file.
 func withAccount(t testing.TB) func(*settings) {
 	t.Helper()
-	file, err := account.OpenFile(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
+	file, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,9 @@ func TestRecordsOfPages(t *testing.T) {
 	form := b.open("/account/session").token("signout")
 	b.open("/account/payments").want(200)
 	b.post("/account/payments/new", url.Values{"form": {form}, "amount": {"1"}}).want(403)
-	records := func() []string { return strings.Split(strings.TrimSpace(strings.TrimPrefix(s.log.String(), before)), "\n") }
+	records := func() []string {
+		return strings.Split(strings.TrimSpace(strings.TrimPrefix(s.log.String(), before)), "\n")
+	}
 	for len(records()) < 4 && t.Context().Err() == nil { // a record is written after the client has its answer
 		time.Sleep(time.Millisecond)
 	}

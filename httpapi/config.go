@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"payledger/httpapi/account"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/merchant"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +16,7 @@ import (
 type Config struct {
 	merchant.Config
 
-	Account  *account.File // of the account's sessions and the times of use of keys; nil: no account
+	Account  *store.File // of the account's sessions and the times of use of keys; nil: no account
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil: none are kept
 	Ready    func() error          // nil: always ready; the error says why not

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"payledger/httpapi/account"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/edge"
 )
 
@@ -17,7 +18,7 @@ import (
 // told by a session, which was authenticated before.
 
 // inside answers a request of a session.
-func (a *api) inside(w http.ResponseWriter, as account.Session, r *http.Request) {
+func (a *api) inside(w http.ResponseWriter, as store.Session, r *http.Request) {
 	r = r.Clone(r.Context())
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -33,7 +34,7 @@ func (a *api) inside(w http.ResponseWriter, as account.Session, r *http.Request)
 }
 
 // call answers a request of a session in memory.
-func (a *api) call(as account.Session, r *http.Request) (*http.Response, error) {
+func (a *api) call(as store.Session, r *http.Request) (*http.Response, error) {
 	return answerOf(func(w http.ResponseWriter) { a.inside(w, as, r) })
 }
 

@@ -291,7 +291,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/account/store", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -370,9 +370,21 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "eventstore/boltfile", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule, bbolt, zerolog, "github.com/alexedwards/scs/v2", "github.com/wcharczuk/go-chart/v2", "golang.org/x/text"},
+			ours:    []string{"domain", "httpapi/account/chart", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			modules: []string{jsonModule, zerolog, "github.com/alexedwards/scs/v2", "golang.org/x/text"},
 			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/account/chart",
+			why:     "pictures of numbers; which numbers is the pages' matter",
+			ours:    []string{"domain", "httpapi/ui"},
+			modules: []string{"github.com/wcharczuk/go-chart/v2"},
+		},
+		{
+			folder:  "httpapi/account/store",
+			why:     "what the account keeps over a restart; it can be lost, and knows no page",
+			ours:    []string{"domain", "eventstore/boltfile"},
+			modules: []string{bbolt, zerolog},
 		},
 		{
 			folder: "cmd/doctest",

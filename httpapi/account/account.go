@@ -14,6 +14,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/rs/zerolog"
 
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -66,14 +67,14 @@ func navigation() []tab {
 type Config struct {
 	API       *merchant.API
 	Webhooks  *webhooks.API // nil: there are no pages about webhooks
-	File      *File         // where sessions are kept
+	File      *store.File   // where sessions are kept
 	Limits    edge.Limits
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
 	Log       zerolog.Logger
 
-	Call func(as Session, r *http.Request) (*http.Response, error)
+	Call func(as store.Session, r *http.Request) (*http.Response, error)
 }
 
 type handler struct {

@@ -134,7 +134,7 @@ func (v *visit) once(carryOut func() error) error {
 		v.forms.mu.Unlock()
 		close(use.done)
 	}()
-	fresh, path, err := v.File.useForm(token, v.sessions.Deadline(v.r.Context()))
+	fresh, path, err := v.File.UseForm(token, v.sessions.Deadline(v.r.Context()))
 	switch {
 	case err != nil:
 		return err

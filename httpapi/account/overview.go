@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/account/chart"
 	"payledger/httpapi/wire"
 )
 
@@ -131,20 +132,20 @@ func (v *visit) drawCharts(p *overviewPage) error {
 	for i := range p.Currencies {
 		c := &p.Currencies[i]
 		c.CurrencyOverview = p.Overview.Currencies[i]
-		chart := barsChart{
-			currency: c.Currency, title: p.T("overview.per_day"),
-			about: p.T("overview.chart", "Paid", p.Sum(c.Paid.Sum, c.Currency), "Refunded", p.Sum(c.Refunded.Sum, c.Currency)),
+		bars := chart.Bars{
+			Currency: c.Currency, Title: p.T("overview.per_day"),
+			About: p.T("overview.chart", "Paid", p.Sum(c.Paid.Sum, c.Currency), "Refunded", p.Sum(c.Refunded.Sum, c.Currency)),
 		}
 		for _, d := range c.Days {
-			chart.days = append(chart.days, startOf(d))
-			chart.paid = append(chart.paid, amountOf(d.Paid.Sum))
-			chart.back = append(chart.back, amountOf(d.Refunded.Sum))
+			bars.Days = append(bars.Days, startOf(d))
+			bars.Paid = append(bars.Paid, amountOf(d.Paid.Sum))
+			bars.Back = append(bars.Back, amountOf(d.Refunded.Sum))
 		}
 		var err error
-		if c.Wide, err = chart.svg(v.locale, wideChart, wideHeight, wideLabels, "wide-"+string(c.Currency)); err != nil {
+		if c.Wide, err = bars.SVG(v.locale, wideChart, wideHeight, wideLabels, "wide-"+string(c.Currency)); err != nil {
 			return err
 		}
-		if c.Narrow, err = chart.svg(v.locale, narrowChart, narrowHeight, narrowLabels, "narrow-"+string(c.Currency)); err != nil {
+		if c.Narrow, err = bars.SVG(v.locale, narrowChart, narrowHeight, narrowLabels, "narrow-"+string(c.Currency)); err != nil {
 			return err
 		}
 	}

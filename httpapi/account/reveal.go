@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"payledger/httpapi/account/store"
 )
 
 // revealFor is how long a secret that was made waits to be shown.
@@ -13,7 +15,7 @@ const revealFor = 10 * time.Minute
 // reveal is a secret that is shown once, on a page of its own, so that neither
 // a second press of the button nor a reload of the page makes another.
 type reveal struct {
-	of     Session
+	of     store.Session
 	kind   string // of words: secret.<kind>.title and so on
 	name   string // the id of what the secret belongs to
 	secret string
@@ -50,7 +52,7 @@ func (v *visit) leaveToSecret(s reveal) error {
 }
 
 // take answers a secret of the session and forgets it.
-func (s *reveals) take(name string, as Session, now time.Time) (reveal, bool) {
+func (s *reveals) take(name string, as store.Session, now time.Time) (reveal, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.kept[name]

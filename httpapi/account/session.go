@@ -14,10 +14,11 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/merchant"
 )
 
-// A session ends after idleLimit without a request, give or take touchEvery,
+// A session ends after idleLimit without a request, give or take store.TouchEvery,
 // and after lifeLimit whatever happens.
 const (
 	idleLimit = 30 * time.Minute
@@ -34,9 +35,6 @@ const (
 	sinceValue      = "since"
 )
 
-// Session names the key that somebody has signed in with.
-type Session struct{ Project, KeyID string }
-
 // Who is whom a page is shown to.
 type Who struct{ merchant.Caller }
 
@@ -49,11 +47,11 @@ func (w Who) MayAll(scopes []domain.Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !w.May(s) })
 }
 
-func newSessions(f *File, secure bool) *scs.SessionManager {
+func newSessions(f *store.File, secure bool) *scs.SessionManager {
 	// scs.New would begin with a store of its own, and a goroutine that tidies
 	// it for ever.
 	s := &scs.SessionManager{
-		Store: sessionStore{f}, Codec: valuesCodec{}, HashTokenInStore: true, IdleTimeout: idleLimit, Lifetime: lifeLimit,
+		Store: store.Sessions{File: f}, Codec: valuesCodec{}, HashTokenInStore: true, IdleTimeout: idleLimit, Lifetime: lifeLimit,
 		Cookie: scs.SessionCookie{
 			Name: "payledger_account", Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 		},
@@ -111,12 +109,12 @@ func (v *visit) loadSession() error {
 		return err
 	}
 	v.r = v.r.WithContext(ctx)
-	s := Session{Project: v.sessions.GetString(ctx, projectValue), KeyID: v.sessions.GetString(ctx, keyValue)}
+	s := store.Session{Project: v.sessions.GetString(ctx, projectValue), KeyID: v.sessions.GetString(ctx, keyValue)}
 	if s.Project == "" {
 		v.ended = token != ""
 		return nil
 	}
-	generation, err := v.File.generation(s)
+	generation, err := v.File.Generation(s)
 	if err != nil {
 		return err
 	}
@@ -161,17 +159,17 @@ func (v *visit) endSession() {
 	}
 	v.sessions.WriteSessionCookie(v.r.Context(), v.x, "", time.Time{})
 	v.x.Header().Set("Cache-Control", "no-store") // scs adds to it
-	v.session, v.caller, v.ended = Session{}, merchant.Caller{}, true
+	v.session, v.caller, v.ended = store.Session{}, merchant.Caller{}, true
 }
 
 // startSession makes the session of somebody who has signed in.
 func (v *visit) startSession(c merchant.Caller) error {
-	s := Session{Project: c.Project.ID, KeyID: c.Key.ID}
-	generation, err := v.File.generation(s)
+	s := store.Session{Project: c.Project.ID, KeyID: c.Key.ID}
+	generation, err := v.File.Generation(s)
 	if err != nil {
 		return err
 	}
-	if err := v.File.clean(v.Now()); err != nil {
+	if err := v.File.Clean(v.Now()); err != nil {
 		return err
 	}
 	ctx := v.r.Context()

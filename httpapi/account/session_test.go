@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +16,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	bolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -33,7 +32,7 @@ import (
 type front struct {
 	t       *testing.T
 	path    string
-	file    *File
+	file    *store.File
 	api     *merchant.API
 	project string
 	key     wire.Key
@@ -93,7 +92,7 @@ func newAPI(t *testing.T) *merchant.API {
 func (f *front) start() {
 	f.t.Helper()
 	var err error
-	if f.file, err = OpenFile(f.path, zerolog.Nop()); err != nil {
+	if f.file, err = store.Open(f.path, zerolog.Nop()); err != nil {
 		f.t.Fatal(err)
 	}
 	f.handler, err = newHandler(Config{API: f.api, File: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()})
@@ -172,7 +171,7 @@ func TestLimitsOfASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t)
 		f.signIn()
-		time.Sleep(idleLimit - touchEvery - time.Second)
+		time.Sleep(idleLimit - store.TouchEvery - time.Second)
 		if !f.in() {
 			t.Error("the session ended before it was idle for long")
 		}
@@ -214,16 +213,8 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	if f.in() {
 		t.Error("the session outlives its key")
 	}
-	err := f.file.db.View(func(tx *bolt.Tx) error {
-		return tx.Bucket([]byte(sessionsBucket)).ForEach(func(_, v []byte) error {
-			if _, values := ended(v); len(values) > 0 {
-				t.Error("the session of a revoked key is kept")
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		t.Fatal(err)
+	if ctx, err := f.handler.sessions.Load(t.Context(), first); err != nil || f.handler.sessions.GetString(ctx, projectValue) != "" {
+		t.Errorf("the session of a revoked key is kept (%v)", err)
 	}
 }
 
@@ -246,80 +237,6 @@ func TestSigningInChangesTheToken(t *testing.T) {
 	}
 }
 
-// TestSignedOutStaysSignedOut has a request that began before the session was
-// signed out and ends after.
-func TestSignedOutStaysSignedOut(t *testing.T) {
-	t.Parallel()
-	f := newFront(t)
-	f.signIn()
-	s := sessionStore{f.file}
-	var token string
-	var values []byte
-	err := f.file.db.View(func(tx *bolt.Tx) error {
-		k, v := tx.Bucket([]byte(sessionsBucket)).Cursor().First()
-		token = string(k)
-		_, content := ended(v)
-		values = bytes.Clone(content)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := f.cookie
-	m := regexp.MustCompile(`signout"[^>]*><input type="hidden" name="form" value="([^"]+)"`).FindStringSubmatch(f.get("session").Body.String())
-	if m == nil {
-		t.Fatal("no form")
-	}
-	if w := f.post("signout", url.Values{"form": {m[1]}}); w.Code != http.StatusSeeOther {
-		t.Fatal(w.Code, w.Body)
-	}
-	if err := s.Commit(token, append(values, ' '), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	f.cookie = before
-	if f.in() {
-		t.Error("a session that was signed out came back")
-	}
-}
-
-func TestWhatEndedIsCleanedAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFront(t)
-		f.signIn()
-		if fresh, _, err := f.file.useForm("a", time.Now().Add(time.Hour)); err != nil || !fresh {
-			t.Fatal(fresh, err)
-		}
-		if err := f.file.formLed("a", "payments/1"); err != nil {
-			t.Fatal(err)
-		}
-		if fresh, path, err := f.file.useForm("a", time.Now()); err != nil || fresh || path != "payments/1" {
-			t.Fatal(fresh, path, err)
-		}
-		count := func() (n int) {
-			err := f.file.db.View(func(tx *bolt.Tx) error {
-				for _, name := range []string{sessionsBucket, formsBucket} {
-					n += tx.Bucket([]byte(name)).Stats().KeyN
-				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		if n := count(); n != 2 {
-			t.Fatalf("%d are kept", n)
-		}
-		time.Sleep(lifeLimit)
-		f.cookie = ""
-		f.signIn()
-		if n := count(); n != 1 {
-			t.Errorf("%d are kept after a new sign-in, want 1", n)
-		}
-	})
-}
-
 func TestNextIsOurs(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -339,7 +256,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	h := &handler{}
 	h.sessions = newSessions(nil, false)
-	open := func(s Session) (*visit, func() bool) {
+	open := func(s store.Session) (*visit, func() bool) {
 		ctx, err := h.sessions.Load(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -350,7 +267,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 		t.Cleanup(done)
 		return v, func() bool { return stream.Err() == nil }
 	}
-	one, two := Session{Project: "prj_1", KeyID: "key_1"}, Session{Project: "prj_1", KeyID: "key_2"}
+	one, two := store.Session{Project: "prj_1", KeyID: "key_1"}, store.Session{Project: "prj_1", KeyID: "key_2"}
 	_, first := open(one)
 	_, second := open(one)
 	_, other := open(two)

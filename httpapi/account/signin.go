@@ -112,7 +112,7 @@ func (v *visit) signOut() error {
 }
 
 func (v *visit) signOutEverywhere() error {
-	if err := v.File.endAll(v.session); err != nil {
+	if err := v.File.EndAll(v.session); err != nil {
 		return err
 	}
 	v.streams.end(func(s *stream) bool { return s.session == v.session })

@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"sync"
+
+	"payledger/httpapi/account/store"
 )
 
 // streams are the answers that go on: each ends with its session.
@@ -12,7 +14,7 @@ type streams struct {
 }
 
 type stream struct {
-	session Session
+	session store.Session
 	token   string // of the session
 	end     context.CancelFunc
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"payledger/httpapi/account/store"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/ui"
@@ -20,7 +21,7 @@ type visit struct {
 	page   *page
 	vars   map[string]string
 
-	session Session // zero: not signed in
+	session store.Session // zero: not signed in
 	caller  merchant.Caller
 	ended   bool       // there was a session that is over
 	form    url.Values // of a POST
@@ -139,7 +140,7 @@ func (v *visit) to(path string) string { return ui.Root(v.r, Path+"/") + path }
 // leave sends the browser to another page of the account.
 func (v *visit) leave(path string) error {
 	if v.use != nil {
-		if err := v.File.formLed(v.token, path); err != nil {
+		if err := v.File.FormLed(v.token, path); err != nil {
 			return err
 		}
 		v.use.path = path

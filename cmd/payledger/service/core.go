@@ -15,7 +15,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/httpapi/account"
+	accountstore "payledger/httpapi/account/store"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
@@ -37,7 +37,7 @@ type core struct {
 	signed *checkpoints
 
 	deliveries *deliveries
-	account    *account.File
+	account    *accountstore.File
 
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
@@ -105,7 +105,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
-	sessions, err := account.OpenFile(d.Account(), o.Log)
+	sessions, err := accountstore.Open(d.Account(), o.Log)
 	if err != nil {
 		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
 	}

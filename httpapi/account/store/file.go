@@ -1,4 +1,6 @@
-package account
+// Package store keeps the file of the account: sessions, which forms were sent,
+// and when each API key was used last.
+package store
 
 import (
 	"context"
@@ -47,12 +49,12 @@ const usedBucket = "used"
 // flushEvery is how often times of use are written.
 const flushEvery = time.Minute
 
-// OpenFile opens or makes the file. The caller holds the lock of the directory
+// Open opens or makes the file. The caller holds the lock of the directory
 // it is in.
-func OpenFile(path string, log zerolog.Logger) (*File, error) {
+func Open(path string, log zerolog.Logger) (*File, error) {
 	f := &File{path: path, log: log}
 	var err error
-	if f.db, err = openFile(path); err == nil {
+	if f.db, err = openBolt(path); err == nil {
 		if err = f.db.Update(f.load); err != nil {
 			_ = f.db.Close()
 		}
@@ -67,7 +69,7 @@ func OpenFile(path string, log zerolog.Logger) (*File, error) {
 	return f, nil
 }
 
-func openFile(path string) (*boltfile.File, error) {
+func openBolt(path string) (*boltfile.File, error) {
 	return boltfile.Open(path, boltfile.Options{Create: true, AtOnce: boltfile.AtOnce})
 }
 
@@ -77,7 +79,7 @@ func (f *File) renew(why error) error {
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("deleting the damaged file of sessions: %w", err)
 	}
-	db, err := openFile(f.path)
+	db, err := openBolt(f.path)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package account
+// Package chart draws the account's charts as SVG.
+package chart
 
 import (
 	"bytes"
@@ -13,45 +14,45 @@ import (
 	"payledger/httpapi/ui"
 )
 
-// barsChart is a chart of two bars for each day. Everything in it bears the
+// Bars is a chart of two bars for each day. Everything in it bears the
 // name of a class and no colours, which are the stylesheet's: so it follows
 // the reader's scheme, and the policy of the pages forbids styles within them.
-type barsChart struct {
-	title, about string // for those who do not see it
-	days         []domain.Instant
-	paid, back   []domain.Amount // of each day
-	currency     domain.Currency
+type Bars struct {
+	Title, About string // for those who do not see it
+	Days         []domain.Instant
+	Paid, Back   []domain.Amount // of each day
+	Currency     domain.Currency
 }
 
-// svg draws the chart for a width. Its text keeps its size only where it is
+// SVG draws the chart for a width. Its text keeps its size only where it is
 // shown as wide, so there is one for small screens and one for large.
-func (c barsChart) svg(l *ui.Locale, width, height, labels int, id string) (template.HTML, error) {
+func (c Bars) SVG(l *ui.Locale, width, height, labels int, id string) (template.HTML, error) {
 	class := func(name string) charts.Style { return charts.Style{ClassName: name} }
 	var largest domain.Amount
-	for i := range c.days {
-		largest = max(largest, c.paid[i], c.back[i])
+	for i := range c.Days {
+		largest = max(largest, c.Paid[i], c.Back[i])
 	}
 	step := niceStep(largest)
 	amounts := []charts.Tick{}
 	for at := domain.Amount(0); ; at += step {
-		amounts = append(amounts, charts.Tick{Value: float64(at), Label: template.HTMLEscapeString(scaleLabel(l, at, c.currency))})
+		amounts = append(amounts, charts.Tick{Value: float64(at), Label: template.HTMLEscapeString(scaleLabel(l, at, c.Currency))})
 		if at >= largest {
 			break
 		}
 	}
 	days := []charts.Tick{{Value: -0.5}}
-	every := max(1, (len(c.days)+labels-1)/labels)
-	for i, day := range c.days {
+	every := max(1, (len(c.Days)+labels-1)/labels)
+	for i, day := range c.Days {
 		if i%every == 0 {
 			days = append(days, charts.Tick{Value: float64(i), Label: template.HTMLEscapeString(dayLabel(l, day))})
 		}
 	}
-	days = append(days, charts.Tick{Value: float64(len(c.days)) - 0.5})
+	days = append(days, charts.Tick{Value: float64(len(c.Days)) - 0.5})
 	picture := charts.Chart{
 		Width: width, Height: height, Background: charts.Style{ClassName: "chart-ground", Padding: charts.NewBox(8, 8, 8, 8)}, Canvas: class("chart-ground"),
 		XAxis: charts.XAxis{
 			Style: class("chart-axis"), TickStyle: class("chart-axis"), Ticks: days, GridMajorStyle: charts.Hidden(), GridMinorStyle: charts.Hidden(),
-			Range: &charts.ContinuousRange{Min: -0.5, Max: float64(len(c.days)) - 0.5},
+			Range: &charts.ContinuousRange{Min: -0.5, Max: float64(len(c.Days)) - 0.5},
 		},
 		YAxis: charts.YAxis{
 			AxisType: charts.YAxisSecondary, // which stands at the left
@@ -60,7 +61,7 @@ func (c barsChart) svg(l *ui.Locale, width, height, labels int, id string) (temp
 			Range: &charts.ContinuousRange{Min: 0, Max: amounts[len(amounts)-1].Value},
 		},
 		YAxisSecondary: charts.YAxis{Style: charts.Hidden()},
-		Series:         []charts.Series{grid{amounts[1:]}, bars{"chart-paid", -0.21, c.paid}, bars{"chart-back", 0.21, c.back}},
+		Series:         []charts.Series{grid{amounts[1:]}, bars{"chart-paid", -0.21, c.Paid}, bars{"chart-back", 0.21, c.Back}},
 	}
 	var out bytes.Buffer
 	if err := picture.Render(charts.SVGWithCSS("", ""), &out); err != nil {
@@ -68,7 +69,7 @@ func (c barsChart) svg(l *ui.Locale, width, height, labels int, id string) (temp
 	}
 	head, body, _ := strings.Cut(out.String(), ">")
 	return template.HTML(head + ` role="img" aria-labelledby="` + id + `-title ` + id + `-about"><title id="` + id + `-title">` + //nolint:gosec // what is not a number is escaped
-		template.HTMLEscapeString(c.title) + `</title><desc id="` + id + `-about">` + template.HTMLEscapeString(c.about) + `</desc>` + body), nil
+		template.HTMLEscapeString(c.Title) + `</title><desc id="` + id + `-about">` + template.HTMLEscapeString(c.About) + `</desc>` + body), nil
 }
 
 // dayLabel is a day in figures without its year.

@@ -1,4 +1,4 @@
-package account
+package store
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 func openAt(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := OpenFile(path, zerolog.Nop())
+	f, err := Open(path, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
 		if err := f.flush(); err != nil {
 			t.Fatal(err)
 		}
-		sessions, end := sessionStore{f}, time.Now().Add(time.Hour)
+		sessions, end := Sessions{f}, time.Now().Add(time.Hour)
 		if err := sessions.Commit("before", []byte("values"), end); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestUseIsWrittenEveryMinute(t *testing.T) {
 }
 
 func BenchmarkUse(b *testing.B) {
-	f, err := OpenFile(filepath.Join(b.TempDir(), "account.db"), zerolog.Nop())
+	f, err := Open(filepath.Join(b.TempDir(), "account.db"), zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}

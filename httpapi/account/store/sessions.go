@@ -1,4 +1,4 @@
-package account
+package store
 
 import (
 	"bytes"
@@ -23,18 +23,21 @@ const (
 	generationsBucket = "generations"
 )
 
-// touchEvery is how much later the end of a session must be to be worth a
-// write of its own.
-const touchEvery = time.Minute
-
 // maxCleaned bounds how much one sign-in cleans away.
 const maxCleaned = 1000
 
-// sessionStore keeps sessions in a File, for scs. Tokens come hashed.
-type sessionStore struct{ *File }
+// Session names the key that somebody has signed in with.
+type Session struct{ Project, KeyID string }
+
+// TouchEvery is how much later the end of a session must be to be worth a
+// write of its own.
+const TouchEvery = time.Minute
+
+// Sessions keeps sessions in a File, for scs. Tokens come hashed.
+type Sessions struct{ *File }
 
 // Find implements scs.Store.
-func (s sessionStore) Find(token string) (values []byte, found bool, err error) {
+func (s Sessions) Find(token string) (values []byte, found bool, err error) {
 	err = s.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			var end int64
@@ -49,12 +52,12 @@ func (s sessionStore) Find(token string) (values []byte, found bool, err error) 
 
 // Commit implements scs.Store. A session that was signed out stays so, though
 // a request that began before may end after.
-func (s sessionStore) Commit(token string, values []byte, expiry time.Time) error {
+func (s Sessions) Commit(token string, values []byte, expiry time.Time) error {
 	same := false
 	err := s.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			end, old := ended(b.Get([]byte(token)))
-			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli()-end < touchEvery.Milliseconds())
+			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli()-end < TouchEvery.Milliseconds())
 		}
 		return nil
 	})
@@ -74,7 +77,7 @@ func (s sessionStore) Commit(token string, values []byte, expiry time.Time) erro
 }
 
 // Delete implements scs.Store.
-func (s sessionStore) Delete(token string) error {
+func (s Sessions) Delete(token string) error {
 	return s.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(sessionsBucket))
 		if b == nil {
@@ -98,8 +101,8 @@ func ended(v []byte) (end int64, content []byte) {
 	return int64(binary.BigEndian.Uint64(v)), v[8:]
 }
 
-// clean removes what ended before now.
-func (f *File) clean(now time.Time) error {
+// Clean removes what ended before now.
+func (f *File) Clean(now time.Time) error {
 	return f.update(func(tx *bolt.Tx) error {
 		for _, name := range []string{sessionsBucket, formsBucket} {
 			b := tx.Bucket([]byte(name))
@@ -123,10 +126,10 @@ func (f *File) clean(now time.Time) error {
 	})
 }
 
-// useForm uses up a form's token, which nobody asks for after end. fresh is
+// UseForm uses up a form's token, which nobody asks for after end. fresh is
 // false when it was used before; path is then where it led to, "" if that is
 // not known.
-func (f *File) useForm(token string, end time.Time) (fresh bool, path string, err error) {
+func (f *File) UseForm(token string, end time.Time) (fresh bool, path string, err error) {
 	key := sha256.Sum256([]byte(token))
 	err = f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(formsBucket))
@@ -144,8 +147,8 @@ func (f *File) useForm(token string, end time.Time) (fresh bool, path string, er
 	return fresh && err == nil, path, err
 }
 
-// formLed notes where a used form led to.
-func (f *File) formLed(token, path string) error {
+// FormLed notes where a used form led to.
+func (f *File) FormLed(token, path string) error {
 	key := sha256.Sum256([]byte(token))
 	return f.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(formsBucket))
@@ -160,9 +163,9 @@ func (f *File) formLed(token, path string) error {
 	})
 }
 
-// generation is how often all sessions of a key were ended. A session of an
+// Generation is how often all sessions of a key were ended. A session of an
 // earlier generation is over.
-func (f *File) generation(s Session) (n uint64, err error) {
+func (f *File) Generation(s Session) (n uint64, err error) {
 	err = f.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(generationsBucket)); b != nil {
 			if v := b.Get([]byte(s.Project + "\x00" + s.KeyID)); len(v) == 8 {
@@ -174,8 +177,8 @@ func (f *File) generation(s Session) (n uint64, err error) {
 	return n, err
 }
 
-// endAll ends all sessions of a key.
-func (f *File) endAll(s Session) error {
+// EndAll ends all sessions of a key.
+func (f *File) EndAll(s Session) error {
 	return f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(generationsBucket))
 		if err != nil {
