@@ -15,15 +15,7 @@ func (a *admin) settlePayment(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	id, _ := domain.ParseID(x.Vars["id"])
-	p, ok, err := a.cfg.Views.Payment(x.Context(), id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return &domain.Refusal{Code: domain.PaymentNotFound}
-	}
-	p, err = a.api.SettlePayment(x.Context(), merchant.Operator(domain.Project{ID: p.Project}), p.ID.String(), outcome)
+	p, err := a.api.SettlePayment(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"], outcome)
 	if err != nil {
 		return err
 	}
@@ -35,15 +27,7 @@ func (a *admin) settleRefund(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	id, _ := domain.ParseID(x.Vars["id"])
-	p, r, ok, err := a.cfg.Views.Refund(x.Context(), id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return &domain.Refusal{Code: domain.RefundNotFound}
-	}
-	p, r, err = a.api.SettleRefund(x.Context(), merchant.Operator(domain.Project{ID: p.Project}), r.ID.String(), outcome)
+	p, r, err := a.api.SettleRefund(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"], outcome)
 	if err != nil {
 		return err
 	}

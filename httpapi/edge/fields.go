@@ -43,15 +43,20 @@ func Alongside(errs, more domain.FieldErrors) domain.FieldErrors {
 	return all
 }
 
-// OneMember reads a body of one member; null counts as absent.
-func OneMember(body []byte, name string, required bool, read func(jsontext.Value) domain.Code) error {
+// OneMember reads a body of one member; null counts as absent. allowed are the
+// values to name when there is none or another one; nil: they are not named.
+func OneMember(body []byte, name string, required bool, allowed []string, read func(jsontext.Value) domain.Code) error {
 	members, err := DecodeObject(body)
 	if err != nil {
 		return err
 	}
 	var fields domain.FieldErrors
 	refuse := func(field string, code domain.Code) {
-		fields = append(fields, &domain.FieldError{Field: field, Code: code})
+		f := &domain.FieldError{Field: field, Code: code}
+		if code == domain.Required || code == domain.InvalidValue {
+			f.Allowed = allowed
+		}
+		fields = append(fields, f)
 	}
 	sent := false
 	for _, m := range members {

@@ -104,6 +104,27 @@ func OneOf[S ~string](q Query, name string, allowed []S) (S, error) {
 	return s, nil
 }
 
+// Number reads a parameter that takes a whole number; 0 when it is not there.
+// hint says what to send instead of another value.
+func (q Query) Number(name, hint string) (uint64, error) {
+	if !q.Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(q[name], 10, 63)
+	if err != nil {
+		return 0, BadParameter(name, hint)
+	}
+	return n, nil
+}
+
+// Flag reads a parameter that takes true or false; false when it is not there.
+func (q Query) Flag(name string) (bool, error) {
+	if q.Has(name) && q[name] != "true" && q[name] != "false" {
+		return false, BadParameter(name, "Send true or false.")
+	}
+	return q[name] == "true", nil
+}
+
 // Amount reads a parameter that takes an amount; 0 when it is not there.
 func (q Query) Amount(name string) (domain.Amount, error) {
 	if !q.Has(name) {

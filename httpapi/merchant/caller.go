@@ -15,21 +15,21 @@ import (
 // with Admit, so scopes and budgets hold whichever way the operation is
 // reached. SignIn, Resume and Operator make callers.
 type Caller struct {
-	Project   domain.Project
-	Key       domain.Key
-	RequestID string // of the request that asks, "" for none
+	Project domain.Project
+	Key     domain.Key
 
 	admitted domain.Scope // checked and counted already; "": nothing yet
 	page     bool         // reads cost nothing: one page of the account makes several
 	operator bool         // no key: every scope and no budget
 }
 
-// Operator is the operator, who acts for a project.
+// Operator is the operator, who acts for a project, or with the zero Project on
+// the payments of all projects.
 func Operator(p domain.Project) Caller { return Caller{Project: p, operator: true} }
 
 // CallerOf is the caller of a request that passed Enter.
 func CallerOf(x *edge.Exchange) Caller {
-	return Caller{Project: x.Project, Key: x.Key, RequestID: x.ID, admitted: x.Route.Scope, page: x.Inside}
+	return Caller{Project: x.Project, Key: x.Key, admitted: x.Route.Scope, page: x.Inside}
 }
 
 // Enter admits a request to its route before its body is read, and runs it.
@@ -69,8 +69,10 @@ func (a *API) Admit(c *Caller, need domain.Scope, announced http.Header) error {
 	return nil
 }
 
-// sees reports whether a payment is the caller's.
-func (c Caller) sees(p domain.Payment) bool { return p.Project == c.Project.ID }
+// sees reports whether the caller may reach a payment.
+func (c Caller) sees(p domain.Payment) bool {
+	return p.Project == c.Project.ID || c.operator && c.Project.ID == ""
+}
 
 // SignIn finds the project and the key of credentials. Every failure is the
 // same answer after the same work: what cannot be read is checked as empty

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -147,13 +148,37 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 	if q.After > uint64(last) {
 		return nil, edge.BadParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
 	}
-	leave, ok := a.feeds.enter(c.Project.ID, MaxFeeds)
+	leave, ok := a.feeds.enter(c.Project.ID)
 	if !ok {
 		return nil, wire.Problem{
 			Code: domain.RateLimited, Detail: fmt.Sprintf("The project reads %d feeds of events already. End one of them, then begin another.", MaxFeeds),
 		}.With("Retry-After", "15")
 	}
 	return &Feed{a, c, q, leave}, nil
+}
+
+// openFeeds counts the feeds that are being read by project.
+type openFeeds struct {
+	mu        sync.Mutex
+	byProject map[string]int
+}
+
+// enter takes one of the project's places, of which there are MaxFeeds; leave
+// gives it back.
+func (o *openFeeds) enter(project string) (leave func(), ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byProject[project] >= MaxFeeds {
+		return nil, false
+	}
+	o.byProject[project]++
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.byProject[project]--; o.byProject[project] == 0 {
+			delete(o.byProject, project)
+		}
+	}, true
 }
 
 // Close gives the feed's place back.

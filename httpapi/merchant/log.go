@@ -79,11 +79,21 @@ func (h Handlers) GetConsistencyProof(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	proof, err := h.api.cfg.Views.Consistency(x.Context(), eventstore.Position(from), eventstore.Position(to))
+	proof, err := h.api.Consistency(x.Context(), CallerOf(x), from, to)
 	if err != nil {
-		return beyond("to", err)
+		return err
 	}
 	return x.Reply(http.StatusOK, proof)
+}
+
+// Consistency proves that the log of one size is the beginning of the log of a
+// larger one. Needs audit.
+func (a *API) Consistency(ctx context.Context, c Caller, from, to uint64) (proof translog.ConsistencyProof, err error) {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+		return proof, err
+	}
+	proof, err = a.cfg.Views.Consistency(ctx, eventstore.Position(from), eventstore.Position(to))
+	return proof, beyond("to", err)
 }
 
 // bounds reads two parameters, 1 ≤ low ≤ high.
@@ -117,16 +127,9 @@ func beyond(parameter string, err error) error {
 }
 
 // GetTile answers GET /v1/log/tile/<L>/<N>[.p/<W>]. A tile never changes, so
-// whoever may see it may keep it.
+// clients may keep it.
 func (h Handlers) GetTile(x *edge.Exchange) error {
-	t, err := translog.ParseTile(strings.TrimPrefix(x.Request.URL.EscapedPath(), LogPath+"/"))
-	if err != nil {
-		return wire.Problem{Code: domain.PathNotFound}
-	}
-	hashes, err := h.api.cfg.Views.Tile(x.Context(), t)
-	if errors.Is(err, translog.ErrNoTile) {
-		return wire.Problem{Code: domain.PathNotFound, Detail: "The log has no such tile."}
-	}
+	hashes, err := h.api.Tile(x.Context(), CallerOf(x), strings.TrimPrefix(x.Request.URL.EscapedPath(), LogPath+"/"))
 	if err != nil {
 		return err
 	}
@@ -138,4 +141,20 @@ func (h Handlers) GetTile(x *edge.Exchange) error {
 	x.WriteHeader(http.StatusOK)
 	_, _ = x.Write(hashes) // the client went away: nobody is left to tell
 	return nil
+}
+
+// Tile answers the hashes of a tile, which is named by its path. Needs audit.
+func (a *API) Tile(ctx context.Context, c Caller, path string) ([]byte, error) {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+		return nil, err
+	}
+	t, err := translog.ParseTile(path)
+	if err != nil {
+		return nil, wire.Problem{Code: domain.PathNotFound}
+	}
+	hashes, err := a.cfg.Views.Tile(ctx, t)
+	if errors.Is(err, translog.ErrNoTile) {
+		err = wire.Problem{Code: domain.PathNotFound, Detail: "The log has no such tile."}
+	}
+	return hashes, err
 }

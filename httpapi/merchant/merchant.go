@@ -147,7 +147,7 @@ type API struct {
 	writes   *edge.Limiter // nil, as the next two: no limit
 	reads    *edge.Limiter
 	failures *edge.Limiter
-	feeds    openStreams
+	feeds    openFeeds
 }
 
 // Handlers answer requests by the operations of an API. The method of an
@@ -167,7 +167,7 @@ func New(c Config) (*API, error) {
 		cfg: c, nobody: nobody(),
 		writes: edge.NewLimiter("writes", c.Limits.Writes),
 		reads:  edge.NewLimiter("reads", c.Limits.Reads),
-		feeds:  openStreams{byProject: make(map[string]int)},
+		feeds:  openFeeds{byProject: make(map[string]int)},
 	}
 	if n := c.Limits.FailedAuthPerMinute; n > 0 {
 		a.failures = edge.NewLimiter("failed-authentication", edge.Rate{PerSecond: float64(n) / 60, Burst: n})

@@ -11,6 +11,8 @@ import (
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // How long a sandbox request waits: for the payment's route, and for the
@@ -67,7 +69,25 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 	if p, err = a.payment(ctx, c, id); err != nil {
 		return p, err
 	}
-	return a.signalPayment(ctx, p, outcome)
+	if p, err = a.routed(ctx, p); err != nil {
+		return p, err
+	}
+	final := &domain.Refusal{Code: domain.FinalStatus, PaymentStatus: p.Status}
+	if p.Route == "" {
+		return p, final // it never had a provider who could say anything
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	reply, err := a.cfg.Sandbox.SignalPayment(ctx, p, outcome, a.reference())
+	if err != nil {
+		return p, err
+	}
+	after, ok, err := a.cfg.Views.Payment(ctx, p.ID)
+	if err != nil || !ok {
+		return p, errors.Join(err, errGone(ok))
+	}
+	final.PaymentStatus = after.Status
+	return after, verdictOf(reply, final)
 }
 
 // SettleRefund answers POST /v1/sandbox/refunds/{id}.
@@ -99,8 +119,17 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	if p, r, err = a.refund(ctx, c, id); err != nil {
 		return p, r, err
 	}
-	r, err = a.signalRefund(ctx, p, r.ID, outcome)
-	return p, r, err
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, r.ID, outcome, a.reference()) // a payment with a refund has a route
+	if err != nil {
+		return p, r, err
+	}
+	p, r, ok, err := a.cfg.Views.Refund(ctx, r.ID)
+	if err != nil || !ok {
+		return p, r, errors.Join(err, errGone(ok))
+	}
+	return p, r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
 func oneOutcome(o domain.Outcome, allowed []domain.Outcome) error {
@@ -108,48 +137,6 @@ func oneOutcome(o domain.Outcome, allowed []domain.Outcome) error {
 		return nil
 	}
 	return domain.FieldErrors{{Field: "outcome", Code: domain.InvalidValue, Allowed: edge.Texts(allowed)}}
-}
-
-// signalPayment has the sandbox say the outcome of a payment, once it has a
-// route, and answers the payment after it. The error is a final_status
-// refusal when nothing changed.
-func (a *API) signalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome) (domain.Payment, error) {
-	p, err := a.routed(ctx, p)
-	if err != nil {
-		return p, err
-	}
-	final := &domain.Refusal{Code: domain.FinalStatus, PaymentStatus: p.Status}
-	if p.Route == "" {
-		return p, final // it never had a provider who could say anything
-	}
-	ctx, cancel := context.WithTimeout(ctx, signalWait)
-	defer cancel()
-	reply, err := a.cfg.Sandbox.SignalPayment(ctx, p, outcome, a.reference())
-	if err != nil {
-		return p, err
-	}
-	after, ok, err := a.cfg.Views.Payment(ctx, p.ID)
-	if err != nil || !ok {
-		return p, errors.Join(err, errGone(ok))
-	}
-	final.PaymentStatus = after.Status
-	return after, verdictOf(reply, final)
-}
-
-// signalRefund does the same for a refund. A payment with a refund has a
-// route.
-func (a *API) signalRefund(ctx context.Context, p domain.Payment, id domain.ID, outcome domain.Outcome) (domain.Refund, error) {
-	ctx, cancel := context.WithTimeout(ctx, signalWait)
-	defer cancel()
-	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, id, outcome, a.reference())
-	if err != nil {
-		return domain.Refund{}, err
-	}
-	_, r, ok, err := a.cfg.Views.Refund(ctx, id)
-	if err != nil || !ok {
-		return r, errors.Join(err, errGone(ok))
-	}
-	return r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
 // reference is the provider's name for a new attempt.
@@ -209,37 +196,16 @@ func (a *API) routed(ctx context.Context, p domain.Payment) (domain.Payment, err
 }
 
 // OutcomeOf reads a body of the one member outcome.
-func OutcomeOf(body []byte, allowed ...domain.Outcome) (domain.Outcome, error) {
-	members, err := edge.DecodeObject(body)
-	if err != nil {
-		return "", err
-	}
-	var fields domain.FieldErrors
-	refuse := func(f *domain.FieldError) { fields = append(fields, f) }
-	var outcome domain.Outcome
-	sent := false
-	for _, m := range members {
-		if m.Name != "outcome" {
-			refuse(&domain.FieldError{Field: m.Name, Code: domain.UnknownField})
-			continue
+func OutcomeOf(body []byte, allowed ...domain.Outcome) (outcome domain.Outcome, err error) {
+	err = edge.OneMember(body, "outcome", true, edge.Texts(allowed), func(v jsontext.Value) domain.Code {
+		s, ok := edge.Text(v)
+		if !ok {
+			return domain.WrongType
 		}
-		if m.Value.Kind() == 'n' {
-			continue
+		if outcome = domain.Outcome(s); !slices.Contains(allowed, outcome) {
+			return domain.InvalidValue
 		}
-		sent = true
-		s, ok := edge.Text(m.Value)
-		switch outcome = domain.Outcome(s); {
-		case !ok:
-			refuse(&domain.FieldError{Field: m.Name, Code: domain.WrongType})
-		case !slices.Contains(allowed, outcome):
-			refuse(&domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Allowed: edge.Texts(allowed)})
-		}
-	}
-	if !sent {
-		refuse(&domain.FieldError{Field: "outcome", Code: domain.Required, Allowed: edge.Texts(allowed)})
-	}
-	if len(fields) > 0 {
-		return "", edge.InOrder(fields)
-	}
-	return outcome, nil
+		return ""
+	})
+	return outcome, err
 }

@@ -77,7 +77,7 @@ func eventOf(x *edge.Exchange) (string, error) {
 // overlapOf reads how long the previous secret stays valid.
 func overlapOf(x *edge.Exchange) (time.Duration, error) {
 	overlap := domain.DefaultSecretOverlap
-	err := edge.OneMember(x.Body, "overlap_seconds", false, func(v jsontext.Value) domain.Code {
+	err := edge.OneMember(x.Body, "overlap_seconds", false, nil, func(v jsontext.Value) domain.Code {
 		// A whole number is one in any spelling: 60, 60.0, 6e1.
 		n, err := strconv.ParseFloat(string(v), 64)
 		switch {
@@ -94,7 +94,7 @@ func overlapOf(x *edge.Exchange) (time.Duration, error) {
 
 // sinceOf reads from when on a merchant misses notifications.
 func sinceOf(x *edge.Exchange) (since domain.Instant, err error) {
-	err = edge.OneMember(x.Body, "since", true, func(v jsontext.Value) domain.Code {
+	err = edge.OneMember(x.Body, "since", true, nil, func(v jsontext.Value) domain.Code {
 		s, ok := edge.Text(v)
 		if !ok {
 			return domain.WrongType
