@@ -44,12 +44,12 @@ func (a *admin) routes() []edge.Route {
 	table := []edge.Route{
 		{Method: "POST", Path: projects, Operation: "adminCreateProject", Body: true, Handle: a.createProject},
 		{Method: "GET", Path: projects, Operation: "adminListProjects", Handle: a.listProjects},
-		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.getProject},
-		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.changeProject},
-		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.disableProject},
-		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.issueKey},
-		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.listKeys},
-		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.revokeKey},
+		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.of(a.getProject)},
+		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.of(a.changeProject)},
+		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.of(a.disableProject)},
+		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.of(a.issueKey)},
+		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
+		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
@@ -176,19 +176,11 @@ func (a *admin) listProjects(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": views})
 }
 
-func (a *admin) getProject(x *edge.Exchange) error {
-	p, err := a.project(x)
-	if err != nil {
-		return err
-	}
+func (a *admin) getProject(x *edge.Exchange, p domain.Project) error {
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) changeProject(x *edge.Exchange) error {
-	p, err := a.project(x)
-	if err != nil {
-		return err
-	}
+func (a *admin) changeProject(x *edge.Exchange, p domain.Project) error {
 	wish, err := projectWishOf(x.Body, p.Settings, "name", "settings")
 	if err != nil {
 		return err
@@ -203,22 +195,15 @@ func (a *admin) changeProject(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) disableProject(x *edge.Exchange) error {
-	p, err := a.project(x)
+func (a *admin) disableProject(x *edge.Exchange, p domain.Project) error {
+	p, err := a.api.ChangeProject(x.Context(), p.ID, domain.DisableProject{}, false)
 	if err != nil {
-		return err
-	}
-	if p, err = a.api.ChangeProject(x.Context(), p.ID, domain.DisableProject{}, false); err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) issueKey(x *edge.Exchange) error {
-	p, err := a.project(x)
-	if err != nil {
-		return err
-	}
+func (a *admin) issueKey(x *edge.Exchange, p domain.Project) error {
 	wish, err := projectWishOf(x.Body, p.Settings, "scopes")
 	if err != nil {
 		return err
@@ -230,19 +215,11 @@ func (a *admin) issueKey(x *edge.Exchange) error {
 	return x.Reply(http.StatusCreated, key)
 }
 
-func (a *admin) listKeys(x *edge.Exchange) error {
-	p, err := a.project(x)
-	if err != nil {
-		return err
-	}
+func (a *admin) listKeys(x *edge.Exchange, p domain.Project) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(p)})
 }
 
-func (a *admin) revokeKey(x *edge.Exchange) error {
-	p, err := a.project(x)
-	if err != nil {
-		return err
-	}
+func (a *admin) revokeKey(x *edge.Exchange, p domain.Project) error {
 	if _, err := a.api.ChangeProject(x.Context(), p.ID, domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
 		return err
 	}
@@ -250,9 +227,24 @@ func (a *admin) revokeKey(x *edge.Exchange) error {
 	return nil
 }
 
-// project finds the project a path names.
-func (a *admin) project(x *edge.Exchange) (domain.Project, error) {
-	p, ok, err := a.cfg.Views.Project(x.Context(), x.Vars["id"])
+// of is a handler for the project in the path.
+func (a *admin) of(handle func(*edge.Exchange, domain.Project) error) func(*edge.Exchange) error {
+	return func(x *edge.Exchange) error {
+		p, err := a.projectOf(x)
+		if err != nil {
+			return err
+		}
+		return handle(x, p)
+	}
+}
+
+// projectOf finds the project in the path.
+func (a *admin) projectOf(x *edge.Exchange) (domain.Project, error) {
+	return a.project(x, x.Vars["id"])
+}
+
+func (a *admin) project(x *edge.Exchange, id string) (domain.Project, error) {
+	p, ok, err := a.cfg.Views.Project(x.Context(), id)
 	if err == nil && !ok {
 		err = &domain.Refusal{Code: domain.ProjectNotFound}
 	}

@@ -64,10 +64,7 @@ func (a *admin) checkProject(x *edge.Exchange, q edge.Query) error {
 	if !q.Has("project") {
 		return nil
 	}
-	_, known, err := a.cfg.Views.Project(x.Context(), q["project"])
-	if err == nil && !known {
-		err = &domain.Refusal{Code: domain.ProjectNotFound}
-	}
+	_, err := a.project(x, q["project"])
 	return err
 }
 

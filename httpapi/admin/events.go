@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"strconv"
 
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
@@ -17,15 +16,13 @@ func (a *admin) events(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	var after uint64
-	if q.Has("after") {
-		if after, err = strconv.ParseUint(q["after"], 10, 63); err != nil {
-			return edge.BadParameter("after", "Send the position after which to begin, 0 for all.")
-		}
+	after, err := q.Number("after", "Send the position after which to begin, 0 for all.")
+	if err != nil {
+		return err
 	}
-	follow := q["follow"] == "true"
-	if q.Has("follow") && !follow && q["follow"] != "false" {
-		return edge.BadParameter("follow", "Send true or false.")
+	follow, err := q.Flag("follow")
+	if err != nil {
+		return err
 	}
 	out := x.Stream(edge.JSONLines)
 	if err := out.Flush(); err != nil {

@@ -14,6 +14,9 @@ import (
 // retryWait bounds the wait for the answer to a signal that is retried.
 const retryWait = 15 * time.Second
 
+// parkedHint says what to send where a parameter is the id of a parked signal.
+const parkedHint = "Send the id of a parked signal, a whole number."
+
 // Parked are the signals that could not be judged, oldest first. found tells
 // whether there is one of the id.
 type Parked interface {
@@ -42,47 +45,54 @@ func (a *admin) listParked(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	after, err := parkedID(q, "after")
+	after, err := q.Number("after", parkedHint)
 	if err != nil {
 		return err
 	}
 	page, err := a.cfg.Parked.List(x.Context(), after, q["reason"], limit)
 	if err != nil {
-		return a.parkedAway(err)
+		return parkedAway(err)
 	}
 	return x.Reply(http.StatusOK, page)
 }
 
 func (a *admin) retryParked(x *edge.Exchange) error {
-	id, err := strconv.ParseUint(x.Vars["id"], 10, 64)
-	if err != nil {
-		return &domain.Refusal{Code: domain.ParkedSignalNotFound}
-	}
 	ctx, cancel := context.WithTimeout(x.Context(), retryWait)
 	defer cancel()
-	reply, found, err := a.cfg.Parked.Retry(ctx, id)
-	switch {
-	case err != nil:
-		return a.parkedAway(err)
-	case !found:
-		return &domain.Refusal{Code: domain.ParkedSignalNotFound}
+	var reply domain.SignalReply
+	err := onParked(x, func(id uint64) (found bool, err error) {
+		reply, found, err = a.cfg.Parked.Retry(ctx, id)
+		return found, err
+	})
+	if err != nil {
+		return err
 	}
 	return x.Reply(http.StatusOK, reply)
 }
 
 func (a *admin) discardParked(x *edge.Exchange) error {
-	id, err := strconv.ParseUint(x.Vars["id"], 10, 64)
+	err := onParked(x, func(id uint64) (bool, error) { return a.cfg.Parked.Discard(x.Context(), id) })
 	if err != nil {
-		return &domain.Refusal{Code: domain.ParkedSignalNotFound}
-	}
-	found, err := a.cfg.Parked.Discard(x.Context(), id)
-	switch {
-	case err != nil:
-		return a.parkedAway(err)
-	case !found:
-		return &domain.Refusal{Code: domain.ParkedSignalNotFound}
+		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// onParked does something to the parked signal in the path.
+func onParked(x *edge.Exchange, do func(id uint64) (found bool, err error)) error {
+	missing := &domain.Refusal{Code: domain.ParkedSignalNotFound}
+	id, err := strconv.ParseUint(x.Vars["id"], 10, 64)
+	if err != nil {
+		return missing
+	}
+	found, err := do(id)
+	switch {
+	case err != nil:
+		return parkedAway(err)
+	case !found:
+		return missing
+	}
 	return nil
 }
 
@@ -91,30 +101,18 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	through, err := parkedID(q, "through")
+	through, err := q.Number("through", parkedHint)
 	if err != nil {
 		return err
 	}
 	n, err := a.cfg.Parked.DiscardThrough(x.Context(), through)
 	if err != nil {
-		return a.parkedAway(err)
+		return parkedAway(err)
 	}
 	return x.Reply(http.StatusOK, map[string]uint64{"discarded": n})
 }
 
-// parkedID reads a parameter that names a parked signal; 0 when it is not there.
-func parkedID(q edge.Query, name string) (uint64, error) {
-	if !q.Has(name) {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(q[name], 10, 63)
-	if err != nil {
-		return 0, edge.BadParameter(name, "Send the id of a parked signal, a whole number.")
-	}
-	return n, nil
-}
-
 // parkedAway shows the error itself, because only the operator reads it.
-func (a *admin) parkedAway(err error) error {
+func parkedAway(err error) error {
 	return wire.Problem{Code: domain.Unavailable, Detail: "JetStream does not do it just now; what is parked stays as it is. " + err.Error()}
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"strconv"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -55,17 +54,13 @@ func (a *admin) replay(x *edge.Exchange) error {
 		return err
 	}
 	var r ReplayRequest
-	switch q["check"] {
-	case "", "false":
-	case "true":
-		r.Check = true
-	default:
-		return edge.BadParameter("check", "Send true or false.")
+	if r.Check, err = q.Flag("check"); err != nil {
+		return err
 	}
 	if q.Has("position") {
-		n, err := strconv.ParseUint(q["position"], 10, 63)
+		n, err := q.Number("position", "Send a position, 0 for the empty log.")
 		if err != nil {
-			return edge.BadParameter("position", "Send a position, 0 for the empty log.")
+			return err
 		}
 		p := eventstore.Position(n)
 		r.Position = &p

@@ -12,7 +12,7 @@ import (
 // once.
 func (a *admin) webhookRoutes() []edge.Route {
 	const project = "/admin/projects/{id}"
-	h := webhooks.New(a.cfg.Config, a.api).HandlersFor(a.project)
+	h := webhooks.New(a.cfg.Config, a.api).HandlersFor(a.projectOf)
 	table := append(h.Routes(project+"/webhook-endpoints"), edge.Route{
 		Method: "GET", Path: project + "/payments/{payment_id}/deliveries", Operation: "listPaymentDeliveries",
 		Handle: h.PaymentDeliveries("payment_id"),
