@@ -17,79 +17,83 @@ type Looks struct {
 	pages int // how many were checked
 }
 
-// NewLooks reads axe-core from the file that PAYLEDGER_AXE names. Without it
-// only accessibility is not checked. With every, axe-core judges each page in
-// every combination of language, width and colour scheme, else in one, which
-// is the next one with each page.
+// NewLooks reads axe-core from the file that PAYLEDGER_AXE names; without it
+// accessibility is not checked. With every, each page is judged in every
+// combination of language, width and colour scheme. Else it is opened in one
+// language, at both widths, and judged in one combination, which is another
+// one for the next page.
 func NewLooks(t *testing.T, every bool) *Looks {
 	t.Helper()
+	l := &Looks{every: every}
 	path := os.Getenv("PAYLEDGER_AXE")
 	if path == "" {
 		t.Log("accessibility is not checked: set PAYLEDGER_AXE to axe.min.js of the npm package axe-core")
-		return &Looks{}
+		return l
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("PAYLEDGER_AXE: %v", err)
 	}
-	return &Looks{axe: string(source), every: every}
+	l.axe = string(source)
+	return l
 }
 
-// Page opens a page once in each language that changes its address, and checks
-// that nothing is wider than the window, whether that is narrow or wide, and
-// that axe-core finds nothing. PAYLEDGER_SCREENSHOTS gets a picture of each
-// combination.
+// Page opens a page once in each language and checks in each combination that
+// nothing is wider than the window and that axe-core finds nothing.
+// PAYLEDGER_SCREENSHOTS gets a picture of each combination. Where the address
+// is the same in every language there is only one.
 func (l *Looks) Page(b *Tab, name string, address func(lang string) string) {
 	b.T.Helper()
-	var ways []way
-	opened := ""
-	for _, lang := range []string{"ru", "en"} {
-		if address(lang) == opened {
-			break
-		}
-		opened = address(lang)
+	languages := []string{"ru", "en"}
+	if address("ru") == address("en") {
+		languages = languages[1:]
+	}
+	var all []look
+	for _, lang := range languages {
 		for _, width := range []int64{320, 1280} {
-			ways = append(ways, way{lang, width, false}, way{lang, width, true})
+			all = append(all, look{lang, width, false}, look{lang, width, true})
 		}
 	}
-	judged := l.pages % len(ways)
+	chosen := all[5*l.pages%len(all)] // comes to all of them, and soon to each language and width
 	l.pages++
-	opened = ""
-	for i, w := range ways {
-		judge := l.axe != "" && (l.every || i == judged)
-		if w.dark && !judge && !pictured() {
-			continue // a colour makes nothing wider
+	opened := ""
+	for _, k := range all {
+		judge := l.every || k == chosen
+		switch {
+		case pictured() || judge:
+		case k.lang != chosen.lang || k.dark: // a colour makes nothing wider
+			continue
 		}
-		full := name + " " + w.String()
-		b.Do(chromedp.EmulateViewport(w.width, 640+w.width/8))
-		b.Dark(w.dark)
-		if w.lang != opened {
-			b.Do(chromedp.Navigate(address(w.lang)), chromedp.WaitVisible(chromedp.CSS("main")))
-			opened = w.lang
+		full := name + " " + k.String()
+		b.Do(chromedp.EmulateViewport(k.width, 640+k.width/8))
+		b.Dark(k.dark)
+		if k.lang != opened {
+			b.Do(chromedp.Navigate(address(k.lang)), chromedp.WaitVisible(chromedp.CSS("main")))
+			opened = k.lang
 		}
-		b.Do(Poll(fmt.Sprintf(`innerWidth === %d && matchMedia("(prefers-color-scheme: dark)").matches === %t`, w.width, w.dark)))
-		if got := Eval[int64](b, `document.documentElement.scrollWidth`); got > w.width {
+		b.Do(Poll(fmt.Sprintf(`innerWidth === %d && matchMedia("(prefers-color-scheme: dark)").matches === %t`, k.width, k.dark)))
+		if got := Eval[int64](b, `document.documentElement.scrollWidth`); got > k.width {
 			b.T.Errorf("%s: the page is %d wide", full, got)
 		}
 		b.Picture(full)
-		if judge {
+		if judge && l.axe != "" {
 			l.judge(b, full)
 		}
 	}
 }
 
-// way is one of the ways to look at a page.
-type way struct {
+// look is one of the ways to see a page.
+type look struct {
 	lang  string
 	width int64
 	dark  bool
 }
 
-func (w way) String() string {
-	if w.dark {
-		return fmt.Sprintf("%s %d dark", w.lang, w.width)
+func (k look) String() string {
+	if k.dark {
+		return fmt.Sprintf("%s %d dark", k.lang, k.width)
 	}
-	return fmt.Sprintf("%s %d", w.lang, w.width)
+	return fmt.Sprintf("%s %d", k.lang, k.width)
 }
 
 // judge reports every rule of axe-core that the page violates as it is now.
