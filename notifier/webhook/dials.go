@@ -20,14 +20,8 @@ type dials struct {
 
 	mu    sync.Mutex
 	ended bool
-	last  int
 	spare int
-	under map[int]*dialUnderWay // by number
-}
-
-type dialUnderWay struct {
-	cancel context.CancelFunc
-	spare  bool
+	under map[*context.CancelFunc]bool // ends a dial; true: it is spare
 }
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -37,55 +31,53 @@ func (d *dials) count(next dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		n, ok := d.begin(cancel)
-		if !ok {
+		if !d.begin(&cancel) {
 			return nil, &failure{ClassCancelled, net.ErrClosed}
 		}
-		defer d.done(n)
+		defer d.done(&cancel)
 		if dialing, ok := ctx.Value(dialingKey{}).(context.Context); ok {
-			defer context.AfterFunc(dialing, func() { d.unneeded(n) })()
+			defer context.AfterFunc(dialing, func() { d.unneeded(&cancel) })()
 		}
 		return next(ctx, network, address)
 	}
 }
 
-func (d *dials) begin(cancel context.CancelFunc) (n int, ok bool) {
+func (d *dials) begin(cancel *context.CancelFunc) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended {
-		return 0, false
+		return false
 	}
 	if d.under == nil {
-		d.under = make(map[int]*dialUnderWay)
+		d.under = make(map[*context.CancelFunc]bool)
 	}
-	d.last++
-	d.under[d.last] = &dialUnderWay{cancel: cancel}
+	d.under[cancel] = false
 	d.wait.Add(1)
-	return d.last, true
+	return true
 }
 
-func (d *dials) done(n int) {
+func (d *dials) done(cancel *context.CancelFunc) {
 	d.mu.Lock()
-	if d.under[n].spare {
+	if d.under[cancel] {
 		d.spare--
 	}
-	delete(d.under, n)
+	delete(d.under, cancel)
 	d.mu.Unlock()
 	d.wait.Done()
 }
 
 // unneeded ends a dial whose attempt does not need it any more, unless there is
 // room for one more of these.
-func (d *dials) unneeded(n int) {
+func (d *dials) unneeded(cancel *context.CancelFunc) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch u := d.under[n]; {
-	case u == nil: // it has ended
+	switch _, underWay := d.under[cancel]; {
+	case !underWay: // it has ended
 	case d.spare < d.maxSpare:
-		u.spare = true
+		d.under[cancel] = true
 		d.spare++
 	default:
-		u.cancel()
+		(*cancel)()
 	}
 }
 
@@ -93,8 +85,8 @@ func (d *dials) unneeded(n int) {
 func (d *dials) end() {
 	d.mu.Lock()
 	d.ended = true
-	for _, u := range d.under {
-		u.cancel()
+	for cancel := range d.under {
+		(*cancel)()
 	}
 	d.mu.Unlock()
 	d.wait.Wait()
