@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
@@ -30,6 +32,7 @@ type Lanes struct {
 	writer  *writer
 	metrics metrics
 	slots   *slots
+	crowded zerolog.Logger // for one line a minute
 
 	underWay map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
 
@@ -52,6 +55,7 @@ type running struct {
 func Open(ctx context.Context, c Config) (*Lanes, error) {
 	l := &Lanes{config: c.withDefaults(), underWay: make(map[store.LaneKey]bool), targets: make(map[string]*target)}
 	l.slots = newSlots(l.config.Limits.Requests)
+	l.crowded = c.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}

@@ -9,9 +9,6 @@ import (
 // slowAfter is how long the requests of a quick endpoint take at most.
 const slowAfter = time.Second
 
-// crowdedLogEvery is how often it is logged at most that endpoints wait.
-const crowdedLogEvery = time.Minute
-
 // slots bound the requests under way to all endpoints together. Each needs a
 // socket, and a receiver that never answers keeps its own for domain.AnswerTime,
 // so some slots are kept for endpoints that give them back soon. An endpoint is
@@ -29,12 +26,11 @@ const crowdedLogEvery = time.Minute
 type slots struct {
 	max int
 
-	mu        sync.Mutex
-	taken     int
-	slow      int             // held by endpoints that are not quick
-	projects  map[string]*int // held by a project
-	line      []*target
-	crowdedAt time.Time // when it was last said that endpoints wait
+	mu       sync.Mutex
+	taken    int
+	slow     int             // held by endpoints that are not quick
+	projects map[string]*int // held by a project
+	line     []*target
 }
 
 // share is what an endpoint holds of the slots. slots.mu guards it.
@@ -179,15 +175,4 @@ func (s *slots) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.line)
-}
-
-// crowded reports whether it is to be logged again that endpoints wait.
-func (s *slots) crowded(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.crowdedAt.IsZero() && now.Sub(s.crowdedAt) < crowdedLogEvery {
-		return false
-	}
-	s.crowdedAt = now
-	return true
 }

@@ -174,11 +174,9 @@ func (l *Lanes) turn(ctx context.Context, t *target) (time.Duration, error) {
 
 // sayCrowded logs that endpoints wait for slots.
 func (l *Lanes) sayCrowded(t *target) {
-	if l.slots.crowded(time.Now()) {
-		l.config.Log.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
-			Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
-				"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
-	}
+	l.crowded.Warn().Int("max_requests", l.config.Limits.Requests).Str("project", t.project).Str("endpoint", t.id).
+		Msg("webhook endpoints wait, this one among them, because too many requests to others are not answered: " +
+			"see which time out, and whether the limit of open files is low (ulimit -n, LimitNOFILE= of systemd)")
 }
 
 // find looks an endpoint up. state is set if it gets nothing: what its deliveries
