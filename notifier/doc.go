@@ -11,7 +11,7 @@
 //   - signals: takes the providers' outcomes from the JetStream stream SIGNALS,
 //     and answers once what an outcome led to is durable.
 //   - fanout: enqueues each event for the webhook endpoints that subscribed to
-//     it, once and in order. When it is behind it reads EVENTS by itself, so
+//     it, once and in order. When it is behind it reads the log by itself, so
 //     that new payments never wait for it.
 //   - delivery and webhook: send what was enqueued.
 //   - health and queue: what these rooms share.

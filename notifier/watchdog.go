@@ -59,7 +59,7 @@ type Watchdog struct {
 type watched struct {
 	name   string // as the metric calls it
 	waits  string // the sentence for Degraded
-	stream string // the JetStream stream whose repair may help
+	stream string // the JetStream stream whose repair may help; empty: none
 	look   func(context.Context) (moved uint64, waiting bool)
 
 	moved   uint64
@@ -76,7 +76,7 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 		{name: "enforcer", stream: bus.SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
 	}
 	if f := c.FanOut; f != nil {
-		w.parts = append(w.parts, &watched{name: "fanout", stream: bus.EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
+		w.parts = append(w.parts, &watched{name: "fanout", look: f.Progress, waits: "Webhook notifications wait."})
 	}
 	for _, p := range w.parts {
 		health.Register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -148,7 +148,7 @@ func (w *Watchdog) look(ctx context.Context, now time.Time) (worst *watched) {
 			}
 		}
 		if now.Sub(p.since) >= w.stall {
-			if worst == nil {
+			if worst == nil && p.stream != "" {
 				worst = p
 			}
 			if !p.stalled {

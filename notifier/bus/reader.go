@@ -52,7 +52,6 @@ type ReaderConfig struct {
 	Conn  *Conn
 	Store eventstore.Store
 	LogID domain.ID
-	Part  string                                             // its name in logs
 	Begin func(context.Context) (eventstore.Position, error) // the first position to hand on
 	Hand  func(context.Context, Event) error
 	Times ReaderTimes // zero: those of a real deployment
@@ -70,9 +69,6 @@ const (
 	inactiveAfter = 30 * time.Second // a consumer left behind is removed by the server
 )
 
-// ErrEnough is what hand answers to end the dispatcher.
-var ErrEnough = errors.New("no more events are wanted")
-
 // ErrUnchecked: the relay has not looked yet whether EVENTS holds the log.
 var ErrUnchecked = errors.New("the JetStream stream " + EventsStream + " has not been compared with the log yet")
 
@@ -84,7 +80,7 @@ func NewReader(c ReaderConfig) *Reader {
 			Watch: 3 * time.Second,
 		}
 	}
-	return &Reader{ReaderConfig: c, trouble: health.State{Log: c.Log, Part: c.Part}}
+	return &Reader{ReaderConfig: c, trouble: health.State{Log: c.Log, Part: "dispatcher"}}
 }
 
 // Err says why events are not handed on just now, nil when they are.
@@ -96,20 +92,13 @@ func (d *Reader) Progress() (next eventstore.Position, reading, waiting bool) {
 	return eventstore.Position(d.reached.Load()), d.reading.Load(), d.waiting.Load()
 }
 
-// Restart begins anew where Begin says. It is not for use while run is under way.
-func (d *Reader) Restart() { d.next = 0 }
-
-// Run hands events on until ctx ends, Hand answers ErrEnough (then the error is
-// nil), or the store takes no more commands.
+// Run hands events on until ctx ends or the store takes no more commands.
 func (d *Reader) Run(ctx context.Context) error {
 	d.reading.Store(true)
 	defer d.reading.Store(false)
 	for {
 		err := d.consume(ctx)
 		switch {
-		case errors.Is(err, ErrEnough):
-			d.working()
-			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case health.Ends(err):
@@ -173,7 +162,7 @@ func (d *Reader) consume(ctx context.Context) error {
 		return ErrUnchecked
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description:   "The " + d.Part + " of payledger.",
+		Description:   "The dispatcher of payledger.",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(d.next),
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: inactiveAfter,
 	})

@@ -46,12 +46,9 @@ type EndpointsView interface {
 
 // Config configures a FanOut.
 type Config struct {
-	Conn      *bus.Conn
 	Store     eventstore.Store
-	LogID     domain.ID
 	Lanes     Lanes
 	Endpoints EndpointsView
-	Times     bus.ReaderTimes // of its reader; zero: those of a real deployment
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
 }
@@ -61,19 +58,18 @@ type Config struct {
 // the log's order, whatever becomes of JetStream or of this process: how far
 // it got is kept with what it enqueued.
 //
-// It lives on what the workers' dispatcher hands on and never makes it wait.
-// When it is behind, at the start or because lanes were slow, it reads EVENTS
-// with a consumer of its own from where it stands, until it has caught up with
-// the dispatcher. New payments thus never wait for old webhooks, and what it
-// holds in memory is bounded.
+// It takes the events that the workers' dispatcher hands on and never makes it
+// wait. When it is behind, at the start or because lanes were slow, it reads what
+// it missed from the log, until it has caught up with the dispatcher. New payments
+// thus never wait for old webhooks, and what it holds in memory is bounded.
 type FanOut struct {
 	lanes     Lanes
 	endpoints EndpointsView
 	store     eventstore.Store
 	log       zerolog.Logger
 	trouble   health.State
-	retry     health.Backoff
-	reader    *bus.Reader // of its own, for when it is behind
+	reading   health.State   // the log
+	retry     health.Backoff // the pauses after an error
 	enqueued  prometheus.Counter
 	fellBack  prometheus.Counter
 
@@ -104,22 +100,19 @@ const (
 func New(c Config) *FanOut {
 	f := &FanOut{
 		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Store, log: c.Log,
-		trouble: health.State{Log: c.Log, Part: "fan-out"},
-		retry:   health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
-		began:   make(chan struct{}), maxPending: maxFanOutPending,
+		trouble: health.State{Log: c.Log, Part: "fan-out"}, reading: health.State{Log: c.Log, Part: "fan-out's reader"},
+		retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+		began: make(chan struct{}), maxPending: maxFanOutPending,
 		arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), detached: make(chan struct{}, 1),
 		enqueued: health.Counter(c.Metrics, "payledger_fanout_enqueued_total", "Notifications enqueued for webhook endpoints."),
-		fellBack: health.Counter(c.Metrics, "payledger_fanout_fallbacks_total", "Times that webhooks were slower than payments and their events had to be read from JetStream again."),
+		fellBack: health.Counter(c.Metrics, "payledger_fanout_fallbacks_total", "Times that webhooks were slower than payments and their events had to be read from the log again."),
 	}
-	f.reader = bus.NewReader(bus.ReaderConfig{
-		Conn: c.Conn, Store: c.Store, LogID: c.LogID, Part: "fan-out's reader", Begin: f.behind, Hand: f.catchUp, Times: c.Times, Log: c.Log,
-	})
 	health.GaugeFunc(c.Metrics, "payledger_fanout_position", "Position up to which events were enqueued for the webhook endpoints that want them.",
 		func() float64 { return float64(f.done.Load()) })
 	health.GaugeFunc(c.Metrics, "payledger_fanout_lag_events", "Events in the log that were not yet looked at for webhooks.",
 		func() float64 { return health.Lag(f.store, eventstore.Position(f.done.Load())) })
 	health.UpGauge(c.Metrics, "fanout", "events are enqueued for webhooks", func() error {
-		return errors.Join(f.trouble.Err(), f.reader.Err())
+		return errors.Join(f.trouble.Err(), f.reading.Err())
 	})
 	return f
 }
@@ -148,35 +141,6 @@ func (f *FanOut) Offer(a bus.Event) {
 	}
 }
 
-// catchUp is Offer for the reader of its own, which can wait for room.
-func (f *FanOut) catchUp(ctx context.Context, a bus.Event) error {
-	for {
-		taken, err := f.takeBehind(a)
-		if taken || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-f.room:
-		}
-	}
-}
-
-// takeBehind takes an event and answers bus.ErrEnough when the dispatcher hands on
-// what follows, or when something before it has to be read again.
-func (f *FanOut) takeBehind(a bus.Event) (taken bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if a.Position != f.taken+1 {
-		return false, bus.ErrEnough
-	}
-	if taken = f.take(a); taken && f.attach() {
-		err = bus.ErrEnough
-	}
-	return taken, err
-}
-
 // attach lets the dispatcher hand on what follows, if it has not done so
 // already.
 func (f *FanOut) attach() bool {
@@ -202,8 +166,10 @@ func (f *FanOut) take(a bus.Event) bool {
 	return true
 }
 
-// Reader is what reads EVENTS while the fan-out is behind.
-func (f *FanOut) Reader() *bus.Reader { return f.reader }
+// Progress is how far it got, and whether it cannot read what it missed.
+func (f *FanOut) Progress(context.Context) (moved uint64, waiting bool) {
+	return f.done.Load(), f.reading.Err() != nil
+}
 
 // Run works until ctx ends; then the error is nil. Otherwise it is the store's.
 func (f *FanOut) Run(ctx context.Context) error {
@@ -214,18 +180,8 @@ func (f *FanOut) Run(ctx context.Context) error {
 }
 
 func (f *FanOut) run(ctx context.Context) error {
-	for {
-		err := f.start(ctx)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil || health.Ends(err) {
-			return err
-		}
-		f.trouble.Set(err)
-		if !f.retry.Wait(ctx) {
-			return ctx.Err()
-		}
+	if err := f.untilDone(ctx, &f.trouble, func() error { return f.start(ctx) }); err != nil {
+		return err
 	}
 	select {
 	case <-f.began:
@@ -263,30 +219,58 @@ func (f *FanOut) start(ctx context.Context) error {
 	return nil
 }
 
-// follow reads EVENTS while the dispatcher does not hand on what comes next.
+// follow reads from the log what the dispatcher does not hand on.
 func (f *FanOut) follow(ctx context.Context) error {
 	for {
 		f.mu.Lock()
 		attached := f.attached || f.attach()
 		f.mu.Unlock()
-		if attached {
-			select {
-			case <-f.detached:
-				continue
-			case <-ctx.Done():
-				return ctx.Err()
+		if !attached {
+			if err := f.untilDone(ctx, &f.reading, func() error { return f.catchUp(ctx) }); err != nil {
+				return err
 			}
+			continue
 		}
-		f.reader.Restart()
-		if err := f.reader.Run(ctx); err != nil {
-			return err
+		select {
+		case <-f.detached:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
-// behind is where the reader begins.
-func (f *FanOut) behind(context.Context) (eventstore.Position, error) {
+// catchUp takes the events that the dispatcher has offered meanwhile, and waits
+// where there is no room. A record that cannot be read is left out: no
+// notification could be rendered from it.
+func (f *FanOut) catchUp(ctx context.Context) error {
+	f.mu.Lock()
+	next, upTo := f.taken+1, f.offered
+	f.mu.Unlock()
+	for r, err := range f.store.Scan(ctx, next-1, eventstore.Filter{}) {
+		if corrupt, ok := errors.AsType[*eventstore.CorruptError](err); ok && corrupt.Position == next {
+			f.log.Error().Err(err).Msg("a record of the log cannot be read; nobody is notified of it")
+			r, err = eventstore.Stored{Position: next}, nil
+		}
+		if err != nil {
+			return err
+		}
+		typ, _ := bus.EventType(r.Body) // what has no type concerns nobody
+		for !f.takeBehind(bus.Event{Stored: r, Type: typ}) {
+			select {
+			case <-f.room:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if next = r.Position + 1; next > upTo {
+			return nil
+		}
+	}
+	return &eventstore.CorruptError{Position: next, Reason: "missing"}
+}
+
+func (f *FanOut) takeBehind(a bus.Event) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.taken + 1, nil
+	return f.take(a)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bustest"
+	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
 )
@@ -195,4 +197,44 @@ func TestForgedEventsAreNotHandedOn(t *testing.T) {
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
 	stop()
 	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
+}
+
+// damaged is a store with a record that cannot be read.
+type damaged struct {
+	eventstore.Store
+	at eventstore.Position
+}
+
+// Scan implements eventstore.Store.
+func (d damaged) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
+	return func(yield func(eventstore.Stored, error) bool) {
+		for r, err := range d.Store.Scan(ctx, after, f) {
+			if err == nil && r.Position == d.at {
+				yield(eventstore.Stored{}, &eventstore.CorruptError{Position: d.at, Reason: "damaged"})
+				return
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestADamagedRecordIsLeftOut: the fan-out is behind and reads the log, of which
+// one record is damaged.
+func TestADamagedRecordIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s, lanes := newShop(t), &lanesDouble{}
+	s.endpoint(t, "we_all", domain.Kinds()...)
+	for range 5 {
+		s.paid(t)
+	}
+	at := s.added["we_all"] + 4
+	f := New(Config{Store: damaged{s.Store, at}, Lanes: lanes, Endpoints: s.views, Log: healthtest.Log(t)})
+	f.DispatchedFrom(s.Last(t) + 1)
+	stop := healthtest.Run(t, f.Run)
+	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
+	stop()
+	want := slices.DeleteFunc(s.wanted(t, s.listener("we_all", domain.Kinds()...)), func(e delivery.Event) bool { return e.Position == at })
+	lanes.check(t, want)
 }

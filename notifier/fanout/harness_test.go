@@ -185,7 +185,7 @@ func (s *shop) serve(t *testing.T, c *bus.Conn, l Lanes, metrics prometheus.Regi
 func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.UnroutedView, metrics prometheus.Registerer) (_ *served, stop func()) {
 	t.Helper()
 	f := New(Config{
-		Conn: c, Store: s.Store, LogID: s.LogID, Lanes: l, Endpoints: s.views, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
+		Store: s.Store, Lanes: l, Endpoints: s.views, Log: healthtest.Log(t), Metrics: metrics,
 	})
 	f.retry = health.Backoff{First: time.Millisecond, Max: 20 * time.Millisecond}
 	w, err := worker.New(worker.Config{

@@ -50,7 +50,7 @@ func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken 
 		events = events[len(batch):]
 		upTo := batch[len(batch)-1].Position
 		var all []delivery.Event
-		err := f.untilDone(ctx, func() (err error) {
+		err := f.untilDone(ctx, &f.trouble, func() (err error) {
 			all, err = f.addressed(ctx, batch, upTo)
 			return err
 		})
@@ -71,7 +71,7 @@ func (f *FanOut) checkpoint(ctx context.Context, upTo eventstore.Position, event
 	if upTo <= f.checkpointed {
 		return nil
 	}
-	err := f.untilDone(ctx, func() error {
+	err := f.untilDone(ctx, &f.trouble, func() error {
 		err := f.lanes.Enqueue(ctx, upTo, events)
 		if err == nil {
 			return nil
@@ -103,8 +103,8 @@ func (f *FanOut) checkpointAtEnd(ctx context.Context) {
 
 // untilDone repeats a step until it succeeds. The error is the context's, or the
 // store's that takes no more commands.
-func (f *FanOut) untilDone(ctx context.Context, step func() error) error {
-	for {
+func (f *FanOut) untilDone(ctx context.Context, trouble *health.State, step func() error) error {
+	for retry := f.retry; ; {
 		err := step()
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
@@ -112,12 +112,11 @@ func (f *FanOut) untilDone(ctx context.Context, step func() error) error {
 		if health.Ends(err) {
 			return err
 		}
-		f.trouble.Set(err)
+		trouble.Set(err)
 		if err == nil {
-			f.retry.Reset()
 			return nil
 		}
-		if !f.retry.Wait(ctx) {
+		if !retry.Wait(ctx) {
 			return ctx.Err()
 		}
 	}

@@ -88,7 +88,7 @@ func New(c Config) (*Workers, error) {
 	}
 	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors, begins: c.Begins, offer: c.Offer}
 	w.dispatcher = bus.NewReader(bus.ReaderConfig{
-		Conn: c.Conn, Store: c.Ledger.Store, LogID: c.LogID, Part: "dispatcher", Begin: w.begin, Hand: w.dispatch, Times: c.Times, Log: c.Log,
+		Conn: c.Conn, Store: c.Ledger.Store, LogID: c.LogID, Begin: w.begin, Hand: w.dispatch, Times: c.Times, Log: c.Log,
 	})
 	health.CounterFunc(c.Metrics, "payledger_dispatcher_restarts_total", "Consumers of the event stream that had to be replaced.",
 		func() float64 { return float64(c.Conn.ReadersReplaced()) })

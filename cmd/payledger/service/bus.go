@@ -78,7 +78,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		return nil, err
 	}
 	fanOut := fanout.New(fanout.Config{
-		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
+		Store: c.store, Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
