@@ -269,7 +269,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are told; it changes state by commands alone, and the views it needs are interfaces it declares",
-			ours:    []string{"domain", "eventstore", "notifier/delivery/store", "notifier/webhook"},
+			ours:    []string{"domain", "eventstore", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
 			modules: []string{prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},

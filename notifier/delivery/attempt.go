@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
+	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 )
 
@@ -172,29 +173,21 @@ func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReaso
 		t.leaving = false
 		t.mu.Unlock()
 	}()
-	pause := 10 * time.Millisecond
-	for {
+	var disabled bool
+	err := health.Persist(ctx, func() error {
 		event := l.config.IDs.Next()
 		r, err := eventstore.Execute(ctx, l.config.Ledger, eventstore.ProjectStream(t.project), domain.Project{ID: t.project},
 			domain.ProjectCommand(domain.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
 			eventstore.Order{EventID: event})
-		switch {
-		case err == nil && r.Event != nil:
-			l.metrics.disabled.WithLabelValues(string(why)).Inc()
-			l.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
-				Msg("a webhook endpoint was disabled; what was pending for it stays listed")
-			return
-		case err == nil || ctx.Err() != nil:
-			return
-		case !eventstore.Passing(err):
-			l.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
-		}
+		disabled = r.Event != nil
+		return err
+	})
+	switch {
+	case err == nil && disabled:
+		l.metrics.disabled.WithLabelValues(string(why)).Inc()
+		l.config.Log.Warn().Str("project", t.project).Str("endpoint", t.id).Str("reason", string(why)).
+			Msg("a webhook endpoint was disabled; what was pending for it stays listed")
+	case err != nil && ctx.Err() == nil:
+		l.config.Log.Error().Err(err).Str("endpoint", t.id).Msg("a webhook endpoint could not be disabled")
 	}
 }

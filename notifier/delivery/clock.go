@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/notifier/health"
 )
 
 // clock is the time by which lanes wait. It starts at the wall clock's time, or
@@ -39,7 +40,7 @@ const aliveEvery = time.Minute
 
 // keepAlive writes the time to the file until ctx ends or the file fails.
 func (l *Lanes) keepAlive(ctx context.Context) {
-	for sleep(ctx, aliveEvery) {
+	for health.Pause(ctx, aliveEvery) {
 		failing := slices.ContainsFunc(l.all(), func(t *target) bool { return t.counted().FailingSince != 0 })
 		if failing && l.writer.insist(ctx, aliveOp{}, maxSettleDelay) != nil {
 			return

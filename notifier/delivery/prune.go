@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payledger/notifier/delivery/store"
+	"payledger/notifier/health"
 )
 
 // The pace of pruning: how often the file is gone through, how many rows are
@@ -18,7 +19,7 @@ const (
 
 // prune forgets what is old until ctx ends or the file fails.
 func (l *Lanes) prune(ctx context.Context) {
-	for sleep(ctx, pruneEvery) {
+	for health.Pause(ctx, pruneEvery) {
 		for _, t := range l.all() {
 			if !l.pruneRows(ctx, t, store.KeptSettled) || !l.pruneRows(ctx, t, store.KeptUndelivered) {
 				return
@@ -27,17 +28,6 @@ func (l *Lanes) prune(ctx context.Context) {
 		if !l.pruneRows(ctx, nil, store.KeptLanes) {
 			return
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -64,7 +54,7 @@ func (l *Lanes) pruneRows(ctx context.Context, t *target, kind store.Kept) bool 
 		if from == nil {
 			return ctx.Err() == nil
 		}
-		if !sleep(ctx, prunePause) {
+		if !health.Pause(ctx, prunePause) {
 			return false
 		}
 	}

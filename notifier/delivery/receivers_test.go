@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/notifier/health"
 )
 
 // mode is how a receiver answers.
@@ -228,7 +229,7 @@ func answer(ctx context.Context, m mode) (*http.Response, error) {
 	}
 	switch m {
 	case late:
-		if !sleep(ctx, 14*time.Second) {
+		if !health.Pause(ctx, 14*time.Second) {
 			return nil, ctx.Err()
 		}
 	case broken:
@@ -259,7 +260,7 @@ func answer(ctx context.Context, m mode) (*http.Response, error) {
 type dripping struct{ ctx context.Context }
 
 func (d dripping) Read(b []byte) (int, error) {
-	if !sleep(d.ctx, time.Second) {
+	if !health.Pause(d.ctx, time.Second) {
 		return 0, d.ctx.Err()
 	}
 	b[0] = '.'

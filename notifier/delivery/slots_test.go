@@ -17,6 +17,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/health"
 	"payledger/notifier/webhook"
 )
 
@@ -54,7 +55,7 @@ func (c *crowd) Send(ctx context.Context, r webhook.Request) webhook.Outcome {
 	}
 	answer := c.answer[project]
 	c.mu.Unlock()
-	answered := sleep(ctx, min(answer, domain.AnswerTime))
+	answered := health.Pause(ctx, min(answer, domain.AnswerTime))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flying[project]--

@@ -9,6 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/delivery/store"
+	"payledger/notifier/queue"
 )
 
 // checkEvery is how often an endpoint with deliveries in line is looked up while
@@ -70,12 +71,7 @@ func (t *target) offer(k store.DueKey) {
 }
 
 // nudge lets the endpoint's goroutine look again.
-func (t *target) nudge() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+func (t *target) nudge() { queue.Poke(t.wake) }
 
 // tryNow lets an attempt begin although the circuit breaker is open.
 func (t *target) tryNow(now domain.Instant) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"payledger/eventstore"
+	"payledger/notifier/health"
+	"payledger/notifier/queue"
 )
 
 // minCommitInterval is how long after a commit the next one begins at the
@@ -94,15 +96,8 @@ func (w *writer) join(p *waiting, maxDelay time.Duration) error {
 	}
 	w.urgent = w.urgent || maxDelay == 0
 	w.queue = append(w.queue, p)
-	w.signal()
+	queue.Poke(w.wake)
 	return nil
-}
-
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // insist is doWithin, but while the disk is too full it tries again until ctx
@@ -113,7 +108,7 @@ func (w *writer) insist(ctx context.Context, o op, maxDelay time.Duration) error
 		if !errors.Is(err, eventstore.ErrFull) {
 			return err
 		}
-		if !sleep(ctx, retryFull) {
+		if !health.Pause(ctx, retryFull) {
 			return ctx.Err()
 		}
 	}
@@ -195,7 +190,7 @@ func (w *writer) ready(ctx context.Context) {
 	w.mu.Lock()
 	wait := time.Until(w.nextUrgent)
 	w.mu.Unlock()
-	sleep(ctx, wait)
+	health.Pause(ctx, wait)
 }
 
 func (w *writer) commit(group []*waiting) error {
@@ -247,7 +242,7 @@ func (w *writer) error() error {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
-	w.signal()
+	queue.Poke(w.wake)
 	w.mu.Unlock()
 	w.end.Wait()
 }

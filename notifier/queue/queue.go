@@ -30,16 +30,9 @@ func (q *Queue[T]) PutWithin(v T, most int) bool {
 	}
 	q.mu.Unlock()
 	if room {
-		q.poke()
+		Poke(q.woken)
 	}
 	return room
-}
-
-func (q *Queue[T]) poke() {
-	select {
-	case q.woken <- struct{}{}:
-	default:
-	}
 }
 
 // Take waits for the next item; ok is false when ctx has ended.
@@ -62,7 +55,7 @@ func (q *Queue[T]) TakeAll(ctx context.Context, dst []T, most int) []T {
 		if q.items = q.items[n:]; len(q.items) == 0 {
 			q.items = nil
 		} else {
-			q.poke() // another reader may be waiting
+			Poke(q.woken) // another reader may be waiting
 		}
 		q.mu.Unlock()
 		if n > 0 {
