@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -129,11 +130,12 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	if !known {
 		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
-	out := a.Stderr
+	records := newLogWriter(a.Stderr)
+	var out io.Writer = records
 	if f.LogFormat == "console" {
-		out = zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.Stderr)}
+		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.Stderr)})
 	}
-	o.Log = zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
+	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.flush
 	var err error
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
 		return o, err

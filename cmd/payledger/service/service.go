@@ -46,7 +46,8 @@ type Options struct {
 	ShutdownTimeout                time.Duration
 	Connections, PerAddress        *int // nil: the defaults
 	Log                            zerolog.Logger
-	Stderr                         io.Writer // for progress
+	FlushLog                       func() error // writes records that Log has kept back; nil: there are none
+	Stderr                         io.Writer    // for progress
 }
 
 // Addresses is where a running service can be reached.
@@ -81,6 +82,9 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 		}
 	}()
 	started := end.started
+	if o.FlushLog != nil {
+		started("the log records", o.FlushLog)
+	}
 	started("the libraries' logs", takeLibraryLogs(o.Log))
 
 	started("the heap's limit", RoomyHeap())
