@@ -45,7 +45,8 @@ func (c *rowCache[V]) at(key string) *cached[V] {
 // set is for a change of the key, under the DB's lock.
 func (c *rowCache[V]) set(row cached[V]) {
 	if c != nil {
-		c.slot(row.key).Store(&row)
+		kept := row // &row would be an allocation also without a cache
+		c.slot(row.key).Store(&kept)
 	}
 }
 

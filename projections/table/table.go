@@ -46,21 +46,19 @@ func (t *Table[V]) Cache(n int) { t.cache = newRowCache[V](n) }
 // Insert sets a key that the table does not hold.
 func (t *Table[V]) Insert(key string, v V) {
 	t.cache.set(cached[V]{key: key, value: v})
-	if c := t.active.at(key); c != nil {
-		c.value, c.deleted = v, false
-		return
+	c := &cell[V]{value: v, own: true}
+	if before, ok := t.active.cells.Set(key, c); ok {
+		c.own = before.own
 	}
-	t.active.cells.Set(key, &cell[V]{value: v, own: true})
 }
 
 // Replace sets a key that the table holds.
 func (t *Table[V]) Replace(key string, v V) {
 	t.cache.set(cached[V]{key: key, value: v})
-	if c := t.active.at(key); c != nil {
-		c.value = v
-		return
+	c := &cell[V]{value: v}
+	if before, ok := t.active.cells.Set(key, c); ok {
+		c.own = before.own
 	}
-	t.active.cells.Set(key, &cell[V]{value: v})
 }
 
 // Delete takes out a key that the table holds.
