@@ -3,6 +3,7 @@ package edge
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,21 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+
+	mu    sync.RWMutex
+	known map[series]observers // looking labels up costs more than counting
+}
+
+// series is one combination of labels.
+type series struct {
+	operation string
+	method    string
+	status    int
+}
+
+type observers struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
 }
 
 // newMetrics registers the metrics of one listener, "public" or "admin".
@@ -33,6 +49,7 @@ func newMetrics(to prometheus.Registerer, listener string) (*metrics, error) {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payledger_http_requests_in_flight", Help: "Requests being answered.",
 		}),
+		known: make(map[series]observers),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.inFlight} {
 		if err := to.Register(c); err != nil {
@@ -53,8 +70,23 @@ func (m *metrics) end(x *Exchange, took time.Duration) {
 		return
 	}
 	m.inFlight.Dec()
-	m.requests.WithLabelValues(x.operation(), methodLabel(x.Request.Method), strconv.Itoa(x.status)).Inc()
-	m.seconds.WithLabelValues(x.operation()).Observe(took.Seconds())
+	o := m.of(series{x.operation(), methodLabel(x.Request.Method), x.status})
+	o.requests.Inc()
+	o.seconds.Observe(took.Seconds())
+}
+
+func (m *metrics) of(s series) observers {
+	m.mu.RLock()
+	o, ok := m.known[s]
+	m.mu.RUnlock()
+	if ok {
+		return o
+	}
+	o = observers{m.requests.WithLabelValues(s.operation, s.method, strconv.Itoa(s.status)), m.seconds.WithLabelValues(s.operation)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[s] = o
+	return o
 }
 
 // methodLabel keeps invented methods out of labels and logs.
