@@ -24,8 +24,16 @@ const dictionaryText = `"reason":"provider","signal":{"route":"sandbox","outcome
 // dictionary begins with a number that S2 wants and this format leaves at zero.
 var dictionary = s2.NewDict([]byte("\x00" + dictionaryText)) //nolint:gochecknoglobals // immutable
 
-// compress appends the compressed body. It returns false if that is not shorter.
+// minCompressed is the shortest body that is compressed: encoding costs as much
+// for a short one, which saves little.
+const minCompressed = 256
+
+// compress appends the compressed body. It returns false if that is not shorter,
+// or not worth it.
 func compress(to, body []byte) ([]byte, bool) {
+	if len(body) < minCompressed {
+		return to, false
+	}
 	start := len(to)
 	to = binary.BigEndian.AppendUint32(to, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	at := len(to)
