@@ -27,7 +27,13 @@ type KindType struct {
 // KindTypes is the table of kinds: those that an endpoint can subscribe to, then
 // endpoint.test, which is sent on request only.
 func KindTypes() []KindType {
-	return []KindType{
+	all := kindTypes()
+	return all[:]
+}
+
+// kindTypes needs no memory of its own: KindOf is called for each event.
+func kindTypes() [9]KindType {
+	return [...]KindType{
 		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created"},
 		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay"},
 		{KindPaymentPaid, TypePaymentPaid, true, "the payment is paid"},
@@ -53,7 +59,7 @@ func FinalKinds() []Kind {
 
 func kindsThat(match func(KindType) bool) []Kind {
 	var all []Kind
-	for _, t := range KindTypes() {
+	for _, t := range kindTypes() {
 		if match(t) {
 			all = append(all, t.Kind)
 		}
@@ -64,7 +70,7 @@ func kindsThat(match func(KindType) bool) []Kind {
 // Final reports whether the kind reports an outcome. A notification that is not
 // final may be skipped once a later event is recorded.
 func (k Kind) Final() bool {
-	for _, t := range KindTypes() {
+	for _, t := range kindTypes() {
 		if t.Kind == k {
 			return t.Final
 		}
@@ -75,7 +81,7 @@ func (k Kind) Final() bool {
 // KindOf returns the kind of notification for an event's wire name. ok is false
 // for events without a notification.
 func KindOf(eventType string) (k Kind, ok bool) {
-	for _, t := range KindTypes() {
+	for _, t := range kindTypes() {
 		if t.Event == eventType && eventType != "" {
 			return t.Kind, true
 		}

@@ -71,9 +71,10 @@ func (r *router) take(ctx context.Context, created eventstore.Stored) error {
 }
 
 func (r *router) run(ctx context.Context) error {
-	var payments []unrouted
+	var queued []unrouted
 	for {
-		payments = r.queued(ctx, payments[:0])
+		queued = r.queued(ctx, queued[:0])
+		payments := queued
 		for pauses := health.StorePause(); len(payments) > 0; {
 			var wait bool
 			var err error
@@ -98,7 +99,7 @@ func (r *router) queued(ctx context.Context, payments []unrouted) []unrouted {
 	case p := <-r.todo:
 		payments = append(payments, p)
 	case <-ctx.Done():
-		return nil
+		return payments
 	}
 	for len(payments) < routerBatch {
 		select {
