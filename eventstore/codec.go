@@ -1,7 +1,9 @@
 package eventstore
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,9 +27,9 @@ type Codec struct {
 	write, read json.Options
 }
 
-// envelope is the stored line; its members are written in this order. Unknown
-// members are an error, so that decoding ignores nothing in a record.
-type envelope[D any] struct {
+// envelope is the stored line; appendHead writes its members in this order.
+// Unknown members are an error, so that decoding ignores nothing in a record.
+type envelope struct {
 	ID       domain.ID      `json:"id"`
 	Type     string         `json:"type"`
 	Version  int            `json:"version"`
@@ -36,7 +38,7 @@ type envelope[D any] struct {
 	Stream   string         `json:"stream"`
 	Sequence uint64         `json:"sequence"`
 	At       domain.Instant `json:"at"`
-	Data     D              `json:"data"`
+	Data     data           `json:"data"`
 }
 
 // NewCodec returns the codec for all event types in domain.Events.
@@ -63,14 +65,38 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
 	}
-	b, err := json.Marshal(envelope[domain.Event]{
-		ID: id, Type: t.Name, Version: t.Version, Project: s.Project, Kind: s.Kind, Stream: s.ID,
-		Sequence: sequence, At: domain.IDTime(id), Data: e,
-	}, c.write)
+	data, err := json.Marshal(e, c.write)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
-	return b, nil
+	line, err := appendHead(make([]byte, 0, headRoom+len(data)), s, sequence, id, t)
+	if err != nil {
+		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
+	}
+	return append(append(line, data...), '}'), nil
+}
+
+// headRoom is more than most lines have beside their data.
+const headRoom = 256
+
+// appendHead appends a line up to its data. If an envelope is marshalled instead,
+// encoding a line takes 1.4 times as long: BenchmarkCodec.
+func appendHead(b []byte, s Stream, sequence uint64, id domain.ID, t domain.EventType) ([]byte, error) {
+	var err error
+	text := func(member, value string) {
+		var quoted error
+		b, quoted = jsontext.AppendQuote(append(b, member...), value)
+		err = cmp.Or(err, quoted)
+	}
+	b = append(append(append(b, `{"id":"`...), id.String()...), '"')
+	text(`,"type":`, t.Name)
+	b = strconv.AppendInt(append(b, `,"version":`...), int64(t.Version), 10)
+	text(`,"project":`, s.Project)
+	text(`,"kind":`, s.Kind)
+	text(`,"stream":`, s.ID)
+	b = strconv.AppendUint(append(b, `,"sequence":`...), sequence, 10)
+	b, _ = domain.IDTime(id).AppendText(append(b, `,"at":"`...)) // cannot fail
+	return append(b, `","data":`...), err
 }
 
 // record makes the record of an event that follows last. It keeps the event of a
@@ -116,7 +142,7 @@ func (c *Codec) Event(r Stored) (domain.Event, error) {
 }
 
 func (c *Codec) decode(r Stored) (domain.Event, int, error) {
-	line := envelope[data]{}
+	line := envelope{}
 	line.Data.codec, line.Data.of = c, &line
 	if err := json.Unmarshal(r.Body, &line, c.read); err != nil {
 		return nil, 0, err
@@ -152,7 +178,7 @@ func (c *Codec) decode(r Stored) (domain.Event, int, error) {
 // in raw and decoded later.
 type data struct {
 	codec *Codec
-	of    *envelope[data]
+	of    *envelope
 	event any // pointer to the event; nil: decode raw
 	raw   jsontext.Value
 }
