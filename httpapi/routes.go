@@ -19,7 +19,6 @@ type api struct {
 	*edge.Server
 	cfg    Config
 	router *mux.Router
-	inner  *mux.Router // of requests from this process
 	pages  *docs.Pages
 	m      *merchant.API
 	hooks  *webhooks.API
@@ -96,11 +95,10 @@ func newAPI(cfg Config) (*api, error) {
 	}
 	a.router = edge.NewRouter(a.routes(), m.Enter)
 	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
-	a.inner = edge.NewRouter(a.routes(), m.Enter)
 	if cfg.Account != nil {
 		c := account.Config{
 			API: m, File: cfg.Account, Limits: cfg.Limits, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
-			Log: cfg.Log, Call: a.call,
+			Log: cfg.Log,
 		}
 		if cfg.Webhooks != nil {
 			c.Webhooks = a.hooks

@@ -73,8 +73,6 @@ type Config struct {
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
 	Log       zerolog.Logger
-
-	Call func(as store.Session, r *http.Request) (*http.Response, error)
 }
 
 type handler struct {

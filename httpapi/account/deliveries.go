@@ -15,29 +15,26 @@ type endpointPage struct {
 	pageData
 	pager
 
-	Endpoint            endpoint
+	Endpoint            wire.Endpoint
 	State, Payment      string // the filters
 	States              []domain.DeliveryState
 	Filtered            bool
-	Deliveries          []delivery
+	Deliveries          []domain.DeliveryObject
 	DocsPath, SinceHint string
 }
 
-// delivery is a delivery with what a page says of it.
-type delivery struct{ domain.DeliveryObject }
-
-// Last is the newest attempt, nil if there is none.
-func (d delivery) Last() *domain.AttemptObject {
-	if len(d.Attempts) == 0 {
-		return nil
-	}
-	return &d.Attempts[len(d.Attempts)-1]
+// CanResend reports whether sending a delivery again makes sense: it has ended,
+// and not for good.
+func (pageData) CanResend(d domain.DeliveryObject) bool {
+	return d.State != domain.DeliveryPending && d.State != domain.DeliveryCancelled && d.PaymentID != nil
 }
 
-// CanResend reports whether sending it again makes sense: it is settled and
-// not for good.
-func (d delivery) CanResend() bool {
-	return d.State != domain.DeliveryPending && d.State != domain.DeliveryCancelled && d.PaymentID != nil
+// WhyDisabled says why an endpoint is disabled, "" while it is enabled.
+func (d pageData) WhyDisabled(reason *domain.DisabledReason) string {
+	if reason == nil {
+		return ""
+	}
+	return d.T("webhooks.reason." + string(*reason))
 }
 
 func (v *visit) showEndpoint() error {
@@ -52,9 +49,10 @@ func (v *visit) showEndpoint() error {
 		SinceHint: v.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
 	}
 	p.DocsPath = p.Root + "../docs/webhooks"
-	p.Deliveries, p.pager, err = list(v, "webhooks/"+e.ID, func(_ context.Context, _ merchant.Caller, q url.Values) (wire.Page[delivery], error) {
-		return get[wire.Page[delivery]](v, v.endpointPath()+"/deliveries", q)
-	}, q, q)
+	of := func(ctx context.Context, c merchant.Caller, q url.Values) (wire.Page[domain.DeliveryObject], error) {
+		return v.Webhooks.Deliveries(ctx, c, e.ID, q)
+	}
+	p.Deliveries, p.pager, err = list(v, v.endpointPath(), of, q, q)
 	if err := p.badFilter(err); err != nil {
 		return err
 	}
@@ -64,18 +62,16 @@ func (v *visit) showEndpoint() error {
 // deliveryPage is what delivery.html is filled with.
 type deliveryPage struct {
 	pageData
-	Endpoint endpoint
-	Delivery delivery
+	Endpoint wire.Endpoint
+	Delivery domain.DeliveryObject
 }
-
-func (v *visit) deliveryPath() string { return v.endpointPath() + "/deliveries/" + v.vars["event"] }
 
 func (v *visit) showDelivery() error {
 	e, err := v.endpoint()
 	if err != nil {
 		return err
 	}
-	d, err := get[delivery](v, v.deliveryPath(), nil)
+	d, err := v.Webhooks.Delivery(v.ctx(), v.caller, e.ID, v.vars["event"])
 	if err != nil {
 		return err
 	}
@@ -83,9 +79,9 @@ func (v *visit) showDelivery() error {
 }
 
 func (v *visit) resendDelivery() error {
-	path := v.back("webhooks/" + v.vars["endpoint"] + "/deliveries/" + v.vars["event"])
+	path := v.back(v.endpointPath() + "/deliveries/" + v.vars["event"])
 	return v.tell(path, func() error {
-		_, err := v.ask(http.MethodPost, v.deliveryPath()+"/resend", nil, nil)
+		_, err := v.Webhooks.Resend(v.ctx(), v.caller, v.vars["endpoint"], v.vars["event"])
 		return err
 	}, "deliveries.resent")
 }

@@ -1,22 +1,25 @@
 package account
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 )
 
 // confirmPage is what webhook-rotate.html and webhook-remove.html are filled
 // with: the question before something is done to an endpoint.
 type confirmPage struct {
 	pageData
-	Endpoint endpoint
+	Endpoint wire.Endpoint
 	Overlaps []overlap
 }
 
-// overlap is how long the secret before a rotation stays good.
+// overlap is how long the previous secret stays valid after a rotation.
 type overlap struct {
 	Seconds int
 	Text    string
@@ -48,11 +51,11 @@ func (v *visit) confirmRotate() error {
 }
 
 func (v *visit) rotateSecret() error {
-	seconds, err := strconv.Atoi(v.value("overlap"))
-	if err != nil {
-		seconds = int(domain.DefaultSecretOverlap.Seconds())
+	length := domain.DefaultSecretOverlap
+	if seconds, err := strconv.ParseInt(v.value("overlap"), 10, 32); err == nil {
+		length = time.Duration(seconds) * time.Second
 	}
-	e, err := post[endpoint](v, v.endpointPath()+"/rotate-secret", map[string]any{"overlap_seconds": seconds})
+	e, err := v.Webhooks.RotateSecret(v.ctx(), v.caller, v.vars["endpoint"], length)
 	if err != nil {
 		return err
 	}
@@ -64,43 +67,33 @@ func (v *visit) confirmRemove() error {
 }
 
 func (v *visit) removeEndpoint() error {
-	return v.tell("webhooks", func() error {
-		_, err := send[struct{}](v, http.MethodDelete, v.endpointPath(), nil, nil)
-		return err
-	}, "webhooks.removed")
+	return v.tell("webhooks", func() error { return v.Webhooks.Remove(v.ctx(), v.caller, v.vars["endpoint"]) }, "webhooks.removed")
 }
 
-// act has the API do something to the endpoint and says on its page how it
-// went.
-func (v *visit) act(action string, body any, word string) error {
-	return v.tell("webhooks/"+v.vars["endpoint"], func() error {
-		_, err := v.ask(http.MethodPost, v.endpointPath()+"/"+action, nil, body)
+func (v *visit) enableEndpoint() error  { return act(v, v.Webhooks.Enable, "webhooks.enabled") }
+func (v *visit) disableEndpoint() error { return act(v, v.Webhooks.Disable, "webhooks.disabled") }
+func (v *visit) testEndpoint() error    { return act(v, v.Webhooks.Test, "webhooks.tested") }
+
+// act does something to the endpoint and says on its page how it went.
+func act[T any](v *visit, do func(ctx context.Context, c merchant.Caller, endpoint string) (T, error), word string) error {
+	return v.tell(v.endpointPath(), func() error {
+		_, err := do(v.ctx(), v.caller, v.vars["endpoint"])
 		return err
 	}, word)
 }
 
-func (v *visit) enableEndpoint() error  { return v.act("enable", nil, "webhooks.enabled") }
-func (v *visit) disableEndpoint() error { return v.act("disable", nil, "webhooks.disabled") }
-func (v *visit) testEndpoint() error    { return v.act("test", nil, "webhooks.tested") }
-
 // recoverDeliveries takes a moment in UTC, as a browser writes it into a field
 // of that type.
 func (v *visit) recoverDeliveries() error {
-	path := "webhooks/" + v.vars["endpoint"]
 	since, err := time.Parse("2006-01-02T15:04", v.value("since"))
 	if err != nil {
 		v.putNotice("bad", v.locale.T("webhooks.no_moment"))
-		return v.leave(path)
+		return v.leave(v.endpointPath())
 	}
-	var answer struct {
-		Enqueued int `json:"enqueued"`
-	}
-	answer, err = post[struct {
-		Enqueued int `json:"enqueued"`
-	}](v, v.endpointPath()+"/recover", map[string]any{"since": since.Format(time.RFC3339)})
+	answer, err := v.Webhooks.Recover(v.ctx(), v.caller, v.vars["endpoint"], domain.InstantOf(since))
 	if err != nil {
-		return v.tell(path, func() error { return err }, "webhooks.tested")
+		return v.tell(v.endpointPath(), func() error { return err }, "")
 	}
 	v.putNotice("good", v.locale.Plural("webhooks.recovered", answer.Enqueued))
-	return v.leave(path)
+	return v.leave(v.endpointPath())
 }

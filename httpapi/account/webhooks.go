@@ -2,10 +2,12 @@ package account
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
@@ -34,57 +36,23 @@ func (h *handler) webhookPages() []page {
 	}
 }
 
-// endpoint is a webhook endpoint as its merchant sees it.
-type endpoint struct {
-	ID          string                 `json:"id"`
-	URL         string                 `json:"url"`
-	Kinds       []domain.Kind          `json:"kinds"`
-	Description *string                `json:"description"`
-	Status      string                 `json:"status"`
-	Reason      *domain.DisabledReason `json:"disabled_reason"`
-	DisabledAt  *domain.Instant        `json:"disabled_at"`
-	CreatedAt   domain.Instant         `json:"created_at"`
-	Secret      string                 `json:"secret"` // in answers that make one only
-	Previous    *domain.Instant        `json:"previous_secret_until"`
-	Health      domain.EndpointHealth  `json:"health"`
+// endpoint is the one that the page is about.
+func (v *visit) endpoint() (wire.Endpoint, error) {
+	return v.Webhooks.Endpoint(v.ctx(), v.caller, v.vars["endpoint"])
 }
 
-// Enabled reports whether notifications are sent.
-func (e endpoint) Enabled() bool { return e.Status == "enabled" }
-
-// Why is the reason it is disabled for, "" while it is not.
-func (e endpoint) Why() domain.DisabledReason {
-	if e.Reason == nil {
-		return ""
-	}
-	return *e.Reason
-}
-
-// About is the merchant's own words for it, "" if there are none.
-func (e endpoint) About() string {
-	if e.Description == nil {
-		return ""
-	}
-	return *e.Description
-}
-
-const endpointsPath = "/v1/webhook-endpoints"
-
-// endpointPath is that of the endpoint the page is about. Ids need no
-// escaping, and what is none has no endpoint.
-func (v *visit) endpointPath() string { return endpointsPath + "/" + v.vars["endpoint"] }
-
-func (v *visit) endpoint() (endpoint, error) { return get[endpoint](v, v.endpointPath(), nil) }
+// endpointPath is where the page of that endpoint is.
+func (v *visit) endpointPath() string { return "webhooks/" + v.vars["endpoint"] }
 
 // endpointsPage is what webhooks.html is filled with.
 type endpointsPage struct {
 	pageData
-	Endpoints []endpoint
+	Endpoints []wire.Endpoint
 	Full      bool // no more can be added
 }
 
 func (v *visit) listEndpoints() error {
-	list, err := get[wire.Page[endpoint]](v, endpointsPath, map[string][]string{"limit": {"100"}})
+	list, err := v.Webhooks.Endpoints(v.ctx(), v.caller, url.Values{"limit": {"100"}})
 	if err != nil {
 		return err
 	}
@@ -135,53 +103,46 @@ func (v *visit) editEndpoint() error {
 		return err
 	}
 	f := v.endpointForm("webhooks.edit", e.Kinds)
-	f.URL, f.About = e.URL, e.About()
+	f.URL, f.About = e.URL, f.Text(e.Description)
 	return v.render(http.StatusOK, "webhook-form.html", f)
 }
 
-// wish is what a form says of an endpoint. It is refused here where the API
-// would take "no kinds" for "as it is".
-func (v *visit) wish() (body map[string]any, kinds []domain.Kind) {
+// sendEndpoint has an endpoint made or changed as the form says; ok is false
+// when the form was shown again.
+func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error)) (made wire.Endpoint, ok bool, err error) {
+	target, about := strings.TrimSpace(v.value("url")), v.value("about")
+	req := webhooks.Request{EditEndpoint: domain.EditEndpoint{URL: &target, Description: &about}}
 	for _, k := range v.form["kinds"] {
-		kinds = append(kinds, domain.Kind(k))
+		req.Kinds = append(req.Kinds, domain.Kind(k))
 	}
-	return map[string]any{
-		"url": strings.TrimSpace(v.value("url")), "description": v.value("about"), "kinds": kinds,
-	}, kinds
-}
-
-// sendEndpoint has the API make or change an endpoint; ok is false when the
-// form was shown again.
-func (v *visit) sendEndpoint(title, path string) (made endpoint, ok bool, err error) {
-	body, kinds := v.wish()
-	again := func(status int, tell func(*endpointForm)) error {
-		f := v.endpointForm(title, kinds)
-		f.URL, f.About = v.value("url"), v.value("about")
-		tell(&f)
-		return v.render(status, "webhook-form.html", f)
+	again := func() endpointForm {
+		f := v.endpointForm(title, req.Kinds)
+		f.URL, f.About = v.value("url"), about
+		return f
 	}
-	if len(kinds) == 0 {
-		return made, false, again(http.StatusUnprocessableEntity, func(f *endpointForm) {
-			f.Fields = map[string]string{"kinds": f.T("webhooks.no_kind")}
-			f.Alert = &notice{Tone: "bad", Text: f.T("account.check_fields")}
-		})
+	if len(req.Kinds) == 0 { // which would leave them as they are
+		f := again()
+		f.wrongField("kinds", f.T("webhooks.no_kind"))
+		return made, false, v.render(http.StatusUnprocessableEntity, "webhook-form.html", f)
 	}
-	made, err = post[endpoint](v, path, body)
+	made, err = send(req)
 	if p := v.refusal(err); p != nil {
-		return made, false, again(p.Status, func(f *endpointForm) {
-			f.refuse(p)
-			for i := range p.Errors {
-				if p.Errors[i].Pointer == "#/url" && p.Errors[i].Detail != "" && f.Lang == "en" {
-					f.Fields["url"] = p.Errors[i].Detail // says what stands in the way
-				}
+		f := again()
+		f.refuse(p)
+		for _, wrong := range p.Errors {
+			if wrong.Pointer == "#/url" && f.Lang == "en" {
+				f.Fields["url"] = wrong.Detail // says what stands in the way
 			}
-		})
+		}
+		return made, false, v.render(p.Status, "webhook-form.html", f)
 	}
 	return made, err == nil, err
 }
 
 func (v *visit) addEndpoint() error {
-	made, ok, err := v.sendEndpoint("webhooks.new", endpointsPath)
+	made, ok, err := v.sendEndpoint("webhooks.new", func(req webhooks.Request) (wire.Endpoint, error) {
+		return v.Webhooks.Add(v.ctx(), v.caller, req)
+	})
 	if err != nil || !ok {
 		return err
 	}
@@ -189,9 +150,11 @@ func (v *visit) addEndpoint() error {
 }
 
 func (v *visit) changeEndpoint() error {
-	_, ok, err := v.sendEndpoint("webhooks.edit", v.endpointPath())
+	_, ok, err := v.sendEndpoint("webhooks.edit", func(req webhooks.Request) (wire.Endpoint, error) {
+		return v.Webhooks.Change(v.ctx(), v.caller, v.vars["endpoint"], req)
+	})
 	if err != nil || !ok {
 		return err
 	}
-	return v.done("webhooks/"+v.vars["endpoint"], "webhooks.changed")
+	return v.done(v.endpointPath(), "webhooks.changed")
 }

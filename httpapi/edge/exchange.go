@@ -44,8 +44,6 @@ type Exchange struct {
 	Project domain.Project // who asks; zero: nobody in particular
 	Key     domain.Key
 	Body    []byte // nil unless the route takes one
-	Inside  bool   // from this process: a page of the account asks
-	Page    string // then the id of the request to the page
 
 	status int   // of the answer; 0 while there is none
 	bytes  int64 // of the answer's body
@@ -94,9 +92,6 @@ func (x *Exchange) record(took time.Duration) {
 		Int("status", x.status).Int64("bytes", x.bytes).Dur("took_ms", took).Str("client", clientHost(x.Request))
 	if x.Project.ID != "" {
 		rec.Str("project", x.Project.ID).Str("key", x.Key.ID)
-	}
-	if x.Page != "" {
-		rec.Str("page_request_id", x.Page)
 	}
 	if x.code != "" {
 		rec.Str("code", string(x.code))

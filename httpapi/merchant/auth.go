@@ -20,13 +20,6 @@ func (a *API) Authenticate(x *edge.Exchange) error {
 	return err
 }
 
-// ResumeAt lets a request act for a session of the account.
-func (a *API) ResumeAt(x *edge.Exchange, project, keyID string) error {
-	c, err := a.Resume(x.Context(), project, keyID)
-	x.Project, x.Key = c.Project, c.Key
-	return err
-}
-
 // credentials reads `Authorization: Bearer <project_id>:<api_key>`, split at
 // the first colon. Whatever it cannot read is empty credentials.
 func credentials(h http.Header) (project, secret string) {

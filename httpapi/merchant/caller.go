@@ -29,7 +29,7 @@ func Operator(p domain.Project) Caller { return Caller{Project: p, operator: tru
 
 // CallerOf is the caller of a request that passed Enter.
 func CallerOf(x *edge.Exchange) Caller {
-	return Caller{Project: x.Project, Key: x.Key, admitted: x.Route.Scope, page: x.Inside}
+	return Caller{Project: x.Project, Key: x.Key, admitted: x.Route.Scope}
 }
 
 // Enter admits a request to its route before its body is read, and runs it.

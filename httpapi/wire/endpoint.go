@@ -18,6 +18,9 @@ type Endpoint struct {
 	Health      domain.EndpointHealth  `json:"health"`
 }
 
+// Enabled reports whether notifications are sent.
+func (e Endpoint) Enabled() bool { return e.Status == "enabled" }
+
 // Recovery is how many notifications a request has put in line.
 type Recovery struct {
 	Enqueued int `json:"enqueued"`
