@@ -1,10 +1,8 @@
 // Package account is the merchant's personal account: the pages under
-// /account. It is a client of the merchants' API within the same process and
-// can do nothing that its key could not do over the network: what it shows and
-// changes goes through Config.Call, so through the same routes, scopes, limits,
-// idempotency and commands. What the API does not offer, because programs of
-// merchants do not need it, is under /account-api/, which only Config.Call and
-// Config.Stream reach.
+// /account. What they show and change goes through the operations of
+// merchant.API and webhooks.API, which take the caller of the session. So a
+// page can do nothing that its key could not do over the network: the same
+// scopes, limits, idempotency and commands hold.
 //
 // # A page
 //
@@ -19,9 +17,9 @@
 //	type refundsPage struct { pageData; Refunds []domain.RefundObject }
 //
 //	func (v *visit) listRefunds() error {
-//		list, err := get[listOf[domain.RefundObject]](v, "/v1/refunds", url.Values{"limit": {"50"}})
+//		list, err := v.API.Refunds(v.ctx(), v.caller, url.Values{"limit": {"50"}})
 //		if err != nil {
-//			return err                           // a *Problem becomes a page of its own
+//			return err                           // becomes a page of its own
 //		}
 //		page := refundsPage{pageData: v.pageData(v.locale.T("refunds.title")), Refunds: list.Data}
 //		return v.render(http.StatusOK, "refunds.html", page)
@@ -42,16 +40,15 @@
 // {{.Form}} is the token; each form on a page has one of its own. In the method:
 //
 //	v.value("amount")                                     // a field
-//	out, err := post[T](v, "/v1/…", body)                 // body: what is encoded as JSON, nil for none
-//	if p, ok := errors.AsType[*Problem](err); ok {
+//	out, err := v.API.CreateRefund(v.ctx(), v.caller, …)
+//	if p := v.refusal(err); p != nil {
 //		page.refuse(p)                                // fields to .Fields, the rest to .Alert
 //		return v.render(p.Status, "….html", page)
 //	}
 //	return v.done("payments/"+id, "payment.made")         // 303 with a notice on the next page
 //
-// A request that a form leads to carries an Idempotency-Key made of its token.
+// A payment or refund that a form makes has an idempotency key made of its token.
 // A form that is sent again leads nowhere (409), one that is sent twice at
 // once leads to one thing, to which both are sent on. v.leave goes on without
-// a notice, v.putNotice says something else, v.stream passes an answer on as it
-// comes.
+// a notice, v.putNotice says something else.
 package account

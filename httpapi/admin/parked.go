@@ -114,5 +114,5 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 
 // parkedAway shows the error itself, because only the operator reads it.
 func parkedAway(err error) error {
-	return wire.Problem{Code: domain.Unavailable, Detail: "JetStream does not do it just now; what is parked stays as it is. " + err.Error()}
+	return wire.Problem{Code: domain.Unavailable, Detail: "JetStream cannot do this now. The parked signals stay as they are. " + err.Error()}
 }

@@ -43,14 +43,14 @@ func TestAnswersOfPages(t *testing.T) {
 		{"a panic before the answer", func(*Exchange) error { panic("oops") }, false, 500, `"error":"panic: oops"`},
 		{
 			"an error in the answer", func(x *Exchange) error {
-				x.Problem(refused)
+				_ = x.Problem(refused)
 				_, _ = x.Write([]byte("half"))
 				return errors.New("the rest is lost")
 			}, true, 200, `"error":"the rest is lost"`,
 		},
 		{
 			"a panic in the answer", func(x *Exchange) error {
-				x.Problem(refused)
+				_ = x.Problem(refused)
 				_, _ = x.Write([]byte("half"))
 				panic("oops")
 			}, true, 200, `"error":"panic: oops"`,

@@ -26,7 +26,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.InvalidCursor, http.StatusBadRequest, "Invalid cursor",
-			"The cursor is not one this list has given to this project. Take it unchanged from next_cursor, or start without one.",
+			"This list has not given this cursor to this project. Send next_cursor unchanged, or start without a cursor.",
 			"Cursors are opaque. Take them unchanged from <code>next_cursor</code> or follow the <code>Link</code> header; one list's cursor does not fit another list, nor another project's.",
 		},
 		{
@@ -86,7 +86,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.ParkedSignalNotFound, http.StatusNotFound, "Parked signal not found",
-			"There is no parked signal of this id. It was retried or discarded, or gave way to newer ones.",
+			"There is no parked signal with this id. It was retried or discarded, or newer signals took its place.",
 			"The operator asked for a parked signal that is not there: it was retried or discarded before, or the stream was full and it gave way. <code>payledger signals parked</code> lists those there are.",
 		},
 		{
@@ -106,7 +106,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.DeliveryNotFound, http.StatusNotFound, "Delivery not found",
-			"This event was not enqueued for this endpoint, or too long ago. List the endpoint's deliveries to find the right one.",
+			"There is no delivery of this event to this endpoint, or it is too old. List the endpoint's deliveries to find the right one.",
 			"The endpoint has no delivery of this event: it had not subscribed to its kind, it was created later, or the delivery is older than the 30 days for which deliveries are kept. Deliveries are named by the event's id, the <code>webhook-id</code> of the request, compared exactly.",
 		},
 		{

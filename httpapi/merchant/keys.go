@@ -156,11 +156,3 @@ func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool
 	}
 	return a.keyOf(c, p.Keys[i]), nil
 }
-
-// Session is whom a caller acts for, and with which rights.
-func (a *API) Session(c Caller) wire.Session {
-	return wire.Session{
-		ProjectID: c.Project.ID, ProjectName: c.Project.Name, KeyID: c.Key.ID, Scopes: c.Key.Scopes, Settings: c.Project.Settings,
-		Sandbox: a.cfg.Sandbox != nil,
-	}
-}

@@ -29,13 +29,3 @@ type AccountKey struct {
 	LastUsedAt *domain.Instant `json:"last_used_at"` // null when not known to have been used
 	Current    bool            `json:"current"`      // the session's own
 }
-
-// Session is whom a session acts for.
-type Session struct {
-	ProjectID   string          `json:"project_id"`
-	ProjectName string          `json:"project_name"`
-	KeyID       string          `json:"key_id"`
-	Scopes      []domain.Scope  `json:"scopes"`
-	Settings    domain.Settings `json:"settings"`
-	Sandbox     bool            `json:"sandbox"` // payments can be settled by /v1/sandbox/…
-}
