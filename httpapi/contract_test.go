@@ -187,7 +187,10 @@ func declared(t *testing.T) (requests, fields []domain.Code) {
 }
 
 // adminOnly are the codes that only the administration and the account answer.
-var adminOnly = []domain.Code{domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired}
+var adminOnly = []domain.Code{
+	domain.ProjectNotFound, domain.KeyNotFound, domain.ParkedSignalNotFound, domain.ConfirmationRequired,
+	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
+}
 
 func TestEveryCodeIsExplainedServedAndDocumented(t *testing.T) {
 	t.Parallel()

@@ -83,10 +83,16 @@ func TestAuditorsREADME(t *testing.T) {
 // TestNotifierREADME runs the commands that manage endpoints.
 func TestNotifierREADME(t *testing.T) {
 	t.Parallel()
-	doctest.Run(t, "../../notifier/README.md", doctest.Section{
-		Heading: "Webhooks", Start: startPaidDemo,
-		Want: []string{`"secret":"whsec_`, "https://shop.example/hooks"},
-	})
+	doctest.Run(t, "../../notifier/README.md",
+		doctest.Section{
+			Heading: "Consumers", Start: startPaidDemo,
+			Want: []string{`"password":"`, "shown this once", "all payments"},
+		},
+		doctest.Section{
+			Heading: "Webhooks", Start: startPaidDemo,
+			Want: []string{`"secret":"whsec_`, "https://shop.example/hooks"},
+		},
+	)
 }
 
 // startDemo runs a demo with these flags as a reader does, and answers the

@@ -192,6 +192,13 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder:  "notifier/consumers",
+			why:     "who reads EVENTS with credentials of their own, and how far they are; what it needs of the server comes as functions",
+			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
+			modules: []string{jsonModule, "golang.org/x/crypto/bcrypt"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder:  "notifier/relay",
 			why:     "it copies the log and reads nothing else, so that EVENTS holds the log and nothing else",
 			ours:    []string{"eventstore", "domain", "notifier/bus", "notifier/health"},

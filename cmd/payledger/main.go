@@ -41,6 +41,7 @@ type cli struct {
 	Listen  listenCmd        `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox admincmd.Sandbox `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
 	Signals admincmd.Signals `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
+	NATS    admincmd.NATS    `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
 	Events  admincmd.Events  `cmd:"" help:"Read the event log."`
 	Log     logCmd           `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
 	Balance admincmd.Balance `cmd:"" help:"Print the books: balances, statements, late funds."`

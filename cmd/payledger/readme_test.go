@@ -49,6 +49,7 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 	_, table, _ := strings.Cut(string(runbook), "\n## The data directory")
 	table, _, _ = strings.Cut(table, "\n## ")
 	s := start(t, "demo", "--nats-listen", "127.0.0.1:0", "--webhook")
+	newConsumer(t, s, "books")
 	entries, err := os.ReadDir(s.Data)
 	if err != nil {
 		t.Fatal(err)

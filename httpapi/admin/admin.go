@@ -37,6 +37,10 @@ type Config struct {
 	// Parked are the providers' signals that could not be judged. nil: no rows
 	// for them.
 	Parked Parked
+
+	// Consumers are those who read events from NATS with credentials of their own.
+	// nil: no rows for them.
+	Consumers Consumers
 }
 
 func (a *admin) routes() []edge.Route {
@@ -68,6 +72,9 @@ func (a *admin) routes() []edge.Route {
 	}
 	if a.cfg.Parked != nil {
 		table = append(table, a.parkedRoutes()...)
+	}
+	if a.cfg.Consumers != nil {
+		table = append(table, a.consumerRoutes()...)
 	}
 	if a.cfg.Sandbox != nil {
 		table = append(
@@ -116,6 +123,10 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/signals/parked/{id}/retry   → domain.SignalReply
 //	POST   /admin/signals/parked/{id}/discard → 204
 //	POST   /admin/signals/parked/discard?through= → {"discarded"}
+//	POST   /admin/nats/consumers {"name","project_id"?} → 201 domain.NewNATSConsumer
+//	GET    /admin/nats/consumers        → {"data":[domain.NATSConsumer…]}
+//	POST   /admin/nats/consumers/{name}/reset {"position"} → {"name","position"}
+//	DELETE /admin/nats/consumers/{name} → 204
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

@@ -110,6 +110,11 @@ func ProblemRows() []ProblemRow {
 			"The endpoint has no delivery of this event: it had not subscribed to its kind, it was created later, or the delivery is older than the 30 days for which deliveries are kept. Deliveries are named by the event's id, the <code>webhook-id</code> of the request, compared exactly.",
 		},
 		{
+			domain.NATSConsumerNotFound, http.StatusNotFound, "NATS consumer not found",
+			"There is no consumer of this name. List them to find the right one: payledger nats consumer list.",
+			"Administration only: no consumer of the embedded NATS server has this name. <code>payledger nats consumer list</code> lists those there are.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
@@ -158,6 +163,21 @@ func ProblemRows() []ProblemRow {
 			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
 			"This cannot be undone and would lock you out. Confirm it.",
 			"Answered in the account alone, when an API key is to be revoked that is the one of the session or the last of the project: the first signs out whoever does it, the second leaves nobody who could sign in or call the API. It takes a confirmation.",
+		},
+		{
+			domain.NATSConsumerExists, http.StatusConflict, "NATS consumer exists",
+			"The name is taken by another consumer or by payledger itself. Choose another one, or remove that consumer first.",
+			"Administration only: the name is that of another consumer, or of a user that the embedded NATS server has anyway. A consumer that is removed and created again has another password and begins with the first event.",
+		},
+		{
+			domain.NATSConsumerLimit, http.StatusConflict, "Too many NATS consumers",
+			"There are 32 consumers, which is the most. Remove one that nobody reads with.",
+			"Administration only: each consumer costs the embedded NATS server connections and work, so there are at most 32. Programs that share their work can share a consumer.",
+		},
+		{
+			domain.NATSExternal, http.StatusConflict, "NATS server is external",
+			"The server runs with --nats-url, so the users of NATS are managed there. Make a user there in an account of its own, and a durable pull consumer of EVENTS with the filter payledger.v1.events.PROJECT.payment.> (* in place of PROJECT for all) and explicit acknowledgement; export to that account only CONSUMER.INFO, CONSUMER.MSG.NEXT and ACK of that consumer by its full name.",
+			"Administration only: the server runs with <code>--nats-url</code>, on a NATS server whose users and consumers its own operator manages. The detail says what to make there.",
 		},
 		{
 			domain.BodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",

@@ -19,6 +19,7 @@ const (
 	AccountLedger      = "LEDGER"
 	accountSubscribers = "SUBSCRIBERS"
 	accountConnectors  = "CONNECTORS"
+	connectorUser      = "connector"
 
 	// Both users of the ledger's account are this process. Only the relay may
 	// write events, so that none of the others can take an event's place.
@@ -26,16 +27,10 @@ const (
 	UserRelay  = "relay"
 )
 
-// What passes between the accounts. A subscriber may ask for its own
-// consumer's state and next messages and acknowledge them, by full name: with
-// a wildcard in the consumer's place it could read through any consumer.
-// Creating consumers stays ours, since a consumer's owner chooses what it
-// reads and where it delivers.
-const (
-	subscriberInfo = "$JS.API.CONSUMER.INFO." + EventsStream + "." + SubscriberConsumer
-	subscriberNext = "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + SubscriberConsumer
-	subscriberAck  = "$JS.ACK." + EventsStream + "." + SubscriberConsumer + ".>"
-)
+// What passes between the accounts: a reader may ask for its own consumer's state
+// and next messages and acknowledge them, by full name. With a wildcard in the
+// consumer's place it could read through any consumer. Creating consumers stays
+// ours, since a consumer's owner chooses what it reads and where it delivers.
 
 // An account that is told nothing about JetStream gets the whole of its API
 // from the server, answering that JetStream is not enabled, beside what it
@@ -49,14 +44,15 @@ const (
 // Limits for the clients of each outside account. With those of the whole server
 // they reserve files and memory for the ledger itself.
 const (
-	maxOutsideConnections   = 128    // of each account
+	maxOutsideConnections   = 128    // of the accounts of subscriber and connector each
+	maxConsumerConnections  = 8      // of the account of each Consumer
 	maxOutsideSubscriptions = 10_000 // of each connection
 )
 
 // accounts writes the accounts, users and permissions in the server's
 // configuration language. Without outsiders the ledger's account stands
 // alone.
-func accounts(ledgerPassword string, outsiders *Credentials) string {
+func accounts(ledgerPassword string, outsiders *Credentials, consumers []Consumer) string {
 	ledger := account{
 		name: AccountLedger, jetStream: true, user: Credential{UserLedger, ledgerPassword},
 		denied: EventsSubjects, writer: Credential{UserRelay, ledgerPassword},
@@ -64,47 +60,58 @@ func accounts(ledgerPassword string, outsiders *Credentials) string {
 	if outsiders == nil {
 		return "accounts {\n" + ledger.String() + "}\n"
 	}
-	ledger.exports = []string{
-		export("stream", PaymentSubjects, accountSubscribers, ""),
-		export("stream", CheckpointsSubject, accountSubscribers, ""),
-		export("service", subscriberInfo, accountSubscribers, ""),
-		export("service", subscriberNext, accountSubscribers, ", response_type: Stream"),
-		export("service", subscriberAck, accountSubscribers, ""),
-		export("service", SignalsSubjects, accountConnectors, ""),
-		export("stream", InboxConnector+".>", accountConnectors, ""),
-		export("service", infoNobody, accountSubscribers+", "+accountConnectors, ""),
-	}
-	noAPI := fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", AccountLedger, infoNobody, infoAPI)
+	info, next, ack := infoSubject(SubscriberConsumer), nextSubject(SubscriberConsumer), ackSubject(SubscriberConsumer)
 	subscribers := account{
-		name: accountSubscribers, user: outsiders.Subscriber, limited: true,
+		name: accountSubscribers, user: outsiders.Subscriber, connections: maxOutsideConnections,
 		imports: []string{
 			imported("stream", PaymentSubjects),
 			imported("stream", CheckpointsSubject),
-			imported("service", subscriberInfo),
-			imported("service", subscriberNext),
-			imported("service", subscriberAck),
-			noAPI,
+			imported("service", info),
+			imported("service", next),
+			imported("service", ack),
+			noAPI(),
 		},
-		publish:   []string{subscriberInfo, subscriberNext, subscriberAck},
+		publish:   []string{info, next, ack},
 		subscribe: []string{PaymentSubjects, CheckpointsSubject, InboxSubscriber + ".>"},
 	}
 	connectors := account{
-		name: accountConnectors, user: outsiders.Connector, limited: true,
+		name: accountConnectors, user: outsiders.Connector, connections: maxOutsideConnections,
 		imports: []string{
 			imported("service", SignalsSubjects),
 			imported("stream", InboxConnector+".>"),
-			noAPI,
+			noAPI(),
 		},
 		publish:   []string{SignalsSubjects},
 		subscribe: []string{InboxConnector + ".>"},
 	}
-	return "accounts {\n" + ledger.String() + subscribers.String() + connectors.String() + "}\n"
+	readers, outside := accountSubscribers, subscribers.String()+connectors.String()
+	for _, c := range consumers {
+		readers += ", " + c.accountName()
+		ledger.exports = append(ledger.exports, c.exports()...)
+		outside += c.account().String()
+	}
+	ledger.exports = append(ledger.exports,
+		export("stream", PaymentSubjects, readers, ""),
+		export("stream", CheckpointsSubject, accountSubscribers, ""),
+		export("service", info, accountSubscribers, ""),
+		export("service", next, accountSubscribers, ", response_type: Stream"),
+		export("service", ack, accountSubscribers, ""),
+		export("service", SignalsSubjects, accountConnectors, ""),
+		export("stream", InboxConnector+".>", accountConnectors, ""),
+		export("service", infoNobody, readers+", "+accountConnectors, ""),
+	)
+	return "accounts {\n" + ledger.String() + outside + "}\n"
+}
+
+// noAPI takes the place of JetStream's API in an account: see infoNobody.
+func noAPI() string {
+	return fmt.Sprintf("{service: {account: %s, subject: %q}, to: %q}", AccountLedger, infoNobody, infoAPI)
 }
 
 type account struct {
 	name               string
 	jetStream          bool
-	limited            bool // to maxOutsideConnections and maxOutsideSubscriptions
+	connections        int // at most; then maxOutsideSubscriptions holds too. 0: no limits
 	user               Credential
 	exports, imports   []string
 	publish, subscribe []string   // permissions; none: everything
@@ -118,8 +125,8 @@ func (a account) String() string {
 	if a.jetStream {
 		b.WriteString("jetstream: enabled\n")
 	}
-	if a.limited {
-		fmt.Fprintf(&b, "limits: {max_connections: %d, max_subscriptions: %d}\n", maxOutsideConnections, maxOutsideSubscriptions)
+	if a.connections > 0 {
+		fmt.Fprintf(&b, "limits: {max_connections: %d, max_subscriptions: %d}\n", a.connections, maxOutsideSubscriptions)
 	}
 	permissions := ""
 	if a.publish != nil {

@@ -44,7 +44,7 @@ func NewCredentials(entropy io.Reader) (Credentials, error) {
 	}
 	return Credentials{
 		Subscriber: Credential{User: "subscriber", Password: subscriber},
-		Connector:  Credential{User: "connector", Password: connector},
+		Connector:  Credential{User: connectorUser, Password: connector},
 	}, nil
 }
 
@@ -63,7 +63,7 @@ func (c Credentials) Validate() error {
 	for _, u := range []struct {
 		want string
 		got  Credential
-	}{{"subscriber", c.Subscriber}, {"connector", c.Connector}} {
+	}{{"subscriber", c.Subscriber}, {connectorUser, c.Connector}} {
 		if u.got.User != u.want {
 			return fmt.Errorf("NATS credentials: %s.user is %q: want %q", u.want, u.got.User, u.want)
 		}

@@ -28,6 +28,7 @@ type ServerConfig struct {
 	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
 	TLS         *tls.Config   // of Listen; nil: plain text
 	Credentials Credentials   // of those who connect to Listen
+	Consumers   Consumers     // others who connect to Listen; zero: none
 	WatchEvery  time.Duration // between looks at whether it works; 0: a second
 	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
 	Log         zerolog.Logger
@@ -67,8 +68,8 @@ const (
 	startWait = time.Hour
 	// maxConnections bounds the sockets of Listen, those not yet signed in
 	// included, so that they cannot take the files of JetStream. The server
-	// closes one that does not sign in within two seconds.
-	maxConnections = 512
+	// closes one that does not sign in within two seconds, or three with TLS.
+	maxConnections = 2*maxOutsideConnections + MaxConsumers*maxConsumerConnections + 128
 	// maxPending bounds the bytes that wait for one client that does not
 	// read; beyond it the server drops the client.
 	maxPending = 16 << 20
@@ -201,7 +202,7 @@ func (s *Server) options() (*natsserver.Options, error) {
 			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
 		}
 	}
-	if err := o.ProcessConfigString(accounts(s.password, outsiders)); err != nil {
+	if err := o.ProcessConfigString(accounts(s.password, outsiders, s.consumers())); err != nil {
 		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
 	return o, nil

@@ -50,7 +50,7 @@ type Relay struct {
 	suspect eventstore.Position // whose event EVENTS does not hold, as watch found; 0: none
 	swept   sweep
 	rebuilt prometheus.Counter
-	readers bus.Subscriber
+	readers *bus.Durables
 	times   Times
 }
 
@@ -82,7 +82,7 @@ func New(c Config) *Relay {
 			Answer:  answerTimeout,
 		}
 	}
-	r.readers = bus.NewSubscriber(c.Conn, c.Log, c.Metrics)
+	r.readers = bus.NewDurables(c.Conn, c.Log, c.Metrics)
 	r.rebuilt = health.Counter(c.Metrics, "payledger_relay_rebuilds_total", "Copies of the log in JetStream that were deleted and made anew.")
 	health.GaugeFunc(c.Metrics, "payledger_relay_position", "Position of the last event known to be in JetStream.",
 		func() float64 { return float64(r.Position()) })
@@ -102,6 +102,9 @@ func New(c Config) *Relay {
 // Err says why events do not reach JetStream just now, nil when they do. A
 // *ForeignStreamError awaits the operator; anything else passes by itself.
 func (r *Relay) Err() error { return r.trouble.Err() }
+
+// Durables are the durable consumers of EVENTS, which the relay keeps.
+func (r *Relay) Durables() *bus.Durables { return r.readers }
 
 // Position is that of the last event known to be in JetStream.
 func (r *Relay) Position() eventstore.Position { return eventstore.Position(r.copied.Load()) }

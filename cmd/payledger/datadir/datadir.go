@@ -33,6 +33,7 @@ import (
 //	checkpoint             the newest signed checkpoint
 //	nats/                  the embedded JetStream, derived from the log
 //	nats-credentials.json  passwords of subscribers and connectors
+//	nats-consumers.json    consumers with credentials of their own, and their positions
 //	admin.sock             the running server's admin socket
 //	demo.json              the demo's project and newest key
 type Dir string
@@ -70,6 +71,9 @@ func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 // Credentials is the path of the passwords of NATS clients.
 func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
 
+// Consumers is the path of the NATS clients with a position of their own.
+func (d Dir) Consumers() string { return filepath.Join(string(d), "nats-consumers.json") }
+
 func (d Dir) socket() string { return filepath.Join(string(d), "admin.sock") }
 
 // Demo is the path of the demo's state.
@@ -78,7 +82,7 @@ func (d Dir) Demo() string { return filepath.Join(string(d), "demo.json") }
 // Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {
 	return []string{
-		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(),
+		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
 		d.Claims(), d.Account(), d.socket(), d.Demo(),
 	}
 }

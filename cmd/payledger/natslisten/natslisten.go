@@ -15,7 +15,7 @@ import (
 
 // Flags are those of serve and demo.
 type Flags struct {
-	NATSListen    string `help:"Open the embedded NATS server to subscribers and connectors at this address; their passwords are in DIR/nats-credentials.json. Beyond loopback it takes a certificate." placeholder:"ADDR" name:"nats-listen" env:"PAYLEDGER_NATS_LISTEN"`
+	NATSListen    string `help:"Open the embedded NATS server to subscribers and connectors at this address; their passwords are in DIR/nats-credentials.json. See \"payledger nats consumer\" for more readers. Beyond loopback it takes a certificate." placeholder:"ADDR" name:"nats-listen" env:"PAYLEDGER_NATS_LISTEN"`
 	NATSTLSCert   string `help:"TLS certificate of --nats-listen, followed by those that sign it, as PEM; read at the start." placeholder:"FILE" name:"nats-tls-cert" env:"PAYLEDGER_NATS_TLS_CERT"`
 	NATSTLSKey    string `help:"Private key of --nats-tls-cert, as PEM without a passphrase." placeholder:"FILE" name:"nats-tls-key" env:"PAYLEDGER_NATS_TLS_KEY"`
 	NATSPlaintext bool   `help:"Let --nats-listen take an address beyond loopback without a certificate: passwords and events cross the network in plain text." name:"nats-plaintext" env:"PAYLEDGER_NATS_PLAINTEXT"`

@@ -21,6 +21,7 @@ import (
 	"payledger/notifier"
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
+	"payledger/notifier/consumers"
 	"payledger/notifier/fanout"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
@@ -62,6 +63,12 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	copier := relay.New(relay.Config{
 		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics,
 	})
+	c.consumers.Attach(consumers.Live{
+		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
+	})
+	if n := len(c.consumers.All()); n > 0 && b.server == nil {
+		o.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
+	}
 	if o.NATSURL != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
@@ -101,7 +108,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
-	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched)
+	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched, c.consumers.Run)
 	b.stopDeliveries = b.run(c.deliveries.run)
 	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run)
 	return b, nil
@@ -137,7 +144,10 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		}
 		return nil
 	}
-	config := bus.ServerConfig{Dir: c.dir.NATS(), Listen: o.NATSListen, TLS: o.NATSTLS, Log: o.Log, Metrics: metrics}
+	config := bus.ServerConfig{
+		Dir: c.dir.NATS(), Listen: o.NATSListen, TLS: o.NATSTLS, Log: o.Log, Metrics: metrics,
+		Consumers: bus.Consumers{All: c.consumers.All, Progress: c.consumers.Progress},
+	}
 	if o.NATSListen != "" {
 		// The address is tried here first, because the system's error is the clearest.
 		l, err := httpserver.Listen(context.Background(), "nats-listen", o.NATSListen)

@@ -19,6 +19,7 @@ import (
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
+	"payledger/notifier/consumers"
 	"payledger/notifier/webhook"
 	"payledger/projections"
 )
@@ -37,6 +38,7 @@ type core struct {
 	signed *checkpoints
 
 	deliveries *deliveries
+	consumers  *consumers.Book
 	account    *accountstore.File
 
 	stopping  context.Context    // ends when streaming answers must end
@@ -105,6 +107,16 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
+	at, err := store.Last(ctx)
+	if err != nil {
+		return nil, errors.Join(err, deliveries.close(), views.Close())
+	}
+	readers, err := consumers.Open(consumers.Config{
+		File: d.Consumers(), Write: datadir.WriteFileSynced, LogID: store.LogID(), Last: at, IDs: ids,
+	})
+	if err != nil {
+		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
+	}
 	sessions, err := accountstore.Open(d.Account(), o.Log)
 	if err != nil {
 		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
@@ -113,7 +125,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
-		ledger: ledger, ids: ids, deliveries: deliveries, account: sessions,
+		ledger: ledger, ids: ids, deliveries: deliveries, consumers: readers, account: sessions,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()
@@ -177,7 +189,7 @@ func (c *core) close() error {
 		err = nil
 	}
 	<-c.noted
-	return errors.Join(closed, err, c.account.Close(), c.views.Close(), c.store.Close())
+	return errors.Join(closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.store.Close())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.
@@ -190,7 +202,7 @@ func (c *core) merchantConfig() merchant.Config {
 
 // adminHandler serves the admin interface; sandbox and parked may be nil.
 func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked) (http.Handler, error) {
-	config := httpadmin.Config{Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked}
+	config := httpadmin.Config{Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers}
 	config.Sandbox = sandbox
 	config.PublicURL = "http://payledger"
 	return httpadmin.New(config)

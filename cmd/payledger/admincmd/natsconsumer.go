@@ -1,0 +1,173 @@
+package admincmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
+	"payledger/domain"
+	"payledger/httpapi/wire"
+)
+
+// NATS groups the commands on the embedded NATS server.
+type NATS struct {
+	Consumer natsConsumerCmd `cmd:"" help:"Give readers of events credentials and a position of their own."`
+}
+
+type natsConsumerCmd struct {
+	Create consumerCreateCmd `cmd:"" help:"Make a consumer with credentials of its own."`
+	List   consumerListCmd   `cmd:"" help:"List the consumers and how far they are."`
+	Reset  consumerResetCmd  `cmd:"" help:"Let a consumer go on behind another position of the log."`
+	Remove consumerRemoveCmd `cmd:"" help:"Take a consumer away: its credentials and its position."`
+}
+
+// Help is shown by --help.
+func (natsConsumerCmd) Help() string {
+	return `Each consumer reads the events of payments from the JetStream stream EVENTS, of one project
+or of all, and gets every one of them, whoever else reads. Programs that connect as the
+same consumer share its events.
+
+A consumer NAME connects to --nats-listen as user NAME, with inboxes under _INBOX_NAME, and
+pulls from the durable consumer NAME with explicit acknowledgement. It may do nothing else.
+An event comes again until it is acknowledged, and after a crash acknowledged ones may come
+again too: tell them apart by ce-id. None is skipped, even when nats/ was deleted.
+
+The consumers are in DIR/nats-consumers.json: copy it when you back the keys up. With
+--nats-url the users of NATS are managed on that server instead.`
+}
+
+const consumersPath = "/admin/nats/consumers"
+
+func consumerPath(name string) string { return consumersPath + "/" + url.PathEscape(name) }
+
+type consumerCreateCmd struct {
+	console.Directory
+	Name    string `arg:"" help:"Its name: 1 to 32 of a-z, 0-9, - and _, beginning with a letter."`
+	Project string `help:"Only the events of this project's payments. Default: those of all." placeholder:"PROJECT"`
+}
+
+// Help is shown by --help.
+func (consumerCreateCmd) Help() string {
+	return `The consumer begins with the first event of the log; to begin elsewhere, reset it. The
+password is shown this once; only its hash is kept. A server that runs takes the new
+consumer over at once.`
+}
+
+// Run makes the consumer.
+func (c consumerCreateCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		body := struct {
+			Name    string `json:"name"`
+			Project string `json:"project_id,omitempty"`
+		}{c.Name, c.Project}
+		var made domain.NewNATSConsumer
+		if err := m.Call(a.Ctx, http.MethodPost, consumersPath, body, &made); err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(made)
+		}
+		fmt.Fprintf(a.Stdout, "Consumer      %s\nReads         %s\nUser          %s\nPassword      %s  (shown this once)\nInbox prefix  %s\nStream        %s\nDurable       %s\n",
+			made.Name, paymentsOf(made.ProjectID), made.User, made.Password, made.InboxPrefix, made.Stream, made.Durable)
+		if made.Address == "" {
+			fmt.Fprintln(a.Stdout, "\nIt can connect while a server runs on the directory with --nats-listen.")
+			return nil
+		}
+		fmt.Fprintf(a.Stdout, "Address       %s\n", made.Address)
+		return nil
+	})
+}
+
+func paymentsOf(project string) string {
+	if project == "" {
+		return "all payments"
+	}
+	return "payments of " + project
+}
+
+type consumerListCmd struct{ console.Directory }
+
+// Help is shown by --help.
+func (consumerListCmd) Help() string {
+	return `POSITION is up to where all events of the consumer are acknowledged. WAITING is how many are
+not, up to the end of the log; it is known while a server runs.`
+}
+
+// Run lists the consumers.
+func (c consumerListCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		var list wire.Page[domain.NATSConsumer]
+		if err := m.Call(a.Ctx, http.MethodGet, consumersPath, nil, &list); err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(list.Data)
+		}
+		rows := make([][]string, len(list.Data))
+		for i, one := range list.Data {
+			waiting := "-"
+			if one.Waiting != nil {
+				waiting = strconv.FormatUint(*one.Waiting, 10)
+			}
+			rows[i] = []string{one.Name, paymentsOf(one.ProjectID), strconv.FormatUint(one.Position, 10), waiting}
+		}
+		return a.PrintTable([]string{"NAME", "READS", "POSITION", "WAITING"}, rows)
+	})
+}
+
+type consumerResetCmd struct {
+	console.Directory
+	Name string `arg:"" help:"Consumer to reset."`
+	To   uint64 `help:"The next event is the first one of the consumer behind this position; 0: the first of the log." required:"" placeholder:"POSITION"`
+}
+
+// Help is shown by --help.
+func (consumerResetCmd) Help() string {
+	return `An earlier position sends events again, a later one skips some for good. A program that is
+reading meanwhile has to ask for its next events again; its connection stays.`
+}
+
+// Run resets the consumer.
+func (c consumerResetCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		body := struct {
+			Position uint64 `json:"position"`
+		}{c.To}
+		if err := m.Call(a.Ctx, http.MethodPost, consumerPath(c.Name)+"/reset", body, nil); err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"name": c.Name, "position": c.To})
+		}
+		fmt.Fprintf(a.Stdout, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
+		return nil
+	})
+}
+
+type consumerRemoveCmd struct {
+	console.Directory
+	Name string `arg:"" help:"Consumer to remove."`
+}
+
+// Help is shown by --help.
+func (consumerRemoveCmd) Help() string {
+	return `Its password is refused from now on, programs that are connected with it are disconnected,
+and its position is forgotten.`
+}
+
+// Run removes the consumer.
+func (c consumerRemoveCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		if err := m.Call(a.Ctx, http.MethodDelete, consumerPath(c.Name), nil, nil); err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"name": c.Name, "removed": true})
+		}
+		fmt.Fprintf(a.Stdout, "Consumer %s is removed.\n", c.Name)
+		return nil
+	})
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
+)
+
+// reader is a program that reads events as a consumer.
+type reader struct {
+	domain.NewNATSConsumer
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	closed chan struct{}
+}
+
+func newConsumer(t *testing.T, s *server, args ...string) domain.NewNATSConsumer {
+	t.Helper()
+	out, code := payledger(t, append([]string{"nats", "consumer", "create", "--data", s.Data, "--json"}, args...)...)
+	if code != 0 {
+		t.Fatal(out)
+	}
+	var c domain.NewNATSConsumer
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	return c
+}
+
+func connected(t *testing.T, s *server, c domain.NewNATSConsumer) *reader {
+	t.Helper()
+	r := &reader{NewNATSConsumer: c, closed: make(chan struct{})}
+	var err error
+	r.nc, err = nats.Connect(s.NATSAddress, nats.UserInfo(c.User, c.Password), nats.CustomInboxPrefix(c.InboxPrefix),
+		nats.Timeout(patience), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.nc.Close)
+	if r.js, err = jetstream.New(r.nc); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// read takes and acknowledges events until there are no more, and answers them as
+// "POSITION TYPE".
+func (r *reader) read(t *testing.T, want int) []string {
+	t.Helper()
+	var durable jetstream.Consumer
+	eventually(t, "the durable consumer exists", func() (ok bool) {
+		var err error
+		durable, err = r.js.Consumer(t.Context(), r.Stream, r.Durable)
+		return err == nil
+	})
+	var all []string
+	for deadline := time.Now().Add(patience); len(all) < want; {
+		batch, err := durable.Fetch(100, jetstream.FetchMaxWait(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			all = append(all, m.Headers().Get("ce-position")+" "+m.Headers().Get("ce-type"))
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Fatalf("acknowledging: %v", err)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %v, want %d events", all, want)
+		}
+	}
+	if batch, err := durable.FetchNoWait(100); err == nil {
+		for m := range batch.Messages() {
+			t.Errorf("one more: %s %s", m.Subject(), m.Headers().Get("ce-position"))
+		}
+	}
+	return all
+}
+
+// paymentEvents is what a consumer reads of a server's log behind a position.
+func paymentEvents(t *testing.T, s *server, after uint64, project string) (all []string) {
+	t.Helper()
+	out, code := payledger(t, "events", "tail", "--data", s.Data, "--json")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	for line := range strings.Lines(out) {
+		var e struct {
+			Position uint64
+			Event    struct{ Type, Project, Kind string }
+		}
+		if err := json.Unmarshal([]byte(line), &e, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		if e.Event.Kind == "payment" && e.Position > after && (project == "" || project == e.Event.Project) {
+			all = append(all, fmt.Sprintf("%d %s", e.Position, e.Event.Type))
+		}
+	}
+	return all
+}
+
+func sameEvents(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s read\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// consumerAt waits until a consumer's position is known.
+func consumerAt(t *testing.T, s *server, name string, position string) {
+	t.Helper()
+	eventually(t, name+" is at "+position, func() bool {
+		out, code := payledger(t, "nats", "consumer", "list", "--data", s.Data)
+		if code != 0 {
+			t.Fatal(out)
+		}
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); f[0] == name {
+				return f[len(f)-2] == position
+			}
+		}
+		return false
+	})
+}
+
+// TestConsumersOfTheirOwn follows consumers from their creation to their removal.
+func TestConsumersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d := filepath.Join(t.TempDir(), "d")
+	args := []string{"demo", "--data", d, "--nats-listen", "127.0.0.1:0"}
+	s := start(t, args...)
+	s.paid(t)
+	other := *s
+	other.newProject(t)
+	other.paid(t)
+	s.paid(t)
+
+	books, mail, shop := newConsumer(t, s, "books"), newConsumer(t, s, "mail"), newConsumer(t, s, "shop", "--project", s.ProjectID)
+	content, err := os.ReadFile(datadir.Dir(d).Consumers())
+	if err != nil || strings.Contains(string(content), books.Password) {
+		t.Errorf("the file has the password, %v", err)
+	}
+	if info, err := os.Stat(datadir.Dir(d).Consumers()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want mode 0600", info, err)
+	}
+	all := paymentEvents(t, s, 0, "")
+	booksReader, mailReader := connected(t, s, books), connected(t, s, mail)
+	sameEvents(t, "books", booksReader.read(t, len(all)), all)
+	sameEvents(t, "mail", mailReader.read(t, len(all)), all)
+	own := paymentEvents(t, s, 0, s.ProjectID)
+	shopReader := connected(t, s, shop)
+	sameEvents(t, "shop", shopReader.read(t, len(own)), own)
+	last, _, _ := strings.Cut(all[len(all)-1], " ")
+	consumerAt(t, s, "books", last)
+
+	// A change of the consumers disturbs nobody else; live events are its own too.
+	live, err := shopReader.nc.SubscribeSync("payledger.v1.events." + s.ProjectID + ".payment.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shopReader.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	durable, err := mailReader.js.Consumer(t.Context(), mail.Stream, mail.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := durable.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newConsumer(t, s, "more")
+	other.paid(t)
+	if m, err := waiting.Next(jetstream.NextMaxWait(patience)); err != nil || m.Nak() != nil {
+		t.Fatalf("a pull that waited: %v", err)
+	}
+	waiting.Stop()
+	s.paid(t)
+	for range 3 {
+		if m, err := live.NextMsg(patience); err != nil || !strings.Contains(m.Subject, "."+s.ProjectID+".") {
+			t.Fatalf("live: %v, %v", m, err)
+		}
+	}
+	more := paymentEvents(t, s, 0, "")[len(all):]
+	sameEvents(t, "books", booksReader.read(t, len(more)), more)
+
+	// A reset sends the events behind the position again, and only to that one.
+	if out, code := payledger(t, "nats", "consumer", "reset", "books", "--to", last, "--data", d); code != 0 {
+		t.Fatal(out)
+	}
+	sameEvents(t, "books after the reset", booksReader.read(t, len(more)), more)
+
+	// The positions survive a kill, and a wiped JetStream.
+	end, _, _ := strings.Cut(more[len(more)-1], " ")
+	consumerAt(t, s, "books", end)
+	s.kill()
+	s = start(t, args...)
+	s.paid(t)
+	booksReader, mailReader = connected(t, s, books), connected(t, s, mail)
+	news := paymentEvents(t, s, 0, "")[len(all)+len(more):]
+	got := booksReader.read(t, len(news))
+	sameEvents(t, "books after a kill", got, news)
+	unread := append(append([]string(nil), more...), news...)
+	end, _, _ = strings.Cut(news[len(news)-1], " ")
+	consumerAt(t, s, "books", end)
+	if code := s.stop(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	removeAll(t, datadir.Dir(d).NATS())
+	s = start(t, args...)
+	s.paid(t)
+	booksReader, mailReader = connected(t, s, books), connected(t, s, mail)
+	rest := paymentEvents(t, s, 0, "")[len(all)+len(more)+len(news):]
+	sameEvents(t, "books after JetStream was wiped", booksReader.read(t, len(rest)), rest)
+	unread = append(unread, rest...)
+	sameEvents(t, "mail after JetStream was wiped", mailReader.read(t, len(unread)), unread)
+
+	// A removed consumer is disconnected and stays out, the others stay in.
+	if out, code := payledger(t, "nats", "consumer", "remove", "books", "--data", d); code != 0 {
+		t.Fatal(out)
+	}
+	select {
+	case <-booksReader.closed:
+	case <-time.After(patience):
+		t.Error("the removed consumer stays connected")
+	}
+	if _, err := nats.Connect(s.NATSAddress, nats.UserInfo(books.User, books.Password)); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("the removed consumer connects: %v", err)
+	}
+	if err := mailReader.nc.FlushTimeout(patience); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	again := newConsumer(t, s, "books")
+	if again.Password == books.Password {
+		t.Error("the same password again")
+	}
+	whole := paymentEvents(t, s, 0, "")
+	sameEvents(t, "a new consumer of the name", connected(t, s, again).read(t, len(whole)), whole)
+	if said := s.stderr.String(); strings.Contains(said, again.Password) || strings.Contains(said, "$2a$") {
+		t.Error("the log has a password")
+	}
+}

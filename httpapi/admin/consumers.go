@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+)
+
+// Consumers are those who read events from the embedded NATS server with
+// credentials of their own. Names are checked before, projects exist, positions are
+// in the log. Refusals are *domain.Refusal.
+type Consumers interface {
+	Create(ctx context.Context, name, project string) (domain.NewNATSConsumer, error)
+	List(ctx context.Context) []domain.NATSConsumer
+	Reset(ctx context.Context, name string, to eventstore.Position) error
+	Remove(ctx context.Context, name string) error
+}
+
+func (a *admin) consumerRoutes() []edge.Route {
+	const all, one = "/admin/nats/consumers", "/admin/nats/consumers/{name}"
+	return []edge.Route{
+		{Method: "POST", Path: all, Operation: "adminCreateConsumer", Body: true, Handle: a.createConsumer},
+		{Method: "GET", Path: all, Operation: "adminListConsumers", Handle: a.listConsumers},
+		{Method: "POST", Path: one + "/reset", Operation: "adminResetConsumer", Body: true, Handle: a.resetConsumer},
+		{Method: "DELETE", Path: one, Operation: "adminRemoveConsumer", Handle: a.removeConsumer},
+	}
+}
+
+func (a *admin) createConsumer(x *edge.Exchange) error {
+	var wish struct {
+		Name    string `json:"name"`
+		Project string `json:"project_id"`
+	}
+	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil {
+		return edge.BadParameter("", "Send {\"name\"} and, for one project alone, \"project_id\".")
+	}
+	if !domain.ValidConsumerName(wish.Name) {
+		return edge.BadParameter("name", "A consumer's name is 1 to 32 of a-z, 0-9, - and _, and begins with a letter.")
+	}
+	if wish.Project != "" {
+		_, known, err := a.cfg.Views.Project(x.Context(), wish.Project)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return &domain.Refusal{Code: domain.ProjectNotFound}
+		}
+	}
+	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project)
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusCreated, made)
+}
+
+func (a *admin) listConsumers(x *edge.Exchange) error {
+	return x.Reply(http.StatusOK, wire.Page[domain.NATSConsumer]{Data: a.cfg.Consumers.List(x.Context())})
+}
+
+func (a *admin) resetConsumer(x *edge.Exchange) error {
+	var wish struct {
+		Position *uint64 `json:"position"`
+	}
+	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Position == nil {
+		return edge.BadParameter("position", "Send the position after which the consumer goes on, 0 for all.")
+	}
+	last, err := a.cfg.Ledger.Store.Last(x.Context())
+	if err != nil {
+		return err
+	}
+	to := eventstore.Position(*wish.Position)
+	if to > last {
+		return edge.BadParameter("position", "The log ends at position "+strconv.FormatUint(uint64(last), 10)+". Send that or an earlier one.")
+	}
+	name := x.Vars["name"]
+	if err := a.cfg.Consumers.Reset(x.Context(), name, to); err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, map[string]any{"name": name, "position": to})
+}
+
+func (a *admin) removeConsumer(x *edge.Exchange) error {
+	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"]); err != nil {
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
