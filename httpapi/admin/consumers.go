@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -55,7 +56,7 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 	}
 	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project)
 	if err != nil {
-		return err
+		return consumersAway(err, "Nothing was made.")
 	}
 	return x.Reply(http.StatusCreated, made)
 }
@@ -81,15 +82,24 @@ func (a *admin) resetConsumer(x *edge.Exchange) error {
 	}
 	name := x.Vars["name"]
 	if err := a.cfg.Consumers.Reset(x.Context(), name, to); err != nil {
-		return err
+		return consumersAway(err, "Send it again.")
 	}
 	return x.Reply(http.StatusOK, map[string]any{"name": name, "position": to})
 }
 
 func (a *admin) removeConsumer(x *edge.Exchange) error {
 	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"]); err != nil {
-		return err
+		return consumersAway(err, "It is removed; if programs stay connected with it, start the server again.")
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// consumersAway shows an error that is no refusal, because only the operator reads
+// it.
+func consumersAway(err error, what string) error {
+	if errors.As(err, new(*domain.Refusal)) {
+		return err
+	}
+	return wire.Problem{Code: domain.Unavailable, Detail: "The NATS server or the disk does not do it just now. " + what + " " + err.Error()}
 }
