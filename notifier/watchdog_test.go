@@ -26,7 +26,9 @@ func TestRepairs(t *testing.T) {
 		for _, how := range bus.Repairs() {
 			t.Run(stream+" "+string(how), func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, t.TempDir())
+				// The watchdog, which could repair too, waits.
+				s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience}
+				s.start(t)
 				s.works(t)
 				s.subscriber(t, 10)
 				s.stopEnforcer()
