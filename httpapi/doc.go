@@ -28,7 +28,6 @@
 // Handlers and operations return errors; edge/problem.go alone turns them into
 // answers.
 //
-// The pages of the account are a client in the same process: inprocess.go lets
-// their requests in behind authentication, to the same routes and to those of
-// accountroutes.go, which the network does not reach.
+// The pages of the account call the same operations as functions: a session
+// gives them a Caller, with which each operation checks scope and budget itself.
 package httpapi

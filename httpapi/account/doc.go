@@ -1,16 +1,17 @@
 // Package account is the merchant's personal account: the pages under
 // /account. What they show and change goes through the operations of
-// merchant.API and webhooks.API, which take the caller of the session. So a
-// page can do nothing that its key could not do over the network: the same
-// scopes, limits, idempotency and commands hold.
+// merchant.API and webhooks.API, with the Caller of the session's key. So a page
+// can do nothing that its key could not do over the network: scopes, limits,
+// idempotency and commands are the same. Only reads cost nothing of the
+// project's budget, as pages have a limit of their own.
 //
 // # A page
 //
 // A page is a row of the table of pages (account.go), a method of visit, and a
-// template in templates/ with words in locales/. The shell has done everything
-// before a row's method is called: the language, the session, the check of
-// where a form comes from, and that its token was not used before. Whoever is
-// not signed in was led to sign in, unless the row is open.
+// template in templates/ with words in locales/. Before a row's method is
+// called, the language and the session are known, the key of the session was
+// found live, and of a form the origin and the token were checked. Somebody who
+// is not signed in was led to sign in, unless the row is open.
 //
 //	{method: "GET", path: "refunds", serve: (*visit).listRefunds}      // {id} in a path: v.vars["id"]
 //
@@ -19,7 +20,7 @@
 //	func (v *visit) listRefunds() error {
 //		list, err := v.API.Refunds(v.ctx(), v.caller, url.Values{"limit": {"50"}})
 //		if err != nil {
-//			return err                           // becomes a page of its own
+//			return err                           // fail makes a page of it
 //		}
 //		page := refundsPage{pageData: v.pageData(v.locale.T("refunds.title")), Refunds: list.Data}
 //		return v.render(http.StatusOK, "refunds.html", page)
@@ -40,15 +41,15 @@
 // {{.Form}} is the token; each form on a page has one of its own. In the method:
 //
 //	v.value("amount")                                     // a field
-//	out, err := v.API.CreateRefund(v.ctx(), v.caller, …)
-//	if p := v.refusal(err); p != nil {
+//	made, err := v.API.CreateRefund(v.ctx(), v.caller, req, v.idempotencyKey())
+//	if p := v.refusal(err); p != nil {                    // something the reader can put right
 //		page.refuse(p)                                // fields to .Fields, the rest to .Alert
 //		return v.render(p.Status, "….html", page)
 //	}
 //	return v.done("payments/"+id, "payment.made")         // 303 with a notice on the next page
 //
-// A payment or refund that a form makes has an idempotency key made of its token.
-// A form that is sent again leads nowhere (409), one that is sent twice at
-// once leads to one thing, to which both are sent on. v.leave goes on without
-// a notice, v.putNotice says something else.
+// The idempotency key is made of the form's token. A form that is sent again
+// does nothing (409); of one that is sent twice at once, both are led to the one
+// result. v.leave goes on without a notice, v.putNotice says something else,
+// v.csv answers a list as a file.
 package account
