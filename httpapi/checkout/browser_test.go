@@ -141,7 +141,8 @@ func testRefreshWithoutScript(t *testing.T, browser context.Context) {
 	}
 }
 
-// With script the same page changes in place and tells screen readers.
+// With script the same page changes in place and announces that to screen
+// readers.
 func testLive(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	id := b.world.create(domain.Created)
@@ -171,7 +172,7 @@ func testLive(t *testing.T, browser context.Context) {
 
 func testLiveDeadline(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
-	b.handler.heartbeat = 3 * time.Second // each sets the page's clock by the server's, which stands
+	b.handler.heartbeat = 3 * time.Second // each sets the page's clock by the server's, which does not move
 	id := b.world.create(domain.AwaitingPayment)
 	b.world.pass(time.Hour - 90*time.Second)
 	b.visit(id, "")

@@ -59,8 +59,8 @@ func (b *tab) awaitStreams(want int) {
 	}
 }
 
-// noteStreams lets the pages that are visited from now on tell of their
-// streams.
+// noteStreams makes the pages that are visited from now on list their streams
+// in window.streams.
 func (b *tab) noteStreams() {
 	b.T.Helper()
 	uitest.Call(b.Tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
@@ -69,14 +69,14 @@ func (b *tab) noteStreams() {
 	})
 }
 
-// hearing waits until the page, too, knows its stream to be open: it asks no
-// more questions then.
+// hearing waits until the page, too, has its stream open: from then on it does
+// not poll.
 func hearing() chromedp.Action[chromedp.Void] {
 	return uitest.Poll(`streams.some((s) => s.readyState === EventSource.OPEN)`)
 }
 
-// A change that is told while the page still fetches what the one before led
-// to is not lost.
+// A change is not lost when its event arrives while the page still fetches the
+// result of the change before.
 func testLiveInABurst(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	b.handler.heartbeat = time.Hour

@@ -71,7 +71,7 @@ func testBack(t *testing.T, browser context.Context) {
 	}
 }
 
-// On plain http to an address a browser tells no Sec-Fetch-Site and, asked for
+// On plain http to an address a browser sends no Sec-Fetch-Site and, asked for
 // no referrer, names the form's origin "null".
 func testPlainHTTP(t *testing.T, browser context.Context) {
 	address := uitest.OwnAddress()

@@ -9,11 +9,11 @@ import (
 	"payledger/eventstore"
 )
 
-// changes tells the streams of open pages when their payment has a new event.
+// changes signals the streams of open pages when their payment has a new event.
 // One follower reads the log for all of them, and only while there are any;
 // whoever leaves last stops it and waits for its end.
 type changes struct {
-	log  Events // nil: nobody is told
+	log  Events // nil: no signals
 	most int    // streams at once
 
 	mu        sync.Mutex
@@ -32,9 +32,9 @@ func newChanges(log Events, most int) *changes {
 	return &changes{log: log, most: most, byAddress: make(map[string]int), waiting: make(map[string][]chan struct{})}
 }
 
-// join asks to be told of every event of the payment that is not durable yet.
-// Events may be told of together. A failure says when there is no place, or none
-// left for the address.
+// join returns a channel that is signalled after each later event of the
+// payment; one signal may stand for several events. It fails when there are too
+// many streams, in all or from the address.
 func (c *changes) join(ctx context.Context, id domain.ID, address string) (changed <-chan struct{}, leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *changes) tell(name string) {
 	for _, ch := range c.waiting[name] {
 		select {
 		case ch <- struct{}{}:
-		default: // it was told and has not looked yet
+		default: // a signal is pending already
 		}
 	}
 }

@@ -28,24 +28,24 @@ type Views interface {
 	Project(ctx context.Context, id string) (domain.Project, bool, error)
 }
 
-// Sandbox plays the provider. SignalPayment answers once what the outcome led
-// to is durable. The same outcome under the same reference counts once.
+// Sandbox plays the provider. SignalPayment returns when the event that the
+// outcome led to is durable. The same outcome under the same reference counts once.
 type Sandbox interface {
 	SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome, reference string) (domain.SignalReply, error)
 }
 
-// Events tell what becomes durable; eventstore.Store says how.
+// Events are the durable events of the log; eventstore.Store is the contract.
 type Events interface {
 	Last(ctx context.Context) (eventstore.Position, error)
 	Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error
 }
 
-// Config is what the page is made of. Views, Links and Now are required.
+// Config holds the parts that the page uses. Views, Links and Now are required.
 type Config struct {
 	Views   Views
 	Links   *Links
 	Now     func() time.Time
-	Events  Events  // nil: open pages learn of a change by looking now and then
+	Events  Events  // nil: open pages look for a change at every heartbeat
 	Sandbox Sandbox // nil: the page has no form and only awaits the payment
 
 	// Limit asks whether a request may pass, and if not, when to come again.
@@ -56,8 +56,8 @@ type Config struct {
 	// streams of open pages. nil: all come from one.
 	Visitor func(*http.Request) string
 
-	// MaxStreams is how many pages may be told of changes as they come, all
-	// others ask now and then. 0: 2000.
+	// MaxStreams is the most pages with a stream of changes; all others poll.
+	// 0: 2000.
 	MaxStreams int
 
 	// Stopping ends when the server begins to shut down; so do the streams of
@@ -65,7 +65,7 @@ type Config struct {
 	Stopping context.Context
 
 	// PublicURL is the address customers use. Forms from its origin are
-	// accepted even when a proxy tells another Host.
+	// accepted even when a proxy sends another Host.
 	PublicURL string
 	Log       zerolog.Logger // used where a request carries no logger of its own
 }

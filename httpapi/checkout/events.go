@@ -17,14 +17,14 @@ const (
 	streamsAgain = 30               // seconds until a place may be free
 )
 
-// events tells the page's script by server-sent events where the payment
-// stands: at once, whenever that changes, and as a sign of life now and then.
+// events sends the payment's state to the page's script as server-sent events:
+// at once, after each change, and at every heartbeat.
 // It ends with the payment's final state, the server or the customer.
 func (h *handler) events(w http.ResponseWriter, v *visit) error {
 	if _, err := h.paymentToRead(v); err != nil {
 		return err
 	}
-	// From here on no change is missed: the payment is read anew below.
+	// From here on no change is missed: the payment is read again below.
 	changed, leave, err := h.changes.join(v.request.Context(), v.id, h.Visitor(v.request))
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (h *handler) events(w http.ResponseWriter, v *visit) error {
 }
 
 // pump writes events until there is a reason to end. Failures end the stream
-// too: the customer's browser comes back, and is told by the status then.
+// too: the customer's browser connects again, and gets the state then.
 func (h *handler) pump(ctx context.Context, w http.ResponseWriter, control *http.ResponseController, v *visit, changed <-chan struct{}) {
 	opening := fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())
 	timer := time.NewTimer(0)

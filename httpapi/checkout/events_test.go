@@ -62,12 +62,12 @@ func (l *listener) until(want state) {
 	}
 }
 
-// A stream tells every state from the present one on and ends with the last.
+// A stream sends every state from the present one on and ends with the last.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := w.handler(true).(*handler)
-	h.heartbeat = time.Hour // only changes are told
+	h.heartbeat = time.Hour // only changes are sent
 	server := newServer(t, h)
 	id := w.create(domain.Created)
 	l := listen(t, server.Client(), server.URL+w.path(id)+"/events?lang=ru")
@@ -243,7 +243,7 @@ func TestStreamsThatAreNone(t *testing.T) {
 	}
 }
 
-// A limit is told on a page of its own, and with when to come again.
+// Beyond the limit there is a page of its own that says when to try again.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

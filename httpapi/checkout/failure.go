@@ -51,7 +51,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.cause }
 
-// failureOf sorts an error into what the customer is told.
+// failureOf maps an error to the message for the customer.
 func failureOf(err error) *failure {
 	var f *failure
 	var fatal *eventstore.FatalError
@@ -65,7 +65,8 @@ func failureOf(err error) *failure {
 	return &failure{status: http.StatusInternalServerError, why: broken, cause: err}
 }
 
-// announce logs what is the program's fault and sets the headers of the answer.
+// announce logs an error that is the program's fault and sets the headers of the
+// answer.
 func (h *handler) announce(w http.ResponseWriter, r *http.Request, err error) *failure {
 	f := failureOf(err)
 	if f.status >= http.StatusInternalServerError && !f.ours && r.Context().Err() == nil {

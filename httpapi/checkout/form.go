@@ -36,7 +36,7 @@ func (l *Links) openForm(v *visit, token string) (reference string, ok bool) {
 	return "page-" + v.id.String(), true
 }
 
-// outcomes maps what a form can say to what the provider makes of it.
+// outcomes maps the choices of a form to the provider's outcomes.
 func outcomes(choice string) (domain.Outcome, bool) {
 	switch choice {
 	case "pay":

@@ -36,7 +36,7 @@ type Links struct {
 	current int
 }
 
-// linkKeys are what is derived from one version of the master key.
+// linkKeys are derived from one version of the master key.
 type linkKeys struct {
 	block cipher.Block
 	form  []byte // HMAC key of form tokens
@@ -81,8 +81,8 @@ func (l *Links) Current() int { return l.current }
 
 // URL is the payment link: base (a URL without a trailing slash), "/p/" and
 // the token. The same arguments always give the same link. It panics when the
-// master key of that version is not among the keys: the link it once made
-// cannot be told any more.
+// master key of that version is not among the keys, because the link that was
+// made with it cannot be made again.
 func (l *Links) URL(base string, version int, id domain.ID) string {
 	room := make([]byte, 0, 128) // for most
 	return string(l.appendToken(append(append(room, base...), pathPrefix...), version, id))
@@ -134,7 +134,7 @@ func (l *Links) open(token string) (id domain.ID, version int, ok bool) {
 	return id, version, true
 }
 
-// formMAC authenticates what a form says, for the payment behind a link of
+// formMAC authenticates the content of a form, for the payment behind a link of
 // this version.
 func (l *Links) formMAC(version int, id domain.ID, nonce []byte) []byte {
 	m := hmac.New(sha256.New, l.keys[version].form)

@@ -53,8 +53,8 @@ func stateOf(p domain.Payment, now domain.Instant) state {
 func (s state) final() bool { return s == paid || s == expired || s == failed }
 
 // refresh is after how many seconds a browser without script loads the page
-// again; 0: never. A form is left alone longer, lest the customer lose it
-// from under the finger.
+// again; 0: never. A page with a form waits longer, so that the form does not
+// disappear while the customer presses a button.
 func (s state) refresh(form bool) int {
 	switch {
 	case s.final():
@@ -193,8 +193,8 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (vi
 	return page, err
 }
 
-// isolate keeps a name that is written the other way from turning what stands
-// beside it.
+// isolate keeps a name in a right-to-left script from changing the direction of
+// the text beside it.
 func isolate(name string) string { return "\u2068" + name + "\u2069" }
 
 // initial is the first letter or digit of a name, which may have none.

@@ -87,7 +87,7 @@ func one(values []string) string {
 }
 
 // decide returns nil when the payment is not open any more or once the outcome
-// is recorded, whatever became of it: the page tells. A failure with status
+// is recorded, whatever it led to: the page shows that. A failure with status
 // 503 leaves open whether the outcome counted; the same form may be sent again.
 func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcome domain.Outcome, reference string) error {
 	p, err := h.awaitRoute(ctx, v, p, routeWait)

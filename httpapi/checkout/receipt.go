@@ -10,7 +10,7 @@ import (
 type receipt struct {
 	Number domain.ID
 	PaidAt domain.Instant // when the paying attempt began; 0: unknown
-	Refund string         // what became of the newest refund; empty: there is none
+	Refund string         // state of the newest refund; empty: there is none
 }
 
 func receiptOf(l *ui.Locale, p domain.Payment) *receipt {

@@ -9,7 +9,7 @@ import (
 	"payledger/domain"
 )
 
-// liveStatus is where the payment stands, for the page's script.
+// liveStatus is the payment's state, for the page's script.
 type liveStatus struct {
 	State    state `json:"state"`     // what the page would show
 	Final    bool  `json:"final"`     // it will not change any more
@@ -26,7 +26,7 @@ func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
 	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.Left(left)}
 }
 
-// status answers where the payment stands now.
+// status answers with the payment's present state.
 func (h *handler) status(w http.ResponseWriter, v *visit) error {
 	p, err := h.paymentToRead(v)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"payledger/domain"
 )
 
-// turns lets forms of one payment in one after another, so that of two that
-// are sent at the same moment the second finds what became of the first.
+// turns handles the forms of one payment one after another: of two that are
+// sent at the same moment the second finds the result of the first.
 type turns struct {
 	mu    sync.Mutex
 	taken map[domain.ID]*turn

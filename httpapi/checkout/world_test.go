@@ -30,7 +30,7 @@ const (
 )
 
 // world is a ledger in memory with one project, seen through the interfaces of
-// the page. Its clock stands until it is moved.
+// the page. Only tests move its clock.
 type world struct {
 	t      testing.TB
 	ledger eventstore.Ledger
@@ -234,7 +234,7 @@ func (w *world) handler(sandbox bool) http.Handler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h.(*handler).heartbeat = 100 * time.Millisecond // the clock stands, so a stream must look by itself
+	h.(*handler).heartbeat = 100 * time.Millisecond // the clock does not move, so a stream must look by itself
 	return h
 }
 

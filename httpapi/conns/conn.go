@@ -64,8 +64,8 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn. It goes on for as long as the client takes
 // minProgress in each Patience. The kernel accepts more only after a good part
-// of its buffer, which may hold megabytes, was taken: until then what has left
-// that buffer counts.
+// of its buffer, which may hold megabytes, was taken: until then the bytes that
+// have left that buffer count.
 func (c *conn) Write(b []byte) (n int, err error) {
 	now := time.Now()
 	c.reads.Store(0)
@@ -103,7 +103,7 @@ func (c *conn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// discard has the kernel forget what was not sent when the connection closes.
+// discard makes the kernel drop unsent bytes when the connection closes.
 func (c *conn) discard() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

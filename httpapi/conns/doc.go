@@ -1,4 +1,4 @@
-// Package conns bounds what clients can take by holding connections.
+// Package conns limits the connections that clients can hold.
 //
 // A Listener lets in at most Max connections, and at most PerAddress of one
 // network address. A client must read: a connection ends when a write makes no
@@ -7,8 +7,8 @@
 // few bytes, such as those of an event stream, unread for Patience. Slow headers
 // and bodies end by the http.Server's own time limits.
 //
-// A full Listener does not wait: the connection that can best be spared gives
-// way to the new one. That is the one that has waited longest for its client to
+// A full Listener does not wait: it closes the least useful connection to admit
+// the new one. That is the one that has waited longest for its client to
 // send a request or, if there is none, that has been stalled longest while a
 // body is sent or an answer is not read. A connection whose request is at work
 // is never closed; when all are, the new one is refused.

@@ -22,7 +22,7 @@ const (
 	retryAfter = 100 * time.Millisecond // when no file can be opened and no connection gives way
 )
 
-// Config is what a Listener bounds. Max is needed.
+// Config sets the limits of a Listener. Max is required.
 type Config struct {
 	Name       string        // in metrics and log records
 	Max        int           // connections at once
@@ -92,7 +92,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit answers nil when there is no place for the connection and no other one
+// admit returns nil when there is no room for the connection and no other one
 // gives way.
 func (l *Listener) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, of: l}
@@ -125,8 +125,8 @@ func (l *Listener) admit(raw net.Conn) *conn {
 	return c
 }
 
-// giveWay takes the connection that can best be spared out of those that are
-// open, of one address or of all. The caller holds mu and closes it.
+// giveWay removes the least useful connection, of one address or of all, from
+// those that are open. The caller holds mu and closes it.
 func (l *Listener) giveWay(address string) (spared *conn) {
 	stalled := time.Now().Add(-minStall).UnixNano()
 	var sparedActive bool

@@ -1,4 +1,4 @@
-// Package ui is what the pages that people see have in common: the customer's
+// Package ui holds the parts that all pages share: the customer's
 // payment page, the merchant's account and the pages that explain the API. It
 // knows words, looks and headers, and nothing of what a page shows.
 //

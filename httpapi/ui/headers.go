@@ -7,8 +7,8 @@ import (
 )
 
 // Secure keeps a page out of caches, frames, indexes and referrers, and lets
-// it load nothing but this program's own files. Addresses of pages can be
-// secrets of those who have them, so no request may tell them to anybody.
+// it load nothing but this program's own files. The address of a page can
+// be a secret, so no request may send it to another site.
 func Secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -23,11 +23,12 @@ func Secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// Origins tells forms of the program's own pages from those of other sites.
+// Origins distinguishes forms of the program's own pages from those of other
+// sites.
 type Origins struct{ protection *http.CrossOriginProtection }
 
 // NewOrigins accepts forms from the origin of the public URL even where a
-// proxy tells another Host. An empty URL names none.
+// proxy sends another Host. An empty URL names none.
 func NewOrigins(publicURL string) (*Origins, error) {
 	o := &Origins{http.NewCrossOriginProtection()}
 	if publicURL == "" {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Locale is a language with the customs of those who read it.
+// Locale is a language with its way to write numbers, money and dates.
 type Locale struct {
 	Lang   string // BCP 47, as in ?lang=
 	Name   string // of the language, in itself
@@ -24,7 +24,7 @@ type Locale struct {
 	ids       map[string]bool
 	printer   *message.Printer
 	decimal   string // decimal sign
-	percent   string // what stands behind a number of percent
+	percent   string // follows a number of percent
 	months    [12]string
 	day       string                           // layout of a day, %s its month
 	shortDay  string                           // layout for time.Format

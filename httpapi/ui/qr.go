@@ -12,7 +12,7 @@ import (
 // quietZone is how many blank modules must surround a QR code.
 const quietZone = 4
 
-// QR draws text as a QR code that stands the loss of 15 % of it: an SVG to be
+// QR draws text as a QR code that can be read when 15 % of it is lost: an SVG to be
 // written into a page, black on white whatever the page's colours, because not
 // every reader knows the inverse.
 func QR(text string) (template.HTML, error) {

@@ -57,7 +57,7 @@ func (s *Site) Templates(files fs.FS, patterns ...string) (*template.Template, e
 	return t.ParseFS(files, patterns...)
 }
 
-// Page is what every page has.
+// Page is the data of every page.
 type Page struct {
 	*Locale
 	Title   string
@@ -109,7 +109,7 @@ func Root(r *http.Request, path string) string {
 		}
 		return "./"
 	}
-	// The request stands beside or above: go up to the root and down again.
+	// The request's path is beside or above: go up to the root and down again.
 	up := max(0, strings.Count(here, "/")-1)
 	if up == 0 {
 		return "./" + strings.TrimPrefix(path, "/")

@@ -12,7 +12,7 @@ import (
 	"payledger/domain"
 )
 
-// minus is the sign that stands before a figure.
+// minus is the sign before a figure.
 const minus = "\u2212"
 
 // Number writes a whole number in groups of three digits.

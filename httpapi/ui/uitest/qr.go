@@ -8,7 +8,7 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 )
 
-// ReadQR is what the QR code in a PNG says.
+// ReadQR returns the text of the QR code in a PNG.
 func ReadQR(picture []byte) (string, error) {
 	img, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 // machine that is busy with all the other tests.
 const Patience = 2 * time.Minute
 
-// Tab is one person's window. When its test ends it must have asked no other
-// machine, written nothing to the console and thrown nothing, but for what was
+// Tab is a window of the browser. When its test ends, a request to another
+// machine, a console message or an exception fails the test, unless it was
 // forgiven.
 type Tab struct {
 	T   *testing.T
