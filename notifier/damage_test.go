@@ -387,7 +387,9 @@ func TestConsumerDoesNotOutliveItsStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, t.TempDir())
+			// A watchdog that starts JetStream anew would put signals aside.
+			s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience}
+			s.start(t)
 			s.pays(t, 40)
 			s.stop()
 			cut(t, s)

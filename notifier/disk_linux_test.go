@@ -70,7 +70,9 @@ func TestFullDisk(t *testing.T) {
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 64)
-	s := newSite(t, filepath.Join(disk.Dir, "nats"))
+	// A watchdog that starts JetStream anew would put signals aside.
+	s := &site{Book: bustest.NewBook(t), dir: filepath.Join(disk.Dir, "nats"), stall: healthtest.Patience}
+	s.start(t)
 	for _, how := range []storetest.Cut{storetest.CutWithJournal, storetest.CutAtOnce, storetest.CutWithJournal} {
 		s.works(t)
 		s.subscriber(t, 10)
