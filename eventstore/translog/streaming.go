@@ -29,16 +29,9 @@ func NewStreaming(checkpoints ...Checkpoint) *Streaming {
 // Append adds the stored bytes of the next event. A *MismatchError says that the
 // tree differs from a checkpoint; more events can be appended after it.
 func (s *Streaming) Append(body []byte) error {
-	return s.AppendLeaf(Leaf(body))
-}
-
-// AppendLeaf is Append for a leaf hash.
-func (s *Streaming) AppendLeaf(leaf tlog.Hash) error {
-	if err := s.compare(); err != nil { // with checkpoints of the empty tree
-		return err
-	}
-	s.hashes = s.edge.Append(s.hashes[:0], leaf)
-	return s.compare()
+	before := s.compare() // with checkpoints of the empty tree
+	s.hashes = s.edge.Append(s.hashes[:0], Leaf(body))
+	return cmp.Or(before, s.compare())
 }
 
 // Size is the number of appended events.

@@ -60,7 +60,14 @@ func TestStreaming(t *testing.T) {
 	wrong := checkpoint(0)
 	wrong.Root[0]++
 	var m *translog.MismatchError
-	if _, err := read(whole, wrong); !errors.As(err, &m) {
-		t.Errorf("a wrong checkpoint of the empty log: %v", err)
+	if at, err := read(whole, wrong); !errors.As(err, &m) || at != 1 {
+		t.Errorf("a wrong checkpoint of the empty log: %v at %d", err, at)
+	}
+	r := translog.NewStreaming(wrong)
+	for _, b := range whole {
+		_ = r.Append(b)
+	}
+	if root := rootAt(t, n, s); r.Size() != n || r.Root() != root {
+		t.Errorf("after a mismatch the tree of %d events has the root %s, want %s", r.Size(), r.Root(), root)
 	}
 }
