@@ -13,6 +13,7 @@ import (
 type log struct {
 	records []eventstore.Stored // the one at position p has index p-1
 	heads   map[eventstore.Stream]eventstore.Position
+	ids     map[string][]eventstore.Position // of each stream id, in order
 	claims  map[claimKey]eventstore.Position
 	damaged map[eventstore.Position]bool
 	blind   bool // a flaw: damage is not noticed
@@ -34,6 +35,7 @@ func keyOf(project string, c *eventstore.Claim) claimKey {
 func newLog() *log {
 	return &log{
 		heads:   make(map[eventstore.Stream]eventstore.Position),
+		ids:     make(map[string][]eventstore.Position),
 		claims:  make(map[claimKey]eventstore.Position),
 		damaged: make(map[eventstore.Position]bool),
 	}
@@ -56,6 +58,7 @@ func (l *log) add(c eventstore.Commit) eventstore.Stored {
 
 func (l *log) index(r eventstore.Stored) {
 	l.heads[r.Stream] = r.Position
+	l.ids[r.Stream.ID] = append(l.ids[r.Stream.ID], r.Position)
 	if r.Claim != nil {
 		l.claims[keyOf(r.Stream.Project, r.Claim)] = r.Position
 	}
@@ -65,6 +68,7 @@ func (l *log) index(r eventstore.Stored) {
 func (l *log) truncate(after eventstore.Position) {
 	l.records = l.records[:after]
 	clear(l.heads)
+	clear(l.ids)
 	clear(l.claims)
 	for _, r := range l.records {
 		l.index(r)

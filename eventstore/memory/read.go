@@ -100,8 +100,11 @@ func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 	if err := s.readable(ctx); err != nil {
 		return 0, err
 	}
-	for at := s.durable; at > 0; at-- {
-		if f.Matches(s.log.records[at-1].Stream) {
+	if f.ID == "" {
+		return s.durable, nil
+	}
+	for _, at := range slices.Backward(s.log.ids[f.ID]) {
+		if at <= s.durable {
 			return at, nil
 		}
 	}
