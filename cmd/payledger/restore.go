@@ -33,8 +33,8 @@ the directory or one given with --checkpoint. A log in an older format is taken 
   old-payledger export --format bundle --output LOG.tar --data DIR
   payledger restore LOG.tar --data DIR --force
 
-Refused is whatever would lose an event: a log that has more events than FILE or went on
-differently. With --force it is moved aside, never deleted. No server may run on the
+Refused is whatever would lose an event: the directory's log has more events than FILE, or
+other ones. With --force it is moved aside, never deleted. No server may run on the
 directory. Projections and the embedded JetStream need no care: the next start compares them
 with the log and makes them anew where they differ. Where no copy is whole, see
 "payledger salvage --help".

@@ -68,7 +68,7 @@ func TestClaimsBesideTheLog(t *testing.T) {
 	s = reopened(t, path)
 	check("without an index")
 
-	// The same log went on differently elsewhere.
+	// Elsewhere the same log got other events.
 	backup, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

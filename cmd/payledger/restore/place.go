@@ -106,7 +106,7 @@ func (c *course) next(r eventstore.Stored) error {
 func (c *course) losses() []string {
 	var all []string
 	if c.parted != 0 {
-		all = append(all, fmt.Sprintf("its log went on differently from position %d", c.parted))
+		all = append(all, fmt.Sprintf("its log has other events from position %d on", c.parted))
 	}
 	if c.broken != nil {
 		all = append(all, "its log cannot be read to the end, so it is unknown what the backup lacks: "+c.broken.Error())
