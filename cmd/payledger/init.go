@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 )
@@ -33,11 +31,7 @@ func (c initCmd) Run(a *console.App) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()})
-	}
-	_, err = fmt.Fprintf(a.Stdout, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
+	return a.Print(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()}, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
 		"Give this verifier key to whoever checks the log: %s\nNext: payledger serve --data %s\n",
 		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), c.Data)
-	return err
 }

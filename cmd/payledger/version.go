@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 
 	"payledger/cmd/payledger/console"
@@ -14,9 +13,5 @@ type versionCmd struct{}
 // Run prints the version.
 func (versionCmd) Run(a *console.App) error {
 	version, revision := service.BuiltFrom()
-	if a.JSON {
-		return a.PrintJSON(map[string]string{"version": version, "revision": revision, "go": runtime.Version()})
-	}
-	_, err := fmt.Fprintf(a.Stdout, "payledger %s (revision %s, %s)\n", version, revision, runtime.Version())
-	return err
+	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "payledger %s (revision %s, %s)\n", version, revision, runtime.Version())
 }

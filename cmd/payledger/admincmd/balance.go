@@ -1,13 +1,12 @@
 package admincmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
@@ -80,8 +79,8 @@ func (c Balance) balances(a *console.App, m *adminclient.Client) error {
 		return a.PrintJSON(raw)
 	}
 	var books wire.AllBooks
-	if err := json.Unmarshal(raw, &books); err != nil {
-		return fmt.Errorf("the server's balances cannot be read: %w", err)
+	if err := decode(raw, &books); err != nil {
+		return err
 	}
 	if books.Position == 0 {
 		_, err := fmt.Fprintln(a.Stdout, "Before the first event: nothing is booked.")
@@ -106,66 +105,29 @@ func (c Balance) balances(a *console.App, m *adminclient.Client) error {
 	return a.PrintTable([]string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
 }
 
-func setUnlessEmpty(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
-	}
-}
-
-// postings prints a list page by page, so that its length does not matter.
+// postings prints a list row by row, so that its length does not matter.
 func (c Balance) postings(a *console.App, m *adminclient.Client, path string) error {
-	q := url.Values{"limit": {"100"}}
+	q := url.Values{}
 	for name, value := range map[string]string{
 		"project": c.Project, "account": c.Account, "currency": c.Currency, "from": c.From, "to": c.To,
 	} {
 		setUnlessEmpty(q, name, value)
 	}
-	for {
-		next, err := c.page(a.Ctx, a, m, path+"?"+q.Encode())
-		if err != nil || next == "" {
-			return err
-		}
-		q.Set("cursor", next)
-	}
-}
-
-func (c Balance) page(ctx context.Context, a *console.App, m *adminclient.Client, target string) (next string, err error) {
-	var page wire.Page[jsontext.Value]
-	if err := m.Call(ctx, http.MethodGet, target, nil, &page); err != nil {
-		return "", err
-	}
-	for _, raw := range page.Data {
+	return list(a.Ctx, m, path, q, 0, func(raw jsontext.Value) error {
 		if a.JSON {
-			if err := a.PrintJSON(raw); err != nil {
-				return "", err
-			}
-			continue
+			return a.PrintJSON(raw)
 		}
 		var p wire.LateFunds // a posting, or more than that
-		if err := json.Unmarshal(raw, &p); err != nil {
-			return "", fmt.Errorf("a posting that cannot be read: %w", err)
-		}
-		if c.LateFunds {
+		err := decode(raw, &p)
+		switch {
+		case err != nil:
+		case c.LateFunds:
 			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %s %s  %s  %s %q\n",
-				p.Position, p.Time, p.ProjectID, p.PaymentID, unsigned(p.Amount.String()), p.Currency, p.Reason, p.Route, p.Reference)
-		} else {
+				p.Position, p.Time, p.ProjectID, p.PaymentID, strings.TrimPrefix(p.Amount.String(), "-"), p.Currency, p.Reason, p.Route, p.Reference)
+		default:
 			_, err = fmt.Fprintf(a.Stdout, "%8d  %s  %s  %s  %-18s %-30s %s %15s %15s\n",
 				p.Position, p.Time, p.ProjectID, p.PaymentID, p.EventType, p.Account, p.Currency, p.Amount, p.Balance)
 		}
-		if err != nil {
-			return "", err
-		}
-	}
-	if page.NextCursor != nil {
-		next = *page.NextCursor
-	}
-	return next, nil
-}
-
-// unsigned is the size of a sum.
-func unsigned(sum string) string {
-	if len(sum) > 0 && sum[0] == '-' {
-		return sum[1:]
-	}
-	return sum
+		return err
+	})
 }

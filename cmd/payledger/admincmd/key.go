@@ -3,7 +3,6 @@ package admincmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,11 +46,7 @@ func (c keyCreateCmd) Run(a *console.App) error {
 		if err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(key)
-		}
-		fmt.Fprintf(a.Stdout, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
-		return nil
+		return a.Print(key, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
 	})
 }
 
@@ -113,11 +108,7 @@ func (c keyRevokeCmd) Run(a *console.App) error {
 		if err := RevokeKey(a.Ctx, m, c.ProjectID, c.KeyID); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]any{"key_id": c.KeyID, "revoked": true})
-		}
-		fmt.Fprintf(a.Stdout, "Key %s is revoked.\n", c.KeyID)
-		return nil
+		return a.Print(map[string]any{"key_id": c.KeyID, "revoked": true}, "Key %s is revoked.\n", c.KeyID)
 	})
 }
 

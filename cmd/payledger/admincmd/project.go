@@ -70,11 +70,7 @@ func (c projectCreateCmd) Run(a *console.App) error {
 		if err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(key)
-		}
-		fmt.Fprintf(a.Stdout, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
-		return nil
+		return a.Print(key, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
 	})
 }
 
@@ -153,9 +149,5 @@ func (c projectDisableCmd) Run(a *console.App) error {
 }
 
 func printProject(a *console.App, p project, what string) error {
-	if a.JSON {
-		return a.PrintJSON(p)
-	}
-	_, err := fmt.Fprintf(a.Stdout, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
-	return err
+	return a.Print(p, "Project %s (%s) is %s.\n", p.ProjectID, p.Name, what)
 }

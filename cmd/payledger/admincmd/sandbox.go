@@ -87,10 +87,6 @@ func decide(a *console.App, c console.Directory, kind, id, outcome string) error
 		if err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(object)
-		}
-		fmt.Fprintf(a.Stdout, "%s is %s.\n", id, outcome)
-		return nil
+		return a.Print(object, "%s is %s.\n", id, outcome)
 	})
 }

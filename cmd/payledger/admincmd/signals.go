@@ -200,11 +200,7 @@ func (c parkedDiscardCmd) Run(a *console.App) error {
 		if err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]uint64{"discarded": n})
-		}
-		_, err = fmt.Fprintf(a.Stdout, "%d discarded.\n", n)
-		return err
+		return a.Print(map[string]uint64{"discarded": n}, "%d discarded.\n", n)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
@@ -136,8 +135,8 @@ func askEndpoint(a *console.App, m *adminclient.Client, method, path string, bod
 		return a.PrintJSON(raw)
 	}
 	var e wire.Endpoint
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	if err := decode(raw, &e); err != nil {
+		return err
 	}
 	lines := [][2]string{{"Endpoint", e.ID}, {"URL", e.URL}, {"Kinds", joined(e.Kinds, " ")}}
 	add := func(name, format, value string) {

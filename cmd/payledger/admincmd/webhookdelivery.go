@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
@@ -38,7 +37,7 @@ func lastAttempt(d domain.DeliveryObject) string {
 // askDelivery asks for something whose answer is a delivery.
 func askDelivery(ctx context.Context, m *adminclient.Client, method, path string) (s domain.DeliveryObject, raw jsontext.Value, err error) {
 	if err = m.Call(ctx, method, path, nil, &raw); err == nil {
-		err = json.Unmarshal(raw, &s)
+		err = decode(raw, &s)
 	}
 	return s, raw, err
 }
@@ -85,11 +84,7 @@ func (c ofEndpoint) send(a *console.App, m *adminclient.Client, endpoint, path s
 		return err
 	}
 	if !m.Live {
-		if a.JSON {
-			return a.PrintJSON(raw)
-		}
-		_, err := fmt.Fprintf(a.Stdout, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
-		return err
+		return a.Print(raw, "%s %s is in line. It is sent once a server runs on %s.\n", s.Type, s.EventID, c.Data)
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, attemptWait)
 	defer cancel()
@@ -176,10 +171,6 @@ func (c webhookRecoverCmd) Run(a *console.App) error {
 		if err := m.Call(a.Ctx, http.MethodPost, path+"/recover", map[string]string{"since": since}, &done); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(done)
-		}
-		_, err := fmt.Fprintf(a.Stdout, "In line: %d\n", done.Enqueued)
-		return err
+		return a.Print(done, "In line: %d\n", done.Enqueued)
 	})
 }

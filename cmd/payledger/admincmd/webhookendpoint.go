@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
@@ -82,8 +81,8 @@ func (c webhookListCmd) Run(a *console.App) error {
 		rows := make([][]string, len(list.Data))
 		for i, raw := range list.Data {
 			var e wire.Endpoint
-			if err := json.Unmarshal(raw, &e); err != nil {
-				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			if err := decode(raw, &e); err != nil {
+				return err
 			}
 			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), endpointState(e), e.URL}
 		}
@@ -129,11 +128,7 @@ func (c webhookRemoveCmd) Run(a *console.App) error {
 		if err := m.Call(a.Ctx, http.MethodDelete, path, nil, nil); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]any{"endpoint_id": c.EndpointID, "removed": true})
-		}
-		fmt.Fprintf(a.Stdout, "Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
-		return nil
+		return a.Print(map[string]any{"endpoint_id": c.EndpointID, "removed": true}, "Endpoint %s is removed. What it was not sent yet is cancelled.\n", c.EndpointID)
 	})
 }
 

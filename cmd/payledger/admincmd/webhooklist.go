@@ -3,18 +3,15 @@ package admincmd
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
-	"payledger/httpapi/wire"
 )
 
 type webhookDeliveriesCmd struct {
@@ -62,50 +59,29 @@ func (c webhookDeliveriesCmd) Run(a *console.App) error {
 	})
 }
 
-// deliveriesPage is how many deliveries are asked for at a time.
-const deliveriesPage = 100
-
 func (c webhookDeliveriesCmd) list(a *console.App, m *adminclient.Client, path string, q url.Values) error {
 	heading := []string{"EVENT", "TYPE", "PAYMENT", "SEQUENCE", "STATE", "ATTEMPTS", "LAST", "NEXT"}
 	if c.EndpointID == "" {
 		heading = append(heading, "ENDPOINT")
 	}
 	var rows [][]string
-	for left := c.Limit; ; {
-		size := deliveriesPage
-		if c.Limit > 0 {
-			size = min(size, left)
+	err := list(a.Ctx, m, path, q, c.Limit, func(raw jsontext.Value) error {
+		if a.JSON {
+			return a.PrintJSON(raw)
 		}
-		q.Set("limit", strconv.Itoa(size))
-		var page wire.Page[jsontext.Value]
-		if err := m.Call(a.Ctx, http.MethodGet, path+"?"+q.Encode(), nil, &page); err != nil {
+		var s domain.DeliveryObject
+		if err := decode(raw, &s); err != nil {
 			return err
 		}
-		for _, raw := range page.Data {
-			if a.JSON {
-				if err := a.PrintJSON(raw); err != nil {
-					return err
-				}
-				continue
-			}
-			var s domain.DeliveryObject
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return fmt.Errorf("the server's answer cannot be read: %w", err)
-			}
-			row := []string{
-				s.EventID.String(), string(s.Type), orDash(s.PaymentID), strconv.FormatUint(s.Sequence, 10), string(s.State),
-				strconv.Itoa(len(s.Attempts)), lastAttempt(s), orDash(s.NextAttemptAt), s.EndpointID,
-			}
-			rows = append(rows, row[:len(heading)])
+		row := []string{
+			s.EventID.String(), string(s.Type), orDash(s.PaymentID), strconv.FormatUint(s.Sequence, 10), string(s.State),
+			strconv.Itoa(len(s.Attempts)), lastAttempt(s), orDash(s.NextAttemptAt), s.EndpointID,
 		}
-		left -= len(page.Data)
-		if page.NextCursor == nil || (c.Limit > 0 && left <= 0) {
-			break
-		}
-		q.Set("cursor", *page.NextCursor)
-	}
-	if a.JSON {
+		rows = append(rows, row[:len(heading)])
 		return nil
+	})
+	if err != nil || a.JSON {
+		return err
 	}
 	return a.PrintTable(heading, rows)
 }

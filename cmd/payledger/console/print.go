@@ -34,6 +34,15 @@ func (a *App) PrintJSON(v any) error {
 	return err
 }
 
+// Print prints one line of JSON, or the text without --json.
+func (a *App) Print(v any, text string, args ...any) error {
+	if a.JSON {
+		return a.PrintJSON(v)
+	}
+	_, err := fmt.Fprintf(a.Stdout, text, args...)
+	return err
+}
+
 // PrintTable prints rows under a heading, in aligned columns.
 func (a *App) PrintTable(heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
