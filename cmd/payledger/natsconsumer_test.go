@@ -207,7 +207,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	s.kill()
 	s = start(t, args...)
 	s.paid(t)
-	booksReader, mailReader = connected(t, s, books), connected(t, s, mail)
+	booksReader = connected(t, s, books)
 	news := paymentEvents(t, s, 0, "")[len(all)+len(more):]
 	got := booksReader.read(t, len(news))
 	sameEvents(t, "books after a kill", got, news)

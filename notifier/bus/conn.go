@@ -50,7 +50,7 @@ type session struct {
 }
 
 func newSession() *session {
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background()) //nolint:forbidigo // no caller: it lasts as long as the connection
 	return &session{ctx, end}
 }
 

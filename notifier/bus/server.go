@@ -144,7 +144,11 @@ func (s *Server) startAnew() error {
 	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of NATS: %w", err)
 	}
-	err := s.start()
+	streams, err := dropMisleadingIndexes(s.config.Dir)
+	if len(streams) > 0 {
+		s.config.Log.Error().Err(err).Strs("streams", streams).Msg("JetStream streams are damaged: a sequence is impossible; they are read anew without their index")
+	}
+	err = s.start()
 	if !errors.As(err, new(*storageError)) {
 		return err
 	}

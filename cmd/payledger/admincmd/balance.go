@@ -1,3 +1,5 @@
+// Package admincmd has the commands that ask a running server through its
+// admin interface, or open a stopped data directory in its place.
 package admincmd
 
 import (
@@ -14,6 +16,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
+// Balance prints the books: balances, a statement or late funds.
 type Balance struct {
 	console.Directory
 	Project   string `help:"Only the books of this project." placeholder:"PROJECT_ID"`
