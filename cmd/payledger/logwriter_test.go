@@ -29,6 +29,8 @@ func TestLogRecordsAreWrittenTogetherAndInOrder(t *testing.T) {
 		want := func(calls int, text string) {
 			t.Helper()
 			synctest.Wait()
+			records.mu.Lock()
+			defer records.mu.Unlock()
 			if out.calls != calls || out.String() != text {
 				t.Errorf("%d writes of\n%s, want %d of\n%s", out.calls, out.String(), calls, text)
 			}
@@ -52,6 +54,8 @@ func TestLogRecordsAreWrittenTogetherAndInOrder(t *testing.T) {
 		for n := 0; n < maxWaiting; n += len(one) {
 			log.Info().Int("n", 1).Send()
 		}
+		records.mu.Lock()
+		defer records.mu.Unlock()
 		if out.calls != 4 {
 			t.Errorf("%d writes", out.calls)
 		}
