@@ -140,7 +140,7 @@ func TestExternalServerComesAndGoes(t *testing.T) {
 	bustest.SameAsLog(t, c.JetStream(), b)
 
 	p := b.Routed(t)
-	sandbox := connector.NewSandbox(connector.Env{NATS: c.NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(c.NATS(), time.Now)
 	if reply, err := sandbox.SignalPayment(healthtest.Within(t), p, domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -161,7 +161,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	stop()
 	p := b.Routed(t)
 	answered := make(chan domain.SignalReply, 1)
-	sandbox := connector.NewSandbox(connector.Env{NATS: e.connect(t).NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(e.connect(t).NATS(), time.Now)
 	ctx := healthtest.Within(t)
 	go func() {
 		reply, err := sandbox.SignalPayment(ctx, p, domain.OutcomePaid, "ref")
@@ -217,7 +217,7 @@ func TestForeignStreamsAreLeftAlone(t *testing.T) {
 		t.Errorf("up %v, refuses %v", up, refuses)
 	}
 	p := first.Routed(t)
-	sandbox := connector.NewSandbox(connector.Env{NATS: c.NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(c.NATS(), time.Now)
 	if reply, err := sandbox.SignalPayment(healthtest.Within(t), p, domain.OutcomePaid, "ref"); err != nil || reply.Result != domain.SignalApplied {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -279,7 +279,7 @@ func TestClosingWhileAway(t *testing.T) {
 	if err := notifiertest.Relay(c, b).Run(ctx); err != nil {
 		t.Error(err)
 	}
-	sandbox := connector.NewSandbox(connector.Env{NATS: c.NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(c.NATS(), time.Now)
 	if _, err := sandbox.SignalPayment(ctx, b.Routed(t), domain.OutcomePaid, "ref"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

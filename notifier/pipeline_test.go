@@ -25,7 +25,7 @@ func TestPaymentFromCreationToRefund(t *testing.T) {
 	b := bustest.NewBook(t)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
 	pipeline(t, c, b)
-	sandbox := connector.NewSandbox(connector.Env{NATS: c.NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(c.NATS(), time.Now)
 
 	id := b.Create(t, time.Hour)
 	// Most likely before the route is assigned: the enforcer waits for it.

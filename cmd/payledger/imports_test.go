@@ -208,7 +208,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/worker",
 			why:     "it reacts to events and changes state by commands alone; the views it needs are interfaces it declares, and NATS is the bus's",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/connector", "notifier/health", "notifier/queue"},
+			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
 			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -241,10 +241,16 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/connector",
-			why:     "a provider's side: it hears of payments and sends signals, and can do no more than a program outside",
+			why:     "what a provider's connector is, and how its signals are sent; a connector can do no more than a program outside",
 			ours:    []string{"domain", "notifier/bus"},
 			modules: []string{jsonModule, nats, zerolog},
 			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/connector/all",
+			why:     "the one list of connectors; each of them knows connector alone",
+			ours:    []string{"notifier/connector"},
+			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
 			folder:  "notifier/connector/connectortest",

@@ -1,51 +1,70 @@
 // Package connector connects payledger with the providers that collect the
-// money. A connector serves one route: it is notified of payments that were
-// assigned to the route and of refunds that were requested, and reports the
-// outcomes as signals on NATS. It never touches the ledger: every signal is
-// judged by package signals.
+// money. A route's connector makes attempts at its provider, says how the
+// customer is handed over to it, and reads what became of attempts and refunds.
+// It never touches the ledger and decides nothing: what it reads becomes signals
+// on NATS, which package signals judges.
 //
-// A new connector is a file here and a row in All.
+// Each provider is a package below this one, with a row in connector/all.
 package connector
 
 import (
 	"context"
-	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
-
-	"payledger/domain"
+	"net/http"
 )
 
 // Connector connects one route with its provider.
 //
-// Assigned and RefundRequested are called once or more for the same payment
-// or refund, in the order of the payment's events; a second call must not
-// collect or return money again. After an error, unless ctx has ended, the call
-// is repeated after a pause. Calls for one connector come one at a time and
-// delay no other connector.
+// Its calls may be repeated at any time, and after a crash: what they do at the
+// provider happens once for each key. Calls for one payment come one at a time;
+// calls for different payments come at the same time. Each call ends when its
+// context does.
 //
-// A call made before the process ended may not be repeated by the next process:
-// a connector that has to start something at its provider must find out by
-// itself what it had not begun.
+// Errors: a *RefusedError, a *SpentKeyError, a *BusyError or ErrNotFound where a
+// method says so. After any other error it is not known whether the provider did
+// what it was asked for: the call is repeated later, with the same key.
 type Connector interface {
-	// Route is the connector's name in routing rules.
-	Route() string
-	// Assigned asks for the payment to be collected.
-	Assigned(ctx context.Context, p domain.Payment) error
-	// RefundRequested asks for the payment's whole amount to be returned.
-	RefundRequested(ctx context.Context, p domain.Payment, r domain.Refund) error
+	// Begin makes the attempt at the provider, once for each Attempt.Key, and
+	// answers its state, with the hand-over while it is open. The state says what
+	// the provider knows now, not what it answered the first time.
+	//
+	// *RefusedError: no such attempt can be made, now or later.
+	// *SpentKeyError: nothing can come of this key any more.
+	Begin(ctx context.Context, a Attempt) (State, error)
+
+	// Read answers the attempt's present state. a.Reference is set. An attempt
+	// that holds money which has to be claimed is claimed before it is Paid.
+	// ErrNotFound: the provider knows no attempt of this reference.
+	Read(ctx context.Context, a Attempt) (State, error)
+
+	// Cancel ends the attempt at the provider, or lets go of money that it holds,
+	// and answers the state after that: Closed, or Paid when it was too late, or
+	// Open when the provider cannot cancel it now; then it is asked again later.
+	// a.Reference is set. ErrNotFound as Read.
+	Cancel(ctx context.Context, a Attempt) (State, error)
+
+	// Refund asks the provider once for each Refund.ID to return the money, and
+	// answers the refund's present state. What the provider refuses for good is a
+	// state, Closed with its reason. A provider that has returned the money before
+	// is searched for the refund of this id; without one the refund is Closed with
+	// ReasonRefundedAtProvider.
+	Refund(ctx context.Context, r Refund) (RefundState, error)
+
+	// Refunds answers all refunds of the attempt's money that the provider knows,
+	// with their present states: the refunds asked for here and those made at the
+	// provider by hand. ErrNotFound as Read.
+	Refunds(ctx context.Context, a Attempt) ([]RefundState, error)
+
+	// Notices reads a notification of the provider's, whose body has at most
+	// MaxNotification bytes, and answers what it is about, at most MaxNotices, or
+	// nothing if it is of a kind that concerns no payment. Nothing that it says of
+	// amounts and outcomes is used: the attempts are read.
+	//
+	// ErrForged: it is not the provider's. A *RefusedError: it is malformed.
+	Notices(ctx context.Context, header http.Header, body []byte) ([]Notice, error)
 }
 
-// Env is what connectors are made from.
-type Env struct {
-	NATS    *nats.Conn
-	Now     func() time.Time
-	Log     zerolog.Logger
-	Sandbox bool // the operator has turned the sandbox on
-
-	// Setting is the value of one of a provider's own settings, empty if it is not
-	// set: its URL, or the name of the file that holds its secret. It is that of
-	// the environment variable PAYLEDGER_NAME.
-	Setting func(name string) string
-}
+// The bounds of a notification: bytes of its body, and what one can be about.
+const (
+	MaxNotification = 256 << 10
+	MaxNotices      = 16
+)

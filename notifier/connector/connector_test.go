@@ -12,13 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"payledger/domain"
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
-	"payledger/notifier/connector/connectortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,43 +42,6 @@ func connect(t *testing.T) *nats.Conn {
 		<-closed
 	})
 	return nc
-}
-
-func env(nc *nats.Conn) connector.Env {
-	return connector.Env{NATS: nc, Now: time.Now, Log: zerolog.Nop(), Setting: func(string) string { return "" }}
-}
-
-// TestEveryProvider: each row makes a connector from its sample settings, which
-// passes the tests of connectors, and none without them.
-func TestEveryProvider(t *testing.T) {
-	t.Parallel()
-	routes := map[string]string{}
-	for _, p := range connector.Providers() {
-		t.Run(p.Name, func(t *testing.T) {
-			made := func(t *testing.T) connector.Connector {
-				t.Helper()
-				e := env(connect(t))
-				p.Sample(&e)
-				c, err := p.New(e)
-				if err != nil || c == nil {
-					t.Fatalf("from its sample settings: %v, %v", c, err)
-				}
-				return c
-			}
-			if c, err := p.New(env(connect(t))); c != nil || err != nil {
-				t.Errorf("without settings: %v, %v", c, err)
-			}
-			route := made(t).Route()
-			if other, taken := routes[route]; taken {
-				t.Errorf("%s serves the route %s too", other, route)
-			}
-			routes[route] = p.Name
-			connectortest.Run(t, made)
-		})
-	}
-	if routes[domain.SandboxRoute] == "" {
-		t.Error("no sandbox")
-	}
 }
 
 func payment() domain.Payment {
@@ -118,7 +79,7 @@ func TestSandboxResendsUntilAnswered(t *testing.T) {
 		}
 	}()
 	before := domain.InstantOf(time.Now())
-	reply, err := connector.NewSandbox(env(nc)).SignalPayment(t.Context(), p, domain.OutcomePaid, "ref-1")
+	reply, err := connector.NewSandbox(nc, time.Now).SignalPayment(t.Context(), p, domain.OutcomePaid, "ref-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +123,7 @@ func TestSandboxSignalsRefunds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	reply, err := connector.NewSandbox(env(nc)).SignalRefund(t.Context(), p, refund, domain.OutcomeFailed, "ref")
+	reply, err := connector.NewSandbox(nc, time.Now).SignalRefund(t.Context(), p, refund, domain.OutcomeFailed, "ref")
 	if err != nil || reply.Result != domain.SignalRefused || reply.Reason != domain.ReasonFinalStatus {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -190,7 +151,7 @@ func TestSandboxTellsAnswersApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sandbox, before := connector.NewSandbox(env(nc)), nc.NumSubscriptions()
+	sandbox, before := connector.NewSandbox(nc, time.Now), nc.NumSubscriptions()
 	var sent sync.WaitGroup
 	for n := range uint64(signals) {
 		sent.Go(func() {
@@ -211,7 +172,7 @@ func TestSendEndsWithTheContextOrTheConnection(t *testing.T) {
 	nc, p := connect(t), payment()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	s := connector.NewSandbox(env(nc))
+	s := connector.NewSandbox(nc, time.Now)
 	if _, err := s.SignalPayment(ctx, p, domain.OutcomePaid, "ref"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -4,36 +4,22 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"payledger/domain"
 )
 
-// Sandbox plays the provider of the sandbox route. It decides nothing by
-// itself: payments and refunds wait until SignalPayment or SignalRefund is
-// called. Its signals take the way of any provider's.
+// Sandbox plays the provider of the sandbox route. It makes no attempts and
+// decides nothing by itself: payments and refunds wait until SignalPayment or
+// SignalRefund is called. Its signals take the way of any provider's.
 type Sandbox struct {
 	signals *Sender
 	now     func() time.Time
 }
 
-// NewSandbox makes the sandbox's connector.
-func NewSandbox(e Env) *Sandbox { return &Sandbox{signals: NewSender(e.NATS), now: e.Now} }
-
-func newSandbox(e Env) (Connector, error) {
-	if !e.Sandbox {
-		return nil, nil //nolint:nilnil // it is turned off
-	}
-	return NewSandbox(e), nil
-}
-
-// Route is domain.SandboxRoute.
-func (*Sandbox) Route() string { return domain.SandboxRoute }
-
-// Assigned does nothing: somebody will say what becomes of the payment.
-func (*Sandbox) Assigned(ctx context.Context, _ domain.Payment) error { return ctx.Err() }
-
-// RefundRequested does nothing: somebody will say what becomes of the refund.
-func (*Sandbox) RefundRequested(ctx context.Context, _ domain.Payment, _ domain.Refund) error {
-	return ctx.Err()
+// NewSandbox makes the sandbox. It signals over nc.
+func NewSandbox(nc *nats.Conn, now func() time.Time) *Sandbox {
+	return &Sandbox{signals: NewSender(nc), now: now}
 }
 
 // SignalPayment signals an outcome of the payment as the provider of its

@@ -333,7 +333,7 @@ func TestFatalStoreErrorsEndTheWork(t *testing.T) {
 func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 	t.Parallel()
 	c := newCourt(t)
-	sandbox := connector.NewSandbox(connector.Env{NATS: c.conn.NATS(), Now: time.Now})
+	sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)
 	for _, lose := range []func() error{
 		func() error { return c.conn.JetStream().DeleteStream(t.Context(), bus.SignalsStream) },
 		func() error { return c.conn.JetStream().DeleteStream(t.Context(), bus.ParkedStream) },

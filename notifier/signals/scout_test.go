@@ -113,7 +113,7 @@ func BenchmarkOutcomeBehindAFlood(b *testing.B) {
 			c := &court{Book: book, conn: bustest.ConnectTo(b, bustest.StartServer(b, bus.ServerConfig{}))}
 			c.enforcer = judging(b, c.conn, book)
 			healthtest.Run(b, c.enforcer.Run)
-			sandbox := connector.NewSandbox(connector.Env{NATS: c.conn.NATS(), Now: time.Now})
+			sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)
 			flooded := c.Routed(b)
 			n := 0
 			for b.Loop() {

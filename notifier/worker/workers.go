@@ -1,5 +1,5 @@
-// Package worker acts on payments by itself: it gives new payments a route,
-// notifies the connectors, and expires payments whose time is over.
+// Package worker acts on payments by itself: it gives new payments a route and
+// expires payments whose time is over.
 package worker
 
 import (
@@ -14,7 +14,6 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
-	"payledger/notifier/connector"
 	"payledger/notifier/health"
 )
 
@@ -35,25 +34,16 @@ type DueView interface {
 	NextDue(ctx context.Context) (domain.Instant, bool, error)
 }
 
-// PaymentsView knows payments.
-type PaymentsView interface {
-	// Payment finds a payment of any project, as it is at the log's end at the
-	// time of the call or later.
-	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
-}
-
 // Config configures the Workers.
 type Config struct {
-	Conn       *bus.Conn
-	Ledger     eventstore.Ledger
-	LogID      domain.ID
-	IDs        *domain.IDs
-	Now        func() time.Time
-	Table      domain.RoutingTable
-	Unrouted   UnroutedView
-	Due        DueView
-	Payments   PaymentsView // needed with Connectors
-	Connectors []connector.Connector
+	Conn     *bus.Conn
+	Ledger   eventstore.Ledger
+	LogID    domain.ID
+	IDs      *domain.IDs
+	Now      func() time.Time
+	Table    domain.RoutingTable
+	Unrouted UnroutedView
+	Due      DueView
 	// Begins hears the first position that Offer will be called with, and Offer
 	// each event the workers read, in order; it must not wait. nil: nobody.
 	Begins  func(first eventstore.Position)
@@ -63,7 +53,7 @@ type Config struct {
 	Metrics prometheus.Registerer // nil: none
 }
 
-// Workers are the router, the expirer and the connectors. One consumer on the
+// Workers are the router and the expirer. One consumer on the
 // JetStream stream EVENTS drives them; it keeps no state and starts at the
 // oldest payment without a route, so nothing is left out after an outage or a
 // restart. Expiry goes by the clock and needs no JetStream.
@@ -71,22 +61,17 @@ type Workers struct {
 	dispatcher *bus.Reader
 	router     *router
 	expirer    *expirer
-	connectors *connectors
 	begins     func(eventstore.Position)
 	offer      func(bus.Event)
 }
 
 // New makes the workers; Run lets them work. The error is about the
-// routing table or the connectors.
+// routing table.
 func New(c Config) (*Workers, error) {
 	if err := c.Table.Validate(); err != nil {
 		return nil, fmt.Errorf("routing table: %w", err)
 	}
-	connectors, err := newConnectors(c)
-	if err != nil {
-		return nil, err
-	}
-	w := &Workers{router: newRouter(c), expirer: newExpirer(c), connectors: connectors, begins: c.Begins, offer: c.Offer}
+	w := &Workers{router: newRouter(c), expirer: newExpirer(c), begins: c.Begins, offer: c.Offer}
 	w.dispatcher = bus.NewReader(bus.ReaderConfig{
 		Conn: c.Conn, Store: c.Ledger.Store, LogID: c.LogID, Begin: w.begin, Hand: w.dispatch, Times: c.Times, Log: c.Log,
 	})
@@ -118,7 +103,6 @@ func (w *Workers) Run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.router.run(gctx) })
 	g.Go(func() error { return w.expirer.run(gctx) })
-	g.Go(func() error { return w.connectors.run(gctx) })
 	g.Go(func() error { return w.dispatcher.Run(gctx) })
 	err := g.Wait()
 	if ctx.Err() != nil && !health.Ends(err) {
@@ -133,14 +117,8 @@ func (w *Workers) dispatch(ctx context.Context, e bus.Event) error {
 	if w.offer != nil {
 		w.offer(e)
 	}
-	if e.Stream.Kind != eventstore.KindPayment {
+	if e.Stream.Kind != eventstore.KindPayment || e.Type != domain.TypePaymentCreated {
 		return nil
 	}
-	switch e.Type {
-	case domain.TypePaymentCreated:
-		return w.router.take(ctx, e.Stored)
-	case domain.TypePaymentRouteAssigned, domain.TypeRefundCreated:
-		return w.connectors.take(ctx, e)
-	}
-	return nil
+	return w.router.take(ctx, e.Stored)
 }

@@ -77,19 +77,12 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	connectors, err := connector.All(connector.Env{
-		NATS: b.conn.NATS(), Now: time.Now, Log: o.Log, Sandbox: o.Sandbox,
-		Setting: func(name string) string { return os.Getenv("PAYLEDGER_" + name) },
-	})
-	if err != nil {
-		return nil, err
-	}
 	fanOut := fanout.New(fanout.Config{
 		Store: c.store, Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
-		Unrouted: c.views, Due: c.views, Payments: c.views, Connectors: connectors, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
+		Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
@@ -199,7 +192,7 @@ func (b *messaging) sandbox(o Options) merchant.Sandbox {
 	if !o.Sandbox {
 		return nil
 	}
-	return connector.NewSandbox(connector.Env{NATS: b.conn.NATS(), Now: time.Now, Log: o.Log})
+	return connector.NewSandbox(b.conn.NATS(), time.Now)
 }
 
 // natsCredentials reads the passwords of subscribers and connectors, which it

@@ -1,0 +1,175 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"payledger/domain"
+)
+
+// Attempt is what a connector knows of one attempt to collect a payment. The
+// payment's description and payload never reach a provider, apart from Receipt.
+type Attempt struct {
+	Project string
+	Payment domain.ID
+	Number  int    // of the payment's attempts, from 1
+	Key     string // idempotency key: the payment's id, "-" and the number
+
+	// Reference is the provider's own id of the attempt; empty until Begin has
+	// answered it.
+	Reference string
+
+	Amount    domain.Amount
+	Currency  domain.Currency
+	BegunAt   time.Time
+	ExpiresAt time.Time // after which the payment cannot be begun any more
+	ReturnURL string    // the payment's page, where the customer comes back to
+	Language  string    // that the customer reads: "ru" or "en"
+	Merchant  string    // the name that the customer knows
+	Receipt   []byte    // payload.receipt as JSON, where the merchant sent one; see the connectors that use it
+}
+
+// Phase is how far an attempt or a refund has come at its provider.
+type Phase string
+
+// The phases. Paid and Closed are final for an attempt; for a refund Paid means
+// that the customer has the money.
+const (
+	Open   Phase = "open"
+	Paid   Phase = "paid"
+	Closed Phase = "closed" // cancelled, expired or failed: no money can come of it
+)
+
+// State is what the provider says of an attempt.
+type State struct {
+	Reference string // the provider's id, at most domain.MaxReference bytes
+	Phase     Phase
+	Reason    string // Closed: why, a short code; see ReasonCode
+
+	// Amount and Currency are what was collected, when Paid.
+	Amount   domain.Amount
+	Currency domain.Currency
+
+	// HandOff sends the customer on, while Open; nil: the customer needs no more
+	// than to wait.
+	HandOff *HandOff
+}
+
+// HandOff is how a customer gets from the payment's page to the provider.
+type HandOff struct {
+	Kind      domain.HandOffKind
+	URL       string    // redirect: where to; QR: what the code holds, also opened as a link on the device itself
+	ExpiresAt time.Time // zero: as long as the attempt is open
+}
+
+// The longest URL of a hand-off, in bytes: of a redirect, and of a QR code, which
+// must stay readable from a screen.
+const (
+	MaxRedirect = 4096
+	MaxQR       = 1024
+)
+
+// Validate checks that a browser may be sent there: https, an absolute URL
+// without a password, and a public name or address.
+func (h HandOff) Validate() error {
+	most := MaxRedirect
+	switch h.Kind {
+	case domain.HandOffRedirect:
+	case domain.HandOffQR:
+		most = MaxQR
+	default:
+		return fmt.Errorf("the hand-off is of kind %q: want %q or %q", h.Kind, domain.HandOffRedirect, domain.HandOffQR)
+	}
+	if len(h.URL) > most || !utf8.ValidString(h.URL) {
+		return fmt.Errorf("the URL of the hand-off has %d bytes: want UTF-8 of at most %d", len(h.URL), most)
+	}
+	u, err := url.Parse(h.URL)
+	switch {
+	case err != nil:
+		return errors.New("the URL of the hand-off cannot be parsed")
+	case u.Scheme != "https" || u.User != nil || u.Hostname() == "":
+		return errors.New("the URL of the hand-off is not an absolute https URL without a password")
+	case !publicHost(u.Hostname()):
+		return fmt.Errorf("the URL of the hand-off leads to %q: want a public name", u.Hostname())
+	}
+	return nil
+}
+
+// publicHost reports whether a URL's host may be public: a name with a dot that
+// is not of the local machine or network, or a public address.
+func publicHost(host string) bool {
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		ip = ip.Unmap()
+		return ip.IsGlobalUnicast() && !ip.IsPrivate()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	_, top, dotted := strings.Cut(host, ".")
+	if !dotted {
+		return false
+	}
+	top = top[strings.LastIndexByte(top, '.')+1:]
+	switch top {
+	case "localhost", "local", "internal", "home", "lan":
+		return false
+	}
+	return strings.Trim(top, "0123456789") != "" // else a shortened address, as 127.1
+}
+
+// Refund is what a connector knows of a refund: of a payment's money, or of late
+// funds that the operator returns. It is always of the attempt's whole amount.
+type Refund struct {
+	ID        domain.ID // also the idempotency key
+	Attempt   Attempt   // whose money it is
+	Reference string    // the provider's id of the refund; empty until it is known
+	AskedAt   time.Time // when it was created
+	Amount    domain.Amount
+	Currency  domain.Currency
+}
+
+// RefundState is what the provider says of a refund.
+type RefundState struct {
+	ID        domain.ID // ours; zero: it was made at the provider by hand
+	Reference string    // the provider's id, at most domain.MaxReference bytes
+	Phase     Phase
+	Reason    string // Closed: why, a short code; see ReasonCode
+	Amount    domain.Amount
+	Currency  domain.Currency
+	CreatedAt time.Time // at the provider; zero: unknown
+}
+
+// ReasonRefundedAtProvider closes a refund of money that the provider has
+// returned before, by another hand.
+const ReasonRefundedAtProvider = domain.ReasonRefundedAtProvider
+
+// Notice names what a notification is about: an attempt by the provider's
+// reference, or by the payment that the provider was given, or both.
+type Notice struct {
+	Payment   domain.ID // zero: only the reference is known
+	Reference string    // empty: only the payment is known
+	Refunds   bool      // it is about the attempt's refunds too
+}
+
+// ReasonCode makes a code of what a provider calls a reason: at most
+// domain.MaxReason characters of a-z, 0-9 and _; "unknown" if nothing is left.
+func ReasonCode(s string) string {
+	code := make([]byte, 0, domain.MaxReason)
+	for _, b := range []byte(strings.ToLower(s)) {
+		switch {
+		case len(code) == domain.MaxReason:
+			return string(code)
+		case b >= 'a' && b <= 'z', b >= '0' && b <= '9':
+			code = append(code, b)
+		case len(code) > 0 && code[len(code)-1] != '_':
+			code = append(code, '_')
+		}
+	}
+	if code := strings.TrimRight(string(code), "_"); code != "" {
+		return code
+	}
+	return "unknown"
+}

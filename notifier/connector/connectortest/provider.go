@@ -1,0 +1,74 @@
+// Package connectortest holds what the tests of all connectors share: the
+// provider that a test controls, and the tests that every connector must pass.
+package connectortest
+
+import (
+	"net/http"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+)
+
+// Provider is a provider under the control of a test. It keeps state as the real
+// one does: idempotency keys with their answers, attempts, refunds and money.
+// Safe for concurrent use.
+type Provider interface {
+	// Connector is a connector of the type under test, connected with it.
+	Connector() connector.Connector
+
+	// Pay, Decline and Expire are what becomes of an attempt. A decline closes the
+	// attempt, or leaves it open for another card, as the provider does. The answer
+	// is false when the attempt cannot become that any more.
+	Pay(reference string) bool
+	Decline(reference string) bool
+	Expire(reference string) bool
+	// RefundByHand returns an attempt's money without being asked by the connector.
+	RefundByHand(reference string) bool
+	// SettleRefund ends a refund that is pending.
+	SettleRefund(id domain.ID, succeeded bool) bool
+
+	// Fault makes the next n calls of the connector end so.
+	Fault(f Fault, n int)
+	// WrongAmount makes the provider collect another amount in the attempts begun
+	// from now on.
+	WrongAmount()
+
+	// Sent takes the notifications that the provider has sent since the last call.
+	// The test delivers them: late, twice, in another order, or never.
+	Sent() []Notification
+	// Forged is a notification about the attempt that is not the provider's, or
+	// cannot be told from its own but says what is not true.
+	Forged(reference string) Notification
+
+	// Collected and Returned are the money that the provider has moved.
+	Collected() []Money
+	Returned() []Money
+}
+
+// Notification is one request to POST /connectors/{route}.
+type Notification struct {
+	Header http.Header
+	Body   []byte
+}
+
+// Money is an amount that was collected by an attempt, or returned.
+type Money struct {
+	Reference string // of the attempt
+	Payment   domain.ID
+	Amount    domain.Amount
+	Currency  domain.Currency
+}
+
+// Fault is how a call fails.
+type Fault int
+
+// The faults.
+const (
+	Down        Fault = iota + 1 // no connection: nothing is done
+	ErrorBefore                  // a server error: nothing is done
+	ErrorAfter                   // it is done, but the answer is lost
+	StoredError                  // a server error that is repeated for the same key; nothing is done
+	Busy                         // too many calls: 429 with Retry-After of one second
+	Garbage                      // it is done, but the answer cannot be read
+	Endless                      // the answer does not end
+)

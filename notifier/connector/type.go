@@ -1,0 +1,51 @@
+package connector
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// Type is one kind of connector: a row of connector/all.
+type Type struct {
+	Name string // the "type" of a connector in the routes file
+
+	// Open makes the connector of a route from the object of the routes file,
+	// without its member "type". The error is a *SettingError where one setting is
+	// wrong. It makes no call to the provider.
+	Open func(e Env, route string, settings []byte) (Connector, error)
+
+	// Sample is such an object, for the tests that every type must pass.
+	Sample string
+}
+
+// Env is what connectors are made from.
+type Env struct {
+	NATS *nats.Conn
+	Now  func() time.Time
+	Log  zerolog.Logger
+
+	// Secret reads a secret from a file or an environment variable, of which one
+	// is named. The members of the settings are called NAME_file and NAME_env. The
+	// error is a *SettingError that names the member and never holds the secret.
+	Secret func(name, file, env string) (string, error)
+
+	// HTTP makes the calls to providers and adapters. It has time limits of its
+	// own and follows no redirects; answers are read up to MaxAnswer bytes.
+	HTTP *http.Client
+}
+
+// MaxAnswer is how much of an answer of a provider or an adapter is read, in
+// bytes; a longer one is an error.
+const MaxAnswer = 256 << 10
+
+// SettingError is a wrong setting of a connector.
+type SettingError struct {
+	Field  string // of the connector's object
+	Detail string // what is wrong with it, and what is wanted
+}
+
+func (e *SettingError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Detail) }
