@@ -20,6 +20,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
@@ -32,7 +33,7 @@ import (
 type site struct {
 	*bustest.Book
 	dir      string // of NATS
-	srv      *bus.Server
+	srv      *embedded.Server
 	conn     *bus.Conn
 	relay    *relay.Relay
 	workers  *worker.Workers
@@ -54,7 +55,7 @@ func newSite(t *testing.T, dir string) *site {
 func (s *site) start(t *testing.T) {
 	t.Helper()
 	s.metrics = prometheus.NewRegistry()
-	s.srv = bustest.StartServer(t, bus.ServerConfig{Dir: s.dir, Metrics: s.metrics})
+	s.srv = bustest.StartServer(t, embedded.Config{Dir: s.dir, Metrics: s.metrics})
 	s.conn = bustest.ConnectTo(t, s.srv)
 	s.relay, s.workers, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Workers(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
@@ -101,7 +102,7 @@ func (s *site) works(t *testing.T) {
 }
 
 func (s *site) path(elem ...string) string {
-	return filepath.Join(append([]string{s.dir, natsserver.JetStreamStoreDir, bus.AccountLedger, "streams"}, elem...)...)
+	return filepath.Join(append([]string{s.dir, natsserver.JetStreamStoreDir, embedded.AccountLedger, "streams"}, elem...)...)
 }
 
 // pays makes payments and sends what the provider says of each as a connector
@@ -247,7 +248,7 @@ func (s *site) subscriber(t *testing.T, n int) (first uint64) {
 // unjudged makes payments whose signals wait in SIGNALS. Nothing else runs.
 func (s *site) unjudged(t *testing.T, n int) (all []domain.ID) {
 	t.Helper()
-	srv := bustest.StartServer(t, bus.ServerConfig{Dir: s.dir})
+	srv := bustest.StartServer(t, embedded.Config{Dir: s.dir})
 	s.conn = bustest.ConnectTo(t, srv)
 	for range n {
 		p := s.Routed(t)
@@ -275,7 +276,7 @@ func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 	t.Parallel()
 	s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience} // without the watchdog's help
-	srv := bustest.StartServer(t, bus.ServerConfig{Dir: s.dir})
+	srv := bustest.StartServer(t, embedded.Config{Dir: s.dir})
 	for range 800 { // more than are compared at the start
 		s.Create(t, time.Hour)
 	}
@@ -300,7 +301,7 @@ func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 func TestOldEventIsComparedWithTheLog(t *testing.T) {
 	t.Parallel()
 	b, dir := bustest.NewBook(t), t.TempDir()
-	srv := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+	srv := bustest.StartServer(t, embedded.Config{Dir: dir})
 	for range 800 { // more than are compared at the start
 		b.Create(t, time.Hour)
 	}
@@ -313,7 +314,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 		return b
 	})
 	metrics := prometheus.NewRegistry()
-	c = bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{Dir: dir}))
+	c = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{Dir: dir}))
 	healthtest.Run(t, notifiertest.MeasuredRelay(c, b, metrics).Run)
 	healthtest.Eventually(t, "the copy is made anew", func() bool { return healthtest.Measured(t, metrics, "payledger_relay_rebuilds_total") == 1 })
 	bustest.SameAsLog(t, c.JetStream(), b)
@@ -323,7 +324,7 @@ func TestOldEventIsComparedWithTheLog(t *testing.T) {
 // server runs.
 func TestRemovedUnderTheServer(t *testing.T) {
 	t.Parallel()
-	store := filepath.Join(natsserver.JetStreamStoreDir, bus.AccountLedger)
+	store := filepath.Join(natsserver.JetStreamStoreDir, embedded.AccountLedger)
 	for _, what := range []string{
 		"", natsserver.JetStreamStoreDir, store, filepath.Join(store, "streams"),
 		"EVENTS", "EVENTS/msgs", "EVENTS/msgs/*.blk", "EVENTS/obs", "EVENTS/meta.inf",
@@ -435,7 +436,7 @@ func TestDamagedDirectoryIsPutAside(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, natsserver.JetStreamStoreDir), []byte("what is this"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	s, err := embedded.Start(embedded.Config{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -459,7 +460,7 @@ func TestOneBitOfASequenceIsSurvived(t *testing.T) {
 	for range 50 {
 		b.Routed(t)
 	}
-	s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+	s := bustest.StartServer(t, embedded.Config{Dir: dir})
 	c := bustest.ConnectTo(t, s)
 	notifiertest.CopyOnce(t, c, b)
 	c.Close()
@@ -485,7 +486,7 @@ func TestOneBitOfASequenceIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s, err = bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.New(log)})
+	s, err = embedded.Start(embedded.Config{Dir: dir, Log: zerolog.New(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,7 +506,7 @@ func TestDamagedFilesAreSurvived(t *testing.T) {
 	for range 50 {
 		b.Routed(t)
 	}
-	s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+	s := bustest.StartServer(t, embedded.Config{Dir: dir})
 	c := bustest.ConnectTo(t, s)
 	notifiertest.CopyOnce(t, c, b)
 	c.Close()
@@ -526,7 +527,7 @@ func TestDamagedFilesAreSurvived(t *testing.T) {
 	if err != nil || damaged < 2 {
 		t.Fatalf("%d files, %v", damaged, err)
 	}
-	s, err = bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	s, err = embedded.Start(embedded.Config{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 )
@@ -24,7 +25,7 @@ import (
 type open struct {
 	*bustest.Book
 	ledger                *bus.Conn
-	server                *bus.Server
+	server                *embedded.Server
 	subscriber, connector *client
 }
 
@@ -36,12 +37,12 @@ type client struct {
 
 func newOpen(t *testing.T) *open {
 	t.Helper()
-	credentials, err := bus.NewCredentials(rand.Reader)
+	credentials, err := embedded.NewCredentials(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &open{Book: bustest.NewBook(t)}
-	o.server = bustest.StartServer(t, bus.ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	o.server = bustest.StartServer(t, embedded.Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	o.ledger = bustest.ConnectTo(t, o.server)
 	o.Register(t)
 	pipeline(t, o.ledger, o.Book)
@@ -55,7 +56,7 @@ func newOpen(t *testing.T) *open {
 	return o
 }
 
-func plainClient(t *testing.T, s *bus.Server, c bus.Credential) *client {
+func plainClient(t *testing.T, s *embedded.Server, c embedded.Credential) *client {
 	t.Helper()
 	p := &client{refused: make(chan error, 64)}
 	var err error

@@ -6,6 +6,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
@@ -23,7 +24,7 @@ func pipeline(tb testing.TB, c *bus.Conn, b *bustest.Book) {
 func TestPaymentFromCreationToRefund(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	pipeline(t, c, b)
 	sandbox := connector.NewSandbox(c.NATS(), time.Now)
 

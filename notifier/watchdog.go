@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/fanout"
 	"payledger/notifier/health"
 	"payledger/notifier/relay"
@@ -21,7 +22,7 @@ import (
 
 // WatchdogConfig configures a Watchdog.
 type WatchdogConfig struct {
-	Server   *bus.Server // the embedded one; nil: the server is external
+	Server   *embedded.Server // the embedded one; nil: the server is external
 	Conn     *bus.Conn
 	Relay    *relay.Relay
 	Workers  *worker.Workers
@@ -124,7 +125,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		}
 		log := w.config.Log.With().Str("part", worst.name).Str("repair", string(how)).Str("stream", worst.stream).Logger()
 		log.Error().Msg("work waits and nothing moves; the embedded JetStream is repaired")
-		if err := w.config.Server.Repair(how, worst.stream); err != nil && !errors.Is(err, bus.ErrServerClosed) {
+		if err := w.config.Server.Repair(how, worst.stream); err != nil && !errors.Is(err, embedded.ErrClosed) {
 			log.Error().Err(err).Msg("the embedded JetStream could not be repaired; it is tried again")
 		}
 		for _, p := range w.parts {
@@ -188,7 +189,7 @@ type ladder struct {
 	pause time.Duration
 }
 
-func (l *ladder) next(now time.Time, first, most time.Duration) (how bus.Repair, due bool) {
+func (l *ladder) next(now time.Time, first, most time.Duration) (how embedded.Repair, due bool) {
 	switch {
 	case l.last.IsZero(), now.Sub(l.last) > 10*max(l.pause, first): // the last one helped
 		l.rung, l.pause = 0, first
@@ -197,7 +198,7 @@ func (l *ladder) next(now time.Time, first, most time.Duration) (how bus.Repair,
 	default:
 		l.pause = min(2*l.pause, most)
 	}
-	all := bus.Repairs()
+	all := embedded.Repairs()
 	how = all[l.rung%len(all)]
 	l.rung++
 	l.last = now

@@ -13,6 +13,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
@@ -23,7 +24,7 @@ import (
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []string{bus.EventsStream, bus.SignalsStream} {
-		for _, how := range bus.Repairs() {
+		for _, how := range embedded.Repairs() {
 			t.Run(stream+" "+string(how), func(t *testing.T) {
 				t.Parallel()
 				// The watchdog, which could repair too, waits.
@@ -43,15 +44,15 @@ func TestRepairs(t *testing.T) {
 				}
 				healthtest.Run(t, s.enforcer.Run)
 				s.works(t)
-				lost := how == bus.RepairStore || how == bus.RepairEmpty && stream == bus.SignalsStream
+				lost := how == embedded.RepairStore || how == embedded.RepairEmpty && stream == bus.SignalsStream
 				if n := s.open(t, waiting); (n > 0) != lost {
 					t.Errorf("%d of the signals that waited were lost", n)
 				}
-				aside, err := filepath.Glob(filepath.Join(s.dir, "*"+bus.Aside+"*"))
+				aside, err := filepath.Glob(filepath.Join(s.dir, "*"+embedded.Aside+"*"))
 				if err != nil || (len(aside) > 0) != lost {
 					t.Errorf("put aside: %q, %v", aside, err)
 				}
-				if first := s.subscriber(t, 1); first > 11 || how == bus.RepairRestart && first != 11 {
+				if first := s.subscriber(t, 1); first > 11 || how == embedded.RepairRestart && first != 11 {
 					t.Errorf("the subscriber goes on with %d", first)
 				}
 				if n := s.repaired(how); n != 1 {
@@ -62,7 +63,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-func (s *site) repaired(how bus.Repair) float64 {
+func (s *site) repaired(how embedded.Repair) float64 {
 	families, err := s.metrics.Gather()
 	if err != nil {
 		panic(err)
@@ -91,7 +92,7 @@ func TestWatchdogEscalates(t *testing.T) {
 		return 0, stuck.Load()
 	}}}
 	stop := healthtest.Run(t, w.Run)
-	for _, how := range bus.Repairs() {
+	for _, how := range embedded.Repairs() {
 		healthtest.Eventually(t, "the repair is done: "+string(how), func() bool { return s.repaired(how) > 0 })
 	}
 	if got := w.Degraded(); !slices.Equal(got, []string{"It waits."}) {
@@ -110,7 +111,7 @@ func TestLadder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l ladder
 		began := time.Now()
-		var hows []bus.Repair
+		var hows []embedded.Repair
 		var at []int // seconds
 		for range 3000 {
 			if how, due := l.next(time.Now(), 15*time.Second, 10*time.Minute); due {
@@ -119,11 +120,11 @@ func TestLadder(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		want := []int{0, 15, 45, 105, 225, 465, 945, 1545, 2145, 2745}
-		if !slices.Equal(at, want) || !slices.Equal(hows[:5], append(bus.Repairs(), bus.RepairRestart)) {
+		if !slices.Equal(at, want) || !slices.Equal(hows[:5], append(embedded.Repairs(), embedded.RepairRestart)) {
 			t.Errorf("%v at %v", hows, at)
 		}
 		time.Sleep(3 * time.Hour)
-		if how, due := l.next(time.Now(), 15*time.Second, 10*time.Minute); !due || how != bus.RepairRestart {
+		if how, due := l.next(time.Now(), 15*time.Second, 10*time.Minute); !due || how != embedded.RepairRestart {
 			t.Errorf("%s, %v after a long quiet", how, due)
 		}
 	})
@@ -134,7 +135,7 @@ func TestLadder(t *testing.T) {
 func TestParkingThatFailsIsSaid(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	if _, err := c.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{bus.ParkedSubject}}); err != nil {
 		t.Fatal(err)
 	}

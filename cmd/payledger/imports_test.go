@@ -180,7 +180,7 @@ func rooms() []room {
 		{
 			folder:  "notifier",
 			why:     "the watchdog over all parts that run on NATS: what a part does is its own room's",
-			ours:    []string{"notifier/bus", "notifier/fanout", "notifier/health", "notifier/relay", "notifier/signals", "notifier/worker"},
+			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/fanout", "notifier/health", "notifier/relay", "notifier/signals", "notifier/worker"},
 			modules: []string{prometheus, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -188,7 +188,14 @@ func rooms() []room {
 			folder:  "notifier/bus",
 			why:     "NATS, its subjects and the form of its messages; what is done about a message is no matter of its own",
 			ours:    []string{"domain", "eventstore", "notifier/health"},
-			modules: []string{jsonModule, nats, "github.com/nats-io/nats-server/v2", prometheus, zerolog, "golang.org/x/sync/errgroup"},
+			modules: []string{jsonModule, nats, prometheus, zerolog, "golang.org/x/sync/errgroup"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/bus/embedded",
+			why:     "the NATS server of this process and its directory; what is sent over it is the bus's",
+			ours:    []string{"notifier/bus", "notifier/health"},
+			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -268,7 +275,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/bustest",
 			why:     "only tests import it: a ledger in memory and an embedded NATS server",
-			ours:    []string{"domain", "eventstore", "eventstore/memory", "notifier/bus", "notifier/health", "notifier/health/healthtest"},
+			ours:    []string{"domain", "eventstore", "eventstore/memory", "notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/health/healthtest"},
 			modules: []string{nats, "github.com/nats-io/nats-server/v2"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -503,7 +510,7 @@ func rooms() []room {
 			why:    "it opens what is left of a log, JetStream's copy among it; what is taken of it is decided elsewhere",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/export", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/salvage", "eventstore/translog", "notifier/bus",
+				"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/salvage", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
 			},
 			modules: []string{zerolog, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},

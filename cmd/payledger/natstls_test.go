@@ -19,6 +19,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/natslisten/natslistentest"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 )
 
 // TestNATSOverTLS reads events as a subscriber that trusts the server's
@@ -34,7 +35,7 @@ func TestNATSOverTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var c bus.Credentials
+		var c embedded.Credentials
 		if err := json.Unmarshal(content, &c); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 )
 
 // TestScripts runs testdata/script/*.txtar. Beside the standard commands there
@@ -232,7 +232,7 @@ func scriptSignal(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: signal ROUTE PAYMENT BODY")
 	}
 	s := running(ts)
-	var passwords bus.Credentials
+	var passwords embedded.Credentials
 	content, err := os.ReadFile(filepath.Join(s.Data, "nats-credentials.json"))
 	ts.Check(err)
 	ts.Check(json.Unmarshal(content, &passwords))

@@ -41,7 +41,7 @@ func newestCheckpoint(t *testing.T, c *Conn, want string) {
 // newest comes out when it is back; a deleted JetStream stream is made anew.
 func TestCheckpointsSurviveAbsence(t *testing.T) {
 	t.Parallel()
-	s := started(t, ServerConfig{})
+	s := started(t)
 	c := connected(t, s)
 	p := newCheckpoints(t, c, domain.ID{1})
 	healthtest.Run(t, p.Run)
@@ -78,7 +78,7 @@ func TestCheckpointsSurviveAbsence(t *testing.T) {
 // TestForeignCheckpointsAreLeftAlone on an external server.
 func TestForeignCheckpointsAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	s := started(t, ServerConfig{})
+	s := started(t)
 	c := connected(t, s)
 	p := newCheckpoints(t, c, domain.ID{1})
 	healthtest.Run(t, p.Run)

@@ -1,20 +1,18 @@
-// Package bus is NATS: the server embedded in this process or the connection to
-// an external one, its accounts and credentials, the JetStream streams, the
-// subjects, and the form of events, signals and checkpoints as messages.
+// Package bus is NATS as the ledger uses it: the connection to the server embedded
+// in this process or to an external one, the JetStream streams, the subjects, the
+// consumers of outsiders, and the form of events, signals and checkpoints as
+// messages. The embedded server itself is package embedded.
 //
 // Publisher and Reader are the two ways of an event: into EVENTS and out of it.
 // Both use a link, which is a wire to the embedded server and the NATS client's
 // to an external one. All else goes through the NATS client.
-//
-// Everything in an embedded JetStream is derived from the log or sent again, so
-// the server syncs nothing by itself, and a directory that it cannot read is
-// renamed and made anew.
 package bus
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,7 +32,7 @@ import (
 type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
-	server *Server // the embedded one; nil: external
+	server Embedded // nil: external
 	closed chan struct{}
 
 	session  atomic.Pointer[session]
@@ -67,13 +65,34 @@ const (
 
 const away = "NATS is away; payments go on, what follows from them waits"
 
-// Connect connects the ledger to the embedded server.
-func (s *Server) Connect() (*Conn, error) { return s.ConnectAs(UserLedger) }
+// Embedded is what a connection needs of the NATS server in this process, which
+// is package embedded's.
+type Embedded interface {
+	InProcessConn() (net.Conn, error)
+	Password() string // of the users of the ledger's account
+	Consumers() Consumers
+	// ForgetConsumer deletes the files of a consumer that the server did not load,
+	// and reports whether there were any.
+	ForgetConsumer(stream, consumer string) (lost bool, err error)
+}
 
-// ConnectAs connects a user of the ledger's account: UserLedger or UserRelay.
-func (s *Server) ConnectAs(user string) (*Conn, error) {
-	return connect(nats.DefaultURL, s, s.config.Log,
-		nats.InProcessServer(s), nats.UserInfo(user, s.password), nats.ReconnectWait(reconnectEmbedded))
+// EmbeddedStart bounds how long an embedded server reads a large directory. After
+// a crash JetStream reads all of it: a million payments take some 7 s.
+const EmbeddedStart = time.Hour
+
+// Users of an embedded server. The first two are this process. Only the relay may
+// write events, so that none of the others can take an event's place.
+const (
+	UserLedger    = "ledger"
+	UserRelay     = "relay"
+	ConnectorUser = "connector"
+)
+
+// ConnectEmbedded connects a user of the ledger's account to the embedded server:
+// UserLedger or UserRelay.
+func ConnectEmbedded(s Embedded, user string, log zerolog.Logger) (*Conn, error) {
+	return connect(nats.DefaultURL, s, log,
+		nats.InProcessServer(s), nats.UserInfo(user, s.Password()), nats.ReconnectWait(reconnectEmbedded))
 }
 
 // Connect connects the ledger to an external NATS server or cluster with
@@ -108,7 +127,7 @@ func checkServer(server string) error {
 	return nil
 }
 
-func connect(rawURL string, server *Server, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
+func connect(rawURL string, server Embedded, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
 	c := &Conn{server: server, closed: make(chan struct{})}
 	c.session.Store(newSession())
 	options := append([]nats.Option{
@@ -209,7 +228,7 @@ func (c *Conn) TakeDoubt() eventstore.Position { return eventstore.Position(c.do
 func (c *Conn) ReadersReplaced() uint64 { return c.replaced.Load() }
 
 // Server is the embedded server, nil when the server is external.
-func (c *Conn) Server() *Server { return c.server }
+func (c *Conn) Server() Embedded { return c.server }
 
 // JetStream is the ledger's JetStream.
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }

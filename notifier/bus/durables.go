@@ -88,7 +88,7 @@ func (d *Durables) keep(ctx context.Context, stream jetstream.Stream) error {
 	if err != nil {
 		return fmt.Errorf("looking at the JetStream stream %s: %w", EventsStream, err)
 	}
-	all := append(d.conn.server.consumers(), Consumer{Name: SubscriberConsumer})
+	all := append(d.conn.server.Consumers().List(), Consumer{Name: SubscriberConsumer})
 	var errs []error
 	for _, c := range all {
 		errs = append(errs, d.ensure(ctx, stream, c, had[c.Name], info.State.LastSeq))
@@ -114,7 +114,7 @@ func remove(ctx context.Context, stream jetstream.Stream, name string) error {
 func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consumer, had *jetstream.ConsumerInfo, last uint64) error {
 	switch {
 	case had == nil:
-		lost, err := d.conn.server.forgetConsumer(EventsStream, c.Name)
+		lost, err := d.conn.server.ForgetConsumer(EventsStream, c.Name)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 	// One that begins behind events that are still to be copied is not ahead.
 	case max(had.Delivered.Stream, had.AckFloor.Stream) <= max(last, uint64(c.Position)):
 		if c.Start != "" {
-			d.conn.server.config.Consumers.Progress(c, eventstore.Position(had.AckFloor.Stream), had.NumPending+uint64(had.NumAckPending))
+			d.conn.server.Consumers().Progress(c, eventstore.Position(had.AckFloor.Stream), had.NumPending+uint64(had.NumAckPending))
 		}
 		return nil
 	default:
@@ -139,7 +139,7 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 	}
 	want := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "Events of payments for the credentials of " + c.Name + ".",
-		FilterSubject: c.subjects(), DeliverPolicy: jetstream.DeliverAllPolicy,
+		FilterSubject: c.Subjects(), DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 4096, MaxWaiting: 128,
 	}
 	if c.Position > 0 {

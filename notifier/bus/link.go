@@ -35,7 +35,7 @@ type message struct {
 // link opens a link as a user, with an inbox for answers and what is below it.
 func (c *Conn) link(user, inbox string) (link, error) {
 	if c.Embedded() {
-		return c.server.wire(user, inbox)
+		return openWire(c.server, user, inbox)
 	}
 	l := &clientLink{
 		nc: c.nc, messages: make(chan *nats.Msg, 2*fetchAhead), closed: make(chan struct{}),
@@ -106,7 +106,7 @@ type place struct{ sequence, number, pending uint64 }
 const serverShutdown = "409 Server Shutdown"
 
 func newPull(c *Conn, consumer string) (*pull, error) {
-	p := &pull{request: "$JS.API.CONSUMER.MSG.NEXT." + EventsStream + "." + consumer, inbox: c.nc.NewInbox()}
+	p := &pull{request: NextSubject(consumer), inbox: c.nc.NewInbox()}
 	var err error
 	p.link, err = c.link(UserLedger, p.inbox)
 	return p, err

@@ -74,7 +74,7 @@ func ReadEvents(ctx context.Context, c *Conn, told func(done, total eventstore.P
 func findEvents(ctx context.Context, c *Conn) (s jetstream.Stream, info *jetstream.StreamInfo, err error) {
 	patience := readPatient
 	if c.Embedded() {
-		patience = startWait
+		patience = EmbeddedStart
 	}
 	for deadline := time.Now().Add(patience); ; {
 		if s, err = c.JetStream().Stream(ctx, EventsStream); err == nil {

@@ -37,15 +37,15 @@ type wire struct {
 
 const wireBuffer = 32 << 10
 
-// wire connects a user of the ledger's account and listens on the inbox and
+// openWire connects a user of the ledger's account and listens on the inbox and
 // what is below it.
-func (s *Server) wire(user, inbox string) (*wire, error) {
+func openWire(s Embedded, user, inbox string) (*wire, error) {
 	conn, err := s.InProcessConn()
 	if err != nil {
 		return nil, err
 	}
 	w := newWire(conn)
-	if err := w.open(user, s.password, inbox); err != nil {
+	if err := w.open(user, s.Password(), inbox); err != nil {
 		w.close()
 		return nil, fmt.Errorf("connecting to the embedded NATS server: %w", err)
 	}

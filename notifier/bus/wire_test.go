@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -21,9 +20,9 @@ import (
 // both ways.
 func TestWireAndClientUnderstandEachOther(t *testing.T) {
 	t.Parallel()
-	s := started(t, ServerConfig{})
+	s := started(t)
 	c := connected(t, s)
-	w, err := s.wire(UserLedger, InboxLedger+".test")
+	w, err := openWire(s, UserLedger, InboxLedger+".test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func TestWireAndClientUnderstandEachOther(t *testing.T) {
 
 func TestWireIsRefusedWithoutAUser(t *testing.T) {
 	t.Parallel()
-	w, err := started(t, ServerConfig{}).wire("nobody", InboxLedger)
+	w, err := openWire(started(t), "nobody", InboxLedger)
 	if err == nil || !strings.Contains(err.Error(), "Authorization Violation") {
 		t.Errorf("%v, %v", w, err)
 	}
@@ -146,18 +145,10 @@ func TestPlaceOf(t *testing.T) {
 // BenchmarkLinks is what a message costs that is sent and comes, each flushed by
 // itself, over a wire and over the NATS client.
 func BenchmarkLinks(b *testing.B) {
-	s, err := StartServer(ServerConfig{Dir: b.TempDir(), Log: zerolog.Nop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Shutdown()
-	for name, server := range map[string]*Server{"wire": s, "client": nil} {
+	s := started(b)
+	for name, server := range map[string]Embedded{"wire": s, "client": nil} {
 		b.Run(name, func(b *testing.B) {
-			c, err := s.Connect()
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
+			c := connected(b, s)
 			c.server = server // nil: as if it were external
 			inbox := c.nc.NewInbox()
 			from, err := c.link(UserLedger, c.nc.NewInbox())

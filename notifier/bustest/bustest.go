@@ -21,6 +21,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -220,13 +221,13 @@ func (v Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
 }
 
 // StartServer starts an embedded server, which ends with the test.
-func StartServer(tb testing.TB, c bus.ServerConfig) *bus.Server {
+func StartServer(tb testing.TB, c embedded.Config) *embedded.Server {
 	tb.Helper()
 	if c.Dir == "" {
 		c.Dir = tb.TempDir()
 	}
 	c.Log, c.WatchEvery = healthtest.Log(tb), 50*time.Millisecond
-	s, err := bus.StartServer(c)
+	s, err := embedded.Start(c)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -252,15 +253,15 @@ func ServeNATS(args []string) error {
 }
 
 // ConnectTo connects to a server as the ledger.
-func ConnectTo(tb testing.TB, s *bus.Server) *bus.Conn {
+func ConnectTo(tb testing.TB, s bus.Embedded) *bus.Conn {
 	tb.Helper()
 	return ConnectAs(tb, s, bus.UserLedger)
 }
 
 // ConnectAs connects to a server as one of its users.
-func ConnectAs(tb testing.TB, s *bus.Server, user string) *bus.Conn {
+func ConnectAs(tb testing.TB, s bus.Embedded, user string) *bus.Conn {
 	tb.Helper()
-	c, err := s.ConnectAs(user)
+	c, err := bus.ConnectEmbedded(s, user, healthtest.Log(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 )
 
 func config(t *testing.T) Config {
@@ -132,10 +133,10 @@ func TestCreateAllOrNothing(t *testing.T) {
 	c := config(t)
 	b := open(t, c)
 	b.Attach(Live{
-		Users:    func() error { return bus.ErrServerStarting },
+		Users:    func() error { return embedded.ErrStarting },
 		Durables: func(context.Context) error { return nil },
 	})
-	if made, err := b.Create(t.Context(), "books", ""); !errors.Is(err, bus.ErrServerStarting) || made.Password != "" {
+	if made, err := b.Create(t.Context(), "books", ""); !errors.Is(err, embedded.ErrStarting) || made.Password != "" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	if n := len(b.All()) + len(open(t, c).All()); n != 0 {

@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
@@ -26,7 +27,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 	s.endpoint(t, "we_all", domain.Kinds()...)
 	s.endpoint(t, "we_final")
 	for round := range 6 {
-		server := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+		server := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, server)
 		stopRelay := healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 		w, stop := s.serve(t, c, lanes, nil)
@@ -63,7 +64,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 			}
 		}
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{Dir: dir}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{Dir: dir}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	_, stop := s.serve(t, c, lanes, nil)
 	bustest.AllRouted(t, s.Book)
@@ -75,7 +76,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 func TestWhoIsToldOfWhat(t *testing.T) {
 	t.Parallel()
 	s, lanes := newShop(t), &lanesDouble{}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	s.endpoint(t, "we_refunds", domain.KindRefundPending, domain.KindRefundFailed)
 	s.endpoint(t, "we_off", domain.KindPaymentPaid)
@@ -141,7 +142,7 @@ func TestNewLanesBeginWithTheNewest(t *testing.T) {
 	if len(want) == len(all) || unconfirmed != 1 {
 		t.Fatalf("%d of %d events are wanted, %d unconfirmed", len(want), len(all), unconfirmed)
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	_, stop := s.serve(t, c, lanes, nil)
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
@@ -154,7 +155,7 @@ func TestNewLanesBeginWithTheNewest(t *testing.T) {
 func TestNobodyToTell(t *testing.T) {
 	t.Parallel()
 	s, lanes, metrics := newShop(t), &lanesDouble{}, prometheus.NewRegistry()
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	began := time.Now()
 	w, stop := s.serve(t, c, lanes, metrics)

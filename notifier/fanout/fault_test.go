@@ -15,6 +15,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
@@ -27,7 +28,7 @@ func TestSlowLanesHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	s, lanes, metrics := newShop(t), &lanesDouble{gate: make(chan struct{})}, prometheus.NewRegistry()
 	s.endpoint(t, "we_all", domain.Kinds()...)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	w, stop := s.serve(t, c, lanes, metrics)
 	w.fanOut.mu.Lock()
@@ -94,7 +95,7 @@ func TestLanesThatFailGetAllOnce(t *testing.T) {
 			full := errors.New("disk full")
 			lanes := &lanesDouble{fails: slices.Repeat([]error{full}, 40), keepsOne: kept, gate: make(chan struct{})}
 			s.endpoint(t, "we_all", domain.Kinds()...)
-			c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+			c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 			healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 			w, stop := s.serve(t, c, lanes, metrics)
 			s.paid(t)
@@ -119,7 +120,7 @@ func TestTheDispatcherBeginsEarlier(t *testing.T) {
 	t.Parallel()
 	s, lanes := newShop(t), &lanesDouble{}
 	s.endpoint(t, "we_all", domain.Kinds()...)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	for range 3 {
 		_, stop := s.serveFrom(t, c, lanes, fromTheFirst{}, nil)
@@ -147,7 +148,7 @@ func TestCopyOfAnotherLogIsNotRead(t *testing.T) {
 	for range 60 {
 		other.Create(t, time.Hour) // of which the endpoint wants to hear nothing
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	notifiertest.CopyOnce(t, c, other)
 	c = bustest.ConnectTo(t, c.Server())
 	s.endpoint(t, "we_1")

@@ -9,7 +9,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
-	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
@@ -84,7 +84,7 @@ func TestRealLanesAreFed(t *testing.T) {
 	var base eventstore.Position
 	serve := func(meanwhile func(), check func(*delivery.Lanes)) {
 		t.Helper()
-		server := bustest.StartServer(t, bus.ServerConfig{Dir: natsDir})
+		server := bustest.StartServer(t, embedded.Config{Dir: natsDir})
 		c := bustest.ConnectTo(t, server)
 		stopRelay := healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 		lanes, closeLanes := s.lanes(t, dir)

@@ -12,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
@@ -39,7 +40,7 @@ func BenchmarkRelay(b *testing.B) {
 	var plain, relay time.Duration
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
-			c := bustest.ConnectAs(b, bustest.StartServer(b, bus.ServerConfig{}), bus.UserRelay)
+			c := bustest.ConnectAs(b, bustest.StartServer(b, embedded.Config{}), bus.UserRelay)
 			if _, err := c.JetStream().CreateStream(context.Background(), bus.EventsConfig(book.LogID)); err != nil {
 				b.Fatal(err)
 			}
@@ -74,7 +75,7 @@ func BenchmarkRelay(b *testing.B) {
 	})
 	b.Run("relay", func(b *testing.B) {
 		for b.Loop() {
-			c := bustest.ConnectTo(b, bustest.StartServer(b, bus.ServerConfig{}))
+			c := bustest.ConnectTo(b, bustest.StartServer(b, embedded.Config{}))
 			began := time.Now()
 			r := notifiertest.Relay(c, book)
 			stop := healthtest.Run(b, r.Run)

@@ -15,6 +15,7 @@ import (
 
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
@@ -27,7 +28,7 @@ func TestRelayCopiesTheLogInOrder(t *testing.T) {
 	for range 300 {
 		b.Create(t, time.Hour)
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	r := notifiertest.Relay(c, b)
 	healthtest.Run(t, r.Run)
 	for range 300 {
@@ -48,7 +49,7 @@ func TestRelayGoesOnAfterRestarts(t *testing.T) {
 	b, dir := bustest.NewBook(t), t.TempDir()
 	var first string
 	for i := range 5 {
-		s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+		s := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, s)
 		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
 		for range 40 {
@@ -72,7 +73,7 @@ func TestRelayRebuildsADeletedDirectory(t *testing.T) {
 	t.Parallel()
 	b, dir := bustest.NewBook(t), t.TempDir()
 	for range 2 {
-		s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+		s := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, s)
 		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
 		for range 50 {
@@ -92,7 +93,7 @@ func TestRelayGoesOnFromARolledBackDirectory(t *testing.T) {
 	t.Parallel()
 	b, dir, backup := bustest.NewBook(t), t.TempDir(), filepath.Join(t.TempDir(), "nats")
 	for i := range 3 {
-		s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+		s := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, s)
 		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
 		for range 50 {
@@ -178,7 +179,7 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 			for range 5 {
 				b.Routed(t)
 			}
-			c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+			c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 			spoil(t, c, b)
 			was := bustest.Created(t, c, bus.EventsStream)
 			healthtest.Run(t, notifiertest.Relay(c, b).Run)
@@ -196,7 +197,7 @@ func TestRelayNoticesWhatHappensToAnIdleCopy(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	b.Routed(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, b).Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
 	if err := c.JetStream().DeleteStream(t.Context(), bus.EventsStream); err != nil {
@@ -211,7 +212,7 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	b.Routed(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	r := notifiertest.Relay(c, b)
 	healthtest.Run(t, r.Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
@@ -232,7 +233,7 @@ func TestForeignWriterCannotSpoilTheCopy(t *testing.T) {
 func TestOnlyTheRelayWritesEvents(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, b).Run)
 	var foreign sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
@@ -261,7 +262,7 @@ func TestRelayStopsWithTheStore(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	b.Routed(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	done := make(chan error, 1)
 	go func() { done <- notifiertest.Relay(c, b).Run(context.Background()) }()
 	bustest.SameAsLog(t, c.JetStream(), b)

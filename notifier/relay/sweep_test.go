@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/eventstore"
-	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 )
@@ -23,7 +23,7 @@ func TestSweepRests(t *testing.T) {
 	for range sweepAtOnce + 1 {
 		b.Create(t, time.Hour)
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	r := New(Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
 	stop := healthtest.Run(t, r.Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
@@ -74,7 +74,7 @@ func TestRelayDoesNotWaitForAnAnswerForEver(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	b.Routed(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	r := New(Config{Conn: c, Store: b.Store, LogID: b.LogID, Log: zerolog.Nop()})
 	r.times.Watch, r.times.Answer = time.Millisecond, 0
 	stream, _, err := r.open(t.Context())

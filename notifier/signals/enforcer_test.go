@@ -17,6 +17,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
@@ -34,7 +35,7 @@ type court struct {
 func newCourt(t *testing.T) *court {
 	t.Helper()
 	c := &court{Book: bustest.NewBook(t)}
-	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	c.enforcer = judging(t, c.conn, c.Book)
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)
@@ -290,7 +291,7 @@ func TestEnforcerAnswersConnectorsOnly(t *testing.T) {
 func TestEnforcerRetriesABusyStore(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
 	p := c.Routed(t)
 	fails := &bustest.Failing{Store: c.Store, Left: make(chan error, 3)}
 	fails.Left <- eventstore.ErrBusy
@@ -310,7 +311,7 @@ func TestFatalStoreErrorsEndTheWork(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
 	p := b.Routed(t)
-	conn := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	conn := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	fails := &bustest.Failing{Store: b.Store, Left: make(chan error, 1)}
 	fails.Left <- &eventstore.FatalError{Err: errors.New("disk on fire")}
 	e := judging(t, conn, b)
@@ -362,7 +363,7 @@ func TestEnforcerSurvivesTheLossOfItsStreams(t *testing.T) {
 func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	conn := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	conn := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	e := judging(t, conn, b)
 	e.times.AckWait, e.times.Watch = time.Second, time.Hour
 	acks, err := conn.NATS().SubscribeSync("$JS.ACK." + bus.SignalsStream + ".>")
@@ -396,7 +397,7 @@ func TestRedeliveredSignalsAreJudgedOnce(t *testing.T) {
 func TestMetricsAreRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	r := prometheus.NewPedanticRegistry()
 	relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Metrics: r})
 	New(Config{Conn: c, Ledger: b.Ledger, Metrics: r})

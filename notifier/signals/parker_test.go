@@ -16,6 +16,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
@@ -53,7 +54,7 @@ func (c *court) parkedState(t *testing.T) *jetstream.StreamInfo {
 func TestParkingThatFailsStopsNothing(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
 	if _, err := c.conn.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{bus.ParkedSubject}}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestParkingThatFailsStopsNothing(t *testing.T) {
 func TestAFullParkedGivesWay(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
 	before := bus.ParkedConfig(b.LogID)
 	before.Discard, before.MaxBytes = jetstream.DiscardNew, 16<<10
 	if _, err := c.conn.JetStream().CreateStream(t.Context(), before); err != nil {
@@ -175,7 +176,7 @@ func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
 func TestParkingThatFailsKeepsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	e := judging(t, c, b)
 	c.Close()
 	parked, left, err := e.parker.park(t.Context(), []parking{{signal: laid(1, "a", 1)}, {signal: laid(2, "a", 2)}})

@@ -11,6 +11,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 )
@@ -37,7 +38,7 @@ func (l *logged) lines() []string {
 func alarmed(t *testing.T) (*court, *logged) {
 	t.Helper()
 	c, log := &court{Book: bustest.NewBook(t)}, new(logged)
-	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c.conn = bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	c.enforcer = New(Config{Conn: c.conn, Ledger: c.Ledger, LogID: c.LogID, IDs: c.IDs, Log: zerolog.New(log)})
 	healthtest.Run(t, c.enforcer.Run)
 	c.ready(t)

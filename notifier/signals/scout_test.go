@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/health/healthtest"
@@ -47,7 +48,7 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := bustest.NewBook(t)
-			c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+			c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
 			e := New(Config{Conn: c.conn, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Table: domain.SandboxTable()})
 			e.routes.learn(domain.Payment{Route: "seen"})
 			stream, _, err := e.open(t.Context())
@@ -78,7 +79,7 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 func TestSignalsTakenAheadAreJudgedOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))}
+	c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
 	c.enforcer = judging(t, c.conn, b)
 	c.enforcer.times.Scout = time.Millisecond
 	if _, err := c.conn.JetStream().CreateStream(t.Context(), bus.SignalsConfig(b.LogID)); err != nil {
@@ -110,7 +111,7 @@ func BenchmarkOutcomeBehindAFlood(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			const all = 100_000
 			book := bustest.NewBook(b)
-			c := &court{Book: book, conn: bustest.ConnectTo(b, bustest.StartServer(b, bus.ServerConfig{}))}
+			c := &court{Book: book, conn: bustest.ConnectTo(b, bustest.StartServer(b, embedded.Config{}))}
 			c.enforcer = judging(b, c.conn, book)
 			healthtest.Run(b, c.enforcer.Run)
 			sandbox := connector.NewSandbox(c.conn.NATS(), time.Now)

@@ -6,6 +6,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
@@ -17,7 +18,7 @@ func TestWorkersTakeUpWhatWasLeft(t *testing.T) {
 	b, dir := bustest.NewBook(t), t.TempDir()
 	for range 3 {
 		b.Routed(t)
-		s := bustest.StartServer(t, bus.ServerConfig{Dir: dir})
+		s := bustest.StartServer(t, embedded.Config{Dir: dir})
 		c := bustest.ConnectTo(t, s)
 		stopRelay := healthtest.Run(t, notifiertest.Relay(c, b).Run)
 		for range 30 { // before the workers are there
@@ -42,7 +43,7 @@ func TestWorkersTakeUpWhatWasLeft(t *testing.T) {
 func TestDispatcherSurvivesTheLossOfItsConsumer(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, b).Run)
 	healthtest.Run(t, notifiertest.Workers(t, c, b).Run)
 	for i := range 4 {
@@ -71,7 +72,7 @@ func TestWorkersAfterTheLogWasRestored(t *testing.T) {
 	for range 30 {
 		longer.Create(t, time.Hour)
 	}
-	c := bustest.ConnectTo(t, bustest.StartServer(t, bus.ServerConfig{}))
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	stop := healthtest.Run(t, notifiertest.Relay(c, longer).Run)
 	bustest.SameAsLog(t, c.JetStream(), longer)
 	stop()

@@ -18,6 +18,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/salvage"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 )
 
 // jetStreamDir is where the embedded server keeps its streams.
@@ -37,7 +38,7 @@ func (s *salvaging) openNATS(ctx context.Context, name string) error {
 		s.miss(name, errors.New("there is no JetStream stream EVENTS in it"))
 		return nil
 	}
-	server, err := bus.StartServer(bus.ServerConfig{Dir: dir, Log: zerolog.Nop()})
+	server, err := embedded.Start(embedded.Config{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		s.miss(name, err)
 		return nil

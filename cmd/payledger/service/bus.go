@@ -20,6 +20,7 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
 	"payledger/notifier/connector"
 	"payledger/notifier/consumers"
 	"payledger/notifier/fanout"
@@ -33,7 +34,7 @@ import (
 // the sender of the notifications that they enqueue.
 type messaging struct {
 	address string // where subscribers and connectors connect, if anywhere
-	server  *bus.Server
+	server  *embedded.Server
 	conn    *bus.Conn
 	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
@@ -137,7 +138,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		}
 		return nil
 	}
-	config := bus.ServerConfig{
+	config := embedded.Config{
 		Dir: c.dir.NATS(), Listen: o.NATSListen, TLS: o.NATSTLS, Log: o.Log, Metrics: metrics,
 		Consumers: bus.Consumers{All: c.consumers.All, Progress: c.consumers.Progress},
 	}
@@ -155,7 +156,7 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 			return err
 		}
 	}
-	b.server, err = bus.StartServer(config)
+	b.server, err = embedded.Start(config)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return exit.With(exit.Address, "--nats-listen %s: %w", o.NATSListen, err)
@@ -197,10 +198,10 @@ func (b *messaging) sandbox(o Options) merchant.Sandbox {
 
 // natsCredentials reads the passwords of subscribers and connectors, which it
 // makes the first time they are needed.
-func natsCredentials(d datadir.Dir) (bus.Credentials, error) {
+func natsCredentials(d datadir.Dir) (embedded.Credentials, error) {
 	b, err := os.ReadFile(d.Credentials())
 	if errors.Is(err, fs.ErrNotExist) {
-		made, err := bus.NewCredentials(rand.Reader)
+		made, err := embedded.NewCredentials(rand.Reader)
 		if err != nil {
 			return made, err
 		}
@@ -211,9 +212,9 @@ func natsCredentials(d datadir.Dir) (bus.Credentials, error) {
 		return made, datadir.WriteFileSynced(d.Credentials(), append(content, '\n'))
 	}
 	if err != nil {
-		return bus.Credentials{}, exit.With(exit.Directory, "%w", err)
+		return embedded.Credentials{}, exit.With(exit.Directory, "%w", err)
 	}
-	var c bus.Credentials
+	var c embedded.Credentials
 	if err := json.Unmarshal(b, &c); err != nil {
 		return c, exit.With(exit.Directory, "%s cannot be read: %w; delete it to get new passwords at the next start", d.Credentials(), err)
 	}

@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"bufio"
@@ -12,17 +12,18 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
 
 // outside is a listening server with the ledger's own connection.
-func outside(t *testing.T) (*Server, *Conn, Credentials) {
+func outside(t *testing.T) (*Server, *bus.Conn, Credentials) {
 	t.Helper()
 	credentials, err := NewCredentials(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	return s, connected(t, s), credentials
 }
 
@@ -86,7 +87,7 @@ func TestClientThatNeverReadsIsDropped(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprintf(c, "CONNECT {\"user\":%q,\"pass\":%q,\"verbose\":false}\r\nSUB %s 1\r\nPING\r\n",
-		credentials.Subscriber.User, credentials.Subscriber.Password, CheckpointsSubject)
+		credentials.Subscriber.User, credentials.Subscriber.Password, bus.CheckpointsSubject)
 	for r := bufio.NewReader(c); ; { // until the server has taken all of it
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -99,7 +100,7 @@ func TestClientThatNeverReadsIsDropped(t *testing.T) {
 
 	body := make([]byte, 512<<10)
 	for range 4 * maxPending / len(body) {
-		if err := ledger.NATS().Publish(CheckpointsSubject, body); err != nil {
+		if err := ledger.NATS().Publish(bus.CheckpointsSubject, body); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,45 +1,36 @@
-package bus
+// Package embedded is the NATS server in this process: its accounts and the
+// credentials of outsiders, the watch over JetStream's directory and its repairs.
+//
+// Everything in JetStream is derived from the log or sent again, so the server
+// syncs nothing by itself, and a directory that it cannot read is renamed and made
+// anew.
+package embedded
 
 import (
 	"cmp"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
+	"payledger/notifier/bus"
 	"payledger/notifier/health"
 )
-
-// ServerConfig configures the embedded NATS server.
-type ServerConfig struct {
-	Dir         string        // its own directory; made when missing
-	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
-	TLS         *tls.Config   // of Listen; nil: plain text
-	Credentials Credentials   // of those who connect to Listen
-	Consumers   Consumers     // others who connect to Listen; zero: none
-	WatchEvery  time.Duration // between looks at whether it works; 0: a second
-	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
-	Log         zerolog.Logger
-	Metrics     prometheus.Registerer // nil: none
-}
 
 // Server is the embedded NATS server with JetStream. What it keeps for the
 // ledger is derived from the log, so it does not sync to disk by itself, and
 // a directory it cannot read is put aside. Safe for concurrent use.
 type Server struct {
-	config   ServerConfig
+	config   Config
 	password string // of the ledger's own connection
 
 	watchEvery time.Duration
@@ -56,33 +47,30 @@ type Server struct {
 }
 
 var (
-	// ErrServerClosed: the embedded NATS server was shut down.
-	ErrServerClosed = errors.New("the embedded NATS server was shut down")
-	// ErrServerStarting: the embedded NATS server takes no connections yet.
-	ErrServerStarting = errors.New("the embedded NATS server is reading its directory")
+	// ErrClosed: the embedded NATS server was shut down.
+	ErrClosed = errors.New("the embedded NATS server was shut down")
+	// ErrStarting: the embedded NATS server takes no connections yet.
+	ErrStarting = errors.New("the embedded NATS server is reading its directory")
 )
 
 const (
-	// startWait bounds the recovery of a large directory. After a crash
-	// JetStream reads all of it: a million payments take some 7 s.
-	startWait = time.Hour
 	// maxConnections bounds the sockets of Listen, those not yet signed in
 	// included, so that they cannot take the files of JetStream. The server
 	// closes one that does not sign in within two seconds, or three with TLS.
-	maxConnections = 2*maxOutsideConnections + MaxConsumers*maxConsumerConnections + 128
+	maxConnections = 2*maxOutsideConnections + bus.MaxConsumers*maxConsumerConnections + 128
 	// maxPending bounds the bytes that wait for one client that does not
 	// read; beyond it the server drops the client.
 	maxPending = 16 << 20
-	// recoverAtOnce is how large a directory may be that StartServer waits for.
+	// recoverAtOnce is how large a directory may be that Start waits for.
 	recoverAtOnce = 64 << 20
 )
 
-// StartServer starts the server and returns when it takes connections. It
+// Start starts the server and returns when it takes connections. It
 // fails when Listen cannot be listened on or the directory cannot be made. It
 // does not wait for a large directory, nor for a disk that takes no writes:
 // what Connect has made connects by itself when the server runs, and Run mends
 // what fails then.
-func StartServer(c ServerConfig) (*Server, error) {
+func Start(c Config) (*Server, error) {
 	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
 	s.repaired = health.CounterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
 		string(RepairRestart), string(repairStream), string(RepairEmpty), string(RepairStore))
@@ -170,48 +158,6 @@ func (e *storageError) Error() string { return e.err.Error() }
 
 func (e *storageError) Unwrap() error { return e.err }
 
-func (s *Server) options() (*natsserver.Options, error) {
-	o := &natsserver.Options{
-		ServerName: "payledger", DontListen: true, NoSigs: true,
-		JetStream: true, StoreDir: s.config.Dir, DisableJetStreamBanner: true,
-		JetStreamMaxStore: 1 << 60,
-		// Only a cursor or two are kept in memory.
-		JetStreamMaxMemory: 64 << 20,
-		MaxConn:            maxConnections, MaxPending: maxPending,
-		LameDuckDuration: time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
-	}
-	if s.config.MaxStore > 0 {
-		o.JetStreamMaxStore = s.config.MaxStore
-	}
-	var outsiders *Credentials
-	if s.config.Listen != "" {
-		listen := s.config.Listen
-		if addr := s.addr.Load(); addr != nil {
-			listen = addr.String()
-		}
-		host, port, err := net.SplitHostPort(listen)
-		if err != nil {
-			return nil, fmt.Errorf("the address for NATS clients: %w: want HOST:PORT", err)
-		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("the address for NATS clients: port %q: want a number up to 65535", port)
-		}
-		o.DontListen, o.Host, o.Port = false, host, int(n)
-		if o.Port == 0 {
-			o.Port = natsserver.RANDOM_PORT
-		}
-		outsiders = &s.config.Credentials
-		if s.config.TLS != nil {
-			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
-		}
-	}
-	if err := o.ProcessConfigString(accounts(s.password, outsiders, s.consumers())); err != nil {
-		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
-	}
-	return o, nil
-}
-
 // start starts a new server in the place of the current one, which has shut
 // down. s.mu is held.
 func (s *Server) start() error {
@@ -250,7 +196,7 @@ func (s *Server) start() error {
 }
 
 func awaitReady(srv *natsserver.Server, log *serverLog) error {
-	for deadline := time.Now().Add(startWait); ; {
+	for deadline := time.Now().Add(bus.EmbeddedStart); ; {
 		ready := srv.ReadyForConnections(50 * time.Millisecond)
 		if err := log.failure(); err != nil {
 			return err
@@ -259,7 +205,7 @@ func awaitReady(srv *natsserver.Server, log *serverLog) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the embedded NATS server was not ready within %v", startWait)
+			return fmt.Errorf("the embedded NATS server was not ready within %v", bus.EmbeddedStart)
 		}
 	}
 }
@@ -275,18 +221,29 @@ func (s *Server) Addr() net.Addr {
 // InProcessConn opens a connection to the server that is running now.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	if s.starting.Load() {
-		return nil, ErrServerStarting
+		return nil, ErrStarting
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrServerClosed
+		return nil, ErrClosed
 	}
 	if s.current == nil {
-		return nil, ErrServerStarting
+		return nil, ErrStarting
 	}
 	return s.current.InProcessConn()
 }
+
+// Connect connects the ledger to the server.
+func (s *Server) Connect() (*bus.Conn, error) {
+	return bus.ConnectEmbedded(s, bus.UserLedger, s.config.Log)
+}
+
+// Password implements bus.Embedded.
+func (s *Server) Password() string { return s.password }
+
+// Consumers implements bus.Embedded.
+func (s *Server) Consumers() bus.Consumers { return s.config.Consumers }
 
 // Shutdown stops the server and returns when it has let go of its directory.
 // Outside clients are told first, and get about a second. The connections of

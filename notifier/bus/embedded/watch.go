@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"payledger/notifier/bus"
 	"payledger/notifier/health"
 )
 
@@ -41,7 +42,7 @@ func (w *storageWatch) look() string {
 			w.seen[path] = now
 		}
 	}
-	for _, name := range OurStreams() {
+	for _, name := range bus.OurStreams() {
 		dir := filepath.Join(path, name, messagesDir)
 		_, err := os.Stat(dir)
 		missing, known := w.streams[name]
@@ -71,7 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 			continue
 		}
 		well = 0
-		if errors.Is(fault, ErrServerClosed) {
+		if errors.Is(fault, ErrClosed) {
 			return nil
 		}
 		err := s.Repair(RepairRestart, "")
@@ -95,7 +96,7 @@ func (s *Server) fault() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrServerClosed
+		return ErrClosed
 	}
 	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
 		return errors.New("JetStream has stopped")
@@ -115,7 +116,7 @@ func (s *Server) ill(how func(complaint string) bool) (streams []string) {
 	health := s.current.Healthz(&natsserver.HealthzOptions{Details: true})
 	for _, e := range health.Errors {
 		if e.Type == natsserver.HealthzErrorStream && e.Account == AccountLedger &&
-			slices.Contains(OurStreams(), e.Stream) && how(e.Error) {
+			slices.Contains(bus.OurStreams(), e.Stream) && how(e.Error) {
 			streams = append(streams, e.Stream)
 		}
 	}

@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -19,16 +20,16 @@ import (
 // hashed.
 type consumerSet struct {
 	mu  sync.Mutex
-	all []Consumer
+	all []bus.Consumer
 }
 
-func (s *consumerSet) list() []Consumer {
+func (s *consumerSet) list() []bus.Consumer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Consumer(nil), s.all...)
+	return append([]bus.Consumer(nil), s.all...)
 }
 
-func (s *consumerSet) set(all ...Consumer) {
+func (s *consumerSet) set(all ...bus.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = all
@@ -53,27 +54,27 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	set := &consumerSet{}
 	set.set(
-		Consumer{Name: "books", Password: "books", Start: "1"},
-		Consumer{Name: "shop", Password: "shop", Start: "2", Project: "prj_a"},
+		bus.Consumer{Name: "books", Password: "books", Start: "1"},
+		bus.Consumer{Name: "shop", Password: "shop", Start: "2", Project: "prj_a"},
 	)
 	_, _, credentials := outside(t)
-	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials, Consumers: Consumers{
-		All: set.list, Progress: func(Consumer, eventstore.Position, uint64) {},
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials, Consumers: bus.Consumers{
+		All: set.list, Progress: func(bus.Consumer, eventstore.Position, uint64) {},
 	}})
 	ledger := connected(t, s)
-	stream, err := OpenStream(t.Context(), ledger.JetStream(), EventsConfig(domain.ID{1}), true)
+	stream, err := bus.OpenStream(t.Context(), ledger.JetStream(), bus.EventsConfig(domain.ID{1}), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	durables := NewDurables(ledger, healthtest.Log(t), nil)
+	durables := bus.NewDurables(ledger, healthtest.Log(t), nil)
 	durables.Keep(t.Context(), stream)
-	relay, err := s.ConnectAs(UserRelay)
+	relay, err := bus.ConnectEmbedded(s, bus.UserRelay, healthtest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(relay.Close)
 	for _, subject := range []string{"prj_a.payment.1", "prj_b.payment.2", "prj_a.project.prj_a"} {
-		if _, err := relay.JetStream().Publish(t.Context(), EventsPrefix+subject, nil); err != nil {
+		if _, err := relay.JetStream().Publish(t.Context(), bus.EventsPrefix+subject, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,9 +82,9 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	refused := make(chan error, 8)
 	shop, books := as(t, s, "shop", refused), as(t, s, "books", make(chan error, 8))
 	for _, subject := range []string{
-		infoSubject("books"), nextSubject("books"), "$JS.ACK.EVENTS.books.1.1.1.1.1", infoSubject(SubscriberConsumer), nextSubject(SubscriberConsumer),
+		bus.InfoSubject("books"), bus.NextSubject("books"), "$JS.ACK.EVENTS.books.1.1.1.1.1", bus.InfoSubject(bus.SubscriberConsumer), bus.NextSubject(bus.SubscriberConsumer),
 		"$JS.API.CONSUMER.DELETE.EVENTS.shop", "$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.shop", "$JS.API.CONSUMER.CREATE.EVENTS.shop", "$JS.API.INFO",
-		"$JS.API.STREAM.INFO.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS", EventsPrefix + "prj_a.payment.1", SignalsPrefix + "x.prj_a.1", "_INBOX_books.x", CheckpointsSubject,
+		"$JS.API.STREAM.INFO.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS", bus.EventsPrefix + "prj_a.payment.1", bus.SignalsPrefix + "x.prj_a.1", "_INBOX_books.x", bus.CheckpointsSubject,
 	} {
 		if err := shop.Publish(subject, nil); err != nil {
 			t.Fatal(err)
@@ -91,8 +92,8 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 		wantRefusal(t, refused, "publishing "+subject)
 	}
 	for _, subject := range []string{
-		">", PaymentSubjects, EventsSubjects, EventsPrefix + "prj_b.payment.>", EventsPrefix + "prj_a.project.>", EventsPrefix + "prj_a.>",
-		CheckpointsSubject, SignalsSubjects, "_INBOX_books.>", "_INBOX.>", "$JS.>", "$SYS.>",
+		">", bus.PaymentSubjects, bus.EventsSubjects, bus.EventsPrefix + "prj_b.payment.>", bus.EventsPrefix + "prj_a.project.>", bus.EventsPrefix + "prj_a.>",
+		bus.CheckpointsSubject, bus.SignalsSubjects, "_INBOX_books.>", "_INBOX.>", "$JS.>", "$SYS.>",
 	} {
 		sub, err := shop.SubscribeSync(subject)
 		if err != nil {
@@ -109,15 +110,15 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := books.SubscribeSync(PaymentSubjects)
+	live, err := books.SubscribeSync(bus.PaymentSubjects)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := books.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"_INBOX_books.x", EventsPrefix + "prj_b.payment.9"} {
-		if err := shop.PublishRequest(infoSubject("shop"), target, nil); err != nil {
+	for _, target := range []string{"_INBOX_books.x", bus.EventsPrefix + "prj_b.payment.9"} {
+		if err := shop.PublishRequest(bus.InfoSubject("shop"), target, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +134,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := js.Consumer(t.Context(), EventsStream, "shop")
+	own, err := js.Consumer(t.Context(), bus.EventsStream, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	}
 	n := 0
 	for m := range batch.Messages() {
-		if n++; !strings.HasPrefix(m.Subject(), EventsPrefix+"prj_a.payment.") {
+		if n++; !strings.HasPrefix(m.Subject(), bus.EventsPrefix+"prj_a.payment.") {
 			t.Errorf("got %s", m.Subject())
 		}
 	}
@@ -159,7 +160,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 	if nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("shop", "shop")); !errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 		t.Errorf("one connection too many: %v, %v", nc, err)
 	}
-	set.set(Consumer{Name: "books", Password: "books", Start: "1"})
+	set.set(bus.Consumer{Name: "books", Password: "books", Start: "1"})
 	if err := s.ReloadConsumers(); err != nil {
 		t.Fatal(err)
 	}

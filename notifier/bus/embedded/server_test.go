@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"bytes"
@@ -15,12 +15,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
 
 func TestServerWithoutAddressHasNoListener(t *testing.T) {
 	t.Parallel()
-	s := started(t, ServerConfig{})
+	s := started(t, Config{})
 	if s.Addr() != nil {
 		t.Fatalf("listens on %v", s.Addr())
 	}
@@ -32,13 +33,13 @@ func TestNobodyConnectsWithoutCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	for name, o := range map[string]nats.Option{
 		"anonymous":           nats.Name("nobody"),
 		"wrong password":      nats.UserInfo("subscriber", "wrong"),
 		"empty password":      nats.UserInfo("connector", ""),
 		"another's":           nats.UserInfo("connector", credentials.Subscriber.Password),
-		"the ledger's name":   nats.UserInfo(UserLedger, ""),
+		"the ledger's name":   nats.UserInfo(bus.UserLedger, ""),
 		"the system's name":   nats.UserInfo("sys", "sys"),
 		"password as a token": nats.Token(credentials.Subscriber.Password),
 	} {
@@ -49,25 +50,6 @@ func TestNobodyConnectsWithoutCredentials(t *testing.T) {
 		} else if !errors.Is(err, nats.ErrAuthorization) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestReplySubject(t *testing.T) {
-	t.Parallel()
-	for subject, ok := range map[string]bool{
-		"_INBOX.abc": true, "_INBOX_connector.abc.d": true, "_INBOX.a-b_C9": true,
-		"": false, "_INBOX": false, "_INBOX.": false, "_INBOX..a": false, "_INBOX.a.": false, "_INBOX.*": false, "_INBOX.a.>": false,
-		"_INBOX.a b": false, "_INBOX.a\r\nPUB x": false, "_INBOX.é": false, "_INBOXX.a": false, "_INBOX_ledger.a": false,
-		"_INBOX_subscriber.a": false, "_INBOX_connectorx.a": false, "payledger.v1.events.p.payment.x": false,
-		"$JS.API.STREAM.DELETE.EVENTS": false, " _INBOX.a": false, "_INBOX." + strings.Repeat("a", maxReplySubject): false,
-	} {
-		got := ReplySubject(map[string][]string{ReplyHeader: {subject}})
-		if (got == subject && subject != "") != ok || (!ok && got != "") {
-			t.Errorf("%q: %q", subject, got)
-		}
-	}
-	if got := ReplySubject(map[string][]string{ReplyHeader: {"_INBOX.a", "_INBOX.b"}}); got != "" {
-		t.Errorf("two subjects: %q", got)
 	}
 }
 
@@ -82,7 +64,7 @@ func TestListenAddressErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	for _, c := range []ServerConfig{
+	for _, c := range []Config{
 		{Listen: taken.Addr().String(), Credentials: credentials},
 		{Listen: "127.0.0.1", Credentials: credentials},
 		{Listen: "127.0.0.1:http", Credentials: credentials},
@@ -90,7 +72,7 @@ func TestListenAddressErrors(t *testing.T) {
 		{Listen: "127.0.0.1:0", Credentials: Credentials{credentials.Connector, credentials.Subscriber}},
 	} {
 		c.Dir, c.Log = t.TempDir(), healthtest.Log(t)
-		s, err := StartServer(c)
+		s, err := Start(c)
 		if err == nil {
 			s.Shutdown()
 			t.Errorf("%q: started", c.Listen)
@@ -141,7 +123,7 @@ func TestListeningServerKeepsItsAddressOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	healthtest.Run(t, s.Run)
 	c := connected(t, s)
 	outside := outsider(t, s, credentials.Subscriber)
@@ -167,7 +149,7 @@ func TestShutdownLetsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := started(t, ServerConfig{Listen: "127.0.0.1:0", Credentials: credentials})
+	s := started(t, Config{Listen: "127.0.0.1:0", Credentials: credentials})
 	outside := outsider(t, s, credentials.Subscriber)
 	c := connected(t, s)
 	c.Close()
@@ -180,10 +162,10 @@ func TestShutdownLetsGo(t *testing.T) {
 	if outside.IsConnected() {
 		healthtest.Eventually(t, "the outside client is cut off", func() bool { return !outside.IsConnected() })
 	}
-	if _, err := s.InProcessConn(); !errors.Is(err, ErrServerClosed) {
+	if _, err := s.InProcessConn(); !errors.Is(err, ErrClosed) {
 		t.Errorf("%v", err)
 	}
-	if err := s.Repair(RepairRestart, ""); !errors.Is(err, ErrServerClosed) || !errors.Is(s.fault(), ErrServerClosed) {
+	if err := s.Repair(RepairRestart, ""); !errors.Is(err, ErrClosed) || !errors.Is(s.fault(), ErrClosed) {
 		t.Error("a server that was shut down comes back")
 	}
 }
@@ -195,7 +177,7 @@ func TestServerLogNamesNoPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s, err := StartServer(ServerConfig{
+	s, err := Start(Config{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log),
 	})
 	if err != nil {
@@ -221,7 +203,7 @@ func TestServerLogNamesNoPassword(t *testing.T) {
 func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := started(t, ServerConfig{Dir: dir})
+	s := started(t, Config{Dir: dir})
 	if s.starting.Load() || largerThan(dir, recoverAtOnce) {
 		t.Fatal("a new directory counts as large")
 	}
@@ -239,7 +221,7 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := healthtest.FreeAddress(t)
-	s, err = StartServer(ServerConfig{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
+	s, err = Start(Config{Dir: dir, Listen: free, Credentials: credentials, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +239,7 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 	})
 
 	// One that cannot start is told by the log, and can be shut down.
-	never, err := StartServer(ServerConfig{Dir: pad, Log: zerolog.Nop()})
+	never, err := Start(Config{Dir: pad, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +252,7 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 // TestOnlyTheNewestIsKeptAside: damage that comes again does not fill the disk.
 func TestOnlyTheNewestIsKeptAside(t *testing.T) {
 	t.Parallel()
-	s := started(t, ServerConfig{})
+	s := started(t, Config{})
 	for range keptAside + 2 {
 		if err := s.Repair(RepairStore, ""); err != nil {
 			t.Fatal(err)
@@ -282,13 +264,13 @@ func TestOnlyTheNewestIsKeptAside(t *testing.T) {
 }
 
 // started is a server whose state is looked at often.
-func started(t *testing.T, c ServerConfig) *Server {
+func started(t *testing.T, c Config) *Server {
 	t.Helper()
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
 	c.Log, c.WatchEvery = healthtest.Log(t), 50*time.Millisecond
-	s, err := StartServer(c)
+	s, err := Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +278,7 @@ func started(t *testing.T, c ServerConfig) *Server {
 	return s
 }
 
-func connected(t *testing.T, s *Server) *Conn {
+func connected(t *testing.T, s *Server) *bus.Conn {
 	t.Helper()
 	c, err := s.Connect()
 	if err != nil {
@@ -321,7 +303,7 @@ func outsider(t *testing.T, s *Server, c Credential) *nats.Conn {
 func TestNothingIsRepairedWithoutADisk(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")
-	s := started(t, ServerConfig{Dir: dir})
+	s := started(t, Config{Dir: dir})
 	running := s.current
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"payledger/notifier/bus"
 )
 
 // The directories of a JetStream stream, as nats-server lays them out: beside
@@ -45,7 +47,7 @@ func (s *Server) Repair(how Repair, stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrServerClosed
+		return ErrClosed
 	}
 	if err := s.writable(); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (s *Server) streamDir(elem ...string) string {
 // state of its consumers would come back too, and need not be of these messages.
 // some: there were files to delete.
 func (s *Server) strip(stream string) (some bool, err error) {
-	if stream == EventsStream {
+	if stream == bus.EventsStream {
 		return true, s.setAside(stream) // copying it anew shows how far it is, reading it does not
 	}
 	parts, err := os.ReadDir(s.streamDir(stream))
@@ -130,9 +132,9 @@ func (s *Server) strip(stream string) (some bool, err error) {
 	return some, errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
 }
 
-// forgetConsumer deletes the files of a consumer that the server did not load,
+// ForgetConsumer implements bus.Embedded: it deletes the files of a consumer that the server did not load,
 // and reports whether there were any.
-func (s *Server) forgetConsumer(stream, consumer string) (lost bool, err error) {
+func (s *Server) ForgetConsumer(stream, consumer string) (lost bool, err error) {
 	dir := s.streamDir(stream, consumersDir, consumer)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -143,7 +145,7 @@ func (s *Server) forgetConsumer(stream, consumer string) (lost bool, err error) 
 // setAside takes a JetStream stream out of JetStream's directory. The server
 // is stopped.
 func (s *Server) setAside(stream string) error {
-	if stream == EventsStream {
+	if stream == bus.EventsStream {
 		return os.RemoveAll(s.streamDir(stream)) // the log is the original
 	}
 	err := os.Rename(s.streamDir(stream), s.asideName(stream))
@@ -157,7 +159,7 @@ func (s *Server) setAside(stream string) error {
 // putAside renames JetStream's directory, so that no signal in it is lost. The
 // server is stopped.
 func (s *Server) putAside() error {
-	_ = os.RemoveAll(s.streamDir(EventsStream)) // the log is the original; if some stays, it only takes room
+	_ = os.RemoveAll(s.streamDir(bus.EventsStream)) // the log is the original; if some stays, it only takes room
 	err := os.Rename(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir), s.asideName(natsserver.JetStreamStoreDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("putting the directory of NATS aside: %w", err)

@@ -1,9 +1,11 @@
-package bus
+package embedded
 
 import (
 	"encoding/base64"
 	"fmt"
 	"io"
+
+	"payledger/notifier/bus"
 )
 
 // Credential is a user and a password of the embedded NATS server.
@@ -44,7 +46,7 @@ func NewCredentials(entropy io.Reader) (Credentials, error) {
 	}
 	return Credentials{
 		Subscriber: Credential{User: "subscriber", Password: subscriber},
-		Connector:  Credential{User: connectorUser, Password: connector},
+		Connector:  Credential{User: bus.ConnectorUser, Password: connector},
 	}, nil
 }
 
@@ -63,7 +65,7 @@ func (c Credentials) Validate() error {
 	for _, u := range []struct {
 		want string
 		got  Credential
-	}{{"subscriber", c.Subscriber}, {connectorUser, c.Connector}} {
+	}{{"subscriber", c.Subscriber}, {bus.ConnectorUser, c.Connector}} {
 		if u.got.User != u.want {
 			return fmt.Errorf("NATS credentials: %s.user is %q: want %q", u.want, u.got.User, u.want)
 		}

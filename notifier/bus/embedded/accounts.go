@@ -1,8 +1,10 @@
-package bus
+package embedded
 
 import (
 	"fmt"
 	"strings"
+
+	"payledger/notifier/bus"
 )
 
 // Accounts of the embedded server. Outsiders live in accounts of their own
@@ -19,12 +21,6 @@ const (
 	AccountLedger      = "LEDGER"
 	accountSubscribers = "SUBSCRIBERS"
 	accountConnectors  = "CONNECTORS"
-	connectorUser      = "connector"
-
-	// Both users of the ledger's account are this process. Only the relay may
-	// write events, so that none of the others can take an event's place.
-	UserLedger = "ledger"
-	UserRelay  = "relay"
 )
 
 // What passes between the accounts: a reader may ask for its own consumer's state
@@ -52,52 +48,52 @@ const (
 // accounts writes the accounts, users and permissions in the server's
 // configuration language. Without outsiders the ledger's account stands
 // alone.
-func accounts(ledgerPassword string, outsiders *Credentials, consumers []Consumer) string {
+func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Consumer) string {
 	ledger := account{
-		name: AccountLedger, jetStream: true, user: Credential{UserLedger, ledgerPassword},
-		denied: EventsSubjects, writer: Credential{UserRelay, ledgerPassword},
+		name: AccountLedger, jetStream: true, user: Credential{bus.UserLedger, ledgerPassword},
+		denied: bus.EventsSubjects, writer: Credential{bus.UserRelay, ledgerPassword},
 	}
 	if outsiders == nil {
 		return "accounts {\n" + ledger.String() + "}\n"
 	}
-	info, next, ack := infoSubject(SubscriberConsumer), nextSubject(SubscriberConsumer), ackSubject(SubscriberConsumer)
+	info, next, ack := bus.InfoSubject(bus.SubscriberConsumer), bus.NextSubject(bus.SubscriberConsumer), bus.AckSubject(bus.SubscriberConsumer)
 	subscribers := account{
 		name: accountSubscribers, user: outsiders.Subscriber, connections: maxOutsideConnections,
 		imports: []string{
-			imported("stream", PaymentSubjects),
-			imported("stream", CheckpointsSubject),
+			imported("stream", bus.PaymentSubjects),
+			imported("stream", bus.CheckpointsSubject),
 			imported("service", info),
 			imported("service", next),
 			imported("service", ack),
 			noAPI(),
 		},
 		publish:   []string{info, next, ack},
-		subscribe: []string{PaymentSubjects, CheckpointsSubject, InboxSubscriber + ".>"},
+		subscribe: []string{bus.PaymentSubjects, bus.CheckpointsSubject, bus.InboxSubscriber + ".>"},
 	}
 	connectors := account{
 		name: accountConnectors, user: outsiders.Connector, connections: maxOutsideConnections,
 		imports: []string{
-			imported("service", SignalsSubjects),
-			imported("stream", InboxConnector+".>"),
+			imported("service", bus.SignalsSubjects),
+			imported("stream", bus.InboxConnector+".>"),
 			noAPI(),
 		},
-		publish:   []string{SignalsSubjects},
-		subscribe: []string{InboxConnector + ".>"},
+		publish:   []string{bus.SignalsSubjects},
+		subscribe: []string{bus.InboxConnector + ".>"},
 	}
 	readers, outside := accountSubscribers, subscribers.String()+connectors.String()
 	for _, c := range consumers {
-		readers += ", " + c.accountName()
-		ledger.exports = append(ledger.exports, c.exports()...)
-		outside += c.account().String()
+		readers += ", " + accountName(c)
+		ledger.exports = append(ledger.exports, exports(c)...)
+		outside += consumerAccount(c).String()
 	}
 	ledger.exports = append(ledger.exports,
-		export("stream", PaymentSubjects, readers, ""),
-		export("stream", CheckpointsSubject, accountSubscribers, ""),
+		export("stream", bus.PaymentSubjects, readers, ""),
+		export("stream", bus.CheckpointsSubject, accountSubscribers, ""),
 		export("service", info, accountSubscribers, ""),
 		export("service", next, accountSubscribers, ", response_type: Stream"),
 		export("service", ack, accountSubscribers, ""),
-		export("service", SignalsSubjects, accountConnectors, ""),
-		export("stream", InboxConnector+".>", accountConnectors, ""),
+		export("service", bus.SignalsSubjects, accountConnectors, ""),
+		export("stream", bus.InboxConnector+".>", accountConnectors, ""),
 		export("service", infoNobody, readers+", "+accountConnectors, ""),
 	)
 	return "accounts {\n" + ledger.String() + outside + "}\n"
@@ -141,6 +137,32 @@ func (a account) String() string {
 	fmt.Fprintf(&b, "users: [{user: %q, password: %q%s}%s]\n", a.user.User, a.user.Password, permissions, writer)
 	fmt.Fprintf(&b, "exports: [%s]\nimports: [%s]\n}\n", strings.Join(a.exports, ", "), strings.Join(a.imports, ", "))
 	return b.String()
+}
+
+// consumerAccount is the consumer's own account. In one account with others it could name
+// their inboxes, or subjects of events that they listen on, in a request, and
+// JetStream would answer there.
+func consumerAccount(c bus.Consumer) account {
+	info, next, ack := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name)
+	return account{
+		name: accountName(c), user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
+		imports: []string{
+			imported("stream", c.Subjects()), imported("service", info), imported("service", next), imported("service", ack), noAPI(),
+		},
+		publish:   []string{info, next, ack},
+		subscribe: []string{c.Subjects(), "_INBOX_" + c.Name + ".>"},
+	}
+}
+
+func accountName(c bus.Consumer) string { return "CONSUMER_" + c.Name }
+
+// exports are those of the ledger's account to the consumer's.
+func exports(c bus.Consumer) []string {
+	return []string{
+		export("service", bus.InfoSubject(c.Name), accountName(c), ""),
+		export("service", bus.NextSubject(c.Name), accountName(c), ", response_type: Stream"),
+		export("service", bus.AckSubject(c.Name), accountName(c), ""),
+	}
 }
 
 func export(kind, subject, to, more string) string {

@@ -1,0 +1,100 @@
+package embedded
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/notifier/bus"
+)
+
+// Config configures the embedded NATS server.
+type Config struct {
+	Dir         string        // its own directory; made when missing
+	Listen      string        // HOST:PORT, port 0 for any; empty: nobody but this process can connect
+	TLS         *tls.Config   // of Listen; nil: plain text
+	Credentials Credentials   // of those who connect to Listen
+	Consumers   bus.Consumers // others who connect to Listen; zero: none
+	WatchEvery  time.Duration // between looks at whether it works; 0: a second
+	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
+	Log         zerolog.Logger
+	Metrics     prometheus.Registerer // nil: none
+}
+
+func (s *Server) options() (*natsserver.Options, error) {
+	o := &natsserver.Options{
+		ServerName: "payledger", DontListen: true, NoSigs: true,
+		JetStream: true, StoreDir: s.config.Dir, DisableJetStreamBanner: true,
+		JetStreamMaxStore: 1 << 60,
+		// Only a cursor or two are kept in memory.
+		JetStreamMaxMemory: 64 << 20,
+		MaxConn:            maxConnections, MaxPending: maxPending,
+		LameDuckDuration: time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
+	}
+	if s.config.MaxStore > 0 {
+		o.JetStreamMaxStore = s.config.MaxStore
+	}
+	var outsiders *Credentials
+	if s.config.Listen != "" {
+		listen := s.config.Listen
+		if addr := s.addr.Load(); addr != nil {
+			listen = addr.String()
+		}
+		host, port, err := net.SplitHostPort(listen)
+		if err != nil {
+			return nil, fmt.Errorf("the address for NATS clients: %w: want HOST:PORT", err)
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("the address for NATS clients: port %q: want a number up to 65535", port)
+		}
+		o.DontListen, o.Host, o.Port = false, host, int(n)
+		if o.Port == 0 {
+			o.Port = natsserver.RANDOM_PORT
+		}
+		outsiders = &s.config.Credentials
+		if s.config.TLS != nil {
+			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
+		}
+	}
+	if err := o.ProcessConfigString(accounts(s.password, outsiders, s.config.Consumers.List())); err != nil {
+		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
+	}
+	return o, nil
+}
+
+// ReloadConsumers lets the running server take over the consumers that there are
+// now. Who is none any more is disconnected; the others' connections stay.
+func (s *Server) ReloadConsumers() error {
+	if s.starting.Load() {
+		return ErrStarting
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrClosed
+	case s.current == nil:
+		return ErrStarting
+	case s.config.Listen == "":
+		return nil
+	}
+	// nats-server 2.15 subscribes the imports of an account that is new in a reload
+	// only at the next one: without the second, its requests find nobody.
+	for range 2 {
+		o, err := s.options()
+		if err != nil {
+			return err
+		}
+		if err := s.current.ReloadOptions(o); err != nil {
+			return fmt.Errorf("changing the consumers of the embedded NATS server: %w", err)
+		}
+	}
+	return nil
+}
