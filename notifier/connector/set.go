@@ -1,0 +1,78 @@
+package connector
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"payledger/domain"
+)
+
+// Routes are what one reading of the routes file says: the rules that choose a
+// payment's route, and the connector of each route. It is not changed after it
+// was handed to a Set.
+type Routes struct {
+	Table      domain.RoutingTable
+	Connectors map[string]Opened // by route
+}
+
+// Opened is a route's connector.
+type Opened struct {
+	Type string // its name, as in the routes file
+
+	// Connector is nil where nothing has to be asked of the provider: the sandbox
+	// is played by hand.
+	Connector Connector
+
+	// Retired: the routes file does not name the route any more. What was begun
+	// through it goes on.
+	Retired bool
+}
+
+// Set holds the routes in use. The routes file can be read again while
+// everything runs: Replace changes rules and connectors at one instant, so
+// whoever needs one of them asks the set each time and keeps nothing. Safe for
+// concurrent use.
+type Set struct{ routes atomic.Pointer[Routes] }
+
+// NewSet makes a set.
+func NewSet(r Routes) *Set {
+	s := &Set{}
+	s.routes.Store(&r)
+	return s
+}
+
+// Replace puts other routes in the place of the present ones. The connector of a
+// route that they do not name stays, marked as retired, because attempts at its
+// provider may be open; retired answers the names of all such routes.
+//
+// There is one caller at a time.
+func (s *Set) Replace(r Routes) (retired []string) {
+	r.Connectors = maps.Clone(r.Connectors)
+	if r.Connectors == nil {
+		r.Connectors = make(map[string]Opened)
+	}
+	for route, opened := range s.routes.Load().Connectors {
+		if _, named := r.Connectors[route]; !named {
+			opened.Retired = true
+			r.Connectors[route] = opened
+			retired = append(retired, route)
+		}
+	}
+	s.routes.Store(&r)
+	slices.Sort(retired)
+	return retired
+}
+
+// Routes are the rules and connectors of this instant, which must not be changed.
+func (s *Set) Routes() Routes { return *s.routes.Load() }
+
+// Table are the rules of this instant.
+func (s *Set) Table() domain.RoutingTable { return s.routes.Load().Table }
+
+// Connector is the route's connector. ok is false for a route that has none:
+// one that is not known, and the sandbox's.
+func (s *Set) Connector(route string) (c Connector, ok bool) {
+	c = s.routes.Load().Connectors[route].Connector
+	return c, c != nil
+}
