@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,17 @@ func TestBooksAgainstAModel(t *testing.T) {
 				must(t, e.Close())
 				e = open(t, c)
 			}
+		}
+		now, err := e.Balances(t.Context(), "", books.AsOf{})
+		must(t, err)
+		suspense := make(map[domain.Currency]domain.Sum)
+		for _, b := range now.Balances {
+			if b.Account == domain.Suspense {
+				suspense[b.Currency] = suspense[b.Currency].Add(b.Balance)
+			}
+		}
+		if got := e.Suspense(); !maps.Equal(got, suspense) {
+			t.Fatalf("suspense: %v, want %v", got, suspense)
 		}
 		lines := w.lines()
 		for i := 1; i < len(lines); i++ {

@@ -29,6 +29,10 @@ type Config struct {
 	// Progress, if set, is called by Open with how far a rebuild, or a long
 	// catching up, has come: every few thousand events and at the end.
 	Progress func(done, total eventstore.Position)
+	// Changed, if set, is called by Run with each event of a payment that it folds,
+	// and with the payment before it (nil if the event made it) and after it. It is
+	// not called for what Open folds, and no read waits for it.
+	Changed func(e domain.Event, before, after *domain.Payment)
 	// FlushEvery is how often the views are written to the file; 0 means a
 	// second.
 	FlushEvery time.Duration

@@ -11,7 +11,16 @@ import (
 // apply folds one record into every view. Only one goroutine at a time calls it.
 func (e *Engine) apply(r eventstore.Stored) error {
 	event, err := e.codec.Event(r)
-	return e.fold(decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err})
+	at := e.Position()
+	if err := e.fold(decoded{views.Decoded{Record: r, Event: event, Leaf: translog.Leaf(r.Body)}, err}); err != nil {
+		return err
+	}
+	if e.config.Changed != nil && r.Position > at {
+		if before, after := e.viewWriter.Changed(); after != nil {
+			e.config.Changed(event, before, after)
+		}
+	}
+	return nil
 }
 
 // decoded is a decoded record, or the error of decoding it.

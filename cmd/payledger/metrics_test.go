@@ -23,7 +23,31 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--webhook", "--data", filepath.Join(t.TempDir(), "data"), "--admin-listen", "127.0.0.1:0")
-	s.paid(t)
+	refunded := s.paid(t)
+	s.do(t, 201, "POST", "/v1/refunds", `{"payment_id":"`+refunded+`"}`)
+	late := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10.50"}`).text(t, "id")
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+late, `{"outcome":"failed"}`)
+	s.do(t, 409, "POST", "/v1/sandbox/payments/"+late, `{"outcome":"paid"}`)
+	for _, line := range []string{
+		`payledger_payments_total{route="",status="created"} 2`,
+		`payledger_payments_total{route="sandbox",status="awaiting_payment"} 2`,
+		`payledger_payments_total{route="sandbox",status="paid"} 1`,
+		`payledger_payments_total{route="sandbox",status="failed"} 1`,
+		`payledger_refunds_total{route="sandbox",status="pending"} 1`,
+		`payledger_suspense_amount{currency="RUB"} 10.5`,
+		`payledger_payment_oldest_unrouted_age_seconds 0`,
+		`payledger_webhook_oldest_pending_age_seconds 0*[.]?0*[1-9]`,
+		`payledger_log_commit_group_size_count [1-9]`,
+		`payledger_log_commit_duration_seconds_count [1-9]`,
+		`payledger_disk_free_bytes [1-9]`,
+		`payledger_disk_free_min_bytes 2.68435456e\+08`,
+		`payledger_routing_rules 1`,
+		`payledger_relay_lag_seconds [0-9]`,
+		`payledger_build_info{go="go1[^"]*",revision="[^"]*",version="[^"]*"} 1`,
+	} {
+		pattern := regexp.MustCompile("(?m)^" + line)
+		eventually(t, line, func() bool { return pattern.Match(s.scrape(t)) })
+	}
 	text := s.scrape(t)
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
 	if err != nil {

@@ -73,9 +73,6 @@ func (c serveCmd) Run(a *console.App) error {
 		return err
 	}
 	return service.Run(a.Ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
-		if len(o.Routes) == 0 {
-			o.Log.Warn().Msg("no routes: every payment will fail with no_route; give --routes FILE or --sandbox")
-		}
 		if a.JSON {
 			return a.PrintJSON(at)
 		}

@@ -24,28 +24,31 @@ func (s *Store) commitAll() {
 			return
 		}
 		began := time.Now()
-		s.commit(g)
+		durable := s.commit(g)
 		p = groupPolicy{took: time.Since(began), awaited: g.awaited}
+		if durable > 0 {
+			s.counted(durable, p.took)
+		}
 	}
 }
 
 // commit is the whole commit protocol: it makes a group durable and gives each
 // commit its result. Before done is closed nobody has been told anything of the
 // group and no read shows anything of it, so until then a crash may leave the log
-// with the group or without it.
-func (s *Store) commit(g *group) {
+// with the group or without it. durable is how many of its commits were written.
+func (s *Store) commit(g *group) (durable int) {
 	// Before anything is written, it has to be known which pages are free.
 	if !s.awaitSound() {
 		g.refuse(eventstore.ErrClosed)
 		close(g.done)
-		return
+		return 0
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if err := s.unwritable(); err != nil {
 		g.refuse(err)
 		close(g.done)
-		return
+		return 0
 	}
 
 	staged := &s.staging
@@ -78,6 +81,7 @@ func (s *Store) commit(g *group) {
 	switch {
 	case err == nil:
 		// The group is durable: reads show it from here on, also before the answers.
+		durable = len(staged.records)
 		s.slowDown()
 		// The files of the indexes of claims are made of durable records alone; what
 		// a crash takes of them is made anew.
@@ -101,6 +105,7 @@ func (s *Store) commit(g *group) {
 	if replaced != nil {
 		s.save(replaced)
 	}
+	return durable
 }
 
 // unwritable says why nothing can be written now, nil if it can.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	bbolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -108,6 +109,9 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Report != nil {
 		s.report = o.Report
 	}
+	if o.Committed != nil {
+		s.counted = o.Committed
+	}
 	s.space = diskspace.New(filepath.Dir(path), cmp.Or(o.MinFree, diskspace.DefaultFloor))
 	s.begin()
 	return s, nil
@@ -120,7 +124,7 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {},
+		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {},
 		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
 	if s.file, err = openFile(path, readOnly, atOnce); err != nil {

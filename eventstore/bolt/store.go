@@ -26,6 +26,9 @@ type Options struct {
 	// Replaceable: another file may be put in the place of this one on purpose,
 	// as a restore does. Nothing is saved then.
 	Replaceable bool
+	// Committed is called after each group of commits that became durable, with how
+	// many they were and how long their transaction took. The committer waits for it.
+	Committed func(commits int, took time.Duration)
 	// Report is called with errors that do not end the store, or not yet: an
 	// *eventstore.CorruptError that a check in the background found, an
 	// *eventstore.SuspendedError, an *UnsavedError. It may be called from any
@@ -39,8 +42,9 @@ type Store struct {
 	path     string
 	file     *boltfile.File
 	readOnly bool
-	report   func(error) // Options.Report
-	yields   bool        // Options.Replaceable
+	report   func(error)              // Options.Report
+	counted  func(int, time.Duration) // Options.Committed
+	yields   bool                     // Options.Replaceable
 	logID    domain.ID
 	space    *diskspace.Watch
 	slower   time.Duration // Options.SyncDelay

@@ -25,7 +25,7 @@ type Watch struct {
 
 // New watches the file system with this path. The space is low below floor bytes.
 func New(path string, floor uint64) *Watch {
-	return &Watch{path: path, floor: floor, free: freeSpace}
+	return &Watch{path: path, floor: floor, free: Free}
 }
 
 // Low reports whether the free space was below the floor at the last look. If it
@@ -38,8 +38,8 @@ func (w *Watch) Low() bool {
 	return w.low
 }
 
-// freeSpace is what an unprivileged process may still write, in bytes.
-func freeSpace(path string) (uint64, error) {
+// Free is what an unprivileged process may still write, in bytes.
+func Free(path string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, err

@@ -45,7 +45,7 @@ func TestLow(t *testing.T) {
 
 func TestFreeSpaceOfTheSystem(t *testing.T) {
 	t.Parallel()
-	free, err := freeSpace(t.TempDir())
+	free, err := Free(t.TempDir())
 	if err != nil || free == 0 {
 		t.Errorf("%d, %v", free, err)
 	}

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
@@ -84,6 +86,9 @@ func newMetrics(l *Lanes) metrics {
 		gauge("payledger_webhook_deliveries_pending", "Notifications not settled.", func(t *target) int {
 			return t.counted().Pending
 		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_webhook_oldest_pending_age_seconds", Help: "Age of the oldest event with a notification not settled; 0 when there is none.",
+		}, l.oldestPendingAge),
 		gauge("payledger_webhook_deliveries_undelivered", "Notifications given up, parked, held or unconfirmed: the dead letters.", func(t *target) int {
 			return t.counted().Undelivered
 		}),
@@ -92,6 +97,30 @@ func newMetrics(l *Lanes) metrics {
 		m.registry.MustRegister(m.collectors...)
 	}
 	return m
+}
+
+// oldestPendingAge takes one look into the file for each endpoint with something
+// in line. It is NaN when the file cannot be read.
+func (l *Lanes) oldestPendingAge() float64 {
+	var oldest domain.ID
+	err := l.file.View(func(x store.Tables) error {
+		for _, t := range l.all() {
+			if t.counted().Pending == 0 {
+				continue
+			}
+			if event, ok := x.OldestPending(t.number); ok && (oldest.IsZero() || event.Compare(oldest) < 0) {
+				oldest = event
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return math.NaN()
+	case oldest.IsZero():
+		return 0
+	}
+	return max(0, float64(l.clock.now()-domain.IDTime(oldest))/1000)
 }
 
 func (m metrics) unregister() {

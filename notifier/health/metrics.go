@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -55,6 +56,19 @@ func Lag(log eventstore.Store, p eventstore.Position) float64 {
 		return -1
 	}
 	return max(float64(last)-float64(p), 0)
+}
+
+// Age is how many seconds ago the first event behind a position was recorded, 0
+// if there is none and -1 if the log does not answer. It reads that event alone.
+func Age(log eventstore.Store, p eventstore.Position) float64 {
+	ctx := context.Background() //nolint:forbidigo // asked by whoever scrapes the metrics
+	for next, err := range log.Scan(ctx, p, eventstore.Filter{}) {
+		if err != nil {
+			return -1
+		}
+		return max(time.Since(next.At).Seconds(), 0)
+	}
+	return 0
 }
 
 // Register registers a collector unless r is nil.

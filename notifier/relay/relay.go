@@ -88,6 +88,8 @@ func New(c Config) *Relay {
 		func() float64 { return float64(r.Position()) })
 	health.GaugeFunc(c.Metrics, "payledger_relay_lag_events", "Events in the log that are not yet in JetStream.",
 		func() float64 { return health.Lag(c.Store, r.Position()) })
+	health.GaugeFunc(c.Metrics, "payledger_relay_lag_seconds", "Age of the oldest event in the log that is not yet in JetStream; 0 when all are.",
+		func() float64 { return health.Age(c.Store, r.Position()) })
 	health.UpGauge(c.Metrics, "relay", "events reach JetStream", r.Err)
 	health.GaugeFunc(c.Metrics, "payledger_relay_refuses", "1 while the relay refuses a JetStream stream that is not of this log, until the operator has decided.",
 		func() float64 {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,10 +68,15 @@ type accountsView struct {
 	// Accounts are never changed, only replaced.
 	live  map[string]map[accountName]*account
 	count uint32 // of accounts, guarded likewise
+	// suspense adds up the accounts of that name by currency; guarded likewise.
+	suspense map[domain.Currency]domain.Sum
 }
 
 func newAccountsView(db *table.DB) *accountsView {
-	return &accountsView{Table: table.New(db, "balances", appendAccount, parseAccount), live: make(map[string]map[accountName]*account)}
+	return &accountsView{
+		Table: table.New(db, "balances", appendAccount, parseAccount), live: make(map[string]map[accountName]*account),
+		suspense: make(map[domain.Currency]domain.Sum),
+	}
 }
 
 func appendAccount(b []byte, a *account) ([]byte, error) {
@@ -125,6 +131,13 @@ func (v *accountsView) set(a *account) {
 	if v.live[a.Project] == nil {
 		v.live[a.Project] = make(map[accountName]*account)
 	}
+	if a.Account == domain.Suspense {
+		sum := v.suspense[a.Currency].Add(a.Balance)
+		if before := v.live[a.Project][a.name()]; before != nil {
+			sum = sum.Add(before.Balance.Neg())
+		}
+		v.suspense[a.Currency] = sum
+	}
 	v.live[a.Project][a.name()] = a
 }
 
@@ -133,6 +146,15 @@ func (v *accountsView) load(tx *bolt.Tx) error {
 		v.set(a)
 		return nil
 	})
+}
+
+// Suspense is what lies on the suspense accounts of all projects by currency: a
+// credit, so negative, where money waits for the operator. It does not wait for
+// the newest events.
+func (b *Books) Suspense() map[domain.Currency]domain.Sum {
+	b.db.RLock()
+	defer b.db.RUnlock()
+	return maps.Clone(b.accounts.suspense)
 }
 
 // accountsOf lists the accounts that match, in order of project, currency and

@@ -112,6 +112,18 @@ func (w *Writer) Fold() {
 	}
 }
 
+// Changed is the payment that the event folded last is about, before and after it:
+// nil where there is none.
+func (w *Writer) Changed() (before, after *domain.Payment) {
+	if row := w.change.paymentBefore; row != nil {
+		before = &row.Payment
+	}
+	if row := w.change.paymentAfter; row != nil {
+		after = &row.Payment
+	}
+	return before, after
+}
+
 // Apply brings the views of payments up to what was folded. The DB is locked.
 func (w *Writer) Apply() { w.views.apply() }
 

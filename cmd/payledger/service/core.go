@@ -67,7 +67,7 @@ type CoreOptions struct {
 // openCore locks the directory, opens the log and brings the projections up
 // to it.
 func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err error) {
-	store, err := d.Open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log)})
+	store, err := d.Open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: commitMetrics(o.Metrics)})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	codec := eventstore.NewCodec()
 	views, signed, err := openViews(ctx, d, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
-		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress})
+		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: paymentMetrics(o.Metrics)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/datadir"
@@ -25,6 +25,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/diskspace"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
@@ -89,8 +90,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 
 	started("the heap's limit", RoomyHeap())
 	started("the processors", moreProcessors())
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := newMetrics()
 	room, err := o.connectionRoom()
 	if err != nil {
 		return err
@@ -106,6 +106,9 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	saving := core.store.Saving
 	end.saving.Store(&saving)
 	core.watchLog(metrics)
+	watchMoney(metrics, core.views)
+	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
+	watchRoutes(metrics, o)
 
 	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
 	if err != nil {
@@ -252,7 +255,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: b.watchdog.Degraded,
+		Ready: c.ready, Degraded: func() []string { return append(b.watchdog.Degraded(), o.withoutRoutes()...) },
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly

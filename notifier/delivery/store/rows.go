@@ -205,6 +205,15 @@ func (t Tables) Record(to Number, event domain.ID) (Record, bool, error) {
 	return Record{}, false, nil
 }
 
+// OldestPending is the event of an endpoint's oldest delivery in line.
+func (t Tables) OldestPending(to Number) (event domain.ID, ok bool) {
+	k, _ := t.pending.Cursor().Seek(to.key())
+	if !bytes.HasPrefix(k, to.key()) {
+		return event, false
+	}
+	return domain.ID(k[4:]), true
+}
+
 // Pending reads a delivery in line, which has to be recorded.
 func (t Tables) Pending(to Number, event domain.ID) (Record, error) {
 	key := to.keyOf(event)

@@ -1,0 +1,200 @@
+package service
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/domain"
+	"payledger/eventstore/diskspace"
+	"payledger/projections"
+)
+
+// scrapePatience is how long a scrape waits for the projections, which may be
+// behind the log for a moment.
+const scrapePatience = time.Second
+
+// newMetrics makes the registry of a running service, with the metrics of the
+// process itself. All that payledger measures is listed in METRICS.md.
+func newMetrics() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	version, revision := BuiltFrom()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "payledger_build_info", Help: "1, with what the program was built from.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "go": runtime.Version()},
+	})
+	info.Set(1)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), info)
+	return r
+}
+
+// commitMetrics measure the groups of commits: two observations a group.
+func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration) {
+	if m == nil {
+		return nil
+	}
+	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "payledger_log_commit_duration_seconds", Help: "How long a group of commits took until it was synced.",
+		Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
+	})
+	size := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "payledger_log_commit_group_size", Help: "Commits that one sync made durable.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+	})
+	m.MustRegister(duration, size)
+	return func(commits int, took time.Duration) {
+		duration.Observe(took.Seconds())
+		size.Observe(float64(commits))
+	}
+}
+
+// paymentMetrics count what becomes of payments and refunds. The function is for
+// the goroutine that folds the log; it looks a counter up in a map of its own,
+// since WithLabelValues costs several times as much.
+func paymentMetrics(m prometheus.Registerer) func(e domain.Event, before, after *domain.Payment) {
+	if m == nil {
+		return nil
+	}
+	payments := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "payledger_payments_total", Help: "Payments that came to a status since the start, by their route; empty while they have none.",
+	}, []string{"status", "route"})
+	refunds := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "payledger_refunds_total", Help: "Refunds that came to a status since the start, by the route of their payment.",
+	}, []string{"status", "route"})
+	m.MustRegister(payments, refunds)
+	for _, s := range []domain.PaymentStatus{domain.Created, domain.Expired, domain.Failed} {
+		payments.WithLabelValues(string(s), "")
+	}
+
+	type labels struct{ status, route string }
+	known := make(map[labels]prometheus.Counter)
+	count := func(in *prometheus.CounterVec, status, route string) {
+		at := labels{status, route}
+		c, ok := known[at]
+		if !ok {
+			c = in.WithLabelValues(status, route)
+			known[at] = c
+		}
+		c.Inc()
+	}
+	return func(e domain.Event, before, after *domain.Payment) {
+		if before == nil || before.Status != after.Status {
+			count(payments, string(after.Status), after.Route)
+		}
+		id := domain.FactsOf(e).Refund
+		if id.IsZero() || before == nil {
+			return
+		}
+		was, _ := before.Refund(id)
+		if refund, ok := after.Refund(id); ok && refund.Status != was.Status {
+			count(refunds, string(refund.Status), after.Route)
+		}
+	}
+}
+
+// watchMoney keeps the metrics of what waits for the operator. Each is read at a
+// scrape, with a look at one row.
+func watchMoney(m prometheus.Registerer, views *projections.Engine) {
+	m.MustRegister(
+		suspenseCollector{views, prometheus.NewDesc("payledger_suspense_amount",
+			"Money on the suspense accounts, in units of the currency; it is somebody's, and the operator has to clear it.", []string{"currency"}, nil)},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_payment_oldest_unrouted_age_seconds", Help: "Age of the oldest payment that waits for its route; 0 when none does.",
+		}, func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+			defer cancel()
+			at, waits, err := views.OldestUnrouted(ctx)
+			if err != nil {
+				return math.NaN()
+			}
+			if !waits {
+				return 0
+			}
+			created, err := views.TimeOf(ctx, at)
+			if err != nil {
+				return math.NaN()
+			}
+			return max(0, time.Since(created.Time()).Seconds())
+		}),
+	)
+}
+
+// suspenseCollector is the suspense of all projects by currency.
+type suspenseCollector struct {
+	views *projections.Engine
+	desc  *prometheus.Desc
+}
+
+// otherCurrencies is the label of codes that no project can have enabled: a
+// provider may have written anything.
+const otherCurrencies = "other"
+
+// Describe implements prometheus.Collector.
+func (c suspenseCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements prometheus.Collector. The default currency is always there,
+// so that there is something to compare before the first late funds.
+func (c suspenseCollector) Collect(to chan<- prometheus.Metric) {
+	owed := map[string]domain.Sum{string(domain.DefaultCurrency): {}}
+	for currency, sum := range c.views.Suspense() {
+		label := otherCurrencies
+		if currency.TwoMinorDigits() {
+			label = string(currency)
+		}
+		owed[label] = owed[label].Add(sum.Neg())
+	}
+	for label, sum := range owed {
+		amount, err := strconv.ParseFloat(sum.String(), 64) // for display; the books are exact
+		if err == nil {
+			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, amount, label)
+		}
+	}
+}
+
+// noRoutes says that no payment can be collected.
+const noRoutes = "There is no route: every payment fails with no_route. Give --routes FILE, or --sandbox to try things out."
+
+// withoutRoutes is noRoutes where it holds, for the body of /readyz.
+func (o Options) withoutRoutes() []string {
+	if len(o.Routes) > 0 {
+		return nil
+	}
+	return []string{noRoutes}
+}
+
+// watchRoutes keeps the metric of the routing rules, and complains where there are
+// none.
+func watchRoutes(m prometheus.Registerer, o Options) {
+	rules := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every payment fails.",
+	})
+	rules.Set(float64(len(o.Routes)))
+	m.MustRegister(rules)
+	for _, sentence := range o.withoutRoutes() {
+		o.Log.Error().Msg(sentence)
+	}
+}
+
+// watchDisk keeps the metrics of the room on the disk of the data directory.
+func watchDisk(m prometheus.Registerer, d datadir.Dir, floor uint64) {
+	m.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_disk_free_bytes", Help: "Free bytes on the disk of the data directory.",
+		}, func() float64 {
+			free, err := diskspace.Free(string(d))
+			if err != nil {
+				return math.NaN()
+			}
+			return float64(free)
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payledger_disk_free_min_bytes", Help: "Free bytes below which nothing is recorded.",
+		}, func() float64 { return float64(floor) }),
+	)
+}
