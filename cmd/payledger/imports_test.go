@@ -263,6 +263,7 @@ func rooms() []room {
 			folder:  "notifier/connector/connectortest",
 			why:     "every connector passes it, so it knows none",
 			ours:    []string{"domain", "notifier/connector"},
+			modules: []string{"github.com/google/go-cmp/cmp"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

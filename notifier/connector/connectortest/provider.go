@@ -27,22 +27,40 @@ type Provider interface {
 	// SettleRefund ends a refund that is pending.
 	SettleRefund(id domain.ID, succeeded bool) bool
 
-	// Fault makes the next n calls of the connector end so.
+	// Attempts are the references of all attempts that the provider has made for
+	// a payment.
+	Attempts(payment domain.ID) []string
+
+	// Fault makes the next n requests of the connector end so, whatever was asked
+	// for before; with n = 0 they are answered again.
 	Fault(f Fault, n int)
+	// ForgetKeys forgets all idempotency keys, as providers do after a day or so.
+	ForgetKeys()
 	// WrongAmount makes the provider collect another amount in the attempts begun
 	// from now on.
 	WrongAmount()
 
 	// Sent takes the notifications that the provider has sent since the last call.
 	// The test delivers them: late, twice, in another order, or never.
+	// A provider that sends no notifications over HTTP answers none here, and has
+	// no Forged body.
 	Sent() []Notification
 	// Forged is a notification about the attempt that is not the provider's, or
 	// cannot be told from its own but says what is not true.
 	Forged(reference string) Notification
+	// Signed is a notification of the provider's with any body, signed where it
+	// signs them.
+	Signed(body []byte) Notification
+	// Foreign are notifications of the provider's that concern no attempt of the
+	// connector's: of unknown kinds, and about what others make there.
+	Foreign() []Notification
 
 	// Collected and Returned are the money that the provider has moved.
 	Collected() []Money
 	Returned() []Money
+
+	// Secrets are what may never stand in an error or the log.
+	Secrets() []string
 }
 
 // Notification is one request to POST /connectors/{route}.
@@ -70,5 +88,6 @@ const (
 	StoredError                  // a server error that is repeated for the same key; nothing is done
 	Busy                         // too many calls: 429 with Retry-After of one second
 	Garbage                      // it is done, but the answer cannot be read
-	Endless                      // the answer does not end
+	Endless                      // it is done, and the answer does not end
+	Silent                       // it is done, and no answer comes until the caller gives up
 )

@@ -1,0 +1,166 @@
+package connectortest
+
+import (
+	"payledger/domain"
+	"payledger/notifier/connector"
+)
+
+// refund is a new refund of the attempt's money.
+func (b *bench) refund(a connector.Attempt) connector.Refund {
+	return connector.Refund{ID: b.ids.Next(), Attempt: a, AskedAt: a.BegunAt, Amount: a.Amount, Currency: a.Currency}
+}
+
+// asked asks for a refund and checks what holds of its every state.
+func (b *bench) asked(r connector.Refund) connector.RefundState {
+	b.Helper()
+	s, err := b.connector.Refund(b.context(), r)
+	b.must(err)
+	b.refundState(s)
+	if s.ID != r.ID || s.Phase != connector.Closed && (s.Reference == "" || s.Amount != r.Amount || s.Currency != r.Currency) {
+		b.Fatalf("asked for %s %s as %s: %+v", r.Amount, r.Currency, r.ID, s)
+	}
+	return s
+}
+
+func (b *bench) refundState(s connector.RefundState) {
+	b.Helper()
+	if s.Phase != connector.Open && s.Phase != connector.Paid && s.Phase != connector.Closed || len(s.Reference) > domain.MaxReference {
+		b.Errorf("refund: %+v", s)
+	}
+	b.reason(s.Phase, s.Reason)
+}
+
+// settled asks for a refund, ends it at the provider where that takes its time,
+// and checks that asking again answers the end.
+func (b *bench) settled(r connector.Refund, succeeds bool) connector.RefundState {
+	b.Helper()
+	first := b.asked(r)
+	want := first.Phase
+	if first.Phase == connector.Open {
+		if !b.provider.SettleRefund(r.ID, succeeds) {
+			b.Fatalf("the provider does not know the refund: %+v", first)
+		}
+		want = connector.Closed
+		if succeeds {
+			want = connector.Paid
+		}
+	}
+	r.Reference = first.Reference
+	s := b.asked(r)
+	if s.Phase != want || s.Reference != first.Reference || succeeds && s.Phase != connector.Paid {
+		b.Fatalf("settled: %+v; want %s of %+v", s, want, first)
+	}
+	return s
+}
+
+// listed reads the refunds of an attempt by our ids; those made by hand have the
+// zero id.
+func (b *bench) listed(a connector.Attempt, want int) map[domain.ID]connector.RefundState {
+	b.Helper()
+	all, err := b.connector.Refunds(b.context(), a)
+	b.must(err)
+	if len(all) != want {
+		b.Fatalf("the provider lists %+v; want %d refunds", all, want)
+	}
+	byID := make(map[domain.ID]connector.RefundState, len(all))
+	for _, s := range all {
+		b.refundState(s)
+		if s.Reference == "" {
+			b.Errorf("listed without a reference: %+v", s)
+		}
+		byID[s.ID] = s
+	}
+	return byID
+}
+
+// refunds: one refund for each id, found again in the list.
+func refunds(b *bench) {
+	a := b.paid()
+	b.listed(a, 0)
+	r := b.refund(a)
+	s := b.settled(r, true)
+	b.moved(b.provider.Returned(), a, true)
+	if got := b.listed(a, 1)[r.ID]; got.Phase != connector.Paid || got.Reference != s.Reference || got.Amount != a.Amount || got.Currency != a.Currency {
+		b.Errorf("listed: %+v; want %+v", got, s)
+	}
+	b.in(a, connector.Paid) // the attempt stays paid
+
+	other := b.asked(b.refund(a))
+	if other.Phase != connector.Closed || other.Reason != connector.ReasonRefundedAtProvider {
+		b.Errorf("returned by another refund before: %+v", other)
+	}
+	b.moved(b.provider.Returned(), a, true)
+}
+
+// refundsAfterFailure: a refund that failed leaves the money where another one
+// can return it.
+func refundsAfterFailure(b *bench) {
+	a := b.paid()
+	failed := b.refund(a)
+	if s := b.asked(failed); s.Phase != connector.Open {
+		b.Skip("the provider ends each refund at once")
+	}
+	if s := b.settled(failed, false); s.Phase != connector.Closed {
+		b.Errorf("failed: %+v", s)
+	}
+	b.moved(b.provider.Returned(), a, false)
+	second := b.refund(a)
+	b.settled(second, true)
+	b.moved(b.provider.Returned(), a, true)
+	all := b.listed(a, 2)
+	if all[failed.ID].Phase != connector.Closed || all[second.ID].Phase != connector.Paid {
+		b.Errorf("listed: %+v", all)
+	}
+}
+
+// refundsByHand: money that the provider has returned by itself is not returned
+// again.
+func refundsByHand(b *bench) {
+	a := b.paid()
+	if !b.provider.RefundByHand(a.Reference) {
+		b.Fatal("the provider cannot return the money")
+	}
+	byHand := b.listed(a, 1)[domain.ID{}]
+	if byHand.Phase != connector.Paid || byHand.Amount != a.Amount || byHand.Currency != a.Currency {
+		b.Errorf("made by hand: %+v", byHand)
+	}
+	r := b.refund(a)
+	for range 2 {
+		if s := b.asked(r); s.Phase != connector.Closed || s.Reason != connector.ReasonRefundedAtProvider {
+			b.Errorf("returned by hand before: %+v", s)
+		}
+	}
+	b.moved(b.provider.Returned(), a, true)
+	b.in(a, connector.Paid)
+}
+
+// refundsWithoutKey: where the provider has forgotten the key of a refund, it is
+// found by its id.
+func refundsWithoutKey(b *bench) {
+	a := b.paid()
+	r := b.refund(a)
+	first := b.asked(r)
+	for _, settle := range []bool{false, true} {
+		if settle {
+			b.provider.SettleRefund(r.ID, true)
+		}
+		b.provider.ForgetKeys()
+		if s := b.asked(r); s.Phase == connector.Closed || s.Reference != first.Reference {
+			b.Errorf("asked again without its key: %+v; want %+v", s, first)
+		}
+		b.listed(a, 1)
+	}
+	b.moved(b.provider.Returned(), a, true)
+}
+
+// refundsNothing: an attempt without money has none to return.
+func refundsNothing(b *bench) {
+	a := b.begun(b.attempt())
+	s, err := b.connector.Refund(b.context(), b.refund(a))
+	b.clean(err)
+	if err == nil && s.Phase != connector.Closed {
+		b.Errorf("refunded without money: %+v", s)
+	}
+	b.listed(a, 0)
+	b.moved(b.provider.Returned(), a, false)
+}
