@@ -11,6 +11,7 @@ import (
 )
 
 //go:generate go test -run TestLicensesAreThoseOfTheBinary . -update-licenses
+//go:generate go test -run ^TestMetrics$ . -update-metrics
 
 // licensesJSON is what every work in the binary asks to be shown, as go
 // generate has found it in the modules' sources. A test compares it with what

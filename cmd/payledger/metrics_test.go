@@ -19,7 +19,8 @@ import (
 )
 
 // TestMetrics reads the metrics of a server as Prometheus would: they follow
-// its naming conventions, and each one the code names is among them.
+// its naming conventions, each one the code names is among them, and the page,
+// the alerts and the dashboard speak of them.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--webhook", "--data", filepath.Join(t.TempDir(), "data"), "--admin-listen", "127.0.0.1:0")
@@ -49,6 +50,7 @@ func TestMetrics(t *testing.T) {
 		eventually(t, line, func() bool { return pattern.Match(s.scrape(t)) })
 	}
 	text := s.scrape(t)
+	checkMetricsPage(t, text)
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
 	if err != nil {
 		t.Fatal(err)
