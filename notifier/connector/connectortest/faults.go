@@ -3,6 +3,7 @@ package connectortest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"payledger/domain"
@@ -24,12 +25,15 @@ func (b *bench) calls() map[string]call {
 }
 
 // short is the time of a call that a silent provider must not keep.
-const short = 500 * time.Millisecond
+const short = 250 * time.Millisecond
 
-// during makes a call while the provider's next request ends in a fault, and
-// checks its error. A call may repeat its request by itself, with its key, and
-// then has none.
-func (b *bench) during(name string, f Fault, call func(context.Context) error) {
+// requests is of how many requests a call is made at most, where each may fail.
+const requests = 3
+
+// during makes a call of which one request ends in a fault, after some that do
+// not, and checks its error. A call has none if it makes fewer requests, or
+// repeats one by itself, with its key.
+func (b *bench) during(name string, f Fault, after int, call func(context.Context) error) {
 	b.Helper()
 	ctx := b.context()
 	if f == Silent || f == Endless {
@@ -37,10 +41,11 @@ func (b *bench) during(name string, f Fault, call func(context.Context) error) {
 		ctx, cancel = context.WithTimeout(ctx, short)
 		defer cancel()
 	}
-	b.provider.Fault(f, 1)
+	b.provider.Fault(f, after, 1)
 	begun := time.Now()
 	err := call(ctx)
-	b.provider.Fault(f, 0)
+	name = fmt.Sprintf("%s at request %d", name, after+1)
+	b.provider.Fault(f, 0, 0)
 	b.clean(err)
 	if took := time.Since(begun); took > patience/2 {
 		b.Errorf("%s: took %s", name, took)
@@ -52,6 +57,7 @@ func (b *bench) during(name string, f Fault, call func(context.Context) error) {
 	switch {
 	case isRefused, errors.Is(err, connector.ErrNotFound), errors.Is(err, connector.ErrForged), isSpent && f != StoredError, isBusy && f != Busy:
 		b.Errorf("%s: %v; want an error that says nothing", name, err)
+	case err == nil && after > 0:
 	case f == Busy && (!isBusy || busy.After != time.Second):
 		b.Errorf("%s: %v; want a BusyError of one second", name, err)
 	case err == nil && f != Down && f != ErrorAfter && f != StoredError:
@@ -63,10 +69,12 @@ func (b *bench) during(name string, f Fault, call func(context.Context) error) {
 func beginsAfterFaults(b *bench) {
 	for name, f := range faults() {
 		a := b.attempt()
-		b.during(name, f, func(ctx context.Context) error {
-			_, err := b.connector.Begin(ctx, a)
-			return err
-		})
+		for after := range requests { // the second call finds what the first has made
+			b.during(name, f, after, func(ctx context.Context) error {
+				_, err := b.connector.Begin(ctx, a)
+				return err
+			})
+		}
 		a = b.begun(a)
 		b.once(a)
 		b.pay(a)
@@ -75,7 +83,7 @@ func beginsAfterFaults(b *bench) {
 	}
 
 	a := b.attempt()
-	b.during("stored error", StoredError, func(ctx context.Context) error {
+	b.during("stored error", StoredError, 0, func(ctx context.Context) error {
 		_, err := b.connector.Begin(ctx, a)
 		return err
 	})
@@ -96,38 +104,43 @@ func beginsAfterFaults(b *bench) {
 // readsAfterFaults: a fault changes nothing of what is read next.
 func readsAfterFaults(b *bench) {
 	for name, f := range faults() {
-		a := b.begun(b.attempt())
-		b.during(name+" in Read", f, func(ctx context.Context) error {
-			_, err := b.connector.Read(ctx, a)
-			return err
-		})
-		b.in(a, connector.Open)
-		b.during(name+" in Cancel", f, func(ctx context.Context) error {
-			_, err := b.connector.Cancel(ctx, a)
-			return err
-		})
-		s, err := b.connector.Cancel(b.context(), a)
-		b.must(err)
-		b.state(s)
-		if s.Phase == connector.Paid {
-			b.Errorf("cancelled after %s: %+v", name, s)
+		for after := range requests {
+			b.readsAfter(name, f, after)
 		}
-		b.in(a, s.Phase)
-		b.moved(b.provider.Collected(), a, false)
-
-		a = b.paid()
-		b.during(name+" in Read", f, func(ctx context.Context) error {
-			_, err := b.connector.Read(ctx, a)
-			return err
-		})
-		b.during(name+" in Refunds", f, func(ctx context.Context) error {
-			_, err := b.connector.Refunds(ctx, a)
-			return err
-		})
-		b.in(a, connector.Paid)
-		b.moved(b.provider.Collected(), a, true)
-		b.moved(b.provider.Returned(), a, false)
 	}
+}
+
+func (b *bench) readsAfter(name string, f Fault, after int) {
+	a := b.begun(b.attempt())
+	reads := func(ctx context.Context) error {
+		_, err := b.connector.Read(ctx, a)
+		return err
+	}
+	b.during(name+" in Read", f, after, reads)
+	b.in(a, connector.Open)
+	b.during(name+" in Cancel", f, after, func(ctx context.Context) error {
+		_, err := b.connector.Cancel(ctx, a)
+		return err
+	})
+	s, err := b.connector.Cancel(b.context(), a)
+	b.must(err)
+	b.state(s)
+	if s.Phase == connector.Paid {
+		b.Errorf("cancelled after %s: %+v", name, s)
+	}
+	b.in(a, s.Phase)
+	b.moved(b.provider.Collected(), a, false)
+
+	a = b.begun(b.attempt())
+	b.pay(a)
+	b.during(name+" in Read", f, after, reads)
+	b.in(a, connector.Paid)
+	b.during(name+" in Refunds", f, after, func(ctx context.Context) error {
+		_, err := b.connector.Refunds(ctx, a)
+		return err
+	})
+	b.moved(b.provider.Collected(), a, true)
+	b.moved(b.provider.Returned(), a, false)
 }
 
 // refundsAfterFaults: whatever comes of a Refund, repeated it returns the money
@@ -136,22 +149,28 @@ func refundsAfterFaults(b *bench) {
 	all := faults()
 	all["stored error"] = StoredError
 	for name, f := range all {
-		a := b.paid()
-		r := b.refund(a)
-		b.during(name, f, func(ctx context.Context) error {
-			_, err := b.connector.Refund(ctx, r)
-			return err
-		})
-		if f == StoredError {
-			// The answer may stay as it is until the provider forgets the key.
-			if _, err := b.connector.Refund(b.context(), r); err != nil {
-				b.clean(err)
-				b.provider.ForgetKeys()
-			}
+		for after := range requests {
+			b.refundsAfter(name, f, after)
 		}
-		b.settled(r, true)
-		b.moved(b.provider.Returned(), a, true)
 	}
+}
+
+func (b *bench) refundsAfter(name string, f Fault, after int) {
+	a := b.paid()
+	r := b.refund(a)
+	b.during(name, f, after, func(ctx context.Context) error {
+		_, err := b.connector.Refund(ctx, r)
+		return err
+	})
+	if f == StoredError {
+		// The answer may stay as it is until the provider forgets the key.
+		if _, err := b.connector.Refund(b.context(), r); err != nil {
+			b.clean(err)
+			b.provider.ForgetKeys()
+		}
+	}
+	b.settled(r, true)
+	b.moved(b.provider.Returned(), a, true)
 }
 
 // endsWithContext: no call outlives its context.
@@ -175,7 +194,7 @@ func endsWithContext(b *bench) {
 
 	ctx, cancel = context.WithTimeout(b.context(), short)
 	defer cancel()
-	b.provider.Fault(Silent, 1)
+	b.provider.Fault(Silent, 0, 1)
 	if _, err := b.connector.Read(ctx, a); !errors.Is(err, context.DeadlineExceeded) {
 		b.Errorf("Read of a silent provider: %v; want the context's error", err)
 	}

@@ -31,9 +31,10 @@ type Provider interface {
 	// a payment.
 	Attempts(payment domain.ID) []string
 
-	// Fault makes the next n requests of the connector end so, whatever was asked
-	// for before; with n = 0 they are answered again.
-	Fault(f Fault, n int)
+	// Fault lets the connector's next after requests be answered, and makes the n
+	// that follow end so, whatever was asked for before; with n = 0 all are answered
+	// again. StoredError counts only requests with an idempotency key.
+	Fault(f Fault, after, n int)
 	// ForgetKeys forgets all idempotency keys, as providers do after a day or so.
 	ForgetKeys()
 	// WrongAmount makes the provider collect another amount in the attempts begun

@@ -31,6 +31,7 @@ func TestRun(t *testing.T) {
 type memory struct {
 	mu       sync.Mutex
 	fault    connectortest.Fault
+	after    int
 	faults   int
 	wrong    domain.Amount
 	keys     map[string]string // key → reference, or "" for a stored error
@@ -53,7 +54,11 @@ func (m *memory) call(ctx context.Context) (before, after error) {
 	if err := ctx.Err(); err != nil {
 		return err, nil
 	}
-	if m.faults == 0 {
+	switch {
+	case m.faults == 0:
+		return nil, nil
+	case m.after > 0:
+		m.after--
 		return nil, nil
 	}
 	m.faults--
@@ -244,10 +249,10 @@ func (m *memory) Attempts(payment domain.ID) []string {
 	return refs
 }
 
-func (m *memory) Fault(f connectortest.Fault, n int) {
+func (m *memory) Fault(f connectortest.Fault, after, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fault, m.faults = f, n
+	m.fault, m.after, m.faults = f, after, n
 }
 
 func (m *memory) ForgetKeys() {
