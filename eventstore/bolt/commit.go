@@ -33,21 +33,21 @@ func (s *Store) commitAll() {
 }
 
 // commit is the whole commit protocol: it makes a group durable and gives each
-// commit its result. Before done is closed nobody has been told anything of the
+// commit its result. Before answer is called nobody has been told anything of the
 // group and no read shows anything of it, so until then a crash may leave the log
 // with the group or without it. durable is how many of its commits were written.
 func (s *Store) commit(g *group) (durable int) {
 	// Before anything is written, it has to be known which pages are free.
 	if !s.awaitSound() {
 		g.refuse(eventstore.ErrClosed)
-		close(g.done)
+		g.answer()
 		return 0
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if err := s.unwritable(); err != nil {
 		g.refuse(err)
-		close(g.done)
+		g.answer()
 		return 0
 	}
 
@@ -101,7 +101,7 @@ func (s *Store) commit(g *group) (durable int) {
 	}
 	// A crash from here on loses nothing: whoever did not hear the answer sends the
 	// commit again and is told the same.
-	close(g.done)
+	g.answer()
 	if replaced != nil {
 		s.save(replaced)
 	}

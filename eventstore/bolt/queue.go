@@ -29,9 +29,19 @@ type group struct {
 	awaited int           // how many of them are not patient
 	since   time.Time     // when the first patient one came
 	done    chan struct{} // closed when every commit has its result
+	later   chan struct{} // closed just before done, for those with patient commits alone
 }
 
 func (g *group) patient() int { return len(g.commits) - g.awaited }
+
+// answer lets the callers of Append return. When the committer waits again, Go runs
+// the goroutine first that became ready last. So callers of patient commits come
+// before the others, and readers of the log before both: otherwise the answer to a
+// lone writer waits for what the router and the relay do.
+func (g *group) answer() {
+	close(g.later)
+	close(g.done)
+}
 
 // refuse gives every commit the same error.
 func (g *group) refuse(err error) {
@@ -53,31 +63,37 @@ func newQueue() *queue {
 	return &queue{next: newGroup(), enough: 1, wake: make(chan struct{}, 1)}
 }
 
-func newGroup() *group { return &group{done: make(chan struct{})} }
+func newGroup() *group { return &group{done: make(chan struct{}), later: make(chan struct{})} }
 
-// add puts the commits without an error into the next group and returns it, nil
-// if there are none. A commit for which there is no room gets ErrBusy.
-func (q *queue) add(commits []pending, results []eventstore.Appended) *group {
+// add puts the commits without an error into the next group. It returns the channel
+// that is closed when they have their results, nil if there are none. A commit for
+// which there is no room gets ErrBusy.
+func (q *queue) add(commits []pending, results []eventstore.Appended) (answered <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	added := false
+	g := q.next
 	for i := range commits {
 		if results[i].Err == nil {
 			results[i].Err = q.put(&commits[i])
-			added = added || results[i].Err == nil
+		}
+		switch {
+		case results[i].Err != nil:
+		case !commits[i].commit.Patient:
+			answered = g.done
+		case answered == nil:
+			answered = g.later
 		}
 	}
-	if !added {
+	if answered == nil {
 		return nil
 	}
-	g := q.next
 	if g.awaited >= q.enough || g.awaited == 0 || g.patient() >= maxPatient {
 		select {
 		case q.wake <- struct{}{}:
 		default: // there is a token
 		}
 	}
-	return g
+	return answered
 }
 
 func (q *queue) put(p *pending) error {

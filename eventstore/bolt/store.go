@@ -80,12 +80,12 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 			waiting[i].name = nameOf(c.Record.Stream.Project, c.Claim)
 		}
 	}
-	g := s.queue.add(waiting, results)
-	if g == nil {
+	answered := s.queue.add(waiting, results)
+	if answered == nil {
 		return results
 	}
 	select {
-	case <-g.done:
+	case <-answered:
 		for i := range results {
 			if results[i].Err == nil {
 				results[i] = waiting[i].result
