@@ -46,12 +46,8 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 		return edge.BadParameter("name", "A consumer's name is 1 to 32 of a-z, 0-9, - and _, and begins with a letter.")
 	}
 	if wish.Project != "" {
-		_, known, err := a.cfg.Views.Project(x.Context(), wish.Project)
-		if err != nil {
+		if _, err := a.project(x, wish.Project); err != nil {
 			return err
-		}
-		if !known {
-			return &domain.Refusal{Code: domain.ProjectNotFound}
 		}
 	}
 	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project)
@@ -101,5 +97,5 @@ func consumersAway(err error, what string) error {
 	if errors.As(err, new(*domain.Refusal)) {
 		return err
 	}
-	return wire.Problem{Code: domain.Unavailable, Detail: "The NATS server or the disk does not do it just now. " + what + " " + err.Error()}
+	return wire.Problem{Code: domain.Unavailable, Detail: "The NATS server or the disk cannot do this now. " + what + " " + err.Error()}
 }

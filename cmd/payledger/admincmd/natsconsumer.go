@@ -139,11 +139,7 @@ func (c consumerResetCmd) Run(a *console.App) error {
 		if err := m.Call(a.Ctx, http.MethodPost, consumerPath(c.Name)+"/reset", body, nil); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]any{"name": c.Name, "position": c.To})
-		}
-		fmt.Fprintf(a.Stdout, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
-		return nil
+		return a.Print(map[string]any{"name": c.Name, "position": c.To}, "Consumer %s goes on behind position %d.\n", c.Name, c.To)
 	})
 }
 
@@ -164,10 +160,6 @@ func (c consumerRemoveCmd) Run(a *console.App) error {
 		if err := m.Call(a.Ctx, http.MethodDelete, consumerPath(c.Name), nil, nil); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(map[string]any{"name": c.Name, "removed": true})
-		}
-		fmt.Fprintf(a.Stdout, "Consumer %s is removed.\n", c.Name)
-		return nil
+		return a.Print(map[string]any{"name": c.Name, "removed": true}, "Consumer %s is removed.\n", c.Name)
 	})
 }
