@@ -12,7 +12,6 @@ package consumers
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,10 +73,7 @@ type consumer struct {
 	Position eventstore.Position `json:"position"`
 }
 
-const (
-	passwordBytes = 32 // of entropy
-	saveEvery     = 5 * time.Second
-)
+const saveEvery = 5 * time.Second
 
 // Open reads the file; without one there are no consumers. Positions of another
 // log count as none, those beyond the log as its end: after a restore the log goes
@@ -213,11 +209,9 @@ func (b *Book) durables(ctx context.Context) {
 // hashed makes a password and its hash. The password is random, so the least cost
 // of bcrypt is enough.
 func hashed() (password, hash string, err error) {
-	entropy := make([]byte, passwordBytes)
-	if _, err := rand.Read(entropy); err != nil {
+	if password, err = bus.NewPassword(rand.Reader); err != nil {
 		return "", "", err
 	}
-	password = base64.RawURLEncoding.EncodeToString(entropy)
 	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	return password, string(h), err
 }

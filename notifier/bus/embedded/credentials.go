@@ -30,17 +30,14 @@ type Credentials struct {
 	Connector  Credential `json:"connector"`
 }
 
-// passwordBytes of entropy make a password.
-const passwordBytes = 32
-
 // NewCredentials makes fresh credentials, with passwords of 256 bits read
 // from entropy.
 func NewCredentials(entropy io.Reader) (Credentials, error) {
-	subscriber, err := newPassword(entropy)
+	subscriber, err := bus.NewPassword(entropy)
 	if err != nil {
 		return Credentials{}, err
 	}
-	connector, err := newPassword(entropy)
+	connector, err := bus.NewPassword(entropy)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -48,14 +45,6 @@ func NewCredentials(entropy io.Reader) (Credentials, error) {
 		Subscriber: Credential{User: "subscriber", Password: subscriber},
 		Connector:  Credential{User: bus.ConnectorUser, Password: connector},
 	}, nil
-}
-
-func newPassword(entropy io.Reader) (string, error) {
-	b := make([]byte, passwordBytes)
-	if _, err := io.ReadFull(entropy, b); err != nil {
-		return "", fmt.Errorf("making a NATS password: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
 // Validate checks that the credentials are complete and of the form
@@ -70,7 +59,7 @@ func (c Credentials) Validate() error {
 			return fmt.Errorf("NATS credentials: %s.user is %q: want %q", u.want, u.got.User, u.want)
 		}
 		b, err := base64.RawURLEncoding.DecodeString(u.got.Password)
-		if err != nil || len(b) < passwordBytes {
+		if err != nil || len(b) < bus.PasswordBytes {
 			return fmt.Errorf("NATS credentials: %s.password is not one that payledger made; delete the file to get new ones", u.want)
 		}
 	}

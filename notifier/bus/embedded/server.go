@@ -76,7 +76,7 @@ func Start(c Config) (*Server, error) {
 		string(RepairRestart), string(repairStream), string(RepairEmpty), string(RepairStore))
 	health.UpGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)
 	var err error
-	if s.password, err = newPassword(rand.Reader); err != nil {
+	if s.password, err = bus.NewPassword(rand.Reader); err != nil {
 		return nil, err
 	}
 	if c.Listen != "" {
