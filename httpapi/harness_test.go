@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
+	"payledger/notifier/health/healthtest"
 	"payledger/projections"
 
 	"github.com/rs/zerolog"
@@ -42,7 +42,7 @@ type server struct {
 	cfg    settings
 	store  *memory.Store
 	clock  *clock
-	log    *lockedBuffer
+	log    *healthtest.Buffer
 	hooks  *hookSender
 	client *http.Client
 	admin  http.Handler
@@ -62,7 +62,7 @@ func start(t testing.TB, change ...func(*settings)) *server {
 // startOn does the same over a log that may have something in it.
 func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *server {
 	t.Helper()
-	s := &server{t: t, store: store, clock: newClock(), log: new(lockedBuffer), keyOnce: new(sync.Once), client: &http.Client{
+	s := &server{t: t, store: store, clock: newClock(), log: new(healthtest.Buffer), keyOnce: new(sync.Once), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 128},
 	}}
@@ -141,23 +141,6 @@ func newClock() *clock {
 
 func (c *clock) Now() time.Time          { return time.UnixMilli(c.ms.Load()) }
 func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // provider is the sandbox: what the enforcer would do with its signals, at
 // once.

@@ -447,6 +447,39 @@ func TestDamagedDirectoryIsPutAside(t *testing.T) {
 	}
 	b := bustest.NewBook(t)
 	b.Routed(t)
+	relayed(t, s, b)
+}
+
+// copied is a log of some payments, and the directory of a server that holds a
+// copy of it and has been shut down.
+func copied(t *testing.T) (b *bustest.Book, dir string) {
+	t.Helper()
+	b, dir = bustest.NewBook(t), t.TempDir()
+	for range 50 {
+		b.Routed(t)
+	}
+	s := bustest.StartServer(t, embedded.Config{Dir: dir})
+	c := bustest.ConnectTo(t, s)
+	notifiertest.CopyOnce(t, c, b)
+	c.Close()
+	s.Shutdown()
+	return b, dir
+}
+
+// copiesAgain starts a server and has the log copied into it.
+func copiesAgain(t *testing.T, b *bustest.Book, config embedded.Config) {
+	t.Helper()
+	s, err := embedded.Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	relayed(t, s, b)
+}
+
+// relayed waits until the log is copied into a server.
+func relayed(t *testing.T, s *embedded.Server, b *bustest.Book) {
+	t.Helper()
 	c := bustest.ConnectTo(t, s)
 	healthtest.Run(t, notifiertest.Relay(c, b).Run)
 	bustest.SameAsLog(t, c.JetStream(), b)
@@ -456,15 +489,7 @@ func TestDamagedDirectoryIsPutAside(t *testing.T) {
 // one that the wrong bit makes, and take all memory. Here it is 2^24 too large.
 func TestOneBitOfASequenceIsSurvived(t *testing.T) {
 	t.Parallel()
-	b, dir := bustest.NewBook(t), t.TempDir()
-	for range 50 {
-		b.Routed(t)
-	}
-	s := bustest.StartServer(t, embedded.Config{Dir: dir})
-	c := bustest.ConnectTo(t, s)
-	notifiertest.CopyOnce(t, c, b)
-	c.Close()
-	s.Shutdown()
+	b, dir := copied(t)
 	blocks, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", bus.EventsStream, "msgs", "*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
@@ -486,31 +511,16 @@ func TestOneBitOfASequenceIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s, err = embedded.Start(embedded.Config{Dir: dir, Log: zerolog.New(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
+	copiesAgain(t, b, embedded.Config{Dir: dir, Log: zerolog.New(log)})
 	if text, err := os.ReadFile(log.Name()); err != nil || !strings.Contains(string(text), `"streams":["EVENTS"]`) {
 		t.Errorf("%s %v", text, err)
 	}
-	c = bustest.ConnectTo(t, s)
-	healthtest.Run(t, notifiertest.Relay(c, b).Run)
-	bustest.SameAsLog(t, c.JetStream(), b)
 }
 
 // TestDamagedFilesAreSurvived: bytes turned in every file of the directory.
 func TestDamagedFilesAreSurvived(t *testing.T) {
 	t.Parallel()
-	b, dir := bustest.NewBook(t), t.TempDir()
-	for range 50 {
-		b.Routed(t)
-	}
-	s := bustest.StartServer(t, embedded.Config{Dir: dir})
-	c := bustest.ConnectTo(t, s)
-	notifiertest.CopyOnce(t, c, b)
-	c.Close()
-	s.Shutdown()
+	b, dir := copied(t)
 	damaged := 0
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.Contains(path, bus.EventsStream) {
@@ -527,12 +537,5 @@ func TestDamagedFilesAreSurvived(t *testing.T) {
 	if err != nil || damaged < 2 {
 		t.Fatalf("%d files, %v", damaged, err)
 	}
-	s, err = embedded.Start(embedded.Config{Dir: dir, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Shutdown)
-	c = bustest.ConnectTo(t, s)
-	healthtest.Run(t, notifiertest.Relay(c, b).Run)
-	bustest.SameAsLog(t, c.JetStream(), b)
+	copiesAgain(t, b, embedded.Config{Dir: dir, Log: zerolog.Nop()})
 }

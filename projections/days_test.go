@@ -62,15 +62,7 @@ func TestDaysAndTotalsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	var listed, days, partial int
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
-		e := open(t, w.config(t.TempDir()))
-		for range 3 {
-			w.Steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
-			feed(t, e)
-			if rapid.Bool().Draw(rt, "flush") {
-				must(t, e.flush())
-			}
-		}
+		w, e := drawn(t, rt)
 		first := views.Day(time.UnixMilli(1_795_169_730_123).Unix() / 86400)
 		for range 5 {
 			project := pick(w, w.Projects...)

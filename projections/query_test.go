@@ -112,19 +112,26 @@ func pageThrough(t *testing.T, w *world, e *Engine, project string, q views.Paym
 	}
 }
 
+// drawn is a random log and an engine that has followed it.
+func drawn(t *testing.T, rt *rapid.T) (*world, *Engine) {
+	t.Helper()
+	w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
+	e := open(t, w.config(t.TempDir()))
+	for range 3 {
+		w.Steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
+		feed(t, e)
+		if rapid.Bool().Draw(rt, "flush") {
+			must(t, e.flush())
+		}
+	}
+	return w, e
+}
+
 func TestPaymentsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	tried := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") })
-		e := open(t, w.config(t.TempDir()))
-		for range 3 {
-			w.Steps(rapid.IntRange(20, 60).Draw(rt, "steps"))
-			feed(t, e)
-			if rapid.Bool().Draw(rt, "flush") {
-				must(t, e.flush())
-			}
-		}
+		w, e := drawn(t, rt)
 		for range 10 {
 			project, q := pick(w, w.Projects...), w.query()
 			want := w.asked(project, q)

@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"payledger/cmd/doctest"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestREADME runs the commands of the README as a reader would paste them.
 func TestREADME(t *testing.T) {
 	t.Parallel()
-	webhooks := freeAddress(t)
+	webhooks := healthtest.FreeAddress(t)
 	doctest.Run(t, "../../README.md",
 		doctest.Section{Heading: "Two commands", Elsewhere: "TestScripts/demo"},
 		doctest.Section{
@@ -101,7 +102,7 @@ func startDemo(flags ...string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
 		cmd := exec.Command("payledger", append([]string{"demo", "--listen", "127.0.0.1:0"}, flags...)...)
-		var stdout, stderr syncBuffer
+		var stdout, stderr healthtest.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it is killed before it removes its directory
 		if err := cmd.Start(); err != nil {

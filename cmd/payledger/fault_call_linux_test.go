@@ -11,6 +11,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/storetest"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestFailedCallsOfServer makes the system calls of a server under load fail.
@@ -32,7 +33,7 @@ func TestFailedCallsOfServer(t *testing.T) {
 		call, _, _ := strings.Cut(fault, ":")
 		strace := exec.Command("strace", "-f", "-qq", "-p", fmt.Sprint(s.cmd.Process.Pid), "-P", datadir.Dir(h.data).Ledger(),
 			"-e", "trace="+call, "-e", "inject="+fault)
-		var trace syncBuffer
+		var trace healthtest.Buffer
 		strace.Stderr = &trace
 		if err := strace.Start(); err != nil {
 			t.Fatal(err)

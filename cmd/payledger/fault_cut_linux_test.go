@@ -39,9 +39,7 @@ func TestPowerCutOfServer(t *testing.T) {
 		h.data = filepath.Join(disk.Dir, "data")
 		s = h.serve(t, minFree)
 		h.intact(t, fmt.Sprintf("after cut number %d", round), s)
-		if code := s.stop(); code != 0 {
-			t.Errorf("exit code %d\n%s", code, s.stderr)
-		}
+		s.stops(t)
 	}
 }
 

@@ -28,9 +28,7 @@ func ledgerWithEvents(t *testing.T) (h *shop, ledger []byte, events []string) {
 	eventually(t, "everything is routed", func() bool {
 		return strings.Contains(string(s.do(t, 200, "GET", "/v1/payments?status=created", "").Body), `"data":[]`)
 	})
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	s.stops(t)
 	out, code := payledger(t, "events", "tail", "--data", h.data, "--json")
 	if code != 0 {
 		t.Fatal(out)

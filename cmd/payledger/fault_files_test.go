@@ -68,9 +68,7 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 			}
 			s = h.serve(t)
 			h.intact(t, what, s)
-			if code := s.stop(); code != 0 {
-				t.Errorf("exit code %d\n%s", code, s.stderr)
-			}
+			s.stops(t)
 		})
 	}
 }
@@ -119,9 +117,7 @@ func TestFilesCutOffUnderLoad(t *testing.T) {
 			}
 			s := h.serve(t, args...)
 			h.intact(t, "cut off while no server ran", s)
-			if code := s.stop(); code != 0 {
-				t.Errorf("exit code %d\n%s", code, s.stderr)
-			}
+			s.stops(t)
 		})
 	}
 }
@@ -136,9 +132,7 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	d := datadir.Dir(h.data)
 	s := h.serve(t)
 	h.open(s, 4, 40, 0)()
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 	var lost domain.ID
 	db, err := bbolt.Open(d.Projections(), 0o600, nil)
 	if err != nil {
@@ -163,9 +157,7 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	}
 	s = h.serve(t)
 	s.do(t, 200, "GET", "/v1/payments/"+lost.String(), "")
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 
 	spoilLeaf(t, d.Projections(), "payments")
 	if s, err = startServer(h.args()...); err == nil {
@@ -175,9 +167,7 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	}
 	s = h.serve(t)
 	h.intact(t, "a damaged page", s)
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 }
 
 // TestWrongOverflowInTheLog: a bit that makes bbolt free pages in use, and that
@@ -188,9 +178,7 @@ func TestWrongOverflowInTheLog(t *testing.T) {
 	d := datadir.Dir(h.data)
 	s := h.serve(t)
 	h.open(s, 4, 40, 0)()
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 	spoilLeaf(t, d.Ledger(), "heads")
 	for _, args := range [][]string{
 		{"verify", "--data", h.data},

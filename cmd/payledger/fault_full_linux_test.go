@@ -54,9 +54,7 @@ func TestDiskFull(t *testing.T) {
 	})
 	h.sent = append(h.sent, "ffffffff-0000-4000-8000-000000000000") // for the one without a key
 	h.intact(t, "once there is room", s)
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 }
 
 // full checks how a server behaves that has no room.

@@ -49,7 +49,5 @@ func TestJetStreamDiskFull(t *testing.T) {
 	if !strings.Contains(s.stderr.String(), "make room on it") {
 		t.Error("the log does not tell what to do")
 	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stops(t)
 }

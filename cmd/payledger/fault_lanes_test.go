@@ -35,9 +35,7 @@ func TestLostLanesForgetNoOutcome(t *testing.T) {
 	}
 	of := func(kind string, kinds []string) int { return strings.Count(strings.Join(kinds, " "), kind) }
 	eventually(t, "all outcomes are held", func() bool { return len(list("held")) == 3*each })
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stops(t)
 	removeAll(t, datadir.Dir(dir).Lanes())
 
 	s = demo()

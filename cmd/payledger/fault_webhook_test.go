@@ -230,9 +230,7 @@ func killInMidDelivery(t *testing.T, often int, lose bool) {
 	if len(final) == 0 || len(to.missed("/none", events, lose)) == 0 {
 		t.Error("the comparison cannot fail")
 	}
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stops(t)
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	for _, wrong := range to.wrongs {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"payledger/notifier/health/healthtest"
 )
 
 // feed opens GET /v1/events as a stream.
@@ -100,16 +102,14 @@ func TestOpenStreamsDoNotHoldUpTheEnd(t *testing.T) {
 	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s:%s\r\nAccept: text/event-stream\r\n\r\n", s.ProjectID, s.APIKey)
 
 	tail := exec.CommandContext(t.Context(), "payledger", "events", "tail", "--follow", "--data", s.Data)
-	out := &syncBuffer{}
+	out := &healthtest.Buffer{}
 	tail.Stdout, tail.Stderr = out, out
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the tail shows events", func() bool { return strings.Contains(out.String(), "payment.paid") })
 
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stops(t)
 	for {
 		if id, _ := nextEvent(lines); id == "" {
 			break

@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"payledger/notifier/health/healthtest"
 )
 
 // listener is a "payledger listen" that runs.
 type listener struct {
 	url            string
 	cmd            *exec.Cmd
-	stdout, stderr *syncBuffer
+	stdout, stderr *healthtest.Buffer
 	exited         chan struct{}
 }
 
@@ -27,7 +29,7 @@ type listener struct {
 func startListener(env []string, args ...string) (*listener, error) {
 	l := &listener{
 		cmd:    exec.Command("payledger", append([]string{"listen", "--addr", "127.0.0.1:0"}, args...)...),
-		stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan struct{}),
+		stdout: &healthtest.Buffer{}, stderr: &healthtest.Buffer{}, exited: make(chan struct{}),
 	}
 	l.cmd.Env = append(os.Environ(), env...)
 	l.cmd.Stdout, l.cmd.Stderr = l.stdout, l.stderr

@@ -71,9 +71,7 @@ func TestAuditorFollowsTheLog(t *testing.T) {
 			s.kill()
 			s = start(t, "demo", "--data", data)
 		case 4:
-			if code := s.stop(); code != 0 {
-				t.Fatalf("exit code %d", code)
-			}
+			s.stops(t)
 			signed, err := os.ReadFile(filepath.Join(data, "checkpoint"))
 			if err != nil {
 				t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestMain puts the real program on PATH as "payledger". Most tests wait for
@@ -80,7 +80,7 @@ type server struct {
 	AdminAddress string `json:"admin_address"`
 
 	cmd    *exec.Cmd
-	stderr *syncBuffer
+	stderr *healthtest.Buffer
 	exited chan struct{} // closed once cmd.Wait has returned
 }
 
@@ -92,7 +92,7 @@ func startServer(args ...string) (*server, error) {
 
 // runServer starts a command that becomes a server and waits for its line.
 func runServer(cmd *exec.Cmd) (*server, error) {
-	s := &server{cmd: cmd, stderr: &syncBuffer{}, exited: make(chan struct{})}
+	s := &server{cmd: cmd, stderr: &healthtest.Buffer{}, exited: make(chan struct{})}
 	s.cmd.Stderr = s.stderr
 	err := s.run()
 	return s, err
@@ -152,6 +152,14 @@ func (s *server) stop() int {
 		s.kill()
 	}
 	return s.cmd.ProcessState.ExitCode()
+}
+
+// stops asks the process to shut down, which it has to do in order.
+func (s *server) stops(t testing.TB) {
+	t.Helper()
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.stderr)
+	}
 }
 
 // answer is an HTTP answer with its body read.
@@ -252,22 +260,4 @@ func removeAll(t testing.TB, names ...string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// syncBuffer is a buffer that may be read while a process writes to it.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

@@ -2,16 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +17,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestSubscriberAndConnector takes a payment of an ordinary provider's route
@@ -183,7 +181,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 func TestExternalNATS(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
-	addr := freeAddress(t)
+	addr := healthtest.FreeAddress(t)
 	stopNATS := runNATSServer(t, addr, store)
 
 	d := t.TempDir() + "/data"
@@ -270,20 +268,4 @@ func runNATSServer(t *testing.T, addr, store string) (stop func()) {
 		return err == nil
 	})
 	return stop
-}
-
-// freeAddress is an address for a server that starts later, on a port that no
-// system gives to a connection meanwhile.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			_ = l.Close()
-			return l.Addr().String()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatal(err)
-		}
-	}
 }

@@ -214,9 +214,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	unread := append(append([]string(nil), more...), news...)
 	end, _, _ = strings.Cut(news[len(news)-1], " ")
 	consumerAt(t, s, "books", end)
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	s.stops(t)
 	removeAll(t, datadir.Dir(d).NATS())
 	s = start(t, args...)
 	s.paid(t)

@@ -86,21 +86,10 @@ func restoredHere(t *testing.T, from datadir.Dir, bundle string) datadir.Dir {
 		t.Fatal(err)
 	}
 	for _, name := range []string{from.MasterKey(), from.LogKey()} {
-		copyFileTo(t, name, filepath.Join(string(d), filepath.Base(name)))
+		copyTo(t, name, filepath.Join(string(d), filepath.Base(name)))
 	}
 	succeeds(t, "restore", bundle, "--data", string(d))
 	return d
-}
-
-func copyFileTo(t *testing.T, from, to string) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // wholeOlder checks that a directory has everything that the older one had.
@@ -147,8 +136,8 @@ func TestOlderDeliveries(t *testing.T) {
 	t.Parallel()
 	from, bundle := older(t)
 	d := restoredHere(t, from, bundle)
-	copyFileTo(t, from.Lanes(), d.Lanes())
-	copyFileTo(t, from.LanesMark(), d.LanesMark())
+	copyTo(t, from.Lanes(), d.Lanes())
+	copyTo(t, from.LanesMark(), d.LanesMark())
 	refusedWith(t, d, d.Lanes(), "older payledger", "let that one deliver what is pending, then move the file away")
 	if err := os.Rename(d.Lanes(), d.Lanes()+".older"); err != nil {
 		t.Fatal(err)
@@ -194,7 +183,7 @@ func TestOlderFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := restoredHere(t, from, bundle)
-			copyFileTo(t, file(from), file(d))
+			copyTo(t, file(from), file(d))
 			wholeOlder(t, d)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payledger/eventstore/storetest"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestNothingForOthers runs a server whose umask takes nothing away in a
@@ -27,7 +28,7 @@ func TestNothingForOthers(t *testing.T) {
 	}
 	// Each change of a mode takes a while, so that what it is to close stands
 	// open for long enough to be seen.
-	s := &server{stderr: &syncBuffer{}, exited: make(chan struct{})}
+	s := &server{stderr: &healthtest.Buffer{}, exited: make(chan struct{})}
 	s.cmd = exec.Command("sh", "-c", `umask 000
 exec strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fchmodat -e inject=fchmodat:delay_enter=500000 \
 	payledger serve --data "$0" --sandbox --nats-listen 127.0.0.1:0 --json --listen 127.0.0.1:0`, dir)
@@ -82,9 +83,7 @@ exec strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fchmodat -e inject=fch
 		look()
 	}
 	look()
-	if code := s.stop(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 	look()
 	for path, mode := range open {
 		t.Errorf("%s was open to others: %s", path, mode)

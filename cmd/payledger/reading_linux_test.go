@@ -24,9 +24,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	p, key := createProject(t, d)
 	s.ProjectID, s.APIKey = p, key
 	s.paid(t)
-	if code := s.stop(); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, s.stderr)
-	}
+	s.stops(t)
 	for _, views := range []string{"with projections", "without"} {
 		if views == "without" {
 			removeAll(t, d.Projections())

@@ -17,6 +17,7 @@ import (
 	"payledger/cmd/payledger/salvage"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
+	"payledger/notifier/health/healthtest"
 )
 
 // hashed are the SHA-256 of all files below a directory, and their times.
@@ -246,7 +247,7 @@ func TestSalvageGivesAnswersAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, file := filepath.Join(dir, "d"), filepath.Join(dir, "saved")
-	addr := freeAddress(t)
+	addr := healthtest.FreeAddress(t)
 	runNATSServer(t, addr, t.TempDir())
 	for name, flags := range map[string][]string{"embedded": nil, "external": {"--nats-url", "nats://" + addr}} {
 		data := d + name

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"payledger/cmd/payledger/exit"
+	"payledger/notifier/health/healthtest"
 )
 
 // TestShutdownWithFullLog asks a server to stop whose log nobody reads any
@@ -27,7 +28,7 @@ func TestShutdownWithFullLog(t *testing.T) {
 	defer write.Close()
 	s := &server{
 		cmd:    exec.Command("payledger", "demo", "--json", "--listen", "127.0.0.1:0", "--log-level", "info", "--shutdown-timeout", "1s"),
-		stderr: &syncBuffer{}, exited: make(chan struct{}),
+		stderr: &healthtest.Buffer{}, exited: make(chan struct{}),
 	}
 	s.cmd.Stderr = write
 	t.Cleanup(s.kill)

@@ -71,18 +71,26 @@ func TestListsPageByPage(t *testing.T) {
 	})
 }
 
+// delivered is a payment that was created and assigned to a route, each event of
+// which was delivered, and the second one.
+func (w *world) delivered(t *testing.T) (id, assigned domain.ID) {
+	t.Helper()
+	id = w.payment()
+	w.spread(t)
+	time.Sleep(time.Second)
+	assigned = w.route(id)
+	w.spread(t)
+	time.Sleep(time.Second)
+	return id, assigned
+}
+
 // TestResend: the newest can be sent again, or the last one begun; the others
 // are refused with the one that can be.
 func TestResend(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a")
-		id := w.payment()
-		w.spread(t)
-		time.Sleep(time.Second)
-		assigned := w.route(id)
-		w.spread(t)
-		time.Sleep(time.Second)
+		id, assigned := w.delivered(t)
 		resend := func(event domain.ID, want domain.Refusal) {
 			t.Helper()
 			d, err := w.lanes.Resend(t.Context(), testProject, a, event)
@@ -205,12 +213,7 @@ func TestResendWithoutLane(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a")
-		id := w.payment()
-		w.spread(t)
-		time.Sleep(time.Second)
-		assigned := w.route(id)
-		w.spread(t)
-		time.Sleep(time.Second)
+		id, assigned := w.delivered(t)
 		forget := changeOp(func(x *tx) error {
 			key := w.lanes.known(a).number.Lane(id)
 			return x.Bolt().Bucket([]byte("lanes")).Delete(key[:])

@@ -69,20 +69,27 @@ func TestRelayGoesOnAfterRestarts(t *testing.T) {
 	}
 }
 
+// copyMore adds payments to the log while it is copied into the server of the
+// directory, which it shuts down at the end.
+func copyMore(t *testing.T, b *bustest.Book, dir string) {
+	t.Helper()
+	s := bustest.StartServer(t, embedded.Config{Dir: dir})
+	c := bustest.ConnectTo(t, s)
+	stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
+	for range 50 {
+		b.Routed(t)
+	}
+	bustest.SameAsLog(t, c.JetStream(), b)
+	stop()
+	c.Close()
+	s.Shutdown()
+}
+
 func TestRelayRebuildsADeletedDirectory(t *testing.T) {
 	t.Parallel()
 	b, dir := bustest.NewBook(t), t.TempDir()
 	for range 2 {
-		s := bustest.StartServer(t, embedded.Config{Dir: dir})
-		c := bustest.ConnectTo(t, s)
-		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
-		for range 50 {
-			b.Routed(t)
-		}
-		bustest.SameAsLog(t, c.JetStream(), b)
-		stop()
-		c.Close()
-		s.Shutdown()
+		copyMore(t, b, dir)
 		if err := os.RemoveAll(filepath.Join(dir, natsserver.JetStreamStoreDir)); err != nil {
 			t.Fatal(err)
 		}
@@ -93,16 +100,7 @@ func TestRelayGoesOnFromARolledBackDirectory(t *testing.T) {
 	t.Parallel()
 	b, dir, backup := bustest.NewBook(t), t.TempDir(), filepath.Join(t.TempDir(), "nats")
 	for i := range 3 {
-		s := bustest.StartServer(t, embedded.Config{Dir: dir})
-		c := bustest.ConnectTo(t, s)
-		stop := healthtest.Run(t, notifiertest.Relay(c, b).Run)
-		for range 50 {
-			b.Routed(t)
-		}
-		bustest.SameAsLog(t, c.JetStream(), b)
-		stop()
-		c.Close()
-		s.Shutdown()
+		copyMore(t, b, dir)
 		var err error
 		if i == 0 {
 			err = os.CopyFS(backup, os.DirFS(dir))

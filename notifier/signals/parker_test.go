@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -106,7 +105,7 @@ func TestAFullParkedGivesWay(t *testing.T) {
 		}
 	}
 	c.enforcer = judging(t, c.conn, b)
-	var log syncBuffer
+	var log healthtest.Buffer
 	parker := c.enforcer.parker
 	parker.fill.log, parker.watch, parker.stream.MaxBytes = zerolog.New(&log), 10*time.Millisecond, 64<<10
 	healthtest.Run(t, c.enforcer.Run)
@@ -198,23 +197,6 @@ func TestParkedSignalsOfAnySubjectAreListed(t *testing.T) {
 	if _, err := json.Marshal(page); err != nil {
 		t.Error(err)
 	}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // TestParkedSignalsAreRetriedAndDiscarded: a payment that is there now, as after

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -15,6 +14,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/notifier/health/healthtest"
 )
 
 // opensCore opens a fresh directory; the test closes it. Several goroutines
@@ -76,7 +76,7 @@ func TestNothingSmallerIsSigned(t *testing.T) {
 func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	var log safeBuffer
+	var log healthtest.Buffer
 	c := opensCore(t, d, &log)
 	defer func() { _ = c.close() }()
 	var published int
@@ -162,22 +162,4 @@ func newDirectory(t *testing.T) datadir.Dir {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// safeBuffer is a buffer that several goroutines may use.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

@@ -25,6 +25,7 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
 	httpadmin "payledger/httpapi/admin"
+	"payledger/notifier/health/healthtest"
 )
 
 // logOf makes a directory whose log has so many events, all of them signed
@@ -136,11 +137,11 @@ func TestTamperedLogIsNotServed(t *testing.T) {
 
 // serves runs a service on a directory until ready says what to do next. An
 // error of ready's is no failure of the service.
-func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *safeBuffer)) (said string, err error) {
+func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtest.Buffer)) (said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var log safeBuffer
+	var log healthtest.Buffer
 	err = Run(ctx, d, Options{
 		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, Routes: domain.SandboxTable(),
 		ShutdownTimeout: 10 * time.Minute, Log: zerolog.New(&log), Stderr: io.Discard,
@@ -231,7 +232,7 @@ func TestAlteredBehindTheCheckpoint(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "start again to rebuild it") {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if said, err := serves(t, d, func(Addresses, *safeBuffer) {}); err != nil {
+	if said, err := serves(t, d, func(Addresses, *healthtest.Buffer) {}); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
 	if r := verified(t, d); !r.OK() || len(r.Checkpoints) != 1 || r.Checkpoints[0].Size != 20 || r.Checkpoints[0].Outcome != audit.OK {
@@ -260,7 +261,7 @@ func TestDamagedTreeIsMadeAnew(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	var log safeBuffer
+	var log healthtest.Buffer
 	c := opensCore(t, d, &log)
 	if err := c.signed.whole(t.Context()); err != nil {
 		t.Error(err)
@@ -298,7 +299,7 @@ func TestUnreadableEventStopsTheSigning(t *testing.T) {
 	if err := errors.Join(store.Close(), os.WriteFile(d.Ledger(), ledger, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	var log safeBuffer
+	var log healthtest.Buffer
 	c := opensCore(t, d, &log)
 	if err := c.signed.whole(t.Context()); !errors.As(err, new(*eventstore.CorruptError)) {
 		t.Errorf("%v", err)
@@ -370,7 +371,7 @@ func TestMissingCheckpointIsNoted(t *testing.T) {
 			t.Errorf("%s: %+v", when, r)
 		}
 	}
-	said, err := serves(t, d, func(at Addresses, log *safeBuffer) {
+	said, err := serves(t, d, func(at Addresses, log *healthtest.Buffer) {
 		if s := log.String(); !strings.Contains(s, `"level":"error"`) || !strings.Contains(s, "is missing beside a log of 12 events") {
 			t.Error(s)
 		}
@@ -384,14 +385,14 @@ func TestMissingCheckpointIsNoted(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	said, err = serves(t, d, func(Addresses, *safeBuffer) {})
+	said, err = serves(t, d, func(Addresses, *healthtest.Buffer) {})
 	if err != nil || strings.Contains(said, "is missing") {
 		t.Errorf("%v, said again:\n%s", err, said)
 	}
 	noted("afterwards")
 
 	remove()
-	var stderr safeBuffer
+	var stderr healthtest.Buffer
 	m, err := Connect(t.Context(), d, CoreOptions{}, &stderr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,15 @@
-// Package healthtest is how tests wait for what other goroutines do.
+// Package healthtest is how tests wait for what other goroutines and processes do,
+// and read what they write.
 package healthtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -123,4 +126,25 @@ func FreeAddress(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Buffer is a buffer that may be read while others write to it. The zero value is
+// empty.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (s *Buffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+// String is all that was written.
+func (s *Buffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }
