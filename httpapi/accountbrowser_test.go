@@ -185,7 +185,7 @@ func (s *server) furnish(t *testing.T, m shop) map[string]string {
 // testDocuments looks at the pages that explain the API.
 func testDocuments(t *testing.T, chrome context.Context, s *server) {
 	b, looks := uitest.OpenTab(t, chrome), uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
-	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks"} {
+	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks", "/docs/clients"} {
 		looks.Page(b, strings.ReplaceAll(path[1:], "/", " "), func(string) string { return s.url + path })
 	}
 }

@@ -47,6 +47,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
 		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
+		{Method: "GET", Path: docs.Path + "/clients", Operation: "getClientDocs", Handle: a.pages.Clients},
 		{Method: "GET", Path: "/docs/{asset}", Operation: "getDocsAsset", Handle: a.pages.Docs},
 		{Method: "GET", Path: "/livez", Operation: "livez", Handle: a.livez},
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},

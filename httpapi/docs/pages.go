@@ -25,7 +25,7 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-//go:embed problem.html webhooks.html
+//go:embed problem.html webhooks.html clients.html
 var documents embed.FS
 
 // Path is where the documentation page is.
@@ -40,6 +40,7 @@ const filesOfDocuments = "../p/"
 type Pages struct {
 	problems map[string][]byte // by code
 	hooks    []byte            // for receivers of webhooks
+	clients  []byte            // for programmers who call the API
 	ui       http.Handler
 	assets   map[string]bool // files of the documentation page, without .gz
 }
@@ -106,6 +107,9 @@ func New(cfg Config) (*Pages, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	if p.clients, err = renderClientPage(cfg, tmpl); err != nil {
+		return nil, fmt.Errorf("page on clients: %w", err)
 	}
 	if len(cfg.RetrySchedule) > 0 {
 		if p.hooks, err = renderWebhookPage(cfg, tmpl); err != nil {

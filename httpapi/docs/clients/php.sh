@@ -1,0 +1,1 @@
+php shop.php # below; it needs the extension curl
