@@ -21,6 +21,7 @@ import (
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/manual"
 	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 )
@@ -31,6 +32,8 @@ import (
 type cli struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON." name:"json"`
+
+	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
 
 	Demo    demoCmd          `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
 	Init    initCmd          `cmd:"" help:"Make a new data directory."`
@@ -52,6 +55,10 @@ type cli struct {
 	Restore restoreCmd       `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
 	Salvage salvageCmd       `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
 	Version versionCmd       `cmd:"" help:"Print the version."`
+
+	Completion manual.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
+	Man        manual.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
+	Words      manual.Words      `cmd:"" name:"__words" hidden:"" help:"List the words that can stand next, for the scripts of completion."`
 
 	Licenses licensesCmd `cmd:"" help:"Print the licences of the software that this program contains."`
 }
@@ -77,6 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Description(description),
 		kong.DefaultEnvars("PAYLEDGER"),
 		kong.Writers(stdout, stderr),
+		kong.Vars{"version": versionLine(), "release": release()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(code int) { exited = code }),
 	)

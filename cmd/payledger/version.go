@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 
 	"payledger/cmd/payledger/console"
@@ -13,5 +14,17 @@ type versionCmd struct{}
 // Run prints the version.
 func (versionCmd) Run(a *console.App) error {
 	version, revision := service.BuiltFrom()
-	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "payledger %s (revision %s, %s)\n", version, revision, runtime.Version())
+	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "%s\n", versionLine())
+}
+
+// release is the version alone.
+func release() string {
+	version, _ := service.BuiltFrom()
+	return version
+}
+
+// versionLine is what --version prints too.
+func versionLine() string {
+	version, revision := service.BuiltFrom()
+	return fmt.Sprintf("payledger %s (revision %s, %s)", version, revision, runtime.Version())
 }

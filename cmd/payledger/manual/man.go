@@ -1,0 +1,81 @@
+package manual
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/exit"
+)
+
+// Man prints manual pages, or writes all of them.
+type Man struct {
+	Command []string `arg:"" optional:"" help:"The command, such as key create. Default: the page of the program."`
+	Output  string   `help:"Write the pages of all commands to this directory." placeholder:"DIR" short:"o"`
+}
+
+// Help is shown by --help.
+func (Man) Help() string {
+	return `To read one: payledger man serve | man -l -
+
+To install all: payledger man --output /usr/local/share/man/man1`
+}
+
+// Run prints or writes.
+func (c Man) Run(a *console.App, k *kong.Kong) error {
+	version := k.Model.Vars()["release"]
+	if c.Output == "" {
+		n, err := find(k.Model.Node, c.Command)
+		if err != nil {
+			return err
+		}
+		text := pageOf(n, version)
+		return a.Print(map[string]string{"name": name(n) + ".1", "page": text}, "%s", text)
+	}
+	if len(c.Command) > 0 {
+		return exit.With(exit.Usage, "--output writes the pages of all commands: leave the command away")
+	}
+	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are for everybody
+		return err
+	}
+	written := []string{}
+	for _, n := range withPages(k.Model.Node) {
+		file := filepath.Join(c.Output, name(n)+".1")
+		if err := os.WriteFile(file, []byte(pageOf(n, version)), 0o644); err != nil { //nolint:gosec // likewise
+			return err
+		}
+		written = append(written, file)
+	}
+	if a.JSON {
+		return a.PrintJSON(written)
+	}
+	_, err := fmt.Fprintf(a.Stdout, "%d pages are in %s.\n", len(written), c.Output)
+	return err
+}
+
+func find(n *kong.Node, path []string) (*kong.Node, error) {
+	for _, w := range path {
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w && !c.Hidden })
+		if i < 0 {
+			return nil, exit.With(exit.Usage, "there is no command %q", strings.Join(path, " "))
+		}
+		n = n.Children[i]
+	}
+	return n, nil
+}
+
+// withPages are the commands that have a page, the program first.
+func withPages(n *kong.Node) []*kong.Node {
+	all := []*kong.Node{n}
+	for _, c := range n.Children {
+		if !c.Hidden {
+			all = append(all, withPages(c)...)
+		}
+	}
+	return all
+}
