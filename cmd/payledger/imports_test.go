@@ -256,7 +256,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector/all",
 			why:     "the one list of connectors; each of them knows connector alone",
-			ours:    []string{"notifier/connector"},
+			ours:    []string{"notifier/connector", "notifier/connector/adapter"},
 			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
@@ -264,6 +264,36 @@ func rooms() []room {
 			why:     "every connector passes it, so it knows none",
 			ours:    []string{"domain", "notifier/connector"},
 			modules: []string{"github.com/google/go-cmp/cmp"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/connector/remote",
+			why:     "the four calls as JSON, for every way to a program elsewhere; it knows no way",
+			ours:    []string{"domain", "notifier/connector"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "net", "os"},
+		},
+		{
+			folder:  "notifier/connector/adapter",
+			why:     "signed calls to one adapter: it knows the connector's promises and nothing of the ledger",
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/remote"},
+			modules: []string{jsonModule, "github.com/standard-webhooks/standard-webhooks/libraries"},
+			keepOut: []string{"encoding/json", "os"},
+			noClock: true,
+		},
+		{
+			folder:  "notifier/connector/adapter/reference",
+			why:     "an adapter as a stranger would write it: it has nothing of ours, and may be copied",
+			modules: []string{"github.com/standard-webhooks/standard-webhooks/libraries"},
+		},
+		{
+			folder: "notifier/connector/adapter/adaptertest",
+			why:    "only tests import it: the reference adapter with faults",
+			ours: []string{
+				"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/adapter/reference",
+				"notifier/connector/connectortest", "notifier/connector/remote",
+			},
+			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
 		{

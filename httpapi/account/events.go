@@ -112,10 +112,11 @@ const (
 )
 
 func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
-	end, err := v.API.LastPosition(v.ctx(), v.caller) // the last one a window may show
+	b, err := v.API.Balance(v.ctx(), v.caller, nil)
 	if err != nil {
 		return nil, err
 	}
+	end := b.Position // the last position a window may show
 	if before, err := strconv.ParseUint(v.query("before"), 10, 63); err == nil && before > 0 && before <= end {
 		end = before - 1
 	} else {

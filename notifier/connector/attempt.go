@@ -94,15 +94,15 @@ func (h HandOff) Validate() error {
 		return errors.New("the URL of the hand-off cannot be parsed")
 	case u.Scheme != "https" || u.User != nil || u.Hostname() == "":
 		return errors.New("the URL of the hand-off is not an absolute https URL without a password")
-	case !publicHost(u.Hostname()):
+	case !PublicHost(u.Hostname()):
 		return fmt.Errorf("the URL of the hand-off leads to %q: want a public name", u.Hostname())
 	}
 	return nil
 }
 
-// publicHost reports whether a URL's host may be public: a name with a dot that
+// PublicHost reports whether a URL's host may be public: a name with a dot that
 // is not of the local machine or network, or a public address.
-func publicHost(host string) bool {
+func PublicHost(host string) bool {
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		ip = ip.Unmap()
 		return ip.IsGlobalUnicast() && !ip.IsPrivate()

@@ -1,9 +1,14 @@
 // Package all lists the types of connectors that the routes file can name.
 package all
 
-import "payledger/notifier/connector"
+import (
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/adapter"
+)
 
 // Types are all there are. A new one is a folder beside this one and a row.
 func Types() []connector.Type {
-	return []connector.Type{}
+	return []connector.Type{
+		adapter.Type(),
+	}
 }

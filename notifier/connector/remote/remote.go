@@ -1,0 +1,128 @@
+// Package remote is a connector whose provider is spoken to by a program
+// elsewhere: it asks four calls of the program, as JSON, and takes the answers
+// for no more than claims. How a call gets there is the transport's: signed HTTP
+// in package adapter, requests on NATS in package natsroute. The forms are
+// described in adapter/openapi.yaml.
+//
+// A program can do no more than any provider: everything that it answers is
+// validated, and what it answers of money is judged as a signal.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"payledger/notifier/connector"
+)
+
+// Transport carries a call to the program and answers with the body of what the
+// program answered, which is proven to be its answer to this call. An error of
+// the types of connector means what it means there.
+type Transport func(ctx context.Context, call Call, body []byte) ([]byte, error)
+
+// Connector asks a program for everything but notifications. It keeps no state.
+type Connector struct{ Transport Transport }
+
+// Begin is connector.Connector's.
+func (c Connector) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	s, err := c.attempt(ctx, Begin, a)
+	if errors.Is(err, connector.ErrNotFound) {
+		return s, errors.New("the adapter answers to begin that there is no such attempt")
+	}
+	return s, err
+}
+
+// Read is connector.Connector's.
+func (c Connector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	s, err := c.attempt(ctx, Read, a)
+	return s, unknownFate(err)
+}
+
+// Cancel is connector.Connector's.
+func (c Connector) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	s, err := c.attempt(ctx, Cancel, a)
+	return s, unknownFate(err)
+}
+
+func (c Connector) attempt(ctx context.Context, call Call, a connector.Attempt) (connector.State, error) {
+	answer, err := c.call(ctx, call, a, nil)
+	if err != nil {
+		return connector.State{}, err
+	}
+	s, err := answer.state()
+	if err == nil && a.Reference != "" && s.Reference != a.Reference {
+		err = errors.New("the answer is about another attempt")
+	}
+	if err != nil {
+		return connector.State{}, fmt.Errorf("%s: %w", call, err)
+	}
+	return s, nil
+}
+
+// Refund is connector.Connector's.
+func (c Connector) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
+	answer, err := c.call(ctx, Refund, r.Attempt, &r)
+	if refused, ok := errors.AsType[*connector.RefusedError](err); ok {
+		return connector.RefundState{ID: r.ID, Phase: connector.Closed, Reason: refused.Reason, Amount: r.Amount, Currency: r.Currency}, nil
+	}
+	if errors.Is(err, connector.ErrNotFound) {
+		err = errors.New("the adapter answers to refund that there is no such attempt")
+	}
+	if err != nil {
+		return connector.RefundState{}, unknownFate(err)
+	}
+	s, err := answer.refund()
+	if err == nil && s.ID != r.ID {
+		err = errors.New("the answer is about another refund")
+	}
+	if err != nil {
+		return connector.RefundState{}, fmt.Errorf("%s: %w", Refund, err)
+	}
+	return s, nil
+}
+
+// Refunds is connector.Connector's: they come with the state of the attempt.
+func (c Connector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
+	answer, err := c.call(ctx, Read, a, nil)
+	if err != nil {
+		return nil, unknownFate(err)
+	}
+	s, err := answer.state()
+	if err == nil && s.Reference != a.Reference {
+		err = errors.New("the answer is about another attempt")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Read, err)
+	}
+	refunds := make([]connector.RefundState, len(answer.Refunds))
+	for i, one := range answer.Refunds {
+		if refunds[i], err = one.refund(); err != nil {
+			return nil, fmt.Errorf("refund %d of the attempt: %w", i+1, err)
+		}
+	}
+	return refunds, nil
+}
+
+func (c Connector) call(ctx context.Context, call Call, a connector.Attempt, r *connector.Refund) (Answer, error) {
+	body, err := Encode(call, a, r, "")
+	if err != nil {
+		return Answer{}, fmt.Errorf("writing the call %s: %w", call, err)
+	}
+	got, err := c.Transport(ctx, call, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Decode(got)
+}
+
+// unknownFate is for calls that cannot be refused for good: such an answer is an
+// error like any other.
+func unknownFate(err error) error {
+	_, refused := errors.AsType[*connector.RefusedError](err)
+	_, spent := errors.AsType[*connector.SpentKeyError](err)
+	if refused || spent {
+		return fmt.Errorf("this call cannot end so: %v", err) //nolint:errorlint // must not be taken for one of these types
+	}
+	return err
+}
