@@ -39,24 +39,33 @@ func BenchmarkHandler(b *testing.B) {
 		_, _ = w.Write(first.Body)
 	})
 	bare.Path("/v1/payments/{id}").Methods("GET").HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(first.Body) })
-	run := func(name string, h http.Handler, method, target, body string, keyed bool) {
+	const (
+		noKey = iota
+		newKey
+		sameKey
+	)
+	run := func(name string, h http.Handler, method, target, body string, key int) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				r := httptest.NewRequest(method, target, bytes.NewReader([]byte(body)))
 				r.Header.Set("Authorization", m.authorization())
 				r.Header.Set("Content-Type", "application/json")
-				if keyed {
+				switch key {
+				case newKey:
 					r.Header.Set("Idempotency-Key", fmt.Sprintf("0190f5a1-7c1e-4b6e-%04x-%012x", b.N%65536, i))
+				case sameKey:
+					r.Header.Set("Idempotency-Key", "0190f5a1-7c1e-4b6e-8000-000000000000")
 				}
 				h.ServeHTTP(discard{http.Header{}}, r)
 			}
 		})
 	}
-	run("POST", s.public, "POST", "/v1/payments", body, false)
-	run("POST/keyed", s.public, "POST", "/v1/payments", body, true)
-	run("POST/mux", bare, "POST", "/v1/payments", body, false)
-	run("GET", s.public, "GET", "/v1/payments/"+id, "", false)
-	run("GET/mux", bare, "GET", "/v1/payments/"+id, "", false)
-	run("refused", s.public, "POST", "/v1/payments", `{"amount":"x"}`, false)
+	run("POST", s.public, "POST", "/v1/payments", body, noKey)
+	run("POST/keyed", s.public, "POST", "/v1/payments", body, newKey)
+	run("POST/repeat", s.public, "POST", "/v1/payments", body, sameKey)
+	run("POST/mux", bare, "POST", "/v1/payments", body, noKey)
+	run("GET", s.public, "GET", "/v1/payments/"+id, "", noKey)
+	run("GET/mux", bare, "GET", "/v1/payments/"+id, "", noKey)
+	run("refused", s.public, "POST", "/v1/payments", `{"amount":"x"}`, noKey)
 }
