@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -38,7 +39,7 @@ type envelope struct {
 	Stream   string         `json:"stream"`
 	Sequence uint64         `json:"sequence"`
 	At       domain.Instant `json:"at"`
-	Data     data           `json:"data"`
+	Data     jsontext.Value `json:"data"`
 }
 
 // NewCodec returns the codec for all event types in domain.Events.
@@ -142,8 +143,10 @@ func (c *Codec) Event(r Stored) (domain.Event, error) {
 }
 
 func (c *Codec) decode(r Stored) (domain.Event, int, error) {
+	if t, event := c.decodeOwn(r); event != nil {
+		return t.Value(event), t.Version, nil
+	}
 	line := envelope{}
-	line.Data.codec, line.Data.of = c, &line
 	if err := json.Unmarshal(r.Body, &line, c.read); err != nil {
 		return nil, 0, err
 	}
@@ -156,40 +159,44 @@ func (c *Codec) decode(r Stored) (domain.Event, int, error) {
 	if !ok {
 		return nil, 0, fmt.Errorf("unknown event type %q: written by a newer program?", line.Type)
 	}
-	event := line.Data.event
-	if event == nil {
-		lifted, err := c.lift(line.Type, line.Version, t.Version, line.Data.raw)
-		if err != nil {
-			return nil, 0, err
-		}
-		if lifted.Kind() != '{' {
-			return nil, 0, fmt.Errorf("event %s: its data is not an object", line.Type)
-		}
-		event = t.New()
-		if err := json.Unmarshal(lifted, event, c.read); err != nil {
-			return nil, 0, fmt.Errorf("event %s: %w", line.Type, err)
-		}
+	lifted, err := c.lift(line.Type, line.Version, t.Version, line.Data)
+	if err != nil {
+		return nil, 0, err
+	}
+	if lifted.Kind() != '{' {
+		return nil, 0, fmt.Errorf("event %s: its data is not an object", line.Type)
+	}
+	event := t.New()
+	if err := json.Unmarshal(lifted, event, c.read); err != nil {
+		return nil, 0, fmt.Errorf("event %s: %w", line.Type, err)
 	}
 	return t.Value(event), line.Version, nil
 }
 
-// data is the member "data" of a line. Type and version come before it, so it is
-// decoded in the same pass. Data of an older version, or before its type, is kept
-// in raw and decoded later.
-type data struct {
-	codec *Codec
-	of    *envelope
-	event any // pointer to the event; nil: decode raw
-	raw   jsontext.Value
-}
-
-// UnmarshalJSONFrom reads the data.
-func (d *data) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if t, ok := d.codec.byName[d.of.Type]; ok && d.of.Version == t.Version && in.PeekKind() == '{' {
-		d.event = t.New()
-		return json.UnmarshalDecode(in, d.event)
+// decodeOwn decodes a line of a current version whose head is exactly the one that
+// appendHead writes for the record. event is nil for any other line, and where there
+// is an error, which decode finds too. Without it, decoding takes 1.5 times as long:
+// BenchmarkCodec.
+func (c *Codec) decodeOwn(r Stored) (t domain.EventType, event any) {
+	const before = len(`{"id":"01M7W7EYW0Q6V8B0N5R7T2M4C6","type":"`)
+	if len(r.Body) < before {
+		return t, nil
 	}
-	raw, err := in.ReadValue()
-	d.raw = raw.Clone()
-	return err
+	name, _, _ := bytes.Cut(r.Body[before:], []byte{'"'})
+	t, ok := c.byName[string(name)]
+	if !ok {
+		return t, nil
+	}
+	var room [headRoom]byte
+	head, err := appendHead(room[:0], r.Stream, r.Sequence, r.Commit, t)
+	rest, headed := bytes.CutPrefix(r.Body, head)
+	rest, ended := bytes.CutSuffix(rest, []byte{'}'})
+	if err != nil || !headed || !ended || jsontext.Value(rest).Kind() != '{' {
+		return t, nil
+	}
+	event = t.New()
+	if err := json.Unmarshal(rest, event, c.read); err != nil {
+		return t, nil
+	}
+	return t, event
 }
