@@ -149,10 +149,10 @@ func TestOthersAreNotToldOf(t *testing.T) {
 	}
 	for _, id := range []string{payment, refund, event, endpoint, m.keyID, own.link(payment)} {
 		if got := other.places(id); got != "" {
-			t.Errorf("%s is told to be %s", id, got)
+			t.Errorf("%s is said to be %s", id, got)
 		}
 		if own.places(id) == "" {
-			t.Errorf("%s is not told to its own", id)
+			t.Errorf("its own project does not see %s", id)
 		}
 	}
 	for _, in := range []session{own, other} {
@@ -198,7 +198,7 @@ func (in session) link(payment string) string {
 	return in.facts(payment).Link
 }
 
-// places is what a text is told to be.
+// places is what the search finds for a text.
 func (in session) places(id string) string {
 	in.s.t.Helper()
 	var all []string

@@ -95,7 +95,7 @@ func TestOverviewPage(t *testing.T) {
 	b.open("/account/?from=2026-11-20&to=2026-11-20&lang=ru").has("1\u00a0500,00\u00a0₽", "20\u00a0ноября\u00a02026", "50,0\u00a0%")
 	b.open("/account/?from=2026-01-01&to=2026-01-02&lang=en").has("Nothing was paid or refunded on these days").lacks("chart-paid ")
 
-	// Whatever needs the merchant is told with what to do.
+	// Each alert says what the merchant can do.
 	s.clock.advance(2 * time.Minute)
 	b.open("/account").has(`data-hook="alert-payments_not_routed"`, open, "Its customer cannot pay yet")
 	e := b.addEndpoint("https://hooks.example.com/a")
@@ -207,7 +207,7 @@ func TestKeyPages(t *testing.T) {
 	made.get("/v1/payments").want(200, "")
 	made.pay(`{"amount":"1"}`).want(403, domain.ScopeMissing)
 	if keys := b.open("/account/keys"); strings.Contains(keys.Text, secret) {
-		t.Error("the secret is told again")
+		t.Error("the secret is shown again")
 	}
 
 	// A key can give on no more than it has itself.

@@ -42,9 +42,9 @@ func TestStoreThatTakesNothing(t *testing.T) {
 	}
 }
 
-// A commit that fails fatally leaves open whether it is on disk. The merchant
-// is told to repeat with the same key, and after the next start gets the one
-// payment there is.
+// A commit that fails fatally leaves open whether it is on disk. The answer
+// asks the merchant to repeat with the same key; after the next start that returns
+// the one payment there is.
 func TestFatalCommitThenReplay(t *testing.T) {
 	t.Parallel()
 	for _, persisted := range []bool{true, false} {

@@ -253,8 +253,8 @@ func TestLogNeedsTheAuditScope(t *testing.T) {
 	m.post("/v1/log/checkpoint", `{}`).want(405, domain.MethodNotAllowed)
 }
 
-// TestCheckpointThatCannotBeSigned: what keeps the signer from it is told as
-// everywhere.
+// TestCheckpointThatCannotBeSigned: the answer has the same codes as other
+// failures of the store.
 func TestCheckpointThatCannotBeSigned(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -68,7 +68,7 @@ func TestProjectLimits(t *testing.T) {
 	if f := a.problem().Errors[0]; f.Maximum != "100.00" {
 		t.Errorf("%+v", f)
 	}
-	// The project's maximum is told for amounts above any, too.
+	// The problem names the project's maximum also for amounts above any.
 	if f := m.pay(`{"amount":"1000000000"}`).problem().Errors[0]; f.Maximum != "100.00" {
 		t.Errorf("%+v", f)
 	}

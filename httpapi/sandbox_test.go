@@ -117,7 +117,7 @@ func TestSandboxOffHasNoPaths(t *testing.T) {
 	s.adminDo("POST", "/admin/sandbox/payments/x", `{"outcome":"paid"}`).want(404, domain.PathNotFound)
 }
 
-// brokenProvider answers what it is told to.
+// brokenProvider returns a fixed answer.
 type brokenProvider struct {
 	reply domain.SignalReply
 	err   error

@@ -14,8 +14,8 @@ import (
 	"payledger/domain"
 )
 
-// hookSender stands in for the sender of notifications: what it is told to
-// have delivered, in memory.
+// hookSender stands in for the sender of notifications. Its deliveries are set by
+// the test, in memory.
 type hookSender struct {
 	s *server
 
@@ -151,8 +151,8 @@ func (h *hookSender) Health(_ context.Context, endpoint string) (domain.Endpoint
 	return health, nil
 }
 
-// calls are what the sender was asked since the last time, lookups and what it
-// was told of changes left out.
+// calls are the calls of the sender since the last time, without lookups and
+// Changed.
 func (h *hookSender) calls() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -164,8 +164,8 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 	}
 }
 
-// Whatever changes an endpoint is told to the sender, once it is recorded; a
-// refused change is not.
+// The sender hears of each change of an endpoint, once it is recorded, and of no
+// refused one.
 func TestTheSenderHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -164,9 +164,8 @@ func TestRotatedSecrets(t *testing.T) {
 	s.audited()
 }
 
-// Each secret is told by one answer, and by nothing else that leaves the
-// program.
-func TestSecretsAreToldOnce(t *testing.T) {
+// Each secret is in one answer, and in nothing else that leaves the program.
+func TestSecretsAreShownOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
@@ -187,7 +186,7 @@ func TestSecretsAreToldOnce(t *testing.T) {
 	told.WriteString(s.log.String())
 	for _, secret := range []string{made.Secret, rotated.Secret} {
 		if strings.Contains(told.String(), strings.TrimPrefix(secret, "whsec_")) {
-			t.Errorf("%s was told again", secret)
+			t.Errorf("%s was shown again", secret)
 		}
 	}
 }
@@ -418,7 +417,7 @@ func TestSenderThatFails(t *testing.T) {
 	before, _ := s.store.Last(t.Context())
 	m.send("POST", webhooks.Path+"/"+id+"/rotate-secret", nil).want(500, domain.InternalError)
 	if after, _ := s.store.Last(t.Context()); after != before {
-		t.Error("a secret was made that nobody was told")
+		t.Error("a secret was made that was in no answer")
 	}
 	a := m.get(webhooks.Path+"/"+id).want(500, domain.InternalError)
 	if strings.Contains(string(a.Body), "lanes.db") || !strings.Contains(s.log.String(), "lanes.db") {

@@ -1,7 +1,7 @@
 // Command payledger-bench measures a payledger from outside, over HTTP on
 // loopback, and beside it, in the same run, programs that do less: see package
 // baseline. A figure alone says as much about the machine and its neighbours as
-// about the program. The ratio to a baseline that was measured a moment before
+// about the program. The ratio to a baseline that was measured shortly before
 // and after says something about the program.
 //
 // suites.go has the table of suites, compare.go the comparison of two versions.

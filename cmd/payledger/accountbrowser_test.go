@@ -15,7 +15,7 @@ import (
 )
 
 // A merchant signs in, finds a payment by its description, refunds it and sees
-// that their program was told: with script and without.
+// that their program was notified: with script and without.
 func TestMerchantRefundsInBrowser(t *testing.T) {
 	t.Parallel()
 	browser := uitest.Browser(t)
@@ -51,7 +51,7 @@ func TestMerchantRefundsInBrowser(t *testing.T) {
 			w.Do(uitest.Loaded(), chromedp.Click(css(`form[data-hook="refund"] button`)),
 				chromedp.WaitVisible(css(`[data-hook="refunds"] [data-status="pending"]`)))
 
-			// The delivery comes a moment later; the merchant looks again.
+			// The notification is delivered asynchronously; the merchant reloads the page.
 			eventually(t, "the delivery is shown", func() bool {
 				w.Do(chromedp.Reload(), chromedp.WaitVisible(css(`[data-hook="deliveries"]`)))
 				texts := uitest.Eval[string](w,

@@ -54,8 +54,8 @@ func command(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// The form of a record in the file: where its format is told, where the event
-// id, and how many bytes it has at least.
+// The form of a record in the file: the offsets of its format and of the event id,
+// and the least number of its bytes.
 const (
 	recordFormat = 4
 	recordID     = 6

@@ -58,7 +58,7 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, log)
 			}
 			if what == "removed" {
-				// Who starts again without reading is told as well.
+				// A second start without the log is refused with the same instruction.
 				if _, errs, code := command(h.args()...); code != exit.Directory || !bytes.Contains([]byte(errs), []byte(named[1])) {
 					t.Errorf("a start without the log: %d %s", code, errs)
 				}
@@ -74,8 +74,8 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 }
 
 // TestFilesCutOffUnderLoad cuts each file of the directory off under a server
-// in production, and while none runs. What is derived is made anew and nothing
-// is lost; of the log that is said. Nothing hangs.
+// in production, and while none runs. Derived files are rebuilt and nothing
+// is lost; a log that was cut off is reported. Nothing hangs.
 func TestFilesCutOffUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]func(datadir.Dir) string{

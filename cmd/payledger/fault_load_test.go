@@ -177,8 +177,8 @@ func member(a answer, name string) string {
 	return s
 }
 
-// wrongs answers how the ledger differs from what the customers were told:
-// nothing when everything they were told is there, and nothing twice.
+// wrongs returns how the ledger differs from the answers that the customers got:
+// nothing if everything that was answered is there, and nothing twice.
 func (h *shop) wrongs(t testing.TB, s *server) (wrongs []string) {
 	t.Helper()
 	wrong := func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) }

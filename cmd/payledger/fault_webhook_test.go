@@ -17,8 +17,8 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// hook is a merchant's receiver that writes down what it is told. It takes its
-// time, and now and then it fails.
+// hook is a merchant's receiver that records each notification. It is slow, and
+// sometimes it fails.
 type hook struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -105,8 +105,8 @@ func (h *hook) taken() int {
 	return h.count
 }
 
-// quiet waits until all connections of a sender that died are gone: what it
-// sent last has been written down.
+// quiet waits until all connections of a sender that died are gone: its last
+// notifications have been recorded.
 func (h *hook) quiet(t *testing.T) {
 	t.Helper()
 	eventually(t, "the dead sender's connections are gone", func() bool {

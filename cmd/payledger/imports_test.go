@@ -58,7 +58,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "eventstore/audit",
-			why:     "the checker trusts no store and no projection: it is told the records and the checkpoints, and the rules of the domain",
+			why:     "the checker trusts no store and no projection: it gets the records and the checkpoints, and knows the rules of the domain",
 			ours:    []string{"domain", "eventstore", "eventstore/translog"},
 			modules: []string{"golang.org/x/mod/sumdb", jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
@@ -106,7 +106,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "eventstore/salvage",
-			why:     "it is told what the copies hold; opening them, and deciding what becomes of the result, is its caller's",
+			why:     "it gets the content of the copies; opening them, and deciding what becomes of the result, is its caller's",
 			ours:    []string{"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/translog"},
 			modules: []string{"golang.org/x/mod/sumdb/tlog"},
 			keepOut: []string{"encoding/json", "net", "os"},
@@ -121,7 +121,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "eventstore/translog",
-			why:     "whoever checks the log needs only this, so that the check can be read and trusted by itself",
+			why:     "a program that checks the log needs only this, so that the check can be read and trusted by itself",
 			ours:    []string{"domain", "eventstore"},
 			modules: []string{"golang.org/x/mod/sumdb"},
 			keepOut: []string{"encoding/json", "net", "os"},
@@ -319,7 +319,7 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/delivery",
-			why:     "it decides when and in which order merchants are told; it changes state by commands alone, and the views it needs are interfaces it declares",
+			why:     "it decides when and in which order merchants are notified; it changes state by commands alone, and the views it needs are interfaces it declares",
 			ours:    []string{"domain", "eventstore", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
 			modules: []string{prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},

@@ -130,7 +130,7 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 		theirs := other.do(t, 404, "GET", fmt.Sprintf(path, mine), "")
 		nobodys := other.do(t, 404, "GET", fmt.Sprintf(path, unknown), "")
 		if withoutRequestID(theirs) != withoutRequestID(nobodys) {
-			t.Errorf("a foreign object is told from an unknown one:\n%s\n%s", theirs.Body, nobodys.Body)
+			t.Errorf("a foreign object differs from an unknown one:\n%s\n%s", theirs.Body, nobodys.Body)
 		}
 	}
 	other.do(t, 404, "POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, id))

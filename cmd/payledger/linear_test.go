@@ -29,7 +29,7 @@ type asked struct {
 	id      string // of the refund that is read
 }
 
-// answered is what it was told.
+// answered is the answer to an operation.
 type answered struct {
 	unknown  bool // the connection broke: it happened at some time, or never
 	code     int
@@ -38,8 +38,8 @@ type answered struct {
 	replayed bool   // under the idempotency key, the first answer again
 }
 
-// known is the state of one payment in the model. An id that nobody was told
-// yet is "?".
+// known is the state of one payment in the model. An id that was in no
+// answer yet is "?".
 type known struct {
 	payment string
 	status  string
@@ -210,7 +210,7 @@ type clients struct {
 	server   *server
 	lives    int // servers there have been
 	over     bool
-	payments []known // what the clients were told, for the next questions
+	payments []known // from the answers, for the next questions
 	history  []porcupine.Operation
 }
 
@@ -319,7 +319,7 @@ func (c *clients) work(client int, r *rand.Rand) {
 	}
 }
 
-// choose picks a question that can be asked with what is known. New payments
+// choose picks a question that can be asked with the answers so far. New payments
 // are taken up as operations are made, so that every life has some.
 func (c *clients) choose(r *rand.Rand) asked {
 	n := min(len(c.payments), 3+len(c.history)/40)

@@ -22,12 +22,12 @@ type logWriter struct {
 
 const (
 	logDelay   = 5 * time.Millisecond
-	maxWaiting = 64 << 10 // bytes; whoever logs beyond that waits until they are written
+	maxWaiting = 64 << 10 // bytes; beyond it a log call blocks until the buffer is written
 )
 
 func newLogWriter(to io.Writer) *logWriter {
 	l := &logWriter{to: to}
-	l.timer = time.AfterFunc(time.Hour, func() { _ = l.flush() }) // nobody is left to tell
+	l.timer = time.AfterFunc(time.Hour, func() { _ = l.flush() }) // there is nowhere else to report it
 	l.timer.Stop()
 	return l
 }

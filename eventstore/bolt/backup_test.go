@@ -55,7 +55,7 @@ func backup(t *testing.T, s *Store) (path string, last eventstore.Position) {
 		t.Fatal(err)
 	}
 	if info, err := f.Stat(); err != nil || info.Size() != size {
-		t.Errorf("%d bytes were told, %d written", size, info.Size())
+		t.Errorf("%d bytes were announced, %d written", size, info.Size())
 	}
 	c, err := OpenReadOnly(path)
 	if err != nil {

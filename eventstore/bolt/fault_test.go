@@ -47,7 +47,7 @@ func loadCommit(writer, n int, expect eventstore.Position) eventstore.Commit {
 }
 
 // write runs so many writers until each has sent limit commits, one met an
-// error, or ctx ended. heard is told of each answer before the writer goes on.
+// error, or ctx ended. heard is called with each answer before the writer's next commit.
 func (l *load) write(ctx context.Context, s eventstore.Store, writers, limit int, heard func(writer, n int, p eventstore.Position)) {
 	var all sync.WaitGroup
 	for w := range writers {

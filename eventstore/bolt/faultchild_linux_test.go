@@ -18,7 +18,7 @@ import (
 	"payledger/eventstore/storetest"
 )
 
-// What TestFaultChild is told through the environment.
+// The variables of the environment that TestFaultChild reads.
 const (
 	childPath    = "PAYLEDGER_TEST_FAULT_PATH"    // of the log
 	childWriters = "PAYLEDGER_TEST_FAULT_WRITERS" // "WRITERS COMMITS"

@@ -98,8 +98,8 @@ func writeEmpty(path string, logID domain.ID) error {
 // ErrVersion, ErrDamaged or the system's error. The file is never repaired.
 //
 // It takes no longer for a large log than for one of 256 MiB: the rest is checked
-// while the store is used, and commits wait until it is known which pages are
-// free. Damage that is found then suspends commits.
+// while the store is used, and commits wait until the free pages have been
+// determined. Damage that is found then suspends commits.
 func Open(path string, o Options) (*Store, error) {
 	s, err := open(path, false, boltfile.AtOnce)
 	if err != nil {

@@ -75,7 +75,7 @@ func cutUnderLoad(t *testing.T, disk *storetest.Disk, path string, how storetest
 }
 
 // TestPowerCutBeforeTheLastSync cuts it when all of a group is written and its
-// last sync has not begun: nobody may be told that it is there.
+// last sync has not begun: no commit of it may have been acknowledged.
 func TestPowerCutBeforeTheLastSync(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)

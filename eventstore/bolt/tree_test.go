@@ -113,7 +113,7 @@ func liveBranches(t *testing.T, f *os.File, m boltfile.Meta) (branches []uint64)
 // TestLargeFilesAreCheckedBeside opens a log as a large one is opened, whole
 // and with damage of several sorts: at the right edge that is refused at once;
 // elsewhere it suspends commits once it is found, and reading goes on. No commit
-// is made before it is known which pages are free.
+// is made before the free pages have been determined.
 func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	t.Parallel()
 	const records = 1500

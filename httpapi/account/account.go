@@ -138,7 +138,7 @@ func newHandler(c Config) (*handler, error) {
 func (h *handler) serve(x *edge.Exchange) error {
 	r := x.Request
 	ui.Secure(x.Header())
-	// The origin of a form is told to the account itself and to nobody else.
+	// Browsers send the origin of a form to the account itself and to no other site.
 	x.Header().Set("Referrer-Policy", "same-origin")
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
 	rest = strings.TrimPrefix(rest, "/")

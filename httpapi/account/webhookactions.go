@@ -82,8 +82,7 @@ func act[T any](v *visit, do func(ctx context.Context, c merchant.Caller, endpoi
 	}, word)
 }
 
-// recoverDeliveries takes a moment in UTC, as a browser writes it into a field
-// of that type.
+// recoverDeliveries takes a time in UTC, in the form of a datetime-local field.
 func (v *visit) recoverDeliveries() error {
 	since, err := time.Parse("2006-01-02T15:04", v.value("since"))
 	if err != nil {

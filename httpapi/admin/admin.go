@@ -87,8 +87,8 @@ func (a *admin) routes() []edge.Route {
 }
 
 // New returns the handler that is served on the unix socket in the data
-// directory. It asks for no credentials: who can open the socket may do
-// everything. It speaks JSON with the same problem documents as the API.
+// directory. It asks for no credentials: every process that can open the
+// socket may do everything. It speaks JSON with the same problem documents as the API.
 //
 //	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
 //	GET    /admin/projects              → {"data":[project…]}
@@ -130,7 +130,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //
-// An api_key is told once, in the answer that issues it; only its hash is
+// An api_key is shown once, in the answer that issues it; only its hash is
 // kept. A stream of followed events ends with the request's context, when the
 // server begins to stop or when the store is closed.
 func New(cfg Config) (http.Handler, error) {

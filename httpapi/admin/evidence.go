@@ -28,7 +28,7 @@ type Evidence struct {
 	Compare func(context.Context, Progress) (check.Comparison, error)
 }
 
-// Progress is told how far long work has come.
+// Progress is called now and then during long work, with how much of it is done.
 type Progress = func(done, total eventstore.Position)
 
 // VerifyRequest is what a log is held against beside itself.

@@ -8,8 +8,7 @@ import (
 )
 
 // webhookRoutes are the rows of webhook endpoints for the operator: those of
-// the API, of any project. An endpoint's secret is told here as it is there,
-// once.
+// the API, of any project. An endpoint's secret is shown once, as there.
 func (a *admin) webhookRoutes() []edge.Route {
 	const project = "/admin/projects/{id}"
 	h := webhooks.New(a.cfg.Config, a.api).HandlersFor(a.projectOf)

@@ -10,11 +10,11 @@ import (
 )
 
 // changes signals the streams of open pages when their payment has a new event.
-// One follower reads the log for all of them, and only while there are any;
-// whoever leaves last stops it and waits for its end.
+// One follower reads the log for all of them, and only while there are any: the
+// last stream that leaves stops it and waits for its end.
 type changes struct {
-	log  Events // nil: no signals
-	most int    // streams at once
+	log Events // nil: no signals
+	max int    // streams at once
 
 	mu        sync.Mutex
 	total     int
@@ -28,8 +28,8 @@ type follower struct {
 	ended chan struct{}
 }
 
-func newChanges(log Events, most int) *changes {
-	return &changes{log: log, most: most, byAddress: make(map[string]int), waiting: make(map[string][]chan struct{})}
+func newChanges(log Events, limit int) *changes {
+	return &changes{log: log, max: limit, byAddress: make(map[string]int), waiting: make(map[string][]chan struct{})}
 }
 
 // join returns a channel that is signalled after each later event of the
@@ -39,11 +39,11 @@ func (c *changes) join(ctx context.Context, id domain.ID, address string) (chang
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := id.String()
-	if c.byAddress[address] >= max(c.most/addressShare, mostOfOne) {
-		return nil, nil, &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: streamsAgain, ours: true}
+	if c.byAddress[address] >= max(c.max/addressShare, maxPerPayment) {
+		return nil, nil, &failure{status: http.StatusTooManyRequests, why: tooMany, retryAfter: streamsRetryAfter, ours: true}
 	}
-	if c.total >= c.most || len(c.waiting[name]) >= mostOfOne {
-		return nil, nil, &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: streamsAgain, ours: true}
+	if c.total >= c.max || len(c.waiting[name]) >= maxPerPayment {
+		return nil, nil, &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: streamsRetryAfter, ours: true}
 	}
 	if c.follower == nil && c.log != nil {
 		after, err := c.log.Last(ctx)
@@ -59,9 +59,8 @@ func (c *changes) join(ctx context.Context, id domain.ID, address string) (chang
 	return ch, func() { c.leave(name, address, ch) }, nil
 }
 
-// follow starts the follower, whose context outlives the request that brought
-// it about. It ends by itself when the log does; the
-// streams then go by their heartbeat.
+// follow starts the follower, whose context outlives the request that started it.
+// It ends when the log is closed; then only heartbeats update the streams.
 func (c *changes) follow(ctx context.Context, after eventstore.Position) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &follower{stop: stop, ended: make(chan struct{})}
@@ -69,13 +68,13 @@ func (c *changes) follow(ctx context.Context, after eventstore.Position) {
 	go func() {
 		defer close(f.ended)
 		_ = c.log.Follow(ctx, after, eventstore.Filter{Kind: eventstore.KindPayment}, func(r eventstore.Stored) error {
-			c.tell(r.Stream.ID)
+			c.signal(r.Stream.ID)
 			return ctx.Err()
 		})
 	}()
 }
 
-func (c *changes) tell(name string) {
+func (c *changes) signal(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, ch := range c.waiting[name] {

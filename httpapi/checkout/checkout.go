@@ -95,7 +95,7 @@ func New(c Config) (http.Handler, error) {
 		return nil, errors.New("payment page: views, links and a clock are required")
 	}
 	if c.MaxStreams == 0 {
-		c.MaxStreams = mostStreams
+		c.MaxStreams = maxStreams
 	}
 	if c.Visitor == nil {
 		c.Visitor = func(*http.Request) string { return "" }

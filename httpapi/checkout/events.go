@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	heartbeat    = 15 * time.Second // between looks at a payment that does not change
-	reconnect    = 2 * time.Second  // when a customer whose connection broke should come back
-	mostStreams  = 2000             // of one process, unless the Config says less
-	addressShare = 10               // one address has at most this part of them, but no less than one payment
-	mostOfOne    = 20               // of one payment
-	streamsAgain = 30               // seconds until a place may be free
+	heartbeat         = 15 * time.Second // between looks at a payment that does not change
+	reconnect         = 2 * time.Second  // when a customer whose connection broke should come back
+	maxStreams        = 2000             // of one process, unless the Config says less
+	addressShare      = 10               // one address has at most this part of them, but no less than one payment
+	maxPerPayment     = 20               // of one payment
+	streamsRetryAfter = 30               // seconds until a place may be free
 )
 
 // events sends the payment's state to the page's script as server-sent events:

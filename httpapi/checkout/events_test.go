@@ -97,7 +97,7 @@ func TestStreamLooksByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := w.handler(true).(*handler)
-	h.changes = newChanges(nil, mostStreams)
+	h.changes = newChanges(nil, maxStreams)
 	server := newServer(t, h)
 	id := w.create(domain.AwaitingPayment)
 	l := listen(t, server.Client(), server.URL+w.path(id)+"/events")
@@ -149,7 +149,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	server := newServer(t, h)
 	id, other := w.create(domain.AwaitingPayment), w.create(domain.AwaitingPayment)
 	var open1 []*listener
-	for range mostOfOne {
+	for range maxPerPayment {
 		l := listen(t, server.Client(), server.URL+w.path(id)+"/events")
 		l.until(open)
 		open1 = append(open1, l)
@@ -171,14 +171,14 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("a bound that was reached was logged: %s", l)
 	}
 	h.changes.mu.Lock()
-	h.changes.total += mostStreams
+	h.changes.total += maxStreams
 	h.changes.mu.Unlock()
 	third := w.create(domain.AwaitingPayment)
 	if rec := get(h, w.path(third)+"/events"); rec.Code != http.StatusServiceUnavailable {
 		t.Errorf("one more than the process takes: %s", page(rec))
 	}
 	h.changes.mu.Lock()
-	h.changes.total -= mostStreams
+	h.changes.total -= maxStreams
 	h.changes.mu.Unlock()
 }
 
@@ -189,7 +189,7 @@ func TestStreamsOfAnAddress(t *testing.T) {
 	w := newWorld(t)
 	h := w.handler(true).(*handler)
 	h.Visitor = func(r *http.Request) string { return r.Header.Get("X-From") }
-	h.changes.most = mostOfOne * addressShare
+	h.changes.max = maxPerPayment * addressShare
 	server := newServer(t, h)
 	stream := func(from string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+w.path(w.create(domain.AwaitingPayment))+"/events", nil)
@@ -205,7 +205,7 @@ func TestStreamsOfAnAddress(t *testing.T) {
 		return answer
 	}
 	var first *http.Response
-	for range mostOfOne {
+	for range maxPerPayment {
 		if first = stream("a"); first.StatusCode != http.StatusOK {
 			t.Fatal(first.Status)
 		}

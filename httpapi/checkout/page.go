@@ -26,7 +26,7 @@ type visit struct {
 type state string
 
 const (
-	preparing state = "preparing" // no route yet; it can be paid in a moment
+	preparing state = "preparing" // no route yet; soon it can be paid
 	open      state = "open"
 	closed    state = "closed" // the deadline has passed, the result is still out
 	paid      state = "paid"

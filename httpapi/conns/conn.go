@@ -13,9 +13,9 @@ import (
 // Patience.
 const minProgress = 16 << 10
 
-// conn is an accepted connection. reads and writes say since when the server
-// waits for the client to send or to take something, in nanoseconds since 1970;
-// 0: it does not wait.
+// conn is an accepted connection. reads and writes are the times since which the
+// server waits for the client to send or to take something, in nanoseconds since
+// 1970; 0: it does not wait.
 type conn struct {
 	net.Conn
 
@@ -28,7 +28,7 @@ type conn struct {
 	counted atomic.Bool // the reason for its end was counted
 }
 
-// waits says since when the server waits for the client, 0 while it is at work.
+// waits is the time since which the server waits for the client, 0 while it works.
 func (c *conn) waits() int64 {
 	if at := c.writes.Load(); at != 0 {
 		return at

@@ -18,8 +18,8 @@ const (
 	// Patience is how long a client may leave an answer unread.
 	Patience = 30 * time.Second
 
-	minStall   = 250 * time.Millisecond // a request or an answer under way gives way only after it
-	retryAfter = 100 * time.Millisecond // when no file can be opened and no connection gives way
+	minStall   = 250 * time.Millisecond // a stalled request or answer is evicted only after it
+	retryAfter = 100 * time.Millisecond // when no file can be opened and no connection can be evicted
 )
 
 // Config sets the limits of a Listener. Max is required.
@@ -66,17 +66,17 @@ func New(l net.Listener, c Config) (*Listener, error) {
 }
 
 // Accept implements net.Listener. It goes on when no more files can be opened,
-// after one connection gave way.
+// after it has evicted one connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			l.report.count(noFiles, "")
 			l.mu.Lock()
-			spared := l.giveWay("")
+			victim := l.evict("")
 			l.mu.Unlock()
-			if spared != nil {
-				spared.Conn.Close()
+			if victim != nil {
+				victim.Conn.Close()
 			} else {
 				<-time.After(retryAfter)
 			}
@@ -93,7 +93,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // admit returns nil when there is no room for the connection and no other one
-// gives way.
+// can be evicted.
 func (l *Listener) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, of: l}
 	if addr, name := ofRemote(raw.RemoteAddr().String()); addr.IsValid() && !mayBeProxy(addr) {
@@ -102,21 +102,21 @@ func (l *Listener) admit(raw net.Conn) *conn {
 	c.reads.Store(time.Now().UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var spared *conn
+	var victim *conn
 	switch {
 	case c.address != "" && l.config.PerAddress > 0 && l.byAddress[c.address] >= l.config.PerAddress:
-		if spared = l.giveWay(c.address); spared == nil {
+		if victim = l.evict(c.address); victim == nil {
 			l.report.count(tooManyOfAddress, c.address)
 			return nil
 		}
 	case len(l.open) >= l.config.Max:
-		if spared = l.giveWay(""); spared == nil {
+		if victim = l.evict(""); victim == nil {
 			l.report.count(tooMany, c.address)
 			return nil
 		}
 	}
-	if spared != nil {
-		spared.Conn.Close()
+	if victim != nil {
+		victim.Conn.Close()
 	}
 	l.open[c] = struct{}{}
 	if c.address != "" {
@@ -125,29 +125,29 @@ func (l *Listener) admit(raw net.Conn) *conn {
 	return c
 }
 
-// giveWay removes the least useful connection, of one address or of all, from
+// evict removes the least useful connection, of one address or of all, from
 // those that are open. The caller holds mu and closes it.
-func (l *Listener) giveWay(address string) (spared *conn) {
+func (l *Listener) evict(address string) (victim *conn) {
 	stalled := time.Now().Add(-minStall).UnixNano()
-	var sparedActive bool
+	var victimActive bool
 	var since int64
 	for c := range l.open {
 		at, active := c.waits(), c.active.Load()
 		switch {
-		case at == 0, address != "" && c.address != address, active && at > stalled, active && spared != nil && !sparedActive:
-		case spared == nil, sparedActive && !active, at < since:
-			spared, sparedActive, since = c, active, at
+		case at == 0, address != "" && c.address != address, active && at > stalled, active && victim != nil && !victimActive:
+		case victim == nil, victimActive && !active, at < since:
+			victim, victimActive, since = c, active, at
 		}
 	}
-	if spared == nil {
+	if victim == nil {
 		return nil
 	}
-	if sparedActive {
-		spared.discard()
+	if victimActive {
+		victim.discard()
 	}
-	l.forget(spared)
-	spared.ended(gaveWay)
-	return spared
+	l.forget(victim)
+	victim.ended(gaveWay)
+	return victim
 }
 
 func (l *Listener) remove(c *conn) {

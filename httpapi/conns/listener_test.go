@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// generous is a limit for steps that take a moment, except on a busy machine.
+// generous is a limit for steps that are fast, except on a busy machine.
 const generous = 2 * time.Minute
 
 // server answers GET /long with more than any buffer on the way holds, and

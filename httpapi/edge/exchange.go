@@ -171,7 +171,7 @@ func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	h["Cache-Control"], h["X-Content-Type-Options"] = values[2:3:3], values[3:4:4]
 	x.WriteHeader(status)
-	_, _ = x.Write(body) // the client went away: nobody is left to tell
+	_, _ = x.Write(body) // an error means that the client has gone away
 }
 
 // Problem is the problem that err amounts to, with everything that an answer

@@ -31,7 +31,7 @@ type Limits struct {
 	CustomersPerMinute  int  // requests to the payment page per client address, forms a tenth of it; 0: no limit
 }
 
-// DefaultLimits are those of a server that was told nothing else.
+// DefaultLimits are the limits of a server without flags for them.
 func DefaultLimits() Limits {
 	return Limits{
 		Writes:              Rate{PerSecond: 25, Burst: 50},

@@ -29,8 +29,8 @@ func (h Handlers) GetBalance(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, books)
 }
 
-// Balance is the project's books; as_of in the query names a moment, without
-// it they are those of now. Needs read.
+// Balance is the project's books; as_of in the query names a time or a
+// position, without it they are the present ones. Needs read.
 func (a *API) Balance(ctx context.Context, c Caller, q edge.Query) (wire.Books, error) {
 	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return wire.Books{}, err
@@ -91,7 +91,7 @@ func BooksOf(ctx context.Context, views *projections.Engine, project string, q e
 // PositionText is a position in decimal.
 func PositionText(p eventstore.Position) string { return strconv.FormatUint(uint64(p), 10) }
 
-// asOf reads a moment: a position, which is digits alone, or a time.
+// asOf reads a position, which is digits alone, or a time.
 func asOf(q edge.Query) (books.AsOf, error) {
 	const name = "as_of"
 	s := q[name]

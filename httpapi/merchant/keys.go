@@ -121,8 +121,8 @@ func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.
 	return key, err
 }
 
-// RevokeKey takes a key out of use. Whoever would sign themselves out, or
-// leave the project without a key, has to confirm it: the problem is 409
+// RevokeKey takes a key out of use. Without confirmed, the key of the
+// session and the last key of the project are refused: the problem is 409
 // confirmation_required. Needs payments:write and every scope of the key.
 func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool) (v wire.AccountKey, err error) {
 	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {

@@ -139,7 +139,7 @@ func (h Handlers) GetTile(x *edge.Exchange) error {
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
 	header.Set("X-Content-Type-Options", "nosniff")
 	x.WriteHeader(http.StatusOK)
-	_, _ = x.Write(hashes) // the client went away: nobody is left to tell
+	_, _ = x.Write(hashes) // an error means that the client has gone away
 	return nil
 }
 

@@ -33,8 +33,7 @@ type Locale struct {
 
 const nbsp = "\u00a0"
 
-// languages lists every language of the pages; the first is for people who
-// read none of them.
+// languages lists every language of the pages; the first is the default.
 func languages() []*Locale {
 	return []*Locale{
 		{
@@ -153,7 +152,7 @@ func (s *Site) language(lang string) *Locale {
 	return nil
 }
 
-// Languages are all languages, the one for strangers first.
+// Languages are all languages, the default first.
 func (s *Site) Languages() []*Locale { return s.languages }
 
 // T is the word of an id. Arguments come in pairs of name and value. An id

@@ -2,8 +2,8 @@ package wire
 
 import "payledger/domain"
 
-// Endpoint is an endpoint as its merchant sees it. The secret is told by
-// the answers that make one and by no other.
+// Endpoint is an endpoint as its merchant sees it. The secret is in the
+// answers that make one and in no other.
 type Endpoint struct {
 	ID          string                 `json:"id"`
 	URL         string                 `json:"url"`

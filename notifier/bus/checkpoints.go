@@ -42,7 +42,7 @@ func checkpointsConfig(log domain.ID) jetstream.StreamConfig {
 }
 
 // Checkpoints publishes signed checkpoints. While NATS is away it keeps the
-// newest one, which stands for those before it. Safe for concurrent use.
+// newest one, which covers those before it. Safe for concurrent use.
 type Checkpoints struct {
 	conn    *Conn
 	log     domain.ID
@@ -81,8 +81,8 @@ func (p *Checkpoints) Publish(signed []byte) {
 // Err says why checkpoints do not reach JetStream just now, nil when they do.
 func (p *Checkpoints) Err() error { return p.trouble.Err() }
 
-// Run publishes until ctx ends. The error is always nil: whoever waits for a
-// checkpoint finds it elsewhere too.
+// Run publishes until ctx ends. The error is always nil: checkpoints can be read
+// elsewhere too.
 func (p *Checkpoints) Run(ctx context.Context) error {
 	for {
 		select {

@@ -67,7 +67,7 @@ func TestCheckpointsSurviveAbsence(t *testing.T) {
 	if took := time.Since(start); took > healthtest.Patience {
 		t.Errorf("publishing took %v while nothing could be published", took)
 	}
-	healthtest.Eventually(t, "the trouble is told", func() bool { return errors.As(p.Err(), new(*ForeignStreamError)) })
+	healthtest.Eventually(t, "the trouble is reported", func() bool { return errors.As(p.Err(), new(*ForeignStreamError)) })
 	if err := c.JetStream().DeleteStream(t.Context(), "OTHER"); err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,13 @@ type Consumer struct {
 	// Start is the id of the order that said where it begins, its creation or a
 	// reset. A durable consumer of another order is replaced.
 	Start    string
-	Position eventstore.Position // up to here all its events are known to be acknowledged
+	Position eventstore.Position // the client has acknowledged all its events up to here
 }
 
 // Consumers are the consumers of an embedded server beside the subscriber's. All
 // returns them as they are now; they hold names that are free in the server's
-// configuration and in JetStream. Progress is told how far a consumer got, and how
-// many events up to now wait for it.
+// configuration and in JetStream. Progress is called with the position up to which
+// a consumer has acknowledged its events, and how many after it wait.
 type Consumers struct {
 	All      func() []Consumer
 	Progress func(c Consumer, acknowledged eventstore.Position, waiting uint64)

@@ -88,9 +88,9 @@ func (l *clientLink) close() {
 	close(l.closed)
 }
 
-// pull is what a consumer of EVENTS delivers. When a message is not asked for
-// within the server's 10 s for a write, the server ends the connection: who
-// takes longer over an event reads on with another consumer.
+// pull is what a consumer of EVENTS delivers. If a message is not taken
+// within the 10 s that the server allows for a write, the server ends the
+// connection, and the reader goes on with another consumer.
 type pull struct {
 	link           link
 	request, inbox string

@@ -28,8 +28,8 @@ const (
 // whose subjects another one takes already.
 const subjectsOverlap jetstream.ErrorCode = 10065
 
-// duplicateWindow is as short as it can be: who sends a signal again wants
-// another answer, whatever Nats-Msg-Id it carries.
+// duplicateWindow is as short as it can be: a sender that repeats a signal wants
+// another answer, even if the Nats-Msg-Id is the same.
 const duplicateWindow = 100 * time.Millisecond
 
 // EventsConfig is that of EVENTS for a log.

@@ -32,7 +32,7 @@ func (*instant) Check(string) error { return nil }
 
 // BenchmarkDeliveries: what one delivery costs, from Enqueue to its record,
 // with all syncs on a real disk and a sender that answers at once. Several
-// payments are paid and told to several endpoints.
+// payments are paid and delivered to several endpoints.
 func BenchmarkDeliveries(b *testing.B) {
 	for _, endpoints := range []int{1, 16} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
@@ -203,7 +203,7 @@ func (r *rig) broken() (n int) {
 	return n
 }
 
-// turn pays 200 payments a second for five seconds, each to be told to one of
+// turn pays 200 payments a second for five seconds, each to be delivered to one of
 // 200 receivers, as it is where each is another merchant's. As the fan-out does,
 // it enqueues together what came while the lanes took what was before. It
 // answers the 99th percentile of the milliseconds from the payment to its

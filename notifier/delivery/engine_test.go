@@ -153,7 +153,7 @@ func TestSchedule(t *testing.T) {
 			at += wait + wait/8 // half the jitter
 			want = append(want, at)
 		}
-		late := func(a, b time.Duration) bool { return (a - b).Abs() < time.Second } // ends are written a moment later
+		late := func(a, b time.Duration) bool { return (a - b).Abs() < time.Second } // ends are written a little later
 		if diff := cmp.Diff(want, got, cmp.Comparer(late)); diff != "" {
 			t.Errorf("attempts (-want +got):\n%s", diff)
 		}

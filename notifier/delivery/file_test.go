@@ -296,8 +296,7 @@ func TestDamageFoundLater(t *testing.T) {
 	}
 }
 
-// TestFailedCommit: what cannot be written is answered to whoever waits, and
-// ends Run.
+// TestFailedCommit: every waiting caller gets the error of a commit, and Run ends.
 func TestFailedCommit(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

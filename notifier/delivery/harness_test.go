@@ -169,7 +169,7 @@ func (w *world) end() error {
 }
 
 // crash ends the engine as if its process had ended now: what was not synced
-// is lost, and nobody is told anything. power lets a copy of the file as it is
+// is lost, and waiting callers get no answer. power lets a copy of the file as it is
 // on the disk take its place.
 func (w *world) crash() error {
 	// The engine lives on a little after the file is copied: nobody hears what

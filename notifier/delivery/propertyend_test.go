@@ -41,7 +41,7 @@ func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
 		switch d.State {
 		case domain.DeliveryDelivered:
 			if !p.net.answered(e.ID, d.EventID) {
-				return fmt.Errorf("%s: %s is told to be delivered and never was", e.ID, d.EventID)
+				return fmt.Errorf("%s: %s is recorded as delivered and never was", e.ID, d.EventID)
 			}
 		case domain.DeliveryGivenUp, domain.DeliveryParked, domain.DeliveryHeld:
 			undelivered++

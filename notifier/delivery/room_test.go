@@ -63,8 +63,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtTheEnd: who waits for room does not hold the end up, and what
-// could not be noted is sent again.
+// TestFullDiskAtTheEnd: callers that wait for room do not delay the shutdown, and
+// a delivery that could not be recorded is sent again.
 func TestFullDiskAtTheEnd(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
@@ -93,8 +93,8 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestChanged: whoever changes an endpoint, or asks for a notification, need
-// not wait for the end of a pause; and the operator was told of it.
+// TestChanged: a change of an endpoint, or a requested notification, ends a pause
+// at once; and the pause was logged.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world, endpoint string) error{

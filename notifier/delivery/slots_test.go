@@ -247,8 +247,8 @@ func TestAnOutageOfMany(t *testing.T) {
 	})
 }
 
-// TestBusyReceiversStarveNobody: receivers that answer fast, and are always to
-// be told more, leave slots to new endpoints and slow ones.
+// TestBusyReceiversStarveNobody: receivers that answer fast, and always have
+// more in line, leave slots to new endpoints and slow ones.
 func TestBusyReceiversStarveNobody(t *testing.T) {
 	t.Parallel()
 	crowded(t, zerolog.Nop(), func(t *testing.T, c *crowd) {
@@ -334,8 +334,8 @@ func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 
 	return 0
 }
 
-// TestOrderOfTheLine: what is free goes to whom it may, the one that holds
-// fewest first, and passes on where there is no use for it.
+// TestOrderOfTheLine: a free slot goes to an endpoint that may take it, the one
+// with the fewest first, and on to the next if that one does not use it.
 func TestOrderOfTheLine(t *testing.T) {
 	t.Parallel()
 	s := newSlots(16)

@@ -56,7 +56,7 @@ func TestFanOutIsExactlyOnce(t *testing.T) {
 		c.Close()
 		server.Shutdown()
 		lanes.mu.Lock()
-		lanes.down, lanes.unread = false, round%3 // it asks until it is told where to begin
+		lanes.down, lanes.unread = false, round%3 // it asks until it gets a position to begin at
 		lanes.mu.Unlock()
 		if round%2 == 0 {
 			if err := os.RemoveAll(dir); err != nil {
@@ -94,7 +94,7 @@ func TestWhoIsToldOfWhat(t *testing.T) {
 	s.Do(t, id, domain.ApplySignal{Signal: late})
 	again := bustest.Paid(p)
 	again.Reference += "-2"
-	s.Do(t, id, domain.ApplySignal{Signal: again}) // late funds, of which nobody is told
+	s.Do(t, id, domain.ApplySignal{Signal: again}) // late funds, which notify nobody
 	s.paid(t)
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
 	stop()

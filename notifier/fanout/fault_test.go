@@ -101,7 +101,7 @@ func TestLanesThatFailGetAllOnce(t *testing.T) {
 			s.paid(t)
 			close(lanes.gate)
 			if !kept {
-				healthtest.Eventually(t, "the trouble is told", func() bool { return healthtest.Measured(t, metrics, "payledger_fanout_up") == 0 })
+				healthtest.Eventually(t, "the trouble is reported", func() bool { return healthtest.Measured(t, metrics, "payledger_fanout_up") == 0 })
 			}
 			for range 20 {
 				s.paid(t)
@@ -139,8 +139,8 @@ func (fromTheFirst) OldestUnrouted(context.Context) (eventstore.Position, bool, 
 	return 1, true, nil
 }
 
-// TestCopyOfAnotherLogIsNotRead: EVENTS holds a log that once was this one and
-// went on differently, before the relay has looked at it.
+// TestCopyOfAnotherLogIsNotRead: EVENTS holds a log with the same id and other
+// events, and the relay has not looked at it yet.
 func TestCopyOfAnotherLogIsNotRead(t *testing.T) {
 	t.Parallel()
 	s, other, lanes := newShop(t), bustest.NewBook(t), &lanesDouble{}

@@ -54,8 +54,8 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 	return stream, from, nil
 }
 
-// compare checks the copy against the log. reason says why it is not one;
-// err, that this cannot be told now.
+// compare checks the copy against the log. reason says why it is not a copy; an
+// error means that this cannot be decided now.
 func (r *Relay) compare(ctx context.Context, stream jetstream.Stream) (from eventstore.Position, reason string, err error) {
 	info, err := stream.Info(ctx)
 	if err != nil {

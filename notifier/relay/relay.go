@@ -142,9 +142,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// Check looks once whether the JetStream stream EVENTS is one the relay would
-// copy to, and makes it if there is none. On an external server it answers a *ForeignStreamError if it is
-// not; other errors mean that this cannot be told now.
+// Check looks once whether the relay would copy to the JetStream stream EVENTS,
+// and makes it if there is none. If not, it returns a *ForeignStreamError on an
+// external server; other errors mean that this cannot be decided now.
 func (r *Relay) Check(ctx context.Context) error {
 	_, _, err := r.open(ctx)
 	return err

@@ -70,8 +70,8 @@ func Body(render int, n Notification) ([]byte, error) {
 }
 
 // data returns the object that the kind is about. A kind that names one of the
-// object's statuses has to name the one that the object has: else the merchant
-// would be told two things at once.
+// object's statuses has to name the one that the object has: else the notification
+// would contradict itself.
 func (n Notification) data() (any, error) {
 	numbered := n.Sequence > 0 && n.Position > 0
 	switch {

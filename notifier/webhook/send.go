@@ -180,7 +180,7 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 }
 
 // traced watches the request: it renews its connection, calls connected when there
-// is one, so that a dial that is still under way is known to be spare, and sets
+// is one, so that a dial still under way counts as spare, and sets
 // begun when an answer begins.
 func traced(dialing context.Context, req *http.Request, connected func(), begun *atomic.Bool) *http.Request {
 	ctx := context.WithValue(req.Context(), dialingKey{}, dialing)

@@ -74,8 +74,8 @@ func secretOf(t testing.TB, generation int) string {
 	return s
 }
 
-// trial is a notification as it arrives, and what whoever knows the secret
-// must say of it.
+// trial is a notification as it arrives, and whether a receiver with the secret
+// must accept it.
 type trial struct {
 	What    string      `json:"what"`
 	Secret  string      `json:"secret"`

@@ -58,7 +58,7 @@ func timeKey(at domain.Instant) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(max(at, 0))))
 }
 
-// AsOf names a moment of the log. The zero AsOf is now.
+// AsOf names a time or a position of the log. The zero AsOf is the present.
 type AsOf struct {
 	by       int
 	position eventstore.Position

@@ -71,7 +71,7 @@ func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 // Credentials is the path of the passwords of NATS clients.
 func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
 
-// Consumers is the path of the NATS clients with a position of their own.
+// Consumers is the path of the NATS consumers and their positions.
 func (d Dir) Consumers() string { return filepath.Join(string(d), "nats-consumers.json") }
 
 func (d Dir) socket() string { return filepath.Join(string(d), "admin.sock") }

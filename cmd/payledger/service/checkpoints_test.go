@@ -125,8 +125,8 @@ func TestCheckpointAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestFollowEnds: the signing stops when it is told to, and hands out what the
-// run before signed last.
+// TestFollowEnds: signing stops when its context ends, and the checkpoint that the
+// previous run signed last is handed out.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)

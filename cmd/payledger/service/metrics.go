@@ -17,7 +17,7 @@ import (
 )
 
 // scrapePatience is how long a scrape waits for the projections, which may be
-// behind the log for a moment.
+// behind the log for a short time.
 const scrapePatience = time.Second
 
 // newMetrics makes the registry of a running service, with the metrics of the

@@ -24,8 +24,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Patience is how long one step may take in a window: a moment, except on a
-// machine that is busy with all the other tests.
+// Patience is how long one step in a window may take. Steps are fast, except
+// on a machine that is busy with all the other tests.
 const Patience = 2 * time.Minute
 
 // Tab is a window of the browser. When its test ends, a request to another

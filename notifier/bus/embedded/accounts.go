@@ -10,8 +10,8 @@ import (
 // Accounts of the embedded server. Outsiders live in accounts of their own
 // and reach into that of the ledger only through the exports below.
 //
-// Permissions alone would not do. Who may publish a request also names the
-// subject its answer goes to, and JetStream answers with full rights: with
+// Permissions alone are not sufficient. A client that may publish a request also
+// names the subject its answer goes to, and JetStream answers with full rights: with
 // "MSG.NEXT" and the reply $JS.API.STREAM.DELETE.SIGNALS a subscriber could
 // delete a JetStream stream, with a signal and an events subject as the reply
 // a connector could write into EVENTS. Across accounts the server replaces
@@ -28,10 +28,9 @@ const (
 // consumer's place it could read through any consumer. Creating consumers stays
 // ours, since a consumer's owner chooses what it reads and where it delivers.
 
-// An account that is told nothing about JetStream gets the whole of its API
-// from the server, answering that JetStream is not enabled, beside what it
-// imports. With an import in the place of the first API subject it does not;
-// nobody answers there.
+// To an account whose configuration does not mention JetStream, the server adds
+// the whole of its API, which answers that JetStream is not enabled. It does not if
+// the account imports something under the first API subject; nothing answers there.
 const (
 	infoAPI    = "$JS.API.INFO"
 	infoNobody = "payledger.v1.nobody"

@@ -69,8 +69,8 @@ func (s *Server) options() (*natsserver.Options, error) {
 	return o, nil
 }
 
-// ReloadConsumers lets the running server take over the consumers that there are
-// now. Who is none any more is disconnected; the others' connections stay.
+// ReloadConsumers has the running server take over the present consumers. Clients
+// of a consumer that was removed are disconnected; other connections stay.
 func (s *Server) ReloadConsumers() error {
 	if s.starting.Load() {
 		return ErrStarting

@@ -9,7 +9,7 @@ import (
 )
 
 // serverLog passes the NATS server's log on. The server's notices are debug
-// records here: what matters to the operator is said by the server's owner.
+// records here: the Server itself logs what matters to the operator.
 // A fatal record ends nothing; it is kept as the reason why a start failed.
 type serverLog struct {
 	log zerolog.Logger

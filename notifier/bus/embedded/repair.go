@@ -132,8 +132,8 @@ func (s *Server) strip(stream string) (some bool, err error) {
 	return some, errors.Join(append(errs, os.RemoveAll(s.streamDir(stream, messagesDir, indexFile)))...)
 }
 
-// ForgetConsumer implements bus.Embedded: it deletes the files of a consumer that the server did not load,
-// and reports whether there were any.
+// ForgetConsumer implements bus.Embedded: it deletes the files of a consumer that
+// the server did not load.
 func (s *Server) ForgetConsumer(stream, consumer string) (lost bool, err error) {
 	dir := s.streamDir(stream, consumersDir, consumer)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {

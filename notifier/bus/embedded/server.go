@@ -37,7 +37,7 @@ type Server struct {
 	trouble    health.State
 	repaired   *prometheus.CounterVec
 
-	addr     atomic.Pointer[net.TCPAddr] // once it is known; a restart keeps it
+	addr     atomic.Pointer[net.TCPAddr] // set by the first start; a restart keeps it
 	starting atomic.Bool                 // mu is held for long
 
 	mu      sync.Mutex
@@ -113,7 +113,7 @@ func Start(c Config) (*Server, error) {
 func largerThan(dir string, size int64) bool {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // what cannot be read is told when it is used
+			return nil //nolint:nilerr // JetStream reports what it cannot read
 		}
 		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
 			size -= info.Size()
@@ -246,7 +246,7 @@ func (s *Server) Password() string { return s.password }
 func (s *Server) Consumers() bus.Consumers { return s.config.Consumers }
 
 // Shutdown stops the server and returns when it has let go of its directory.
-// Outside clients are told first, and get about a second. The connections of
+// Outside clients are notified first, and get about a second. The connections of
 // this process should be closed before.
 func (s *Server) Shutdown() {
 	s.mu.Lock()

@@ -238,7 +238,7 @@ func TestLargeDirectoryDoesNotHoldUp(t *testing.T) {
 		return err == nil
 	})
 
-	// One that cannot start is told by the log, and can be shut down.
+	// A server that cannot start logs it, and can be shut down.
 	never, err := Start(Config{Dir: pad, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func (f *File) Distrust(err error) error {
 }
 
 // Close closes the file, at an instant by the lanes' clock. It gets another
-// epoch, so that copies taken of it until now are told from it.
+// epoch, which distinguishes it from earlier copies of it.
 func (f *File) Close(now domain.Instant) error {
 	next := newEpoch()
 	err := f.Update(now, func(x *Tx) error { return putEpochs(x.meta, next, epochIn(x.meta, keyEpoch)) })

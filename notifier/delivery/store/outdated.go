@@ -13,8 +13,8 @@ import (
 type Kept int
 
 // The kinds. Records are kept since they were last touched, idle lanes a day
-// longer: their marks outlive their deliveries, so that it is known what
-// can be sent again.
+// longer: their marks outlive their deliveries and say what can be
+// sent again.
 const (
 	KeptSettled Kept = iota
 	KeptUndelivered
