@@ -227,56 +227,15 @@ func newestID(tx *bbolt.Tx) domain.ID {
 
 // Scan implements eventstore.Store.
 func (s *Store) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
-	return func(yield func(eventstore.Stored, error) bool) {
-		var records []eventstore.Stored
-		for {
-			var reached eventstore.Position
-			var err error
-			records, reached, err = s.chunk(ctx, records[:0], after, f)
-			for _, r := range records {
-				if !yield(r, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(eventstore.Stored{}, err)
-				return
-			}
-			if reached == after {
-				return
-			}
-			after = reached
-		}
-	}
+	return eventstore.ScanChunks(ctx, s.chunk, after, f)
 }
 
 // Follow implements eventstore.Store.
 func (s *Store) Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error {
-	var records []eventstore.Stored
-	for {
-		var reached eventstore.Position
-		var err error
-		records, reached, err = s.chunk(ctx, records[:0], after, f)
-		for _, r := range records {
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if reached == after {
-			if err := s.wait(ctx, after); err != nil {
-				return err
-			}
-		}
-		after = reached
-	}
+	return eventstore.FollowChunks(ctx, s.chunk, s.wait, after, f, fn)
 }
 
-// chunk appends matching records after the position to dst. reached is the last
-// position it looked at, which is after itself only at the end of the log. An
-// error comes together with the records before it.
+// chunk is an eventstore.Chunk.
 func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
 	if err := ctx.Err(); err != nil {
 		return dst, after, err

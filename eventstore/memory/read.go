@@ -113,67 +113,31 @@ func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 
 // Scan implements eventstore.Store.
 func (s *Store) Scan(ctx context.Context, after eventstore.Position, f eventstore.Filter) iter.Seq2[eventstore.Stored, error] {
-	return func(yield func(eventstore.Stored, error) bool) {
-		for {
-			records, reached, err := s.chunk(ctx, after, f)
-			for _, r := range records {
-				if !yield(r, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(eventstore.Stored{}, err)
-				return
-			}
-			if reached == after {
-				return
-			}
-			after = reached
-		}
-	}
-}
-
-// chunk reads records after a position. reached is the last position it looked at,
-// which is after itself only at the end of the log.
-func (s *Store) chunk(ctx context.Context, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.readable(ctx); err != nil {
-		return nil, after, err
-	}
-	var records []eventstore.Stored
-	for reached = after; reached < s.durable && len(records) < chunk; reached++ {
-		r, err := s.log.read(reached + 1)
-		if err != nil {
-			return records, reached, err
-		}
-		if f.Matches(r.Stream) {
-			records = append(records, r)
-		}
-	}
-	return records, reached, nil
+	return eventstore.ScanChunks(ctx, s.chunk, after, f)
 }
 
 // Follow implements eventstore.Store.
 func (s *Store) Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error {
-	for {
-		records, reached, err := s.chunk(ctx, after, f)
-		for _, r := range records {
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
+	return eventstore.FollowChunks(ctx, s.chunk, s.wait, after, f, fn)
+}
+
+// chunk is an eventstore.Chunk.
+func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after eventstore.Position, f eventstore.Filter) (_ []eventstore.Stored, reached eventstore.Position, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.readable(ctx); err != nil {
+		return dst, after, err
+	}
+	for reached = after; reached < s.durable && len(dst) < chunk; reached++ {
+		r, err := s.log.read(reached + 1)
 		if err != nil {
-			return err
+			return dst, reached, err
 		}
-		if reached > after {
-			after = reached
-			continue
-		}
-		if err := s.wait(ctx, after); err != nil {
-			return err
+		if f.Matches(r.Stream) {
+			dst = append(dst, r)
 		}
 	}
+	return dst, reached, nil
 }
 
 // wait returns nil once a record after the position is durable.

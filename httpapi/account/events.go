@@ -112,11 +112,10 @@ const (
 )
 
 func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
-	b, err := v.API.Balance(v.ctx(), v.caller, nil)
+	end, err := v.API.LastPosition(v.ctx(), v.caller) // the last one a window may show
 	if err != nil {
 		return nil, err
 	}
-	end := b.Position // the last position a window may show
 	if before, err := strconv.ParseUint(v.query("before"), 10, 63); err == nil && before > 0 && before <= end {
 		end = before - 1
 	} else {

@@ -157,6 +157,15 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 	return &Feed{a, c, q, leave}, nil
 }
 
+// LastPosition is the end of the log. Needs audit.
+func (a *API) LastPosition(ctx context.Context, c Caller) (uint64, error) {
+	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+		return 0, err
+	}
+	last, err := a.cfg.Ledger.Store.Last(ctx)
+	return uint64(last), err
+}
+
 // openFeeds counts the feeds that are being read by project.
 type openFeeds struct {
 	mu        sync.Mutex
