@@ -35,6 +35,7 @@ require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/klauspost/compress v1.20.3
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
+	github.com/stripe/stripe-go/v85 v85.0.0
 	github.com/tidwall/btree v1.8.2
 )
 

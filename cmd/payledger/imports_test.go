@@ -34,6 +34,8 @@ const (
 	zerolog    = "github.com/rs/zerolog"
 	nats       = "github.com/nats-io/nats.go"
 	bbolt      = "go.etcd.io/bbolt"
+
+	stripeModule = "github.com/stripe/stripe-go/v85"
 )
 
 func rooms() []room {
@@ -256,8 +258,22 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector/all",
 			why:     "the one list of connectors; each of them knows connector alone",
-			ours:    []string{"notifier/connector", "notifier/connector/adapter"},
+			ours:    []string{"notifier/connector", "notifier/connector/adapter", "notifier/connector/stripe"},
 			keepOut: []string{"encoding/json", "net", "os"},
+		},
+		{
+			folder:  "notifier/connector/stripe",
+			why:     "one provider: how Stripe's answers are read; what becomes of a payment is no matter of its own",
+			ours:    []string{"domain", "notifier/connector"},
+			modules: []string{jsonModule, stripeModule},
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
+			folder:  "notifier/connector/stripe/stripetest",
+			why:     "only tests import it: it plays Stripe with a state of its own",
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/connectortest", "notifier/connector/stripe"},
+			modules: []string{jsonModule, stripeModule, zerolog},
+			keepOut: []string{"encoding/json", "os"},
 		},
 		{
 			folder:  "notifier/connector/connectortest",

@@ -8,9 +8,9 @@ import (
 
 var (
 	// ErrNotFound: the provider knows no attempt of this reference.
-	ErrNotFound = errors.New("the provider knows no such attempt") //nolint:gochecknoglobals // immutable
+	ErrNotFound = errors.New("the provider knows no such attempt")
 	// ErrForged: a notification is not the provider's.
-	ErrForged = errors.New("the notification is not the provider's") //nolint:gochecknoglobals // immutable
+	ErrForged = errors.New("the notification is not the provider's")
 )
 
 // RefusedError is a provider's refusal that no repetition can change.

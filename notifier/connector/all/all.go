@@ -4,11 +4,13 @@ package all
 import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/stripe"
 )
 
 // Types are all there are. A new one is a folder beside this one and a row.
 func Types() []connector.Type {
 	return []connector.Type{
 		adapter.Type(),
+		stripe.Type(),
 	}
 }
