@@ -124,16 +124,25 @@ func sameEvent(got Event, err error, e Event, what, state string) error {
 
 // Wire names of events, part of the interface to auditors and subscribers.
 const (
-	TypePaymentCreated          = "payment.created"
-	TypePaymentRouteAssigned    = "payment.route_assigned"
-	TypePaymentPaid             = "payment.paid"
-	TypePaymentExpired          = "payment.expired"
-	TypePaymentFailed           = "payment.failed"
-	TypePaymentSignalRefused    = "payment.signal_refused"
-	TypePaymentLateFunds        = "payment.late_funds"
+	TypePaymentCreated        = "payment.created"
+	TypePaymentRouteAssigned  = "payment.route_assigned"
+	TypePaymentPaid           = "payment.paid"
+	TypePaymentExpired        = "payment.expired"
+	TypePaymentFailed         = "payment.failed"
+	TypePaymentSignalRefused  = "payment.signal_refused"
+	TypePaymentLateFunds      = "payment.late_funds"
+	TypePaymentAttemptBegun   = "payment.attempt_begun"
+	TypePaymentAttemptOffered = "payment.attempt_offered"
+	TypePaymentAttemptFailed  = "payment.attempt_failed"
+
+	TypePaymentRefundedAtProvider = "payment.refunded_at_provider"
+
 	TypeRefundCreated           = "refund.created"
 	TypeRefundSucceeded         = "refund.succeeded"
 	TypeRefundFailed            = "refund.failed"
+	TypeReturnCreated           = "return.created"
+	TypeReturnSucceeded         = "return.succeeded"
+	TypeReturnFailed            = "return.failed"
 	TypeProjectRegistered       = "project.registered"
 	TypeProjectChanged          = "project.changed"
 	TypeProjectDisabled         = "project.disabled"
@@ -166,6 +175,7 @@ type EventType struct {
 //     recorded as version 1 stay valid.
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
+//   - refund.failed, version 2: it has the provider's reason, if there was one.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -201,7 +211,18 @@ func Events() []EventType {
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
 		}),
 		eventType(1, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
-		eventType(1, RefundFailedEvent{RefundID: id, Signal: signal(OutcomeFailed, &id)}),
+		eventType(2, RefundFailedEvent{RefundID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
+		eventType(1, PaymentAttemptBegun{
+			Attempt: 1, Key: "01M1R78FJBM8T4R7B5N0C1D2E3-1", BegunAt: at, Language: "ru", Merchant: "Чайная лавка",
+		}),
+		eventType(1, PaymentAttemptOffered{Attempt: 1, Reference: "prv-77", HandOff: HandOffRedirect, ExpiresAt: at.Add(time.Hour)}),
+		eventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
+		eventType(1, PaymentRefundedAtProvider{
+			Route: "sandbox", Reference: "prv-77", RefundReference: "prv-r-78", Amount: 150000, Currency: DefaultCurrency,
+		}),
+		eventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
+		eventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		eventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
 		eventType(1, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectDisabled{}),

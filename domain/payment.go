@@ -34,6 +34,11 @@ type Payment struct {
 	FailureReason string        `json:"failure_reason,omitempty"`
 	Refunds       []Refund      `json:"refunds,omitempty"` // oldest first
 
+	Attempts        []Attempt        `json:"attempts,omitempty"`         // in order; at most the last is open
+	Late            []LateFund       `json:"late,omitempty"`             // the first MaxLateFunds of the late funds
+	Returns         []Return         `json:"returns,omitempty"`          // of late funds, oldest first
+	ProviderRefunds []ProviderRefund `json:"provider_refunds,omitempty"` // oldest first
+
 	// Signals are those that were applied, the first MaxRefused of the refused
 	// ones and the first MaxLateFunds of the late funds, in the order in which
 	// they were recorded.
@@ -97,6 +102,9 @@ type ApplySignal struct {
 	// payment booked it.
 	Earlier       *Signal
 	ReferenceUsed bool
+	// Reason is why the provider refused a refund or a return, for the operator; ""
+	// if it did not say.
+	Reason string
 	// Unrecorded is the number of the payment's signals that were refused without
 	// an event since the last recorded refusal.
 	Unrecorded uint64
@@ -195,13 +203,20 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 }
 
 // ExpiryDue is the first instant at which ExpirePayment succeeds: the deadline,
-// plus Grace for a routed payment.
+// plus Grace for a routed payment, plus MaxAttemptWait while an attempt is open.
 func (p Payment) ExpiryDue() Instant {
 	if p.Status == Created {
 		return p.ExpiresAt
 	}
-	return p.ExpiresAt.Add(Grace)
+	if _, open := p.OpenAttempt(); open {
+		return p.DoorCloses().Add(MaxAttemptWait)
+	}
+	return p.DoorCloses()
 }
+
+// DoorCloses is when an open attempt is cancelled at its provider, so that the
+// payment can expire.
+func (p Payment) DoorCloses() Instant { return p.ExpiresAt.Add(Grace) }
 
 func (c ExpirePayment) decidePayment(p Payment) (Event, error) {
 	switch {
@@ -251,7 +266,7 @@ func (c ApplySignal) decideSignal(p Payment) Event {
 	case c.Earlier != nil, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
 		return refused(s, ReasonReferenceConflict)
 	case s.RefundID != nil:
-		return p.decideRefundSignal(s)
+		return p.decideRefundSignal(s, c.Reason)
 	case s.startedBefore(p.CreatedAt):
 		return refused(s, ReasonStartedEarly)
 	case s.Outcome == OutcomePaid && c.ReferenceUsed:
@@ -287,17 +302,27 @@ func (p Payment) decidePaidSignal(s Signal) Event {
 	return PaymentPaid{Signal: s}
 }
 
-func (p Payment) decideRefundSignal(s Signal) Event {
+// decideRefundSignal decides what a signal says of a refund, or of a return of
+// late funds.
+func (p Payment) decideRefundSignal(s Signal, reason string) Event {
 	r, ok := p.Refund(*s.RefundID)
+	back, isReturn := p.Return(*s.RefundID)
+	if isReturn {
+		r, ok = back.Refund, true
+	}
+	succeeded, failed := Event(RefundSucceededEvent{RefundID: r.ID, Signal: s}), Event(RefundFailedEvent{RefundID: r.ID, Reason: reason, Signal: s})
+	if isReturn {
+		succeeded, failed = ReturnSucceeded{ReturnID: r.ID, Signal: s}, ReturnFailed{ReturnID: r.ID, Reason: reason, Signal: s}
+	}
 	switch {
 	case !ok:
 		return refused(s, ReasonUnknownRefund)
 	case s.Amount != r.Amount || s.Currency != r.Currency:
 		return refused(s, ReasonWrongAmount)
 	case s.Outcome == OutcomeSucceeded && r.Status.CanBecome(RefundSucceeded):
-		return RefundSucceededEvent{RefundID: r.ID, Signal: s}
+		return succeeded
 	case s.Outcome == OutcomeFailed && r.Status.CanBecome(RefundFailed):
-		return RefundFailedEvent{RefundID: r.ID, Signal: s}
+		return failed
 	}
 	return refused(s, ReasonFinalStatus)
 }

@@ -112,7 +112,7 @@ func (PaymentPaid) Type() string { return TypePaymentPaid }
 
 func (e PaymentPaid) evolvePayment(p Payment) Payment {
 	p.Status = p.Status.advance(Paid)
-	return p.remember(&e.Signal)
+	return p.remember(&e.Signal).collected(e.Signal)
 }
 
 func (e PaymentPaid) postings() []Posting {
@@ -233,9 +233,12 @@ func (PaymentLateFunds) Type() string { return TypePaymentLateFunds }
 func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
 	if p.LateFunds < MaxLateFunds {
 		p = p.remember(&e.Signal)
+		p.Late = append(slices.Clip(p.Late), LateFund{
+			Reference: e.Signal.Reference, Reason: e.Reason, Amount: e.Signal.Amount, Currency: e.Signal.Currency,
+		})
 	}
 	p.LateFunds++
-	return p
+	return p.collected(e.Signal)
 }
 
 func (e PaymentLateFunds) postings() []Posting {
@@ -310,6 +313,7 @@ func (e RefundSucceededEvent) origin(p Payment, _ Recorded) (Payment, PaymentCom
 // RefundFailedEvent records that the money could not be returned.
 type RefundFailedEvent struct {
 	RefundID ID     `json:"refund_id"`
+	Reason   string `json:"reason,omitempty"` // the provider's, as a code; "": it gave none
 	Signal   Signal `json:"signal"`
 }
 
@@ -324,11 +328,12 @@ func (e RefundFailedEvent) postings() []Posting {
 }
 
 func (e RefundFailedEvent) facts() Facts {
-	return Facts{Refund: e.RefundID, Signal: &e.Signal, Result: SignalApplied}
+	return Facts{Refund: e.RefundID, Reason: e.Reason, Signal: &e.Signal, Result: SignalApplied}
 }
 
 func (e RefundFailedEvent) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
-	return e.Signal.origin(p, true)
+	p, _, err := e.Signal.origin(p, true)
+	return p, ApplySignal{Signal: e.Signal, Reason: e.Reason}, errors.Join(err, validReason(e.Reason))
 }
 
 func (p Payment) remember(s *Signal) Payment {

@@ -11,8 +11,8 @@ type Account string
 // merchant, to a customer or to an unknown payer is a negative balance.
 const (
 	MerchantPayable Account = "merchant_payable"  // owed to the merchant: paid, not refunded
-	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant, not yet received by the customer
-	Suspense        Account = "suspense"          // late funds: owed to somebody, to be cleared by the operator
+	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant or from suspense, not yet received by the customer
+	Suspense        Account = "suspense"          // late funds, and refunds by another hand: to be cleared by the operator
 )
 
 const receivable = "acquirer_receivable:"
@@ -51,6 +51,11 @@ type Posting struct {
 //	refund.created      merchant payable      to  refunds in flight
 //	refund.succeeded    refunds in flight     to  acquirer receivable
 //	refund.failed       refunds in flight     to  merchant payable
+//	return.created      suspense              to  refunds in flight
+//	return.succeeded    refunds in flight     to  acquirer receivable
+//	return.failed       refunds in flight     to  suspense
+//
+//	payment.refunded_at_provider   suspense   to  acquirer receivable
 //
 // Every event of a payment has a postings method, or it does not compile. Events
 // of projects move no money.

@@ -43,6 +43,22 @@ func TestPostings(t *testing.T) {
 			domain.RefundFailedEvent{RefundID: id(2), Signal: refundWord("failed", "R", id(2))},
 			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("merchant_payable", "RUB", -sum)},
 		},
+		"returned by hand": {
+			domain.PaymentRefundedAtProvider{Route: "sandbox", Amount: sum, Currency: "RUB"},
+			[]domain.Posting{line("suspense", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
+		},
+		"return created": {
+			domain.ReturnCreated{ReturnID: id(2), Reference: "P", Amount: sum, Currency: "RUB"},
+			[]domain.Posting{line("suspense", "RUB", sum), line("refunds_in_flight", "RUB", -sum)},
+		},
+		"return succeeded": {
+			domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))},
+			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
+		},
+		"return failed": {
+			domain.ReturnFailed{ReturnID: id(2), Signal: refundWord("failed", "R", id(2))},
+			[]domain.Posting{line("refunds_in_flight", "RUB", sum), line("suspense", "RUB", -sum)},
+		},
 		"refused":         {domain.PaymentSignalRefused{Reason: domain.ReasonWrongRoute, Signal: word("paid", "P")}, nil},
 		"created":         {paymentCreated(), nil},
 		"nothing happens": {nil, nil},
@@ -60,6 +76,8 @@ func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 	moves := map[string]bool{
 		"payment.created": false, "payment.route_assigned": false, "payment.paid": true, "payment.expired": false,
 		"payment.failed": false, "payment.signal_refused": false, "payment.late_funds": true,
+		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
+		"payment.refunded_at_provider": true, "return.created": true, "return.succeeded": true, "return.failed": true,
 		"refund.created": true, "refund.succeeded": true, "refund.failed": true,
 		"project.registered": false, "project.changed": false, "project.disabled": false, "key.issued": false, "key.revoked": false,
 	}

@@ -66,13 +66,8 @@ func (s Signal) Validate() error {
 		s.RefundID != nil && s.Outcome != OutcomeSucceeded && s.Outcome != OutcomeFailed:
 		refuse("outcome", InvalidValue)
 	}
-	switch {
-	case s.Reference == "":
-		refuse("reference", Required)
-	case len(s.Reference) > MaxReference:
-		errs = append(errs, &FieldError{Field: "reference", Code: TooLong, Limit: MaxReference, Got: len(s.Reference)})
-	case hasControl(s.Reference):
-		refuse("reference", ControlCharacter)
+	if e := checkReference(s.Reference); e != nil {
+		errs = append(errs, e)
 	}
 	if s.Amount < MinAmount || s.Amount > MaxAmount {
 		refuse("amount", Required)
@@ -88,6 +83,19 @@ func (s Signal) Validate() error {
 	}
 	if len(errs) > 0 {
 		return errs
+	}
+	return nil
+}
+
+// checkReference checks a provider's reference, nil if it is right.
+func checkReference(s string) *FieldError {
+	switch {
+	case s == "":
+		return &FieldError{Field: "reference", Code: Required}
+	case len(s) > MaxReference:
+		return &FieldError{Field: "reference", Code: TooLong, Limit: MaxReference, Got: len(s)}
+	case hasControl(s):
+		return &FieldError{Field: "reference", Code: ControlCharacter}
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ func upcasters() []Upcaster {
 		// without them.
 		{Type: domain.TypePaymentRouteAssigned, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
+		// Version 2 adds the provider's reason, which may be absent.
+		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every
 		// refusal.
 		{Type: domain.TypePaymentSignalRefused, From: 1, Lift: unchanged},

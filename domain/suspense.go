@@ -1,0 +1,140 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+)
+
+// LateFund is money that was recorded as late funds.
+type LateFund struct {
+	Reference string   `json:"reference"` // the provider's, of the attempt that collected it
+	Reason    string   `json:"reason"`
+	Amount    Amount   `json:"amount"`
+	Currency  Currency `json:"currency"`
+}
+
+// ProviderRefund is money that the provider has returned without a refund or a
+// return of ours, by another hand.
+type ProviderRefund struct {
+	Reference       string   `json:"reference"`        // of the attempt whose money it is
+	RefundReference string   `json:"refund_reference"` // the provider's id of the refund
+	Amount          Amount   `json:"amount"`
+	Currency        Currency `json:"currency"`
+}
+
+// Return is the state of one return of late funds. Its statuses are those of a
+// refund.
+type Return struct {
+	Refund
+
+	Reference string `json:"reference"` // of the late funds
+}
+
+// MaxProviderRefunds is how many refunds by another hand are recorded of one
+// payment.
+const MaxProviderRefunds = 100
+
+// The reasons why money cannot be returned, or a refund by another hand is not
+// recorded, in an AttemptError.
+const (
+	ReturnNothing  = "no_late_funds"    // the payment has no late funds of the reference
+	ReturnExists   = "return_exists"    // they are being returned or were
+	ReturnElsehow  = "returned_by_hand" // the provider has returned them already
+	RefundTooMany  = "too_many_refunds" // the payment has MaxProviderRefunds
+	RefundOfNobody = "no_money"         // no money of the reference was booked
+)
+
+// ReasonRefundedAtProvider is why a refund failed whose money the provider had
+// returned before, by another hand.
+const ReasonRefundedAtProvider = "refunded_at_provider"
+
+// CreateReturn asks for late funds to be returned to whom they came from.
+type CreateReturn struct {
+	At        Instant
+	ReturnID  ID
+	Reference string // of the late funds
+}
+
+// RecordProviderRefund records a refund that the provider has made by another
+// hand, once for each RefundReference.
+type RecordProviderRefund struct{ ProviderRefund }
+
+func (c CreateReturn) decidePayment(p Payment) (Event, error) {
+	fund, ok := p.LateFund(c.Reference)
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case !ok:
+		return nil, &AttemptError{Reason: ReturnNothing}
+	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.Reference == c.Reference }):
+		return nil, &AttemptError{Reason: ReturnElsehow}
+	}
+	for _, r := range p.Returns {
+		if r.Reference == c.Reference && r.Status != RefundFailed || r.ID == c.ReturnID {
+			return nil, &AttemptError{Reason: ReturnExists}
+		}
+	}
+	return ReturnCreated{ReturnID: c.ReturnID, CreatedAt: c.At, Reference: c.Reference, Amount: fund.Amount, Currency: fund.Currency}, nil
+}
+
+func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
+	_, late := p.LateFund(c.Reference)
+	booked := late || slices.ContainsFunc(p.Signals, func(s Signal) bool {
+		return s.Reference == c.Reference && s.Outcome == OutcomePaid && s.Route == p.Route
+	})
+	switch {
+	case p.Status == "":
+		return nil, &Refusal{Code: PaymentNotFound}
+	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.RefundReference == c.RefundReference }):
+		return nil, nil
+	case !booked:
+		return nil, &AttemptError{Reason: RefundOfNobody}
+	case len(p.ProviderRefunds) >= MaxProviderRefunds:
+		return nil, &AttemptError{Reason: RefundTooMany}
+	case c.Amount < MinAmount || c.Amount > MaxAmount:
+		return nil, FieldErrors{{Field: "amount", Code: InvalidValue}}
+	case !c.Currency.wellFormed():
+		return nil, FieldErrors{{Field: "currency", Code: InvalidValue}}
+	}
+	return PaymentRefundedAtProvider{
+		Route: p.Route, Reference: c.Reference, RefundReference: c.RefundReference, Amount: c.Amount, Currency: c.Currency,
+	}, validReference(c.RefundReference)
+}
+
+// LateFund finds late funds by the provider's reference.
+func (p Payment) LateFund(reference string) (LateFund, bool) {
+	for _, f := range p.Late {
+		if f.Reference == reference {
+			return f, true
+		}
+	}
+	return LateFund{}, false
+}
+
+// Return finds one of the payment's returns of late funds.
+func (p Payment) Return(id ID) (Return, bool) {
+	for _, r := range p.Returns {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Return{}, false
+}
+
+func (p Payment) settleReturn(id ID, to RefundStatus) Payment {
+	p.Returns = slices.Clone(p.Returns)
+	for i, r := range p.Returns {
+		if r.ID == id {
+			p.Returns[i].Status = r.Status.advance(to)
+		}
+	}
+	return p
+}
+
+// validReason is an error unless a reason is absent or of the right form.
+func validReason(reason string) error {
+	if reason != "" && !ValidReason(reason) {
+		return fmt.Errorf("the reason %q is not a code", reason)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package domain
+
+import (
+	"errors"
+	"slices"
+)
+
+// PaymentRefundedAtProvider records a refund that was made at the provider by
+// another hand. It changes no status: the operator clears it.
+type PaymentRefundedAtProvider struct {
+	Route           string   `json:"route"`
+	Reference       string   `json:"reference"`        // of the attempt whose money it is
+	RefundReference string   `json:"refund_reference"` // the provider's id of the refund
+	Amount          Amount   `json:"amount"`
+	Currency        Currency `json:"currency"`
+}
+
+func (PaymentRefundedAtProvider) Type() string { return TypePaymentRefundedAtProvider }
+
+func (e PaymentRefundedAtProvider) evolvePayment(p Payment) Payment {
+	p.ProviderRefunds = append(slices.Clip(p.ProviderRefunds), e.refund())
+	return p
+}
+
+func (e PaymentRefundedAtProvider) postings() []Posting {
+	return entry(Suspense, AcquirerReceivable(e.Route), e.Amount, e.Currency)
+}
+
+func (PaymentRefundedAtProvider) facts() Facts { return Facts{} }
+
+func (e PaymentRefundedAtProvider) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	return p, RecordProviderRefund{e.refund()}, nil
+}
+
+func (e PaymentRefundedAtProvider) refund() ProviderRefund {
+	return ProviderRefund{Reference: e.Reference, RefundReference: e.RefundReference, Amount: e.Amount, Currency: e.Currency}
+}
+
+// ReturnCreated records that the operator has asked for late funds to be
+// returned.
+type ReturnCreated struct {
+	ReturnID  ID       `json:"return_id"`
+	CreatedAt Instant  `json:"created_at"`
+	Reference string   `json:"reference"`
+	Amount    Amount   `json:"amount"`
+	Currency  Currency `json:"currency"`
+}
+
+func (ReturnCreated) Type() string { return TypeReturnCreated }
+
+func (e ReturnCreated) evolvePayment(p Payment) Payment {
+	if _, ok := p.Return(e.ReturnID); !ok {
+		p.Returns = append(slices.Clip(p.Returns), Return{
+			Refund:    Refund{ID: e.ReturnID, Status: RefundPending, Amount: e.Amount, Currency: e.Currency, CreatedAt: e.CreatedAt},
+			Reference: e.Reference,
+		})
+	}
+	return p
+}
+
+func (e ReturnCreated) postings() []Posting {
+	return entry(Suspense, RefundsInFlight, e.Amount, e.Currency)
+}
+
+func (e ReturnCreated) facts() Facts { return Facts{} }
+
+func (e ReturnCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	return p, CreateReturn{At: e.CreatedAt, ReturnID: e.ReturnID, Reference: e.Reference}, r.creates(e.ReturnID, e.CreatedAt)
+}
+
+// ReturnSucceeded records that late funds were returned.
+type ReturnSucceeded struct {
+	ReturnID ID     `json:"return_id"`
+	Signal   Signal `json:"signal"`
+}
+
+func (ReturnSucceeded) Type() string { return TypeReturnSucceeded }
+
+func (e ReturnSucceeded) evolvePayment(p Payment) Payment {
+	return p.settleReturn(e.ReturnID, RefundSucceeded).remember(&e.Signal)
+}
+
+func (e ReturnSucceeded) postings() []Posting {
+	return entry(RefundsInFlight, AcquirerReceivable(e.Signal.Route), e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e ReturnSucceeded) facts() Facts { return Facts{Signal: &e.Signal, Result: SignalApplied} }
+
+func (e ReturnSucceeded) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	return e.Signal.origin(p, true)
+}
+
+// ReturnFailed records that late funds could not be returned: they are late funds
+// again.
+type ReturnFailed struct {
+	ReturnID ID     `json:"return_id"`
+	Reason   string `json:"reason,omitempty"`
+	Signal   Signal `json:"signal"`
+}
+
+func (ReturnFailed) Type() string { return TypeReturnFailed }
+
+func (e ReturnFailed) evolvePayment(p Payment) Payment {
+	return p.settleReturn(e.ReturnID, RefundFailed).remember(&e.Signal)
+}
+
+func (e ReturnFailed) postings() []Posting {
+	return entry(RefundsInFlight, Suspense, e.Signal.Amount, e.Signal.Currency)
+}
+
+func (e ReturnFailed) facts() Facts {
+	return Facts{Signal: &e.Signal, Result: SignalApplied, Reason: e.Reason}
+}
+
+func (e ReturnFailed) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	p, _, err := e.Signal.origin(p, true)
+	return p, ApplySignal{Signal: e.Signal, Reason: e.Reason}, errors.Join(err, validReason(e.Reason))
+}
