@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -74,6 +76,14 @@ func (p Payment) OpenAttempt() (Attempt, bool) {
 	return Attempt{}, false
 }
 
+// Uncollected reports whether something about the payment is to be done or learned
+// at its provider: an attempt is open, or a refund or return is pending.
+func (p Payment) Uncollected() bool {
+	_, open := p.OpenAttempt()
+	return open || slices.ContainsFunc(p.Refunds, func(r Refund) bool { return !r.Status.Final() }) ||
+		slices.ContainsFunc(p.Returns, func(r Return) bool { return !r.Status.Final() })
+}
+
 // AttemptError is the error of Decide for a command about attempts that the
 // payment does not allow.
 type AttemptError struct{ Reason string }
@@ -144,7 +154,10 @@ func (c OfferAttempt) decidePayment(p Payment) (Event, error) {
 	case a.Status != AttemptBegun:
 		return nil, nil
 	}
-	return PaymentAttemptOffered{Attempt: c.Number, Reference: c.Reference, HandOff: c.HandOff, ExpiresAt: c.ExpiresAt}, validReference(c.Reference)
+	if err := errors.Join(validReference(c.Reference), validHandOff(c.HandOff)); err != nil {
+		return nil, err
+	}
+	return PaymentAttemptOffered{Attempt: c.Number, Reference: c.Reference, HandOff: c.HandOff, ExpiresAt: c.ExpiresAt}, nil
 }
 
 func (c FailAttempt) decidePayment(p Payment) (Event, error) {
@@ -218,6 +231,14 @@ func ValidReason(s string) bool {
 		}
 	}
 	return true
+}
+
+func validHandOff(k HandOffKind) error {
+	switch k {
+	case "", HandOffRedirect, HandOffQR:
+		return nil
+	}
+	return fmt.Errorf("the hand-off is of an unknown kind, %q", k)
 }
 
 // validReference checks a provider's reference as Signal.Validate does.

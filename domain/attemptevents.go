@@ -60,7 +60,7 @@ func (PaymentAttemptOffered) postings() []Posting { return nil }
 func (PaymentAttemptOffered) facts() Facts { return Facts{} }
 
 func (e PaymentAttemptOffered) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
-	return p, OfferAttempt{Number: e.Attempt, Reference: e.Reference, HandOff: e.HandOff, ExpiresAt: e.ExpiresAt}, nil
+	return p, OfferAttempt{Number: e.Attempt, Reference: e.Reference, HandOff: e.HandOff, ExpiresAt: e.ExpiresAt}, validHandOff(e.HandOff)
 }
 
 // PaymentAttemptFailed records that no money can come of an attempt. The payment
@@ -81,5 +81,5 @@ func (PaymentAttemptFailed) postings() []Posting { return nil }
 func (e PaymentAttemptFailed) facts() Facts { return Facts{Reason: e.Reason} }
 
 func (e PaymentAttemptFailed) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
-	return p, FailAttempt{Number: e.Attempt, Reason: e.Reason}, nil
+	return p, FailAttempt{Number: e.Attempt, Reason: e.Reason}, validReason(e.Reason)
 }

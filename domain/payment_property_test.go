@@ -38,7 +38,23 @@ func drawInstant(t *rapid.T) domain.Instant {
 // drawCommand draws any command. fresh is an unused refund id; the id before it is
 // that of the newest refund, if there is one.
 func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
-	switch rapid.IntRange(0, 9).Draw(t, "command") {
+	reference := func() string { return rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "reference of the attempt") }
+	number := func() int { return rapid.IntRange(0, 3).Draw(t, "attempt") }
+	switch rapid.IntRange(0, 14).Draw(t, "command") {
+	case 10:
+		return domain.BeginAttempt{At: drawInstant(t), Language: "ru", Merchant: "Shop"}
+	case 11:
+		return domain.OfferAttempt{Number: number(), Reference: reference(), HandOff: domain.HandOffRedirect}
+	case 12:
+		return domain.FailAttempt{
+			Number: number(), Reason: rapid.SampledFrom([]string{"abandoned", "card_declined", "Not a code", ""}).Draw(t, "reason"),
+		}
+	case 13:
+		return domain.CreateReturn{At: drawInstant(t), ReturnID: fresh, Reference: reference()}
+	case 14:
+		return domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+			Reference: reference(), RefundReference: reference(), Amount: sum, Currency: "RUB",
+		}}
 	case 0:
 		return domain.CreatePayment{At: drawInstant(t), Amount: sum, Currency: "RUB", Settings: domain.DefaultSettings()}
 	case 1:
@@ -80,6 +96,14 @@ func drawEvent(t *rapid.T) domain.Event {
 		created,
 		domain.RefundSucceededEvent{RefundID: refund, Signal: s},
 		domain.RefundFailedEvent{RefundID: refund, Signal: s},
+		domain.PaymentAttemptBegun{Attempt: 1, Language: "ru"},
+		domain.PaymentAttemptBegun{Attempt: 2, Language: "ru"},
+		domain.PaymentAttemptOffered{Attempt: 1, Reference: s.Reference},
+		domain.PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"},
+		domain.ReturnCreated{ReturnID: refund, Reference: s.Reference, Amount: sum, Currency: "RUB"},
+		domain.ReturnSucceeded{ReturnID: refund, Signal: s},
+		domain.ReturnFailed{ReturnID: refund, Signal: s},
+		domain.PaymentRefundedAtProvider{Route: s.Route, Reference: s.Reference, RefundReference: "R", Amount: sum, Currency: "RUB"},
 	}
 	for _, e := range domain.Events() {
 		events = append(events, e.Sample)
@@ -114,7 +138,15 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 	if before.Route != "" && before.Route != after.Route {
 		t.Fatalf("the route %s became %s", before.Route, after.Route)
 	}
-	if len(after.Refunds) < len(before.Refunds) || len(after.Signals) < len(before.Signals) {
+	if len(after.Attempts) < len(before.Attempts) {
+		t.Fatalf("an attempt was forgotten:\n%s", cmp.Diff(before, after))
+	}
+	for i, a := range before.Attempts {
+		if order := []domain.AttemptStatus{"begun", "offered", "failed", "collected"}; slices.Index(order, after.Attempts[i].Status) < slices.Index(order, a.Status) {
+			t.Fatalf("attempt %d went from %s to %s", a.Number, a.Status, after.Attempts[i].Status)
+		}
+	}
+	if len(after.Refunds) < len(before.Refunds) || len(after.Signals) < len(before.Signals) || len(after.Returns) < len(before.Returns) {
 		t.Fatalf("something was forgotten:\n%s", cmp.Diff(before, after))
 	}
 	for i, r := range before.Refunds {
@@ -130,6 +162,23 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 
 // checkConsistent fails when a payment that was made by commands is inconsistent.
 func checkConsistent(t *rapid.T, p domain.Payment) {
+	for i, a := range p.Attempts {
+		if a.Open() && i != len(p.Attempts)-1 {
+			t.Fatalf("attempt %d is open behind a later one", a.Number)
+		}
+	}
+	returned := map[string]int{}
+	for _, r := range p.Returns {
+		if f, ok := p.LateFund(r.Reference); !ok || f.Amount != r.Amount || f.Currency != r.Currency {
+			t.Fatalf("return %+v of %+v", r, f)
+		}
+		if r.Status != "failed" {
+			returned[r.Reference]++
+		}
+		if returned[r.Reference] > 1 {
+			t.Fatalf("late funds are returned twice: %+v", p.Returns)
+		}
+	}
 	open := 0
 	for _, r := range p.Refunds {
 		if r.Amount != p.Amount || r.Currency != p.Currency {
@@ -199,7 +248,8 @@ func TestNoCommandsMoveAStatusBackward(t *testing.T) {
 					t.Fatalf("%+v led to %+v, and again to %+v, %v", s, e, again, err)
 				}
 			}
-			if _, ok := e.(domain.RefundCreated); ok {
+			switch e.(type) {
+			case domain.RefundCreated, domain.ReturnCreated:
 				next++
 			}
 			p = after
@@ -211,7 +261,8 @@ func checkRefusal(t *rapid.T, err error) {
 	var fields domain.FieldErrors
 	var refusal *domain.Refusal
 	var early *domain.TooEarlyError
-	if !errors.As(err, &fields) && !errors.As(err, &refusal) && !errors.As(err, &early) && !errors.As(err, new(*domain.UnrecordedError)) {
+	if !errors.As(err, &fields) && !errors.As(err, &refusal) && !errors.As(err, &early) && !errors.As(err, new(*domain.UnrecordedError)) &&
+		!errors.As(err, new(*domain.AttemptError)) {
 		t.Fatalf("refused with %T %v", err, err)
 	}
 	if err.Error() == "" {

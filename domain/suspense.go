@@ -96,9 +96,12 @@ func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	case !c.Currency.wellFormed():
 		return nil, FieldErrors{{Field: "currency", Code: InvalidValue}}
 	}
+	if err := validReference(c.RefundReference); err != nil {
+		return nil, err
+	}
 	return PaymentRefundedAtProvider{
 		Route: p.Route, Reference: c.Reference, RefundReference: c.RefundReference, Amount: c.Amount, Currency: c.Currency,
-	}, validReference(c.RefundReference)
+	}, nil
 }
 
 // LateFund finds late funds by the provider's reference.

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -29,6 +30,9 @@ func (e PaymentRefundedAtProvider) postings() []Posting {
 func (PaymentRefundedAtProvider) facts() Facts { return Facts{} }
 
 func (e PaymentRefundedAtProvider) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	if e.Route != p.Route {
+		return p, nil, fmt.Errorf("it is of the route %q, the payment is of %q", e.Route, p.Route)
+	}
 	return p, RecordProviderRefund{e.refund()}, nil
 }
 

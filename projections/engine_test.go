@@ -3,8 +3,10 @@ package projections
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,10 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		if p.Status == domain.Created {
 			want["unrouted"]++
 		}
+		if p.Uncollected() {
+			want["uncollected"]++
+		}
+		want["references"] += len(references(p))
 	}
 	for project := range w.States {
 		want["days"] += len(w.days(project))
@@ -116,6 +122,21 @@ func checkSizes(t *testing.T, w *world, dump string) {
 			t.Fatalf("table %s has %d keys, want %d", name, got, want[name])
 		}
 	}
+}
+
+// references are those under which the provider knows the payment.
+func references(p domain.Payment) map[string]bool {
+	all := map[string]bool{}
+	for _, a := range p.Attempts {
+		all[a.Reference] = true
+	}
+	for _, s := range p.Signals {
+		if s.Route == p.Route && s.RefundID == nil && s.Outcome == domain.OutcomePaid {
+			all[s.Reference] = true
+		}
+	}
+	delete(all, "") // of an attempt that was not offered
+	return all
 }
 
 // feed folds what the log holds beyond the engine, one event at a time.
@@ -141,6 +162,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	ctx := t.Context()
 	var oldest eventstore.Position
 	var next domain.Instant
+	var uncollected []domain.ID
 	due := make(map[domain.ID]bool)
 	for id, want := range w.Payments {
 		got, ok, err := e.Payment(ctx, id)
@@ -155,6 +177,16 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 				t.Fatalf("refund %s: got %+v of %s, want %+v of %s", r.ID, got, p.ID, r, id)
 			}
 		}
+		if want.Uncollected() {
+			uncollected = append(uncollected, id)
+		}
+		for reference := range references(want) {
+			found, ok, err := e.PaymentOfReference(ctx, "sandbox", reference)
+			must(t, err)
+			if !ok || found != id {
+				t.Fatalf("reference %q: %s, want %s", reference, found, id)
+			}
+		}
 		if at := w.Created[id]; want.Status == domain.Created && (oldest == 0 || at < oldest) {
 			oldest = at
 		}
@@ -165,6 +197,22 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 			}
 		}
 	}
+	if _, ok, err := e.PaymentOfReference(ctx, "sandbox", "try"); ok || err != nil {
+		t.Fatalf("an unknown reference: %v, %v", ok, err)
+	}
+	slices.SortFunc(uncollected, domain.ID.Compare)
+	var open []domain.ID
+	for after := (domain.ID{}); ; after = open[len(open)-1] { // in pages of one
+		n := len(open)
+		must(t, e.EachUncollected(ctx, after, 1, func(project string, id domain.ID) error {
+			open = append(open, id)
+			return nil
+		}))
+		if len(open) == n {
+			break
+		}
+	}
+	diff(t, fmt.Sprint(open), fmt.Sprint(uncollected))
 	got, ok, err := e.OldestUnrouted(ctx)
 	must(t, err)
 	if got != oldest || ok != (oldest != 0) {

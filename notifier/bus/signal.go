@@ -34,11 +34,13 @@ type body struct {
 	Amount    domain.Amount   `json:"amount"`
 	Currency  domain.Currency `json:"currency"`
 	StartedAt *domain.Instant `json:"started_at,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
 }
 
-// EncodeSignal writes the body of a signal.
-func EncodeSignal(s domain.Signal) ([]byte, error) {
-	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency}
+// EncodeSignal writes the body of a signal. reason is why a refund failed, "" if
+// that is not known.
+func EncodeSignal(s domain.Signal, reason string) ([]byte, error) {
+	b := body{Outcome: s.Outcome, Reference: s.Reference, Amount: s.Amount, Currency: s.Currency, Reason: reason}
 	if s.RefundID != nil {
 		id := s.RefundID.String()
 		b.RefundID = &id
@@ -52,17 +54,17 @@ func EncodeSignal(s domain.Signal) ([]byte, error) {
 // DecodeSignal reads the body of a signal that came through a route, strictly:
 // unknown and duplicate members, names in another case, invalid UTF-8 and ids
 // in any but their canonical spelling are errors. The signal has passed
-// Validate.
-func DecodeSignal(route string, data []byte) (domain.Signal, error) {
+// Validate. reason says why a refund failed, a code; "" if the provider gave none.
+func DecodeSignal(route string, data []byte) (s domain.Signal, reason string, err error) {
 	var b body
 	if err := json.Unmarshal(data, &b, json.RejectUnknownMembers(true)); err != nil {
-		return domain.Signal{}, fmt.Errorf("the signal is not the JSON object it should be: %w", err)
+		return domain.Signal{}, "", fmt.Errorf("the signal is not the JSON object it should be: %w", err)
 	}
-	s := domain.Signal{Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency}
+	s = domain.Signal{Route: route, Outcome: b.Outcome, Reference: b.Reference, Amount: b.Amount, Currency: b.Currency}
 	if b.RefundID != nil {
 		id, ok := domain.ParseID(*b.RefundID)
 		if !ok {
-			return domain.Signal{}, errors.New("refund_id is not an id: want 26 characters of Crockford base 32 in upper case")
+			return domain.Signal{}, "", errors.New("refund_id is not an id: want 26 characters of Crockford base 32 in upper case")
 		}
 		s.RefundID = &id
 	}
@@ -70,7 +72,14 @@ func DecodeSignal(route string, data []byte) (domain.Signal, error) {
 		s.StartedAt = *b.StartedAt
 	}
 	if err := s.Validate(); err != nil {
-		return domain.Signal{}, fmt.Errorf("the signal is incomplete: %w", err)
+		return domain.Signal{}, "", fmt.Errorf("the signal is incomplete: %w", err)
 	}
-	return s, nil
+	switch {
+	case b.Reason == "":
+	case s.RefundID == nil || s.Outcome != domain.OutcomeFailed:
+		return domain.Signal{}, "", errors.New("reason is only for a refund that failed")
+	case !domain.ValidReason(b.Reason):
+		return domain.Signal{}, "", fmt.Errorf("reason is not a code: want 1 to %d of a-z, 0-9 and _", domain.MaxReason)
+	}
+	return s, b.Reason, nil
 }

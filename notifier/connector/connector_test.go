@@ -90,7 +90,7 @@ func TestSandboxResendsUntilAnswered(t *testing.T) {
 	if bodies[0] != bodies[1] || inboxes[0] != inboxes[1] || inboxes[0] == "" {
 		t.Errorf("%q, %q", bodies, inboxes)
 	}
-	s, err := bus.DecodeSignal("visa", []byte(bodies[0]))
+	s, _, err := bus.DecodeSignal("visa", []byte(bodies[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestSandboxSignalsRefunds(t *testing.T) {
 	p.Route = ""                             // not assigned yet: its own
 	p.CreatedAt = p.CreatedAt.Add(time.Hour) // the clock was set back since
 	sub, err := nc.Subscribe(bus.SignalSubject(domain.SandboxRoute, p.Project, p.ID), func(m *nats.Msg) {
-		s, err := bus.DecodeSignal(domain.SandboxRoute, m.Data)
+		s, _, err := bus.DecodeSignal(domain.SandboxRoute, m.Data)
 		if err != nil || s.RefundID == nil || *s.RefundID != refund || s.Outcome != domain.OutcomeFailed || s.Amount != p.Amount || s.StartedAt != p.CreatedAt {
 			t.Errorf("%+v, %v", s, err)
 		}
@@ -136,7 +136,7 @@ func TestSandboxTellsAnswersApart(t *testing.T) {
 	const signals = 200
 	nc, p := connect(t), payment()
 	_, err := nc.Subscribe(bus.SignalSubject("visa", p.Project, p.ID), func(m *nats.Msg) {
-		s, err := bus.DecodeSignal("visa", m.Data)
+		s, _, err := bus.DecodeSignal("visa", m.Data)
 		if err != nil {
 			t.Error(err)
 			return
@@ -191,21 +191,23 @@ func TestSendEndsWithTheContextOrTheConnection(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"outcome":"paid","reference":"r","amount":"1.00","currency":"RUB","started_at":"2026-11-20T10:15:30.123Z"}`))
 	f.Add([]byte(`{"outcome":"failed","reference":"r","refund_id":"01M7W78FJBM8T4R7B5N0C1D2E3","amount":"0.01","currency":"USD"}`))
+	f.Add([]byte(`{"outcome":"failed","reference":"r","refund_id":"01M7W78FJBM8T4R7B5N0C1D2E3","amount":"1","currency":"USD","reason":"card_lost"}`))
+	f.Add([]byte(`{"outcome":"failed","reference":"r","amount":"1","currency":"USD","reason":"card_lost"}`))
 	f.Add([]byte(`{"outcome":"paid","outcome":"failed"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := bus.DecodeSignal("visa", data)
+		s, reason, err := bus.DecodeSignal("visa", data)
 		if err != nil {
 			return
 		}
 		if err := s.Validate(); err != nil || s.Route != "visa" {
 			t.Fatalf("%+v: %v", s, err)
 		}
-		b, err := bus.EncodeSignal(s)
+		b, err := bus.EncodeSignal(s, reason)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := bus.DecodeSignal("visa", b)
-		if err != nil {
+		again, reasonAgain, err := bus.DecodeSignal("visa", b)
+		if err != nil || reasonAgain != reason {
 			t.Fatalf("%s: %v", b, err)
 		}
 		if diff := cmp.Diff(s, again); diff != "" {

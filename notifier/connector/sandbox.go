@@ -43,5 +43,5 @@ func (s *Sandbox) send(ctx context.Context, p domain.Payment, sig domain.Signal)
 	if sig.Route == "" {
 		sig.Route = domain.SandboxRoute
 	}
-	return s.signals.Send(ctx, p.Project, p.ID, sig)
+	return s.signals.Send(ctx, p.Project, p.ID, sig, "")
 }

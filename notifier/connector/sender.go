@@ -43,9 +43,10 @@ func NewSender(nc *nats.Conn) *Sender {
 
 // Send publishes a signal and resends it, the same bytes each time, until the
 // enforcer has answered or ctx ends. While NATS is away it waits. The error
-// is the context's, or says why the signal cannot be sent at all.
-func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, sig domain.Signal) (domain.SignalReply, error) {
-	data, err := bus.EncodeSignal(sig)
+// is the context's, or says why the signal cannot be sent at all. reason is why a
+// refund failed, "" if that is not known.
+func (s *Sender) Send(ctx context.Context, project string, payment domain.ID, sig domain.Signal, reason string) (domain.SignalReply, error) {
+	data, err := bus.EncodeSignal(sig, reason)
 	if err != nil {
 		return domain.SignalReply{}, fmt.Errorf("encoding a signal: %w", err)
 	}

@@ -160,7 +160,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 	if err != nil {
 		return c, nil, err
 	}
-	cmd := domain.ApplySignal{Signal: s.says, Unrecorded: f.unrecorded}
+	cmd := domain.ApplySignal{Signal: s.says, Reason: s.reason, Unrecorded: f.unrecorded}
 	s.taken.addTo(&cmd, s)
 	e.routes.learn(f.Payment)
 	if event, err = f.Decide(cmd); err != nil || event == nil {

@@ -166,7 +166,7 @@ func TestParkedSignalsAreKeptSmallAndWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := bus.DecodeSignal(s.Route, m.Data); err != nil || got != s || m.Header.Get(headerParkedCut) != "" {
+	if got, _, err := bus.DecodeSignal(s.Route, m.Data); err != nil || got != s || m.Header.Get(headerParkedCut) != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

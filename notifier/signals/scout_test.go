@@ -127,7 +127,7 @@ func BenchmarkOutcomeBehindAFlood(b *testing.B) {
 					}
 					s := bustest.Paid(flooded)
 					s.Reference = fmt.Sprint(n)
-					body, err := bus.EncodeSignal(s)
+					body, err := bus.EncodeSignal(s, "")
 					if err != nil {
 						b.Fatal(err)
 					}

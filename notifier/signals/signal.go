@@ -30,7 +30,8 @@ type signal struct {
 	project   string
 	payment   domain.ID
 	says      domain.Signal
-	malformed error // why it is no signal
+	reason    string // why a refund failed, if it said so
+	malformed error  // why it is no signal
 
 	queue *signalQueue   // nil when it is malformed
 	early health.Backoff // between tries while its payment has no route
@@ -47,10 +48,10 @@ func newSignal(subject string, sequence uint64, stored time.Time, data []byte, h
 	s.mute = s.replyTo == "" && len(header[bus.ReplyHeader]) > 0
 	s.address()
 	if s.malformed == nil {
-		s.says, s.malformed = bus.DecodeSignal(s.route, data)
+		s.says, s.reason, s.malformed = bus.DecodeSignal(s.route, data)
 	}
 	if len(data) > maxParkedBody {
-		short, err := bus.EncodeSignal(s.says)
+		short, err := bus.EncodeSignal(s.says, s.reason)
 		if s.malformed == nil && err == nil { // it says little in many bytes
 			s.body = short
 			return s

@@ -191,9 +191,31 @@ func (w *World) Advance(p domain.Payment) {
 		}
 		refund, event := w.IDs.Pair()
 		w.Command(p, domain.CreateRefund{At: domain.IDTime(event), RefundID: refund}, event)
+	case p.Status == domain.AwaitingPayment && w.Intn(3) > 0:
+		w.attempt(p, signal, event)
+	case len(p.Late) > 0 && len(p.Returns) == 0 && w.Intn(2) == 0:
+		back, event := w.IDs.Pair()
+		w.Command(p, domain.CreateReturn{At: domain.IDTime(event), ReturnID: back, Reference: p.Late[0].Reference}, event)
 	default:
 		signal.Outcome = Pick(w, domain.OutcomePaid, domain.OutcomePaid, domain.OutcomePaid, domain.OutcomeFailed)
 		w.Command(p, domain.ApplySignal{Signal: signal}, event)
+	}
+}
+
+// attempt begins an attempt, or goes on with the one that is open.
+func (w *World) attempt(p domain.Payment, paid domain.Signal, event domain.ID) {
+	w.TB.Helper()
+	a, open := p.OpenAttempt()
+	paid.Outcome, paid.Reference = domain.OutcomePaid, a.Reference
+	switch {
+	case !open:
+		w.Command(p, domain.BeginAttempt{At: min(domain.IDTime(event), p.ExpiresAt-1), Language: "ru", Merchant: "Shop"}, event)
+	case w.Intn(4) == 0:
+		w.Command(p, domain.FailAttempt{Number: a.Number, Reason: "card_declined"}, event)
+	case a.Reference == "":
+		w.Command(p, domain.OfferAttempt{Number: a.Number, Reference: fmt.Sprint("try ", p.ID, a.Number)}, event)
+	default:
+		w.Command(p, domain.ApplySignal{Signal: paid}, event)
 	}
 }
 
@@ -202,7 +224,8 @@ func (w *World) Command(p domain.Payment, c domain.PaymentCommand, event domain.
 	w.TB.Helper()
 	r, err := eventstore.Execute(w.TB.Context(), w.Ledger(), eventstore.PaymentStream(p.Project, p.ID),
 		domain.Payment{Project: p.Project, ID: p.ID}, c, eventstore.Order{EventID: event})
-	if _, refused := err.(*domain.Refusal); refused { //nolint:errorlint // Execute answers it as it is
+	switch err.(type) { //nolint:errorlint // Execute answers it as it is
+	case *domain.Refusal, *domain.AttemptError:
 		return r
 	}
 	if err != nil {

@@ -42,6 +42,8 @@ type Views struct {
 	refundStatus *refundStatusView
 	due          *dueView
 	unrouted     *unroutedView
+	uncollected  *uncollectedView
+	references   *referencesView
 	projects     *projectsView
 	endpoints    *endpointsView
 	days         *daysView
@@ -67,6 +69,8 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.refundStatus = ofPayments(v, newRefundStatusView(db))
 	v.due = ofPayments(v, newDueView(db))
 	v.unrouted = ofPayments(v, newUnroutedView(db))
+	v.uncollected = ofPayments(v, newUncollectedView(db))
+	v.references = ofPayments(v, newReferencesView(db))
 
 	v.projects = ofEvents(v, newProjectsView(db))
 	v.endpoints = ofEvents(v, newEndpointsView(db))

@@ -98,12 +98,7 @@ func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
 	b = boltfile.AppendText(b, p.FailureReason)
 	b = binary.AppendUvarint(b, uint64(len(p.Refunds)))
 	for i := range p.Refunds {
-		r := &p.Refunds[i]
-		b = append(b, r.ID[:]...)
-		b = boltfile.AppendText(b, r.Status)
-		b = binary.AppendVarint(b, int64(r.Amount))
-		b = boltfile.AppendText(b, r.Currency)
-		b = binary.AppendVarint(b, int64(r.CreatedAt))
+		b = appendRefund(b, &p.Refunds[i])
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.Signals)))
 	for i := range p.Signals {
@@ -121,6 +116,7 @@ func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
 	}
 	b = binary.AppendUvarint(b, p.Refused)
 	b = binary.AppendUvarint(b, p.LateFunds)
+	b = appendCollection(b, p)
 	return binary.AppendUvarint(b, uint64(row.Position)), nil
 }
 
@@ -144,10 +140,7 @@ func parseRow(b []byte) (*PaymentRow, error) {
 	p.Route = string(d.Text())
 	p.FailureReason = string(d.Text())
 	for range d.Uint() {
-		p.Refunds = append(p.Refunds, domain.Refund{
-			ID: d.ID(), Status: domain.RefundStatus(d.Text()), Amount: domain.Amount(d.Int()), Currency: currencyOf(d.Text()),
-			CreatedAt: domain.Instant(d.Int()),
-		})
+		p.Refunds = append(p.Refunds, parseRefund(&d))
 	}
 	for range d.Uint() {
 		s := domain.Signal{Route: string(d.Text()), Outcome: domain.Outcome(d.Text()), Reference: string(d.Text())}
@@ -159,6 +152,7 @@ func parseRow(b []byte) (*PaymentRow, error) {
 		p.Signals = append(p.Signals, s)
 	}
 	p.Refused, p.LateFunds = d.Uint(), d.Uint()
+	parseCollection(&d, p)
 	row.Position = eventstore.Position(d.Uint())
 	return row, d.End()
 }

@@ -1,0 +1,67 @@
+package views
+
+import (
+	"context"
+	"slices"
+
+	"payledger/domain"
+	"payledger/projections/table"
+)
+
+// referencesView leads from a provider's reference to the payment: route, 0,
+// reference, 0, payment's id. It has the references of attempts and of booked
+// money. There is no value.
+type referencesView struct{ *table.Table[struct{}] }
+
+func newReferencesView(db *table.DB) *referencesView {
+	return &referencesView{table.New(
+		db, "references",
+		func(b []byte, _ struct{}) ([]byte, error) { return b, nil },
+		func([]byte) (struct{}, error) { return struct{}{}, nil },
+	)}
+}
+
+func (v *referencesView) update(before, after *PaymentRow) {
+	var old domain.Payment
+	if before != nil {
+		old = before.Payment
+	}
+	known := referencesOf(old)
+	for _, reference := range referencesOf(after.Payment) {
+		if !slices.Contains(known, reference) {
+			v.Insert(listKeyOf(after.Payment.ID, after.Payment.Route, reference), struct{}{})
+		}
+	}
+}
+
+// referencesOf are the references under which a provider may know the payment.
+func referencesOf(p domain.Payment) []string {
+	var all []string
+	add := func(reference string) {
+		if reference != "" && !slices.Contains(all, reference) {
+			all = append(all, reference)
+		}
+	}
+	for _, a := range p.Attempts {
+		add(a.Reference)
+	}
+	for _, s := range p.Signals {
+		if s.Route == p.Route && s.RefundID == nil && s.Outcome == domain.OutcomePaid {
+			add(s.Reference)
+		}
+	}
+	return all
+}
+
+// PaymentOfReference finds the payment that the provider behind the route knows
+// under the reference; the first of them if there are more.
+func (v *Views) PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error) {
+	if err := v.fresh(ctx); err != nil {
+		return domain.ID{}, false, err
+	}
+	found, err := v.references.First(ctx, table.Prefix(listKey(route, reference)), false, 1)
+	if err != nil || len(found) == 0 {
+		return domain.ID{}, false, err
+	}
+	return idOf(found[0].Key), true, nil
+}
