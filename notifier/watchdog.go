@@ -50,7 +50,7 @@ type Watchdog struct {
 	config WatchdogConfig
 	parts  []*watched
 	stall  time.Duration // without movement, while work waits
-	most   time.Duration // between repairs
+	pause  time.Duration // between repairs, at most
 
 	mu      sync.Mutex
 	waiting []string // for Degraded
@@ -70,7 +70,7 @@ type watched struct {
 
 // NewWatchdog makes a watchdog; Run lets it work.
 func NewWatchdog(c WatchdogConfig) *Watchdog {
-	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), most: cmp.Or(c.MaxPause, 10*time.Minute)}
+	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), pause: cmp.Or(c.MaxPause, 10*time.Minute)}
 	w.parts = []*watched{
 		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
 		{name: "dispatcher", stream: bus.EventsStream, look: w.reader(c.Workers.Reader()), waits: "New payments wait for their route."},
@@ -119,7 +119,7 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
 			continue // Server.Run repairs the faults that it finds
 		}
-		how, due := l.next(time.Now(), w.stall, w.most)
+		how, due := l.next(time.Now(), w.stall, w.pause)
 		if !due {
 			continue
 		}
@@ -189,14 +189,14 @@ type ladder struct {
 	pause time.Duration
 }
 
-func (l *ladder) next(now time.Time, first, most time.Duration) (how embedded.Repair, due bool) {
+func (l *ladder) next(now time.Time, first, longest time.Duration) (how embedded.Repair, due bool) {
 	switch {
 	case l.last.IsZero(), now.Sub(l.last) > 10*max(l.pause, first): // the last one helped
 		l.rung, l.pause = 0, first
 	case now.Sub(l.last) < l.pause:
 		return "", false
 	default:
-		l.pause = min(2*l.pause, most)
+		l.pause = min(2*l.pause, longest)
 	}
 	all := embedded.Repairs()
 	how = all[l.rung%len(all)]

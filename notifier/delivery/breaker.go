@@ -22,15 +22,15 @@ type breaker struct {
 	granted bool // the next probe may begin at once, because the endpoint was changed
 }
 
-// mayBegin says how many attempts may begin, at most most.
-func (b *breaker) mayBegin(now domain.Instant, most int) int {
+// mayBegin is how many attempts may begin, up to limit.
+func (b *breaker) mayBegin(now domain.Instant, limit int) int {
 	switch {
 	case b.until == 0:
-		return most
+		return limit
 	case b.probing || now < b.until:
 		return 0
 	default:
-		return min(most, 1)
+		return min(limit, 1)
 	}
 }
 

@@ -65,7 +65,7 @@ type Event struct {
 	Position          eventstore.Position
 
 	// Unconfirmed is an outcome from before the lane file was made, with a later
-	// event of its payment behind it. It is not known whether it was delivered, and
+	// event of its payment behind it. Whether it was delivered is unknown, and
 	// sending it could move the merchant's status backward: it is listed, not sent.
 	Unconfirmed bool
 }

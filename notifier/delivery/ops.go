@@ -62,7 +62,7 @@ func (o *enqueueOp) apply(x *tx) error {
 	return nil
 }
 
-// enqueue adds an event to its lane. A fresh one is known not to be recorded.
+// enqueue adds an event to its lane. A fresh one cannot be recorded yet.
 func (x *tx) enqueue(t *target, e Event, fresh bool, due domain.Instant) error {
 	l, err := x.Lane(t.number, e.Payment)
 	if err != nil || !l.Enqueue(store.Entry{Sequence: e.Sequence, Event: e.ID, Final: e.Kind.Final()}, due) {

@@ -42,7 +42,7 @@ type share struct {
 	quick   bool
 }
 
-func newSlots(most int) *slots { return &slots{max: most, projects: make(map[string]*int)} }
+func newSlots(limit int) *slots { return &slots{max: limit, projects: make(map[string]*int)} }
 
 func (s *slots) of(project string) share {
 	s.mu.Lock()

@@ -33,7 +33,7 @@ type target struct {
 	share   share // of slots
 	limits  Limits
 
-	mu                sync.Mutex  // held for moments, and never while the file is read
+	mu                sync.Mutex  // held for a short time, and never while the file is read
 	tally             store.Tally // changed by the writer alone, as are window and requested
 	window            window
 	breaker           breaker

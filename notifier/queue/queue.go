@@ -22,9 +22,9 @@ func (q *Queue[T]) Put(v T) { q.PutWithin(v, math.MaxInt) }
 
 // PutWithin puts an item unless there are so many already, and reports whether
 // it did.
-func (q *Queue[T]) PutWithin(v T, most int) bool {
+func (q *Queue[T]) PutWithin(v T, limit int) bool {
 	q.mu.Lock()
-	room := len(q.items) < most
+	room := len(q.items) < limit
 	if room {
 		q.items = append(q.items, v)
 	}
@@ -46,10 +46,10 @@ func (q *Queue[T]) Take(ctx context.Context) (v T, ok bool) {
 
 // TakeAll waits for an item and appends it to dst with those behind it, up to
 // so many; none when ctx has ended.
-func (q *Queue[T]) TakeAll(ctx context.Context, dst []T, most int) []T {
+func (q *Queue[T]) TakeAll(ctx context.Context, dst []T, limit int) []T {
 	for ctx.Err() == nil {
 		q.mu.Lock()
-		n := min(len(q.items), most)
+		n := min(len(q.items), limit)
 		dst = append(dst, q.items[:n]...)
 		clear(q.items[:n])
 		if q.items = q.items[n:]; len(q.items) == 0 {

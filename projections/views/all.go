@@ -7,7 +7,7 @@
 // The other views of payments are updated for some hundred changed payments at
 // once, and before any of them is read.
 //
-// A project's id stands in full in the keys of its lists. A number of 4 bytes
+// A project's id is written in full in the keys of its lists. A number of 4 bytes
 // in its place would make the file 14 % smaller (1,969 in place of 2,287 bytes
 // for a payment of five events, see BenchmarkRebuild of package projections) and
 // every read and write would have to translate it.
@@ -95,7 +95,7 @@ type eventView interface {
 }
 
 // loadedView keeps a part of the file in memory for good; load reads that part
-// when a file is opened that stands for the position.
+// when a file is opened that reflects the log up to the position.
 type loadedView interface {
 	load(tx tx, position eventstore.Position) error
 }

@@ -37,8 +37,8 @@ type Writer struct {
 }
 
 // Prepare works out the effects of an event, once all events before it were
-// folded. It may read the file, and the DB is not locked. An event that fits none before it is a
-// *eventstore.CorruptError.
+// folded. It may read the file, and the DB is not locked. An event that does not
+// follow from those before it is a *eventstore.CorruptError.
 func (w *Writer) Prepare(d Decoded) error {
 	w.change = change{Decoded: d, days: w.change.days[:0]}
 	switch d.Record.Stream.Kind {
@@ -130,8 +130,8 @@ func (w *Writer) Apply() { w.views.apply() }
 // Pending is how many rows Apply will change, or more. The DB is locked.
 func (w *Writer) Pending() int { return len(w.views.pending) * len(w.views.ofPayments) }
 
-// Load reads the part that the views keep in memory from a file that stands for
-// the position.
+// Load reads the part that the views keep in memory from a file that reflects
+// the log up to the position.
 func (w *Writer) Load(tx *bolt.Tx, position eventstore.Position) error {
 	for _, one := range w.views.loaded {
 		if err := one.load(tx, position); err != nil {

@@ -47,7 +47,7 @@ func (v *paymentsView) put(before, after *PaymentRow) {
 // slices must not be modified. It waits for events of this payment alone.
 func (v *Views) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error) {
 	key := idKey(id)
-	slot := v.payments.Slot(key) // before the log is asked: an older row must not get into the cache
+	slot := v.payments.Slot(key) // before asking the log, so that no older row gets into the cache
 	last, err := v.log.Fresh(ctx, eventstore.Filter{ID: id.String()})
 	if err != nil {
 		return domain.Payment{}, false, err

@@ -10,17 +10,17 @@ import (
 
 // Log is how far the views have come along the event log.
 type Log interface {
-	// Fresh waits until the views stand for every event that the log holds now
-	// and that the filter lets through. It answers a position at or behind the
+	// Fresh waits until the views reflect every event that the log holds now and
+	// that the filter matches. It answers a position at or behind the
 	// last such event.
 	Fresh(ctx context.Context, f eventstore.Filter) (eventstore.Position, error)
-	// Wait waits until the views stand for the position or a later one.
+	// Wait waits until the views reflect the log up to the position or further.
 	Wait(ctx context.Context, p eventstore.Position) error
-	// Position is the last one that the views stand for.
+	// Position is that of the last event that the views reflect.
 	Position() eventstore.Position
 }
 
-// fresh waits until every view stands for every event that the log holds now.
+// fresh waits until every view reflects every event that the log holds now.
 func (v *Views) fresh(ctx context.Context) error {
 	if _, err := v.log.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return err

@@ -182,8 +182,8 @@ func (e *BeyondTreeError) Error() string {
 	return fmt.Sprintf("the log holds %d events, not %d", e.Size, e.Asked)
 }
 
-// within waits until the views stand for every event that the store holds, and
-// makes sure that there are as many as size.
+// within waits until the views reflect every event that the store holds, and
+// fails if there are fewer than size.
 func (v *Views) within(ctx context.Context, size eventstore.Position) error {
 	if err := v.fresh(ctx); err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 
 // Server is the embedded NATS server with JetStream. What it keeps for the
 // ledger is derived from the log, so it does not sync to disk by itself, and
-// a directory it cannot read is put aside. Safe for concurrent use.
+// a directory it cannot read is renamed. Safe for concurrent use.
 type Server struct {
 	config   Config
 	password string // of the ledger's own connection

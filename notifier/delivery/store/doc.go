@@ -1,5 +1,5 @@
-// Package store is the lane file, lanes.db: what of each notification is still to
-// be sent and what came of it. It knows rows and the rules of a lane (Lane), and
+// Package store is the lane file, lanes.db: which notifications are still to be sent
+// and what became of the others. It knows rows and the rules of a lane (Lane), and
 // nothing of endpoints' queues, attempts or time.
 //
 // # The file

@@ -69,8 +69,8 @@ type Options struct {
 	Log   zerolog.Logger
 }
 
-// ErrDamaged means that the file does not hold what was written to it. It is not
-// to be trusted any more, as a whole.
+// ErrDamaged means that the file does not hold what was written to it. None of it
+// can be trusted any more.
 var ErrDamaged = errors.New("the lane file is damaged")
 
 // File is the open lane file. Update is for one goroutine, View for any.
@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (*File, error) {
 	return &File{db, o.Mark}, err
 }
 
-// explain tells damage to the file from other errors.
+// explain distinguishes damage to the file from other errors.
 func (*File) explain(err error) error {
 	if boltfile.Damaged(err) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -217,8 +217,8 @@ func renew(db *boltfile.File, o Options, mark epoch, last eventstore.Position) e
 	return writeMark(o.Mark, next)
 }
 
-// checkFormat refuses files of other versions: they are sound, and what was
-// delivered is known from them alone.
+// checkFormat refuses files of other versions: they are sound, and nothing else
+// says what was delivered.
 func checkFormat(path, format string) error {
 	text, ok := strings.CutPrefix(format, formatName)
 	version, err := strconv.Atoi(text)

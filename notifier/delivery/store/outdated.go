@@ -60,12 +60,12 @@ func (k Kept) outdated(key, v []byte, horizon domain.Instant) (bool, error) {
 	return d.touched < horizon, err
 }
 
-// Outdated lists up to most keys of an endpoint's rows that can go, from a key on
+// Outdated lists up to limit keys of an endpoint's rows that can go, from a key on
 // (nil: the first), and looks at up to look rows for it. next is where to go on,
 // nil at the end. Keys are in the order of their ids, and ids carry the time of
 // their making, which is before anything else that happened to what they name:
 // at the first one that is young enough the rest need not be seen.
-func (t Tables) Outdated(k Kept, of Number, from []byte, now domain.Instant, look, most int) (keys [][]byte, next []byte, err error) {
+func (t Tables) Outdated(k Kept, of Number, from []byte, now domain.Instant, look, limit int) (keys [][]byte, next []byte, err error) {
 	in, keep := t.kept(k)
 	horizon := now.Add(-keep)
 	prefix := k.prefix(of)
@@ -78,7 +78,7 @@ func (t Tables) Outdated(k Kept, of Number, from []byte, now domain.Instant, loo
 		if domain.IDTime(k.id(key)) >= horizon {
 			break
 		}
-		if looked == look || len(keys) == most {
+		if looked == look || len(keys) == limit {
 			return keys, bytes.Clone(key), nil
 		}
 		old, err := k.outdated(key, v, horizon)
