@@ -63,6 +63,12 @@ type Times struct {
 	Answer  time.Duration  // for JetStream's answer
 }
 
+// gather is how long an event waits for others before it is published. Each publishing
+// wakes some ten goroutines of ours and of the embedded server, as the answers to
+// requests go out. Without it a POST costs a tenth more CPU at one connection, a
+// twentieth more at 16, and the same at 64.
+const gather = time.Millisecond
+
 // answerTimeout is how long JetStream may take to answer for a published event.
 const answerTimeout = 5 * time.Second
 
@@ -187,6 +193,9 @@ func (r *Relay) working() {
 func (r *Relay) publish(ctx context.Context, from eventstore.Position, out *bus.Publisher) error {
 	last := from
 	return r.config.Store.Follow(ctx, from, eventstore.Filter{}, func(s eventstore.Stored) error {
+		if s.Position > last && !health.Pause(ctx, gather) {
+			return ctx.Err()
+		}
 		if s.Position >= last {
 			var err error
 			if last, err = r.config.Store.Last(ctx); err != nil {
