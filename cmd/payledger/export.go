@@ -6,6 +6,7 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/count"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/export"
 	"payledger/cmd/payledger/progress"
@@ -90,6 +91,6 @@ func exported(a *console.App, format, name string, done export.Done) error {
 	if done.Resumed > 0 {
 		from = fmt.Sprintf(" after position %d", done.Resumed)
 	}
-	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %d events read%s, up to position %d\n", name, done.Events, from, done.Position)
+	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read%s, up to position %d\n", name, count.Of(done.Events, "event"), from, done.Position)
 	return err
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 )
@@ -32,6 +34,22 @@ func (c initCmd) Run(a *console.App) error {
 		return err
 	}
 	return a.Print(map[string]string{"data": c.Data, "verifier_key": s.VerifierKey()}, "%s is ready.\nKeep copies of %s and %s with your backups.\n"+
-		"Give this verifier key to whoever checks the log: %s\nNext: payledger serve --data %s\n",
-		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), c.Data)
+		"Give this verifier key to whoever checks the log: %s\n%s",
+		c.Data, d.MasterKey(), d.LogKey(), s.VerifierKey(), nextSteps(c.Data))
+}
+
+// nextSteps are commands that can be pasted. A server needs a route, or every
+// payment fails.
+func nextSteps(dir string) string {
+	return fmt.Sprintf(`
+Next, to try it out with a simulated provider:
+  payledger serve --data %[1]s --sandbox
+
+Or for real money, with the channel it comes through, here named acme:
+  echo '[{"route":"acme","currency":"RUB"}]' > routes.json
+  payledger serve --data %[1]s --routes routes.json
+
+Then, in another terminal:
+  payledger project create 'My shop' --data %[1]s
+`, shellWord(dir))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +83,17 @@ func listenTalkative(t *testing.T) (url string) {
 		}
 	}()
 	return "http://" + l.Addr().String() + "/"
+}
+
+// TestLogTimes: records that came in one second can be told apart.
+func TestLogTimes(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{
+		"json":    `(?m)"time":"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)","message":"ready"`,
+		"console": `(?m)^\d\d:\d\d:\d\d\.\d{3} INF ready`,
+	} {
+		s := start(t, "demo", "--log-level", "info", "--log-format", format)
+		pattern := regexp.MustCompile(want)
+		eventually(t, "a record with milliseconds, as "+format, func() bool { return pattern.MatchString(s.stderr.String()) })
+	}
 }

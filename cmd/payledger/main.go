@@ -14,10 +14,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
@@ -35,26 +38,28 @@ type cli struct {
 
 	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
 
-	Demo    demoCmd          `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
-	Init    initCmd          `cmd:"" help:"Make a new data directory."`
-	Serve   serveCmd         `cmd:"" help:"Run the service on a data directory."`
-	Project admincmd.Project `cmd:"" help:"Register and change merchant projects."`
-	Key     admincmd.Key     `cmd:"" help:"Issue and revoke API keys."`
-	Webhook admincmd.Webhook `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
-	Listen  listenCmd        `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
-	Sandbox admincmd.Sandbox `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
-	Signals admincmd.Signals `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
-	NATS    admincmd.NATS    `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
-	Events  admincmd.Events  `cmd:"" help:"Read the event log."`
-	Log     logCmd           `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
-	Balance admincmd.Balance `cmd:"" help:"Print the books: balances, statements, late funds."`
-	Export  exportCmd        `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
-	Verify  verifyCmd        `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
-	Replay  replayCmd        `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
-	Backup  backupCmd        `cmd:"" help:"Copy the event log to a file, also while a server runs."`
-	Restore restoreCmd       `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
-	Salvage salvageCmd       `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
-	Version versionCmd       `cmd:"" help:"Print the version."`
+	Demo     demoCmd           `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
+	Init     initCmd           `cmd:"" help:"Make a new data directory."`
+	Serve    serveCmd          `cmd:"" help:"Run the service on a data directory."`
+	Status   admincmd.Status   `cmd:"" help:"Show whether a server runs on a data directory, and how it is."`
+	Project  admincmd.Project  `cmd:"" help:"Register and change merchant projects."`
+	Key      admincmd.Key      `cmd:"" help:"Issue and revoke API keys."`
+	Payments admincmd.Payments `cmd:"" help:"List payments and show one."`
+	Webhook  admincmd.Webhook  `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
+	Listen   listenCmd         `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
+	Sandbox  admincmd.Sandbox  `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
+	Signals  admincmd.Signals  `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
+	NATS     admincmd.NATS     `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
+	Events   admincmd.Events   `cmd:"" help:"Read the event log."`
+	Log      logCmd            `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
+	Balance  admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
+	Export   exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
+	Verify   verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`
+	Replay   replayCmd         `cmd:"" help:"Fold the log from its first event: check the projections, or see a past state."`
+	Backup   backupCmd         `cmd:"" help:"Copy the event log to a file, also while a server runs."`
+	Restore  restoreCmd        `cmd:"" help:"Put a backup, a bundle or an export in the place of a directory's event log."`
+	Salvage  salvageCmd        `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
+	Version  versionCmd        `cmd:"" help:"Print the version."`
 
 	Completion manual.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
 	Man        manual.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
@@ -64,6 +69,7 @@ type cli struct {
 }
 
 func main() {
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // it is the library's, for the whole process
 	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
 		stops = append(stops, syscall.SIGHUP) // the terminal was closed
@@ -101,7 +107,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return report(stderr, usageError(err))
 	}
-	return report(stderr, parsed.Run(&console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON}))
+	err = parsed.Run(&console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON})
+	if p, refused := errors.AsType[*adminclient.Problem](err); refused {
+		p.Members = membersOf(parsed.Selected())
+	}
+	return report(stderr, err)
+}
+
+// membersOf names what can be given to a command as the ledger calls it.
+func membersOf(n *kong.Node) map[string]adminclient.Member {
+	all := make(map[string]adminclient.Member)
+	for _, v := range n.Positional {
+		all[strings.ReplaceAll(v.Name, "-", "_")] = adminclient.Member{Name: strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")), Help: v.Help}
+	}
+	for _, f := range n.Flags {
+		all[strings.ReplaceAll(f.Name, "-", "_")] = adminclient.Member{Name: "--" + f.Name, Help: f.Help}
+	}
+	return all
 }
 
 const description = `An event-sourced payment ledger in one binary.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/count"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
@@ -138,7 +139,7 @@ func projectState(p domain.Project) string {
 	if p.Disabled {
 		state = "disabled"
 	}
-	return fmt.Sprintf("%s, %d live keys", state, live)
+	return fmt.Sprintf("%s, %s", state, count.Of(live, "live key"))
 }
 
 func refundStates(p domain.Payment) string {
@@ -155,9 +156,9 @@ func printComparison(a *console.App, c check.Comparison) error {
 			return err
 		}
 	} else if c.Same() {
-		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %d keys compared.\n", c.Position, c.Keys)
+		fmt.Fprintf(a.Stdout, "The projections at position %d are, byte for byte, what the log leads to: %s compared.\n", c.Position, count.Of(c.Keys, "key"))
 		if c.Position < c.Last {
-			fmt.Fprintf(a.Stdout, "The next start folds the %d events behind it.\n", c.Last-c.Position)
+			fmt.Fprintf(a.Stdout, "The next start folds %s behind it.\n", count.Of(c.Last-c.Position, "event"))
 		}
 	}
 	switch {

@@ -63,6 +63,6 @@ func (c restoreCmd) Run(a *console.App) error {
 	if logKey := datadir.Dir(c.Data).LogKey(); !datadir.Exists(logKey) {
 		fmt.Fprintf(a.Stdout, "\n%s is missing: put the copy you kept there.\n", logKey)
 	}
-	_, err = fmt.Fprintf(a.Stdout, "\nNext: payledger serve --data %s\n", c.Data)
+	_, err = fmt.Fprintf(a.Stdout, "\nNext, with the routes that it had: payledger serve --data %s --routes FILE\n", c.Data)
 	return err
 }

@@ -130,7 +130,7 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	records := newLogWriter(a.Stderr)
 	var out io.Writer = records
 	if f.LogFormat == "console" {
-		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: time.TimeOnly, NoColor: !progress.IsTerminal(a.Stderr)})
+		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: "15:04:05.000", NoColor: !progress.IsTerminal(a.Stderr)})
 	}
 	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.flush
 	var err error

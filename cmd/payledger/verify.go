@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/count"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/export"
@@ -147,12 +148,12 @@ func printReport(a *console.App, r *audit.Report) error {
 
 func writeReport(w io.Writer, r *audit.Report) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d events up to position %d, %d payments, %d projects\n", r.Events, r.Last, r.Payments, r.Projects)
+	fmt.Fprintf(&out, "%s up to position %d, %s, %s\n", count.Of(r.Events, "event"), r.Last, count.Of(r.Payments, "payment"), count.Of(r.Projects, "project"))
 	if r.Root != nil {
 		fmt.Fprintf(&out, "root hash     %s\n", r.Root)
 	}
 	for _, c := range r.Checkpoints {
-		fmt.Fprintf(&out, "checkpoint    %s: %d events: %s\n", c.Name, c.Size, words(c.Outcome))
+		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, count.Of(c.Size, "event"), words(c.Outcome))
 	}
 	for _, v := range []struct {
 		name string

@@ -38,6 +38,9 @@ type Config struct {
 	// for them.
 	Parked Parked
 
+	// Status says how the server is. nil: no row for it.
+	Status func() wire.Status
+
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
@@ -54,12 +57,17 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.of(a.issueKey)},
 		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
+		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: a.of(a.listPayments)},
+		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
 		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
+	}
+	if a.cfg.Status != nil {
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/status", Operation: "adminStatus", Handle: a.status})
 	}
 	if a.cfg.Backup != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
@@ -98,10 +106,13 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/projects/{id}/keys    {"scopes"?} → 201 {"key_id","api_key","scopes"}
 //	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
+//	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
+//	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
+//	GET    /admin/status                → wire.Status
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
-//	GET    /admin/events?after=&project=&follow=true → JSON lines {"position","event"}
+//	GET    /admin/events?after=&project=&payment=&follow=true → JSON lines {"position","event"}
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise

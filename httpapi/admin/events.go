@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -10,9 +11,10 @@ import (
 )
 
 // events answers GET /admin/events: the records after a position, of one
-// project or of all, and with follow=true those that are still to come.
+// project, one payment or of all, and with follow=true those that are still to
+// come.
 func (a *admin) events(x *edge.Exchange) error {
-	q, err := x.Query("after", "project", "follow")
+	q, err := x.Query("after", "project", "payment", "follow")
 	if err != nil {
 		return err
 	}
@@ -23,6 +25,14 @@ func (a *admin) events(x *edge.Exchange) error {
 	follow, err := q.Flag("follow")
 	if err != nil {
 		return err
+	}
+	filter := eventstore.Filter{Project: q["project"]}
+	if q.Has("payment") {
+		p, err := a.api.Payment(x.Context(), merchant.Operator(domain.Project{ID: q["project"]}), q["payment"])
+		if err != nil {
+			return err
+		}
+		filter = eventstore.Filter{Project: p.Project, Kind: eventstore.KindPayment, ID: p.ID.String()}
 	}
 	out := x.Stream(edge.JSONLines)
 	if err := out.Flush(); err != nil {
@@ -38,9 +48,32 @@ func (a *admin) events(x *edge.Exchange) error {
 	}
 	ctx, cancel := edge.UntilStopping(x.Context(), a.cfg.Stopping)
 	defer cancel()
-	filter := eventstore.Filter{Project: q["project"]}
+	store, behind := a.cfg.Ledger.Store, eventstore.Position(after)
+	if filter.ID != "" {
+		// A payment has few events, which are read without the others up to here.
+		last, err := store.Last(ctx)
+		if err != nil {
+			return err
+		}
+		stream := eventstore.Stream(filter)
+		for r, err := range store.Load(ctx, stream) {
+			if err == nil && r.Position > behind && r.Position <= last {
+				err = line(r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		behind = max(behind, last)
+		if !follow {
+			return out.Flush()
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
 	if follow {
-		err = a.cfg.Ledger.Store.Follow(ctx, eventstore.Position(after), filter, func(r eventstore.Stored) error {
+		err = store.Follow(ctx, behind, filter, func(r eventstore.Stored) error {
 			if err := line(r); err != nil {
 				return err
 			}
@@ -51,7 +84,7 @@ func (a *admin) events(x *edge.Exchange) error {
 		}
 		return err
 	}
-	for r, err := range a.cfg.Ledger.Store.Scan(ctx, eventstore.Position(after), filter) {
+	for r, err := range store.Scan(ctx, behind, filter) {
 		if err != nil {
 			_ = out.Flush() // all that is whole, so that its end tells where the damage is
 			return err

@@ -199,6 +199,15 @@ func (l *Lanes) object(x store.Tables, t *target, d store.Record) (domain.Delive
 	return o, nil
 }
 
+// Open counts the notifications in line and those undelivered, of all endpoints.
+func (l *Lanes) Open() (pending, undelivered int) {
+	for _, t := range l.all() {
+		n := t.counted()
+		pending, undelivered = pending+n.Pending, undelivered+n.Undelivered
+	}
+	return pending, undelivered
+}
+
 // Health says how deliveries to an endpoint go.
 func (l *Lanes) Health(ctx context.Context, endpoint string) (domain.EndpointHealth, error) {
 	if err := ctx.Err(); err != nil {

@@ -87,16 +87,48 @@ func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.R
 	return resp, nil
 }
 
-// Problem is the ledger's refusal, in the words that a person needs of it.
-type Problem struct{ wire.Problem }
+// Problem is the ledger's refusal, in the words that a person at a command line
+// needs of it.
+type Problem struct {
+	wire.Problem
 
+	// Members names the flags and arguments that members of a request come from.
+	Members map[string]Member
+}
+
+// Member is a flag or an argument of a command.
+type Member struct{ Name, Help string }
+
+// Error answers the refusal without the interface it came through: what is wrong
+// with which flag, or the ledger's sentence.
 func (p *Problem) Error() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s (%s)", p.Detail, p.Code)
-	for _, e := range p.Errors {
-		fmt.Fprintf(&s, "\n  %s: %s (%s)", strings.TrimPrefix(e.Pointer, "#/"), e.Detail, e.Code)
+	if len(p.Errors) == 0 {
+		return spoken(p.Detail)
 	}
-	return s.String()
+	lines := make([]string, len(p.Errors))
+	for i, e := range p.Errors {
+		member := e.Pointer[strings.LastIndex(e.Pointer, "/")+1:]
+		of, known := p.Members[member]
+		if !known {
+			of, known = p.Members[strings.TrimSuffix(member, "_seconds")]
+		}
+		if !known {
+			of.Name = strings.ReplaceAll(member, "_", " ")
+		}
+		lines[i] = of.Name + ": " + spoken(e.Detail)
+		if e.Code == domain.InvalidValue && of.Help != "" {
+			lines[i] += " " + of.Help
+		}
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// spoken is a sentence for programs as one for people.
+func spoken(detail string) string {
+	return strings.NewReplacer(
+		"Send ", "Give ", " send ", " give ", " (in an offset write + as %2B)", "", "This field is required", "It is required",
+		"See errors for each of them.", "",
+	).Replace(detail)
 }
 
 // RefusedFor reports whether an error is the ledger's refusal with this code.

@@ -105,7 +105,7 @@ func (c Balance) balances(a *console.App, m *adminclient.Client) error {
 	if len(books.Projects) > 1 {
 		add("all projects", books.Balances)
 	}
-	return a.PrintTable([]string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
+	return a.PrintTable("Nothing is booked.", []string{"PROJECT", "ACCOUNT", "CURRENCY", "BALANCE"}, rows)
 }
 
 // postings prints a list row by row, so that its length does not matter.
@@ -116,7 +116,9 @@ func (c Balance) postings(a *console.App, m *adminclient.Client, path string) er
 	} {
 		setUnlessEmpty(q, name, value)
 	}
-	return list(a.Ctx, m, path, q, 0, func(raw jsontext.Value) error {
+	some := false
+	err := list(a.Ctx, m, path, q, 0, func(raw jsontext.Value) error {
+		some = true
 		if a.JSON {
 			return a.PrintJSON(raw)
 		}
@@ -133,4 +135,12 @@ func (c Balance) postings(a *console.App, m *adminclient.Client, path string) er
 		}
 		return err
 	})
+	if err == nil && !some && !a.JSON {
+		none := "No postings."
+		if c.LateFunds {
+			none = "No late funds."
+		}
+		return a.Note(none)
+	}
+	return err
 }

@@ -25,6 +25,7 @@ type eventsTailCmd struct {
 	console.Directory
 	After   uint64 `help:"Start behind this position."`
 	Project string `help:"Only events of this project." placeholder:"PROJECT_ID"`
+	Payment string `help:"Only events of this payment." placeholder:"PAYMENT_ID"`
 	Follow  bool   `help:"Go on with new events as they come." short:"f"`
 }
 
@@ -44,6 +45,7 @@ func (c eventsTailCmd) Run(a *console.App) error {
 		if c.Project != "" {
 			q.Set("project", c.Project)
 		}
+		setUnlessEmpty(q, "payment", c.Payment)
 		if c.Follow {
 			q.Set("follow", "true")
 		}
@@ -54,15 +56,19 @@ func (c eventsTailCmd) Run(a *console.App) error {
 		defer resp.Body.Close()
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, 1<<20)
-		behind := c.After
+		behind, some := c.After, false
 		for lines.Scan() {
 			if err := printEvent(a, lines.Bytes()); err != nil {
 				return err
 			}
 			behind = positionOf(lines.Bytes(), behind)
+			some = true
 		}
 		if err := lines.Err(); err != nil && !errors.Is(err, a.Ctx.Err()) {
 			return fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\": %w", behind, err)
+		}
+		if !some && !a.JSON && !c.Follow {
+			return a.Note("No events.")
 		}
 		return nil
 	})

@@ -92,7 +92,7 @@ func (c keyListCmd) Run(a *console.App) error {
 			}
 			rows[i] = []string{k.KeyID, state, joined(k.Scopes, " ")}
 		}
-		return a.PrintTable([]string{"KEY", "STATE", "SCOPES"}, rows)
+		return a.PrintTable("No keys.", []string{"KEY", "STATE", "SCOPES"}, rows)
 	})
 }
 

@@ -114,7 +114,7 @@ func (c consumerListCmd) Run(a *console.App) error {
 			}
 			rows[i] = []string{one.Name, paymentsOf(one.ProjectID), strconv.FormatUint(one.Position, 10), waiting}
 		}
-		return a.PrintTable([]string{"NAME", "READS", "POSITION", "WAITING"}, rows)
+		return a.PrintTable("No consumers.", []string{"NAME", "READS", "POSITION", "WAITING"}, rows)
 	})
 }
 

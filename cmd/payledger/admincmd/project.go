@@ -108,7 +108,7 @@ func (c projectListCmd) Run(a *console.App) error {
 				fmt.Sprintf("%ds", p.Settings.LifetimeSeconds), p.Name,
 			}
 		}
-		return a.PrintTable([]string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "NAME"}, rows)
+		return a.PrintTable("No projects: register one with \"payledger project create NAME\".", []string{"PROJECT", "STATE", "CURRENCIES", "MAX AMOUNT", "LIFETIME", "NAME"}, rows)
 	})
 }
 

@@ -122,8 +122,11 @@ func (c parkedCmd) Run(a *console.App) error {
 		if err != nil || a.JSON {
 			return err
 		}
-		if err := a.PrintTable([]string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
+		if err := a.PrintTable("No parked signals.", []string{"ID", "PARKED", "REASON", "ROUTE.PROJECT.PAYMENT", "BYTES", "DETAIL"}, rows); err != nil {
 			return err
+		}
+		if listed == 0 {
+			return nil
 		}
 		_, err = fmt.Fprintf(a.Stdout, "%d of %d parked; they take %d of %d bytes.\n", listed, last.Signals, last.Bytes, last.LimitBytes)
 		return err

@@ -86,7 +86,7 @@ func (c webhookListCmd) Run(a *console.App) error {
 			}
 			rows[i] = []string{e.ID, strconv.Itoa(e.Health.Pending), strconv.Itoa(e.Health.Undelivered), endpointState(e), e.URL}
 		}
-		return a.PrintTable([]string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
+		return a.PrintTable("No endpoints.", []string{"ENDPOINT", "PENDING", "UNDELIVERED", "STATE", "URL"}, rows)
 	})
 }
 

@@ -83,7 +83,7 @@ func (c webhookDeliveriesCmd) list(a *console.App, m *adminclient.Client, path s
 	if err != nil || a.JSON {
 		return err
 	}
-	return a.PrintTable(heading, rows)
+	return a.PrintTable("No deliveries.", heading, rows)
 }
 
 // orDash is a dash for nothing.

@@ -28,6 +28,20 @@ func (c Directory) With(a *App, fn func(*adminclient.Client) error) error {
 	return c.Holding(a, service.CoreOptions{}, fn)
 }
 
+// Running is the client of the server that runs on the directory, nil when none
+// does. The directory is not opened.
+func (c Directory) Running(a *App) (*adminclient.Client, error) {
+	d := datadir.Dir(c.Data)
+	if err := d.MustExist(); err != nil {
+		return nil, err
+	}
+	conn, err := d.DialSocket(a.Ctx)
+	if err != nil {
+		return nil, a.Ctx.Err()
+	}
+	return adminclient.Of(d), conn.Close()
+}
+
 // Reading is With, for what only reads: it works on a directory that cannot be
 // written to.
 func (c Directory) Reading(a *App, fn func(*adminclient.Client) error) error {

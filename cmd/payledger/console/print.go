@@ -43,12 +43,34 @@ func (a *App) Print(v any, text string, args ...any) error {
 	return err
 }
 
-// PrintTable prints rows under a heading, in aligned columns.
-func (a *App) PrintTable(heading []string, rows [][]string) error {
+// PrintTable prints rows under a heading, in aligned columns. Where there are none
+// it says so on stderr, so that a program that reads the rows finds none.
+func (a *App) PrintTable(none string, heading []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return a.Note(none)
+	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
 	for _, r := range rows {
 		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	return w.Flush()
+}
+
+// Note says something to a person that is no data.
+func (a *App) Note(sentence string) error {
+	_, err := fmt.Fprintln(a.Stderr, sentence)
+	return err
+}
+
+// PrintRows prints names with their values, in two columns. Rows without a value
+// are left out.
+func (a *App) PrintRows(rows [][2]string) error {
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+		}
 	}
 	return w.Flush()
 }

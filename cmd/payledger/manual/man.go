@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/count"
 	"payledger/cmd/payledger/exit"
 )
 
@@ -54,7 +55,7 @@ func (c Man) Run(a *console.App, k *kong.Kong) error {
 	if a.JSON {
 		return a.PrintJSON(written)
 	}
-	_, err := fmt.Fprintf(a.Stdout, "%d pages are in %s.\n", len(written), c.Output)
+	_, err := fmt.Fprintf(a.Stdout, "%s in %s.\n", count.Of(len(written), "page"), c.Output)
 	return err
 }
 

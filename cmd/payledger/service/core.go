@@ -19,6 +19,7 @@ import (
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 	"payledger/notifier/consumers"
 	"payledger/notifier/webhook"
 	"payledger/projections"
@@ -200,9 +201,11 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 }
 
-// adminHandler serves the admin interface; sandbox and parked may be nil.
-func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked) (http.Handler, error) {
-	config := httpadmin.Config{Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers}
+// adminHandler serves the admin interface; sandbox, parked and status may be nil.
+func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked, status func() wire.Status) (http.Handler, error) {
+	config := httpadmin.Config{
+		Status: status, Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers,
+	}
 	config.Sandbox = sandbox
 	config.PublicURL = "http://payledger"
 	return httpadmin.New(config)

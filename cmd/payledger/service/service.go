@@ -132,7 +132,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked)
+	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, core.statusOf(o, at.BaseURL, bus.degraded(o)))
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: func() []string { return append(b.watchdog.Degraded(), o.withoutRoutes()...) },
+		Ready: c.ready, Degraded: b.degraded(o),
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly

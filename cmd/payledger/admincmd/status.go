@@ -1,0 +1,78 @@
+package admincmd
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/count"
+	"payledger/cmd/payledger/exit"
+	"payledger/httpapi/wire"
+)
+
+// Status shows whether a server runs on a directory, and how it is.
+type Status struct{ console.Directory }
+
+// Help is shown by --help.
+func (Status) Help() string {
+	return `Exit code 0: a server runs and records payments; 1: none runs, or it records nothing.
+A stopped directory is not opened.`
+}
+
+// Run shows the status.
+func (c Status) Run(a *console.App) error {
+	m, err := c.Running(a)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		if a.JSON {
+			if err := a.PrintJSON(map[string]any{"running": false, "data": c.Data}); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("no server runs on %s", c.Data)
+	}
+	answer := struct {
+		Running bool   `json:"running"`
+		Data    string `json:"data"`
+		wire.Status
+	}{Running: true, Data: c.Data}
+	if err := m.Call(a.Ctx, http.MethodGet, "/admin/status", nil, &answer.Status); err != nil {
+		return err
+	}
+	if a.JSON {
+		err = a.PrintJSON(answer)
+	} else {
+		err = a.PrintRows(statusRows(answer.Status))
+	}
+	if err == nil && !answer.Ready {
+		err = exit.With(exit.Failed, "the server on %s records nothing", c.Data)
+	}
+	return err
+}
+
+func statusRows(s wire.Status) [][2]string {
+	state := "records payments"
+	switch {
+	case !s.Ready:
+		state = "records nothing"
+	case len(s.Trouble) > 0:
+		state = "records payments, but not all is well"
+	}
+	rows := [][2]string{{"State", state}}
+	for _, t := range s.Trouble {
+		rows = append(rows, [2]string{"Trouble", t})
+	}
+	return append(
+		rows,
+		[2]string{"Version", fmt.Sprintf("%s (revision %s)", s.Version, s.Revision)},
+		[2]string{"Running", "since " + s.StartedAt.String()},
+		[2]string{"Address", s.BaseURL},
+		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
+		[2]string{"Routes", count.Of(s.RoutingRules, "rule")},
+		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", count.Of(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
+		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
+	)
+}

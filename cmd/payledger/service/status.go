@@ -1,0 +1,39 @@
+package service
+
+import (
+	"cmp"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/diskspace"
+	"payledger/httpapi/wire"
+)
+
+// degraded says what waits although payments are recorded.
+func (b *messaging) degraded(o Options) func() []string {
+	return func() []string { return append(b.watchdog.Degraded(), o.withoutRoutes()...) }
+}
+
+// statusOf answers for the command status. It reads what is in memory, and asks
+// the disk for its free space.
+func (c *core) statusOf(o Options, base string, degraded func() []string) func() wire.Status {
+	started := domain.InstantOf(time.Now())
+	return func() wire.Status {
+		s := wire.Status{
+			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(o.Routes),
+			Ready: true, Trouble: append([]string{}, degraded()...), DiskFreeMinBytes: cmp.Or(o.MinFree, diskspace.DefaultFloor),
+		}
+		s.Version, s.Revision = BuiltFrom()
+		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.lanes.Open()
+		if free, err := diskspace.Free(string(c.dir)); err == nil {
+			if s.DiskFreeBytes = free; free < s.DiskFreeMinBytes {
+				s.Ready, s.Trouble = false, append(s.Trouble, eventstore.ErrFull.Error())
+			}
+		}
+		if err := c.ready(); err != nil {
+			s.Ready, s.Trouble = false, append(s.Trouble, err.Error())
+		}
+		return s
+	}
+}

@@ -1,0 +1,30 @@
+package wire
+
+import "payledger/domain"
+
+// Status is how a running server is.
+type Status struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+
+	StartedAt domain.Instant `json:"started_at"`
+	BaseURL   string         `json:"base_url"`
+
+	Ready   bool     `json:"ready"`   // it records payments
+	Trouble []string `json:"trouble"` // why it does not, or what waits meanwhile
+
+	Position     uint64 `json:"position"` // of the last event
+	RoutingRules int    `json:"routing_rules"`
+
+	NotificationsPending     int `json:"notifications_pending"`
+	NotificationsUndelivered int `json:"notifications_undelivered"`
+
+	DiskFreeBytes    uint64 `json:"disk_free_bytes"`
+	DiskFreeMinBytes uint64 `json:"disk_free_min_bytes"` // below it nothing is recorded
+}
+
+// OperatorsPayment is a payment as the operator sees it.
+type OperatorsPayment struct {
+	ProjectID string `json:"project_id"`
+	PaymentFacts
+}
