@@ -258,7 +258,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector/all",
 			why:     "the one list of connectors; each of them knows connector alone",
-			ours:    []string{"notifier/connector", "notifier/connector/adapter", "notifier/connector/stripe"},
+			ours:    []string{"notifier/connector", "notifier/connector/adapter", "notifier/connector/stripe", "notifier/connector/yookassa"},
 			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
@@ -311,6 +311,20 @@ func rooms() []room {
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/connector/yookassa",
+			why:     "YooKassa alone: a connector reads and asks, and everything else is decided elsewhere",
+			ours:    []string{"domain", "notifier/connector"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
+			folder:  "notifier/connector/yookassa/yookassatest",
+			why:     "only tests import it: YooKassa as the connector sees it",
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/connectortest", "notifier/connector/yookassa"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "os"},
 		},
 		{
 			folder:  "notifier/health/healthtest",

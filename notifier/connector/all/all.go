@@ -5,6 +5,7 @@ import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/stripe"
+	"payledger/notifier/connector/yookassa"
 )
 
 // Types are all there are. A new one is a folder beside this one and a row.
@@ -12,5 +13,6 @@ func Types() []connector.Type {
 	return []connector.Type{
 		adapter.Type(),
 		stripe.Type(),
+		yookassa.Type(),
 	}
 }
