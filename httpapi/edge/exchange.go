@@ -55,7 +55,8 @@ type Exchange struct {
 
 // Wrap makes an http.Handler that gives every request an id, survives panics,
 // and leaves one log record and one observation behind, whatever the request.
-// The record has no body, no header and no raw path: those may hold secrets.
+// The record has no body and no raw path, and of the header the ids of a trace
+// alone: the rest may hold secrets.
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
@@ -96,6 +97,9 @@ func (x *Exchange) record(took time.Duration) {
 	}
 	if x.code != "" {
 		rec.Str("code", string(x.code))
+	}
+	if trace, parent := traceOf(x.Request.Header); trace != "" {
+		rec.Str("trace_id", trace).Str("parent_id", parent)
 	}
 	if x.err != nil && (x.status >= http.StatusInternalServerError || x.code == "") {
 		rec.AnErr("error", x.err)
