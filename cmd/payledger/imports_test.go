@@ -304,6 +304,13 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder:  "notifier/connector/adapter/check",
+			why:     "it judges adapters from outside, with the signatures and the answers that a route would take",
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/adapter", "notifier/connector/remote"},
+			keepOut: []string{"encoding/json", "os"},
+			noClock: true,
+		},
+		{
 			folder:  "notifier/connector/adapter/reference",
 			why:     "an adapter as a stranger would write it: it has nothing of ours, and may be copied",
 			modules: []string{"github.com/standard-webhooks/standard-webhooks/libraries"},

@@ -62,6 +62,8 @@ type cli struct {
 	Salvage  salvageCmd        `cmd:"" help:"Make a new log from the readable parts of a damaged one and its copies."`
 	Version  versionCmd        `cmd:"" help:"Print the version."`
 
+	Connector connectorCmd `cmd:"" help:"Write an adapter to a payment provider: what it has to offer, and a check of it."`
+
 	Completion manual.Completion `cmd:"" help:"Print the script that completes commands in a shell."`
 	Man        manual.Man        `cmd:"" help:"Print the manual page of a command, or write all of them."`
 	Words      manual.Words      `cmd:"" name:"__words" hidden:"" help:"List the words that can stand next, for the scripts of completion."`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/notifier/bus/embedded"
+	"payledger/notifier/connector/adapter/adaptertest"
 )
 
 // TestScripts runs testdata/script/*.txtar. Beside the standard commands there
@@ -40,6 +42,8 @@ import (
 //	spoil FILE POSITION…          damage the events in a ledger.db, every copy of them
 //	signal ROUTE PAYMENT BODY     send a provider's signal with the connector's credentials and
 //	                              wait for the answer; needs --nats-listen
+//	adapter                       start the reference adapter; sets $ADAPTER, and writes its
+//	                              secret to adapter.secret
 //	hold VAR                      occupy a TCP address for the rest of the script
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -60,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"spoil":    scriptSpoil,
 			"hold":     scriptHold,
 			"signal":   scriptSignal,
+			"adapter":  scriptAdapter,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = &server{}
@@ -87,6 +92,13 @@ func refuseStop(t *testing.T) {
 			t.Errorf("%s: \"stop\" ends the script there; to end the server, use shutdown", name)
 		}
 	}
+}
+
+func scriptAdapter(ts *testscript.TestScript, _ bool, _ []string) {
+	server := httptest.NewServer(adaptertest.New())
+	ts.Defer(server.Close)
+	ts.Setenv("ADAPTER", server.URL)
+	ts.Check(os.WriteFile(ts.MkAbs("adapter.secret"), []byte(adaptertest.Secret+"\n"), 0o600))
 }
 
 type serverKey struct{}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/go-json-experiment/json"
-
 	"payledger/notifier/connector"
 )
 
@@ -25,10 +23,7 @@ func Type() connector.Type {
 
 func open(e connector.Env, _ string, object []byte) (connector.Connector, error) {
 	var s settings
-	if err := json.Unmarshal(object, &s, json.RejectUnknownMembers(true)); err != nil {
-		if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer != "" {
-			return nil, &connector.SettingError{Field: wrong.JSONPointer.LastToken(), Detail: "there is no such setting, or it is not a string"}
-		}
+	if err := connector.DecodeSettings(object, &s); err != nil {
 		return nil, err
 	}
 	if err := CheckURL(s.URL); err != nil {

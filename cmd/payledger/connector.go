@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/exit"
+	"payledger/domain"
+	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/adapter/check"
+)
+
+// connectorCmd groups what helps to write an adapter.
+type connectorCmd struct {
+	Check   connectorCheckCmd   `cmd:"" help:"Judge an adapter, case by case."`
+	OpenAPI connectorOpenAPICmd `cmd:"" name:"openapi" help:"Print the OpenAPI document of adapters."`
+}
+
+// Help is shown by --help.
+func (connectorCmd) Help() string {
+	return `An adapter is a program of yours, in any language, that stands between payledger and a payment
+provider: payledger begins attempts there, reads and cancels them and asks for refunds, over
+signed HTTP. "payledger connector openapi" describes the calls.`
+}
+
+type connectorOpenAPICmd struct{}
+
+// Run prints the document.
+func (connectorOpenAPICmd) Run(a *console.App) error {
+	_, err := a.Stdout.Write(adapter.OpenAPI)
+	return err
+}
+
+type connectorCheckCmd struct {
+	URL        string          `arg:"" help:"The adapter, as it will be in the routes file."`
+	SecretFile string          `help:"File with the secret that calls and answers are signed with, whsec_…" required:"" type:"existingfile" placeholder:"FILE"`
+	Amount     domain.Amount   `help:"Amount of each attempt. Default: 150.00." default:"150.00" placeholder:"AMOUNT"`
+	Currency   domain.Currency `help:"Currency of each attempt. Default: RUB." default:"RUB" placeholder:"CODE"`
+	CallTime   time.Duration   `help:"Time that an answer may take. Default: 2s, which is what payledger gives." default:"2s" placeholder:"DURATION"`
+}
+
+// Help is shown by --help.
+func (connectorCheckCmd) Help() string {
+	return `Each line is one rule: ok, failed and why, or skipped. The exit code is 7 if one failed.
+
+The check begins some thirty attempts, so the adapter should be connected with its
+provider's test mode. What becomes of paid attempts is judged if the adapter offers /test in
+its test mode, by which the check plays the customer; else those cases are skipped.
+
+The secret: printf 'whsec_%s\n' "$(head -c 32 /dev/urandom | base64)" > adapter.secret`
+}
+
+// maxSecretFile is far more than a secret has, in bytes.
+const maxSecretFile = 4 << 10
+
+// Run judges the adapter.
+func (c connectorCheckCmd) Run(a *console.App) error {
+	if err := adapter.CheckURL(c.URL); err != nil {
+		return exit.With(exit.Usage, "URL: %w", err)
+	}
+	keys, err := c.keys()
+	if err != nil {
+		return exit.With(exit.Usage, "--secret-file: %w", err)
+	}
+	if c.CallTime <= 0 {
+		return exit.With(exit.Usage, "--call-time: want more than nothing")
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	n := make(map[check.Verdict]int)
+	var broken error
+	check.Run(a.Ctx, check.Config{
+		URL: strings.TrimRight(c.URL, "/"), Keys: keys, HTTP: client, Now: time.Now, Amount: c.Amount, Currency: c.Currency, CallTime: c.CallTime,
+	}, func(r check.Result) {
+		n[r.Verdict]++
+		text := fmt.Sprintf("%-8s %-19s %s\n", r.Verdict, r.Name, r.Rule)
+		if r.Detail != "" {
+			text += fmt.Sprintf("%-8s %-19s → %s\n", "", "", r.Detail)
+		}
+		if err := a.Print(r, "%s", text); err != nil && broken == nil {
+			broken = err
+		}
+	})
+	switch {
+	case broken != nil:
+		return broken
+	case a.Ctx.Err() != nil:
+		return a.Ctx.Err()
+	case n[check.Failed] > 0:
+		return exit.With(exit.Verify, "the adapter breaks %d of %d rules", n[check.Failed], n[check.OK]+n[check.Failed])
+	}
+	return nil
+}
+
+func (c connectorCheckCmd) keys() (adapter.Keys, error) {
+	f, err := os.Open(c.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	secret, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
+	if err != nil {
+		return nil, err
+	}
+	return adapter.NewKeys(strings.TrimSpace(string(secret)))
+}

@@ -1,0 +1,172 @@
+package check
+
+import (
+	"fmt"
+
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/remote"
+)
+
+// The cases of attempts that the adapter's customer has decided on.
+
+func readsPaid(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	s, err := j.begin(a, connector.Paid)
+	if err == nil && (s.Amount != a.Amount || s.Currency != a.Currency) {
+		err = fmt.Errorf("begin answers %s %s, want %s %s", s.Amount, s.Currency, a.Amount, a.Currency)
+	}
+	return err
+}
+
+func readsDeclined(j *judge) error {
+	a, err := j.begun()
+	if err != nil {
+		return err
+	}
+	if err := j.play(a, remote.Declined); err != nil {
+		return err
+	}
+	_, err = j.read(a, connector.Closed, connector.Open)
+	return err
+}
+
+func cancelsTooLate(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := j.cancel(a, connector.Paid); err != nil {
+			return err
+		}
+	}
+	_, err = j.read(a, connector.Paid)
+	return err
+}
+
+func refundsNothing(j *judge) error {
+	a, err := j.begun()
+	if err != nil {
+		return err
+	}
+	s, err := j.refund(j.refundOf(a))
+	if err == nil && s.Phase != connector.Closed {
+		err = fmt.Errorf("the refund of an attempt that nobody has paid is %s, want it refused", s.Phase)
+	}
+	return err
+}
+
+// listed checks that read lists the refund, and no other that returns money.
+func (j *judge) listed(r connector.Refund, reference string) error {
+	all, err := j.refunds(r.Attempt)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, one := range all {
+		switch {
+		case one.Phase == connector.Closed:
+		case one.ID != r.ID || one.Reference != reference || one.Amount != r.Amount:
+			return fmt.Errorf("read lists the refund %s of %s %s, which was not asked for", one.Reference, one.Amount, one.Currency)
+		default:
+			found++
+		}
+	}
+	if found != 1 {
+		return fmt.Errorf("read lists the refund %d times, want it once", found)
+	}
+	return nil
+}
+
+// refunded asks for a refund that is not refused.
+func (j *judge) refunded(r connector.Refund) (connector.RefundState, error) {
+	s, err := j.refund(r)
+	switch {
+	case err != nil:
+	case s.Phase == connector.Closed:
+		err = fmt.Errorf("the refund of a paid attempt is closed (%s)", s.Reason)
+	case s.Amount != r.Amount || s.Currency != r.Currency:
+		err = fmt.Errorf("the refund is of %s %s, want %s %s", s.Amount, s.Currency, r.Amount, r.Currency)
+	}
+	return s, err
+}
+
+func refundsOnce(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	r := j.refundOf(a)
+	var got [atOnce]string
+	err = together(func(n int) error {
+		s, err := j.refunded(r)
+		got[n] = s.Reference
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, reference := range got {
+		if reference != got[0] {
+			return fmt.Errorf("the same refund id has made %q and %q", got[0], reference)
+		}
+	}
+	return j.listed(r, got[0])
+}
+
+func refundsAfterLostAnswer(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	r := j.refundOf(a)
+	body, err := remote.Encode(remote.Refund, a, &r, "")
+	if err != nil {
+		return err
+	}
+	_, _ = j.send(message{path: remote.Refund, body: body, leave: true}) // its answer is lost
+	s, err := j.refunded(r)
+	if err != nil {
+		return err
+	}
+	return j.listed(r, s.Reference)
+}
+
+func refundsNoSecond(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	r := j.refundOf(a)
+	first, err := j.refunded(r)
+	if err != nil {
+		return err
+	}
+	second, err := j.refund(j.refundOf(a))
+	switch {
+	case err != nil:
+		return err
+	case second.Phase != connector.Closed:
+		return fmt.Errorf("a second refund of the same money is %s, want it closed", second.Phase)
+	case second.Reason != connector.ReasonRefundedAtProvider:
+		return fmt.Errorf("a second refund of the same money is closed as %s, want %s", second.Reason, connector.ReasonRefundedAtProvider)
+	}
+	return j.listed(r, first.Reference)
+}
+
+func refusesOtherRefund(j *judge) error {
+	a, err := j.paid()
+	if err != nil {
+		return err
+	}
+	r := j.refundOf(a)
+	r.Amount++
+	s, err := j.refund(r)
+	if err == nil && s.Phase != connector.Closed {
+		err = fmt.Errorf("the refund of %s out of %s is %s, want it refused", r.Amount, a.Amount, s.Phase)
+	}
+	return err
+}
