@@ -51,12 +51,7 @@
 package yookassa
 
 import (
-	"errors"
-	"net/netip"
-	"net/url"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"payledger/notifier/connector"
 )
@@ -107,8 +102,8 @@ type shop struct {
 
 func open(e connector.Env, _ string, object []byte) (connector.Connector, error) {
 	s := settings{APIBase: apiBase}
-	if err := json.Unmarshal(object, &s, json.RejectUnknownMembers(true)); err != nil {
-		return nil, settingError(err)
+	if err := connector.DecodeSettings(object, &s); err != nil {
+		return nil, err
 	}
 	if err := s.check(); err != nil {
 		return nil, err
@@ -126,19 +121,6 @@ func open(e connector.Env, _ string, object []byte) (connector.Connector, error)
 	}, nil
 }
 
-// settingError says which member cannot be read, without its value.
-func settingError(err error) error {
-	field, detail := "", "want a JSON object"
-	if semantic, ok := errors.AsType[*json.SemanticError](err); ok && semantic.JSONPointer != "" {
-		field = semantic.JSONPointer.LastToken()
-		detail = "wrong type of value"
-		if errors.Is(err, json.ErrUnknownName) {
-			detail = "unknown member"
-		}
-	}
-	return &connector.SettingError{Field: field, Detail: detail}
-}
-
 func (s settings) check() error {
 	if s.ShopID == "" || len(s.ShopID) > maxShopID || strings.Trim(s.ShopID, "0123456789") != "" {
 		return &connector.SettingError{Field: "shop_id", Detail: `want the shop's id, digits in a string as "123456"`}
@@ -151,7 +133,7 @@ func (s settings) check() error {
 	if s.QR && s.Method != sbp {
 		return &connector.SettingError{Field: "qr", Detail: `only "method": "sbp" has QR codes`}
 	}
-	if s.APIBase != apiBase && !onLoopback(s.APIBase) {
+	if s.APIBase != apiBase && !connector.OnLoopback(s.APIBase) {
 		return &connector.SettingError{Field: "api_base", Detail: "leave it out; tests name a loopback address as http://127.0.0.1:8090/v3"}
 	}
 	return nil
@@ -166,15 +148,4 @@ func (s settings) checkKey(key string) error {
 		return &connector.SettingError{Field: "test", Detail: `the secret key is no test shop's; leave "test" out`}
 	}
 	return nil
-}
-
-// onLoopback reports whether a URL leads to this machine, by its address alone: a
-// name could lead the secret key elsewhere.
-func onLoopback(base string) bool {
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" || u.User != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err == nil && ip.IsLoopback()
 }
