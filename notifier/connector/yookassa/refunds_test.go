@@ -2,6 +2,9 @@ package yookassa_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"payledger/domain"
@@ -83,5 +86,30 @@ func TestRefundsOfNothing(t *testing.T) {
 	}
 	if all, err := shop.Refunds(t.Context(), a); !errors.Is(err, connector.ErrNotFound) {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestRefundsKeyIsUsed: a refund whose key was used with another request, and
+// which is not found, may exist: it is not said to have failed.
+func TestRefundsKeyIsUsed(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"type":"error","code":"invalid_request","parameter":"Idempotence-Key"}`)
+		case r.URL.Path == "/v3/refunds":
+			_, _ = io.WriteString(w, `{"type":"list","items":[]}`)
+		default:
+			_, _ = io.WriteString(w, `{"id":"`+reference+`","status":"succeeded","test":true,"amount":{"value":"1500.00","currency":"RUB"}}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	f := yookassatest.Start(t, yookassatest.Options{})
+	shop := f.Open(`{"shop_id":"1","secret_key_env":"K","test":true,"api_base":"`+s.URL+`/v3"}`, "secret")
+	a := attempt()
+	a.Reference = reference
+	if st, err := shop.Refund(t.Context(), refundOf(a)); err == nil {
+		t.Errorf("%+v", st)
 	}
 }
