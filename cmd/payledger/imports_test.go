@@ -249,6 +249,13 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder:  "notifier/collect",
+			why:     "it brings what is open at providers to its end, by commands and signals; the views it needs are an interface it declares, and providers are behind connector",
+			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/connector", "notifier/health"},
+			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/time/rate"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder:  "notifier/connector",
 			why:     "what a provider's connector is, and how its signals are sent; a connector can do no more than a program outside",
 			ours:    []string{"domain", "notifier/bus"},
@@ -274,12 +281,6 @@ func rooms() []room {
 			ours:    []string{"domain", "notifier/connector", "notifier/connector/connectortest", "notifier/connector/stripe"},
 			modules: []string{jsonModule, stripeModule, zerolog},
 			keepOut: []string{"encoding/json", "os"},
-		},
-		{
-			folder:  "notifier/connector/client",
-			why:     "how a connector calls out: the limits are the same for all, and none of them chooses where its calls may go",
-			modules: []string{"code.dny.dev/ssrf"},
-			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "notifier/connector/connectortest",
@@ -598,15 +599,6 @@ func rooms() []room {
 				"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/salvage", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
 			},
 			modules: []string{zerolog, "golang.org/x/sys/unix"},
-			keepOut: []string{"encoding/json", "net"},
-		},
-		{
-			folder: "cmd/payledger/routesfile",
-			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
-			ours: []string{
-				"domain", "httpapi/wire", "notifier/connector", "notifier/connector/client",
-			},
-			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

@@ -1,5 +1,4 @@
 // Package docs is the documentation that the program serves: the OpenAPI
 // document and the page to read it on, a page for each error code, the page on
-// receiving webhooks, the page on clients, and the landing page that leads to
-// them.
+// receiving webhooks and the page on clients.
 package docs

@@ -62,7 +62,7 @@ func OneMember(body []byte, name string, required bool, allowed []string, read f
 	for _, m := range members {
 		switch {
 		case m.Name != name:
-			fields = append(fields, UnknownMember(m.Name, name))
+			refuse(m.Name, domain.UnknownField)
 		case m.Value.Kind() != 'n':
 			sent = true
 			if code := read(m.Value); code != "" {
@@ -87,7 +87,7 @@ func NoMembers(body []byte) error {
 	}
 	var fields domain.FieldErrors
 	for _, m := range members {
-		fields = append(fields, UnknownMember(m.Name))
+		fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
 	}
 	if len(fields) > 0 {
 		return InOrder(fields)

@@ -88,9 +88,7 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	methods := res.allowed()
-	list := strings.Join(methods, ", ")
-	x.Fail(wire.Problem{Code: domain.MethodNotAllowed, Allowed: methods, Detail: "This path takes " + list + "."}.With("Allow", list))
+	x.Fail(wire.Problem{Code: domain.MethodNotAllowed}.With("Allow", strings.Join(res.allowed(), ", ")))
 }
 
 func (res *resource) allowed() []string {

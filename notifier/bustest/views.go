@@ -3,6 +3,7 @@ package bustest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -109,4 +110,13 @@ func (v Views) NextDue(ctx context.Context) (domain.Instant, bool, error) {
 		return 0, false, err
 	}
 	return open[0].ExpiryDue(), true, nil
+}
+
+// All are all payments, in no order.
+func (v Views) All(ctx context.Context) ([]domain.Payment, error) {
+	f := v.folded
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fold(ctx, v.Ledger)
+	return slices.Collect(maps.Values(f.payments)), err
 }

@@ -1,7 +1,6 @@
 package connector_test
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -38,8 +37,8 @@ func TestSetReplacesRulesAndConnectorsTogether(t *testing.T) {
 
 	next := routes(domain.RoutingTable{{Route: "b"}}, "b")
 	next.Connectors["sandbox"] = connector.Opened{Type: "sandbox"}
-	if retired, err := s.Replace(next); err != nil || !slices.Equal(retired, []string{"a"}) {
-		t.Errorf("%q are retired, %v", retired, err)
+	if retired := s.Replace(next); !slices.Equal(retired, []string{"a"}) {
+		t.Errorf("%q are retired", retired)
 	}
 	if len(next.Connectors) != 2 {
 		t.Error("the caller's routes were changed")
@@ -56,30 +55,11 @@ func TestSetReplacesRulesAndConnectorsTogether(t *testing.T) {
 	}
 
 	// A retired route stays so until the file names it again.
-	if retired, err := s.Replace(connector.Routes{}); err != nil || !slices.Equal(retired, []string{"a", "b", "sandbox"}) {
-		t.Errorf("%q are retired, %v", retired, err)
+	if retired := s.Replace(connector.Routes{}); !slices.Equal(retired, []string{"a", "b", "sandbox"}) {
+		t.Errorf("%q are retired", retired)
 	}
-	if _, err := s.Replace(routes(nil, "a")); err != nil || s.Routes().Connectors["a"].Retired {
-		t.Errorf("a route that is back is retired, %v", err)
-	}
-}
-
-// What was begun at a provider cannot be asked for at another, not even after the
-// route was gone for a while.
-func TestRouteKeepsItsType(t *testing.T) {
-	t.Parallel()
-	s := connector.NewSet(routes(domain.RoutingTable{{Route: "a"}}, "a"))
-	if _, err := s.Replace(connector.Routes{}); err != nil {
-		t.Fatal(err)
-	}
-	other := routes(domain.RoutingTable{{Route: "a"}}, "a")
-	other.Connectors["a"] = connector.Opened{Type: "stripe", Connector: named{name: "other"}}
-	var changed *connector.TypeChangedError
-	if _, err := s.Replace(other); !errors.As(err, &changed) || changed.Route != "a" {
-		t.Errorf("%v", err)
-	}
-	if c, _ := s.Connector("a"); c.(named).name != "a" || len(s.Table()) != 0 {
-		t.Error("something was replaced")
+	if s.Replace(routes(nil, "a")); s.Routes().Connectors["a"].Retired {
+		t.Error("a route that is back is retired")
 	}
 }
 
@@ -100,9 +80,7 @@ func TestSetIsReadWhileItIsReplaced(t *testing.T) {
 	}
 	for i := range 100 {
 		name := []string{"b", "a"}[i%2]
-		if _, err := s.Replace(routes(domain.RoutingTable{{Route: name}}, name)); err != nil {
-			t.Error(err)
-		}
+		s.Replace(routes(domain.RoutingTable{{Route: name}}, name))
 	}
 	readers.Wait()
 }

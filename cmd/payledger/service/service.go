@@ -12,7 +12,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -23,7 +22,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/progress"
-	"payledger/cmd/payledger/routesfile"
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/diskspace"
@@ -41,8 +40,7 @@ type Options struct {
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
-	Routes                         routesfile.Source
-	Reload                         <-chan os.Signal // each has the routes file read again; nil: none
+	Routes                         domain.RoutingTable
 	Limits                         edge.Limits
 	MinFree                        uint64
 	SyncDelay                      time.Duration
@@ -110,6 +108,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	core.watchLog(metrics)
 	watchMoney(metrics, core.views)
 	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
+	watchRoutes(metrics, o)
 
 	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
 	if err != nil {
@@ -133,7 +132,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, bus.routes, core.statusOf(o, at.BaseURL, bus))
+	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, core.statusOf(o, at.BaseURL, bus.degraded(o)))
 	if err != nil {
 		return err
 	}
@@ -256,7 +255,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: b.degraded,
+		Ready: c.ready, Degraded: b.degraded(o),
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly

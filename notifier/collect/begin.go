@@ -1,0 +1,150 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+)
+
+// FailedError: the attempt that the customer asked for has failed. Another may be
+// begun.
+type FailedError struct{ Reason string }
+
+func (e *FailedError) Error() string { return "the attempt failed: " + e.Reason }
+
+// errAnotherKey: the attempt was given up for another key, unseen by the customer.
+var errAnotherKey = errors.New("the attempt's key is spent")
+
+// Begin hands the customer of a payment over to its provider: it goes on with the
+// attempt that is open, or begins one. The same attempt gives the same hand-off.
+// It is nil when the customer has only to wait, and when the payment has ended
+// meanwhile: the payment's state says which.
+//
+// language and merchant are what the customer reads at the provider. What was
+// begun goes on when ctx ends.
+//
+// Errors: ErrNoConnector; ErrDown, also of a provider that did not answer: the
+// attempt goes on, and Begin may be called again; a *FailedError; a
+// *domain.AttemptError; those of the store.
+func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant string) (*connector.HandOff, error) {
+	t, err := c.tasks.hold(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.tasks.release(t)
+	ctx = context.WithoutCancel(ctx)
+	p, ok, err := c.config.Views.Payment(ctx, id)
+	if err != nil || !ok {
+		return nil, errors.Join(err, ctx.Err())
+	}
+	conn, ok := c.config.Routes.Connector(p.Route)
+	if !ok {
+		return nil, ErrNoConnector
+	}
+	if domain.InstantOf(c.config.Now()) >= p.ExpiresAt {
+		return nil, &domain.AttemptError{Reason: domain.AttemptTooLate}
+	}
+	if a, open := p.OpenAttempt(); open && t.remembers(a, c.config.Now()) {
+		return t.handOff, nil
+	}
+	gate := c.gates.of(p.Route)
+	wait, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := gate.await(wait); err != nil {
+		return nil, ErrDown
+	}
+	defer gate.leave()
+	for range 2 { // the second time with another key
+		var h *connector.HandOff
+		h, err = c.handOver(ctx, t, conn, p, language, merchant)
+		if !errors.Is(err, errAnotherKey) {
+			t.next(MinInterval)
+			return h, c.forCustomer(p, err)
+		}
+	}
+	return nil, c.forCustomer(p, err)
+}
+
+func (c *Collector) handOver(
+	ctx context.Context, t *task, conn connector.Connector, p domain.Payment, language, merchant string,
+) (*connector.HandOff, error) {
+	r, err := c.execute(ctx, p, func(event domain.ID) domain.PaymentCommand {
+		return domain.BeginAttempt{At: domain.IDTime(event), Language: language, Merchant: merchant}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Event != nil {
+		c.metrics.attempts.WithLabelValues(p.Route, "begun").Inc()
+	}
+	p = r.State
+	a, open := p.OpenAttempt()
+	switch {
+	case !open:
+		return nil, nil
+	case a.Status == domain.AttemptBegun:
+		return c.offer(ctx, t, conn, p, a)
+	}
+	return c.look(ctx, t, conn, p, a)
+}
+
+// forCustomer is the error as a customer may see it; others are logged.
+func (c *Collector) forCustomer(p domain.Payment, err error) error {
+	var failed *FailedError
+	var refused *domain.AttemptError
+	switch {
+	case err == nil, errors.As(err, &failed), errors.As(err, &refused):
+		return err
+	}
+	c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).Msg("a customer could not be handed over to the provider")
+	return fmt.Errorf("%w: %w", ErrDown, err)
+}
+
+// offer makes a begun attempt at its provider, and records what it answered.
+func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
+	var st connector.State
+	err := c.call(ctx, p.Route, "begin", func(ctx context.Context) (err error) {
+		st, err = conn.Begin(ctx, c.attemptOf(p, a))
+		return err
+	})
+	var refused *connector.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).Msg("the provider refuses an attempt")
+		return nil, c.failed(ctx, p, a, refused.Reason)
+	case errors.As(err, new(*connector.SpentKeyError)):
+		if err := c.fail(ctx, p, a, domain.ReasonAbandoned); err != nil {
+			return nil, err
+		}
+		return nil, errAnotherKey
+	case err != nil:
+		return nil, err
+	}
+	command := domain.OfferAttempt{Number: a.Number, Reference: st.Reference}
+	if st.Phase == connector.Open && st.HandOff != nil && st.HandOff.Validate() == nil {
+		command.HandOff = st.HandOff.Kind
+		if !st.HandOff.ExpiresAt.IsZero() {
+			command.ExpiresAt = domain.InstantOf(st.HandOff.ExpiresAt)
+		}
+	}
+	r, err := c.execute(ctx, p, func(domain.ID) domain.PaymentCommand { return command })
+	if err != nil {
+		return nil, fmt.Errorf("recording what the provider answered: %w", err)
+	}
+	if r.Event != nil {
+		c.metrics.attempts.WithLabelValues(p.Route, "offered").Inc()
+	}
+	if known, ok := r.State.AttemptOf(st.Reference); ok {
+		a = known
+	}
+	return c.settle(ctx, t, r.State, a, st)
+}
+
+// remembers reports whether the hand-off of the attempt is in memory and good.
+func (t *task) remembers(a domain.Attempt, now time.Time) bool {
+	return t.handOff != nil && t.of == a.Number && (t.handOff.ExpiresAt.IsZero() || now.Before(t.handOff.ExpiresAt))
+}

@@ -1,0 +1,213 @@
+// Package collect sees to it that what is open in the ledger comes to an end at
+// the providers: attempts to pay, refunds, and returns of late funds.
+//
+// The log is the list of what there is to do. An attempt is recorded as begun
+// before its provider is called, as offered before the customer is sent on, and
+// as failed or paid when the provider has said so; a refund is pending until then.
+// The work on a payment looks at its present state, makes the one call that the
+// state asks for, and records what came of it. So nothing has to be remembered: a
+// crash between any two steps leads to the same call with the same key. What is
+// kept in memory is only when a payment is looked at again, and where its customer
+// was sent; a payment that is not in memory is found in the view of uncollected
+// payments.
+//
+// Calls for one payment come one at a time, at most one in MinInterval for what is
+// only looked at, and with growing pauses. A route has a number of calls at a time,
+// a number of calls per second, and a breaker, so that a provider that is slow or
+// away delays no other and is not overrun. Nothing is given up: a refund is asked
+// for until the provider has said its end, an attempt is looked at until then, or
+// until nobody could say anything for MaxSilence.
+//
+// Outcomes become signals on NATS, as those of any connector, and package signals
+// judges them. What a notification or a customer's return says is never believed:
+// both lead to a look at the provider.
+package collect
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/connector"
+	"payledger/notifier/health"
+)
+
+// The times of the work.
+const (
+	MinInterval = 2 * time.Second     // between two looks at one attempt
+	MaxSilence  = 30 * 24 * time.Hour // after which an attempt that nobody knows anything of is closed
+	callTime    = 15 * time.Second    // of one call of a connector
+	rescan      = time.Minute         // between two looks at the view
+	alarmAfter  = time.Hour           // that an attempt is open behind its payment's end
+
+	maxTasks  = 1 << 16 // payments in memory; others wait in the view
+	maxSteps  = 256     // payments that are worked on at a time, of all routes
+	scanBatch = 512
+)
+
+// Views are the reads that the work needs. Each shows what was durable when it was
+// called.
+type Views interface {
+	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
+	PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error)
+	EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error
+}
+
+// Config configures a Collector.
+type Config struct {
+	Ledger eventstore.Ledger
+	IDs    *domain.IDs
+	Now    func() time.Time
+	Routes *connector.Set
+	Views  Views
+	// Signal sends an outcome and answers what the judge recorded; as
+	// connector.Sender.Send.
+	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, reason string) (domain.SignalReply, error)
+	// ReturnURL is where a customer comes back to from the provider. It depends on
+	// the payment alone: it is part of what a provider is told under a key.
+	ReturnURL func(domain.Payment) string
+	Log       zerolog.Logger
+	Metrics   prometheus.Registerer // nil: none
+}
+
+// Collector works on what is open. Safe for concurrent use.
+type Collector struct {
+	config  Config
+	tasks   *tasks
+	gates   *gates
+	metrics *metrics
+	trouble health.State
+}
+
+// New makes a collector; Run lets it work.
+func New(c Config) *Collector {
+	co := &Collector{
+		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
+	}
+	co.metrics = newMetrics(c.Metrics, co.tasks)
+	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
+	return co
+}
+
+// Offer hears of an event that the workers read, and does not wait.
+func (c *Collector) Offer(e bus.Event) {
+	switch e.Type {
+	case domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun, domain.TypePaymentAttemptOffered,
+		domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed:
+		if id, ok := domain.ParseID(e.Stream.ID); ok {
+			c.tasks.poke(id)
+		}
+	}
+}
+
+// Wake has a payment looked at soon, for instance because its customer came back.
+func (c *Collector) Wake(id domain.ID) { c.tasks.poke(id) }
+
+// Run works until ctx ends; then the error is nil and no call is under way.
+// Otherwise the error is the store's: the log takes no more commands.
+func (c *Collector) Run(ctx context.Context) error {
+	work := &workers{ends: make(chan error, 1), woken: c.tasks.wake}
+	defer work.wait()
+	scanned := time.Time{}
+	for ctx.Err() == nil {
+		if c.config.Now().Sub(scanned).Abs() >= rescan { // Abs: the clock may be set back
+			c.trouble.Set(c.scan(ctx))
+			scanned = c.config.Now()
+		}
+		for _, id := range c.tasks.due(maxSteps - work.running()) {
+			work.run(func() error { return c.work(ctx, id) })
+		}
+		select {
+		case <-ctx.Done():
+		case err := <-work.ends:
+			return err
+		case <-c.tasks.woken:
+		case <-time.After(c.tasks.pause()):
+		}
+	}
+	return nil
+}
+
+// scan takes up the payments of the view that are not in memory.
+func (c *Collector) scan(ctx context.Context) error {
+	var after domain.ID
+	for {
+		n := 0
+		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(_ string, id domain.ID) error {
+			n++
+			after = id
+			c.tasks.add(id)
+			return nil
+		})
+		if err != nil || n < scanBatch || c.tasks.full() {
+			return err
+		}
+	}
+}
+
+// work makes one step for a payment, and says when the next one is due. The error
+// ends the collector.
+func (c *Collector) work(ctx context.Context, id domain.ID) error {
+	t, ok := c.tasks.try(id)
+	if !ok {
+		return nil // somebody is at it, and leaves its own next time
+	}
+	defer c.tasks.release(t)
+	p, ok, err := c.config.Views.Payment(ctx, id)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		c.trouble.Set(err)
+		t.next(time.Second)
+		return nil
+	case !ok || !p.Uncollected():
+		t.done()
+		return nil
+	}
+	gate := c.gates.of(p.Route)
+	if wait, ok := gate.enter(); !ok {
+		t.next(wait)
+		return nil
+	}
+	defer gate.leave()
+	again, err := c.step(ctx, t, p)
+	if health.Ends(err) {
+		return err
+	}
+	t.next(again)
+	return nil
+}
+
+// attemptOf is what a connector knows of an attempt.
+func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Attempt {
+	var payload struct {
+		Receipt jsontext.Value `json:"receipt"`
+	}
+	if json.Unmarshal(p.Payload, &payload) != nil {
+		payload.Receipt = nil
+	}
+	return connector.Attempt{
+		Project: p.Project, Payment: p.ID, Number: a.Number, Key: domain.AttemptKey(p.ID, a.Number), Reference: a.Reference,
+		Amount: p.Amount, Currency: p.Currency, BegunAt: a.BegunAt.Time(), ExpiresAt: p.ExpiresAt.Time(),
+		ReturnURL: c.config.ReturnURL(p), Language: a.Language, Merchant: a.Merchant, Receipt: payload.Receipt,
+	}
+}
+
+// ErrNoConnector: the payment's route has no connector that makes attempts.
+var ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")
+
+// Attempts reports whether the customer of a payment of the route can be handed
+// over to its provider.
+func (c *Collector) Attempts(route string) bool {
+	_, ok := c.config.Routes.Connector(route)
+	return ok
+}

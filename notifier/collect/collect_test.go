@@ -1,0 +1,329 @@
+package collect
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/connectortest"
+)
+
+// in runs a test in a bubble, and stops its collector.
+func in(t *testing.T, test func(w *world)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		test(w)
+		w.now.stop()
+	})
+}
+
+func TestACustomerPays(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		first := w.pressed(id)
+		if again := w.pressed(id); again != first {
+			w.Errorf("pressed again: %s, before %s", again, first)
+		}
+		w.provider.Pay(w.reference(id))
+		after(30 * time.Second) // no notification has come
+		want := []string{
+			"payment.created", "payment.route_assigned", "payment.attempt_begun", "payment.attempt_offered", "payment.paid",
+		}
+		if got := w.types(id); !slices.Equal(got, want) {
+			w.Errorf("%v", got)
+		}
+		if n := w.now.tasks.size(); n != 0 {
+			w.Errorf("%d payments are still looked at", n)
+		}
+		_, err := w.press(id)
+		if refused := (*domain.AttemptError)(nil); !errors.As(err, &refused) || refused.Reason != domain.AttemptTooLate {
+			w.Errorf("pressed after that: %v", err)
+		}
+	})
+}
+
+// TestTheSameHandOffAfterARestart: its address is not in the log.
+func TestTheSameHandOffAfterARestart(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		first := w.pressed(id)
+		w.restart(-1)
+		if again := w.pressed(id); again != first {
+			w.Errorf("%s, before %s", again, first)
+		}
+	})
+}
+
+func TestAnotherTryAfterADecline(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		first := w.pressed(id)
+		w.provider.Decline(w.reference(id))
+		after(30 * time.Second)
+		if second := w.pressed(id); second == first {
+			w.Error("the attempt that was declined")
+		}
+		w.provider.Pay(w.reference(id))
+		after(time.Minute)
+		if p := w.Payment(w.T, id); p.Status != domain.Paid || len(p.Attempts) != 2 || p.Attempts[0].Status != domain.AttemptFailed {
+			w.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestTheDoorCloses: a payment expires only when nothing can be collected for it
+// any more.
+func TestTheDoorCloses(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(10 * time.Minute)
+		w.pressed(id)
+		after(14 * time.Minute)
+		if a, open := w.Payment(w.T, id).OpenAttempt(); !open {
+			w.Fatalf("cancelled before the grace was over: %+v", a)
+		}
+		after(3 * time.Minute)
+		if a := w.Payment(w.T, id).Attempts[0]; a.Status != domain.AttemptFailed {
+			w.Errorf("%+v", a)
+		}
+		if err := w.expire(id); err != nil {
+			w.Error(err)
+		}
+		if w.provider.Pay(w.reference(id)) {
+			w.Error("it could be paid after that")
+		}
+	})
+}
+
+// TestExpiryWaitsForTheProvidersLastWord: it is away when the door closes, and the
+// customer pays meanwhile.
+func TestExpiryWaitsForTheProvidersLastWord(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(10 * time.Minute)
+		w.pressed(id)
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		after(time.Hour)
+		var early *domain.TooEarlyError
+		if err := w.expire(id); !errors.As(err, &early) {
+			w.Fatalf("%v", err)
+		}
+		w.provider.Pay(w.reference(id))
+		w.provider.Fault(connectortest.Down, 0, 0)
+		after(time.Hour)
+		if p := w.Payment(w.T, id); p.Status != domain.Paid {
+			w.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestAfterADayItExpiresAllTheSame, and money that comes then is late funds.
+func TestAfterADayItExpiresAllTheSame(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(10 * time.Minute)
+		w.pressed(id)
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		after(25 * time.Hour)
+		if err := w.expire(id); err != nil {
+			w.Fatal(err)
+		}
+		w.provider.Pay(w.reference(id))
+		w.provider.Fault(connectortest.Down, 0, 0)
+		after(time.Hour)
+		if p := w.Payment(w.T, id); p.Status != domain.Expired || len(p.Late) != 1 {
+			w.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestASpentKeyIsGivenUp: a server error that the provider repeats for the key.
+func TestASpentKeyIsGivenUp(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.provider.Fault(connectortest.StoredError, 0, 1)
+		if _, err := w.press(id); !errors.Is(err, ErrDown) {
+			w.Errorf("%v", err)
+		}
+		w.pressed(id)
+		p := w.Payment(w.T, id)
+		if len(p.Attempts) != 2 || p.Attempts[0].Reason != domain.ReasonAbandoned {
+			w.Errorf("%+v", p.Attempts)
+		}
+	})
+}
+
+func TestAProviderThatIsDown(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(3 * time.Hour)
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		for range 10 {
+			if _, err := w.press(id); !errors.Is(err, ErrDown) {
+				w.Fatalf("%v", err)
+			}
+		}
+		if p := w.Payment(w.T, id); len(p.Attempts) != 1 {
+			w.Errorf("%d attempts", len(p.Attempts))
+		}
+		after(time.Hour)
+		w.provider.Fault(connectortest.Down, 0, 0)
+		after(10 * time.Minute)
+		w.pressed(id) // the attempt of then
+		if p := w.Payment(w.T, id); len(p.Attempts) != 1 {
+			w.Errorf("%d attempts", len(p.Attempts))
+		}
+	})
+}
+
+func TestAnAttemptThatIsRefused(t *testing.T) {
+	in(t, func(w *world) {
+		w.provider.Fault(connectortest.Busy, 0, 1)
+		id := w.payable(time.Hour)
+		if _, err := w.press(id); !errors.Is(err, ErrDown) {
+			w.Errorf("%v", err)
+		}
+		after(10 * time.Second)
+		w.pressed(id)
+	})
+}
+
+// TestRefunds to their end: by polling, and by a notification.
+func TestRefunds(t *testing.T) {
+	for _, notified := range []bool{false, true} {
+		for _, succeeds := range []bool{false, true} {
+			t.Run("", func(t *testing.T) {
+				in(t, func(w *world) {
+					id := w.payable(time.Hour)
+					w.pressed(id)
+					w.provider.Pay(w.reference(id))
+					after(time.Minute)
+					refund := w.IDs.Next()
+					w.Do(w.T, id, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: refund})
+					w.now.Wake(id)
+					after(time.Minute)
+					w.provider.SettleRefund(refund, succeeds)
+					if notified {
+						for _, n := range w.provider.Sent() {
+							if err := w.now.Notify(w.Context(), route, n.Header, n.Body); err != nil {
+								w.Error(err)
+							}
+						}
+					} else {
+						after(time.Hour)
+					}
+					want := domain.RefundFailed
+					if succeeds {
+						want = domain.RefundSucceeded
+					}
+					if r := w.Payment(w.T, id).Refunds[0]; r.Status != want {
+						w.Errorf("%+v, want %s", r, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestARefundWhoseKeyIsForgotten is searched for before it is asked for again.
+func TestARefundWhoseKeyIsForgotten(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		w.provider.Pay(w.reference(id))
+		after(time.Minute)
+		refund := w.IDs.Next()
+		w.Do(w.T, id, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: refund})
+		w.provider.Fault(connectortest.ErrorAfter, 0, 1) // it is made, and nobody hears of it
+		w.now.Wake(id)
+		synctest.Wait()
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		after(25 * time.Hour)
+		w.provider.ForgetKeys()
+		w.provider.SettleRefund(refund, true)
+		w.provider.Fault(connectortest.Down, 0, 0)
+		after(time.Hour)
+		if r := w.Payment(w.T, id).Refunds[0]; r.Status != domain.RefundSucceeded || len(w.provider.Returned()) != 1 {
+			w.Errorf("%+v, returned %v", r, w.provider.Returned())
+		}
+	})
+}
+
+// TestRefundsByAnotherHand are recorded once, and a refund of ours then fails with
+// the reason.
+func TestRefundsByAnotherHand(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		w.provider.Pay(w.reference(id))
+		after(time.Minute)
+		w.provider.RefundByHand(w.reference(id))
+		for range 2 {
+			if err := w.now.Ask(w.Context(), id); err != nil {
+				w.Error(err)
+			}
+		}
+		p := w.Payment(w.T, id)
+		if len(p.ProviderRefunds) != 1 || p.Status != domain.Paid {
+			w.Errorf("%+v", p)
+		}
+		w.Do(w.T, id, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: w.IDs.Next()})
+		w.now.Wake(id)
+		after(time.Minute)
+		if types := w.types(id); types[len(types)-1] != domain.TypeRefundFailed {
+			w.Errorf("%v", types)
+		}
+	})
+}
+
+func TestNotificationsAreReadBack(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		forged := w.provider.Forged(w.reference(id))
+		if err := w.now.Notify(w.Context(), route, forged.Header, forged.Body); !errors.Is(err, connector.ErrForged) {
+			w.Errorf("forged: %v", err)
+		}
+		w.provider.Pay(w.reference(id))
+		sent := w.provider.Sent()
+		for _, n := range append(sent, sent...) {
+			if err := w.now.Notify(w.Context(), route, n.Header, n.Body); err != nil {
+				w.Error(err)
+			}
+			if p := w.Payment(w.T, id); p.Status != domain.Paid {
+				w.Fatalf("not judged when it was answered: %+v", p)
+			}
+		}
+		if err := w.now.Notify(w.Context(), "nowhere", nil, nil); !errors.Is(err, ErrNoConnector) {
+			w.Errorf("%v", err)
+		}
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		n := sent[0]
+		other := w.payable(time.Hour)
+		_, _ = w.press(other)
+		if err := w.now.Notify(w.Context(), route, n.Header, n.Body); err != nil {
+			w.Errorf("what is known already needs no provider: %v", err)
+		}
+	})
+}
+
+// TestLateMoneyOfAFailedAttempt: the provider said that the attempt was closed, and
+// then that it was paid.
+func TestLateMoneyOfAFailedAttempt(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		reference := w.reference(id)
+		w.Do(w.T, id, domain.FailAttempt{Number: 1, Reason: "cancelled"})
+		w.provider.Pay(reference)
+		for _, n := range w.provider.Sent() {
+			if err := w.now.Notify(w.Context(), route, n.Header, n.Body); err != nil {
+				w.Error(err)
+			}
+		}
+		if p := w.Payment(w.T, id); p.Status != domain.Paid || p.Attempts[0].Status != domain.AttemptCollected {
+			w.Errorf("%+v", p)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package collect
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/notifier/connector"
+	"payledger/notifier/health"
+)
+
+// metrics count by route. Routes come from the operator's file, so there are few.
+type metrics struct {
+	calls    *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	notices  *prometheus.CounterVec
+	overdue  *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer, ts *tasks) *metrics {
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		health.Register(r, v)
+		return v
+	}
+	health.GaugeFunc(r, "payledger_collector_payments", "Payments with an open attempt, refund or return that are looked at.",
+		func() float64 { return float64(ts.size()) })
+	return &metrics{
+		calls:    vec("payledger_connector_calls_total", "Calls of connectors by their end: ok, refused, spent_key, busy, not_found, unknown.", "route", "call", "end"),
+		attempts: vec("payledger_attempts_total", "Attempts to pay by what became of them: begun, offered, failed, paid.", "route", "became"),
+		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
+		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
+	}
+}
+
+// endOf names how a call ended.
+func endOf(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, new(*connector.RefusedError)):
+		return "refused"
+	case errors.As(err, new(*connector.SpentKeyError)):
+		return "spent_key"
+	case errors.As(err, new(*connector.BusyError)):
+		return "busy"
+	case errors.Is(err, connector.ErrNotFound):
+		return "not_found"
+	}
+	return "unknown"
+}

@@ -1,0 +1,164 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+)
+
+// Notify takes a notification that came for a route. It returns once what the
+// notification is about was read at the provider, judged and synced. What concerns
+// no payment of the route is no error.
+//
+// Errors: ErrNoConnector; connector.ErrForged; a *connector.RefusedError for one
+// that is malformed; all others mean that the provider has to send it again.
+func (c *Collector) Notify(ctx context.Context, route string, header http.Header, body []byte) error {
+	conn, ok := c.config.Routes.Connector(route)
+	if !ok {
+		return ErrNoConnector
+	}
+	end := func(as string, err error) error {
+		c.metrics.notices.WithLabelValues(route, as).Inc()
+		return err
+	}
+	notices, err := conn.Notices(ctx, header, body)
+	switch {
+	case errors.Is(err, connector.ErrForged):
+		return end("forged", err)
+	case errors.As(err, new(*connector.RefusedError)):
+		return end("malformed", err)
+	case err != nil:
+		return end("failed", err)
+	}
+	ours := false
+	for _, n := range notices[:min(len(notices), connector.MaxNotices)] {
+		id, ok, err := c.paymentOf(ctx, route, n)
+		if err == nil && ok {
+			ours = true
+			err = c.read(ctx, id, n)
+		}
+		if err != nil {
+			return end("failed", err)
+		}
+	}
+	if !ours {
+		return end("foreign", nil)
+	}
+	return end("judged", nil)
+}
+
+// paymentOf finds the payment that a notice is about.
+func (c *Collector) paymentOf(ctx context.Context, route string, n connector.Notice) (domain.ID, bool, error) {
+	id := n.Payment
+	if id.IsZero() {
+		var ok bool
+		var err error
+		if id, ok, err = c.config.Views.PaymentOfReference(ctx, route, n.Reference); err != nil || !ok {
+			return id, false, err
+		}
+	}
+	p, ok, err := c.config.Views.Payment(ctx, id)
+	return id, ok && p.Route == route, err
+}
+
+// Ask reads at the provider all that can be learned of a payment, now. The errors
+// are ErrNoConnector, ErrDown and what the connector answers.
+func (c *Collector) Ask(ctx context.Context, id domain.ID) error {
+	return c.read(ctx, id, connector.Notice{Payment: id, Refunds: true})
+}
+
+// read looks at what a notice is about.
+func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) error {
+	t, err := c.tasks.hold(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.tasks.release(t)
+	p, ok, err := c.config.Views.Payment(ctx, id)
+	if err != nil || !ok {
+		return err
+	}
+	conn, ok := c.config.Routes.Connector(p.Route)
+	if !ok {
+		return ErrNoConnector
+	}
+	gate := c.gates.of(p.Route)
+	if err := gate.await(ctx); err != nil {
+		return err
+	}
+	defer gate.leave()
+	defer t.next(MinInterval)
+
+	if a, open := p.OpenAttempt(); open && (n.Reference == "" || a.Reference == "" || a.Reference == n.Reference) {
+		if err := c.attempt(ctx, t, conn, p, a); err != nil {
+			return err
+		}
+		if p, _, err = c.config.Views.Payment(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := c.readClosed(ctx, conn, p, n.Reference); err != nil {
+		return err
+	}
+	if n.Refunds {
+		return c.readRefunds(ctx, conn, p, n.Reference)
+	}
+	return nil
+}
+
+// readClosed reads an attempt that the ledger does not know, or knows to have
+// failed: if there is money, it is booked.
+func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
+	a, known := p.AttemptOf(reference)
+	if reference == "" || known && a.Status != domain.AttemptFailed {
+		return nil
+	}
+	if !known {
+		a = domain.Attempt{Reference: reference, BegunAt: domain.InstantOf(c.config.Now())}
+	}
+	var st connector.State
+	err := c.call(ctx, p.Route, "read", func(ctx context.Context) (err error) {
+		st, err = conn.Read(ctx, c.attemptOf(p, a))
+		return err
+	})
+	switch {
+	case errors.Is(err, connector.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case st.Phase != connector.Paid || st.Reference != reference:
+		return nil
+	}
+	return c.collected(ctx, p, a, st)
+}
+
+// readRefunds reads the refunds of a reference, or of all money of the payment.
+func (c *Collector) readRefunds(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
+	references := []string{reference}
+	if reference == "" {
+		references = p.BookedReferences()
+	}
+	for _, r := range references {
+		all, err := c.refunds(ctx, conn, p, r)
+		if errors.Is(err, connector.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, st := range all {
+			for _, pending := range refundsOf(p) {
+				if pending.ID != st.ID {
+					continue
+				}
+				if err := c.refunded(ctx, p, pending, st); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

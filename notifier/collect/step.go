@@ -1,0 +1,181 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/health"
+)
+
+// step makes the calls that the payment's state asks for: one about its open
+// attempt, one about each refund and return that is pending. again is when to look
+// next. The error is logged here; only one that ends the store matters further.
+func (c *Collector) step(ctx context.Context, t *task, p domain.Payment) (again time.Duration, err error) {
+	conn, ok := c.config.Routes.Connector(p.Route)
+	if !ok { // a provider elsewhere; or the routes file has lost it, which is logged there
+		return rescan, nil
+	}
+	now := c.config.Now()
+	again = rescan
+	var errs []error
+	if a, open := p.OpenAttempt(); open {
+		if err := c.attempt(ctx, t, conn, p, a); err != nil {
+			errs = append(errs, err)
+		}
+		again = pauseFor(now.Sub(a.BegunAt.Time()), 5*time.Minute)
+		if before := p.DoorCloses().Time().Sub(now); before > 0 {
+			again = min(again, before)
+		} else {
+			again = pauseFor(-before, 10*time.Minute)
+			c.alarm(t, p, -before)
+		}
+	}
+	for _, r := range refundsOf(p) {
+		if err := c.refund(ctx, conn, p, r); err != nil {
+			errs = append(errs, err)
+		}
+		again = min(again, pauseFor(now.Sub(r.CreatedAt.Time()), 15*time.Minute))
+	}
+	again = max(again, MinInterval)
+	err = errors.Join(errs...)
+	if err == nil {
+		t.failures = 0
+		return again, nil
+	}
+	if ctx.Err() == nil && t.failures == 0 {
+		c.config.Log.Warn().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
+			Msg("a provider could not be asked about a payment; it is asked until it answers")
+	}
+	t.failures++
+	return max(again, min(MinInterval<<min(t.failures, 8), 5*time.Minute)), err
+}
+
+// pauseFor grows with the age of what is looked at, up to the most.
+func pauseFor(age, most time.Duration) time.Duration { return min(max(age/5, MinInterval), most) }
+
+// attempt makes the one call that an open attempt needs. An attempt that failed is
+// no error.
+func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (err error) {
+	switch {
+	case a.Status != domain.AttemptBegun:
+		_, err = c.look(ctx, t, conn, p, a)
+	case c.config.Now().Sub(a.BegunAt.Time()) >= domain.AttemptKeyLife:
+		err = c.fail(ctx, p, a, domain.ReasonAbandoned)
+	default:
+		_, err = c.offer(ctx, t, conn, p, a)
+	}
+	if errors.As(err, new(*FailedError)) || errors.Is(err, errAnotherKey) {
+		return nil // its end is recorded
+	}
+	return err
+}
+
+// look asks the provider about an offered attempt, or cancels it where its money is
+// not wanted any more, and records what it says.
+func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
+	now := c.config.Now()
+	if wait := MinInterval - now.Sub(t.looked); wait > 0 && wait <= MinInterval && !health.Pause(ctx, wait) {
+		return nil, ctx.Err()
+	}
+	name, ask := "read", conn.Read
+	if p.Status.Final() || domain.InstantOf(now) >= p.DoorCloses() || t.unwanted == a.Number {
+		name, ask = "cancel", conn.Cancel
+	}
+	var st connector.State
+	err := c.call(ctx, p.Route, name, func(ctx context.Context) (err error) {
+		st, err = ask(ctx, c.attemptOf(p, a))
+		return err
+	})
+	t.looked = c.config.Now()
+	switch {
+	case errors.Is(err, connector.ErrNotFound) && now.Sub(a.BegunAt.Time()) > unseenAfter:
+		return nil, c.failed(ctx, p, a, "not_found")
+	case err != nil && now.Sub(p.DoorCloses().Time()) > MaxSilence:
+		return nil, c.failed(ctx, p, a, domain.ReasonUnreachable)
+	case err != nil:
+		return nil, err
+	}
+	return c.settle(ctx, t, p, a, st)
+}
+
+// unseenAfter is how long a provider may not know an attempt that it has just
+// made.
+const unseenAfter = 10 * time.Minute
+
+// settle records the provider's word on an attempt.
+func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a domain.Attempt, st connector.State) (*connector.HandOff, error) {
+	if st.Reference != a.Reference {
+		return nil, fmt.Errorf("the connector answers for the reference %q when asked for %q", st.Reference, a.Reference)
+	}
+	switch st.Phase {
+	case connector.Open:
+		return c.stillOpen(t, p, a, st.HandOff)
+	case connector.Closed:
+		return nil, c.failed(ctx, p, a, st.Reason)
+	case connector.Paid:
+		return nil, c.collected(ctx, p, a, st)
+	}
+	return nil, fmt.Errorf("the connector answers the unknown phase %q", st.Phase)
+}
+
+func (c *Collector) stillOpen(t *task, p domain.Payment, a domain.Attempt, h *connector.HandOff) (*connector.HandOff, error) {
+	t.handOff, t.of = nil, a.Number
+	if h == nil {
+		return nil, nil
+	}
+	if err := h.Validate(); err != nil {
+		c.config.Log.Error().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
+			Msg("no customer can be sent where the provider wants; the attempt is cancelled")
+		t.unwanted = a.Number
+		return nil, err
+	}
+	t.handOff = h
+	return h, nil
+}
+
+// collected signals the money of an attempt. An attempt whose money was booked
+// before, or refused, is closed too: there is nothing more to learn of it.
+func (c *Collector) collected(ctx context.Context, p domain.Payment, a domain.Attempt, st connector.State) error {
+	reply, err := c.signal(ctx, p, domain.Signal{
+		Outcome: domain.OutcomePaid, Reference: st.Reference, Amount: st.Amount, Currency: st.Currency, StartedAt: a.BegunAt,
+	}, "")
+	if err != nil {
+		return err
+	}
+	if reply.Result == domain.SignalApplied || reply.Result == domain.SignalLateFunds {
+		c.metrics.attempts.WithLabelValues(p.Route, "paid").Inc()
+	}
+	if a.Number == 0 {
+		return nil
+	}
+	reason := "booked_before"
+	if reply.Reason != "" {
+		reason = connector.ReasonCode(reply.Reason)
+	}
+	return c.fail(ctx, p, a, reason) // changes nothing if the attempt was just collected
+}
+
+// failed records that no money can come of an attempt; the error is a
+// *FailedError, or that of the store.
+func (c *Collector) failed(ctx context.Context, p domain.Payment, a domain.Attempt, reason string) error {
+	code := connector.ReasonCode(reason)
+	if err := c.fail(ctx, p, a, code); err != nil {
+		return err
+	}
+	return &FailedError{Reason: code}
+}
+
+// alarm says once that a payment cannot end because its attempt is open.
+func (c *Collector) alarm(t *task, p domain.Payment, since time.Duration) {
+	if since < alarmAfter || t.alarmed {
+		return
+	}
+	t.alarmed = true
+	c.metrics.overdue.WithLabelValues(p.Route).Inc()
+	c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).
+		Msg("the payment's time is over, but its attempt can be neither cancelled nor read at the provider; see what the provider's own pages say of it")
+}

@@ -1,0 +1,241 @@
+package collect
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+)
+
+// task is a payment in memory.
+type task struct {
+	id   domain.ID
+	busy chan struct{} // holds one token while somebody works on the payment
+
+	// Guarded by tasks.mu.
+	due   time.Time
+	index int // in the heap; -1: not in it
+	users int // who holds it or waits for it
+	all   *tasks
+
+	// Those that follow belong to who holds the task.
+	failures int       // calls in a row whose fate is unknown
+	looked   time.Time // when the attempt was looked at last
+	handOff  *connector.HandOff
+	of       int // the number of the attempt that handOff is of
+	alarmed  bool
+	unwanted int // the number of an attempt that is to be cancelled: its customer cannot be sent on
+}
+
+// tasks are the payments in memory, ordered by when they are due.
+type tasks struct {
+	now   func() time.Time
+	woken chan struct{} // holds one token when something became due earlier
+
+	mu   sync.Mutex
+	byID map[domain.ID]*task
+	heap taskHeap
+}
+
+func newTasks(now func() time.Time) *tasks {
+	return &tasks{now: now, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}
+}
+
+func (ts *tasks) wake() {
+	select {
+	case ts.woken <- struct{}{}:
+	default:
+	}
+}
+
+// add takes up a payment that is not in memory, if there is room.
+func (ts *tasks) add(id domain.ID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.byID[id] == nil && len(ts.byID) < maxTasks {
+		ts.at(ts.get(id), ts.now())
+	}
+}
+
+// poke makes a payment due now. One for which there is no room is found in the
+// view later.
+func (ts *tasks) poke(id domain.ID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.byID[id] != nil || len(ts.byID) < maxTasks {
+		ts.at(ts.get(id), ts.now())
+	}
+}
+
+func (ts *tasks) full() bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.byID) >= maxTasks
+}
+
+func (ts *tasks) size() int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.byID)
+}
+
+// get finds or makes the task of a payment; ts.mu is held.
+func (ts *tasks) get(id domain.ID) *task {
+	t := ts.byID[id]
+	if t == nil {
+		t = &task{id: id, busy: make(chan struct{}, 1), index: -1, all: ts}
+		ts.byID[id] = t
+	}
+	return t
+}
+
+// at makes a task due; ts.mu is held.
+func (ts *tasks) at(t *task, due time.Time) {
+	t.due = due
+	if t.index < 0 {
+		heap.Push(&ts.heap, t)
+	} else {
+		heap.Fix(&ts.heap, t.index)
+	}
+	if t.index == 0 {
+		ts.wake()
+	}
+}
+
+// due takes what is due now out of the order, at most limit payments.
+func (ts *tasks) due(limit int) []domain.ID {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var ids []domain.ID
+	for now := ts.now(); len(ids) < limit && len(ts.heap) > 0 && !ts.heap[0].due.After(now); {
+		ids = append(ids, heap.Pop(&ts.heap).(*task).id)
+	}
+	return ids
+}
+
+// lookEvery bounds a sleep, because the clock on the wall may be set meanwhile.
+const lookEvery = 15 * time.Second
+
+// pause is how long nothing is due, at most lookEvery.
+func (ts *tasks) pause() time.Duration {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if len(ts.heap) == 0 {
+		return lookEvery
+	}
+	return min(max(0, ts.heap[0].due.Sub(ts.now())), lookEvery)
+}
+
+// try holds a payment unless somebody else does.
+func (ts *tasks) try(id domain.ID) (*task, bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.get(id)
+	select {
+	case t.busy <- struct{}{}:
+		t.users++
+		return t, true
+	default:
+		return nil, false
+	}
+}
+
+// hold waits until nobody else works on the payment. The error is the context's.
+func (ts *tasks) hold(ctx context.Context, id domain.ID) (*task, error) {
+	ts.mu.Lock()
+	t := ts.get(id)
+	t.users++
+	ts.mu.Unlock()
+	select {
+	case t.busy <- struct{}{}:
+		return t, nil
+	case <-ctx.Done():
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		t.users--
+		ts.forget(t)
+		return nil, ctx.Err()
+	}
+}
+
+func (ts *tasks) release(t *task) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.users--
+	<-t.busy
+	ts.forget(t)
+}
+
+// forget drops a task that nobody needs; ts.mu is held.
+func (ts *tasks) forget(t *task) {
+	if t.users == 0 && t.index < 0 && ts.byID[t.id] == t {
+		delete(ts.byID, t.id)
+	}
+}
+
+// next makes the task due after a pause, unless it was poked meanwhile.
+func (t *task) next(pause time.Duration) {
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	if due := t.all.now().Add(pause); t.index < 0 || t.due.After(due) {
+		t.all.at(t, due)
+	}
+}
+
+// done: there is nothing more to do for the payment. A poke meanwhile stays.
+func (t *task) done() { t.handOff = nil }
+
+// taskHeap is a container/heap of tasks by due.
+type taskHeap []*task
+
+func (h taskHeap) Len() int           { return len(h) }
+func (h taskHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h taskHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *taskHeap) Push(x any) {
+	t := x.(*task)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+func (h *taskHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	t.index = -1
+	return t
+}
+
+// workers are the goroutines of the steps under way.
+type workers struct {
+	group sync.WaitGroup
+	count atomic.Int64
+	woken func()     // hears of the end of each step
+	ends  chan error // the first error
+}
+
+func (w *workers) running() int { return int(w.count.Load()) }
+
+func (w *workers) run(step func() error) {
+	w.count.Add(1)
+	w.group.Go(func() {
+		defer w.woken()
+		defer w.count.Add(-1)
+		if err := step(); err != nil {
+			select {
+			case w.ends <- err:
+			default:
+			}
+		}
+	})
+}
+
+func (w *workers) wait() { w.group.Wait() }
