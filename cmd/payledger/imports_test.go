@@ -465,8 +465,15 @@ func rooms() []room {
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "httpapi/account/chart", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
-			modules: []string{jsonModule, zerolog, "github.com/alexedwards/scs/v2", "golang.org/x/text"},
+			ours:    []string{"domain", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "httpapi/account/frame",
+			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
+			ours:    []string{"domain", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			modules: []string{jsonModule, zerolog, "github.com/alexedwards/scs/v2"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

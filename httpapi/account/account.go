@@ -2,202 +2,68 @@ package account
 
 import (
 	"embed"
-	"errors"
-	"fmt"
-	"html/template"
-	"net/http"
-	"net/url"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/alexedwards/scs/v2"
-	"github.com/rs/zerolog"
-
-	"payledger/httpapi/account/store"
-	"payledger/httpapi/conns"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
-	"payledger/httpapi/merchant"
-	"payledger/httpapi/ui"
-	"payledger/httpapi/webhooks"
 )
 
 //go:embed templates locales
 var files embed.FS
 
 // Path is where the handler is mounted; everything below it is the account's.
-const Path = "/account"
+const Path = frame.Path
+
+// Config is what the account works with.
+type Config = frame.Config
 
 // page is one row of the table of pages.
 type page struct {
 	method string // GET, which HEAD goes with, or POST
 	path   string // below Path, "" for Path itself; {name} stands for one segment
-	open   bool   // for everybody, signed in or not
 	serve  func(*visit) error
 }
 
 // pages is the table of pages. A path of fixed text comes before one with a
 // variable in the same place.
-func (h *handler) pages() []page {
+func pages(c Config) []page {
 	return slices.Concat(
-		h.sessionPages(), h.overviewPages(), h.paymentPages(), h.refundPages(), h.webhookPages(), h.keyPages(), h.balancePages(),
-		h.eventPages(), h.settingsPages(), h.revealPages(),
+		overviewPages(), paymentPages(c), refundPages(), webhookPages(c), keyPages(), balancePages(), eventPages(), settingsPages(),
 	)
 }
 
-// tab is an entry of the navigation beside every page: a path of the table and
-// the id of its word. One whose path no row of the table has is left out.
-type tab struct{ path, word string }
-
-func navigation() []tab {
-	return []tab{
-		{"", "nav.overview"},
-		{"payments", "nav.payments"},
-		{"refunds", "nav.refunds"},
-		{"webhooks", "nav.webhooks"},
-		{"keys", "nav.keys"},
-		{"balance", "nav.balance"},
-		{"events", "nav.events"},
-		{"settings", "nav.settings"},
+func navigation() []frame.Tab {
+	return []frame.Tab{
+		{Path: "", Word: "nav.overview"},
+		{Path: "payments", Word: "nav.payments"},
+		{Path: "refunds", Word: "nav.refunds"},
+		{Path: "webhooks", Word: "nav.webhooks"},
+		{Path: "keys", Word: "nav.keys"},
+		{Path: "balance", Word: "nav.balance"},
+		{Path: "events", Word: "nav.events"},
+		{Path: "settings", Word: "nav.settings"},
 	}
 }
 
-// Config is what the account works with. Everything but Limits and
-// Webhooks is needed.
-type Config struct {
-	API       *merchant.API
-	Webhooks  *webhooks.API // nil: there are no pages about webhooks
-	File      *store.File   // where sessions are kept
-	Limits    edge.Limits
-	Now       func() time.Time // the clock
-	PublicURL string           // where the world reaches this program, without a trailing slash
-	Sandbox   bool             // payments can be settled by hand
-	Log       zerolog.Logger
-}
+// visit is one request for a page.
+type visit struct{ *frame.Visit }
 
-type handler struct {
-	Config
-	site      *ui.Site
-	templates *template.Template
-	origins   *http.CrossOriginProtection
-	byAddress *edge.Limiter // of requests for pages; nil, as the next: no limit
-	byProject *edge.Limiter
-	sessions  *scs.SessionManager
-	table     []page
-	forms     forms
-	streams   streams
-	reveals   reveals
-	prefix    string // path of the public URL
-}
+// pageData is what every template is filled with; data of a page embeds it.
+type pageData struct{ frame.PageData }
+
+// pageData begins the data of a page. The title is shown in the window's title as
+// well.
+func (v *visit) pageData(title string) pageData { return pageData{v.PageData(title)} }
 
 // New returns the handler of everything at and below Path, which edge.Pages
 // serves. It expects the request's path unchanged, and is safe for concurrent
 // use.
-//
-// Pages are limited by address as the payment page and by project as reads of
-// the API, each with tokens of their own. Files that pages load are not counted.
 func New(c Config) (func(*edge.Exchange) error, error) {
-	h, err := newHandler(c)
-	if err != nil {
-		return nil, err
+	p := frame.Pages{Files: files, Tabs: navigation()}
+	for _, one := range pages(c) {
+		p.Routes = append(p.Routes, frame.Route{
+			Method: one.method, Path: one.path, Serve: func(v *frame.Visit) error { return one.serve(&visit{v}) },
+		})
 	}
-	return h.serve, nil
-}
-
-func newHandler(c Config) (*handler, error) {
-	if c.API == nil || c.File == nil || c.Now == nil {
-		return nil, errors.New("account: the API, a file and a clock are needed")
-	}
-	base, err := url.Parse(c.PublicURL)
-	if err != nil {
-		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
-	}
-	h := &handler{
-		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
-		byAddress: edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(c.Limits.CustomersPerMinute) / 60, Burst: c.Limits.CustomersPerMinute}),
-		byProject: edge.NewLimiter("account-pages", c.Limits.Reads),
-	}
-	if base.Host != "" {
-		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
-			return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
-		}
-	}
-	if h.site, err = ui.New(files); err != nil {
-		return nil, fmt.Errorf("account: %w", err)
-	}
-	if h.templates, err = h.site.Templates(files, "templates/*.html"); err != nil {
-		return nil, fmt.Errorf("account: %w", err)
-	}
-	h.sessions = newSessions(c.File, base.Scheme == "https")
-	h.table = h.pages()
-	return h, nil
-}
-
-// serve finds the page. Paths match as they were sent: no id needs escaping.
-// The error is that of an answer that cannot be completed.
-func (h *handler) serve(x *edge.Exchange) error {
-	r := x.Request
-	ui.Secure(x.Header())
-	// Browsers send the origin of a form to the account itself and to no other site.
-	x.Header().Set("Referrer-Policy", "same-origin")
-	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
-	rest = strings.TrimPrefix(rest, "/")
-	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(x, r, name) {
-		return nil
-	}
-	v := &visit{handler: h, x: x, r: r, locale: h.site.RememberedLocale(x, r, h.prefix+Path)}
-	if err := h.visit(v, rest); err != nil {
-		return v.fail(err)
-	}
-	return nil
-}
-
-func (h *handler) visit(v *visit, path string) error {
-	if err := h.byAddress.Allow(conns.Visitor(v.r), h.Now(), nil); err != nil {
-		return err
-	}
-	if err := v.loadSession(); err != nil {
-		return err
-	}
-	if v.signedIn() {
-		if err := h.byProject.Allow(v.session.Project, h.Now(), nil); err != nil {
-			return err
-		}
-	}
-	var allowed []string
-	for i := range h.table {
-		p := &h.table[i]
-		vars, ok := match(p.path, path)
-		if !ok {
-			continue
-		}
-		if p.method != v.r.Method && (p.method != http.MethodGet || v.r.Method != http.MethodHead) {
-			allowed = append(allowed, p.method)
-			continue
-		}
-		v.page, v.vars = p, vars
-		return v.serve()
-	}
-	if len(allowed) > 0 {
-		v.x.Header().Set("Allow", strings.Join(allowed, ", "))
-		return &failure{status: http.StatusMethodNotAllowed, why: "method"}
-	}
-	return &failure{status: http.StatusNotFound, why: "page"}
-}
-
-// match compares a path with a pattern and answers its variables.
-func match(pattern, path string) (map[string]string, bool) {
-	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if len(want) != len(have) {
-		return nil, false
-	}
-	vars := make(map[string]string)
-	for i, w := range want {
-		if name, ok := strings.CutPrefix(w, "{"); ok && have[i] != "" {
-			vars[strings.TrimSuffix(name, "}")] = have[i]
-		} else if w != have[i] {
-			return nil, false
-		}
-	}
-	return vars, true
+	return frame.New(c, p)
 }

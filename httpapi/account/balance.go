@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) balancePages() []page {
+func balancePages() []page {
 	return []page{
 		{method: "GET", path: "balance", serve: (*visit).showBalance},
 		{method: "GET", path: "balance.csv", serve: (*visit).balanceCSV},
@@ -30,7 +31,7 @@ func (d pageData) Late(b wire.CurrencyBooks) domain.Sum { return b.Of(domain.Sus
 // balancePage is what balance.html is filled with.
 type balancePage struct {
 	pageData
-	pager
+	frame.Pager
 
 	Books                       wire.Books
 	Account, Currency, From, To string // the filters
@@ -42,20 +43,20 @@ type balancePage struct {
 }
 
 func (v *visit) postingFilters() (shown, asked url.Values) {
-	shown = v.filters("account", "currency", "from", "to")
-	asked = v.filters("account", "currency", "from", "to")
-	dayRange(asked)
+	shown = v.Filters("account", "currency", "from", "to")
+	asked = v.Filters("account", "currency", "from", "to")
+	frame.DayRange(asked)
 	return shown, asked
 }
 
 func (v *visit) showBalance() error {
 	shown, asked := v.postingFilters()
 	p := balancePage{
-		pageData: v.pageData(v.locale.T("balance.title")),
+		pageData: v.pageData(v.Locale.T("balance.title")),
 		Account:  shown.Get("account"), Currency: shown.Get("currency"), From: shown.Get("from"), To: shown.Get("to"), Filtered: len(shown) > 0,
 	}
 	var err error
-	if p.Books, err = v.API.Balance(v.ctx(), v.caller, nil); err != nil {
+	if p.Books, err = v.API.Balance(v.Ctx(), v.Caller, nil); err != nil {
 		return err
 	}
 	for _, b := range p.Books.Balances {
@@ -67,16 +68,16 @@ func (v *visit) showBalance() error {
 		}
 	}
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
-	p.Postings, p.pager, err = list(v, "balance", v.API.Statement, shown, asked)
-	if err := p.badFilter(err); err != nil {
+	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", v.API.Statement, shown, asked)
+	if err := p.BadFilter(err); err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "balance.html", p)
+	return v.Render(http.StatusOK, "balance.html", p)
 }
 
 func (v *visit) balanceCSV() error {
 	_, asked := v.postingFilters()
-	return v.csv(v.API.StatementTable, asked, "postings.csv")
+	return v.CSV(v.API.StatementTable, asked, "postings.csv")
 }
 
 // AccountName says what an account of the books is for.

@@ -17,20 +17,20 @@ type newPaymentPage struct {
 }
 
 func (v *visit) newPaymentPage() newPaymentPage {
-	return newPaymentPage{pageData: v.pageData(v.locale.T("new.title")), Currencies: v.caller.Project.Settings.Currencies}
+	return newPaymentPage{pageData: v.pageData(v.Locale.T("new.title")), Currencies: v.Caller.Project.Settings.Currencies}
 }
 
 func (v *visit) newPayment() error {
-	return v.render(http.StatusOK, "new.html", v.newPaymentPage())
+	return v.Render(http.StatusOK, "new.html", v.newPaymentPage())
 }
 
 func (v *visit) createPayment() error {
 	page := v.newPaymentPage()
 	in := &page.In
-	in.Amount, in.Currency, in.Description, in.Payload = v.value("amount"), v.value("currency"), v.value("description"), v.value("payload")
+	in.Amount, in.Currency, in.Description, in.Payload = v.Value("amount"), v.Value("currency"), v.Value("description"), v.Value("payload")
 	wrong := func(field, word string) error {
-		page.wrongField(field, v.locale.T(word))
-		return v.render(http.StatusUnprocessableEntity, "new.html", page)
+		page.WrongField(field, v.Locale.T(word))
+		return v.Render(http.StatusUnprocessableEntity, "new.html", page)
 	}
 	amount := amountText(in.Amount)
 	if amount == "" {
@@ -43,15 +43,15 @@ func (v *visit) createPayment() error {
 		}
 		req.Payload = edge.Compact([]byte(text))
 	}
-	made, err := v.API.CreatePayment(v.ctx(), v.caller, req, v.idempotencyKey())
-	if p := v.refusal(err); p != nil && p.Status == http.StatusUnprocessableEntity {
-		page.refuse(p)
-		return v.render(p.Status, "new.html", page)
+	made, err := v.API.CreatePayment(v.Ctx(), v.Caller, req, v.IdempotencyKey())
+	if p := v.Refusal(err); p != nil && p.Status == http.StatusUnprocessableEntity {
+		page.Refuse(p)
+		return v.Render(p.Status, "new.html", page)
 	}
 	if err != nil {
 		return err
 	}
-	return v.done("payments/"+made.Object.ID.String(), "new.made")
+	return v.Done("payments/"+made.Object.ID.String(), "new.made")
 }
 
 // entered is the text of a field, nil when nothing was entered.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -13,7 +14,7 @@ import (
 // endpointPage is what webhook.html is filled with.
 type endpointPage struct {
 	pageData
-	pager
+	frame.Pager
 
 	Endpoint            wire.Endpoint
 	State, Payment      string // the filters
@@ -42,9 +43,9 @@ func (v *visit) showEndpoint() error {
 	if err != nil {
 		return err
 	}
-	q := v.filters("state", "payment_id")
+	q := v.Filters("state", "payment_id")
 	p := endpointPage{
-		pageData: v.pageData(v.locale.T("webhooks.single")), Endpoint: e, State: q.Get("state"), Payment: q.Get("payment_id"),
+		pageData: v.pageData(v.Locale.T("webhooks.single")), Endpoint: e, State: q.Get("state"), Payment: q.Get("payment_id"),
 		States: domain.DeliveryStates(), Filtered: len(q) > 0,
 		SinceHint: v.Now().UTC().AddDate(0, 0, -1).Format("2006-01-02T15:04"),
 	}
@@ -52,11 +53,11 @@ func (v *visit) showEndpoint() error {
 	of := func(ctx context.Context, c merchant.Caller, q url.Values) (wire.Page[domain.DeliveryObject], error) {
 		return v.Webhooks.Deliveries(ctx, c, e.ID, q)
 	}
-	p.Deliveries, p.pager, err = list(v, v.endpointPath(), of, q, q)
-	if err := p.badFilter(err); err != nil {
+	p.Deliveries, p.Pager, err = frame.List(v.Visit, v.endpointPath(), of, q, q)
+	if err := p.BadFilter(err); err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "webhook.html", p)
+	return v.Render(http.StatusOK, "webhook.html", p)
 }
 
 // deliveryPage is what delivery.html is filled with.
@@ -71,17 +72,17 @@ func (v *visit) showDelivery() error {
 	if err != nil {
 		return err
 	}
-	d, err := v.Webhooks.Delivery(v.ctx(), v.caller, e.ID, v.vars["event"])
+	d, err := v.Webhooks.Delivery(v.Ctx(), v.Caller, e.ID, v.Vars["event"])
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "delivery.html", deliveryPage{pageData: v.pageData(v.locale.T("deliveries.single")), Endpoint: e, Delivery: d})
+	return v.Render(http.StatusOK, "delivery.html", deliveryPage{pageData: v.pageData(v.Locale.T("deliveries.single")), Endpoint: e, Delivery: d})
 }
 
 func (v *visit) resendDelivery() error {
-	path := v.back(v.endpointPath() + "/deliveries/" + v.vars["event"])
-	return v.tell(path, func() error {
-		_, err := v.Webhooks.Resend(v.ctx(), v.caller, v.vars["endpoint"], v.vars["event"])
+	path := v.Back(v.endpointPath() + "/deliveries/" + v.Vars["event"])
+	return v.Tell(path, func() error {
+		_, err := v.Webhooks.Resend(v.Ctx(), v.Caller, v.Vars["endpoint"], v.Vars["event"])
 		return err
 	}, "deliveries.resent")
 }

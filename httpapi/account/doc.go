@@ -13,17 +13,17 @@
 // found live, and of a form the origin and the token were checked. Somebody who
 // is not signed in was led to sign in, unless the row is open.
 //
-//	{method: "GET", path: "refunds", serve: (*visit).listRefunds}      // {id} in a path: v.vars["id"]
+//	{method: "GET", path: "refunds", serve: (*visit).listRefunds}      // {id} in a path: v.Vars["id"]
 //
 //	type refundsPage struct { pageData; Refunds []domain.RefundObject }
 //
 //	func (v *visit) listRefunds() error {
-//		list, err := v.API.Refunds(v.ctx(), v.caller, url.Values{"limit": {"50"}})
+//		list, err := v.API.Refunds(v.Ctx(), v.Caller, url.Values{"limit": {"50"}})
 //		if err != nil {
-//			return err                           // fail makes a page of it
+//			return err                           // the frame makes a page of it
 //		}
-//		page := refundsPage{pageData: v.pageData(v.locale.T("refunds.title")), Refunds: list.Data}
-//		return v.render(http.StatusOK, "refunds.html", page)
+//		page := refundsPage{pageData: v.pageData(v.Locale.T("refunds.title")), Refunds: list.Data}
+//		return v.Render(http.StatusOK, "refunds.html", page)
 //	}
 //
 //	{{template "desk-top" .}}
@@ -40,16 +40,16 @@
 //
 // {{.Form}} is the token; each form on a page has one of its own. In the method:
 //
-//	v.value("amount")                                     // a field
-//	made, err := v.API.CreateRefund(v.ctx(), v.caller, req, v.idempotencyKey())
-//	if p := v.refusal(err); p != nil {                    // something the reader can put right
-//		page.refuse(p)                                // fields to .Fields, the rest to .Alert
-//		return v.render(p.Status, "….html", page)
+//	v.Value("amount")                                     // a field
+//	made, err := v.API.CreateRefund(v.Ctx(), v.Caller, req, v.IdempotencyKey())
+//	if p := v.Refusal(err); p != nil {                    // something the reader can put right
+//		page.Refuse(p)                                // fields to .Fields, the rest to .Alert
+//		return v.Render(p.Status, "….html", page)
 //	}
-//	return v.done("payments/"+id, "payment.made")         // 303 with a notice on the next page
+//	return v.Done("payments/"+id, "payment.made")         // 303 with a notice on the next page
 //
 // The idempotency key is made of the form's token. A form that is sent again
 // does nothing (409); of one that is sent twice at once, both are led to the one
-// result. v.leave goes on without a notice, v.putNotice says something else,
-// v.csv answers a list as a file.
+// result. v.Leave goes on without a notice, v.PutNotice says something else,
+// v.CSV answers a list as a file.
 package account

@@ -16,7 +16,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) eventPages() []page {
+func eventPages() []page {
 	return []page{
 		{method: "GET", path: "events", serve: (*visit).listEvents},
 		{method: "GET", path: "events/live", serve: (*visit).followEvents},
@@ -68,7 +68,7 @@ type eventsPage struct {
 const shownEvents = 50
 
 func (v *visit) listEvents() error {
-	p := eventsPage{pageData: v.pageData(v.locale.T("events.title")), Payment: v.query("payment_id"), May: true}
+	p := eventsPage{pageData: v.pageData(v.Locale.T("events.title")), Payment: v.Query("payment_id"), May: true}
 	var lines []wire.EventLine
 	var err error
 	if p.Payment != "" {
@@ -88,14 +88,14 @@ func (v *visit) listEvents() error {
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	return v.render(http.StatusOK, "events.html", p)
+	return v.Render(http.StatusOK, "events.html", p)
 }
 
 // eventsOf answers the events of one payment, the newest first.
 func (v *visit) eventsOf(p *eventsPage) ([]wire.EventLine, error) {
-	page, err := v.API.PaymentEvents(v.ctx(), v.caller, p.Payment, nil)
-	if r := v.refusal(err); r != nil && r.Status == http.StatusNotFound {
-		p.refuse(r)
+	page, err := v.API.PaymentEvents(v.Ctx(), v.Caller, p.Payment, nil)
+	if r := v.Refusal(err); r != nil && r.Status == http.StatusNotFound {
+		p.Refuse(r)
 		return nil, nil
 	}
 	slices.Reverse(page.Data)
@@ -112,11 +112,11 @@ const (
 )
 
 func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
-	end, err := v.API.LastPosition(v.ctx(), v.caller) // the last one a window may show
+	end, err := v.API.LastPosition(v.Ctx(), v.Caller) // the last one a window may show
 	if err != nil {
 		return nil, err
 	}
-	if before, err := strconv.ParseUint(v.query("before"), 10, 63); err == nil && before > 0 && before <= end {
+	if before, err := strconv.ParseUint(v.Query("before"), 10, 63); err == nil && before > 0 && before <= end {
 		end = before - 1
 	} else {
 		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(end, 10)
@@ -151,12 +151,12 @@ var errEndOfWindow = errors.New("the window ends here")
 
 // window reads the project's events after one position, up to another.
 func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
-	feed, err := v.API.Feed(v.ctx(), v.caller, merchant.FeedQuery{After: after})
+	feed, err := v.API.Feed(v.Ctx(), v.Caller, merchant.FeedQuery{After: after})
 	if err != nil {
 		return nil, err
 	}
 	defer feed.Close()
-	err = feed.Each(v.ctx(), func(e merchant.FeedEvent) error {
+	err = feed.Each(v.Ctx(), func(e merchant.FeedEvent) error {
 		if e.Position > last {
 			return errEndOfWindow
 		}
@@ -173,24 +173,24 @@ func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
 // events "row" whose data is the HTML of one element. It ends when the session
 // ends.
 func (v *visit) followEvents() error {
-	q, err := merchant.ParseFeedQuery(v.filters("after"), v.r.Header.Get("Last-Event-Id"))
+	q, err := merchant.ParseFeedQuery(v.Filters("after"), v.Request.Header.Get("Last-Event-Id"))
 	if err != nil {
 		return err
 	}
-	feed, err := v.API.Feed(v.ctx(), v.caller, q)
+	feed, err := v.API.Feed(v.Ctx(), v.Caller, q)
 	if err != nil {
 		return err
 	}
 	defer feed.Close()
-	if err := v.saveSession(); err != nil {
+	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	ctx, end := v.streaming()
+	ctx, end := v.Streaming()
 	defer end()
 	d := v.pageData("")
 	d.Root = "./" // the rows become part of the page above
-	out := v.x.Stream(edge.EventStream)
-	if v.r.Method == http.MethodHead {
+	out := v.X.Stream(edge.EventStream)
+	if v.Request.Method == http.MethodHead {
 		return nil
 	}
 	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
@@ -199,7 +199,7 @@ func (v *visit) followEvents() error {
 			return "", nil, err
 		}
 		var html bytes.Buffer
-		err = v.templates.ExecuteTemplate(&html, "event-row", row)
+		err = v.Fill(&html, "event-row", row)
 		return "row", bytes.TrimSpace(html.Bytes()), err
 	})
 }

@@ -4,10 +4,11 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) keyPages() []page {
+func keyPages() []page {
 	return []page{
 		{method: "GET", path: "keys", serve: (*visit).listKeys},
 		{method: "GET", path: "keys/new", serve: (*visit).newKey},
@@ -24,11 +25,11 @@ type keysPage struct {
 }
 
 func (v *visit) listKeys() error {
-	keys, err := v.API.Keys(v.caller)
+	keys, err := v.API.Keys(v.Caller)
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "keys.html", keysPage{pageData: v.pageData(v.locale.T("keys.title")), Keys: keys})
+	return v.Render(http.StatusOK, "keys.html", keysPage{pageData: v.pageData(v.Locale.T("keys.title")), Keys: keys})
 }
 
 // keyForm is what key-new.html is filled with.
@@ -44,9 +45,9 @@ type scopeChoice struct {
 }
 
 func (v *visit) keyForm(chosen []string) keyForm {
-	f := keyForm{pageData: v.pageData(v.locale.T("keys.new"))}
+	f := keyForm{pageData: v.pageData(v.Locale.T("keys.new"))}
 	for _, s := range domain.AllScopes() {
-		c := scopeChoice{Scope: s, May: Who{v.caller}.May(s), Checked: s == domain.Read && chosen == nil}
+		c := scopeChoice{Scope: s, May: frame.Who{Caller: v.Caller}.May(s), Checked: s == domain.Read && chosen == nil}
 		for _, name := range chosen {
 			c.Checked = c.Checked || name == string(s)
 		}
@@ -55,26 +56,26 @@ func (v *visit) keyForm(chosen []string) keyForm {
 	return f
 }
 
-func (v *visit) newKey() error { return v.render(http.StatusOK, "key-new.html", v.keyForm(nil)) }
+func (v *visit) newKey() error { return v.Render(http.StatusOK, "key-new.html", v.keyForm(nil)) }
 
 func (v *visit) createKey() error {
-	chosen := v.form["scopes"]
+	chosen := v.Values("scopes")
 	page := func() keyForm { return v.keyForm(append([]string{}, chosen...)) }
 	if len(chosen) == 0 {
 		f := page()
-		f.wrongField("scopes", f.T("keys.no_scope"))
-		return v.render(http.StatusUnprocessableEntity, "key-new.html", f)
+		f.WrongField("scopes", f.T("keys.no_scope"))
+		return v.Render(http.StatusUnprocessableEntity, "key-new.html", f)
 	}
-	made, err := v.API.IssueKey(v.ctx(), v.caller, chosen)
-	if p := v.refusal(err); p != nil {
+	made, err := v.API.IssueKey(v.Ctx(), v.Caller, chosen)
+	if p := v.Refusal(err); p != nil {
 		f := page()
-		f.refuse(p)
-		return v.render(p.Status, "key-new.html", f)
+		f.Refuse(p)
+		return v.Render(p.Status, "key-new.html", f)
 	}
 	if err != nil {
 		return err
 	}
-	return v.leaveToSecret(reveal{kind: "key", name: made.KeyID, secret: made.APIKey, path: "keys"})
+	return v.LeaveToSecret(frame.Reveal{Kind: "key", Name: made.KeyID, Secret: made.APIKey, Path: "keys"})
 }
 
 // revokePage is what key-revoke.html is filled with.
@@ -86,13 +87,13 @@ type revokePage struct {
 
 // keyNamed answers the key that the path names, and whether it is the last.
 func (v *visit) keyNamed() (key wire.AccountKey, last bool, err error) {
-	keys, err := v.API.Keys(v.caller)
+	keys, err := v.API.Keys(v.Caller)
 	if err != nil {
 		return key, false, err
 	}
 	live := 0
 	for _, k := range keys {
-		if k.KeyID == v.vars["key"] {
+		if k.KeyID == v.Vars["key"] {
 			key = k
 		} else if !k.Revoked {
 			live++
@@ -109,7 +110,7 @@ func (v *visit) confirmRevoke() error {
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "key-revoke.html", revokePage{pageData: v.pageData(v.locale.T("keys.revoke")), Key: key, Last: last})
+	return v.Render(http.StatusOK, "key-revoke.html", revokePage{pageData: v.pageData(v.Locale.T("keys.revoke")), Key: key, Last: last})
 }
 
 func (v *visit) revokeKey() error {
@@ -118,15 +119,15 @@ func (v *visit) revokeKey() error {
 		return err
 	}
 	do := func() error {
-		_, err := v.API.RevokeKey(v.ctx(), v.caller, key.KeyID, true)
+		_, err := v.API.RevokeKey(v.Ctx(), v.Caller, key.KeyID, true)
 		return err
 	}
 	if key.Current {
 		if err := do(); err != nil {
 			return err
 		}
-		v.endSession()
-		return v.leave("signin?why=out")
+		v.EndSession()
+		return v.Leave("signin?why=out")
 	}
-	return v.tell("keys", do, "keys.revoked")
+	return v.Tell("keys", do, "keys.revoked")
 }

@@ -12,7 +12,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) overviewPages() []page {
+func overviewPages() []page {
 	return []page{{method: "GET", path: "", serve: (*visit).showOverview}}
 }
 
@@ -89,16 +89,16 @@ type rangeChoice struct {
 }
 
 func (v *visit) showOverview() error {
-	p := overviewPage{pageData: v.pageData(v.locale.T("overview.title"))}
+	p := overviewPage{pageData: v.pageData(v.Locale.T("overview.title"))}
 	today := v.Now().UTC()
 	p.Today = today.Format(time.DateOnly)
 	var err error
-	p.Overview, err = v.API.Overview(v.ctx(), v.caller, v.filters("from", "to"))
-	if err := p.badFilter(err); err != nil {
+	p.Overview, err = v.API.Overview(v.Ctx(), v.Caller, v.Filters("from", "to"))
+	if err := p.BadFilter(err); err != nil {
 		return err
 	}
 	if p.From == "" { // the range was refused
-		if p.Overview, err = v.API.Overview(v.ctx(), v.caller, nil); err != nil {
+		if p.Overview, err = v.API.Overview(v.Ctx(), v.Caller, nil); err != nil {
 			return err
 		}
 	}
@@ -112,13 +112,13 @@ func (v *visit) showOverview() error {
 	if err := v.drawCharts(&p); err != nil {
 		return err
 	}
-	if p.Books, err = v.API.Balance(v.ctx(), v.caller, nil); err != nil {
+	if p.Books, err = v.API.Balance(v.Ctx(), v.Caller, nil); err != nil {
 		return err
 	}
-	if p.Alerts, err = v.API.Alerts(v.ctx(), v.caller); err != nil {
+	if p.Alerts, err = v.API.Alerts(v.Ctx(), v.Caller); err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "overview.html", p)
+	return v.Render(http.StatusOK, "overview.html", p)
 }
 
 // The sizes of a chart, and how many days it names.
@@ -142,10 +142,10 @@ func (v *visit) drawCharts(p *overviewPage) error {
 			bars.Back = append(bars.Back, amountOf(d.Refunded.Sum))
 		}
 		var err error
-		if c.Wide, err = bars.SVG(v.locale, wideChart, wideHeight, wideLabels, "wide-"+string(c.Currency)); err != nil {
+		if c.Wide, err = bars.SVG(v.Locale, wideChart, wideHeight, wideLabels, "wide-"+string(c.Currency)); err != nil {
 			return err
 		}
-		if c.Narrow, err = bars.SVG(v.locale, narrowChart, narrowHeight, narrowLabels, "narrow-"+string(c.Currency)); err != nil {
+		if c.Narrow, err = bars.SVG(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow-"+string(c.Currency)); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -17,7 +18,7 @@ import (
 type paymentFacts struct{ wire.PaymentFacts }
 
 func (v *visit) paymentFacts() (paymentFacts, error) {
-	facts, err := v.API.PaymentFacts(v.ctx(), v.caller, v.vars["id"])
+	facts, err := v.API.PaymentFacts(v.Ctx(), v.Caller, v.Vars["id"])
 	return paymentFacts{facts}, err
 }
 
@@ -114,11 +115,11 @@ func (v *visit) showPayment() error {
 	if err != nil {
 		return err
 	}
-	events, err := v.API.PaymentEvents(v.ctx(), v.caller, v.vars["id"], nil)
+	events, err := v.API.PaymentEvents(v.Ctx(), v.Caller, v.Vars["id"], nil)
 	if err != nil {
 		return err
 	}
-	title := v.locale.T("payment.title")
+	title := v.Locale.T("payment.title")
 	if facts.Payment.Description != nil && *facts.Payment.Description != "" {
 		title = *facts.Payment.Description
 	}
@@ -134,13 +135,13 @@ func (v *visit) showPayment() error {
 		page.Moments = append(page.Moments, m)
 	}
 	if v.Webhooks != nil {
-		sent, err := v.Webhooks.PaymentDeliveries(v.ctx(), v.caller, v.vars["id"], url.Values{"limit": {"50"}})
+		sent, err := v.Webhooks.PaymentDeliveries(v.Ctx(), v.Caller, v.Vars["id"], url.Values{"limit": {"50"}})
 		if err != nil {
 			return err
 		}
 		page.Deliveries, page.MoreSent = sent.Data, sent.NextCursor != nil
 	}
-	return v.render(http.StatusOK, "payment.html", page)
+	return v.Render(http.StatusOK, "payment.html", page)
 }
 
 // pretty is a JSON object with a member a line; escapes, digits and the order
@@ -165,66 +166,66 @@ func (v *visit) confirmRefund() error {
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "refund.html", refundPage{v.pageData(v.locale.T("refund.title")), facts})
+	return v.Render(http.StatusOK, "refund.html", refundPage{v.pageData(v.Locale.T("refund.title")), facts})
 }
 
 // refund makes the refund. One that cannot be is said on the payment's page.
 func (v *visit) refund() error {
-	_, err := v.API.CreateRefund(v.ctx(), v.caller, merchant.RefundRequest{PaymentID: v.vars["id"]}, v.idempotencyKey())
+	_, err := v.API.CreateRefund(v.Ctx(), v.Caller, merchant.RefundRequest{PaymentID: v.Vars["id"]}, v.IdempotencyKey())
 	return v.toPayment(err, "refund.made")
 }
 
 // resend has a notification sent again.
 func (v *visit) resend() error {
-	_, err := v.Webhooks.Resend(v.ctx(), v.caller, v.value("endpoint"), v.value("event"))
+	_, err := v.Webhooks.Resend(v.Ctx(), v.Caller, v.Value("endpoint"), v.Value("event"))
 	return v.toPayment(err, "payment.resent")
 }
 
 // settle plays the provider, in sandbox: it decides the refund that the form
 // names, else the payment.
 func (v *visit) settle() (err error) {
-	outcome := domain.Outcome(v.value("outcome"))
-	if refund := v.value("refund"); refund != "" {
-		_, _, err = v.API.SettleRefund(v.ctx(), v.caller, refund, outcome)
+	outcome := domain.Outcome(v.Value("outcome"))
+	if refund := v.Value("refund"); refund != "" {
+		_, _, err = v.API.SettleRefund(v.Ctx(), v.Caller, refund, outcome)
 	} else {
-		_, err = v.API.SettlePayment(v.ctx(), v.caller, v.vars["id"], outcome)
+		_, err = v.API.SettlePayment(v.Ctx(), v.Caller, v.Vars["id"], outcome)
 	}
 	return v.toPayment(err, "payment.settled")
 }
 
 // toPayment leads to the payment's page, which says what became of a form.
 func (v *visit) toPayment(err error, word string) error {
-	path := "payments/" + v.vars["id"]
-	if p := v.refusal(err); p != nil && p.Status == http.StatusConflict {
-		v.putNotice("warn", problemText(v.locale, *p))
-		return v.leave(path)
+	path := "payments/" + v.Vars["id"]
+	if p := v.Refusal(err); p != nil && p.Status == http.StatusConflict {
+		v.PutNotice("warn", frame.ProblemText(v.Locale, *p))
+		return v.Leave(path)
 	}
 	if err != nil {
 		return err
 	}
-	return v.done(path, word)
+	return v.Done(path, word)
 }
 
 // search leads to what an id belongs to, else to the payments whose
 // descriptions have the words.
 func (v *visit) search() error {
-	text := v.query("q")
+	text := v.Query("q")
 	if text == "" {
-		return v.leave("payments")
+		return v.Leave("payments")
 	}
-	found, err := v.API.Lookup(v.ctx(), v.caller, text)
-	if p := v.refusal(err); err != nil && (p == nil || p.Code != domain.InvalidParameter) {
+	found, err := v.API.Lookup(v.Ctx(), v.Caller, text)
+	if p := v.Refusal(err); err != nil && (p == nil || p.Code != domain.InvalidParameter) {
 		return err
 	}
 	for _, p := range found {
 		if path := pathOf(p); path != "" {
-			return v.leave(path)
+			return v.Leave(path)
 		}
 	}
 	if _, ok := domain.ParseID(text); ok {
-		return &failure{status: http.StatusNotFound, why: "no_id", path: "payments"}
+		return &frame.Failure{Status: http.StatusNotFound, Why: "no_id", Path: "payments"}
 	}
-	return v.leave("payments?" + url.Values{"q": {text}}.Encode())
+	return v.Leave("payments?" + url.Values{"q": {text}}.Encode())
 }
 
 // pathOf is where a place is shown, below the account.

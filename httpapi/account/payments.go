@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) paymentPages() []page {
+func paymentPages(c Config) []page {
 	pages := []page{
 		{method: "GET", path: "payments", serve: (*visit).listPayments},
 		{method: "GET", path: "payments.csv", serve: (*visit).paymentsCSV},
@@ -25,14 +26,11 @@ func (h *handler) paymentPages() []page {
 		{method: "POST", path: "payments/{id}/settle", serve: (*visit).settle},
 		{method: "GET", path: "search", serve: (*visit).search},
 	}
-	if h.Webhooks != nil {
+	if c.Webhooks != nil {
 		pages = append(pages, page{method: "POST", path: "payments/{id}/resend", serve: (*visit).resend})
 	}
 	return pages
 }
-
-// pageSize is how many rows a list shows.
-const pageSize = "25"
 
 // How the text of a filter is compared with descriptions.
 const (
@@ -53,9 +51,9 @@ type paymentFilter struct {
 
 func (v *visit) paymentFilter() paymentFilter {
 	f := paymentFilter{
-		Text: v.query("q"), Match: v.query("match"), Status: v.query("status"), Currency: v.query("currency"),
-		Least: strings.TrimSpace(v.query("amount_from")), Most: strings.TrimSpace(v.query("amount_to")),
-		First: v.query("from"), Final: v.query("to"),
+		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Currency: v.Query("currency"),
+		Least: strings.TrimSpace(v.Query("amount_from")), Most: strings.TrimSpace(v.Query("amount_to")),
+		First: v.Query("from"), Final: v.Query("to"),
 	}
 	if f.Match != matchPrefix && f.Match != matchExact {
 		f.Match = matchWords
@@ -172,40 +170,40 @@ type paymentsPage struct {
 	Payments   []domain.PaymentObject
 	Totals     wire.Totals
 	CSV        string
-	pager
+	frame.Pager
 }
 
 func (v *visit) listPayments() error {
 	page := paymentsPage{
-		pageData: v.pageData(v.locale.T("payments.title")), Filter: v.paymentFilter(),
-		Statuses: domain.PaymentStatuses(), Currencies: v.caller.Project.Settings.Currencies,
+		pageData: v.pageData(v.Locale.T("payments.title")), Filter: v.paymentFilter(),
+		Statuses: domain.PaymentStatuses(), Currencies: v.Caller.Project.Settings.Currencies,
 	}
 	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
-		return v.leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
+		return v.Leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
 	}
 	page.CSV = page.Root + "payments.csv?" + page.Filter.address().Encode()
 	status, err := v.fillPayments(&page)
 	if err != nil {
 		return err
 	}
-	return v.render(status, "payments.html", page)
+	return v.Render(status, "payments.html", page)
 }
 
 // fillPayments reads the list. A filter that cannot be is said at its field.
 func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 	q, err := page.Filter.parameters()
 	if err == nil {
-		page.Totals, err = v.API.Totals(v.ctx(), v.caller, q)
+		page.Totals, err = v.API.Totals(v.Ctx(), v.Caller, q)
 	}
 	if err == nil {
-		page.Payments, page.pager, err = list(v, "payments", v.API.Payments, page.Filter.address(), q)
+		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", v.API.Payments, page.Filter.address(), q)
 	}
-	if p := v.refusal(err); p != nil && p.Code == domain.InvalidParameter {
+	if p := v.Refusal(err); p != nil && p.Code == domain.InvalidParameter {
 		field := filterField(p.Parameter)
-		page.Alert = &notice{"bad", v.locale.T("payments.bad_filter")}
+		page.Alert = &frame.Notice{Tone: "bad", Text: v.Locale.T("payments.bad_filter")}
 		page.Fields = map[string]string{field: p.Detail}
-		if id := "payments.bad." + field; v.locale.Has(id) {
-			page.Fields[field] = v.locale.T(id)
+		if id := "payments.bad." + field; v.Locale.Has(id) {
+			page.Fields[field] = v.Locale.T(id)
 		}
 		return http.StatusBadRequest, nil
 	}
@@ -218,5 +216,5 @@ func (v *visit) paymentsCSV() error {
 	if err != nil {
 		return err
 	}
-	return v.csv(v.API.PaymentsTable, q, "payments-"+v.Now().UTC().Format("20060102-1504")+".csv")
+	return v.CSV(v.API.PaymentsTable, q, "payments-"+v.Now().UTC().Format("20060102-1504")+".csv")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/edge"
 )
 
@@ -25,15 +26,15 @@ type proofFile struct {
 
 // proof answers the file for one event of a payment.
 func (v *visit) proof() error {
-	position, err := strconv.ParseUint(v.query("position"), 10, 63)
+	position, err := strconv.ParseUint(v.Query("position"), 10, 63)
 	if err != nil || position == 0 {
-		return &failure{status: http.StatusNotFound, why: "page"}
+		return &frame.Failure{Status: http.StatusNotFound, Why: "page"}
 	}
 	event, err := v.eventAt(position)
 	if err != nil {
 		return err
 	}
-	checkpoint, err := v.API.Checkpoint(v.ctx(), v.caller)
+	checkpoint, err := v.API.Checkpoint(v.Ctx(), v.Caller)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (v *visit) proof() error {
 	if err != nil {
 		return err
 	}
-	inclusion, err := v.API.Inclusion(v.ctx(), v.caller, position, size)
+	inclusion, err := v.API.Inclusion(v.Ctx(), v.Caller, position, size)
 	if err != nil {
 		return err
 	}
@@ -49,18 +50,18 @@ func (v *visit) proof() error {
 	if err != nil {
 		return err
 	}
-	if err := v.saveSession(); err != nil {
+	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	v.x.Header().Set("Content-Disposition", `attachment; filename="proof-`+strconv.FormatUint(position, 10)+`.json"`)
-	v.x.ReplyBytes(http.StatusOK, "application/json", append(text, '\n'))
+	v.X.Header().Set("Content-Disposition", `attachment; filename="proof-`+strconv.FormatUint(position, 10)+`.json"`)
+	v.X.ReplyBytes(http.StatusOK, "application/json", append(text, '\n'))
 	return nil
 }
 
 // eventAt finds the event of the payment that stands at a position.
 func (v *visit) eventAt(position uint64) (jsontext.Value, error) {
 	for q := (url.Values{}); ; {
-		page, err := v.API.PaymentEvents(v.ctx(), v.caller, v.vars["id"], q)
+		page, err := v.API.PaymentEvents(v.Ctx(), v.Caller, v.Vars["id"], q)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func (v *visit) eventAt(position uint64) (jsontext.Value, error) {
 			}
 		}
 		if page.NextCursor == nil {
-			return nil, &failure{status: http.StatusNotFound, why: "page"}
+			return nil, &frame.Failure{Status: http.StatusNotFound, Why: "page"}
 		}
 		q.Set("cursor", *page.NextCursor)
 	}

@@ -5,9 +5,10 @@ import (
 	"net/url"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 )
 
-func (h *handler) refundPages() []page {
+func refundPages() []page {
 	return []page{
 		{method: "GET", path: "refunds", serve: (*visit).listRefunds},
 		{method: "GET", path: "refunds.csv", serve: (*visit).refundsCSV},
@@ -17,7 +18,7 @@ func (h *handler) refundPages() []page {
 // refundsPage is what refunds.html is filled with.
 type refundsPage struct {
 	pageData
-	pager
+	frame.Pager
 
 	Status, Payment string // the filters
 	Statuses        []domain.RefundStatus
@@ -26,23 +27,23 @@ type refundsPage struct {
 	CSV             string
 }
 
-func (v *visit) refundFilters() url.Values { return v.filters("status", "payment_id") }
+func (v *visit) refundFilters() url.Values { return v.Filters("status", "payment_id") }
 
 func (v *visit) listRefunds() error {
 	q := v.refundFilters()
 	p := refundsPage{
-		pageData: v.pageData(v.locale.T("refunds.title")), Status: q.Get("status"), Payment: q.Get("payment_id"),
+		pageData: v.pageData(v.Locale.T("refunds.title")), Status: q.Get("status"), Payment: q.Get("payment_id"),
 		Statuses: domain.RefundStatuses(), Filtered: len(q) > 0,
 	}
 	p.CSV = p.Root + "refunds.csv?" + q.Encode()
 	var err error
-	p.Refunds, p.pager, err = list(v, "refunds", v.API.Refunds, q, q)
-	if err := p.badFilter(err); err != nil {
+	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", v.API.Refunds, q, q)
+	if err := p.BadFilter(err); err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "refunds.html", p)
+	return v.Render(http.StatusOK, "refunds.html", p)
 }
 
 func (v *visit) refundsCSV() error {
-	return v.csv(v.API.RefundsTable, v.refundFilters(), "refunds.csv")
+	return v.CSV(v.API.RefundsTable, v.refundFilters(), "refunds.csv")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func (h *handler) settingsPages() []page {
+func settingsPages() []page {
 	return []page{{method: "GET", path: "settings", serve: (*visit).showSettings}}
 }
 
@@ -17,7 +17,7 @@ type settingsPage struct {
 }
 
 func (v *visit) showSettings() error {
-	p := settingsPage{pageData: v.pageData(v.locale.T("settings.title")), Base: v.PublicURL}
-	p.Lifetime = p.Left(time.Duration(v.caller.Project.Settings.LifetimeSeconds) * time.Second)
-	return v.render(http.StatusOK, "settings.html", p)
+	p := settingsPage{pageData: v.pageData(v.Locale.T("settings.title")), Base: v.PublicURL}
+	p.Lifetime = p.Left(time.Duration(v.Caller.Project.Settings.LifetimeSeconds) * time.Second)
+	return v.Render(http.StatusOK, "settings.html", p)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -31,11 +32,11 @@ func (v *visit) confirm(template, title string, fill func(*confirmPage)) error {
 	if err != nil {
 		return err
 	}
-	p := confirmPage{pageData: v.pageData(v.locale.T(title)), Endpoint: e}
+	p := confirmPage{pageData: v.pageData(v.Locale.T(title)), Endpoint: e}
 	if fill != nil {
 		fill(&p)
 	}
-	return v.render(http.StatusOK, template, p)
+	return v.Render(http.StatusOK, template, p)
 }
 
 func (v *visit) confirmRotate() error {
@@ -52,14 +53,14 @@ func (v *visit) confirmRotate() error {
 
 func (v *visit) rotateSecret() error {
 	length := domain.DefaultSecretOverlap
-	if seconds, err := strconv.ParseInt(v.value("overlap"), 10, 32); err == nil {
+	if seconds, err := strconv.ParseInt(v.Value("overlap"), 10, 32); err == nil {
 		length = time.Duration(seconds) * time.Second
 	}
-	e, err := v.Webhooks.RotateSecret(v.ctx(), v.caller, v.vars["endpoint"], length)
+	e, err := v.Webhooks.RotateSecret(v.Ctx(), v.Caller, v.Vars["endpoint"], length)
 	if err != nil {
 		return err
 	}
-	return v.leaveToSecret(reveal{kind: "rotated", name: e.ID, secret: e.Secret, path: "webhooks/" + e.ID})
+	return v.LeaveToSecret(frame.Reveal{Kind: "rotated", Name: e.ID, Secret: e.Secret, Path: "webhooks/" + e.ID})
 }
 
 func (v *visit) confirmRemove() error {
@@ -67,7 +68,7 @@ func (v *visit) confirmRemove() error {
 }
 
 func (v *visit) removeEndpoint() error {
-	return v.tell("webhooks", func() error { return v.Webhooks.Remove(v.ctx(), v.caller, v.vars["endpoint"]) }, "webhooks.removed")
+	return v.Tell("webhooks", func() error { return v.Webhooks.Remove(v.Ctx(), v.Caller, v.Vars["endpoint"]) }, "webhooks.removed")
 }
 
 func (v *visit) enableEndpoint() error  { return act(v, v.Webhooks.Enable, "webhooks.enabled") }
@@ -76,23 +77,23 @@ func (v *visit) testEndpoint() error    { return act(v, v.Webhooks.Test, "webhoo
 
 // act does something to the endpoint and says on its page how it went.
 func act[T any](v *visit, do func(ctx context.Context, c merchant.Caller, endpoint string) (T, error), word string) error {
-	return v.tell(v.endpointPath(), func() error {
-		_, err := do(v.ctx(), v.caller, v.vars["endpoint"])
+	return v.Tell(v.endpointPath(), func() error {
+		_, err := do(v.Ctx(), v.Caller, v.Vars["endpoint"])
 		return err
 	}, word)
 }
 
 // recoverDeliveries takes a time in UTC, in the form of a datetime-local field.
 func (v *visit) recoverDeliveries() error {
-	since, err := time.Parse("2006-01-02T15:04", v.value("since"))
+	since, err := time.Parse("2006-01-02T15:04", v.Value("since"))
 	if err != nil {
-		v.putNotice("bad", v.locale.T("webhooks.no_moment"))
-		return v.leave(v.endpointPath())
+		v.PutNotice("bad", v.Locale.T("webhooks.no_moment"))
+		return v.Leave(v.endpointPath())
 	}
-	answer, err := v.Webhooks.Recover(v.ctx(), v.caller, v.vars["endpoint"], domain.InstantOf(since))
+	answer, err := v.Webhooks.Recover(v.Ctx(), v.Caller, v.Vars["endpoint"], domain.InstantOf(since))
 	if err != nil {
-		return v.tell(v.endpointPath(), func() error { return err }, "")
+		return v.Tell(v.endpointPath(), func() error { return err }, "")
 	}
-	v.putNotice("good", v.locale.Plural("webhooks.recovered", answer.Enqueued))
-	return v.leave(v.endpointPath())
+	v.PutNotice("good", v.Locale.Plural("webhooks.recovered", answer.Enqueued))
+	return v.Leave(v.endpointPath())
 }

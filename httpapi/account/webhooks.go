@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/account/frame"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
 
-func (h *handler) webhookPages() []page {
-	if h.Webhooks == nil {
+func webhookPages(c Config) []page {
+	if c.Webhooks == nil {
 		return nil
 	}
 	const one = "webhooks/{endpoint}"
@@ -38,11 +39,11 @@ func (h *handler) webhookPages() []page {
 
 // endpoint is the one that the page is about.
 func (v *visit) endpoint() (wire.Endpoint, error) {
-	return v.Webhooks.Endpoint(v.ctx(), v.caller, v.vars["endpoint"])
+	return v.Webhooks.Endpoint(v.Ctx(), v.Caller, v.Vars["endpoint"])
 }
 
 // endpointPath is where the page of that endpoint is.
-func (v *visit) endpointPath() string { return "webhooks/" + v.vars["endpoint"] }
+func (v *visit) endpointPath() string { return "webhooks/" + v.Vars["endpoint"] }
 
 // endpointsPage is what webhooks.html is filled with.
 type endpointsPage struct {
@@ -52,12 +53,12 @@ type endpointsPage struct {
 }
 
 func (v *visit) listEndpoints() error {
-	list, err := v.Webhooks.Endpoints(v.ctx(), v.caller, url.Values{"limit": {"100"}})
+	list, err := v.Webhooks.Endpoints(v.Ctx(), v.Caller, url.Values{"limit": {"100"}})
 	if err != nil {
 		return err
 	}
-	return v.render(http.StatusOK, "webhooks.html", endpointsPage{
-		pageData: v.pageData(v.locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= domain.MaxEndpoints,
+	return v.Render(http.StatusOK, "webhooks.html", endpointsPage{
+		pageData: v.pageData(v.Locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= domain.MaxEndpoints,
 	})
 }
 
@@ -81,7 +82,7 @@ type kindChoice struct {
 }
 
 func (v *visit) endpointForm(title string, chosen []domain.Kind) endpointForm {
-	f := endpointForm{pageData: v.pageData(v.locale.T(title)), ID: v.vars["endpoint"]}
+	f := endpointForm{pageData: v.pageData(v.Locale.T(title)), ID: v.Vars["endpoint"]}
 	for _, k := range domain.Kinds() {
 		of, _, _ := strings.Cut(string(k), ".")
 		if len(f.Groups) == 0 || f.Groups[len(f.Groups)-1].Of != of {
@@ -94,7 +95,7 @@ func (v *visit) endpointForm(title string, chosen []domain.Kind) endpointForm {
 }
 
 func (v *visit) newEndpoint() error {
-	return v.render(http.StatusOK, "webhook-form.html", v.endpointForm("webhooks.new", domain.FinalKinds()))
+	return v.Render(http.StatusOK, "webhook-form.html", v.endpointForm("webhooks.new", domain.FinalKinds()))
 }
 
 func (v *visit) editEndpoint() error {
@@ -104,57 +105,57 @@ func (v *visit) editEndpoint() error {
 	}
 	f := v.endpointForm("webhooks.edit", e.Kinds)
 	f.URL, f.About = e.URL, f.Text(e.Description)
-	return v.render(http.StatusOK, "webhook-form.html", f)
+	return v.Render(http.StatusOK, "webhook-form.html", f)
 }
 
 // sendEndpoint has an endpoint made or changed as the form says; ok is false
 // when the form was shown again.
 func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error)) (made wire.Endpoint, ok bool, err error) {
-	target, about := strings.TrimSpace(v.value("url")), v.value("about")
+	target, about := strings.TrimSpace(v.Value("url")), v.Value("about")
 	req := webhooks.Request{EditEndpoint: domain.EditEndpoint{URL: &target, Description: &about}}
-	for _, k := range v.form["kinds"] {
+	for _, k := range v.Values("kinds") {
 		req.Kinds = append(req.Kinds, domain.Kind(k))
 	}
 	again := func() endpointForm {
 		f := v.endpointForm(title, req.Kinds)
-		f.URL, f.About = v.value("url"), about
+		f.URL, f.About = v.Value("url"), about
 		return f
 	}
 	if len(req.Kinds) == 0 { // which would leave them as they are
 		f := again()
-		f.wrongField("kinds", f.T("webhooks.no_kind"))
-		return made, false, v.render(http.StatusUnprocessableEntity, "webhook-form.html", f)
+		f.WrongField("kinds", f.T("webhooks.no_kind"))
+		return made, false, v.Render(http.StatusUnprocessableEntity, "webhook-form.html", f)
 	}
 	made, err = send(req)
-	if p := v.refusal(err); p != nil {
+	if p := v.Refusal(err); p != nil {
 		f := again()
-		f.refuse(p)
+		f.Refuse(p)
 		for _, wrong := range p.Errors {
 			if wrong.Pointer == "#/url" && f.Lang == "en" {
 				f.Fields["url"] = wrong.Detail // says what stands in the way
 			}
 		}
-		return made, false, v.render(p.Status, "webhook-form.html", f)
+		return made, false, v.Render(p.Status, "webhook-form.html", f)
 	}
 	return made, err == nil, err
 }
 
 func (v *visit) addEndpoint() error {
 	made, ok, err := v.sendEndpoint("webhooks.new", func(req webhooks.Request) (wire.Endpoint, error) {
-		return v.Webhooks.Add(v.ctx(), v.caller, req)
+		return v.Webhooks.Add(v.Ctx(), v.Caller, req)
 	})
 	if err != nil || !ok {
 		return err
 	}
-	return v.leaveToSecret(reveal{kind: "webhook", name: made.ID, secret: made.Secret, path: "webhooks/" + made.ID})
+	return v.LeaveToSecret(frame.Reveal{Kind: "webhook", Name: made.ID, Secret: made.Secret, Path: "webhooks/" + made.ID})
 }
 
 func (v *visit) changeEndpoint() error {
 	_, ok, err := v.sendEndpoint("webhooks.edit", func(req webhooks.Request) (wire.Endpoint, error) {
-		return v.Webhooks.Change(v.ctx(), v.caller, v.vars["endpoint"], req)
+		return v.Webhooks.Change(v.Ctx(), v.Caller, v.Vars["endpoint"], req)
 	})
 	if err != nil || !ok {
 		return err
 	}
-	return v.done(v.endpointPath(), "webhooks.changed")
+	return v.Done(v.endpointPath(), "webhooks.changed")
 }

@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"bytes"
@@ -56,6 +56,14 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
+// testPages are two pages without content, with the templates and words of all.
+func testPages() Pages {
+	nothing := func(*Visit) error { return nil }
+	return Pages{Files: os.DirFS(".."), Routes: []Route{
+		{Method: http.MethodGet, Path: "payments", Serve: nothing}, {Method: http.MethodGet, Path: "payments/{id}", Serve: nothing},
+	}}
+}
+
 // newAPI makes the operations over an empty log in memory.
 func newAPI(t *testing.T) *merchant.API {
 	t.Helper()
@@ -95,7 +103,7 @@ func (f *front) start() {
 	if f.file, err = store.Open(f.path, zerolog.Nop()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, File: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()})
+	f.handler, err = newHandler(Config{API: f.api, File: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -240,7 +248,7 @@ func TestSigningInChangesTheToken(t *testing.T) {
 func TestNextIsOurs(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	v := &visit{handler: f.handler}
+	v := &Visit{handler: f.handler}
 	for path, want := range map[string]bool{
 		"payments": true, "payments?q=a&b=//c": true, "payments/01": true, "session": true, "": v.has(""),
 		"signin": false, "signout": false, "//evil": false, "https://evil": false, "/payments": false, "../x": false,
@@ -256,14 +264,14 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	h := &handler{}
 	h.sessions = newSessions(nil, false)
-	open := func(s store.Session) (*visit, func() bool) {
+	open := func(s store.Session) (*Visit, func() bool) {
 		ctx, err := h.sessions.Load(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.sessions.Put(ctx, projectValue, s.Project)
-		v := &visit{handler: h, r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s}
-		stream, done := v.streaming()
+		v := &Visit{handler: h, Request: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s}
+		stream, done := v.Streaming()
 		t.Cleanup(done)
 		return v, func() bool { return stream.Err() == nil }
 	}
@@ -281,7 +289,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 // a form that it has seen.
 func TestAFormCountsOnceAtTheAPIToo(t *testing.T) {
 	t.Parallel()
-	key := func(token string) domain.Digest { return *(&visit{token: token}).idempotencyKey() }
+	key := func(token string) domain.Digest { return *(&Visit{token: token}).IdempotencyKey() }
 	if one := key("a"); key("a") != one || key("b") == one {
 		t.Error("the keys of a form differ, or those of two forms do not")
 	}

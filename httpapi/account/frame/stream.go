@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type stream struct {
 	end     context.CancelFunc
 }
 
-// streaming is the context of an answer that may go on until the session ends,
+// Streaming is the context of an answer that may go on until the session ends,
 // by its limit or by signing out.
-func (v *visit) streaming() (context.Context, context.CancelFunc) {
-	ctx, end := context.WithDeadline(v.r.Context(), v.sessions.Deadline(v.r.Context()))
-	s := &stream{session: v.session, token: v.sessions.Token(v.r.Context()), end: end}
+func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
+	ctx, end := context.WithDeadline(v.Request.Context(), v.sessions.Deadline(v.Request.Context()))
+	s := &stream{session: v.session, token: v.sessions.Token(v.Request.Context()), end: end}
 	v.streams.mu.Lock()
 	if v.streams.all == nil {
 		v.streams.all = make(map[*stream]struct{})

@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"errors"
@@ -10,19 +10,19 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// failure is a request that is answered with a page that says what is wrong.
+// Failure is a request that is answered with a page that says what is wrong.
 // Its words are "failure.<why>.title" and "failure.<why>.text".
-type failure struct {
-	status int
-	why    string
-	path   string // below the account: where to go on, "" for its start
+type Failure struct {
+	Status int
+	Why    string
+	Path   string // below the account: where to go on, "" for its start
 }
 
-func (f *failure) Error() string { return f.why }
+func (f *Failure) Error() string { return f.Why }
 
 // failurePage is what failure.html is filled with.
 type failurePage struct {
-	pageData
+	PageData
 	Status        int
 	Heading, Text string
 	RequestID     string
@@ -32,56 +32,56 @@ type failurePage struct {
 
 // fail answers an error with a page. The error that it answers itself is that
 // of an answer that cannot be completed.
-func (v *visit) fail(err error) error {
-	if v.x.Begun() {
+func (v *Visit) fail(err error) error {
+	if v.X.Begun() {
 		return err
 	}
-	v.x.Header().Del("Content-Disposition") // of a file that did not come about
-	f, ours := errors.AsType[*failure](err)
+	v.X.Header().Del("Content-Disposition") // of a file that did not come about
+	f, ours := errors.AsType[*Failure](err)
 	if !ours && v.over(err) {
-		v.endSession()
+		v.EndSession()
 		return v.toSignIn()
 	}
-	page := failurePage{pageData: v.pageData(v.locale.T("account.failed")), RequestID: v.x.ID}
-	page.OnTo, page.OnText = page.Root+v.start(), v.locale.T("account.to_start")
+	page := failurePage{PageData: v.PageData(v.Locale.T("account.failed")), RequestID: v.X.ID}
+	page.OnTo, page.OnText = page.Root+v.start(), v.Locale.T("account.to_start")
 	if ours {
-		page.Status = f.status
-		page.Heading, page.Text = v.locale.T("failure."+f.why+".title"), v.locale.T("failure."+f.why+".text")
-		if f.path != "" {
-			page.OnTo, page.OnText = page.Root+f.path, v.locale.T("account.to_result")
+		page.Status = f.Status
+		page.Heading, page.Text = v.Locale.T("failure."+f.Why+".title"), v.Locale.T("failure."+f.Why+".text")
+		if f.Path != "" {
+			page.OnTo, page.OnText = page.Root+f.Path, v.Locale.T("account.to_result")
 		}
 	} else {
-		p := v.x.Problem(err)
-		page.Status, page.Heading, page.Text = p.Status, problemHeading(v.locale, p), problemText(v.locale, p)
+		p := v.X.Problem(err)
+		page.Status, page.Heading, page.Text = p.Status, problemHeading(v.Locale, p), ProblemText(v.Locale, p)
 		v.retryAfter(p)
 	}
-	page.Title = page.Heading + " · " + v.locale.T("account.title")
-	return v.render(page.Status, "failure.html", page)
+	page.Title = page.Heading + " · " + v.Locale.T("account.title")
+	return v.Render(page.Status, "failure.html", page)
 }
 
 // retryAfter hands on when a refused request may come again.
-func (v *visit) retryAfter(p wire.Problem) {
+func (v *Visit) retryAfter(p wire.Problem) {
 	if after := p.Header.Get("Retry-After"); after != "" {
-		v.x.Header().Set("Retry-After", after)
+		v.X.Header().Set("Retry-After", after)
 	}
 }
 
-// refusal is the problem that an error is when the reader can do something
+// Refusal is the problem that an error is when the reader can do something
 // about it on the page where it happened; nil for every other error.
-func (v *visit) refusal(err error) *wire.Problem {
+func (v *Visit) Refusal(err error) *wire.Problem {
 	if err == nil || v.over(err) {
 		return nil
 	}
-	p := v.x.Problem(err)
+	p := v.X.Problem(err)
 	if p.Status >= http.StatusInternalServerError {
 		return nil
 	}
 	return &p
 }
 
-// refuse shows what the API found wrong with a form: fields at their fields,
+// Refuse shows what the API found wrong with a form: fields at their fields,
 // by the first segment of the pointer, everything else at the top of the page.
-func (d *pageData) refuse(p *wire.Problem) {
+func (d *PageData) Refuse(p *wire.Problem) {
 	d.Fields = make(map[string]string)
 	for _, f := range p.Errors {
 		name, _, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "#/"), "/")
@@ -90,21 +90,21 @@ func (d *pageData) refuse(p *wire.Problem) {
 		}
 	}
 	if len(p.Errors) == 0 {
-		d.Alert = &notice{Tone: "bad", Text: problemText(d.Locale, *p)}
+		d.Alert = &Notice{Tone: "bad", Text: ProblemText(d.Locale, *p)}
 	} else {
-		d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
+		d.Alert = &Notice{Tone: "bad", Text: d.T("account.check_fields")}
 	}
 }
 
-// wrongField shows what is wrong with a field before the API is asked.
-func (d *pageData) wrongField(name, text string) {
+// WrongField shows what is wrong with a field before the API is asked.
+func (d *PageData) WrongField(name, text string) {
 	d.Fields = map[string]string{name: text}
-	d.Alert = &notice{Tone: "bad", Text: d.T("account.check_fields")}
+	d.Alert = &Notice{Tone: "bad", Text: d.T("account.check_fields")}
 }
 
-// problemText says what a refusal means, in the reader's language where there
+// ProblemText says what a refusal means, in the reader's language where there
 // are words for it.
-func problemText(l *ui.Locale, p wire.Problem) string {
+func ProblemText(l *ui.Locale, p wire.Problem) string {
 	if id := "problem." + string(p.Code); l.Has(id) {
 		return l.T(id)
 	}
@@ -138,9 +138,9 @@ func problemHeading(l *ui.Locale, p wire.Problem) string {
 
 // start is where the account begins.
 func (h *handler) start() string {
-	for _, t := range navigation() {
-		if h.has(t.path) {
-			return t.path
+	for _, t := range h.tabs {
+		if h.has(t.Path) {
+			return t.Path
 		}
 	}
 	return "session"
@@ -148,5 +148,5 @@ func (h *handler) start() string {
 
 // has reports whether there is a page at a path.
 func (h *handler) has(path string) bool {
-	return slices.ContainsFunc(h.table, func(p page) bool { return p.path == path && p.method == http.MethodGet })
+	return slices.ContainsFunc(h.table, func(p Route) bool { return p.Path == path && p.Method == http.MethodGet })
 }

@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"crypto/rand"
@@ -99,16 +99,16 @@ func (valuesCodec) Decode(b []byte) (time.Time, map[string]any, error) {
 
 // loadSession finds the session of a request and whom it acts for. One that
 // is over is none.
-func (v *visit) loadSession() error {
+func (v *Visit) loadSession() error {
 	token := ""
-	if c, err := v.r.Cookie(v.sessions.Cookie.Name); err == nil {
+	if c, err := v.Request.Cookie(v.sessions.Cookie.Name); err == nil {
 		token = c.Value
 	}
-	ctx, err := v.sessions.Load(v.r.Context(), token)
+	ctx, err := v.sessions.Load(v.Request.Context(), token)
 	if err != nil {
 		return err
 	}
-	v.r = v.r.WithContext(ctx)
+	v.Request = v.Request.WithContext(ctx)
 	s := store.Session{Project: v.sessions.GetString(ctx, projectValue), KeyID: v.sessions.GetString(ctx, keyValue)}
 	if s.Project == "" {
 		v.ended = token != ""
@@ -119,51 +119,51 @@ func (v *visit) loadSession() error {
 		return err
 	}
 	if v.sessions.GetString(ctx, generationValue) != strconv.FormatUint(generation, 10) {
-		v.endSession()
+		v.EndSession()
 		return nil
 	}
 	v.session = s
-	v.caller, err = v.API.Resume(ctx, s.Project, s.KeyID)
+	v.Caller, err = v.API.Resume(ctx, s.Project, s.KeyID)
 	if v.over(err) {
-		v.endSession()
+		v.EndSession()
 		return nil
 	}
-	v.x.Project, v.x.Key = v.caller.Project, v.caller.Key
+	v.X.Project, v.X.Key = v.Caller.Project, v.Caller.Key
 	return err
 }
 
 // over reports whether an error says that the session's key is of no use any
 // more.
-func (v *visit) over(err error) bool {
+func (v *Visit) over(err error) bool {
 	if err == nil {
 		return false
 	}
-	p := v.x.Problem(err)
+	p := v.X.Problem(err)
 	return p.Code == domain.Unauthorized || p.Code == domain.ProjectDisabledCode
 }
 
-// saveSession writes the session, which begins to be idle anew. It comes
+// SaveSession writes the session, which begins to be idle anew. It comes
 // before the answer.
-func (v *visit) saveSession() error {
+func (v *Visit) SaveSession() error {
 	if !v.signedIn() {
 		return nil
 	}
-	_, _, err := v.sessions.Commit(v.r.Context())
+	_, _, err := v.sessions.Commit(v.Request.Context())
 	return err
 }
 
-// endSession forgets the session, here and in the browser.
-func (v *visit) endSession() {
-	if err := v.sessions.Destroy(v.r.Context()); err != nil {
-		v.Log.Warn().Err(err).Str("request_id", v.x.ID).Msg("a session of the account could not be deleted")
+// EndSession forgets the session, here and in the browser.
+func (v *Visit) EndSession() {
+	if err := v.sessions.Destroy(v.Request.Context()); err != nil {
+		v.Log.Warn().Err(err).Str("request_id", v.X.ID).Msg("a session of the account could not be deleted")
 	}
-	v.sessions.WriteSessionCookie(v.r.Context(), v.x, "", time.Time{})
-	v.x.Header().Set("Cache-Control", "no-store") // scs adds to it
-	v.session, v.caller, v.ended = store.Session{}, merchant.Caller{}, true
+	v.sessions.WriteSessionCookie(v.Request.Context(), v.X, "", time.Time{})
+	v.X.Header().Set("Cache-Control", "no-store") // scs adds to it
+	v.session, v.Caller, v.ended = store.Session{}, merchant.Caller{}, true
 }
 
 // startSession makes the session of somebody who has signed in.
-func (v *visit) startSession(c merchant.Caller) error {
+func (v *Visit) startSession(c merchant.Caller) error {
 	s := store.Session{Project: c.Project.ID, KeyID: c.Key.ID}
 	generation, err := v.File.Generation(s)
 	if err != nil {
@@ -172,7 +172,7 @@ func (v *visit) startSession(c merchant.Caller) error {
 	if err := v.File.Clean(v.Now()); err != nil {
 		return err
 	}
-	ctx := v.r.Context()
+	ctx := v.Request.Context()
 	if err := v.sessions.RenewToken(ctx); err != nil {
 		return err
 	}
@@ -185,60 +185,60 @@ func (v *visit) startSession(c merchant.Caller) error {
 	if err != nil {
 		return err
 	}
-	v.sessions.WriteSessionCookie(ctx, v.x, token, end)
-	v.x.Header().Set("Cache-Control", "no-store") // scs adds to it
+	v.sessions.WriteSessionCookie(ctx, v.X, token, end)
+	v.X.Header().Set("Cache-Control", "no-store") // scs adds to it
 	v.session = s
-	v.x.Project, v.x.Key = c.Project, c.Key
+	v.X.Project, v.X.Key = c.Project, c.Key
 	return nil
 }
 
-// putNotice keeps something to be said on the next page.
-func (v *visit) putNotice(tone, text string) {
-	v.sessions.Put(v.r.Context(), noticeValue, tone+"\n"+text)
+// PutNotice keeps something to be said on the next page.
+func (v *Visit) PutNotice(tone, text string) {
+	v.sessions.Put(v.Request.Context(), noticeValue, tone+"\n"+text)
 }
 
-func (v *visit) popNotice() *notice {
-	kept := v.sessions.PopString(v.r.Context(), noticeValue)
+func (v *Visit) popNotice() *Notice {
+	kept := v.sessions.PopString(v.Request.Context(), noticeValue)
 	if tone, text, ok := strings.Cut(kept, "\n"); ok {
-		return &notice{Tone: tone, Text: text}
+		return &Notice{Tone: tone, Text: text}
 	}
 	return nil
 }
 
 // toSignIn leads somebody who is not signed in to where that can be done, and
 // from there back.
-func (v *visit) toSignIn() error {
+func (v *Visit) toSignIn() error {
 	q := url.Values{}
-	if v.r.Method == http.MethodGet || v.r.Method == http.MethodHead {
-		next := strings.TrimPrefix(strings.TrimPrefix(v.r.URL.EscapedPath(), Path), "/")
-		if v.r.URL.RawQuery != "" {
-			next += "?" + v.r.URL.RawQuery
+	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
+		next := strings.TrimPrefix(strings.TrimPrefix(v.Request.URL.EscapedPath(), Path), "/")
+		if v.Request.URL.RawQuery != "" {
+			next += "?" + v.Request.URL.RawQuery
 		}
 		if next != "" && v.ours(next) {
 			q.Set("next", next)
 		}
 	}
-	if v.ended || v.r.Method == http.MethodPost {
+	if v.ended || v.Request.Method == http.MethodPost {
 		q.Set("why", "ended")
 	}
 	to := "signin"
 	if len(q) > 0 {
 		to += "?" + q.Encode()
 	}
-	v.x.Header().Set("Location", v.to(to))
-	v.x.WriteHeader(http.StatusSeeOther)
+	v.X.Header().Set("Location", v.to(to))
+	v.X.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
 // ours reports whether a path, with or without a query, is that of a page of
 // the account that somebody can be led to.
-func (v *visit) ours(path string) bool {
+func (v *Visit) ours(path string) bool {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.ContainsAny(path, "\\\r\n") {
 		return false
 	}
-	return slices.ContainsFunc(v.table, func(p page) bool {
-		_, ok := match(p.path, u.EscapedPath())
-		return ok && p.method == http.MethodGet && !p.open
+	return slices.ContainsFunc(v.table, func(p Route) bool {
+		_, ok := match(p.Path, u.EscapedPath())
+		return ok && p.Method == http.MethodGet && !p.open
 	})
 }

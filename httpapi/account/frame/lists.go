@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"context"
@@ -14,72 +14,75 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// filters are the parameters of the address that narrow a list and say
+// pageSize is how many rows a list shows.
+const pageSize = "25"
+
+// Filters are the parameters of the address that narrow a list and say
 // something.
-func (v *visit) filters(names ...string) url.Values {
+func (v *Visit) Filters(names ...string) url.Values {
 	q := make(url.Values)
 	for _, name := range names {
-		if text := v.query(name); text != "" {
+		if text := v.Query(name); text != "" {
 			q.Set(name, text)
 		}
 	}
 	return q
 }
 
-// list reads one page of a list of the API for the page at here. shown are
+// List reads one page of a list of the API for the page at here. shown are
 // the filters as they stand in the page's address, asked those that the API is
 // asked with.
-func list[T any](
-	v *visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
-) ([]T, pager, error) {
+func List[T any](
+	v *Visit, here string, read func(context.Context, merchant.Caller, url.Values) (wire.Page[T], error), shown, asked url.Values,
+) ([]T, Pager, error) {
 	q := maps.Clone(asked)
 	if q == nil {
 		q = url.Values{}
 	}
 	q.Set("limit", pageSize)
-	if cursor := v.query(cursorParameter); cursor != "" {
+	if cursor := v.Query(cursorParameter); cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	page, err := read(v.ctx(), v.caller, q)
+	page, err := read(v.Ctx(), v.Caller, q)
 	if err != nil {
-		return nil, pager{}, err
+		return nil, Pager{}, err
 	}
 	return page.Data, v.pager(here, shown, page.NextCursor), nil
 }
 
-// badFilter shows a refused filter on the page; another error is answered.
-func (d *pageData) badFilter(err error) error {
-	p := d.visit.refusal(err)
+// BadFilter shows a refused filter on the page; another error is answered.
+func (d *PageData) BadFilter(err error) error {
+	p := d.visit.Refusal(err)
 	if p == nil || p.Code != domain.InvalidParameter && p.Code != domain.InvalidCursor {
 		return err
 	}
-	d.refuse(p)
+	d.Refuse(p)
 	if p.Parameter != "" && p.Code == domain.InvalidParameter {
 		d.Alert.Text = d.T("list.bad_filter", "Name", p.Parameter)
 	}
 	return nil
 }
 
-// csv answers a list as a file, which ends when the session ends.
-func (v *visit) csv(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
-	table, err := read(v.ctx(), v.caller, q)
+// CSV answers a list as a file, which ends when the session ends.
+func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
+	table, err := read(v.Ctx(), v.Caller, q)
 	if err != nil {
 		return err
 	}
-	if err := v.saveSession(); err != nil {
+	if err := v.SaveSession(); err != nil {
 		return err
 	}
-	ctx, end := v.streaming()
+	ctx, end := v.Streaming()
 	defer end()
-	v.x.Request = v.x.Request.WithContext(ctx)
-	v.x.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
-	return v.x.ReplyCSV(table)
+	v.X.Request = v.X.Request.WithContext(ctx)
+	v.X.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
+	return v.X.ReplyCSV(table)
 }
 
-// dayRange turns the days "from" and "to" of a page's address, both of which
+// DayRange turns the days "from" and "to" of a page's address, both of which
 // count, into the bounds that the API takes. What is no day stays as it is, for
 // the API to refuse.
-func dayRange(q url.Values) {
+func DayRange(q url.Values) {
 	for name, later := range map[string]int{"from": 0, "to": 1} {
 		if t, err := time.Parse(time.DateOnly, q.Get(name)); err == nil {
 			q.Set(name, t.AddDate(0, 0, later).Format(time.RFC3339))
@@ -87,31 +90,31 @@ func dayRange(q url.Values) {
 	}
 }
 
-// back is the page that a form names as the one it was on, else another.
-func (v *visit) back(otherwise string) string {
-	if path := v.value("back"); path != "" && v.ours(path) {
+// Back is the page that a form names as the one it was on, else another.
+func (v *Visit) Back(otherwise string) string {
+	if path := v.Value("back"); path != "" && v.ours(path) {
 		return path
 	}
 	return otherwise
 }
 
-// tell does what a form is for, and leads back to a page that says how it
+// Tell does what a form is for, and leads back to a page that says how it
 // went: in the words of an id, or in those of the refusal.
-func (v *visit) tell(path string, do func() error, word string) error {
+func (v *Visit) Tell(path string, do func() error, word string) error {
 	err := do()
-	if p := v.refusal(err); p != nil {
-		v.putNotice("bad", problemText(v.locale, *p))
-		return v.leave(path)
+	if p := v.Refusal(err); p != nil {
+		v.PutNotice("bad", ProblemText(v.Locale, *p))
+		return v.Leave(path)
 	}
 	if err != nil {
 		return err
 	}
-	return v.done(path, word)
+	return v.Done(path, word)
 }
 
 // PaymentLink is the id of a payment that leads to its page, with a button
 // that copies it.
-func (d pageData) PaymentLink(id domain.ID) template.HTML {
+func (d PageData) PaymentLink(id domain.ID) template.HTML {
 	name := id.String() // letters and digits alone
 	copyIt := template.HTMLEscapeString(d.T("ui.copy"))
 	return template.HTML(`<span class="copyable"><a class="mono" href="` + template.HTMLEscapeString(d.Root) + `payments/` + name + `">` + name + //nolint:gosec // escaped
@@ -127,15 +130,15 @@ const (
 	maxTrail        = 12
 )
 
-// pager is the links to the pages beside a page of a list, "" for none.
-type pager struct {
+// Pager is the links to the pages beside a page of a list, "" for none.
+type Pager struct {
 	Newest, Newer, Older string
 }
 
 // pager makes the links of a list at a path. filters are its address without
 // cursors.
-func (v *visit) pager(path string, filters url.Values, next *string) pager {
-	var p pager
+func (v *Visit) pager(path string, filters url.Values, next *string) Pager {
+	var p Pager
 	root := v.to(path)
 	address := func(cursor string, trail []string) string {
 		q := maps.Clone(filters)
@@ -153,9 +156,9 @@ func (v *visit) pager(path string, filters url.Values, next *string) pager {
 		}
 		return root + "?" + q.Encode()
 	}
-	here := v.query(cursorParameter)
+	here := v.Query(cursorParameter)
 	var trail []string
-	if t := v.query(trailParameter); t != "" {
+	if t := v.Query(trailParameter); t != "" {
 		trail = strings.Split(t, ".")
 	}
 	if next != nil {

@@ -1,4 +1,4 @@
-package account
+package frame
 
 import (
 	"crypto/hmac"
@@ -32,41 +32,41 @@ var canonical = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // immu
 
 // Form is the hidden field that every form needs: a token that is good for one
 // sending in this session.
-func (d pageData) Form() template.HTML {
+func (d PageData) Form() template.HTML {
 	nonce := make([]byte, nonceBytes, nonceBytes+sha256.Size)
 	rand.Read(nonce)
 	token := canonical.EncodeToString(append(nonce, d.visit.formMAC(nonce)...))
 	return template.HTML(`<input type="hidden" name="` + formField + `" value="` + token + `">`) //nolint:gosec // base64url
 }
 
-func (v *visit) formMAC(nonce []byte) []byte {
-	m := hmac.New(sha256.New, []byte(v.sessions.GetString(v.r.Context(), formsValue)))
+func (v *Visit) formMAC(nonce []byte) []byte {
+	m := hmac.New(sha256.New, []byte(v.sessions.GetString(v.Request.Context(), formsValue)))
 	m.Write(nonce)
 	return m.Sum(nil)
 }
 
 // ofSession reports whether a token was made for this session.
-func (v *visit) ofSession(token string) bool {
+func (v *Visit) ofSession(token string) bool {
 	in, err := canonical.DecodeString(token)
 	return err == nil && len(in) == nonceBytes+sha256.Size && hmac.Equal(in[nonceBytes:], v.formMAC(in[:nonceBytes]))
 }
 
-func (v *visit) readForm() error {
-	media, params, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
+func (v *Visit) readForm() error {
+	media, params, err := mime.ParseMediaType(v.Request.Header.Get("Content-Type"))
 	charset, has := params["charset"]
 	if err != nil || media != "application/x-www-form-urlencoded" || has && !strings.EqualFold(charset, "utf-8") {
-		return &failure{status: http.StatusUnsupportedMediaType, why: "form"}
+		return &Failure{Status: http.StatusUnsupportedMediaType, Why: "form"}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(v.x, v.r.Body, maxForm))
+	body, err := io.ReadAll(http.MaxBytesReader(v.X, v.Request.Body, maxForm))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return &failure{status: http.StatusRequestEntityTooLarge, why: "form"}
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Why: "form"}
 	case err != nil:
-		return &failure{status: http.StatusBadRequest, why: "form"}
+		return &Failure{Status: http.StatusBadRequest, Why: "form"}
 	}
 	if v.form, err = url.ParseQuery(string(body)); err != nil || !validUTF8(v.form) {
-		return &failure{status: http.StatusBadRequest, why: "form"}
+		return &Failure{Status: http.StatusBadRequest, Why: "form"}
 	}
 	return nil
 }
@@ -82,9 +82,9 @@ func validUTF8(form url.Values) bool {
 	return true
 }
 
-// idempotencyKey is that of what the form leads to, so that the API counts it
+// IdempotencyKey is that of what the form leads to, so that the API counts it
 // once, whatever becomes of the file of used forms.
-func (v *visit) idempotencyKey() *domain.Digest {
+func (v *Visit) IdempotencyKey() *domain.Digest {
 	key := domain.Digest(sha256.Sum256([]byte("account form " + v.token)))
 	return &key
 }
@@ -104,23 +104,23 @@ type formUse struct {
 
 // once carries out a form that was sent. Sent twice at once, as by a double
 // click, both are led to the same page; sent again later it is refused.
-func (v *visit) once(carryOut func() error) error {
-	token := v.value(formField)
+func (v *Visit) once(carryOut func() error) error {
+	token := v.Value(formField)
 	if !v.ofSession(token) {
-		return &failure{status: http.StatusForbidden, why: "unknown_form"}
+		return &Failure{Status: http.StatusForbidden, Why: "unknown_form"}
 	}
 	v.forms.mu.Lock()
 	if first, ok := v.forms.now[token]; ok {
 		v.forms.mu.Unlock()
 		select {
 		case <-first.done:
-		case <-v.r.Context().Done():
-			return v.r.Context().Err()
+		case <-v.Request.Context().Done():
+			return v.Request.Context().Err()
 		}
 		if first.path == "" || first.again {
-			return &failure{status: http.StatusConflict, why: "sent", path: first.path}
+			return &Failure{Status: http.StatusConflict, Why: "sent", Path: first.path}
 		}
-		return v.leave(first.path)
+		return v.Leave(first.path)
 	}
 	use := &formUse{done: make(chan struct{})}
 	if v.forms.now == nil {
@@ -134,13 +134,13 @@ func (v *visit) once(carryOut func() error) error {
 		v.forms.mu.Unlock()
 		close(use.done)
 	}()
-	fresh, path, err := v.File.UseForm(token, v.sessions.Deadline(v.r.Context()))
+	fresh, path, err := v.File.UseForm(token, v.sessions.Deadline(v.Request.Context()))
 	switch {
 	case err != nil:
 		return err
 	case !fresh:
 		use.path, use.again = path, true
-		return &failure{status: http.StatusConflict, why: "sent", path: path}
+		return &Failure{Status: http.StatusConflict, Why: "sent", Path: path}
 	}
 	v.token, v.use = token, use
 	return carryOut()

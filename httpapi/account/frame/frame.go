@@ -1,0 +1,196 @@
+// Package frame is what all pages of the account share: a request for a page with
+// its language and session, forms that count once, secrets that are shown once,
+// pages of failure, lists and files, and the pages with which somebody signs in.
+//
+// It finds the page in a table of routes. Before a route is called, the key of the
+// session was found live, and of a form the origin and the token were checked.
+// Somebody who is not signed in was led to sign in. Templates and words of all
+// pages are in the folder above.
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/rs/zerolog"
+
+	"payledger/httpapi/account/store"
+	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/ui"
+	"payledger/httpapi/webhooks"
+)
+
+// Path is where the handler is mounted; everything below it is the account's.
+const Path = "/account"
+
+// Route is one row of the table of pages.
+type Route struct {
+	Method string // GET, which HEAD goes with, or POST
+	Path   string // below Path, "" for Path itself; {name} stands for one segment
+	Serve  func(*Visit) error
+
+	open bool // for everybody, signed in or not
+}
+
+// Tab is an entry of the navigation beside every page: a path of the table and
+// the id of its word. One whose path no row of the table has is left out.
+type Tab struct{ Path, Word string }
+
+// Pages are the pages that the frame shows beside its own. In the table, a path of
+// fixed text comes before one with a variable in the same place.
+type Pages struct {
+	Files  fs.FS // templates/*.html and locales/*.toml of all pages
+	Routes []Route
+	Tabs   []Tab
+}
+
+// Config is what the account works with. Everything but Limits and
+// Webhooks is needed.
+type Config struct {
+	API       *merchant.API
+	Webhooks  *webhooks.API // nil: there are no pages about webhooks
+	File      *store.File   // where sessions are kept
+	Limits    edge.Limits
+	Now       func() time.Time // the clock
+	PublicURL string           // where the world reaches this program, without a trailing slash
+	Sandbox   bool             // payments can be settled by hand
+	Log       zerolog.Logger
+}
+
+type handler struct {
+	Config
+	site      *ui.Site
+	templates *template.Template
+	origins   *http.CrossOriginProtection
+	byAddress *edge.Limiter // of requests for pages; nil, as the next: no limit
+	byProject *edge.Limiter
+	sessions  *scs.SessionManager
+	table     []Route
+	tabs      []Tab
+	forms     forms
+	streams   streams
+	reveals   reveals
+	prefix    string // path of the public URL
+}
+
+// New returns the handler of everything at and below Path, which edge.Pages
+// serves. It expects the request's path unchanged, and is safe for concurrent
+// use.
+//
+// Pages are limited by address as the payment page and by project as reads of
+// the API, each with tokens of their own. Files that pages load are not counted.
+func New(c Config, p Pages) (func(*edge.Exchange) error, error) {
+	h, err := newHandler(c, p)
+	if err != nil {
+		return nil, err
+	}
+	return h.serve, nil
+}
+
+func newHandler(c Config, p Pages) (*handler, error) {
+	if c.API == nil || c.File == nil || c.Now == nil {
+		return nil, errors.New("account: the API, a file and a clock are needed")
+	}
+	base, err := url.Parse(c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
+	}
+	h := &handler{
+		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
+		byAddress: edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(c.Limits.CustomersPerMinute) / 60, Burst: c.Limits.CustomersPerMinute}),
+		byProject: edge.NewLimiter("account-pages", c.Limits.Reads),
+	}
+	if base.Host != "" {
+		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
+			return nil, fmt.Errorf("account: public URL %q: %w", c.PublicURL, err)
+		}
+	}
+	if h.site, err = ui.New(p.Files); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	if h.templates, err = h.site.Templates(p.Files, "templates/*.html"); err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	h.sessions = newSessions(c.File, base.Scheme == "https")
+	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes, h.revealPages()), p.Tabs
+	return h, nil
+}
+
+// serve finds the page. Paths match as they were sent: no id needs escaping.
+// The error is that of an answer that cannot be completed.
+func (h *handler) serve(x *edge.Exchange) error {
+	r := x.Request
+	ui.Secure(x.Header())
+	// Browsers send the origin of a form to the account itself and to no other site.
+	x.Header().Set("Referrer-Policy", "same-origin")
+	rest := strings.TrimPrefix(r.URL.EscapedPath(), Path)
+	rest = strings.TrimPrefix(rest, "/")
+	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && h.site.ServeAsset(x, r, name) {
+		return nil
+	}
+	v := &Visit{handler: h, X: x, Request: r, Locale: h.site.RememberedLocale(x, r, h.prefix+Path)}
+	if err := h.answer(v, rest); err != nil {
+		return v.fail(err)
+	}
+	return nil
+}
+
+func (h *handler) answer(v *Visit, path string) error {
+	if err := h.byAddress.Allow(conns.Visitor(v.Request), h.Now(), nil); err != nil {
+		return err
+	}
+	if err := v.loadSession(); err != nil {
+		return err
+	}
+	if v.signedIn() {
+		if err := h.byProject.Allow(v.session.Project, h.Now(), nil); err != nil {
+			return err
+		}
+	}
+	var allowed []string
+	for i := range h.table {
+		p := &h.table[i]
+		vars, ok := match(p.Path, path)
+		if !ok {
+			continue
+		}
+		if p.Method != v.Request.Method && (p.Method != http.MethodGet || v.Request.Method != http.MethodHead) {
+			allowed = append(allowed, p.Method)
+			continue
+		}
+		v.route, v.Vars = p, vars
+		return v.serve()
+	}
+	if len(allowed) > 0 {
+		v.X.Header().Set("Allow", strings.Join(allowed, ", "))
+		return &Failure{Status: http.StatusMethodNotAllowed, Why: "method"}
+	}
+	return &Failure{Status: http.StatusNotFound, Why: "page"}
+}
+
+// match compares a path with a pattern and answers its variables.
+func match(pattern, path string) (map[string]string, bool) {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return nil, false
+	}
+	vars := make(map[string]string)
+	for i, w := range want {
+		if name, ok := strings.CutPrefix(w, "{"); ok && have[i] != "" {
+			vars[strings.TrimSuffix(name, "}")] = have[i]
+		} else if w != have[i] {
+			return nil, false
+		}
+	}
+	return vars, true
+}

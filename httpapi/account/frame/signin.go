@@ -1,0 +1,125 @@
+package frame
+
+import (
+	"net/http"
+	"strings"
+
+	"payledger/domain"
+	"payledger/httpapi/conns"
+)
+
+func (h *handler) sessionPages() []Route {
+	return []Route{
+		{Method: "GET", Path: "signin", open: true, Serve: (*Visit).showSignIn},
+		{Method: "POST", Path: "signin", open: true, Serve: (*Visit).signIn},
+		{Method: "GET", Path: "session", Serve: (*Visit).showSession},
+		{Method: "POST", Path: "signout", Serve: (*Visit).signOut},
+		{Method: "POST", Path: "signout-everywhere", Serve: (*Visit).signOutEverywhere},
+	}
+}
+
+// signInPage is what signin.html is filled with.
+type signInPage struct {
+	PageData
+	Project, Next string
+}
+
+func (v *Visit) signInPage() signInPage {
+	return signInPage{PageData: v.PageData(v.Locale.T("signin.title"))}
+}
+
+func (v *Visit) showSignIn() error {
+	next := v.Query("next")
+	if !v.ours(next) {
+		next = ""
+	}
+	if v.signedIn() {
+		if next == "" {
+			next = v.start()
+		}
+		return v.Leave(next)
+	}
+	page := v.signInPage()
+	page.Next = next
+	switch v.Query("why") {
+	case "out":
+		page.Notice = &Notice{"good", v.Locale.T("signin.out")}
+	case "everywhere":
+		page.Notice = &Notice{"good", v.Locale.T("signin.everywhere")}
+	case "ended":
+		page.Notice = &Notice{"warn", v.Locale.T("signin.ended")}
+	}
+	return v.Render(http.StatusOK, "signin.html", page)
+}
+
+// signIn takes project and key. The key is never shown again, not even in the
+// form that is answered to a wrong one.
+func (v *Visit) signIn() error {
+	project, key := strings.TrimSpace(v.Value("project")), strings.TrimSpace(v.Value("key"))
+	if p, k, ok := strings.Cut(project, ":"); ok && key == "" { // both as they stand in the header of the API
+		project, key = p, k
+	}
+	caller, err := v.API.SignIn(v.Ctx(), conns.Peer(v.Request), project, key)
+	if err == nil {
+		if err := v.startSession(caller); err != nil {
+			return err
+		}
+		next := v.Value("next")
+		if !v.ours(next) {
+			next = v.start()
+		}
+		return v.Leave(next)
+	}
+	p := v.X.Problem(err)
+	page := v.signInPage()
+	page.Project, page.Next = project, v.Value("next")
+	if !v.ours(page.Next) {
+		page.Next = ""
+	}
+	text := ProblemText(v.Locale, p)
+	switch p.Code {
+	case domain.Unauthorized:
+		text = v.Locale.T("signin.wrong")
+	case domain.RateLimited:
+		text = v.Locale.T("signin.slow", "Seconds", p.Header.Get("Retry-After"))
+	}
+	v.retryAfter(p)
+	page.Alert = &Notice{"bad", text}
+	return v.Render(p.Status, "signin.html", page)
+}
+
+// sessionPage is what session.html is filled with.
+type sessionPage struct {
+	PageData
+	Since, Until domain.Instant
+}
+
+func (v *Visit) showSession() error {
+	page := sessionPage{
+		PageData: v.PageData(v.Locale.T("session.title")),
+		Until:    domain.InstantOf(v.sessions.Deadline(v.Request.Context())),
+	}
+	if err := page.Since.UnmarshalText([]byte(v.sessions.GetString(v.Request.Context(), sinceValue))); err != nil {
+		return err
+	}
+	return v.Render(http.StatusOK, "session.html", page)
+}
+
+func (v *Visit) signOut() error {
+	token := v.sessions.Token(v.Request.Context())
+	v.streams.end(func(s *stream) bool { return s.token == token })
+	return v.signedOut("out")
+}
+
+func (v *Visit) signOutEverywhere() error {
+	if err := v.File.EndAll(v.session); err != nil {
+		return err
+	}
+	v.streams.end(func(s *stream) bool { return s.session == v.session })
+	return v.signedOut("everywhere")
+}
+
+func (v *Visit) signedOut(why string) error {
+	v.EndSession()
+	return v.Leave("signin?why=" + why)
+}
