@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"payledger/httpapi/ui/uitest"
+	"payledger/notifier/health/healthtest"
+)
+
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestUnit has systemd judge the unit and how much it shuts out.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	analyze := requireTool(t, "systemd-analyze", "systemd")
+	program, err := exec.LookPath("payledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := strings.Replace(deployed(t, "payledger.service"), "/usr/local/bin/payledger", program, 1)
+	file := filepath.Join(t.TempDir(), "payledger.service")
+	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "--man=no", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// 2.0 of 10: the lower the better.
+	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// The flags and exit codes that it relies on.
+	if help := done(t, "serve", "--help"); !strings.Contains(help, "$PAYLEDGER_PUBLIC_URL") || !strings.Contains(help, "$PAYLEDGER_ROUTES") {
+		t.Errorf("serve --help:\n%s", help)
+	}
+}
+
+// TestCaddy has Caddy judge its configuration.
+func TestCaddy(t *testing.T) {
+	t.Parallel()
+	caddy := requireTool(t, "caddy", "caddy")
+	cmd := exec.Command(caddy, "validate", "--adapter", "caddyfile", "--config", "deploy/Caddyfile")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_DATA_HOME=", "XDG_CONFIG_HOME=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestImageInstructions: no Docker judges the file here, so what makes the image
+// small and harmless is looked for.
+func TestImageInstructions(t *testing.T) {
+	t.Parallel()
+	text := deployed(t, "Dockerfile")
+	build, image, ok := strings.Cut(text, "\nFROM scratch\n")
+	if !ok || strings.Contains(image, "FROM ") || strings.Contains(image, "RUN ") {
+		t.Error("the image is not from scratch")
+	}
+	goVersion := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(goMod(t))
+	if !strings.Contains(build, "FROM golang:"+goVersion[1]+"-") || !strings.Contains(build, "CGO_ENABLED=0 go build") {
+		t.Errorf("it is not built with Go %s and without cgo", goVersion[1])
+	}
+	for _, line := range []string{
+		"USER 65532:65532", `ENTRYPOINT ["/payledger"]`, `CMD ["serve", "--data", "/data", "--listen", "0.0.0.0:8080"]`, "VOLUME /data",
+		"COPY --from=build /root-of-image/ /",
+	} {
+		if !strings.Contains(image, "\n"+line+"\n") && !strings.HasPrefix(image, line+"\n") && !strings.HasSuffix(image, line+"\n") {
+			t.Errorf("the image lacks %q", line)
+		}
+	}
+}
+
+func goMod(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestBehindNginx puts nginx in front of a server: as the sample has it, live
+// answers pass through; where it buffers whatever payledger says, pages go on by
+// asking.
+func TestBehindNginx(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo")
+	secure, buffering := startNginx(t, strings.TrimPrefix(s.BaseURL, "http://"))
+
+	t.Run("live answers pass through", func(t *testing.T) {
+		t.Parallel()
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is the test's
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+secure+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.ProjectID+":"+s.APIKey)
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
+		for lines := bufio.NewScanner(resp.Body); ; {
+			if !lines.Scan() {
+				t.Fatalf("the stream ended before the payment came: %v", lines.Err())
+			}
+			if strings.Contains(lines.Text(), id) {
+				break
+			}
+		}
+	})
+
+	t.Run("pages of a buffering proxy ask", func(t *testing.T) {
+		t.Parallel()
+		browser := uitest.Browser(t)
+		created := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`)
+		instructions, ok := created.object(t)["instructions"].(map[string]any)
+		if !ok {
+			t.Fatalf("%s", created.Body)
+		}
+		link := strings.Replace(fmt.Sprint(instructions["url"]), s.BaseURL, "http://"+buffering, 1)
+		w := uitest.OpenTab(t, browser)
+		w.Do(chromedp.Navigate(link), chromedp.WaitVisible(`button[value="pay"]`))
+		uitest.Eval[bool](w, `window.same = true`)
+		s.do(t, 200, "POST", "/v1/sandbox/payments/"+created.text(t, "id"), `{"outcome":"paid"}`)
+		w.Do(chromedp.WaitVisible(`[data-status="paid"]`))
+		if same := uitest.Eval[bool](w, `window.same === true`); !same {
+			t.Error("the page was loaded anew")
+		}
+	})
+}
+
+// startNginx runs nginx in front of a server: the sample's TLS server, and one
+// that buffers everything.
+func startNginx(t *testing.T, upstream string) (secure, buffering string) {
+	t.Helper()
+	nginx := requireTool(t, "nginx", "nginx")
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's workers may be another user's
+		t.Fatal(err)
+	}
+	certificate(t, dir)
+	secure, buffering = healthtest.FreeAddress(t), healthtest.FreeAddress(t)
+	sample := deployed(t, "nginx.conf")
+	for from, to := range map[string]string{
+		"server 127.0.0.1:8080;":                 "server " + upstream + ";",
+		"listen 443 ssl http2;":                  "listen " + secure + " ssl http2;",
+		"listen [::]:443 ssl http2;":             "",
+		"listen 80;":                             "listen " + healthtest.FreeAddress(t) + ";",
+		"listen [::]:80;":                        "",
+		"/etc/ssl/pay.example.com/fullchain.pem": dir + "/cert.pem",
+		"/etc/ssl/pay.example.com/privkey.pem":   dir + "/key.pem",
+	} {
+		if !strings.Contains(sample, from) {
+			t.Fatalf("nginx.conf has no %q", from)
+		}
+		sample = strings.ReplaceAll(sample, from, to)
+	}
+	conf := "daemon off; pid " + dir + "/pid; error_log stderr; worker_processes 1;\nevents {}\nhttp {\naccess_log off;\n"
+	for _, what := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		conf += what + "_temp_path " + dir + "/" + what + ";\n"
+	}
+	conf += sample + "server { listen " + buffering + "; location / { proxy_pass http://payledger; proxy_http_version 1.1;" +
+		" proxy_set_header Host $http_host; proxy_buffering on; proxy_ignore_headers X-Accel-Buffering; } }\n}\n"
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(nginx, "-t", "-q", "-e", "stderr", "-c", file).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(nginx, "-e", "stderr", "-c", file)
+	var stderr healthtest.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("nginx:\n%s", stderr.String())
+		}
+	})
+	for _, address := range []string{secure, buffering} {
+		eventually(t, "nginx listens", func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		})
+	}
+	return secure, buffering
+}
+
+// certificate writes cert.pem and key.pem.
+func certificate(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"pay.example.com"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
