@@ -44,7 +44,7 @@ func TestAsyncAPIDescribesWhatTheCodeUses(t *testing.T) {
 			types = append(types, e.Name)
 		}
 	}
-	described := regexp.MustCompile(`(?m)^ +- ((?:payment|refund)\.\w+)$`).FindAllStringSubmatch(doc, -1)
+	described := regexp.MustCompile(`(?m)^ +- ((?:payment|refund|return)\.\w+)$`).FindAllStringSubmatch(doc, -1)
 	var got []string
 	for _, m := range described {
 		got = append(got, m[1])
