@@ -30,5 +30,5 @@ const maxConsumerName = 32
 // ValidConsumerName reports whether a text can be the name of a consumer: 1 to 32
 // of a-z, 0-9, - and _, the first one a letter.
 func ValidConsumerName(s string) bool {
-	return len(s) <= maxConsumerName && validRoute(s) && s[0] >= 'a'
+	return len(s) <= maxConsumerName && ValidRoute(s) && s[0] >= 'a'
 }

@@ -31,7 +31,7 @@ func (a Account) Route() string {
 
 // Known reports whether a is an account that postings can name.
 func (a Account) Known() bool {
-	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || validRoute(a.Route())
+	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || ValidRoute(a.Route())
 }
 
 // Posting is one line of an event's double entry.

@@ -53,24 +53,36 @@ func (r Rule) takes(a Amount, c Currency) bool {
 	return (r.Currency == "" || r.Currency == c) && r.Min <= a && a <= r.Max
 }
 
+// Check answers which member of the rule is wrong, and what is wanted of it; no
+// member if the rule is valid.
+func (r Rule) Check() (member, want string) {
+	switch {
+	case !ValidRoute(r.Route):
+		return "route", "1 to 32 of a-z, 0-9, - and _"
+	case r.Currency != "" && !r.Currency.TwoMinorDigits():
+		return "currency", "none or an ISO 4217 code with two minor digits"
+	case r.Min < MinAmount || r.Min > MaxAmount:
+		return "min", fmt.Sprintf("an amount from %s to %s", MinAmount, MaxAmount)
+	case r.Max < r.Min || r.Max > MaxAmount:
+		return "max", fmt.Sprintf("an amount from min to %s", MaxAmount)
+	}
+	return "", ""
+}
+
 // Validate checks the table's form. The error names the wrong rule, counted
 // from 1.
 func (t RoutingTable) Validate() error {
 	for i, r := range t {
-		switch {
-		case !validRoute(r.Route):
-			return fmt.Errorf("rule %d: route %q: want 1 to 32 of a-z, 0-9, - and _", i+1, r.Route)
-		case r.Currency != "" && !r.Currency.TwoMinorDigits():
-			return fmt.Errorf("rule %d: currency %q: want none or an ISO 4217 code with two minor digits", i+1, r.Currency)
-		case r.Min < MinAmount || r.Max > MaxAmount || r.Min > r.Max:
-			return fmt.Errorf("rule %d: want %s ≤ min ≤ max ≤ %s", i+1, MinAmount, MaxAmount)
+		if member, want := r.Check(); member != "" {
+			return fmt.Errorf("rule %d: %s: want %s", i+1, member, want)
 		}
 	}
 	return nil
 }
 
-// validRoute reports whether a route name is usable as one token of a NATS subject.
-func validRoute(s string) bool {
+// ValidRoute reports whether a route's name is usable as one token of a NATS
+// subject.
+func ValidRoute(s string) bool {
 	if s == "" || len(s) > 32 {
 		return false
 	}

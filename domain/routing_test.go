@@ -165,7 +165,7 @@ func TestValidateRoutingTable(t *testing.T) {
 		"no minor digits":   {func(r *domain.Rule) { r.Currency = "JPY" }, "currency"},
 		"zero minimum":      {func(r *domain.Rule) { r.Min = 0 }, "min"},
 		"great maximum":     {func(r *domain.Rule) { r.Max = domain.MaxAmount + 1 }, "max"},
-		"empty range":       {func(r *domain.Rule) { r.Min, r.Max = 2, 1 }, "min ≤ max"},
+		"empty range":       {func(r *domain.Rule) { r.Min, r.Max = 2, 1 }, "max: want an amount from min"},
 	} {
 		wrong := good
 		tt.change(&wrong)

@@ -56,7 +56,7 @@ const MaxReference = 128
 func (s Signal) Validate() error {
 	var errs FieldErrors
 	refuse := func(field string, code Code) { errs = append(errs, &FieldError{Field: field, Code: code}) }
-	if !validRoute(s.Route) {
+	if !ValidRoute(s.Route) {
 		refuse("route", InvalidValue)
 	}
 	switch {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -185,8 +186,8 @@ func (s *server) furnish(t *testing.T, m shop) map[string]string {
 // testDocuments looks at the pages that explain the API.
 func testDocuments(t *testing.T, chrome context.Context, s *server) {
 	b, looks := uitest.OpenTab(t, chrome), uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
-	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks", "/docs/clients"} {
-		looks.Page(b, strings.ReplaceAll(path[1:], "/", " "), func(string) string { return s.url + path })
+	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks", "/docs/clients", "/"} {
+		looks.Page(b, cmp.Or(strings.ReplaceAll(path[1:], "/", " "), "landing"), func(string) string { return s.url + path })
 	}
 }
 

@@ -20,7 +20,7 @@ func TestPathsMatchByteForByte(t *testing.T) {
 		"/v1/payments/", "//v1/payments", "/v1//payments", "/v1/./payments", "/v1/../v1/payments", "/./v1/payments",
 		"/v1/payments/.", "/v1/payments/..", "/v1/payments/" + id + "/", "/v1/payments//" + id, "/v1/payments/" + id + "/events/",
 		"/v1/p%61yments", "/%761/payments", "/v1%2Fpayments", "/v1/payments%2F" + id, "/V1/payments", "/v1/Payments",
-		"/v1", "/v1/", "/", "/p", "/payments", "/v1/payments;x=1", "/v1/payments/" + id + "/x", "/v1/payments%20", "/v1/payments%3F",
+		"/v1", "/v1/", "//", "/p", "/payments", "/v1/payments;x=1", "/v1/payments/" + id + "/x", "/v1/payments%20", "/v1/payments%3F",
 		"/v1/sandbox", "/v1/sandbox/payments", webhooks.Path + "/", "/v1/webhook_endpoints", webhooks.Path + "/x/y", webhooks.Path + "/x/deliveries/",
 		webhooks.Path + "/x/deliveries/y/z", "/docs/webhooks/", "/problems", "/problems/", "/problems/nothing", "/docs/", "/docs/nothing.js", "/docs/../livez",
 		"/livez/", "/readyz/", "/openapi.yaml/", "/openapi.json", "/metrics", "/debug/pprof/", "/admin/projects", "/favicon.ico", "/v1.0/payments",
@@ -98,6 +98,7 @@ func TestMethods(t *testing.T) {
 		{"/problems/unauthorized", "GET, HEAD"},
 		{"/openapi.yaml", "GET, HEAD"},
 		{"/docs", "GET, HEAD"},
+		{"/", "GET, HEAD"},
 		{"/livez", "GET, HEAD"},
 		{"/readyz", "GET, HEAD"},
 	} {

@@ -44,6 +44,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: domain.Read, Handle: h.GetBalance},
 		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: domain.Read, Handle: h.ListPostings},
 		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: domain.Audit, Endless: true, Handle: h.ListEvents},
+		{Method: "GET", Path: "/", Operation: "getLanding", Handle: a.pages.Landing},
 		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
 		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
@@ -120,6 +121,9 @@ func (c Config) docs() docs.Config {
 	d := docs.Config{PublicURL: c.PublicURL, Prefix: c.Prefix()}
 	if c.Webhooks != nil {
 		d.RetrySchedule = c.RetrySchedule
+	}
+	if c.Account != nil {
+		d.Account = account.Path
 	}
 	return d
 }

@@ -110,7 +110,7 @@ func TestDocumentsPassJudges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openapi := filepath.Join(root, "httpapi/docs/openapi.yaml")
+	openapi := filepath.Join(root, "httpapi", "docs", "openapi.yaml")
 	for _, judge := range []struct {
 		name, needs string
 		command     []string
@@ -128,7 +128,7 @@ func TestDocumentsPassJudges(t *testing.T) {
 		},
 		{
 			"asyncapi", "node_modules/@asyncapi/parser/package.json",
-			[]string{"node", "testdata/judges/asyncapi.cjs", filepath.Join(root, "notifier/asyncapi.yaml")},
+			[]string{"node", "testdata/judges/asyncapi.cjs", filepath.Join(root, "notifier", "asyncapi.yaml")},
 			"nothing to say",
 		},
 	} {
@@ -138,7 +138,7 @@ func TestDocumentsPassJudges(t *testing.T) {
 			args := judge.command
 			for i, arg := range args {
 				if strings.HasPrefix(arg, "testdata/") {
-					args[i] = filepath.Join(root, "cmd/payledger", arg)
+					args[i] = filepath.Join(root, "cmd", "payledger", arg)
 				}
 			}
 			if strings.HasPrefix(args[0], "node_modules/") {

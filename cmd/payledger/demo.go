@@ -59,10 +59,13 @@ func (c demoCmd) Run(a *console.App) (err error) {
 	if c.WebhookURL != "" {
 		c.WebhookAllowPrivate = true
 	}
+	reload, done := c.hangups()
+	defer done()
 	o, err := c.options(a, serveDefaults{edge.Limits{}, zerolog.WarnLevel})
 	if err != nil {
 		return err
 	}
+	o.Reload = reload
 	d, kept := datadir.Dir(c.Data), c.Data != ""
 	if !kept {
 		tmp, err := os.MkdirTemp("", "payledger-demo-")

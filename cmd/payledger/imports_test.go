@@ -283,6 +283,12 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "os"},
 		},
 		{
+			folder:  "notifier/connector/client",
+			why:     "how a connector calls out: the limits are the same for all, and none of them chooses where its calls may go",
+			modules: []string{"code.dny.dev/ssrf"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder:  "notifier/connector/connectortest",
 			why:     "every connector passes it, so it knows none",
 			ours:    []string{"domain", "notifier/connector"},
@@ -606,6 +612,15 @@ func rooms() []room {
 				"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/salvage", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
 			},
 			modules: []string{zerolog, "golang.org/x/sys/unix"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder: "cmd/payledger/routesfile",
+			why:    "the routes file with its secrets is read the same by the server and by the command that checks it; the types of connectors are handed to it",
+			ours: []string{
+				"domain", "httpapi/wire", "notifier/connector", "notifier/connector/client",
+			},
+			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

@@ -48,6 +48,7 @@ type cli struct {
 	Webhook  admincmd.Webhook  `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
 	Listen   listenCmd         `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox  admincmd.Sandbox  `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
+	Routes   routesCmd         `cmd:"" help:"Check the routes file, list routes and read the file again."`
 	Signals  admincmd.Signals  `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
 	NATS     admincmd.NATS     `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
 	Events   admincmd.Events   `cmd:"" help:"Read the event log."`
@@ -72,11 +73,7 @@ type cli struct {
 
 func main() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" // it is the library's, for the whole process
-	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		stops = append(stops, syscall.SIGHUP) // the terminal was closed
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), stops...)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the default action is back: a second one ends a
 	// shutdown that takes too long.
 	context.AfterFunc(ctx, stop)
@@ -108,6 +105,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		return report(stderr, usageError(err))
+	}
+	command, reloads := parsed.Selected().Target.Addr().Interface().(interface{ reloads() bool })
+	if !(reloads && command.reloads()) && !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
 	}
 	err = parsed.Run(&console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON})
 	if p, refused := errors.AsType[*adminclient.Problem](err); refused {

@@ -1,32 +1,51 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"payledger/domain"
 )
 
-func TestWhatARouteLeavesOut(t *testing.T) {
+// TestHangupReadsTheRoutesAgain: a wrong file changes nothing and says what is
+// wrong; the next payment takes the rules of a good one.
+func TestHangupReadsTheRoutesAgain(t *testing.T) {
 	t.Parallel()
-	name := filepath.Join(t.TempDir(), "routes.json")
-	content := `[{"route":"a"},{"route":"b","weight":0},{"route":"c","currency":"RUB","min":"1.00","max":"5.00","weight":3}]`
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	file := filepath.Join(t.TempDir(), "routes.json")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	got, err := readRoutes(name)
-	if err != nil {
-		t.Fatal(err)
+	write(`[{"route":"acme"}]`)
+	s := start(t, "demo", "--log-level=info", "--routes", file)
+	reload := func(content, want string) {
+		t.Helper()
+		write(content)
+		if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the log says "+want, func() bool { return strings.Contains(s.stderr.String(), want) })
 	}
-	want := domain.RoutingTable{
-		{Route: "a", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 1},
-		{Route: "b", Min: domain.MinAmount, Max: domain.MaxAmount, Weight: 0},
-		{Route: "c", Currency: "RUB", Min: 100, Max: 500, Weight: 3},
+	routed := func(route string) {
+		t.Helper()
+		id := s.do(t, http.StatusCreated, http.MethodPost, "/v1/payments", `{"amount":"1.00"}`).text(t, "id")
+		eventually(t, "a payment takes the route "+route, func() bool {
+			events := s.do(t, http.StatusOK, http.MethodGet, "/v1/payments/"+id+"/events", "").Body
+			return strings.Contains(string(events), `"route":"`+route+`"`)
+		})
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	routed("acme")
+	reload(`[{"route":"other"},{"route":"Acme"}]`, `"line":1,"column":29,"pointer":"/1/route"`)
+	routed("acme")
+	reload(`[{"route":"other"}]`, `the routes file was read again`)
+	if want := `the routes file does not name this route any more`; !strings.Contains(s.stderr.String(), want) {
+		t.Errorf("want %s in\n%s", want, s.stderr)
 	}
+	routed("other")
+	reload(`{"rules":[{"route":"other"}],"connectors":{"other":{"type":"nats"},"acme":{"type":"sandbox"}}}`,
+		`the route \"acme\" has a connector of type nats`)
 }

@@ -4,10 +4,11 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/console"
@@ -15,9 +16,11 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/natslisten"
 	"payledger/cmd/payledger/progress"
+	"payledger/cmd/payledger/routesfile"
 	"payledger/cmd/payledger/service"
-	"payledger/domain"
 	"payledger/httpapi/edge"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/all"
 	"payledger/notifier/webhook"
 )
 
@@ -31,7 +34,7 @@ type serveFlags struct {
 	natslisten.Flags
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
-	Routes  string `help:"JSON file with the routing rules: [{\"route\",\"currency\",\"min\",\"max\",\"weight\"},…]; without currency, min or max a rule takes them all, and its weight is 1 unless given." placeholder:"FILE"`
+	Routes  string `help:"JSON file with the rules that choose a payment's route, and the routes' connectors; SIGHUP reads it again. See \"payledger routes --help\"." placeholder:"FILE"`
 
 	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
 	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
@@ -68,10 +71,13 @@ TLS of --listen is the task of a proxy in front; give the outside address with -
 
 // Run serves until the process is asked to stop.
 func (c serveCmd) Run(a *console.App) error {
+	reload, done := c.hangups()
+	defer done()
 	o, err := c.options(a, serveDefaults{edge.DefaultLimits(), zerolog.InfoLevel})
 	if err != nil {
 		return err
 	}
+	o.Reload = reload
 	return service.Run(a.Ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
 		if a.JSON {
 			return a.PrintJSON(at)
@@ -137,51 +143,29 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
 		return o, err
 	}
-	if f.Routes != "" {
-		table, err := readRoutes(f.Routes)
-		o.Routes = table
-		return o, err
-	}
-	if f.Sandbox {
-		o.Routes = domain.SandboxTable()
+	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: all.Types(), AllowPrivate: f.WebhookAllowPrivate}
+	// Before anything is started: the connectors are made again once there is NATS.
+	if _, err := o.Routes.Load(connector.Env{Now: time.Now, Log: o.Log}); err != nil {
+		return o, exit.With(exit.Usage, "--routes: %w", err)
 	}
 	return o, nil
+}
+
+// reloads reports whether SIGHUP has the routes file read again. Without one it
+// ends the process, as when its terminal is closed.
+func (f serveFlags) reloads() bool { return f.Routes != "" }
+
+// hangups takes the signals that ask for the routes file to be read again.
+func (f serveFlags) hangups() (reload <-chan os.Signal, done func()) {
+	if !f.reloads() {
+		return nil, func() {}
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
 }
 
 // rate allows bursts of two seconds' worth.
 func rate(perSecond int) edge.Rate {
 	return edge.Rate{PerSecond: float64(perSecond), Burst: 2 * perSecond}
-}
-
-func readRoutes(name string) (domain.RoutingTable, error) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return nil, exit.With(exit.Usage, "--routes: %w", err)
-	}
-	var rules []struct {
-		domain.Rule
-		Weight *uint32 `json:"weight"` // left out it is 1; of weight 0 none would ever be drawn
-	}
-	if err := json.Unmarshal(b, &rules, json.RejectUnknownMembers(true)); err != nil {
-		return nil, exit.With(exit.Usage, "--routes %s: %w", name, err)
-	}
-	table := make(domain.RoutingTable, len(rules))
-	for i, rule := range rules {
-		r := &table[i]
-		*r = rule.Rule
-		r.Weight = 1
-		if rule.Weight != nil {
-			r.Weight = *rule.Weight
-		}
-		if r.Min == 0 {
-			r.Min = domain.MinAmount
-		}
-		if r.Max == 0 {
-			r.Max = domain.MaxAmount
-		}
-	}
-	if err := table.Validate(); err != nil {
-		return nil, exit.With(exit.Usage, "--routes %s: %w", name, err)
-	}
-	return table, nil
 }

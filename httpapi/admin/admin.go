@@ -44,6 +44,9 @@ type Config struct {
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
+
+	// Routes are the routes in use. nil: no rows for them.
+	Routes Routes
 }
 
 func (a *admin) routes() []edge.Route {
@@ -83,6 +86,9 @@ func (a *admin) routes() []edge.Route {
 	}
 	if a.cfg.Consumers != nil {
 		table = append(table, a.consumerRoutes()...)
+	}
+	if a.cfg.Routes != nil {
+		table = append(table, a.connectorRoutes()...)
 	}
 	if a.cfg.Sandbox != nil {
 		table = append(
@@ -138,6 +144,8 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/nats/consumers        → {"data":[domain.NATSConsumer…]}
 //	POST   /admin/nats/consumers/{name}/reset {"position"} → {"name","position"}
 //	DELETE /admin/nats/consumers/{name} → 204
+//	GET    /admin/routes                → {"data":[wire.Route…]}
+//	POST   /admin/routes/reload         → the same, once the routes file was read again
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

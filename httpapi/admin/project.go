@@ -31,7 +31,7 @@ func projectWishOf(body []byte, present domain.Settings, known ...string) (proje
 	wrong := func(name string) { fields = append(fields, &domain.FieldError{Field: name, Code: domain.WrongType}) }
 	for _, m := range members {
 		if !slices.Contains(known, m.Name) {
-			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+			fields = append(fields, edge.UnknownMember(m.Name, known...))
 			continue
 		}
 		if m.Value.Kind() == 'n' {
@@ -102,7 +102,7 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 			ok = m.Value.Kind() == 't' || m.Value.Kind() == 'f'
 			s.RequireIdempotencyKey = m.Value.Kind() == 't'
 		default:
-			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+			fields = append(fields, edge.UnknownMember(m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key"))
 		}
 		if !ok {
 			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.WrongType})

@@ -25,7 +25,7 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-//go:embed problem.html webhooks.html clients.html
+//go:embed problem.html webhooks.html clients.html landing.html
 var documents embed.FS
 
 // Path is where the documentation page is.
@@ -42,13 +42,19 @@ type Pages struct {
 	hooks    []byte            // for receivers of webhooks
 	clients  []byte            // for programmers who call the API
 	ui       http.Handler
-	assets   map[string]bool // files of the documentation page, without .gz
+
+	landing     wire.Landing
+	landingPage []byte
+
+	assets map[string]bool // files of the documentation page, without .gz
 }
 
 // Config is what the documents say of the program.
 type Config struct {
 	PublicURL string // without a trailing slash
 	Prefix    string // its path, "" for the root
+
+	Account string // path of the merchants' account; "": there is none
 
 	// RetrySchedule are the waits before each try of a notification; empty: no
 	// page on webhooks.
@@ -69,7 +75,7 @@ func New(cfg Config) (*Pages, error) {
 		problems: make(map[string][]byte),
 		assets:   make(map[string]bool),
 		ui: v5emb.NewHandlerWithConfig(swgui.Config{
-			Title: "Payments and refunds", SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path, InternalBasePath: Path,
+			Title: name, SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path, InternalBasePath: Path,
 		}),
 	}
 	render := func(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) error {
@@ -107,6 +113,10 @@ func New(cfg Config) (*Pages, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	p.landing = landingOf(cfg)
+	if p.landingPage, err = renderLanding(cfg, tmpl); err != nil {
+		return nil, fmt.Errorf("landing page: %w", err)
 	}
 	if p.clients, err = renderClientPage(cfg, tmpl); err != nil {
 		return nil, fmt.Errorf("page on clients: %w", err)

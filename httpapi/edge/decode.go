@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -93,7 +94,7 @@ func ended(dec *jsontext.Decoder) error {
 	case err != nil:
 		return err
 	}
-	return errors.New("a second value follows the first")
+	return errSecondValue
 }
 
 // tooDeep reports whether a valid body is nested beyond MaxDepth.
@@ -117,32 +118,43 @@ func tooDeep(body []byte) bool {
 func badJSON(body []byte) error {
 	at, err := fault(body)
 	further, _ := fault(body, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-	var p wire.Problem
+	where := position(body, int(at))
 	switch {
-	case errors.As(err, &p):
-		return p
+	case errors.Is(err, errSecondValue):
+		return wire.Problem{Code: domain.MalformedJSON, Detail: "Something follows the JSON object, at " + where + ". Send exactly one object."}
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return wire.Problem{Code: domain.DuplicateMember}
+		return wire.Problem{Code: domain.DuplicateMember, Detail: "An object names the same member twice, the second time at " + where + ". Send each name once."}
 	case further > at:
-		return wire.Problem{Code: domain.InvalidEncoding}
+		return wire.Problem{Code: domain.InvalidEncoding, Detail: "A string has half of a surrogate pair, at " + where + ". Send both halves."}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return wire.Problem{Code: domain.MalformedJSON, Detail: "The body ends before its JSON does, at " + where + ". Send exactly one JSON object."}
 	}
-	return wire.Problem{Code: domain.MalformedJSON}
+	return wire.Problem{Code: domain.MalformedJSON, Detail: "The body is not valid JSON at " + where + ". Send exactly one JSON object as RFC 8259 defines it."}
 }
 
-// fault is where a decoder gives up a body, behind its end for nowhere, and
-// why: a second value behind the first is a problem of its own.
+// position names the place of a byte for people: lines and columns are counted
+// from 1, columns in characters, bytes from 0.
+func position(body []byte, offset int) string {
+	before := body[:min(offset, len(body))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Sprintf("line %d, column %d (byte %d)", line, column, len(before))
+}
+
+// errSecondValue says that a body goes on behind its first value.
+var errSecondValue = errors.New("a second value follows the first")
+
+// fault is where a decoder gives up a body, behind its end for nowhere, and why.
 func fault(body []byte, how ...jsontext.Options) (at int64, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), how...)
 	for ended := false; ; ended = dec.StackDepth() == 0 {
+		end := dec.InputOffset()
 		if _, err = dec.ReadToken(); err != nil {
 			break
 		}
 		if ended {
-			err = wire.Problem{
-				Code:   domain.MalformedJSON,
-				Detail: "Something follows the JSON object. Send exactly one object.",
-			}
-			break
+			rest := bytes.TrimLeft(body[end:], " \t\r\n")
+			return int64(len(body) - len(rest)), errSecondValue
 		}
 	}
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

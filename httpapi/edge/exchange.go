@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"payledger/domain"
@@ -171,11 +172,33 @@ func (x *Exchange) Reply(status int, v any) error {
 // ReplyBytes answers with a body that nobody may keep.
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
-	values := []string{contentType, strconv.Itoa(len(body)), "no-store", "nosniff"} // one allocation, names in canonical form
+	end := x.lineEnd(contentType)
+	values := []string{contentType, strconv.Itoa(len(body) + len(end)), "no-store", "nosniff"} // one allocation, names in canonical form
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	h["Cache-Control"], h["X-Content-Type-Options"] = values[2:3:3], values[3:4:4]
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // an error means that the client has gone away
+	if end != "" {
+		_, _ = io.WriteString(x, end)
+	}
+}
+
+// lineEnd is what follows an answer: a newline behind JSON for curl, so that a
+// terminal's prompt begins a line of its own. Only curl that asks for no media
+// type gets it, and never an answer that can be repeated under an idempotency
+// key: its bytes must not depend on who asks.
+func (x *Exchange) lineEnd(contentType string) string {
+	h := x.Request.Header
+	agent := h["User-Agent"]
+	if len(agent) != 1 || !strings.HasPrefix(agent[0], "curl/") {
+		return ""
+	}
+	accept, key := h["Accept"], h["Idempotency-Key"]
+	if len(key) > 0 || len(accept) > 1 || (len(accept) == 1 && accept[0] != "*/*") ||
+		(contentType != "application/json" && contentType != "application/problem+json") {
+		return ""
+	}
+	return "\n"
 }
 
 // Problem is the problem that err amounts to, with everything that an answer

@@ -16,6 +16,9 @@ func newFieldProblem(f *domain.FieldError) wire.FieldProblem {
 		at = "#/settings/" + f.Field
 	}
 	p := wire.FieldProblem{Pointer: at, Code: f.Code, Allowed: f.Allowed, Detail: fieldDetail(f)}
+	if f.Code == domain.UnknownField {
+		p.Nearest = nearest(f.Field, f.Allowed)
+	}
 	if f.Min != 0 {
 		p.Minimum = f.Min.String()
 	}
@@ -46,6 +49,27 @@ func pointer(field string) string {
 	return "#/" + strings.ReplaceAll(url.PathEscape(escaped), "%2F", "/")
 }
 
+// firstDetail says what to do about the first of some fields, and how many
+// others there are. The name of a member that is not known is not repeated.
+func firstDetail(fields []wire.FieldProblem) string {
+	if len(fields) == 0 {
+		return ""
+	}
+	first := fields[0]
+	s := first.Detail
+	if name := strings.TrimPrefix(first.Pointer, "#/"); first.Code != domain.UnknownField && name != "#" {
+		s = name + ": " + s
+	}
+	switch others := len(fields) - 1; others {
+	case 0:
+		return s
+	case 1:
+		return s + " See errors for one more."
+	default:
+		return s + fmt.Sprintf(" See errors for %d more.", others)
+	}
+}
+
 // fieldDetail says what to do about a field.
 func fieldDetail(f *domain.FieldError) string {
 	switch f.Code {
@@ -57,7 +81,7 @@ func fieldDetail(f *domain.FieldError) string {
 		}
 		return "The body must be one JSON object."
 	case domain.UnknownField:
-		return "There is no such field here. Names are case-sensitive; remove it or correct its spelling."
+		return "There is no such member." + knownNames("Members", nearest(f.Field, f.Allowed), f.Allowed)
 	case domain.InvalidValue:
 		if len(f.Allowed) > 0 {
 			return "Send one of: " + strings.Join(f.Allowed, ", ") + "."

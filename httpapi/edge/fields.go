@@ -62,7 +62,7 @@ func OneMember(body []byte, name string, required bool, allowed []string, read f
 	for _, m := range members {
 		switch {
 		case m.Name != name:
-			refuse(m.Name, domain.UnknownField)
+			fields = append(fields, UnknownMember(m.Name, name))
 		case m.Value.Kind() != 'n':
 			sent = true
 			if code := read(m.Value); code != "" {
@@ -87,7 +87,7 @@ func NoMembers(body []byte) error {
 	}
 	var fields domain.FieldErrors
 	for _, m := range members {
-		fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+		fields = append(fields, UnknownMember(m.Name))
 	}
 	if len(fields) > 0 {
 		return InOrder(fields)

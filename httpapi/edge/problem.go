@@ -58,6 +58,7 @@ func (t problems) classify(err error) wire.Problem {
 		for _, f := range fields {
 			p.Errors = append(p.Errors, newFieldProblem(f))
 		}
+		p.Detail = firstDetail(p.Errors)
 		return p
 	case errors.As(err, &refusal):
 		return ofRefusal(refusal)

@@ -22,7 +22,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.InvalidParameter, http.StatusBadRequest, "Invalid query parameter",
 			"A query parameter is unknown, repeated or has a value that is not accepted. See the member parameter.",
-			"Lists take only the query parameters their documentation names, each at most once. The member <code>parameter</code> names the one that was refused. A cursor carries the filters it was made with: repeat them unchanged or leave them out.",
+			"Lists take only the query parameters their documentation names, each at most once. The member <code>parameter</code> names the one that was refused; of one that is not known, <code>allowed</code> lists those there are and <code>nearest</code> names the one that was probably meant. A cursor carries the filters it was made with: repeat them unchanged or leave them out.",
 		},
 		{
 			domain.InvalidCursor, http.StatusBadRequest, "Invalid cursor",
@@ -32,7 +32,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.MalformedJSON, http.StatusBadRequest, "Malformed JSON",
 			"The body is not valid JSON. Send exactly one JSON object as RFC 8259 defines it.",
-			"The body could not be read as JSON. Common causes: a trailing comma, single quotes, numbers with a leading zero, a body cut short, something after the object, or nesting beyond 128 levels.",
+			"The body could not be read as JSON; the detail says where: lines and columns are counted from 1, columns in characters, bytes from 0. Common causes: a trailing comma, single quotes, numbers with a leading zero, a body cut short, something after the object, or nesting beyond 128 levels.",
 		},
 		{
 			domain.InvalidEncoding, http.StatusBadRequest, "Invalid encoding",
@@ -126,8 +126,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",
-			"This path does not take this method. The header Allow lists those it takes.",
-			"The path exists, but not for this method. The header <code>Allow</code> lists the methods that it takes.",
+			"This path does not take this method. See allowed for those it takes.",
+			"The path exists, but not for this method. The header <code>Allow</code> and the member <code>allowed</code> list the methods that it takes.",
 		},
 		{
 			domain.PaymentNotPaid, http.StatusConflict, "Payment not paid",
@@ -226,7 +226,7 @@ func FieldRows() []ProblemRow {
 	return []ProblemRow{
 		row(domain.Required, "Required", "The field must be present and not null."),
 		row(domain.WrongType, "Wrong type", "The value has another JSON type than the field takes."),
-		row(domain.UnknownField, "Unknown field", "The body has a member that is not known here. Names are case-sensitive."),
+		row(domain.UnknownField, "Unknown field", "The body has a member that is not known here. Names are case-sensitive. <code>allowed</code> lists those there are, and <code>nearest</code> names the one that was probably meant."),
 		row(domain.InvalidValue, "Invalid value", "The value is of the right type but not one of those accepted; <code>allowed</code> lists them."),
 		row(domain.AmountFormat, "Amount format", "An amount is digits with at most two after a point, as a string or a number: <code>1500</code>, <code>\"1500.00\"</code>. No sign, exponent, blank, comma or leading zero."),
 		row(domain.AmountPrecision, "Amount precision", "The amount has more than two digits after the point, zeros included."),

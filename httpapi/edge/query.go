@@ -53,10 +53,14 @@ func ParseQuery(values url.Values, known ...string) (Query, error) {
 	for _, name := range names {
 		switch all := values[name]; {
 		case !slices.Contains(known, name):
+			near := nearest(name, known)
 			if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxNamed {
 				name = ""
 			}
-			return nil, BadParameter(name, "There is no such query parameter here. Names are case-sensitive.")
+			return nil, wire.Problem{
+				Code: domain.InvalidParameter, Parameter: name, Nearest: near, Allowed: known,
+				Detail: "There is no such query parameter." + knownNames("Parameters", near, known),
+			}
 		case len(all) > 1:
 			return nil, BadParameter(name, "This query parameter may be there only once.")
 		case !utf8.ValidString(all[0]):

@@ -88,7 +88,9 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	x.Fail(wire.Problem{Code: domain.MethodNotAllowed}.With("Allow", strings.Join(res.allowed(), ", ")))
+	methods := res.allowed()
+	list := strings.Join(methods, ", ")
+	x.Fail(wire.Problem{Code: domain.MethodNotAllowed, Allowed: methods, Detail: "This path takes " + list + "."}.With("Allow", list))
 }
 
 func (res *resource) allowed() []string {

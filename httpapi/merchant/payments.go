@@ -146,7 +146,7 @@ func readPayment(body []byte) (req PaymentRequest, err error) {
 				req.Payload = edge.Compact(m.Value)
 			}
 		default:
-			req.faults = append(req.faults, &domain.FieldError{Field: m.Name, Code: domain.UnknownField})
+			req.faults = append(req.faults, edge.UnknownMember(m.Name, "amount", "currency", "description", "payload"))
 		}
 		if !ok {
 			req.faults = append(req.faults, &domain.FieldError{Field: m.Name, Code: domain.WrongType})

@@ -107,7 +107,7 @@ func readRefund(body []byte) (req RefundRequest, err error) {
 		case "amount":
 			refuse(m.Name, domain.RefundAmountNotAccepted)
 		default:
-			refuse(m.Name, domain.UnknownField)
+			req.faults = append(req.faults, edge.UnknownMember(m.Name, "payment_id"))
 		}
 	}
 	if !sent {

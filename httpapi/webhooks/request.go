@@ -32,7 +32,7 @@ func requestOf(x *edge.Exchange) (req Request, err error) {
 		ok := true
 		switch {
 		case !known:
-			ok, fault.Code = false, domain.UnknownField
+			ok, fault = false, edge.UnknownMember(m.Name, "url", "kinds", "description")
 		case m.Value.Kind() == 'n':
 		case m.Name == "kinds":
 			var all []string

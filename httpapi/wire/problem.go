@@ -20,6 +20,8 @@ type Problem struct {
 
 	Errors        []FieldProblem       `json:"errors,omitempty"`         // validation_failed
 	Parameter     string               `json:"parameter,omitempty"`      // invalid_parameter
+	Nearest       string               `json:"nearest,omitempty"`        // invalid_parameter: the known name that was probably meant
+	Allowed       []string             `json:"allowed,omitempty"`        // invalid_parameter: the known names; method_not_allowed: the methods
 	RequiredScope domain.Scope         `json:"required_scope,omitempty"` // scope_missing
 	PaymentStatus domain.PaymentStatus `json:"payment_status,omitempty"` // payment_not_paid, final_status
 	RefundID      string               `json:"refund_id,omitempty"`      // refund_exists
@@ -38,7 +40,8 @@ type FieldProblem struct {
 	Code    domain.Code `json:"code"`
 	Detail  string      `json:"detail"`
 
-	Allowed        []string `json:"allowed,omitempty"`
+	Allowed        []string `json:"allowed,omitempty"` // values; of unknown_field: names
+	Nearest        string   `json:"nearest,omitempty"` // unknown_field: the name that was probably meant
 	Minimum        string   `json:"minimum,omitempty"`
 	Maximum        string   `json:"maximum,omitempty"`
 	LimitBytes     int      `json:"limit_bytes,omitzero"`

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -46,22 +47,37 @@ func NewSet(r Routes) *Set {
 // route that they do not name stays, marked as retired, because attempts at its
 // provider may be open; retired answers the names of all such routes.
 //
+// A route keeps its type: what was begun at one provider cannot be asked for at
+// another. The error is a *TypeChangedError then, and nothing is replaced.
+//
 // There is one caller at a time.
-func (s *Set) Replace(r Routes) (retired []string) {
+func (s *Set) Replace(r Routes) (retired []string, err error) {
 	r.Connectors = maps.Clone(r.Connectors)
 	if r.Connectors == nil {
 		r.Connectors = make(map[string]Opened)
 	}
 	for route, opened := range s.routes.Load().Connectors {
-		if _, named := r.Connectors[route]; !named {
+		next, named := r.Connectors[route]
+		switch {
+		case !named:
 			opened.Retired = true
 			r.Connectors[route] = opened
 			retired = append(retired, route)
+		case next.Type != opened.Type:
+			return nil, &TypeChangedError{Route: route, From: opened.Type, To: next.Type}
 		}
 	}
 	s.routes.Store(&r)
 	slices.Sort(retired)
-	return retired
+	return retired, nil
+}
+
+// TypeChangedError: a route would get a connector of another type.
+type TypeChangedError struct{ Route, From, To string }
+
+func (e *TypeChangedError) Error() string {
+	return fmt.Sprintf("the route %q has a connector of type %s, which may have attempts open: give the connector of type %s a route of its own",
+		e.Route, e.From, e.To)
 }
 
 // Routes are the rules and connectors of this instant, which must not be changed.

@@ -1,6 +1,7 @@
 package connector_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -37,8 +38,8 @@ func TestSetReplacesRulesAndConnectorsTogether(t *testing.T) {
 
 	next := routes(domain.RoutingTable{{Route: "b"}}, "b")
 	next.Connectors["sandbox"] = connector.Opened{Type: "sandbox"}
-	if retired := s.Replace(next); !slices.Equal(retired, []string{"a"}) {
-		t.Errorf("%q are retired", retired)
+	if retired, err := s.Replace(next); err != nil || !slices.Equal(retired, []string{"a"}) {
+		t.Errorf("%q are retired, %v", retired, err)
 	}
 	if len(next.Connectors) != 2 {
 		t.Error("the caller's routes were changed")
@@ -55,11 +56,30 @@ func TestSetReplacesRulesAndConnectorsTogether(t *testing.T) {
 	}
 
 	// A retired route stays so until the file names it again.
-	if retired := s.Replace(connector.Routes{}); !slices.Equal(retired, []string{"a", "b", "sandbox"}) {
-		t.Errorf("%q are retired", retired)
+	if retired, err := s.Replace(connector.Routes{}); err != nil || !slices.Equal(retired, []string{"a", "b", "sandbox"}) {
+		t.Errorf("%q are retired, %v", retired, err)
 	}
-	if s.Replace(routes(nil, "a")); s.Routes().Connectors["a"].Retired {
-		t.Error("a route that is back is retired")
+	if _, err := s.Replace(routes(nil, "a")); err != nil || s.Routes().Connectors["a"].Retired {
+		t.Errorf("a route that is back is retired, %v", err)
+	}
+}
+
+// What was begun at a provider cannot be asked for at another, not even after the
+// route was gone for a while.
+func TestRouteKeepsItsType(t *testing.T) {
+	t.Parallel()
+	s := connector.NewSet(routes(domain.RoutingTable{{Route: "a"}}, "a"))
+	if _, err := s.Replace(connector.Routes{}); err != nil {
+		t.Fatal(err)
+	}
+	other := routes(domain.RoutingTable{{Route: "a"}}, "a")
+	other.Connectors["a"] = connector.Opened{Type: "stripe", Connector: named{name: "other"}}
+	var changed *connector.TypeChangedError
+	if _, err := s.Replace(other); !errors.As(err, &changed) || changed.Route != "a" {
+		t.Errorf("%v", err)
+	}
+	if c, _ := s.Connector("a"); c.(named).name != "a" || len(s.Table()) != 0 {
+		t.Error("something was replaced")
 	}
 }
 
@@ -80,7 +100,9 @@ func TestSetIsReadWhileItIsReplaced(t *testing.T) {
 	}
 	for i := range 100 {
 		name := []string{"b", "a"}[i%2]
-		s.Replace(routes(domain.RoutingTable{{Route: name}}, name))
+		if _, err := s.Replace(routes(domain.RoutingTable{{Route: name}}, name)); err != nil {
+			t.Error(err)
+		}
 	}
 	readers.Wait()
 }

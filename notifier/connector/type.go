@@ -18,6 +18,10 @@ type Type struct {
 	// wrong. It makes no call to the provider.
 	Open func(e Env, route string, settings []byte) (Connector, error)
 
+	// Private: it calls servers of the operator's own, which may be on this machine
+	// and in private networks. Others reach public addresses alone.
+	Private bool
+
 	// Sample is such an object, for the tests that every type must pass.
 	Sample string
 }

@@ -189,7 +189,7 @@ func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.Unr
 	})
 	f.retry = health.Backoff{First: time.Millisecond, Max: 20 * time.Millisecond}
 	w, err := worker.New(worker.Config{
-		Conn: c, Ledger: s.Ledger, LogID: s.LogID, IDs: s.IDs, Now: s.Now, Table: domain.SandboxTable(),
+		Conn: c, Ledger: s.Ledger, LogID: s.LogID, IDs: s.IDs, Now: s.Now, Table: domain.SandboxTable,
 		Unrouted: unrouted, Due: s.views, Begins: f.DispatchedFrom, Offer: f.Offer, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func Workers(tb testing.TB, c *bus.Conn, b *bustest.Book) *worker.Workers {
 	tb.Helper()
 	w, err := worker.New(worker.Config{
 		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Now: b.Now,
-		Table: domain.SandboxTable(), Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb), Times: bustest.QuickReader(),
+		Table: domain.SandboxTable, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb), Times: bustest.QuickReader(),
 	})
 	if err != nil {
 		tb.Fatal(err)

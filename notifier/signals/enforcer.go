@@ -32,8 +32,8 @@ type Config struct {
 	Ledger  eventstore.Ledger
 	LogID   domain.ID
 	IDs     *domain.IDs
-	Table   domain.RoutingTable // its routes are known from the beginning
-	Times   Times               // zero: DefaultTimes
+	Table   func() domain.RoutingTable // at each instant; its routes are known before any payment has one; nil: none
+	Times   Times                      // zero: DefaultTimes
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -99,6 +99,9 @@ func DefaultTimes() Times {
 
 // New makes an enforcer; Run lets it work.
 func New(c Config) *Enforcer {
+	if c.Table == nil {
+		c.Table = func() domain.RoutingTable { return nil }
+	}
 	e := &Enforcer{
 		config: c, trouble: health.State{Log: c.Log, Part: "enforcer"}, folds: newFolds(),
 		judged: health.CounterVec(c.Metrics, "payledger_signals_total", "Signals by what they led to.", "result",
@@ -117,9 +120,6 @@ func New(c Config) *Enforcer {
 	}
 	if c.Times == (Times{}) {
 		e.times = DefaultTimes()
-	}
-	for _, rule := range c.Table {
-		e.routes.learn(domain.Payment{Route: rule.Route})
 	}
 	health.GaugeFunc(c.Metrics, "payledger_signals_waiting", "Signals that wait for their payment to get a route.",
 		func() float64 { return float64(e.waiting()) })

@@ -61,6 +61,9 @@ func (e *Enforcer) lookAhead(ctx context.Context, h inflight, stream jetstream.S
 	filters := []string{bus.SignalsSubjects}
 	if info.State.NumSubjects > maxListedSubjects {
 		filters = filters[:0]
+		for _, rule := range e.config.Table() {
+			e.routes.learn(domain.Payment{Route: rule.Route})
+		}
 		for _, route := range e.routes.all() {
 			if h.countOf(route) < floodSize {
 				filters = append(filters, bus.SignalsPrefix+route+".>")

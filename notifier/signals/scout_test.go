@@ -49,7 +49,7 @@ func TestSignalsAreTakenAheadOfFloods(t *testing.T) {
 			t.Parallel()
 			b := bustest.NewBook(t)
 			c := &court{Book: b, conn: bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))}
-			e := New(Config{Conn: c.conn, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Table: domain.SandboxTable()})
+			e := New(Config{Conn: c.conn, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Table: domain.SandboxTable})
 			e.routes.learn(domain.Payment{Route: "seen"})
 			stream, _, err := e.open(t.Context())
 			if err != nil {

@@ -19,7 +19,7 @@ import (
 type router struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
-	table  domain.RoutingTable
+	table  func() domain.RoutingTable
 	log    zerolog.Logger
 	todo   chan unrouted
 
@@ -161,7 +161,7 @@ func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e
 	if err != nil {
 		return c, nil, err
 	}
-	e, err = payment.Decide(domain.AssignRoute{Table: r.table, Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	e, err = payment.Decide(domain.AssignRoute{Table: r.table(), Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
 	if err != nil || e == nil {
 		return c, nil, err
 	}

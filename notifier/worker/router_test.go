@@ -23,7 +23,7 @@ func routing(t *testing.T, b *bustest.Book, store eventstore.Store, table domain
 	t.Helper()
 	ledger := b.Ledger
 	ledger.Store = store
-	r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: table, Log: zerolog.Nop()})
+	r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: func() domain.RoutingTable { return table }, Log: zerolog.Nop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
@@ -148,7 +148,7 @@ func TestRouterDecidesEachByItself(t *testing.T) {
 		conflicts := &racing{Store: b.Store, first: func() { b.Do(t, raced, domain.AssignRoute{Table: domain.SandboxTable()}) }}
 		ledger := b.Ledger
 		ledger.Store = conflicts
-		r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
+		r := newRouter(Config{Ledger: ledger, IDs: b.IDs, Table: domain.SandboxTable, Log: zerolog.Nop()})
 		again, wait, err := r.route(t.Context(), all)
 		if len(again) != 1 || again[0].Stream.ID != raced.String() || !again[0].moved || wait || err != nil {
 			t.Errorf("%v, %t, %v", again, wait, err)
@@ -177,7 +177,7 @@ func (r *racing) Append(ctx context.Context, commits ...eventstore.Commit) []eve
 func TestRouterLeavesStrangersAlone(t *testing.T) {
 	t.Parallel()
 	b := bustest.NewBook(t)
-	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable(), Log: zerolog.Nop()})
+	r := newRouter(Config{Ledger: b.Ledger, IDs: b.IDs, Table: domain.SandboxTable, Log: zerolog.Nop()})
 	stranger := created(t, b, b.Create(t, time.Hour)).Stored
 	stranger.Stream.Project = "prj_other"
 	stranger.Body = bytes.ReplaceAll(stranger.Body, []byte(bustest.Project), []byte("prj_other"))

@@ -41,7 +41,7 @@ type Config struct {
 	LogID    domain.ID
 	IDs      *domain.IDs
 	Now      func() time.Time
-	Table    domain.RoutingTable
+	Table    func() domain.RoutingTable // at each instant; nil: no rules
 	Unrouted UnroutedView
 	Due      DueView
 	// Begins hears the first position that Offer will be called with, and Offer
@@ -66,9 +66,12 @@ type Workers struct {
 }
 
 // New makes the workers; Run lets them work. The error is about the
-// routing table.
+// routing table of this instant.
 func New(c Config) (*Workers, error) {
-	if err := c.Table.Validate(); err != nil {
+	if c.Table == nil {
+		c.Table = func() domain.RoutingTable { return nil }
+	}
+	if err := c.Table().Validate(); err != nil {
 		return nil, fmt.Errorf("routing table: %w", err)
 	}
 	w := &Workers{router: newRouter(c), expirer: newExpirer(c), begins: c.Begins, offer: c.Offer}

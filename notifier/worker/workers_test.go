@@ -92,7 +92,7 @@ func TestWorkersAfterTheLogWasRestored(t *testing.T) {
 
 func TestWorkersRefuseAWrongTable(t *testing.T) {
 	t.Parallel()
-	if _, err := worker.New(worker.Config{Table: domain.RoutingTable{{Route: "a.b", Min: 1, Max: 2}}}); err == nil {
+	if _, err := worker.New(worker.Config{Table: func() domain.RoutingTable { return domain.RoutingTable{{Route: "a.b", Min: 1, Max: 2}} }}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -65,8 +65,8 @@ type (
 
 const parkedPath = "/admin/signals/parked"
 
-// withParked runs fn on the admin interface of a running server.
-func withParked(a *console.App, c console.Directory, fn func(*adminclient.Client) error) error {
+// onServer runs fn on the admin interface of a running server.
+func onServer(a *console.App, c console.Directory, fn func(*adminclient.Client) error) error {
 	return c.With(a, func(m *adminclient.Client) error {
 		if !m.Live {
 			return fmt.Errorf("no server runs on %s: start one with \"payledger serve --data %s\"", c.Data, c.Data)
@@ -95,7 +95,7 @@ func parkedPages(a *console.App, m *adminclient.Client, reason string, fn func(d
 
 // Run lists the parked signals.
 func (c parkedCmd) Run(a *console.App) error {
-	return withParked(a, c.Directory, func(m *adminclient.Client) error {
+	return onServer(a, c.Directory, func(m *adminclient.Client) error {
 		var rows [][]string
 		var last domain.ParkedPage
 		listed := 0
@@ -169,7 +169,7 @@ type retried struct {
 
 // Run has the signals judged again and prints each result.
 func (c parkedRetryCmd) Run(a *console.App) error {
-	return withParked(a, c.Directory, func(m *adminclient.Client) error {
+	return onServer(a, c.Directory, func(m *adminclient.Client) error {
 		still := 0
 		err := c.ids(a, m, func(id uint64) error {
 			r := retried{ID: id}
@@ -198,7 +198,7 @@ func (c parkedRetryCmd) Run(a *console.App) error {
 
 // Run drops the signals.
 func (c parkedDiscardCmd) Run(a *console.App) error {
-	return withParked(a, c.Directory, func(m *adminclient.Client) error {
+	return onServer(a, c.Directory, func(m *adminclient.Client) error {
 		n, err := c.discard(a, m)
 		if err != nil {
 			return err

@@ -41,6 +41,7 @@ type messaging struct {
 	checkpoints *bus.Checkpoints
 	parked      *signals.Parked
 	watchdog    *notifier.Watchdog
+	routes      *routes
 
 	stopWorkers, stopDeliveries, stopRelay func() error
 }
@@ -78,11 +79,15 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
+	if b.routes, err = openRoutes(o, b.conn.NATS()); err != nil {
+		return nil, err
+	}
+	b.routes.watch(metrics)
 	fanOut := fanout.New(fanout.Config{
 		Store: c.store, Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
 	workers, err := worker.New(worker.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: o.Routes,
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
 		Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
 		Log: o.Log, Metrics: metrics,
 	})
@@ -90,7 +95,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		return nil, err
 	}
 	enforcer := signals.New(signals.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: o.Routes, Log: o.Log, Metrics: metrics,
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: b.routes.set.Table, Log: o.Log, Metrics: metrics,
 	})
 	b.parked = enforcer.Parked()
 	watched := func(context.Context) error { return nil }
@@ -104,7 +109,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched, c.consumers.Run)
 	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run)
+	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run)
 	return b, nil
 }
 

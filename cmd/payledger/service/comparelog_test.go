@@ -19,7 +19,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
-	"payledger/domain"
+	"payledger/cmd/payledger/routesfile"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
@@ -143,7 +143,7 @@ func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtes
 	defer cancel()
 	var log healthtest.Buffer
 	err = Run(ctx, d, Options{
-		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, Routes: domain.SandboxTable(),
+		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Sandbox: true, Routes: routesfile.Source{Sandbox: true},
 		ShutdownTimeout: 10 * time.Minute, Log: zerolog.New(&log), Stderr: io.Discard,
 	}, func(at Addresses) error {
 		if ready != nil {

@@ -201,10 +201,13 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 }
 
-// adminHandler serves the admin interface; sandbox, parked and status may be nil.
-func (c *core) adminHandler(sandbox merchant.Sandbox, parked httpadmin.Parked, status func() wire.Status) (http.Handler, error) {
+// adminHandler serves the admin interface; sandbox, parked, routes and status may
+// be nil.
+func (c *core) adminHandler(
+	sandbox merchant.Sandbox, parked httpadmin.Parked, routes httpadmin.Routes, status func() wire.Status,
+) (http.Handler, error) {
 	config := httpadmin.Config{
-		Status: status, Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers,
+		Status: status, Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers, Routes: routes,
 	}
 	config.Sandbox = sandbox
 	config.PublicURL = "http://payledger"

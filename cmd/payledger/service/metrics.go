@@ -157,30 +157,6 @@ func (c suspenseCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// noRoutes says that no payment can be collected.
-const noRoutes = "There is no route: every payment fails with no_route. Give --routes FILE, or --sandbox to try things out."
-
-// withoutRoutes is noRoutes where it holds, for the body of /readyz.
-func (o Options) withoutRoutes() []string {
-	if len(o.Routes) > 0 {
-		return nil
-	}
-	return []string{noRoutes}
-}
-
-// watchRoutes keeps the metric of the routing rules, and complains where there are
-// none.
-func watchRoutes(m prometheus.Registerer, o Options) {
-	rules := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every payment fails.",
-	})
-	rules.Set(float64(len(o.Routes)))
-	m.MustRegister(rules)
-	for _, sentence := range o.withoutRoutes() {
-		o.Log.Error().Msg(sentence)
-	}
-}
-
 // watchDisk keeps the metrics of the room on the disk of the data directory.
 func watchDisk(m prometheus.Registerer, d datadir.Dir, floor uint64) {
 	m.MustRegister(

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/progress"
-	"payledger/domain"
+	"payledger/cmd/payledger/routesfile"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/diskspace"
@@ -40,7 +41,8 @@ type Options struct {
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
-	Routes                         domain.RoutingTable
+	Routes                         routesfile.Source
+	Reload                         <-chan os.Signal // each has the routes file read again; nil: none
 	Limits                         edge.Limits
 	MinFree                        uint64
 	SyncDelay                      time.Duration
@@ -108,7 +110,6 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	core.watchLog(metrics)
 	watchMoney(metrics, core.views)
 	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
-	watchRoutes(metrics, o)
 
 	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
 	if err != nil {
@@ -132,7 +133,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, core.statusOf(o, at.BaseURL, bus.degraded(o)))
+	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, bus.routes, core.statusOf(o, at.BaseURL, bus))
 	if err != nil {
 		return err
 	}
@@ -255,7 +256,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: b.degraded(o),
+		Ready: c.ready, Degraded: b.degraded,
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly

@@ -11,18 +11,18 @@ import (
 )
 
 // degraded says what waits although payments are recorded.
-func (b *messaging) degraded(o Options) func() []string {
-	return func() []string { return append(b.watchdog.Degraded(), o.withoutRoutes()...) }
+func (b *messaging) degraded() []string {
+	return append(b.watchdog.Degraded(), b.routes.degraded()...)
 }
 
 // statusOf answers for the command status. It reads what is in memory, and asks
 // the disk for its free space.
-func (c *core) statusOf(o Options, base string, degraded func() []string) func() wire.Status {
+func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status {
 	started := domain.InstantOf(time.Now())
 	return func() wire.Status {
 		s := wire.Status{
-			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(o.Routes),
-			Ready: true, Trouble: append([]string{}, degraded()...), DiskFreeMinBytes: cmp.Or(o.MinFree, diskspace.DefaultFloor),
+			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(b.routes.set.Table()),
+			Ready: true, Trouble: append([]string{}, b.degraded()...), DiskFreeMinBytes: cmp.Or(o.MinFree, diskspace.DefaultFloor),
 		}
 		s.Version, s.Revision = BuiltFrom()
 		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.lanes.Open()

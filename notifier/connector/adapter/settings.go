@@ -18,7 +18,7 @@ type settings struct {
 
 // Type is the row of connector/all.
 func Type() connector.Type {
-	return connector.Type{Name: "http", Open: open, Sample: `{"url":"http://127.0.0.1:8090","secret_file":"adapter.secret"}`}
+	return connector.Type{Name: "http", Private: true, Open: open, Sample: `{"url":"http://127.0.0.1:8090","secret_file":"adapter.secret"}`}
 }
 
 func open(e connector.Env, _ string, object []byte) (connector.Connector, error) {

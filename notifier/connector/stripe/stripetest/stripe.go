@@ -5,8 +5,11 @@
 package stripetest
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -140,6 +143,18 @@ func (s *Stripe) RefundByHand(reference string) bool {
 	return true
 }
 
+// RefundPart is a refund of a part, made in Stripe's dashboard.
+func (s *Stripe) RefundPart(reference string, part domain.Amount) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.sessions[reference]
+	if !ok || o.paymentStatus != "paid" || s.unrefunded(o) < int64(part) {
+		return false
+	}
+	s.refund(o, int64(part), "succeeded", nil)
+	return true
+}
+
 // SettleRefund ends a pending refund.
 func (s *Stripe) SettleRefund(refundID domain.ID, succeeded bool) bool {
 	s.mu.Lock()
@@ -192,6 +207,22 @@ func (s *Stripe) WrongAmount() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.surplus = 100
+}
+
+// Customer is a browser without script: it reaches the customers' pages, and
+// follows no redirects.
+func (s *Stripe) Customer() *http.Client {
+	dialer := &net.Dialer{}
+	return &http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the certificate is for another name
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, network, s.Checkout)
+			},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // Collected is the money of all paid sessions.

@@ -1,0 +1,121 @@
+package routesfile
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/client"
+)
+
+// declare reads the object of connectors.
+func (r *reading) declare(v value) {
+	if v.raw.Kind() != '{' {
+		r.refuse(v, "want an object from routes to their connectors")
+		return
+	}
+	r.declared = make(map[string]value)
+	for _, m := range v.open() {
+		r.declared[m.name] = m.value
+		switch {
+		case !domain.ValidRoute(m.name):
+			r.refuse(m.value, "the route's name: want 1 to 32 of a-z, 0-9, - and _")
+		case m.raw.Kind() != '{':
+			r.refuse(m.value, `want an object with the member "type"`)
+		default:
+			r.connector(m)
+		}
+	}
+}
+
+// connector reads one connector of the file.
+func (r *reading) connector(m member) {
+	at := m.find("type")
+	var name string
+	if err := json.Unmarshal(at.raw, &name); err != nil {
+		r.refuse(at, "want one of %s", r.typeNames())
+		return
+	}
+	settings := []byte{'{'}
+	for _, s := range m.value.open() {
+		if s.name == "type" {
+			continue
+		}
+		if name == sandboxType {
+			r.refuse(s.value, "unknown member: the sandbox has no settings")
+		}
+		if len(settings) > 1 {
+			settings = append(settings, ',')
+		}
+		settings, _ = jsontext.AppendQuote(settings, s.name) // it was read from JSON, so it is valid
+		settings = append(append(settings, ':'), s.raw...)
+	}
+	switch {
+	case name != sandboxType && m.name == domain.SandboxRoute:
+		r.refuse(at, "the route %q is the simulated provider's: want the type %q, or another name for the route", m.name, sandboxType)
+	case name != sandboxType:
+		r.open(m.name, name, m.value, append(settings, '}'))
+	case !r.source.Sandbox:
+		r.refuse(at, "the type %q is the simulated provider: it needs --sandbox", name)
+	default:
+		r.connectors[m.name] = connector.Opened{Type: name}
+	}
+}
+
+// open makes a route's connector, once.
+func (r *reading) open(route, name string, at value, settings []byte) {
+	if _, done := r.connectors[route]; done {
+		return
+	}
+	i := slices.IndexFunc(r.source.Types, func(t connector.Type) bool { return t.Name == name })
+	if i < 0 && name == natsType { // it sends its signals by itself
+		r.connectors[route] = connector.Opened{Type: name}
+		return
+	}
+	if i < 0 {
+		r.refuse(at.find("type"), "the type %q is not known: want one of %s", name, r.typeNames())
+		return
+	}
+	t := r.source.Types[i]
+	env := r.env
+	env.HTTP = client.New(client.Config{AllowPrivate: t.Private || r.source.AllowPrivate})
+	env.Secret = func(name, file, variable string) (string, error) { return r.secret(at, name, file, variable) }
+	c, err := t.Open(env, route, bytes.Clone(settings))
+	if err != nil {
+		r.setting(at, err)
+		return
+	}
+	r.connectors[route] = connector.Opened{Type: name, Connector: c}
+}
+
+// setting notes what a type says of its settings; several errors may be joined.
+func (r *reading) setting(at value, err error) {
+	var joined interface{ Unwrap() []error }
+	var wrong *connector.SettingError
+	var form *json.SemanticError
+	switch {
+	case errors.As(err, &joined):
+		for _, err := range joined.Unwrap() {
+			r.setting(at, err)
+		}
+	case errors.As(err, &wrong):
+		r.refuse(at.find(wrong.Field), "%s", wrong.Detail)
+	case errors.As(err, &form) && form.JSONPointer != "":
+		for token := range form.JSONPointer.Tokens() {
+			at = at.find(token)
+		}
+		detail := "this value is of the wrong type"
+		if errors.Is(err, json.ErrUnknownName) {
+			detail = "unknown member"
+		}
+		r.refuse(at, "%s", detail)
+	default:
+		r.refuse(at, "%s", strings.TrimSpace(err.Error()))
+	}
+}

@@ -1,0 +1,50 @@
+package docs
+
+import (
+	"bytes"
+	"html/template"
+	"net/http"
+
+	"payledger/httpapi/edge"
+	"payledger/httpapi/ui"
+	"payledger/httpapi/wire"
+)
+
+// name is what the API is called.
+const name = "Payments and refunds"
+
+// landingOf is what stands at the root of a program.
+func landingOf(cfg Config) wire.Landing {
+	l := wire.Landing{
+		Name: name, API: cfg.PublicURL + "/v1", OpenAPI: cfg.PublicURL + "/openapi.yaml",
+		Docs: cfg.PublicURL + Path, Clients: cfg.PublicURL + Path + "/clients",
+	}
+	if len(cfg.RetrySchedule) > 0 {
+		l.Webhooks = cfg.PublicURL + Path + "/webhooks"
+	}
+	if cfg.Account != "" {
+		l.Account = cfg.PublicURL + cfg.Account
+	}
+	return l
+}
+
+// renderLanding makes the page at the root for people.
+func renderLanding(cfg Config, documents *template.Template) ([]byte, error) {
+	var b bytes.Buffer
+	err := documents.ExecuteTemplate(&b, "landing.html", map[string]any{
+		"Lang": "en", "Root": "p/", "Plain": true, "Title": name, "Prefix": cfg.Prefix, "Account": cfg.Account,
+		"Webhooks": len(cfg.RetrySchedule) > 0,
+	})
+	return b.Bytes(), err
+}
+
+// Landing answers GET /: a page for people, JSON for programs.
+func (p *Pages) Landing(x *edge.Exchange) error {
+	x.Header().Add("Vary", "Accept")
+	if !edge.Accepts(x.Request.Header, "text/html") {
+		return x.Reply(http.StatusOK, p.landing)
+	}
+	ui.Secure(x.Header())
+	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.landingPage)
+	return nil
+}

@@ -1,0 +1,67 @@
+package edge
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"payledger/domain"
+)
+
+// UnknownMember is the fault of a member that is not one of the known. Its
+// answer names those, and the nearest of them.
+func UnknownMember(name string, known ...string) *domain.FieldError {
+	return &domain.FieldError{Field: name, Code: domain.UnknownField, Allowed: known}
+}
+
+// nearest is the known name that somebody who wrote name probably meant: the one
+// with the fewest letters to insert, remove or replace, at most a third of its
+// own, upper and lower case being equal. "" when none is as near.
+func nearest(name string, known []string) string {
+	if utf8.RuneCountInString(name) > maxNamed {
+		return ""
+	}
+	best, fewest := "", maxNamed
+	for _, k := range known {
+		d := distance(strings.ToLower(name), strings.ToLower(k))
+		if d <= (len(k)+2)/3 && d < fewest {
+			best, fewest = k, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance in characters.
+func distance(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	row := make([]int, len(to)+1) // from the characters of a so far to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i, c := range from {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, d := range to {
+			replaced := diagonal
+			if c != d {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(to)]
+}
+
+// knownNames is the sentence that lists the names that would do, of members
+// ("Members") or parameters, the nearest first. It never repeats the one that
+// was sent.
+func knownNames(what, near string, known []string) string {
+	s := ""
+	if near != "" {
+		s = " Did you mean " + near + "?"
+	}
+	if len(known) == 0 {
+		return s + " There are no " + strings.ToLower(what) + " here."
+	}
+	return s + " " + what + " here: " + strings.Join(known, ", ") + "."
+}

@@ -1,0 +1,11 @@
+package wire
+
+import "payledger/domain"
+
+// Route is a route as the operator sees it.
+type Route struct {
+	Route   string        `json:"route"`
+	Type    string        `json:"type"`    // of its connector
+	Rules   []domain.Rule `json:"rules"`   // that lead to it
+	Retired bool          `json:"retired"` // the routes file does not name it any more; its connector ends with the server
+}
