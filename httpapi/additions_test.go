@@ -62,6 +62,7 @@ var notInAccount = []domain.Code{
 	domain.IdempotencyKeyInvalid, domain.IdempotencyKeyRequired, domain.ProjectNotFound, domain.ParkedSignalNotFound,
 	domain.VersionNotSupported, domain.MethodNotAllowed, domain.ConfirmationRequired, domain.BodyTooLarge,
 	domain.UnsupportedMediaType, domain.ValidationFailed,
+	domain.NotificationMalformed, domain.NotificationForged, domain.RouteNotFound,
 	domain.NATSConsumerNotFound, domain.NATSConsumerExists, domain.NATSConsumerLimit, domain.NATSExternal,
 
 	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,

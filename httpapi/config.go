@@ -6,6 +6,7 @@ import (
 
 	"payledger/httpapi/account/store"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/notifications"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -25,6 +26,9 @@ type Config struct {
 	// RetrySchedule are the waits before each try of a notification, for the
 	// page that explains them. Needed with Webhooks.
 	RetrySchedule []time.Duration
+
+	// Connectors judge the notifications of providers. nil: no row for them.
+	Connectors notifications.Connectors
 
 	// MaxStreams is how many payment pages may follow their payment live. 0: 2000.
 	MaxStreams int

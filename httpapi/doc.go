@@ -7,6 +7,7 @@
 //	docs      the documentation and the pages of error codes
 //	checkout  the customer's payment page
 //	account   the merchant's account
+//	notifications  what providers send to /connectors/{route}
 //	admin     the operator's socket, a handler of its own
 //	conns     the bounds on connections; ui what the pages share
 //

@@ -73,6 +73,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 		PublicURL: publicURL,
 	}}
 	s.cfg.Sandbox = provider{s}
+	s.cfg.Connectors = new(judge)
 	s.hooks = &hookSender{s: s, newest: make(map[domain.ID]domain.ID)}
 	s.cfg.Webhooks = s.hooks
 	s.cfg.RetrySchedule = []time.Duration{0, 5 * time.Second, 90 * time.Second, 26 * time.Hour}

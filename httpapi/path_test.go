@@ -94,6 +94,7 @@ func TestMethods(t *testing.T) {
 		{webhooks.Path + "/we_x/deliveries/x/resend", "POST"},
 		{"/v1/payments/" + id + "/deliveries", "GET, HEAD"},
 		{"/docs/webhooks", "GET, HEAD"},
+		{"/connectors/cards", "POST"},
 		{"/docs/clients", "GET, HEAD"},
 		{"/problems/unauthorized", "GET, HEAD"},
 		{"/openapi.yaml", "GET, HEAD"},

@@ -9,6 +9,7 @@ import (
 	"payledger/httpapi/docs"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/notifications"
 	"payledger/httpapi/webhooks"
 
 	"github.com/gorilla/mux"
@@ -22,6 +23,8 @@ type api struct {
 	pages  *docs.Pages
 	m      *merchant.API
 	hooks  *webhooks.API
+
+	notified *notifications.Handlers // nil: providers' notifications are not taken
 }
 
 // routes is the table of routes of the public handler. The router tries one
@@ -54,6 +57,9 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
 	}...)
 	table = append(table, a.logRoutes()...)
+	if a.notified != nil {
+		table = append(table, a.notified.Routes()...)
+	}
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
@@ -88,6 +94,11 @@ func newAPI(cfg Config) (*api, error) {
 		return nil, err
 	}
 	a := &api{Server: e, cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
+	if cfg.Connectors != nil {
+		a.notified = notifications.New(notifications.Config{
+			Connectors: cfg.Connectors, Now: cfg.Now, Limited: cfg.Limits.CustomersPerMinute > 0, Log: cfg.Log,
+		})
+	}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
 		return nil, err
 	}

@@ -60,9 +60,19 @@ func ProblemRows() []ProblemRow {
 			"The project was set up to require an <code>Idempotency-Key</code> with every creation, so that a repeated request can never create a second object. Send a new random UUID for each, and the same one when you repeat.",
 		},
 		{
+			domain.NotificationMalformed, http.StatusBadRequest, "Malformed notification",
+			"The notification is not in the form that the route's connector reads.",
+			"A provider's notification could not be read, or its body did not arrive as a whole. Check that the address set at the provider is that of a route of its type, and that no proxy changes bodies.",
+		},
+		{
 			domain.Unauthorized, http.StatusUnauthorized, "Unauthorized",
 			"Send the header Authorization: Bearer <project_id>:<api_key>, once, with a live key of the project.",
 			"Every request carries the header <code>Authorization: Bearer &lt;project_id&gt;:&lt;api_key&gt;</code>. The answer is the same whether the header is missing or misspelt, the project is unknown or the key is wrong or revoked.",
+		},
+		{
+			domain.NotificationForged, http.StatusUnauthorized, "Forged notification",
+			"The notification is not the provider's: its signature is missing or wrong.",
+			"A notification was sent to a route whose connector could not verify it. If it is the provider's, the secret in the routes file is not the one that the provider signs with.",
 		},
 		{
 			domain.ProjectDisabledCode, http.StatusForbidden, "Project disabled",
@@ -113,6 +123,11 @@ func ProblemRows() []ProblemRow {
 			domain.NATSConsumerNotFound, http.StatusNotFound, "NATS consumer not found",
 			"There is no consumer of this name. List them to find the right one: payledger nats consumer list.",
 			"Administration only: no consumer of the embedded NATS server has this name. <code>payledger nats consumer list</code> lists those there are.",
+		},
+		{
+			domain.RouteNotFound, http.StatusNotFound, "Route not found",
+			"There is no route of this name with a connector that takes notifications.",
+			"Providers send notifications to <code>/connectors/</code> and the name of a route in the routes file. There is no such route, or it has no connector.",
 		},
 		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",

@@ -42,6 +42,7 @@ type messaging struct {
 	parked      *signals.Parked
 	watchdog    *notifier.Watchdog
 	routes      *routes
+	judge       judge // of providers' notifications; nil: they are not taken
 
 	stopWorkers, stopDeliveries, stopRelay func() error
 }

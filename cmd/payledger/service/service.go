@@ -259,6 +259,9 @@ func (c *core) publicHandler(base string, o Options, room connectionRoom, b *mes
 		Ready: c.ready, Degraded: b.degraded,
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
+	if b.judge != nil {
+		config.Connectors = notifications{b.routes.set, b.judge}
+	}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly
 	return httpapi.New(config)
 }

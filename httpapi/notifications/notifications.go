@@ -1,0 +1,213 @@
+// Package notifications takes the notifications that providers send about their
+// attempts: POST /connectors/{route}, outside /v1 and without an API key.
+//
+// A request may come from anybody, so it costs little: the route must have a
+// connector, a body has MaxBody bytes and bodyTime, only so many are taken at a
+// time, and each address has its share and its rate. What a notification says is
+// judged by the connector's rule alone. The answer is 2xx once what it led to is on
+// disk; after any other answer the provider sends it again.
+package notifications
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
+
+	"github.com/rs/zerolog"
+)
+
+// MaxBody is the longest body, in bytes.
+const MaxBody = 256 << 10
+
+// bodyTime is how long a body may take to arrive.
+const bodyTime = 10 * time.Second
+
+// How many notifications are read or judged at the same time, of all and of one
+// public address, and how often such an address may send them. Addresses of this
+// machine and of private networks, where proxies are, have no share and no rate of
+// their own.
+const (
+	maxAtOnce = 256
+	maxOfOne  = 64
+	perSecond = 100
+	burst     = 500
+)
+
+// maxForged bounds the lines about forged notifications in the log, a minute. Like
+// all answers they are counted in payledger_http_requests_total.
+const maxForged = 60
+
+// retryAfter is when to send what cannot be judged now again, in seconds.
+const retryAfter = "30"
+
+// Connectors judge notifications.
+type Connectors interface {
+	// Takes reports whether the route has a connector.
+	Takes(route string) bool
+
+	// Notify judges a notification. It returns nil once what it led to is on disk,
+	// also when that is nothing. Refusals are *domain.Refusal: NotificationForged,
+	// NotificationMalformed or RouteNotFound. After any other error the provider is
+	// to send it again. It keeps neither header nor body.
+	Notify(ctx context.Context, route string, header http.Header, body []byte) error
+}
+
+// Config is what notifications are taken with.
+type Config struct {
+	Connectors Connectors
+	Now        func() time.Time
+	Limited    bool // addresses have a rate
+	Log        zerolog.Logger
+}
+
+// Handlers take notifications.
+type Handlers struct {
+	config Config
+	limit  *edge.Limiter
+	forged zerolog.Logger
+
+	mu     sync.Mutex
+	atOnce int
+	of     map[string]int // by public address
+}
+
+// New makes the handlers.
+func New(c Config) *Handlers {
+	h := &Handlers{config: c, of: make(map[string]int), forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute})}
+	if c.Limited {
+		h.limit = edge.NewLimiter("notifications", edge.Rate{PerSecond: perSecond, Burst: burst})
+	}
+	return h
+}
+
+// Routes are the rows of the table of routes.
+func (h *Handlers) Routes() []edge.Route {
+	return []edge.Route{{Method: http.MethodPost, Path: "/connectors/{route}", Operation: "notify", Handle: h.notify}}
+}
+
+// notify answers POST /connectors/{route}.
+func (h *Handlers) notify(x *edge.Exchange) error {
+	route := x.Vars["route"]
+	if !domain.ValidRoute(route) || !h.config.Connectors.Takes(route) {
+		return closing(&domain.Refusal{Code: domain.RouteNotFound})
+	}
+	address := publicAddress(x.Request)
+	if address != "" {
+		if err := h.limit.Allow(address, h.config.Now(), x.Header()); err != nil {
+			return closing(err)
+		}
+	}
+	done, ok := h.begin(address)
+	if !ok {
+		return closing(edge.Unavailable("1", "Too many notifications are being judged just now."))
+	}
+	defer done()
+	body, err := read(x)
+	if err != nil {
+		return err
+	}
+	err = h.config.Connectors.Notify(x.Context(), route, x.Request.Header, body)
+	var refusal *domain.Refusal
+	switch {
+	case err == nil:
+		x.ReplyBytes(http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+		return nil
+	case errors.As(err, &refusal) && refusal.Code == domain.NotificationForged:
+		h.forged.Warn().Str("route", route).Str("client", conns.Visitor(x.Request)).Int("bytes", len(body)).
+			Msg("a notification is not the provider's: somebody forges, or the connector's secret is not the provider's")
+		return refusal
+	case errors.As(err, &refusal):
+		return refusal
+	}
+	return errors.Join(edge.Unavailable(retryAfter, "The notification cannot be judged now. Send it again."), err)
+}
+
+// begin takes one of the places; done gives it back.
+func (h *Handlers) begin(address string) (done func(), ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.atOnce >= maxAtOnce || h.of[address] >= maxOfOne {
+		return nil, false
+	}
+	h.atOnce++
+	if address != "" {
+		h.of[address]++
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.atOnce--
+		if h.of[address]--; h.of[address] <= 0 {
+			delete(h.of, address)
+		}
+	}, true
+}
+
+// read reads the body. Its time is kept on the connection, which ends then.
+func read(x *edge.Exchange) ([]byte, error) {
+	if x.Request.ContentLength > MaxBody {
+		return nil, closing(tooLarge())
+	}
+	control := http.NewResponseController(x.ResponseWriter)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, closing(cutShort())
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, MaxBody))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, closing(tooLarge())
+	case err != nil:
+		return nil, closing(cutShort())
+	}
+	return body, nil
+}
+
+func tooLarge() wire.Problem {
+	return wire.Problem{Code: domain.BodyTooLarge, Detail: "A notification has 256 KiB at most."}
+}
+
+func cutShort() wire.Problem {
+	return wire.Problem{Code: domain.NotificationMalformed, Detail: "The body did not arrive as a whole, or not in time."}
+}
+
+// closing ends the connection after the answer: the body was not read to its end.
+func closing(err error) error {
+	var p wire.Problem
+	var refusal *domain.Refusal
+	switch {
+	case errors.As(err, &p):
+	case errors.As(err, &refusal):
+		p = wire.Problem{Code: refusal.Code}
+	default:
+		return err
+	}
+	return p.With("Connection", "close")
+}
+
+// publicAddress is the network that a request is counted for; empty for one of this
+// machine or of a private network.
+func publicAddress(r *http.Request) string {
+	name := conns.Visitor(r)
+	addr, err := netip.ParseAddr(name)
+	if err != nil {
+		prefix, err := netip.ParsePrefix(name)
+		if err != nil {
+			return ""
+		}
+		addr = prefix.Addr()
+	}
+	if addr.IsLoopback() || addr.IsPrivate() {
+		return ""
+	}
+	return name
+}

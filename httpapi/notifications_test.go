@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/notifications"
+)
+
+// judge is the connector of the route "cards". It takes what is signed with "ours".
+type judge struct {
+	mu     sync.Mutex
+	took   [][]byte
+	hold   chan struct{} // nil: it answers at once
+	waits  int
+	refuse error
+}
+
+func (j *judge) Takes(route string) bool { return route == "cards" }
+
+func (j *judge) Notify(ctx context.Context, _ string, header http.Header, body []byte) error {
+	j.mu.Lock()
+	j.took = append(j.took, bytes.Clone(body))
+	refuse, hold := j.refuse, j.hold
+	j.waits++
+	j.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	switch {
+	case refuse != nil:
+		return refuse
+	case header.Get("X-Signed") != "ours":
+		return &domain.Refusal{Code: domain.NotificationForged}
+	}
+	return nil
+}
+
+func (j *judge) judged() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.waits
+}
+
+// notice makes a request from an address.
+func notice(from string, body io.Reader, header ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/connectors/cards", body)
+	r.RemoteAddr = from
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func TestNotificationsAreJudged(t *testing.T) {
+	t.Parallel()
+	j := new(judge)
+	s := start(t, func(c *settings) { c.Connectors = j })
+	body := strings.Repeat("x", notifications.MaxBody)
+	for _, c := range []struct {
+		name, path, body, signed, media string
+		refuse                          error
+		status                          int
+		code                            domain.Code
+	}{
+		{name: "signed", body: "{}", signed: "ours", media: "application/json", status: 200},
+		{name: "no type", body: "a=b", signed: "ours", status: 200},
+		{name: "empty", signed: "ours", media: "text/plain", status: 200},
+		{name: "the longest", body: body, signed: "ours", media: "application/json", status: 200},
+		{name: "one byte more", body: body + "x", signed: "ours", media: "application/json", status: 413, code: domain.BodyTooLarge},
+		{name: "unsigned", body: "{}", media: "application/json", status: 401, code: domain.NotificationForged},
+		{name: "malformed", body: "{", signed: "ours", refuse: &domain.Refusal{Code: domain.NotificationMalformed}, status: 400, code: domain.NotificationMalformed},
+		{name: "gone since", body: "{}", signed: "ours", refuse: &domain.Refusal{Code: domain.RouteNotFound}, status: 404, code: domain.RouteNotFound},
+		{name: "not now", body: "{}", signed: "ours", refuse: errors.New("the provider is away"), status: 503, code: domain.Unavailable},
+		{name: "too slow", body: "{}", signed: "ours", refuse: context.DeadlineExceeded, status: 503, code: domain.Unavailable},
+		{name: "another route", path: "/connectors/cash", body: "{}", signed: "ours", status: 404, code: domain.RouteNotFound},
+		{name: "no route's name", path: "/connectors/Cards", signed: "ours", status: 404, code: domain.RouteNotFound},
+		{name: "an escaped name", path: "/connectors/c%61rds", signed: "ours", status: 404, code: domain.RouteNotFound},
+		{name: "no name", path: "/connectors/", signed: "ours", status: 404, code: domain.PathNotFound},
+		{name: "a path below", path: "/connectors/cards/x", signed: "ours", status: 404, code: domain.PathNotFound},
+	} {
+		j.mu.Lock()
+		j.refuse, j.took = c.refuse, nil
+		j.mu.Unlock()
+		if c.path == "" {
+			c.path = "/connectors/cards"
+		}
+		a := s.send("POST", c.path, strings.NewReader(c.body), header{"X-Signed", c.signed}, header{"Content-Type", c.media})
+		if a.Code != c.status || (c.code != "" && a.problem().Code != c.code) {
+			t.Errorf("%s: %d %s", c.name, a.Code, a.Body)
+		}
+		if c.status == 503 && a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: it is not said when to come again", c.name)
+		}
+		if taken := len(j.took) == 1 && string(j.took[0]) == c.body; taken != (c.code == "" || c.refuse != nil || c.status == 401) {
+			t.Errorf("%s: the connector got %d bodies", c.name, len(j.took))
+		}
+	}
+	if line := s.log.String(); !strings.Contains(line, `"route":"cards","client":"127.0.0.1","bytes":2,"message":"a notification is not the provider's`) {
+		t.Errorf("the log says nothing of the forged one:\n%s", line)
+	}
+}
+
+func TestWithoutConnectorsThereIsNoPath(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) { c.Connectors = nil })
+	if a := s.send("POST", "/connectors/cards", strings.NewReader("{}")); a.Code != 404 || a.problem().Code != domain.PathNotFound {
+		t.Errorf("%d %s", a.Code, a.Body)
+	}
+}
+
+// TestLongNotificationsAreNotRead says nothing of its length, or too much.
+func TestLongNotificationsAreNotRead(t *testing.T) {
+	t.Parallel()
+	j := new(judge)
+	s := start(t, func(c *settings) { c.Connectors = j })
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /connectors/cards HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") {
+		t.Errorf("%v\n%s", err, answer)
+	}
+	w := httptest.NewRecorder()
+	s.public.ServeHTTP(w, notice("192.0.2.1:1", io.MultiReader(strings.NewReader("x"), bytes.NewReader(make([]byte, notifications.MaxBody))), "X-Signed", "ours"))
+	if w.Code != 413 || j.judged() != 0 {
+		t.Errorf("%d, %d were judged", w.Code, j.judged())
+	}
+	w = httptest.NewRecorder()
+	s.public.ServeHTTP(w, notice("192.0.2.1:1", io.MultiReader(strings.NewReader("x"), broken{}), "X-Signed", "ours"))
+	if w.Code != 400 || j.judged() != 0 || !strings.Contains(w.Body.String(), "did not arrive as a whole") {
+		t.Errorf("%d %s, %d were judged", w.Code, w.Body, j.judged())
+	}
+}
+
+// broken is a body whose connection ends.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestFloodOfNotifications: an address that sends too many at a time, or too many a
+// second, is refused; the notifications of others are judged.
+func TestFloodOfNotifications(t *testing.T) {
+	t.Parallel()
+	j := &judge{hold: make(chan struct{})}
+	s := start(t, func(c *settings) { c.Connectors, c.Limits = j, edge.DefaultLimits() })
+	send := func(from string, header ...string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.public.ServeHTTP(w, notice(from, strings.NewReader("{}"), header...))
+		return w
+	}
+	var flood sync.WaitGroup
+	for range 64 {
+		flood.Go(func() { send("192.0.2.1:1") })
+	}
+	for j.judged() < 64 {
+		time.Sleep(time.Millisecond)
+	}
+	if w := send("192.0.2.1:2"); w.Code != 503 || w.Header().Get("Retry-After") == "" || j.judged() != 64 {
+		t.Errorf("one too many: %d, %d are being judged", w.Code, j.judged())
+	}
+	other := make(chan *httptest.ResponseRecorder, 1)
+	flood.Go(func() { other <- send("192.0.2.2:1", "X-Signed", "ours") })
+	for j.judged() < 65 {
+		time.Sleep(time.Millisecond)
+	}
+	close(j.hold)
+	if w := <-other; w.Code != 200 {
+		t.Errorf("another address: %d %s", w.Code, w.Body)
+	}
+	flood.Wait()
+
+	// The clock stands still, so nothing comes back to the buckets.
+	limited := 0
+	for range 500 {
+		if w := send("192.0.2.1:3"); w.Code == 429 {
+			limited++
+			if w.Header().Get("Retry-After") == "" {
+				t.Fatal("it is not said when to come again")
+			}
+		}
+	}
+	if limited != 65 { // as many as came before, the one that was refused among them
+		t.Errorf("%d were refused", limited)
+	}
+	for from, header := range map[string]string{"192.0.2.2:9": "", "127.0.0.1:9": "", "10.0.0.1:9": "192.0.2.9"} {
+		if w := send(from, "X-Signed", "ours", "X-Forwarded-For", header); w.Code != 200 {
+			t.Errorf("%s %s: %d", from, header, w.Code)
+		}
+	}
+	if w := send("10.0.0.1:9", "X-Forwarded-For", "192.0.2.1"); w.Code != 429 {
+		t.Errorf("the flood through a proxy: %d", w.Code)
+	}
+	if n := strings.Count(s.log.String(), "a notification is not the provider's"); n == 0 || n > 60 {
+		t.Errorf("%d lines in the log", n)
+	}
+}
