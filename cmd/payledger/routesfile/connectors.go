@@ -43,7 +43,7 @@ func (r *reading) connector(m member) {
 		return
 	}
 	settings := []byte{'{'}
-	for _, s := range m.value.open() {
+	for _, s := range m.open() {
 		if s.name == "type" {
 			continue
 		}

@@ -34,7 +34,7 @@ func Gaps(t domain.RoutingTable) []Gap {
 			}
 		}
 		slices.SortFunc(rules, func(a, b domain.Rule) int { return cmp.Compare(a.Min, b.Min) })
-		next := domain.Amount(domain.MinAmount) // the lowest amount that may be in a gap
+		next := domain.MinAmount // the lowest amount that may be in a gap
 		for _, rule := range rules {
 			if rule.Min > next {
 				gaps = append(gaps, Gap{currency, next, rule.Min - 1})

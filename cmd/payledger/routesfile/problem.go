@@ -124,8 +124,7 @@ func parse(content []byte) (value, *Problem) {
 		p.Detail = "the file is empty"
 	}
 	p.Line, p.Column = place(content, end)
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		p.Line, p.Column = place(content, syntax.ByteOffset)
 		p.Pointer, p.Detail = string(syntax.JSONPointer), "not JSON: "+syntax.Err.Error()
 		if errors.Is(err, jsontext.ErrDuplicateName) {

@@ -2,7 +2,6 @@ package routesfile
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,12 +53,7 @@ func (r *reading) secretFile(at value, name string) (string, error) {
 	case info.Mode().Perm()&0o022 != 0:
 		return "", fmt.Errorf("other users can write to %[1]s (mode %#[2]o): run \"chmod go-w %[1]s\"", name, info.Mode().Perm())
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxSecret+3)) // with the end of its line
+	content, err := readUpTo(name, maxSecret+3) // with the end of its line
 	if err != nil {
 		return "", err
 	}

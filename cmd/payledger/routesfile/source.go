@@ -25,6 +25,7 @@ package routesfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -99,13 +100,18 @@ func (r *reading) loaded() Loaded {
 	return Loaded{connector.Routes{Table: r.table, Connectors: r.connectors}, r.warnings}
 }
 
-func read(name string) ([]byte, error) {
+// readUpTo reads the beginning of a file.
+func readUpTo(name string, limit int64) (content []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+func read(name string) ([]byte, error) {
+	content, err := readUpTo(name, maxFile+1)
 	if err == nil && len(content) > maxFile {
 		err = fmt.Errorf("%s is longer than %d bytes", name, maxFile)
 	}
