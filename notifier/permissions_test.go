@@ -2,6 +2,7 @@ package notifier
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,6 +204,56 @@ func TestConnectorPaysAndIsAnswered(t *testing.T) {
 	}
 }
 
+// TestConnectorAnswersCalls: of the subjects of calls, each once, and nobody else
+// is answered.
+func TestConnectorAnswersCalls(t *testing.T) {
+	t.Parallel()
+	o := newOpen(t)
+	calls, err := o.connector.SubscribeSync(bus.CallsSubjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.connector.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		m, err := o.ledger.NATS().RequestWithContext(healthtest.Within(t), bus.CallSubject("visa", "begin"), []byte("asked"))
+		if err != nil {
+			t.Error(err)
+			m = &nats.Msg{}
+		}
+		answered <- string(m.Data)
+	}()
+	m, err := calls.NextMsg(healthtest.Patience)
+	if err != nil || m.Subject != bus.CallSubject("visa", "begin") || string(m.Data) != "asked" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if err := m.Respond([]byte("done")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; got != "done" {
+		t.Errorf("answered %q", got)
+	}
+	if v := o.connector.violations(t); len(v) > 0 {
+		t.Errorf("refused: %v", v)
+	}
+	if err := m.Respond([]byte("again")); err != nil {
+		t.Fatal(err)
+	}
+	expectRefusal(t, o.connector, "connector answers twice", "Permissions Violation for Publish")
+
+	if err := calls.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.connector.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.ledger.NATS().RequestWithContext(healthtest.Within(t), bus.CallSubject("visa", "read"), nil); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("asked while nobody listens: %v", err)
+	}
+}
+
 // TestOutsidersCannot lists what each credential must not be able to do.
 func TestOutsidersCannot(t *testing.T) {
 	t.Parallel()
@@ -215,6 +266,7 @@ func TestOutsidersCannot(t *testing.T) {
 
 	publish := []string{
 		event, bus.ParkedSubject, bus.CheckpointsSubject, "payledger.v1.other", "foo", "_INBOX.x", "_INBOX_ledger.x", "_INBOX_subscriber.x",
+		bus.CallSubject("visa", "begin"), "payledger.v1.connectors.visa", "_R_.x",
 		api("INFO"), api("STREAM.NAMES"), api("STREAM.LIST"), api("STREAM.INFO.EVENTS"), api("STREAM.CREATE.X"),
 		api("STREAM.UPDATE.EVENTS"), api("STREAM.DELETE.EVENTS"), api("STREAM.PURGE.EVENTS"), api("STREAM.MSG.GET.EVENTS"),
 		api("STREAM.MSG.DELETE.EVENTS"), api("STREAM.SNAPSHOT.EVENTS"), api("STREAM.RESTORE.X"), api("STREAM.PURGE.SIGNALS"), api("STREAM.DELETE.CHECKPOINTS"),
@@ -231,6 +283,7 @@ func TestOutsidersCannot(t *testing.T) {
 	subscribe := []string{
 		">", "*", "payledger.>", bus.EventsSubjects, "payledger.v1.events.*.project.>", bus.EventSubject(eventstore.ProjectStream(bustest.Project)),
 		"payledger.v1.events.*.*.>", "payledger.v1.events.>", bus.SignalsSubjects, bus.ParkedSubject,
+		"payledger.v1.connectors.>", "payledger.v1.connectors.visa.begin.more",
 		"_INBOX.>", "_INBOX_ledger.>", "_INBOX*.>", "$JS.>", "$JS.API.>", "$JS.ACK.>", "$JS.EVENT.>", "$SYS.>", "_R_.>", "$KV.>",
 	}
 	for name, c := range map[string]struct {
@@ -238,7 +291,7 @@ func TestOutsidersCannot(t *testing.T) {
 		publish, subscribe []string
 	}{
 		"subscriber": {
-			o.subscriber, append(publish, signal, bus.InboxConnector+".x"), append(subscribe, bus.InboxConnector+".>"),
+			o.subscriber, append(publish, signal, bus.InboxConnector+".x"), append(subscribe, bus.InboxConnector+".>", bus.CallsSubjects, bus.CallSubject("visa", "begin")),
 		},
 		"connector": {
 			o.connector, append(publish, bus.InboxConnector+".x", "$JS.API.CONSUMER.INFO.EVENTS.subscriber", "$JS.API.CONSUMER.MSG.NEXT.EVENTS.subscriber", "$JS.ACK.EVENTS.subscriber.1.1.1.1.1"),

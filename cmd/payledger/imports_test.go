@@ -263,9 +263,12 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "notifier/connector/all",
-			why:     "the one list of connectors; each of them knows connector alone",
-			ours:    []string{"notifier/connector", "notifier/connector/adapter", "notifier/connector/stripe", "notifier/connector/yookassa"},
+			folder: "notifier/connector/all",
+			why:    "the one list of connectors; each of them knows connector alone",
+			ours: []string{
+				"notifier/connector", "notifier/connector/adapter", "notifier/connector/natsroute", "notifier/connector/stripe",
+				"notifier/connector/yookassa",
+			},
 			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
@@ -294,6 +297,14 @@ func rooms() []room {
 			ours:    []string{"domain", "notifier/connector"},
 			modules: []string{"github.com/google/go-cmp/cmp"},
 			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/connector/natsroute",
+			why:     "calls to a program as requests on NATS, by the connection that it is given",
+			ours:    []string{"notifier/bus", "notifier/connector", "notifier/connector/remote"},
+			modules: []string{nats},
+			keepOut: []string{"encoding/json", "os"},
+			noClock: true,
 		},
 		{
 			folder:  "notifier/connector/remote",

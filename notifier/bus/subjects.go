@@ -29,6 +29,10 @@ const (
 	SignalsPrefix   = "payledger.v1.signals."
 	SignalsSubjects = "payledger.v1.signals.>"
 	ParkedSubject   = "payledger.v1.parked.signals"
+
+	// CallsSubjects are where connectors elsewhere are asked; see CallSubject.
+	CallsSubjects = "payledger.v1.connectors.*.*"
+	callsPrefix   = "payledger.v1.connectors."
 )
 
 // The inboxes of the credentials, and of our own connection. Nobody else can
@@ -55,6 +59,9 @@ func eventStream(subject string) (eventstore.Stream, bool) {
 	}
 	return eventstore.Stream{Project: project, Kind: kind, ID: id}, true
 }
+
+// CallSubject is where the program that serves a route is asked a call.
+func CallSubject(route, call string) string { return callsPrefix + route + "." + call }
 
 // SignalAddress reads SignalSubject back.
 func SignalAddress(subject string) (route, project string, payment domain.ID, err error) {

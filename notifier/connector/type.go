@@ -15,7 +15,8 @@ type Type struct {
 
 	// Open makes the connector of a route from the object of the routes file,
 	// without its member "type". The error is a *SettingError where one setting is
-	// wrong. It makes no call to the provider.
+	// wrong. It makes no call to the provider. A nil Connector without an error: the
+	// route has no attempts, because a program elsewhere only sends signals.
 	Open func(e Env, route string, settings []byte) (Connector, error)
 
 	// Private: it calls servers of the operator's own, which may be on this machine

@@ -42,6 +42,10 @@ const (
 	maxOutsideConnections   = 128    // of the accounts of subscriber and connector each
 	maxConsumerConnections  = 8      // of the account of each Consumer
 	maxOutsideSubscriptions = 10_000 // of each connection
+
+	// answerTime is how long a connector may answer a call; whoever asked has left
+	// long before.
+	answerTime = "30s"
 )
 
 // accounts writes the accounts, users and permissions in the server's
@@ -76,9 +80,12 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 			imported("stream", bus.InboxConnector+".>"),
 			noAPI(),
 		},
+		exports:   []string{export("service", bus.CallsSubjects, AccountLedger, "")},
 		publish:   []string{bus.SignalsSubjects},
-		subscribe: []string{bus.InboxConnector + ".>"},
+		subscribe: []string{bus.InboxConnector + ".>", bus.CallsSubjects},
+		answers:   true,
 	}
+	ledger.imports = []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", accountConnectors, bus.CallsSubjects)}
 	readers, outside := accountSubscribers, subscribers.String()+connectors.String()
 	for _, c := range consumers {
 		readers += ", " + accountName(c)
@@ -110,6 +117,7 @@ type account struct {
 	user               Credential
 	exports, imports   []string
 	publish, subscribe []string   // permissions; none: everything
+	answers            bool       // may answer what it was asked on subscribe, once
 	denied             string     // what user may not publish; empty: nothing
 	writer             Credential // who may publish that too
 }
@@ -125,8 +133,12 @@ func (a account) String() string {
 	}
 	permissions := ""
 	if a.publish != nil {
-		permissions = fmt.Sprintf(", permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}}",
-			quoted(a.publish), quoted(a.subscribe))
+		answers := ""
+		if a.answers {
+			answers = fmt.Sprintf(", allow_responses: {max: 1, expires: %q}", answerTime)
+		}
+		permissions = fmt.Sprintf(", permissions: {publish: {allow: [%s]}, subscribe: {allow: [%s]}%s}",
+			quoted(a.publish), quoted(a.subscribe), answers)
 	}
 	writer := ""
 	if a.denied != "" {

@@ -22,8 +22,9 @@ type Credential struct {
 // checkpoints live on payledger.v1.checkpoints. Its inboxes begin with
 // _INBOX_subscriber.
 //
-// The connector publishes signals, and nothing else. Its inboxes begin with
-// _INBOX_connector. It does not see events: a connector that has to learn of
+// The connector publishes signals, and answers the calls that routes with
+// hand-over make on payledger.v1.connectors.*.*, and nothing else. Its inboxes
+// begin with _INBOX_connector. It does not see events: a connector that has to learn of
 // assigned routes connects as the subscriber too.
 type Credentials struct {
 	Subscriber Credential `json:"subscriber"`

@@ -4,6 +4,7 @@ package all
 import (
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/adapter"
+	"payledger/notifier/connector/natsroute"
 	"payledger/notifier/connector/stripe"
 	"payledger/notifier/connector/yookassa"
 )
@@ -12,6 +13,7 @@ import (
 func Types() []connector.Type {
 	return []connector.Type{
 		adapter.Type(),
+		natsroute.Type(),
 		stripe.Type(),
 		yookassa.Type(),
 	}
