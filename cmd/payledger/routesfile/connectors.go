@@ -74,10 +74,6 @@ func (r *reading) open(route, name string, at value, settings []byte) {
 		return
 	}
 	i := slices.IndexFunc(r.source.Types, func(t connector.Type) bool { return t.Name == name })
-	if i < 0 && name == natsType { // it sends its signals by itself
-		r.connectors[route] = connector.Opened{Type: name}
-		return
-	}
 	if i < 0 {
 		r.refuse(at.find("type"), "the type %q is not known: want one of %s", name, r.typeNames())
 		return

@@ -13,7 +13,10 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/natsroute"
 )
+
+func types() []connector.Type { return []connector.Type{bank(), natsroute.Type()} }
 
 // bank is a type of connectors for the tests. The secret that it was given can be
 // read from its connectors.
@@ -62,7 +65,7 @@ func write(t *testing.T, files map[string]string) (folder string) {
 
 func load(t *testing.T, sandbox bool, files map[string]string) (Loaded, error) {
 	t.Helper()
-	s := Source{File: filepath.Join(write(t, files), "routes.json"), Sandbox: sandbox, Types: []connector.Type{bank()}}
+	s := Source{File: filepath.Join(write(t, files), "routes.json"), Sandbox: sandbox, Types: types()}
 	return s.Load(connector.Env{})
 }
 
@@ -171,9 +174,9 @@ func TestWhatIsWrong(t *testing.T) {
 		"connectors no object":       {rule(`[]`), []string{"/connectors: want an object", `the route "a" has no connector`}},
 		"a connector no object":      {rule(`{"a":"bank"}`), []string{`/connectors/a: want an object with the member "type"`}},
 		"a name of a connector":      {rule(`{"a":{"type":"nats"},"B/1":{"type":"nats"}}`), []string{"/connectors/B~11: the route's name"}},
-		"no type":                    {rule(`{"a":{}}`), []string{"/connectors/a/type: want one of bank, sandbox"}},
-		"a type no text":             {rule(`{"a":{"type":7}}`), []string{"1:52: /connectors/a/type: want one of bank, sandbox"}},
-		"an unknown type":            {rule(`{"a":{"type":"Bank"}}`), []string{`/connectors/a/type: the type "Bank" is not known: want one of bank, sandbox`}},
+		"no type":                    {rule(`{"a":{}}`), []string{"/connectors/a/type: want one of bank, nats, sandbox"}},
+		"a type no text":             {rule(`{"a":{"type":7}}`), []string{"1:52: /connectors/a/type: want one of bank, nats, sandbox"}},
+		"an unknown type":            {rule(`{"a":{"type":"Bank"}}`), []string{`/connectors/a/type: the type "Bank" is not known: want one of bank, nats, sandbox`}},
 		"the sandbox's route":        {`[{"route":"sandbox"}]`, []string{`/0/route: the route "sandbox" is the simulated provider's: it needs --sandbox`}},
 		"the sandbox's type":         {rule(`{"a":{"type":"sandbox"}}`), []string{`/connectors/a/type: the type "sandbox" is the simulated provider: it needs --sandbox`}},
 		"the sandbox at a bank":      {rule(`{"a":{"type":"nats"},"sandbox":{"type":"bank"}}`), []string{`/connectors/sandbox/type: the route "sandbox" is the simulated provider's`}},
@@ -236,7 +239,7 @@ func TestSecretFiles(t *testing.T) {
 			if err := os.Chmod(filepath.Join(folder, "key"), c.mode); err != nil {
 				t.Fatal(err)
 			}
-			l, err := Source{File: filepath.Join(folder, "routes.json"), Types: []connector.Type{bank()}}.Load(connector.Env{})
+			l, err := Source{File: filepath.Join(folder, "routes.json"), Types: types()}.Load(connector.Env{})
 			if (err == nil) != (c.secret != "") {
 				t.Fatalf("%v", err)
 			}
@@ -307,7 +310,7 @@ func FuzzRoutesFile(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		r := reading{source: Source{File: "routes.json", Types: []connector.Type{bank()}}, content: content}
+		r := reading{source: Source{File: "routes.json", Types: types()}, content: content}
 		r.connectors = make(map[string]connector.Opened)
 		root, fault := parse(content)
 		if fault == nil {
