@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/check"
+	"payledger/notifier/connector/client"
 )
 
 // connectorCmd groups what helps to write an adapter.
@@ -70,14 +70,10 @@ func (c connectorCheckCmd) Run(a *console.App) error {
 	if c.CallTime <= 0 {
 		return exit.With(exit.Usage, "--call-time: want more than nothing")
 	}
-	client := &http.Client{
-		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	n := make(map[check.Verdict]int)
 	var broken error
 	check.Run(a.Ctx, check.Config{
-		URL: strings.TrimRight(c.URL, "/"), Keys: keys, HTTP: client, Now: time.Now, Amount: c.Amount, Currency: c.Currency, CallTime: c.CallTime,
+		URL: strings.TrimRight(c.URL, "/"), Keys: keys, HTTP: client.New(client.Config{AllowPrivate: true}), Now: time.Now, Amount: c.Amount, Currency: c.Currency, CallTime: c.CallTime,
 	}, func(r check.Result) {
 		n[r.Verdict]++
 		text := fmt.Sprintf("%-8s %-19s %s\n", r.Verdict, r.Name, r.Rule)
