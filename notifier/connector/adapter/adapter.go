@@ -144,7 +144,7 @@ func (a *Adapter) Notices(_ context.Context, header http.Header, body []byte) ([
 	notice := connector.Notice{Reference: n.Reference, Refunds: n.Refunds}
 	if n.Payment != "" {
 		id, ok := domain.ParseID(n.Payment)
-		if !ok {
+		if !ok || id.IsZero() {
 			return nil, malformed
 		}
 		notice.Payment = id

@@ -145,6 +145,7 @@ func TestLies(t *testing.T) {
 		`{"id":"01M7W78FJBM8T4R7B5N0C1D2E3","reference":"r","phase":"paid","amount":"15.00","currency":"RUB"}`,
 		`{"id":"` + strings.ToLower(domain.ID{9, 9, 9, 255}.String()) + `","reference":"r","phase":"paid","amount":"15.00","currency":"RUB"}`,
 		`{"reference":"r","phase":"paid","amount":"15.00","currency":"RUB"}`,
+		`{"id":"00000000000000000000000000","reference":"zero","phase":"paid","amount":"15.00","currency":"RUB"}`,
 		open, `{"error":"not_found"}`, `{"error":"spent_key"}`, `{"error":"other"}`,
 	} {
 		a := answering(t, signed(t, 200, body, nil))
@@ -240,6 +241,7 @@ func TestRotation(t *testing.T) {
 func FuzzNotices(f *testing.F) {
 	f.Add([]byte(`{"reference":"ref","refunds":true}`))
 	f.Add([]byte(`{"payment_id":"01M7W78FJBM8T4R7B5N0C1D2E3"}`))
+	f.Add([]byte(`{"payment_id":"00000000000000000000000000"}`))
 	f.Add([]byte(`{"test":true}`))
 	p := adaptertest.New()
 	c := p.Connector()

@@ -139,7 +139,7 @@ func (a Answer) refund() (connector.RefundState, error) {
 	}
 	if a.ID != "" {
 		id, ok := domain.ParseID(a.ID)
-		if !ok {
+		if !ok || id.IsZero() {
 			return r, errors.New("the id of a refund is none of payledger's")
 		}
 		r.ID = id

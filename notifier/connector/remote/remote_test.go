@@ -1,0 +1,87 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/remote"
+)
+
+// FuzzAnswers: whatever a program answers, a state that is taken from it keeps
+// what connector.State promises.
+func FuzzAnswers(f *testing.F) {
+	id := domain.ID{1}
+	for _, body := range []string{
+		`{"reference":"ref","phase":"open","hand_off":{"kind":"qr","url":"https://qr.nspk.ru/AS1","expires_at":"2026-11-23T01:00:00Z"}}`,
+		`{"reference":"ref","phase":"paid","amount":"15.00","currency":"RUB","refunds":[{"reference":"r","phase":"open","amount":"15.00","currency":"RUB"}]}`,
+		`{"reference":"ref","phase":"closed","reason":"Card declined"}`,
+		`{"id":"` + id.String() + `","reference":"r","phase":"paid","amount":"15.00","currency":"RUB","created_at":"2026-11-23T01:00:00Z"}`,
+		`{"id":"` + id.String() + `","phase":"closed","reason":"refunded_at_provider","amount":"15.00","currency":"RUB"}`,
+		`{"error":"refused","reason":"no","detail":"d"}`, `{"error":"busy","retry_after":-5}`, `{"error":"not_found"}`, `{"error":"spent_key"}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c := remote.Connector{Transport: func(context.Context, remote.Call, []byte) ([]byte, error) { return body, nil }}
+		a := connector.Attempt{Reference: "ref", Amount: 1500, Currency: "RUB"}
+		if s, err := c.Begin(t.Context(), connector.Attempt{Amount: 1500, Currency: "RUB"}); err == nil {
+			state(t, s)
+		} else if busy, ok := errors.AsType[*connector.BusyError](err); ok && busy.After < 0 {
+			t.Errorf("busy for %s", busy.After)
+		}
+		if s, err := c.Read(t.Context(), a); err == nil && s.Reference != "ref" {
+			t.Errorf("%+v", s)
+		}
+		r := connector.Refund{ID: id, Attempt: a, Amount: 1500, Currency: "RUB"}
+		if s, err := c.Refund(t.Context(), r); err == nil {
+			refund(t, s)
+			if s.ID != id {
+				t.Errorf("%+v", s)
+			}
+		}
+		all, err := c.Refunds(t.Context(), a)
+		for _, s := range all {
+			refund(t, s)
+		}
+		if err != nil && len(all) > 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+func state(t *testing.T, s connector.State) {
+	switch {
+	case s.Reference == "" || len(s.Reference) > domain.MaxReference || strings.ContainsFunc(s.Reference, unicode.IsControl),
+		(s.Phase == connector.Paid) != (s.Amount > 0), (s.Phase == connector.Paid) != (s.Currency != ""),
+		s.Phase != connector.Open && s.HandOff != nil, s.HandOff != nil && s.HandOff.Validate() != nil:
+		t.Errorf("%+v", s)
+	}
+	reason(t, s.Phase, s.Reason)
+}
+
+func refund(t *testing.T, s connector.RefundState) {
+	if s.Amount < domain.MinAmount || s.Currency == "" || s.Reference == "" && s.Phase != connector.Closed || len(s.Reference) > domain.MaxReference {
+		t.Errorf("%+v", s)
+	}
+	reason(t, s.Phase, s.Reason)
+}
+
+func reason(t *testing.T, phase connector.Phase, code string) {
+	switch phase {
+	case connector.Open, connector.Paid:
+		if code != "" {
+			t.Errorf("%s, because of %q", phase, code)
+		}
+	case connector.Closed:
+		if code != connector.ReasonCode(code) {
+			t.Errorf("the reason %q", code)
+		}
+	default:
+		t.Errorf("the phase %q", phase)
+	}
+}
