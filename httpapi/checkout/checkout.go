@@ -46,7 +46,11 @@ type Config struct {
 	Links   *Links
 	Now     func() time.Time
 	Events  Events  // nil: open pages look for a change at every heartbeat
-	Sandbox Sandbox // nil: the page has no form and only awaits the payment
+	Sandbox Sandbox // nil: the page has no form that decides the outcome
+
+	// Attempts hand customers over to real providers. nil: the page only awaits the
+	// payment, or has the sandbox's form.
+	Attempts Attempts
 
 	// Limit asks whether a request may pass, and if not, when to come again.
 	// nil: all pass. Files that the page loads are not asked for.
@@ -154,13 +158,16 @@ func (h *handler) visit(w http.ResponseWriter, v *visit) error {
 	switch {
 	case readOnly(v.request):
 		return h.show(w, v)
-	case v.request.Method == http.MethodPost && h.Sandbox != nil:
+	case v.request.Method == http.MethodPost && h.forms():
 		return h.pay(w, v)
-	case h.Sandbox != nil:
+	case h.forms():
 		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: "GET, HEAD, POST"}
 	}
 	return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
 }
+
+// forms reports whether there are payments whose page has a form.
+func (h *handler) forms() bool { return h.Sandbox != nil || h.Attempts != nil }
 
 const readMethods = "GET, HEAD"
 

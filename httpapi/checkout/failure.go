@@ -24,6 +24,10 @@ const (
 	badForm     reason = "bad_form"
 	notReady    reason = "not_ready"
 	undecided   reason = "undecided"
+
+	providerDown    reason = "provider_down"
+	tooManyAttempts reason = "too_many_attempts"
+
 	tooMany     reason = "too_many"
 	unavailable reason = "unavailable"
 	broken      reason = "broken"
@@ -92,6 +96,9 @@ func (h *handler) fail(w http.ResponseWriter, v *visit, err error) {
 		page.Note = v.locale.T("advice." + string(f.why))
 	}
 	page.Form, page.Outcome = f.form, f.outcome
+	if f.why == providerDown {
+		allowHandOff(w.Header())
+	}
 	if f.why == tooMany || v.id != (domain.ID{}) && f.status != http.StatusNotFound {
 		page.Here = v.here()
 	}

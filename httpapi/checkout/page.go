@@ -28,7 +28,9 @@ type state string
 const (
 	preparing state = "preparing" // no route yet; soon it can be paid
 	open      state = "open"
-	closed    state = "closed" // the deadline has passed, the result is still out
+	handed    state = "handed"   // the customer was sent to the provider
+	declined  state = "declined" // the last attempt failed; another may be begun
+	closed    state = "closed"   // the deadline has passed, the result is still out
 	paid      state = "paid"
 	expired   state = "expired"
 	failed    state = "failed"
@@ -47,8 +49,19 @@ func stateOf(p domain.Payment, now domain.Instant) state {
 	case p.Status == domain.Created:
 		return preparing
 	}
+	if n := len(p.Attempts); n > 0 {
+		switch p.Attempts[n-1].Status {
+		case domain.AttemptOffered:
+			return handed
+		case domain.AttemptFailed:
+			return declined
+		}
+	}
 	return open
 }
+
+// payable reports whether the customer may pay now.
+func (s state) payable() bool { return s == open || s == handed || s == declined }
 
 func (s state) final() bool { return s == paid || s == expired || s == failed }
 
@@ -84,6 +97,11 @@ type view struct {
 	Form     string // token of the form; empty: there is none
 	Outcome  string // failures: what the form said
 	Sandbox  bool
+	Payable  bool
+	Provider string        // the provider's name, where the form leads to it
+	Real     bool          // the form leads to a provider, known by name or not
+	Bank     string        // link of the hand-off's QR code
+	BankQR   template.HTML // the hand-off's QR code; then there is none of the link
 	ClosesAt domain.Instant
 	Left     string        // time to it in words
 	ClosesIn int           // seconds to it
@@ -147,18 +165,32 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	if p, err = h.awaitRoute(ctx, v, p, readyWait); err != nil {
 		return err
 	}
-	project, ok, err := h.Views.Project(ctx, p.Project)
-	switch {
-	case err != nil:
-		return fmt.Errorf("reading project %s: %w", p.Project, err)
-	case !ok:
-		return fmt.Errorf("payment %v is of project %s, which is unknown", p.ID, p.Project)
+	project, err := h.projectOf(ctx, p)
+	if err != nil {
+		return err
 	}
 	page, err := h.pageOf(v, p, project)
 	if err != nil {
 		return err
 	}
+	if page.Real {
+		allowHandOff(w.Header())
+		if page.State == handed && v.request.URL.Query().Has(returnedQuery) {
+			h.Attempts.Wake(p.ID)
+		}
+	}
 	return ui.Render(w, http.StatusOK, h.templates, "page.html", page)
+}
+
+func (h *handler) projectOf(ctx context.Context, p domain.Payment) (domain.Project, error) {
+	project, ok, err := h.Views.Project(ctx, p.Project)
+	switch {
+	case err != nil:
+		return project, fmt.Errorf("reading project %s: %w", p.Project, err)
+	case !ok:
+		return project, fmt.Errorf("payment %v is of project %s, which is unknown", p.ID, p.Project)
+	}
+	return project, nil
 }
 
 func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (view, error) {
@@ -166,8 +198,9 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (vi
 	s := stateOf(p, now)
 	page := h.view(v, v.locale.T("state."+string(s)))
 	page.Here, page.Token = v.here(), v.token
-	page.State, page.Status, page.Final = s, p.Status, s.final()
-	page.Merchant, page.Initial, page.Sandbox = project.Name, initial(project.Name), h.Sandbox != nil
+	page.Provider, page.Real = h.provider(p)
+	page.State, page.Status, page.Final, page.Payable = s, p.Status, s.final(), s.payable()
+	page.Merchant, page.Initial, page.Sandbox = project.Name, initial(project.Name), h.Sandbox != nil && !page.Real
 	page.Sum = v.locale.Amount(p.Amount, p.Currency)
 	page.Long = len([]rune(page.Sum)) > longAmount
 	page.Title += " · " + page.Sum + " · " + isolate(project.Name)
@@ -182,15 +215,30 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (vi
 	if s == paid {
 		page.Receipt = receiptOf(v.locale, p)
 	}
-	if s == open && h.Sandbox != nil {
+	if s.payable() && (page.Real || h.Sandbox != nil) {
 		page.Form = h.Links.newForm(v)
+	}
+	if s == open && page.Real {
+		page.Note = v.locale.T("checkout.at_provider")
 	}
 	page.Refresh = s.refresh(page.Form != "")
 	var err error
-	if s == open {
+	if hand := h.shown(p); s == handed && hand != nil && hand.Kind == domain.HandOffQR {
+		page.Bank = hand.URL
+		page.BankQR, err = ui.QR(hand.URL)
+	} else if s.payable() {
 		page.QR, err = ui.QR(p.Link.Base + pathPrefix + v.token)
 	}
 	return page, err
+}
+
+// shown is the hand-off of the payment's open attempt, where it is at hand.
+func (h *handler) shown(p domain.Payment) *HandOff {
+	a, ok := p.OpenAttempt()
+	if !ok || h.Attempts == nil {
+		return nil
+	}
+	return h.Attempts.Shown(p.ID, a.Number)
 }
 
 // isolate keeps a name in a right-to-left script from changing the direction of

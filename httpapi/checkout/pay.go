@@ -16,10 +16,11 @@ import (
 // maxForm is the longest body of a form, in bytes; a real one has about 90.
 const maxForm = 4 << 10
 
-// pay takes a form: it has the sandbox signal the chosen outcome, waits until
-// that is recorded, and sends the customer back to the page, which shows what
-// the log says now. A form for a payment that is not open any more changes
-// nothing and leads to the page as well.
+// pay takes a form. On a route with a provider it hands the customer over to it.
+// Else it has the sandbox signal the chosen outcome, waits until that is recorded,
+// and sends the customer back to the page, which shows what the log says now. A
+// form for a payment that is not open any more changes nothing and leads to the
+// page as well.
 func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	r := v.request
 	if err := h.origins.Check(r); err != nil {
@@ -37,6 +38,18 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	reference, ok := h.Links.openForm(v, one(form["form"]))
 	if !ok {
 		return &failure{status: http.StatusForbidden, why: unknownForm}
+	}
+	if p, err = h.awaitRoute(ctx, v, p, routeWait); err != nil {
+		return err
+	}
+	if _, ok := h.provider(p); ok {
+		return h.handOver(w, v, p, one(form["form"]))
+	}
+	if h.Sandbox == nil {
+		if stateOf(p, h.now()) == preparing {
+			return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
+		}
+		return &failure{status: http.StatusMethodNotAllowed, why: badMethod, allow: readMethods}
 	}
 	choice := one(form["outcome"])
 	outcome, ok := outcomes(choice)
@@ -90,10 +103,6 @@ func one(values []string) string {
 // is recorded, whatever it led to: the page shows that. A failure with status
 // 503 leaves open whether the outcome counted; the same form may be sent again.
 func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcome domain.Outcome, reference string) error {
-	p, err := h.awaitRoute(ctx, v, p, routeWait)
-	if err != nil {
-		return err
-	}
 	if stateOf(p, h.now()) == preparing {
 		return &failure{status: http.StatusServiceUnavailable, why: notReady, retryAfter: 5}
 	}
@@ -107,10 +116,11 @@ func (h *handler) decide(ctx context.Context, v *visit, p domain.Payment, outcom
 		return undecidedBy(fmt.Errorf("waiting for another form of payment %v: %w", p.ID, err))
 	}
 	defer leave()
-	if p, err = h.paymentBehind(ctx, v); err != nil {
+	p, err = h.paymentBehind(ctx, v)
+	if err != nil {
 		return err
 	}
-	if stateOf(p, h.now()) != open {
+	if !stateOf(p, h.now()).payable() {
 		return nil
 	}
 	reply, err := h.Sandbox.SignalPayment(ctx, p, outcome, reference)

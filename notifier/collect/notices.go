@@ -119,11 +119,7 @@ func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p 
 	if !known {
 		a = domain.Attempt{Reference: reference, BegunAt: domain.InstantOf(c.config.Now())}
 	}
-	var st connector.State
-	err := c.call(ctx, p.Route, "read", func(ctx context.Context) (err error) {
-		st, err = conn.Read(ctx, c.attemptOf(p, a))
-		return err
-	})
+	st, err := c.ask(ctx, conn, p, a, false)
 	switch {
 	case errors.Is(err, connector.ErrNotFound):
 		return nil

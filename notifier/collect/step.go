@@ -81,15 +81,7 @@ func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector,
 	if wait := MinInterval - now.Sub(t.looked); wait > 0 && wait <= MinInterval && !health.Pause(ctx, wait) {
 		return nil, ctx.Err()
 	}
-	name, ask := "read", conn.Read
-	if p.Status.Final() || domain.InstantOf(now) >= p.DoorCloses() || t.unwanted == a.Number {
-		name, ask = "cancel", conn.Cancel
-	}
-	var st connector.State
-	err := c.call(ctx, p.Route, name, func(ctx context.Context) (err error) {
-		st, err = ask(ctx, c.attemptOf(p, a))
-		return err
-	})
+	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
 	t.looked = c.config.Now()
 	switch {
 	case errors.Is(err, connector.ErrNotFound) && now.Sub(a.BegunAt.Time()) > unseenAfter:
@@ -100,6 +92,22 @@ func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector,
 		return nil, err
 	}
 	return c.settle(ctx, t, p, a, st)
+}
+
+// ask reads an attempt, or cancels it where its money is not wanted any more: to
+// read one may claim the money that the provider only holds.
+func (c *Collector) ask(
+	ctx context.Context, conn connector.Connector, p domain.Payment, a domain.Attempt, unwanted bool,
+) (st connector.State, err error) {
+	name, ask := "read", conn.Read
+	if unwanted || p.Status.Final() || domain.InstantOf(c.config.Now()) >= p.DoorCloses() {
+		name, ask = "cancel", conn.Cancel
+	}
+	err = c.call(ctx, p.Route, name, func(ctx context.Context) (err error) {
+		st, err = ask(ctx, c.attemptOf(p, a))
+		return err
+	})
+	return st, err
 }
 
 // unseenAfter is how long a provider may not know an attempt that it has just

@@ -1,0 +1,95 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"payledger/domain"
+)
+
+// HandOff is how a customer gets to the provider.
+type HandOff struct {
+	Kind domain.HandOffKind
+	URL  string // where to send the browser, or what the QR code holds
+}
+
+// ErrAttemptFailed: the provider has ended the attempt at once. Another may be
+// begun; the payment's state shows it.
+var ErrAttemptFailed = errors.New("the attempt failed")
+
+// Attempts hand customers over to the providers of real routes.
+type Attempts interface {
+	// Provider is the name of the provider behind a route, "" where it has none that
+	// customers know. ok is false for a route whose customers cannot be handed over.
+	Provider(route string) (name string, ok bool)
+
+	// Begin goes on with the payment's open attempt, or begins one, and answers the
+	// hand-off: the same for the same attempt, nil when the customer has only to
+	// wait. Errors: ErrAttemptFailed, a *domain.AttemptError; any other means that
+	// the provider cannot be reached, and that the same may be tried again.
+	Begin(ctx context.Context, payment domain.ID, language, merchant string) (*HandOff, error)
+
+	// Shown is the hand-off of the open attempt if it is at hand; nil if not. It asks
+	// nobody.
+	Shown(payment domain.ID, attempt int) *HandOff
+
+	// Wake has the provider asked soon what became of the attempt.
+	Wake(payment domain.ID)
+}
+
+// returnedQuery marks the address that a customer comes back to from the provider.
+// Its value says nothing that is believed.
+const returnedQuery = "returned"
+
+// ReturnURL is where a customer comes back to from the provider: the payment link,
+// with a mark that has the provider asked at once.
+func (l *Links) ReturnURL(p domain.Payment) string {
+	return l.URL(p.Link.Base, p.Link.KeyVersion, p.ID) + "?" + returnedQuery + "=1"
+}
+
+// provider is the provider that the payment's customer can be handed over to.
+func (h *handler) provider(p domain.Payment) (name string, ok bool) {
+	if h.Attempts == nil || p.Route == "" {
+		return "", false
+	}
+	return h.Attempts.Provider(p.Route)
+}
+
+// handOver sends the customer on to the provider, or back to the page, which shows
+// the QR code, or what became of the attempt.
+func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, form string) error {
+	to := v.here()
+	if stateOf(p, h.now()).payable() {
+		project, err := h.projectOf(v.request.Context(), p)
+		if err != nil {
+			return err
+		}
+		hand, err := h.Attempts.Begin(v.request.Context(), p.ID, v.locale.Lang, project.Name)
+		var refused *domain.AttemptError
+		switch {
+		case errors.As(err, &refused) && refused.Reason == domain.AttemptTooMany:
+			return &failure{status: http.StatusConflict, why: tooManyAttempts}
+		case errors.As(err, &refused), errors.Is(err, ErrAttemptFailed):
+		case err != nil:
+			return &failure{
+				status: http.StatusServiceUnavailable, why: providerDown, retryAfter: 5, form: form,
+				cause: fmt.Errorf("handing the customer of payment %v over: %w", p.ID, err),
+			}
+		case hand != nil && hand.Kind == domain.HandOffRedirect:
+			to = hand.URL
+		}
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// allowHandOff lets the form of the page lead to a provider: browsers follow a
+// redirect after a form only where form-action allows it.
+func allowHandOff(header http.Header) {
+	const policy = "Content-Security-Policy"
+	header.Set(policy, strings.Replace(header.Get(policy), "form-action 'self'", "form-action 'self' https:", 1))
+}
