@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payledger/httpapi/account/store"
+	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/notifications"
 
@@ -26,6 +27,9 @@ type Config struct {
 	// RetrySchedule are the waits before each try of a notification, for the
 	// page that explains them. Needed with Webhooks.
 	RetrySchedule []time.Duration
+
+	// Attempts hand the customers of the payment page over to providers. nil: none.
+	Attempts checkout.Attempts
 
 	// Connectors judge the notifications of providers. nil: no row for them.
 	Connectors notifications.Connectors

@@ -22,6 +22,9 @@ func checkoutConfig(cfg Config) checkout.Config {
 	if cfg.Sandbox != nil {
 		c.Sandbox = cfg.Sandbox
 	}
+	if cfg.Attempts != nil {
+		c.Attempts = cfg.Attempts
+	}
 	if n := cfg.Limits.CustomersPerMinute; n > 0 {
 		forms := max(1, n/formShare)
 		reads := edge.NewLimiter("page-reads", edge.Rate{PerSecond: float64(n) / 60, Burst: n})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"payledger/domain"
 	"payledger/notifier/connector"
@@ -48,8 +47,10 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	if domain.InstantOf(c.config.Now()) >= p.ExpiresAt {
 		return nil, &domain.AttemptError{Reason: domain.AttemptTooLate}
 	}
-	if a, open := p.OpenAttempt(); open && t.remembers(a, c.config.Now()) {
-		return t.handOff, nil
+	if a, open := p.OpenAttempt(); open {
+		if h := c.tasks.shown(id, a.Number); h != nil {
+			return h, nil
+		}
 	}
 	gate := c.gates.of(p.Route)
 	wait, cancel := context.WithTimeout(ctx, callTime)
@@ -67,6 +68,12 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 		}
 	}
 	return nil, c.forCustomer(p, err)
+}
+
+// Shown is where the customer of the payment's attempt was sent, if that is in
+// memory and still good; nil if not. It asks nobody.
+func (c *Collector) Shown(id domain.ID, attempt int) *connector.HandOff {
+	return c.tasks.shown(id, attempt)
 }
 
 func (c *Collector) handOver(
@@ -142,9 +149,4 @@ func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector
 		a = known
 	}
 	return c.settle(ctx, t, r.State, a, st)
-}
-
-// remembers reports whether the hand-off of the attempt is in memory and good.
-func (t *task) remembers(a domain.Attempt, now time.Time) bool {
-	return t.handOff != nil && t.of == a.Number && (t.handOff.ExpiresAt.IsZero() || now.Before(t.handOff.ExpiresAt))
 }

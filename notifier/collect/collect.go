@@ -170,7 +170,6 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 		t.next(time.Second)
 		return nil
 	case !ok || !p.Uncollected():
-		t.done()
 		return nil
 	}
 	gate := c.gates.of(p.Route)
@@ -204,10 +203,3 @@ func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Atte
 
 // ErrNoConnector: the payment's route has no connector that makes attempts.
 var ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")
-
-// Attempts reports whether the customer of a payment of the route can be handed
-// over to its provider.
-func (c *Collector) Attempts(route string) bool {
-	_, ok := c.config.Routes.Connector(route)
-	return ok
-}

@@ -131,17 +131,18 @@ func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a dom
 }
 
 func (c *Collector) stillOpen(t *task, p domain.Payment, a domain.Attempt, h *connector.HandOff) (*connector.HandOff, error) {
-	t.handOff, t.of = nil, a.Number
 	if h == nil {
+		t.keep(a.Number, nil)
 		return nil, nil
 	}
 	if err := h.Validate(); err != nil {
 		c.config.Log.Error().Err(err).Str("route", p.Route).Stringer("payment", p.ID).
 			Msg("no customer can be sent where the provider wants; the attempt is cancelled")
 		t.unwanted = a.Number
+		t.keep(a.Number, nil)
 		return nil, err
 	}
-	t.handOff = h
+	t.keep(a.Number, h)
 	return h, nil
 }
 

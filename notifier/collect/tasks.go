@@ -20,13 +20,15 @@ type task struct {
 	due   time.Time
 	index int // in the heap; -1: not in it
 	users int // who holds it or waits for it
-	all   *tasks
+
+	handOff *connector.HandOff // of the attempt of this number; nil: not known
+	attempt int
+
+	all *tasks
 
 	// Those that follow belong to who holds the task.
 	failures int       // calls in a row whose fate is unknown
 	looked   time.Time // when the attempt was looked at last
-	handOff  *connector.HandOff
-	of       int // the number of the attempt that handOff is of
 	alarmed  bool
 	unwanted int // the number of an attempt that is to be cancelled: its customer cannot be sent on
 }
@@ -186,8 +188,23 @@ func (t *task) next(pause time.Duration) {
 	}
 }
 
-// done: there is nothing more to do for the payment. A poke meanwhile stays.
-func (t *task) done() { t.handOff = nil }
+// keep remembers where the customer of an attempt was sent.
+func (t *task) keep(attempt int, h *connector.HandOff) {
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	t.attempt, t.handOff = attempt, h
+}
+
+// shown is the hand-off of the attempt, if it is in memory and still good.
+func (ts *tasks) shown(id domain.ID, attempt int) *connector.HandOff {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byID[id]
+	if t == nil || t.handOff == nil || t.attempt != attempt || !t.handOff.ExpiresAt.IsZero() && !ts.now().Before(t.handOff.ExpiresAt) {
+		return nil
+	}
+	return t.handOff
+}
 
 // taskHeap is a container/heap of tasks by due.
 type taskHeap []*task

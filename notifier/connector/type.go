@@ -13,6 +13,9 @@ import (
 type Type struct {
 	Name string // the "type" of a connector in the routes file
 
+	// Title is the provider's name as customers know it; "" if they do not.
+	Title string
+
 	// Open makes the connector of a route from the object of the routes file,
 	// without its member "type". The error is a *SettingError where one setting is
 	// wrong. It makes no call to the provider. A nil Connector without an error: the

@@ -21,6 +21,7 @@ import (
 	"payledger/notifier"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
+	"payledger/notifier/collect"
 	"payledger/notifier/connector"
 	"payledger/notifier/consumers"
 	"payledger/notifier/fanout"
@@ -42,7 +43,7 @@ type messaging struct {
 	parked      *signals.Parked
 	watchdog    *notifier.Watchdog
 	routes      *routes
-	judge       judge // of providers' notifications; nil: they are not taken
+	collector   *collect.Collector
 
 	stopWorkers, stopDeliveries, stopRelay func() error
 }
@@ -87,9 +88,17 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	fanOut := fanout.New(fanout.Config{
 		Store: c.store, Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
 	})
+	b.collector = collect.New(collect.Config{
+		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
+		ReturnURL: c.links.ReturnURL, Log: o.Log, Metrics: metrics,
+	})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
-		Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom, Offer: fanOut.Offer,
+		Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
+		Offer: func(e bus.Event) {
+			fanOut.Offer(e)
+			b.collector.Offer(e)
+		},
 		Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
@@ -110,7 +119,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched, c.consumers.Run)
 	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run)
+	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run, b.collector.Run)
 	return b, nil
 }
 

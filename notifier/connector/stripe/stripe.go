@@ -53,7 +53,7 @@ type settings struct {
 // Type is the row of connector/all.
 func Type() connector.Type {
 	return connector.Type{
-		Name:   "stripe",
+		Name: "stripe", Title: "Stripe",
 		Open:   open,
 		Sample: `{"api_key_env":"STRIPE_API_KEY","webhook_secret_env":"STRIPE_WEBHOOK_SECRET"}`,
 	}

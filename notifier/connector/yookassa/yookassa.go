@@ -86,7 +86,7 @@ type settings struct {
 // Type is the row of connector/all.
 func Type() connector.Type {
 	return connector.Type{
-		Name:   "yookassa",
+		Name: "yookassa", Title: "YooKassa",
 		Open:   open,
 		Sample: `{"shop_id":"123456","secret_key_env":"YOOKASSA_SECRET_KEY"}`,
 	}

@@ -1,0 +1,56 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"payledger/domain"
+	"payledger/httpapi/checkout"
+	"payledger/notifier/collect"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/all"
+)
+
+// attempts are the collector as the payment page reaches it.
+type attempts struct {
+	set       *connector.Set
+	collector *collect.Collector
+}
+
+// Provider is the name of the provider behind a route.
+func (a attempts) Provider(route string) (name string, ok bool) {
+	opened := a.set.Routes().Connectors[route]
+	if opened.Connector == nil {
+		return "", false
+	}
+	for _, t := range all.Types() {
+		if t.Name == opened.Type {
+			return t.Title, true
+		}
+	}
+	return "", true
+}
+
+// Begin hands a customer over.
+func (a attempts) Begin(ctx context.Context, payment domain.ID, language, merchant string) (*checkout.HandOff, error) {
+	h, err := a.collector.Begin(ctx, payment, language, merchant)
+	if _, failed := errors.AsType[*collect.FailedError](err); failed {
+		return nil, checkout.ErrAttemptFailed
+	}
+	return handOff(h), err
+}
+
+// Shown is the hand-off of the attempt where it is in memory.
+func (a attempts) Shown(payment domain.ID, attempt int) *checkout.HandOff {
+	return handOff(a.collector.Shown(payment, attempt))
+}
+
+// Wake has the provider asked soon.
+func (a attempts) Wake(payment domain.ID) { a.collector.Wake(payment) }
+
+func handOff(h *connector.HandOff) *checkout.HandOff {
+	if h == nil {
+		return nil
+	}
+	return &checkout.HandOff{Kind: h.Kind, URL: h.URL}
+}
