@@ -6,7 +6,7 @@
 //	    {"route": "cards", "currency": "RUB", "min": "1.00", "max": "50000.00", "weight": 3}
 //	  ],
 //	  "connectors": {
-//	    "cards": {"type": "stripe", "secret_key_file": "stripe.key"}
+//	    "cards": {"type": "stripe", "api_key_file": "stripe.key"}
 //	  }
 //	}
 //
