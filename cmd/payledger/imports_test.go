@@ -281,7 +281,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/connector/stripe/stripetest",
 			why:     "only tests import it: it plays Stripe with a state of its own",
-			ours:    []string{"domain", "notifier/connector", "notifier/connector/connectortest", "notifier/connector/stripe"},
+			ours:    []string{"domain", "notifier/connector", "notifier/connector/client", "notifier/connector/connectortest", "notifier/connector/stripe"},
 			modules: []string{jsonModule, stripeModule, zerolog},
 			keepOut: []string{"encoding/json", "os"},
 		},

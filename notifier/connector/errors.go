@@ -23,13 +23,14 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the provider refuses (%s): %s", e.Reason, e.Detail)
 }
 
-// SpentKeyError: the provider answers an earlier server error to this key again
-// and again. The customer has never seen an attempt of this key, so another key
+// SpentKeyError: nothing can come of this key any more. The provider repeats an
+// earlier server error for it, or takes it only with the words that it was first
+// used with. The customer has never seen an attempt of this key, so another key
 // collects nothing twice.
 type SpentKeyError struct{ Err error }
 
 func (e *SpentKeyError) Error() string {
-	return fmt.Sprintf("the provider repeats a server error for this key: %v", e.Err)
+	return fmt.Sprintf("nothing can come of this key any more: %v", e.Err)
 }
 
 func (e *SpentKeyError) Unwrap() error { return e.Err }

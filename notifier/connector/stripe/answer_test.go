@@ -1,6 +1,8 @@
 package stripe_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -148,5 +150,30 @@ func TestRefundAnswers(t *testing.T) {
 		if got, err := c.Refund(t.Context(), connector.Refund{ID: a.Payment, Attempt: other, Reference: "re_1"}); err == nil {
 			t.Errorf("%s: another payment's refund is ours: %+v", members, got)
 		}
+	}
+}
+
+// TestBodiesThatDoNotEnd: the error says that time ran out, or that there was too
+// much.
+func TestBodiesThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	s := stripetest.Start(t)
+	a := attempt(t)
+	a.Reference = "cs_test_1"
+	slow := openAt(t, s, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"id":`))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := slow.Read(ctx, a); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v; want the context's error", err)
+	}
+	long := openAt(t, s, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(bytes.Repeat([]byte(" "), connector.MaxAnswer+1))
+	})
+	if _, err := long.Read(t.Context(), a); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("%v; want that the answer is too long", err)
 	}
 }

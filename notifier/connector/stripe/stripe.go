@@ -31,9 +31,7 @@
 package stripe
 
 import (
-	"net/http"
 	"strings"
-	"time"
 
 	api "github.com/stripe/stripe-go/v85"
 
@@ -77,7 +75,7 @@ func open(e connector.Env, _ string, object []byte) (connector.Connector, error)
 	if err := s.check(key); err != nil {
 		return nil, err
 	}
-	a := &account{client: newClient(s.http(e.HTTP), key, s.APIBase)}
+	a := &account{client: newClient(e.HTTP, key, s.APIBase)}
 	if s.WebhookSecretFile+s.WebhookSecretEnv == "" {
 		return a, nil
 	}
@@ -118,17 +116,4 @@ func member(name, file string) string {
 		return name + "_file"
 	}
 	return name + "_env"
-}
-
-// http is the client for the calls. That for providers may refuse loopback, where
-// tests have theirs.
-func (s settings) http(providers *http.Client) *http.Client {
-	if s.APIBase == "" {
-		return providers
-	}
-	return &http.Client{
-		Timeout:       10 * time.Second,
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

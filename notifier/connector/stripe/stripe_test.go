@@ -20,6 +20,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/client"
 	"payledger/notifier/connector/connectortest"
 	"payledger/notifier/connector/stripe"
 	"payledger/notifier/connector/stripe/stripetest"
@@ -38,7 +39,7 @@ type secrets map[string]string
 
 func (s secrets) env() connector.Env {
 	return connector.Env{
-		Now: time.Now, Log: zerolog.Nop(), HTTP: &http.Client{},
+		Now: time.Now, Log: zerolog.Nop(), HTTP: client.New(client.Config{AllowPrivate: true}),
 		Secret: func(name, file, env string) (string, error) {
 			if secret := s[file+env]; secret != "" {
 				return secret, nil

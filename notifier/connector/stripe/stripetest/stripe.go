@@ -21,6 +21,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/connector/client"
 	"payledger/notifier/connector/connectortest"
 	"payledger/notifier/connector/stripe"
 )
@@ -73,7 +74,7 @@ func (s *Stripe) Settings(keyEnv, secretEnv string) string {
 func (s *Stripe) Connector() connector.Connector {
 	secrets := map[string]string{"api_key": s.Key, "webhook_secret": s.Secret}
 	c, err := stripe.Type().Open(connector.Env{
-		Now: time.Now, Log: zerolog.Nop(), HTTP: &http.Client{},
+		Now: time.Now, Log: zerolog.Nop(), HTTP: client.New(client.Config{AllowPrivate: true}),
 		Secret: func(name, _, _ string) (string, error) { return secrets[name], nil },
 	}, "stripe", []byte(s.Settings("KEY", "SECRET")))
 	if err != nil {
