@@ -61,18 +61,17 @@ type RecordProviderRefund struct{ ProviderRefund }
 
 func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 	fund, ok := p.LateFund(c.Reference)
+	_, back := p.ReturnOf(c.Reference)
+	_, known := p.Return(c.ReturnID)
 	switch {
 	case p.Status == "":
 		return nil, &Refusal{Code: PaymentNotFound}
 	case !ok:
 		return nil, &AttemptError{Reason: ReturnNothing}
-	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.Reference == c.Reference }):
+	case p.refundedByHand(c.Reference):
 		return nil, &AttemptError{Reason: ReturnElsehow}
-	}
-	for _, r := range p.Returns {
-		if r.Reference == c.Reference && r.Status != RefundFailed || r.ID == c.ReturnID {
-			return nil, &AttemptError{Reason: ReturnExists}
-		}
+	case back, known:
+		return nil, &AttemptError{Reason: ReturnExists}
 	}
 	return ReturnCreated{ReturnID: c.ReturnID, CreatedAt: c.At, Reference: c.Reference, Amount: fund.Amount, Currency: fund.Currency}, nil
 }
@@ -112,6 +111,40 @@ func (p Payment) LateFund(reference string) (LateFund, bool) {
 		}
 	}
 	return LateFund{}, false
+}
+
+// OpenLateFunds are the late funds that await the operator: they are not returned
+// and not being returned, and the provider has refunded nothing of them by another
+// hand.
+func (p Payment) OpenLateFunds() []LateFund {
+	var open []LateFund
+	for _, f := range p.Late {
+		if _, back := p.ReturnOf(f.Reference); !back && !p.refundedByHand(f.Reference) {
+			open = append(open, f)
+		}
+	}
+	return open
+}
+
+// AwaitsOperator reports whether money of the payment is the operator's to clear:
+// open late funds, or a refund by another hand.
+func (p Payment) AwaitsOperator() bool {
+	return len(p.ProviderRefunds) > 0 || len(p.OpenLateFunds()) > 0
+}
+
+// ReturnOf finds the return that late funds have, by their reference. One that
+// failed does not count.
+func (p Payment) ReturnOf(reference string) (Return, bool) {
+	for _, r := range p.Returns {
+		if r.Reference == reference && r.Status != RefundFailed {
+			return r, true
+		}
+	}
+	return Return{}, false
+}
+
+func (p Payment) refundedByHand(reference string) bool {
+	return slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.Reference == reference })
 }
 
 // Return finds one of the payment's returns of late funds.

@@ -277,3 +277,62 @@ func TestAdminBalance(t *testing.T) {
 		}
 	}
 }
+
+func TestSuspense(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	get := func(target string) *answer { t.Helper(); return s.adminDo("GET", target, "") }
+	list := func(target string) (v struct {
+		Data []struct {
+			Reference, State string
+		}
+		Next string `json:"next_cursor"`
+	},
+	) {
+		t.Helper()
+		get(target).want(200, "").decode(&v)
+		return v
+	}
+	a, b := s.merchant(""), s.merchant("")
+	a.paid()
+	late := []string{a.late(), b.late(), b.late()}
+	if v := list("/admin/suspense?project=" + b.project); len(v.Data) != 2 || v.Next != "" {
+		t.Errorf("one project: %+v", v)
+	}
+	first := list("/admin/suspense?limit=2")
+	if len(first.Data) != 2 || first.Next == "" {
+		t.Fatalf("%+v", first)
+	}
+	if v := list("/admin/suspense?cursor=" + first.Next); len(v.Data) != 1 || v.Next != "" {
+		t.Errorf("the second page: %+v", v)
+	}
+	ref := first.Data[0].Reference
+	back := func(payment, body string) *answer {
+		return s.adminDo("POST", "/admin/payments/"+payment+"/returns", body)
+	}
+	made := back(late[0], `{"reference":"`+ref+`"}`).want(201, "")
+	if again := back(late[0], `{"reference":"`+ref+`"}`).want(200, ""); string(again.Body) != string(made.Body) {
+		t.Errorf("%s, then %s", made.Body, again.Body)
+	}
+	back(late[1], `{"reference":"`+ref+`"}`).want(404, domain.LateFundsNotFound)
+	back("nothing", `{"reference":"`+ref+`"}`).want(404, domain.PaymentNotFound)
+	back(late[1], `{}`).want(400, domain.InvalidParameter)
+	if v := list("/admin/suspense"); len(v.Data) != 2 {
+		t.Errorf("after the return: %+v", v)
+	}
+	id, _ := domain.ParseID(late[1])
+	other := list("/admin/suspense?project=" + b.project).Data[0].Reference
+	if _, err := s.decide(t.Context(), b.project, id, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+		Reference: other, RefundReference: "H", Amount: 1000, Currency: "RUB",
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	back(late[1], `{"reference":"`+other+`"}`).want(409, domain.RefundedAtProvider)
+	if v := list("/admin/suspense?project=" + b.project); len(v.Data) != 2 || v.Data[0].State != "refunded_at_provider" {
+		t.Errorf("a refund by another hand: %+v", v)
+	}
+	get("/admin/suspense?project=prj_none").want(404, domain.ProjectNotFound)
+	get("/admin/suspense?cursor=x").want(400, domain.InvalidCursor)
+	get("/admin/payments").want(400, domain.InvalidParameter)
+	s.adminDo("POST", "/admin/payments/"+late[0]+"/ask", "").want(409, domain.NoConnector)
+}

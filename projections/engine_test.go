@@ -100,6 +100,9 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		if p.Uncollected() {
 			want["uncollected"]++
 		}
+		if p.AwaitsOperator() {
+			want["suspense"]++
+		}
 		want["references"] += len(references(p))
 	}
 	for project := range w.States {
@@ -155,6 +158,24 @@ func must(tb testing.TB, err error) {
 	}
 }
 
+// inPages compares a list of payments, in pages of one, with what it has to be.
+func inPages(t *testing.T, each func(context.Context, domain.ID, int, func(string, domain.ID) error) error, want []domain.ID) {
+	t.Helper()
+	slices.SortFunc(want, domain.ID.Compare)
+	var got []domain.ID
+	for after := (domain.ID{}); ; after = got[len(got)-1] {
+		n := len(got)
+		must(t, each(t.Context(), after, 1, func(_ string, id domain.ID) error {
+			got = append(got, id)
+			return nil
+		}))
+		if len(got) == n {
+			break
+		}
+	}
+	diff(t, fmt.Sprint(got), fmt.Sprint(want))
+}
+
 // checkAll compares every read by id, and the indexes, with the world's own
 // states.
 func checkAll(t *testing.T, w *world, e *Engine) {
@@ -162,7 +183,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	ctx := t.Context()
 	var oldest eventstore.Position
 	var next domain.Instant
-	var uncollected []domain.ID
+	var uncollected, suspended []domain.ID
 	due := make(map[domain.ID]bool)
 	for id, want := range w.Payments {
 		got, ok, err := e.Payment(ctx, id)
@@ -179,6 +200,9 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 		}
 		if want.Uncollected() {
 			uncollected = append(uncollected, id)
+		}
+		if want.AwaitsOperator() {
+			suspended = append(suspended, id)
 		}
 		for reference := range references(want) {
 			found, ok, err := e.PaymentOfReference(ctx, "sandbox", reference)
@@ -200,19 +224,8 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	if _, ok, err := e.PaymentOfReference(ctx, "sandbox", "try"); ok || err != nil {
 		t.Fatalf("an unknown reference: %v, %v", ok, err)
 	}
-	slices.SortFunc(uncollected, domain.ID.Compare)
-	var open []domain.ID
-	for after := (domain.ID{}); ; after = open[len(open)-1] { // in pages of one
-		n := len(open)
-		must(t, e.EachUncollected(ctx, after, 1, func(project string, id domain.ID) error {
-			open = append(open, id)
-			return nil
-		}))
-		if len(open) == n {
-			break
-		}
-	}
-	diff(t, fmt.Sprint(open), fmt.Sprint(uncollected))
+	inPages(t, e.EachUncollected, uncollected)
+	inPages(t, e.EachInSuspense, suspended)
 	got, ok, err := e.OldestUnrouted(ctx)
 	must(t, err)
 	if got != oldest || ok != (oldest != 0) {

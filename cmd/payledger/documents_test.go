@@ -58,6 +58,7 @@ func TestRunbook(t *testing.T) {
 			After: "cat events.jsonl",
 			Want:  []string{"merchant_payable", "1500.00", "byte for byte", "payment.paid"},
 		},
+		doctest.Section{Heading: "Clear what lies in suspense", Elsewhere: "TestScripts/suspense"},
 		doctest.Section{
 			Heading: "Restore", Start: stoppedPaidDemo,
 			Before: `payledger backup monday.db --data "$DATA"`,

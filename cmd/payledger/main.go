@@ -44,7 +44,7 @@ type cli struct {
 	Status   admincmd.Status   `cmd:"" help:"Show whether a server runs on a data directory, and how it is."`
 	Project  admincmd.Project  `cmd:"" help:"Register and change merchant projects."`
 	Key      admincmd.Key      `cmd:"" help:"Issue and revoke API keys."`
-	Payments admincmd.Payments `cmd:"" help:"List payments and show one."`
+	Payments admincmd.Payments `cmd:"" help:"List, find and show payments, and ask their providers."`
 	Webhook  admincmd.Webhook  `cmd:"" help:"Add and change webhook endpoints, see deliveries and send them again."`
 	Listen   listenCmd         `cmd:"" help:"Receive webhooks on this machine: verify them and print a line for each."`
 	Sandbox  admincmd.Sandbox  `cmd:"" help:"Play the payment provider: decide the outcome of a payment or refund."`
@@ -53,6 +53,7 @@ type cli struct {
 	NATS     admincmd.NATS     `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
 	Events   admincmd.Events   `cmd:"" help:"Read the event log."`
 	Log      logCmd            `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
+	Suspense admincmd.Suspense `cmd:"" help:"See money that could not count as its payment, and return it."`
 	Balance  admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
 	Export   exportCmd         `cmd:"" help:"Write the log out: JSON Lines, CSV, an hledger journal, an auditor's bundle."`
 	Verify   verifyCmd         `cmd:"" help:"Check that nothing in the log was altered and nothing is missing."`

@@ -47,6 +47,11 @@ type Config struct {
 
 	// Routes are the routes in use. nil: no rows for them.
 	Routes Routes
+
+	// Ask reads at the provider, now, all that can be learned of a payment. The
+	// refusal is no_connector; other errors are what the provider answered. nil: no
+	// route has such a connector.
+	Ask func(ctx context.Context, payment domain.ID) error
 }
 
 func (a *admin) routes() []edge.Route {
@@ -61,10 +66,14 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
 		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: a.of(a.listPayments)},
+		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
 		{Method: "GET", Path: "/admin/balance/late-funds", Operation: "adminLateFunds", Handle: a.lateFunds},
+		{Method: "POST", Path: "/admin/payments/{id}/ask", Operation: "adminAskProvider", Handle: a.ask},
+		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
+		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
 		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
@@ -113,7 +122,11 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
 //	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
+//	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
+//	POST   /admin/payments/{payment_id}/ask → wire.OperatorsPayment, once its provider was asked
+//	POST   /admin/payments/{payment_id}/returns {"reference"} → 201 domain.Return; 200 if there is one already
+//	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 
 	"payledger/domain"
@@ -24,16 +25,65 @@ func (a *admin) listPayments(x *edge.Exchange, p domain.Project) error {
 
 // getPayment answers a payment of any project.
 func (a *admin) getPayment(x *edge.Exchange) error {
+	v, err := a.paymentOf(x, x.Vars["id"])
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, v)
+}
+
+// findPayments answers the payments that a provider knows under a reference.
+func (a *admin) findPayments(x *edge.Exchange) error {
+	q, err := x.Query("reference", "route")
+	if err != nil {
+		return err
+	}
+	if q["reference"] == "" {
+		return edge.BadParameter("reference", "Send the provider's reference.")
+	}
+	ids, err := a.cfg.Views.PaymentsOfReference(x.Context(), q["route"], q["reference"])
+	if err != nil {
+		return err
+	}
+	found := make([]wire.OperatorsPayment, len(ids))
+	for i, id := range ids {
+		if found[i], err = a.paymentOf(x, id.String()); err != nil {
+			return err
+		}
+	}
+	return x.Reply(http.StatusOK, wire.Page[wire.OperatorsPayment]{Data: found})
+}
+
+// ask has the provider asked about a payment, and answers the payment after that.
+func (a *admin) ask(x *edge.Exchange) error {
+	p, err := a.api.Payment(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"])
+	if err != nil {
+		return err
+	}
+	if a.cfg.Ask == nil {
+		return &domain.Refusal{Code: domain.NoConnector}
+	}
+	switch err := a.cfg.Ask(x.Context(), p.ID); {
+	case err == nil:
+		return a.getPayment(x)
+	case errors.As(err, new(*domain.Refusal)):
+		return err
+	default: // only the operator reads it
+		return wire.Problem{Code: domain.Unavailable, Detail: "The provider could not be asked: " + err.Error()}
+	}
+}
+
+func (a *admin) paymentOf(x *edge.Exchange, id string) (v wire.OperatorsPayment, err error) {
 	operator := merchant.Operator(domain.Project{})
-	p, err := a.api.Payment(x.Context(), operator, x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), operator, id)
 	if err != nil {
-		return err
+		return v, err
 	}
-	facts, err := a.api.PaymentFacts(x.Context(), operator, x.Vars["id"])
-	if err != nil {
-		return err
-	}
-	return x.Reply(http.StatusOK, wire.OperatorsPayment{ProjectID: p.Project, PaymentFacts: facts})
+	facts, err := a.api.PaymentFacts(x.Context(), operator, id)
+	return wire.OperatorsPayment{
+		ProjectID: p.Project, PaymentFacts: facts,
+		Attempts: p.Attempts, LateFunds: p.Late, Returns: p.Returns, ProviderRefunds: p.ProviderRefunds,
+	}, err
 }
 
 // status answers how the server is.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 
 	"payledger/domain"
@@ -9,7 +10,7 @@ import (
 )
 
 // settlePayment and settleRefund do what the sandbox endpoints of the API do,
-// for a payment or refund of any project.
+// for a payment or refund of any project, and for a return of late funds.
 func (a *admin) settlePayment(x *edge.Exchange) error {
 	outcome, err := merchant.OutcomeOf(x.Body, merchant.PaymentOutcomes()...)
 	if err != nil {
@@ -28,6 +29,13 @@ func (a *admin) settleRefund(x *edge.Exchange) error {
 		return err
 	}
 	p, r, err := a.api.SettleRefund(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"], outcome)
+	if no, ok := errors.AsType[*domain.Refusal](err); ok && no.Code == domain.RefundNotFound { // of late funds, maybe
+		r, err := a.api.SettleReturn(x.Context(), x.Vars["id"], outcome)
+		if err != nil {
+			return err
+		}
+		return x.Reply(http.StatusOK, r)
+	}
 	if err != nil {
 		return err
 	}

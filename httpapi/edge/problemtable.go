@@ -130,6 +130,11 @@ func ProblemRows() []ProblemRow {
 			"Providers send notifications to <code>/connectors/</code> and the name of a route in the routes file. There is no such route, or it has no connector.",
 		},
 		{
+			domain.LateFundsNotFound, http.StatusNotFound, "Late funds not found",
+			"The payment has no late funds of this reference. List those there are: payledger suspense list.",
+			"Administration only: the payment has recorded no late funds under this reference of the provider. <code>payledger suspense list</code> lists those that can be returned. References are compared exactly.",
+		},
+		{
 			domain.PathNotFound, http.StatusNotFound, "Path not found",
 			"Nothing is at this path. Paths match exactly: check the spelling and leave out trailing or doubled slashes. /docs lists all of them.",
 			"Paths match exactly, byte for byte. <code>/v1/payments/</code>, <code>//v1/payments</code> and paths with dot segments or needlessly encoded letters are other paths, and no redirect leads away from them.",
@@ -193,6 +198,16 @@ func ProblemRows() []ProblemRow {
 			domain.NATSExternal, http.StatusConflict, "NATS server is external",
 			"The server runs with --nats-url, so the users of NATS are managed there. Make a user there in an account of its own, and a durable pull consumer of EVENTS with the filter payledger.v1.events.PROJECT.payment.> (* in place of PROJECT for all) and explicit acknowledgement; export to that account only CONSUMER.INFO, CONSUMER.MSG.NEXT and ACK of that consumer by its full name.",
 			"Administration only: the server runs with <code>--nats-url</code>, on a NATS server whose users and consumers its own operator manages. The detail says what to make there.",
+		},
+		{
+			domain.RefundedAtProvider, http.StatusConflict, "Refunded at the provider",
+			"The provider has already refunded this money by another hand, so it is not returned a second time. Compare the amounts in the provider's own account.",
+			"Administration only: somebody has returned this money in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there; what is left over has to be returned there too.",
+		},
+		{
+			domain.NoConnector, http.StatusConflict, "No connector",
+			"The payment's route has no connector that asks its provider: the provider's outcomes come as signals on NATS, or from the sandbox. Ask the provider itself.",
+			"Administration only: the payment has no route yet, or its route's connector does not ask its provider. Its outcomes come as signals on NATS, or from the sandbox.",
 		},
 		{
 			domain.BodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",

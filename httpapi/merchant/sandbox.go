@@ -3,6 +3,7 @@ package merchant
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -131,6 +132,47 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	}
 	return p, r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
+
+// SettleReturn has the sandbox say the outcome of a return of late funds, and
+// answers the return after it. Errors are those of SettleRefund.
+func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcome) (r domain.Return, err error) {
+	missing := &domain.Refusal{Code: domain.RefundNotFound}
+	wanted, ok := domain.ParseID(id)
+	if !ok {
+		return r, missing
+	}
+	var p domain.Payment
+	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(_ string, payment domain.ID) error {
+		var err error
+		if p, _, err = a.cfg.Views.Payment(ctx, payment); err != nil {
+			return err
+		}
+		if r, ok = p.Return(wanted); ok {
+			return errFound
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		return r, missing
+	case !errors.Is(err, errFound):
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, wanted, outcome, a.reference())
+	if err != nil {
+		return r, err
+	}
+	if p, _, err = a.cfg.Views.Payment(ctx, p.ID); err != nil {
+		return r, err
+	}
+	r, _ = p.Return(wanted)
+	return r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
+}
+
+// errFound ends a search.
+var errFound = errors.New("it is found")
 
 func oneOutcome(o domain.Outcome, allowed []domain.Outcome) error {
 	if slices.Contains(allowed, o) {

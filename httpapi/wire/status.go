@@ -27,4 +27,8 @@ type Status struct {
 type OperatorsPayment struct {
 	ProjectID string `json:"project_id"`
 	PaymentFacts
+	Attempts        []domain.Attempt        `json:"attempts"`         // in order
+	LateFunds       []domain.LateFund       `json:"late_funds"`       // in the order they came
+	Returns         []domain.Return         `json:"returns"`          // of late funds, oldest first
+	ProviderRefunds []domain.ProviderRefund `json:"provider_refunds"` // by another hand, oldest first
 }

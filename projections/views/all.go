@@ -21,7 +21,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 2
+const Format = 3
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -42,7 +42,8 @@ type Views struct {
 	refundStatus *refundStatusView
 	due          *dueView
 	unrouted     *unroutedView
-	uncollected  *uncollectedView
+	uncollected  *openView
+	suspense     *openView
 	references   *referencesView
 	projects     *projectsView
 	endpoints    *endpointsView
@@ -70,6 +71,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.due = ofPayments(v, newDueView(db))
 	v.unrouted = ofPayments(v, newUnroutedView(db))
 	v.uncollected = ofPayments(v, newUncollectedView(db))
+	v.suspense = ofPayments(v, newSuspenseView(db))
 	v.references = ofPayments(v, newReferencesView(db))
 
 	v.projects = ofEvents(v, newProjectsView(db))

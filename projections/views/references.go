@@ -3,6 +3,7 @@ package views
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"payledger/domain"
 	"payledger/projections/table"
@@ -51,6 +52,38 @@ func referencesOf(p domain.Payment) []string {
 		}
 	}
 	return all
+}
+
+// maxOfReference is how many payments PaymentsOfReference finds in a route.
+const maxOfReference = 100
+
+// PaymentsOfReference finds the payments that a provider knows under the
+// reference, the first hundred of each route. The empty route is all routes.
+func (v *Views) PaymentsOfReference(ctx context.Context, route, reference string) ([]domain.ID, error) {
+	if err := v.fresh(ctx); err != nil {
+		return nil, err
+	}
+	var ids []domain.ID
+	for one := route; ; {
+		if route == "" { // the next one that has any reference
+			next, err := v.references.First(ctx, table.Range{Lo: one}, false, 1)
+			if err != nil || len(next) == 0 {
+				return ids, err
+			}
+			one, _, _ = strings.Cut(next[0].Key, "\x00")
+		}
+		found, err := v.references.First(ctx, table.Prefix(listKey(one, reference)), false, maxOfReference)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range found {
+			ids = append(ids, idOf(row.Key))
+		}
+		if route != "" {
+			return ids, nil
+		}
+		one += "\x01" // behind all keys of the route
+	}
 }
 
 // PaymentOfReference finds the payment that the provider behind the route knows

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -17,7 +20,9 @@ import (
 // Payments groups the commands that show payments.
 type Payments struct {
 	List paymentsListCmd `cmd:"" help:"List a project's payments, newest first."`
-	Get  paymentsGetCmd  `cmd:"" help:"Show a payment with its route, link and refunds."`
+	Get  paymentsGetCmd  `cmd:"" help:"Show a payment with its route, link, attempts and refunds."`
+	Find paymentsFindCmd `cmd:"" help:"Find the payment that a provider knows under a reference."`
+	Ask  paymentsAskCmd  `cmd:"" help:"Ask the provider now what has become of a payment."`
 }
 
 type paymentsListCmd struct {
@@ -91,29 +96,116 @@ func (c paymentsGetCmd) Run(a *console.App) error {
 		if err := m.Call(a.Ctx, http.MethodGet, "/admin/payments/"+url.PathEscape(c.PaymentID), nil, &raw); err != nil {
 			return err
 		}
-		if a.JSON {
-			return a.PrintJSON(raw)
-		}
-		var p wire.OperatorsPayment
-		if err := decode(raw, &p); err != nil {
+		return printPayment(a, raw)
+	})
+}
+
+func printPayment(a *console.App, raw jsontext.Value) error {
+	if a.JSON {
+		return a.PrintJSON(raw)
+	}
+	var p wire.OperatorsPayment
+	if err := decode(raw, &p); err != nil {
+		return err
+	}
+	rows := [][2]string{
+		{"Payment", p.Payment.ID.String()},
+		{"Project", p.ProjectID},
+		{"Status", string(p.Payment.Status)},
+		{"Amount", p.Payment.Amount.String() + " " + string(p.Payment.Currency)},
+		{"Description", oneLine(p.Payment.Description)},
+		{"Payload", string(p.Payment.Payload)},
+		{"Created", p.Payment.CreatedAt.String()},
+		{"Expires", p.ExpiresAt.String()},
+		{"Route", oneLine(p.Route)},
+		{"Failed for", oneLine(p.FailureReason)},
+		{"Link", p.Link},
+	}
+	add := func(name string, words ...string) {
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+		rows = append(rows, [2]string{name, strings.Join(words, "  ")})
+	}
+	for _, t := range p.Attempts {
+		add("Attempt "+strconv.Itoa(t.Number), string(t.Status), t.BegunAt.String(), t.Reference, string(t.HandOff), t.Reason)
+	}
+	for _, r := range p.Refunds {
+		add("Refund", r.ID.String(), string(r.Status), r.CreatedAt.String())
+	}
+	for _, f := range p.LateFunds {
+		add("Late funds", f.Reference, f.Amount.String()+" "+string(f.Currency), f.Reason)
+	}
+	for _, r := range p.Returns {
+		add("Return", r.ID.String(), string(r.Status), r.CreatedAt.String(), r.Reference, r.Amount.String()+" "+string(r.Currency))
+	}
+	for _, r := range p.ProviderRefunds {
+		add("Refunded at the provider", r.RefundReference, r.Reference, r.Amount.String()+" "+string(r.Currency))
+	}
+	return a.PrintRows(rows)
+}
+
+type paymentsFindCmd struct {
+	console.Directory
+	Reference string `help:"The provider's id of the attempt that collects or collected the money." required:"" placeholder:"REFERENCE"`
+	Route     string `help:"Only payments of this route." placeholder:"ROUTE"`
+}
+
+// Help is shown by --help.
+func (paymentsFindCmd) Help() string {
+	return `References are those of attempts, and of all money that was booked, late funds too. They are
+compared exactly.`
+}
+
+// Run finds the payments.
+func (c paymentsFindCmd) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
+		q := url.Values{"reference": {c.Reference}}
+		setUnlessEmpty(q, "route", c.Route)
+		var found wire.Page[jsontext.Value]
+		if err := m.Call(a.Ctx, http.MethodGet, "/admin/payments?"+q.Encode(), nil, &found); err != nil {
 			return err
 		}
-		rows := [][2]string{
-			{"Payment", p.Payment.ID.String()},
-			{"Project", p.ProjectID},
-			{"Status", string(p.Payment.Status)},
-			{"Amount", p.Payment.Amount.String() + " " + string(p.Payment.Currency)},
-			{"Description", oneLine(p.Payment.Description)},
-			{"Payload", string(p.Payment.Payload)},
-			{"Created", p.Payment.CreatedAt.String()},
-			{"Expires", p.ExpiresAt.String()},
-			{"Route", oneLine(p.Route)},
-			{"Failed for", oneLine(p.FailureReason)},
-			{"Link", p.Link},
+		var rows [][]string
+		for _, raw := range found.Data {
+			if a.JSON {
+				if err := a.PrintJSON(raw); err != nil {
+					return err
+				}
+				continue
+			}
+			var p wire.OperatorsPayment
+			if err := decode(raw, &p); err != nil {
+				return err
+			}
+			rows = append(rows, []string{
+				p.Payment.ID.String(), p.ProjectID, oneLine(p.Route), string(p.Payment.Status), p.Payment.Amount.String(), string(p.Payment.Currency),
+			})
 		}
-		for _, r := range p.Refunds {
-			rows = append(rows, [2]string{"Refund", fmt.Sprintf("%s  %s  %s", r.ID, r.Status, r.CreatedAt)})
+		if a.JSON {
+			return nil
 		}
-		return a.PrintRows(rows)
+		return a.PrintTable("No payment has this reference.", []string{"PAYMENT", "PROJECT", "ROUTE", "STATUS", "AMOUNT", "CURRENCY"}, rows)
+	})
+}
+
+type paymentsAskCmd struct {
+	console.Directory
+	PaymentID string `arg:"" help:"Payment to ask about."`
+}
+
+// Help is shown by --help.
+func (paymentsAskCmd) Help() string {
+	return `Reads the open attempt, and refunds of money that was collected, without waiting for the
+next regular look, and records what is new. It needs a server that runs on the data
+directory.`
+}
+
+// Run asks and shows the payment.
+func (c paymentsAskCmd) Run(a *console.App) error {
+	return onServer(a, c.Directory, func(m *adminclient.Client) error {
+		var raw jsontext.Value
+		if err := m.Call(a.Ctx, http.MethodPost, "/admin/payments/"+url.PathEscape(c.PaymentID)+"/ask", nil, &raw); err != nil {
+			return err
+		}
+		return printPayment(a, raw)
 	})
 }

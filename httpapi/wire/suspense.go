@@ -1,0 +1,25 @@
+package wire
+
+import "payledger/domain"
+
+// The states of money that the operator has to clear.
+const (
+	SuspenseOpen         = "open"                 // late funds that nobody has returned
+	SuspenseReturnFailed = "return_failed"        // as open, and a return of them has failed
+	SuspenseByHand       = "refunded_at_provider" // the provider returned it by another hand
+)
+
+// Suspense is money that the operator has to clear.
+type Suspense struct {
+	ProjectID       string          `json:"project_id"`
+	PaymentID       domain.ID       `json:"payment_id"`
+	Route           string          `json:"route"`
+	Reference       string          `json:"reference"` // the provider's, of the attempt that collected the money
+	State           string          `json:"state"`
+	Reason          string          `json:"reason,omitzero"` // why late funds are late
+	Amount          domain.Amount   `json:"amount"`
+	Currency        domain.Currency `json:"currency"`
+	Since           domain.Instant  `json:"since"`                     // when it was recorded
+	ReturnReason    string          `json:"return_reason,omitzero"`    // why the last return failed, if the provider said it
+	RefundReference string          `json:"refund_reference,omitzero"` // the provider's id of a refund by another hand
+}

@@ -1,0 +1,82 @@
+package views
+
+import (
+	"context"
+
+	"payledger/domain"
+	"payledger/projections/table"
+)
+
+// openView lists the payments about which something is to be done. The key is the
+// payment's id, the value its project.
+type openView struct {
+	*table.Table[string]
+
+	lists func(domain.Payment) bool
+}
+
+// newUncollectedView lists the payments about which something is to be done or
+// learned at a provider.
+func newUncollectedView(db *table.DB) *openView {
+	return newOpenView(db, "uncollected", domain.Payment.Uncollected)
+}
+
+// newSuspenseView lists the payments whose money the operator has to clear.
+func newSuspenseView(db *table.DB) *openView {
+	return newOpenView(db, "suspense", domain.Payment.AwaitsOperator)
+}
+
+func newOpenView(db *table.DB, name string, lists func(domain.Payment) bool) *openView {
+	return &openView{lists: lists, Table: table.New(
+		db, name,
+		func(b []byte, project string) ([]byte, error) { return append(b, project...), nil },
+		func(b []byte) (string, error) { return string(b), nil },
+	)}
+}
+
+func (v *openView) update(before, after *PaymentRow) {
+	listed, is := before != nil && v.lists(before.Payment), v.lists(after.Payment)
+	switch {
+	case is && !listed:
+		v.Insert(idKey(after.Payment.ID), after.Payment.Project)
+	case listed && !is:
+		v.Delete(idKey(after.Payment.ID))
+	}
+}
+
+// EachUncollected calls fn for the payments that Payment.Uncollected is true of,
+// oldest first, from behind an id, up to limit, until fn answers an error, which
+// it returns.
+func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
+	return v.eachOpen(ctx, v.uncollected, after, limit, fn)
+}
+
+// EachInSuspense is EachUncollected for the payments that Payment.AwaitsOperator is
+// true of.
+func (v *Views) EachInSuspense(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
+	return v.eachOpen(ctx, v.suspense, after, limit, fn)
+}
+
+func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
+	if err := v.fresh(ctx); err != nil {
+		return err
+	}
+	rest := table.Range{Lo: idKey(after) + "\x00"}
+	for limit > 0 {
+		found, next, err := of.Window(ctx, rest, false, min(limit, table.MaxWindow))
+		if err != nil {
+			return err
+		}
+		for _, row := range found {
+			if err := fn(row.Value, idOf(row.Key)); err != nil {
+				return err
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		limit -= len(found)
+		rest = *next
+	}
+	return nil
+}
