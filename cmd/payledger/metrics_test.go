@@ -23,7 +23,17 @@ import (
 // the alerts and the dashboard speak of them.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	s := start(t, "demo", "--webhook", "--data", filepath.Join(t.TempDir(), "data"), "--admin-listen", "127.0.0.1:0")
+	routes, secret := filepath.Join(t.TempDir(), "routes.json"), filepath.Join(t.TempDir(), "secret")
+	for file, content := range map[string]string{
+		secret: "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n",
+		routes: `{"rules":[{"route":"sandbox"}],"connectors":{"sandbox":{"type":"sandbox"},` +
+			`"acme":{"type":"http","url":"http://127.0.0.1:9","secret_file":"` + secret + `"}}}`,
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, "demo", "--routes", routes, "--webhook", "--data", filepath.Join(t.TempDir(), "data"), "--admin-listen", "127.0.0.1:0")
 	refunded := s.paid(t)
 	s.do(t, 201, "POST", "/v1/refunds", `{"payment_id":"`+refunded+`"}`)
 	late := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10.50"}`).text(t, "id")

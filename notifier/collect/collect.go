@@ -92,7 +92,7 @@ func New(c Config) *Collector {
 	co := &Collector{
 		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
-	co.metrics = newMetrics(c.Metrics, co.tasks)
+	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
 	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
 	return co
 }

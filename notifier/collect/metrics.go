@@ -17,7 +17,7 @@ type metrics struct {
 	overdue  *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer, ts *tasks) *metrics {
+func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		health.Register(r, v)
@@ -25,12 +25,24 @@ func newMetrics(r prometheus.Registerer, ts *tasks) *metrics {
 	}
 	health.GaugeFunc(r, "payledger_collector_payments", "Payments with an open attempt, refund or return that are looked at.",
 		func() float64 { return float64(ts.size()) })
-	return &metrics{
+	m := &metrics{
 		calls:    vec("payledger_connector_calls_total", "Calls of connectors by their end: ok, refused, spent_key, busy, not_found, unknown.", "route", "call", "end"),
 		attempts: vec("payledger_attempts_total", "Attempts to pay by what became of them: begun, offered, failed, paid.", "route", "became"),
 		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
 		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
 	}
+	// What is there from the start is seen to grow when it happens first.
+	for route := range routes.Routes().Connectors {
+		for _, became := range []string{"begun", "offered", "failed", "paid"} {
+			m.attempts.WithLabelValues(route, became)
+		}
+		for _, end := range []string{"judged", "forged", "malformed", "foreign", "failed"} {
+			m.notices.WithLabelValues(route, end)
+		}
+		m.calls.WithLabelValues(route, "begin", "ok")
+		m.overdue.WithLabelValues(route)
+	}
+	return m
 }
 
 // endOf names how a call ended.
