@@ -46,6 +46,7 @@ const (
 	MaxSilence  = 30 * 24 * time.Hour // after which an attempt that nobody knows anything of is closed
 	callTime    = 15 * time.Second    // of one call of a connector
 	rescan      = time.Minute         // between two looks at the view
+	elsewhere   = 5 * time.Minute     // between two looks whether a route has a connector now
 	alarmAfter  = time.Hour           // that an attempt is open behind its payment's end
 
 	maxTasks  = 1 << 16 // payments in memory; others wait in the view
@@ -99,12 +100,15 @@ func New(c Config) *Collector {
 
 // Offer hears of an event that the workers read, and does not wait.
 func (c *Collector) Offer(e bus.Event) {
+	id, ok := domain.ParseID(e.Stream.ID)
+	if !ok {
+		return
+	}
 	switch e.Type {
-	case domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun, domain.TypePaymentAttemptOffered,
-		domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed:
-		if id, ok := domain.ParseID(e.Stream.ID); ok {
-			c.tasks.poke(id)
-		}
+	case domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun:
+		c.tasks.poke(id)
+	case domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed:
+		c.tasks.pokeKnown(id) // most payments end with nothing left open
 	}
 }
 

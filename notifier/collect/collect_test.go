@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/notifier/bus"
+	"payledger/notifier/bustest"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/connectortest"
 )
@@ -324,6 +327,32 @@ func TestLateMoneyOfAFailedAttempt(t *testing.T) {
 		}
 		if p := w.Payment(w.T, id); p.Status != domain.Paid || p.Attempts[0].Status != domain.AttemptCollected {
 			w.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestTheEndOfAPaymentIsOfLittleCost: only those with something open are looked at,
+// and a payment that fails while its attempt is open has it cancelled at once.
+func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
+	in(t, func(w *world) {
+		event := func(id domain.ID, kind string) bus.Event {
+			return bus.Event{Type: kind, Stored: eventstore.Stored{Stream: eventstore.PaymentStream(bustest.Project, id)}}
+		}
+		w.now.Offer(event(w.payable(time.Hour), domain.TypePaymentPaid))
+		if n := w.now.tasks.size(); n != 0 {
+			w.Errorf("%d payments are looked at", n)
+		}
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		p := w.Payment(w.T, id)
+		after(10 * time.Minute)
+		w.Do(w.T, id, domain.ApplySignal{Signal: domain.Signal{
+			Route: route, Outcome: domain.OutcomeFailed, Reference: "said by hand", Amount: p.Amount, Currency: p.Currency,
+		}})
+		w.now.Offer(event(id, domain.TypePaymentFailed))
+		after(MinInterval)
+		if a := w.Payment(w.T, id).Attempts[0]; a.Status != domain.AttemptFailed {
+			w.Errorf("%+v", a)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 func (c *Collector) step(ctx context.Context, t *task, p domain.Payment) (again time.Duration, err error) {
 	conn, ok := c.config.Routes.Connector(p.Route)
 	if !ok { // a provider elsewhere; or the routes file has lost it, which is logged there
-		return rescan, nil
+		return elsewhere, nil
 	}
 	now := c.config.Now()
 	again = rescan

@@ -73,6 +73,15 @@ func (ts *tasks) poke(id domain.ID) {
 	}
 }
 
+// pokeKnown is poke for a payment that is in memory.
+func (ts *tasks) pokeKnown(id domain.ID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byID[id]; t != nil {
+		ts.at(t, ts.now())
+	}
+}
+
 func (ts *tasks) full() bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
