@@ -7,6 +7,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/health"
 )
 
 // FailedError: the attempt that the customer asked for has failed. Another may be
@@ -51,6 +52,9 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 		if h := c.tasks.shown(id, a.Number); h != nil {
 			return h, nil
 		}
+	}
+	if !health.Pause(ctx, t.rest()) {
+		return nil, ctx.Err()
 	}
 	gate := c.gates.of(p.Route)
 	wait, cancel := context.WithTimeout(ctx, callTime)
@@ -118,6 +122,7 @@ func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector
 		st, err = conn.Begin(ctx, c.attemptOf(p, a))
 		return err
 	})
+	t.looked = c.config.Now()
 	var refused *connector.RefusedError
 	switch {
 	case errors.As(err, &refused):

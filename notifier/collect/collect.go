@@ -176,6 +176,10 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 	case !ok || !p.Uncollected():
 		return nil
 	}
+	if rest := t.rest(); rest > 0 {
+		t.next(rest)
+		return nil
+	}
 	gate := c.gates.of(p.Route)
 	if wait, ok := gate.enter(); !ok {
 		t.next(wait)

@@ -356,3 +356,21 @@ func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
 		}
 	})
 }
+
+// TestAnImpatientCustomer presses all the time while the provider is away: it is
+// called once in MinInterval at most, and hears of one attempt.
+func TestAnImpatientCustomer(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		w.now.effects.Store(1 << 30)
+		start := time.Now()
+		for range 20 {
+			_, _ = w.press(id)
+		}
+		calls := 1<<30 - w.now.effects.Load() - 1 // but for payment.attempt_begun
+		if most := int64(time.Since(start)/MinInterval) + 1; calls > most {
+			w.Errorf("%d calls in %v", calls, time.Since(start))
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
+	"payledger/notifier/health"
 )
 
 // Notify takes a notification that came for a route. It returns once what the
@@ -84,6 +85,9 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	conn, ok := c.config.Routes.Connector(p.Route)
 	if !ok {
 		return ErrNoConnector
+	}
+	if !health.Pause(ctx, t.rest()) {
+		return ctx.Err()
 	}
 	gate := c.gates.of(p.Route)
 	if err := gate.await(ctx); err != nil {

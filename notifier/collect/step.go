@@ -8,7 +8,6 @@ import (
 
 	"payledger/domain"
 	"payledger/notifier/connector"
-	"payledger/notifier/health"
 )
 
 // step makes the calls that the payment's state asks for: one about its open
@@ -77,12 +76,9 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 // look asks the provider about an offered attempt, or cancels it where its money is
 // not wanted any more, and records what it says.
 func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
-	now := c.config.Now()
-	if wait := MinInterval - now.Sub(t.looked); wait > 0 && wait <= MinInterval && !health.Pause(ctx, wait) {
-		return nil, ctx.Err()
-	}
 	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
-	t.looked = c.config.Now()
+	now := c.config.Now()
+	t.looked = now
 	switch {
 	case errors.Is(err, connector.ErrNotFound) && now.Sub(a.BegunAt.Time()) > unseenAfter:
 		return nil, c.failed(ctx, p, a, "not_found")

@@ -28,7 +28,7 @@ type task struct {
 
 	// Those that follow belong to who holds the task.
 	failures int       // calls in a row whose fate is unknown
-	looked   time.Time // when the attempt was looked at last
+	looked   time.Time // when the provider was called about the attempt last
 	alarmed  bool
 	unwanted int // the number of an attempt that is to be cancelled: its customer cannot be sent on
 }
@@ -186,6 +186,15 @@ func (ts *tasks) forget(t *task) {
 	if t.users == 0 && t.index < 0 && ts.byID[t.id] == t {
 		delete(ts.byID, t.id)
 	}
+}
+
+// rest is how long the payment's attempt may not be called for. The caller holds
+// the task.
+func (t *task) rest() time.Duration {
+	if rest := MinInterval - t.all.now().Sub(t.looked); rest > 0 && rest <= MinInterval {
+		return rest
+	}
+	return 0 // also when the clock was set back
 }
 
 // next makes the task due after a pause, unless it was poked meanwhile.
