@@ -32,6 +32,7 @@ type played struct {
 	connectortest.Provider
 
 	line     *line
+	collects int      // which call of those after the customer has paid collects the money
 	settings string   // the connector's object of the routes file
 	env      []string // with the provider's secrets
 	pages    string   // address of the customers' pages, which are served with TLS
@@ -70,7 +71,7 @@ func playYooKassa(t testing.TB, o yookassatest.Options) *played {
 	f := yookassatest.Start(t, o)
 	l := newLine(t, f)
 	return &played{
-		Provider: f, line: l, env: []string{"YOOKASSA_SECRET_KEY=" + yookassatest.SecretKey},
+		Provider: f, line: l, collects: 1, env: []string{"YOOKASSA_SECRET_KEY=" + yookassatest.SecretKey},
 		settings: strings.Replace(f.Settings(), f.URL(), l.URL, 1), pages: customersPages(t, f), host: "yookassa.test.example",
 		press: func(button string) (string, url.Values) { return "", url.Values{"action": {button}} },
 	}
@@ -103,9 +104,18 @@ type line struct {
 
 	mu    sync.Mutex
 	calls int    // until the one that is cut
-	late  bool   // it is cut when it is done, without an answer
+	at    moment // when it is cut
 	cut   func() // nil: none is cut
 }
+
+// moment is when a call is cut.
+type moment string
+
+const (
+	beforeCall  moment = "before the provider hears of a call"
+	beforeReply moment = "before the provider replies"
+	afterReply  moment = "after the provider's reply"
+)
 
 func newLine(t testing.TB, provider http.Handler) *line {
 	t.Helper()
@@ -115,18 +125,18 @@ func newLine(t testing.TB, provider http.Handler) *line {
 	return l
 }
 
-// cutAt has one of the next calls, 0 the very next, stopped before the provider
-// hears of it, or late, when it is done; do is called meanwhile.
-func (l *line) cutAt(call int, late bool, do func()) {
+// cutAt cuts one of the next calls, 0 the very next: do is called at the moment,
+// and the call goes no further.
+func (l *line) cutAt(call int, at moment, do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls, l.late, l.cut = call, late, do
+	l.calls, l.at, l.cut = call, at, do
 }
 
 // ServeHTTP passes a call on, or cuts it.
 func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
-	cut, late := l.cut, l.late
+	cut, at := l.cut, l.at
 	switch {
 	case cut == nil:
 	case l.calls > 0:
@@ -140,8 +150,11 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case cut == nil:
 		l.provider.ServeHTTP(w, r)
 		return
-	case late:
+	case at == beforeReply:
 		l.provider.ServeHTTP(httptest.NewRecorder(), r)
+	case at == afterReply:
+		l.provider.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).Flush() // the caller may have gone
 	}
 	cut()
 	panic(http.ErrAbortHandler) // the connection ends without an answer
