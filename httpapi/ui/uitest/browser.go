@@ -13,8 +13,8 @@ import (
 // Browser starts a headless Chromium that ends with the test. Where none is
 // installed the test is skipped, or fails if PAYLEDGER_REQUIRE_BROWSER is set.
 // The context is for chromedp; a tab of its own comes from
-// chromedp.NewContext.
-func Browser(t *testing.T) context.Context {
+// chromedp.NewContext. more are options of Chromium's beside the usual ones.
+func Browser(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("the browser is not started with -short")
@@ -39,7 +39,7 @@ func Browser(t *testing.T) context.Context {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), append(options, more...)...)
 	t.Cleanup(stop)
 	ctx, closeBrowser := chromedp.NewContext(ctx)
 	t.Cleanup(closeBrowser)

@@ -82,6 +82,27 @@ func (l *Looks) Page(b *Tab, name string, address func(lang string) string) {
 	}
 }
 
+// Here checks the page that is open, which has no address of its own, in both
+// widths and colour schemes.
+func (l *Looks) Here(b *Tab, name string) {
+	b.T.Helper()
+	for _, dark := range []bool{false, true} {
+		for _, width := range []int64{320, 1280} {
+			full := name + " " + look{"here", width, dark}.String()
+			b.Do(chromedp.EmulateViewport(width, 640+width/8))
+			b.Dark(dark)
+			b.Do(Poll(fmt.Sprintf(`innerWidth === %d && matchMedia("(prefers-color-scheme: dark)").matches === %t`, width, dark)))
+			if got := Eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+				b.T.Errorf("%s: the page is %d wide", full, got)
+			}
+			b.Picture(full)
+			if l.axe != "" {
+				l.judge(b, full)
+			}
+		}
+	}
+}
+
 // look is one of the ways to see a page.
 type look struct {
 	lang  string
