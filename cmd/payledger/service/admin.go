@@ -51,7 +51,7 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Write
 		fmt.Fprintf(stderr, "payledger: %s\n", core.signed.missing)
 	}
 	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
-	handler, err := core.adminHandler(nil, nil, nil, nil)
+	handler, err := core.adminHandler(nil, nil, nil, nil, nil)
 	return serveAdmin(private, handler, err, closeAll)
 }
 

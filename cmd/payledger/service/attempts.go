@@ -54,3 +54,12 @@ func handOff(h *connector.HandOff) *checkout.HandOff {
 	}
 	return &checkout.HandOff{Kind: h.Kind, URL: h.URL}
 }
+
+// ask has the provider of a payment asked now, for the operator.
+func (b *messaging) ask(ctx context.Context, payment domain.ID) error {
+	err := b.collector.Ask(ctx, payment)
+	if errors.Is(err, collect.ErrNoConnector) {
+		return &domain.Refusal{Code: domain.NoConnector}
+	}
+	return err
+}

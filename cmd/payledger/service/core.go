@@ -201,13 +201,15 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 }
 
-// adminHandler serves the admin interface; sandbox, parked, routes and status may
-// be nil.
+// adminHandler serves the admin interface; sandbox, parked, routes, ask and status
+// may be nil.
 func (c *core) adminHandler(
-	sandbox merchant.Sandbox, parked httpadmin.Parked, routes httpadmin.Routes, status func() wire.Status,
+	sandbox merchant.Sandbox, parked httpadmin.Parked, routes httpadmin.Routes,
+	ask func(context.Context, domain.ID) error, status func() wire.Status,
 ) (http.Handler, error) {
 	config := httpadmin.Config{
 		Status: status, Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers, Routes: routes,
+		Ask: ask,
 	}
 	config.Sandbox = sandbox
 	config.PublicURL = "http://payledger"
