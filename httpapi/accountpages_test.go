@@ -528,6 +528,39 @@ func TestTheProviderIsPlayedInTheSandbox(t *testing.T) {
 	other.post("/account/payments/"+q.ID+"/settle", url.Values{"form": {form}, "outcome": {"paid"}}).want(404)
 }
 
+func TestAttemptsAndReturnsAreShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	p := m.pay(`{"amount":"10"}`).want(201, "").object()
+	m.route(p.ID)
+	id, _ := domain.ParseID(p.ID)
+	do := func(c domain.PaymentCommand) {
+		t.Helper()
+		if _, err := s.decide(t.Context(), m.project, id, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(domain.BeginAttempt{At: domain.InstantOf(s.cfg.Now()), Language: "en", Merchant: "Tea shop"})
+	do(domain.OfferAttempt{Number: 1, Reference: "prv-1", HandOff: domain.HandOffRedirect})
+	do(domain.FailAttempt{Number: 1, Reason: "cancelled"})
+	do(domain.BeginAttempt{At: domain.InstantOf(s.cfg.Now()), Language: "en", Merchant: "Tea shop"})
+	do(domain.FailAttempt{Number: 2, Reason: "do_not_honor"})
+	m.post("/v1/sandbox/payments/"+p.ID, `{"outcome":"failed"}`).want(200, "")
+	m.post("/v1/sandbox/payments/"+p.ID, `{"outcome":"paid"}`).want(409, domain.FinalStatus)
+	at, _, err := s.cfg.Views.Payment(t.Context(), id)
+	if err != nil || len(at.Late) != 1 {
+		t.Fatal(at.Late, err)
+	}
+	back := s.cfg.IDs.Next()
+	do(domain.CreateReturn{At: domain.InstantOf(s.cfg.Now()), ReturnID: back, Reference: at.Late[0].Reference})
+	b.open("/account/payments/"+p.ID).want(200).has(
+		"The customer pressed Pay", "Attempt 1", "sent to the provider", "prv-1", "The attempt to pay failed", "<p>Cancelled</p>",
+		"Attempt 2", "<p>do_not_honor</p>", "Return of late funds requested", back.String(), at.Late[0].Reference,
+	)
+}
+
 func TestNotificationsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))

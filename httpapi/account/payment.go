@@ -69,7 +69,13 @@ type event struct {
 
 		Unrecorded int `json:"unrecorded"`
 
+		Attempt   int             `json:"attempt"`
+		Reference string          `json:"reference"`
+		Amount    domain.Amount   `json:"amount"`
+		Currency  domain.Currency `json:"currency"`
+
 		RefundID string         `json:"refund_id"`
+		ReturnID string         `json:"return_id"`
 		Expires  domain.Instant `json:"expires_at"`
 		Signal   *struct {
 			Route     string          `json:"route"`
