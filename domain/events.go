@@ -192,7 +192,7 @@ func Events() []EventType {
 	}
 	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
 	settings := DefaultSettings()
-	settings.RequireIdempotencyKey = true
+	settings.RequireIdempotencyKey, settings.ShopURL = true, "https://shop.example.com/"
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
 		eventType(1, PaymentCreated{
@@ -223,8 +223,8 @@ func Events() []EventType {
 		eventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		eventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		eventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
-		eventType(1, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
-		eventType(1, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
+		eventType(2, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
+		eventType(2, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectDisabled{}),
 		eventType(2, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes()}),
 		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),

@@ -30,6 +30,7 @@ type Settings struct {
 	MaxAmount             Amount     `json:"max_amount"`
 	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
+	ShopURL               string     `json:"shop_url,omitempty"` // where the payment page leads back to; "": nowhere
 }
 
 // The bounds of a payment's lifetime and its default.
@@ -38,6 +39,9 @@ const (
 	MaxLifetime     = 90 * 24 * time.Hour
 	DefaultLifetime = time.Hour
 )
+
+// MaxShopURL is the longest address of a shop, in bytes.
+const MaxShopURL = 512
 
 // MaxProjectName is the longest project name, in code points.
 const MaxProjectName = 128
@@ -80,7 +84,29 @@ func (s Settings) validate() FieldErrors {
 	if l := s.LifetimeSeconds; l < int(MinLifetime/time.Second) || l > int(MaxLifetime/time.Second) {
 		errs = append(errs, &FieldError{Field: "lifetime_seconds", Code: InvalidValue})
 	}
+	switch {
+	case len(s.ShopURL) > MaxShopURL:
+		errs = append(errs, &FieldError{Field: "shop_url", Code: TooLong, Limit: MaxShopURL, Got: len(s.ShopURL)})
+	case s.ShopURL != "" && !validShopURL(s.ShopURL):
+		errs = append(errs, &FieldError{Field: "shop_url", Code: InvalidValue})
+	}
 	return errs
+}
+
+// validShopURL reports whether customers can be sent to the address: https://, a
+// host, maybe a port, and what follows in printable ASCII.
+func validShopURL(s string) bool {
+	rest, ok := strings.CutPrefix(s, "https://")
+	host := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host = rest[:end]
+	}
+	inHost := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-.:", r)
+	}
+	return ok && strings.Trim(host, "-.:0123456789") != "" &&
+		!strings.ContainsFunc(host, func(r rune) bool { return !inHost(r) }) &&
+		!strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // Key is an issued API key. Only its hash is stored.

@@ -250,3 +250,20 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestShopURL(t *testing.T) {
+	t.Parallel()
+	for url, ok := range map[string]bool{
+		"": true, "https://shop.example": true, "https://shop.example:8443/a?b=c&d=%D0%B0#e": true, "https://xn--80ak6aa92e.com/": true,
+		"http://shop.example": false, "javascript:alert(1)": false, "https:shop.example": false, "https://": false, "https:///a": false,
+		"//shop.example": false, " https://shop.example": false, "https://shop.example/ a": false, "https://me@shop.example": false,
+		"https://shop.example\\@evil.example": false, "https://лавка.рф": false, "https://shop.example/\n": false, "https://127.0.0.1/": false,
+	} {
+		settings := domain.DefaultSettings()
+		settings.ShopURL = url
+		_, err := domain.Project{}.Decide(domain.RegisterProject{Name: "Tea", Settings: settings})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}

@@ -33,6 +33,9 @@ func upcasters() []Upcaster {
 		// without them.
 		{Type: domain.TypePaymentRouteAssigned, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
+		// Version 2 adds the address of the shop, which may be absent.
+		{Type: domain.TypeProjectRegistered, From: 1, Lift: unchanged},
+		{Type: domain.TypeProjectChanged, From: 1, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every

@@ -101,8 +101,10 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 		case "require_idempotency_key":
 			ok = m.Value.Kind() == 't' || m.Value.Kind() == 'f'
 			s.RequireIdempotencyKey = m.Value.Kind() == 't'
+		case "shop_url":
+			s.ShopURL, ok = edge.Text(m.Value)
 		default:
-			fields = append(fields, edge.UnknownMember(m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key"))
+			fields = append(fields, edge.UnknownMember(m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url"))
 		}
 		if !ok {
 			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.WrongType})

@@ -107,6 +107,7 @@ type view struct {
 	ClosesIn int           // seconds to it
 	QR       template.HTML // of the payment's link, while it can be paid
 	Receipt  *receipt
+	Shop     string // where the customer came from, once the outcome is known; "": unknown
 }
 
 // view has what every page of the visit has.
@@ -211,6 +212,9 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (vi
 	if !page.Final && s != closed {
 		left := time.Duration(p.ExpiresAt-now) * time.Millisecond
 		page.ClosesAt, page.Left, page.ClosesIn = p.ExpiresAt, v.locale.Left(left), seconds(left)
+	}
+	if page.Final {
+		page.Shop = project.Settings.ShopURL
 	}
 	if s == paid {
 		page.Receipt = receiptOf(v.locale, p)

@@ -117,6 +117,26 @@ func localeOf(t *testing.T, lang string) *ui.Locale {
 }
 
 // A payment that gets its route within a moment is shown open at once.
+func TestFinalPagesLeadBackToTheShop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := domain.DefaultSettings()
+	settings.ShopURL = "https://shop.example/orders?done=1&of=2"
+	w.project(domain.ChangeProject{Name: "Чайная лавка", Settings: settings})
+	const link = `href="https://shop.example/orders?done=1&amp;of=2" rel="noopener noreferrer"`
+	for status, leads := range map[domain.PaymentStatus]bool{
+		domain.AwaitingPayment: false, domain.Paid: true, domain.Expired: true, domain.Failed: true,
+	} {
+		if body := get(w.handler(true), w.path(w.create(status))).Body.String(); strings.Contains(body, link) != leads {
+			t.Errorf("%s: %v\n%s", status, !leads, body)
+		}
+	}
+	w.project(domain.ChangeProject{Name: "Чайная лавка", Settings: domain.DefaultSettings()})
+	if strings.Contains(get(w.handler(true), w.path(w.create(domain.Paid))).Body.String(), "shop.example") {
+		t.Error("the address stays after it was taken away")
+	}
+}
+
 func TestPageAwaitsTheRoute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -130,6 +130,7 @@ func (w *World) Settings() domain.Settings {
 	s := domain.DefaultSettings()
 	s.Currencies = []domain.Currency{"RUB", "USD"}
 	s.LifetimeSeconds = Pick(w, 300, 3600, 86400)
+	s.ShopURL = Pick(w, "", "https://shop.example/")
 	return s
 }
 

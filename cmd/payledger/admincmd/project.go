@@ -26,6 +26,7 @@ type projectSettings struct {
 	MaxAmount             string   `help:"Largest amount of a payment." placeholder:"AMOUNT" json:"max_amount,omitempty"`
 	LifetimeSeconds       int      `help:"How long a new payment can be paid, 300 to 7776000." placeholder:"SECONDS" json:"lifetime_seconds,omitzero"`
 	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
+	ShopURL               *string  `help:"Where the payment page leads back to once the outcome is known: an https address of at most 512 bytes; empty: nowhere." placeholder:"URL" json:"shop_url,omitzero" name:"shop-url"`
 }
 
 // project is a project as it is printed: without its keys, which key list has.
