@@ -50,6 +50,22 @@ func (l *Links) ReturnURL(p domain.Payment) string {
 	return l.URL(p.Link.Base, p.Link.KeyVersion, p.ID) + "?" + returnedQuery + "=1"
 }
 
+// asLeft shows a customer who comes back from the provider the language that the
+// page had, which the address they come back to does not name.
+func (h *handler) asLeft(v *visit, p domain.Payment) {
+	if v.locale.Chosen || len(p.Attempts) == 0 {
+		return
+	}
+	had := p.Attempts[len(p.Attempts)-1].Language
+	for _, l := range h.site.Languages() {
+		if l.Lang == had && had != v.locale.Lang {
+			chosen := *l
+			chosen.Chosen = true
+			v.locale = &chosen
+		}
+	}
+}
+
 // provider is the provider that the payment's customer can be handed over to.
 func (h *handler) provider(p domain.Payment) (name string, ok bool) {
 	if h.Attempts == nil || p.Route == "" {

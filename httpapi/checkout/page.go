@@ -166,6 +166,10 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	if p, err = h.awaitRoute(ctx, v, p, readyWait); err != nil {
 		return err
 	}
+	returned := v.request.URL.Query().Has(returnedQuery)
+	if returned {
+		h.asLeft(v, p)
+	}
 	project, err := h.projectOf(ctx, p)
 	if err != nil {
 		return err
@@ -176,8 +180,9 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	}
 	if page.Real {
 		allowHandOff(w.Header())
-		if page.State == handed && v.request.URL.Query().Has(returnedQuery) {
+		if page.State == handed && returned {
 			h.Attempts.Wake(p.ID)
+			page.Refresh = page.State.refresh(false) // the customer waits for the result
 		}
 	}
 	return ui.Render(w, http.StatusOK, h.templates, "page.html", page)
@@ -228,6 +233,7 @@ func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (vi
 	page.Refresh = s.refresh(page.Form != "")
 	var err error
 	if hand := h.shown(p); s == handed && hand != nil && hand.Kind == domain.HandOffQR {
+		page.Form, page.Note, page.Refresh = "", v.locale.T("checkout.scan"), s.refresh(false) // a form would lead to the same code
 		page.Bank = hand.URL
 		page.BankQR, err = ui.QR(hand.URL)
 	} else if s.payable() {
