@@ -51,7 +51,7 @@ func TestCustomerGoesToProviderInBrowser(t *testing.T) {
 }
 
 // openBill opens the page of a new payment.
-func (s *till) openBill(t *testing.T, browser context.Context) (*uitest.Tab, bill) { //nolint:revive // t comes first in tests
+func (s *till) openBill(t *testing.T, browser context.Context, lang string) (*uitest.Tab, bill) { //nolint:revive // t comes first in tests
 	t.Helper()
 	w := uitest.OpenTab(t, browser)
 	t.Cleanup(func() { // runs before the tab's own, which looks at what is left
@@ -59,23 +59,23 @@ func (s *till) openBill(t *testing.T, browser context.Context) (*uitest.Tab, bil
 		w.Forgive("https://" + s.provider.host + "/favicon.ico")
 	})
 	b := s.create(t)
-	w.Do(chromedp.Navigate(s.BaseURL+b.page+"?lang=en"), chromedp.WaitVisible(toProvider), uitest.Loaded())
+	w.Do(chromedp.Navigate(s.BaseURL+b.page+"?lang="+lang), chromedp.WaitVisible(toProvider), uitest.Loaded())
 	return w, b
 }
 
 func testThere(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
-	w, b := s.openBill(t, browser)
+	w, b := s.openBill(t, browser, "ru")
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(payThere), uitest.Loaded())
 	text := pageText(w, chromedp.Click(payThere), chromedp.WaitVisible(pageOfOutcome), uitest.Loaded())
-	if at := uitest.Eval[string](w, `location.href`); at != s.BaseURL+b.page+"?returned=1" || !strings.Contains(text, "1,500.00") {
-		t.Errorf("the customer ends at %s:\n%s", at, text)
+	if at := uitest.Eval[string](w, `location.href`); at != s.BaseURL+b.page+"?returned=1" || !strings.Contains(text, "Оплачено") {
+		t.Errorf("the customer ends at %s, in the language that the page had before:\n%s", at, text)
 	}
 	s.becomes(t, paymentPath(b), "paid")
 }
 
 // Without script the page of a customer who came back loads itself again.
 func testWithoutScript(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
-	w, b := s.openBill(t, browser)
+	w, b := s.openBill(t, browser, "en")
 	w.WithoutScript()
 	w.Do(chromedp.Reload(), chromedp.WaitVisible(toProvider), uitest.Loaded())
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(payThere), uitest.Loaded())
@@ -87,7 +87,7 @@ func testWithoutScript(t *testing.T, browser context.Context, s *till) { //nolin
 // not decided, and after it has declined, and pays in the end.
 func testLooks(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
 	looks := uitest.NewLooks(t, long())
-	w, b := s.openBill(t, browser)
+	w, b := s.openBill(t, browser, "en")
 	look := func(name, shows string) {
 		looks.Page(w, name, func(lang string) string { return s.BaseURL + b.page + "?lang=" + lang })
 		w.Do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.BaseURL+b.page+"?lang=en"), chromedp.WaitVisible(chromedp.CSS(shows)), uitest.Loaded())
@@ -111,7 +111,7 @@ func testLooks(t *testing.T, browser context.Context, s *till) { //nolint:revive
 // A QR code is shown on our page, with a link to the bank's app; the page follows.
 func testQRThere(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
 	looks := uitest.NewLooks(t, long())
-	w, b := s.openBill(t, browser)
+	w, b := s.openBill(t, browser, "en")
 	app := chromedp.CSS(`figure a.button`)
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(app), uitest.Loaded())
 	looks.Page(w, "provider qr", func(lang string) string { return s.BaseURL + b.page + "?lang=" + lang })
@@ -128,6 +128,9 @@ func testQRThere(t *testing.T, browser context.Context, s *till) { //nolint:revi
 		t.Logf("reading the code: %v", err) // the reader misses one picture in two hundred
 	} else if says != link {
 		t.Errorf("the code says %q, want %s", says, link)
+	}
+	if uitest.Eval[bool](w, `!!document.forms.length`) {
+		t.Error("beside the code there is a button that leads to the code")
 	}
 	// Paid with the phone that scanned it, while the page is open here.
 	if s.atProvider(t, link, "pay") == "" {
