@@ -38,20 +38,18 @@ func TestCustomerGoesToProviderInBrowser(t *testing.T) {
 	browser := uitest.Browser(t, chromedp.Flag("host-resolver-rules", strings.Join(rules, ",")), chromedp.Flag("ignore-certificate-errors", true))
 
 	for name, test := range map[string]func(*testing.T, context.Context, *till){
-		"stripe": testThere, "yookassa": testThere, "http": testThere, "without script": testWithoutScript, "looks": testLooks, "qr": testQRThere,
+		"stripe": testThere, "yookassa": testLooks, "http": testThere, "http without script": testWithoutScript, "qr": testQRThere,
 	} {
+		at, _, _ := strings.Cut(name, " ")
 		t.Run(name, func(t *testing.T) {
-			s := tills[name]
-			if s == nil {
-				s = tills["yookassa"]
-			}
-			test(t, browser, s)
+			t.Parallel()
+			test(t, browser, tills[at])
 		})
 	}
 }
 
 // openBill opens the page of a new payment.
-func (s *till) openBill(t *testing.T, browser context.Context, lang string) (*uitest.Tab, bill) { //nolint:revive // t comes first in tests
+func (s *till) openBill(t *testing.T, browser context.Context, lang string) (*uitest.Tab, bill) {
 	t.Helper()
 	w := uitest.OpenTab(t, browser)
 	t.Cleanup(func() { // runs before the tab's own, which looks at what is left
@@ -63,7 +61,7 @@ func (s *till) openBill(t *testing.T, browser context.Context, lang string) (*ui
 	return w, b
 }
 
-func testThere(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
+func testThere(t *testing.T, browser context.Context, s *till) {
 	w, b := s.openBill(t, browser, "ru")
 	w.Do(chromedp.Click(toProvider), chromedp.WaitVisible(payThere), uitest.Loaded())
 	text := pageText(w, chromedp.Click(payThere), chromedp.WaitVisible(pageOfOutcome), uitest.Loaded())
@@ -74,7 +72,7 @@ func testThere(t *testing.T, browser context.Context, s *till) { //nolint:revive
 }
 
 // Without script the page of a customer who came back loads itself again.
-func testWithoutScript(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
+func testWithoutScript(t *testing.T, browser context.Context, s *till) {
 	w, b := s.openBill(t, browser, "en")
 	w.WithoutScript()
 	w.Do(chromedp.Reload(), chromedp.WaitVisible(toProvider), uitest.Loaded())
@@ -85,7 +83,7 @@ func testWithoutScript(t *testing.T, browser context.Context, s *till) { //nolin
 
 // testLooks looks at the page while the provider cannot be reached, while it has
 // not decided, and after it has declined, and pays in the end.
-func testLooks(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
+func testLooks(t *testing.T, browser context.Context, s *till) {
 	looks := uitest.NewLooks(t, long())
 	w, b := s.openBill(t, browser, "en")
 	look := func(name, shows string) {
@@ -109,7 +107,7 @@ func testLooks(t *testing.T, browser context.Context, s *till) { //nolint:revive
 }
 
 // A QR code is shown on our page, with a link to the bank's app; the page follows.
-func testQRThere(t *testing.T, browser context.Context, s *till) { //nolint:revive // t comes first in tests
+func testQRThere(t *testing.T, browser context.Context, s *till) {
 	looks := uitest.NewLooks(t, long())
 	w, b := s.openBill(t, browser, "en")
 	app := chromedp.CSS(`figure a.button`)
