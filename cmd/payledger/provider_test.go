@@ -301,7 +301,7 @@ func (s *till) handOver(t testing.TB, b bill) string {
 // the customer is sent, nowhere when the page is shown again.
 func (s *till) atProvider(t testing.TB, page, button string) (back string) {
 	t.Helper()
-	if a := s.visit(t, http.MethodGet, page, nil); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "1500.00") {
+	if a := s.visit(t, http.MethodGet, page, nil); a.Status != http.StatusOK || !strings.Contains(string(a.Body), " RUB") {
 		t.Fatalf("the provider's page: %d\n%s", a.Status, a.Body)
 	}
 	u, err := url.Parse(page)
@@ -433,8 +433,8 @@ func (s *till) balanced(t testing.TB) map[string]int {
 }
 
 // TestPaymentAtProvider takes payments to a provider of each type and back: heard
-// of by polling alone and by notification alone, refunded, and paid by a second
-// attempt.
+// of by polling alone and by notification alone, refunded, paid by a second
+// attempt, and with another amount than was asked for.
 func TestPaymentAtProvider(t *testing.T) {
 	t.Parallel()
 	for name, play := range providers() {
@@ -473,11 +473,19 @@ func TestPaymentAtProvider(t *testing.T) {
 			s.becomes(t, paymentPath(noticed), "paid")
 			s.becomes(t, paymentPath(declined), "paid")
 
+			// Another amount than was asked for is no payment, and not forgotten.
+			p.WrongAmount()
+			wrong := s.create(t)
+			s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
 			s.refunded(t, s.refund(t, polled))
+			eventually(t, "the wrong amount is late funds", func() bool {
+				events := s.do(t, http.StatusOK, http.MethodGet, paymentPath(wrong)+"/events", "").Body
+				return strings.Contains(string(events), domain.TypePaymentLateFunds)
+			})
 			kinds := s.balanced(t)
 			for kind, want := range map[string]int{
-				domain.TypePaymentAttemptBegun: 4, domain.TypePaymentAttemptOffered: 4, domain.TypePaymentAttemptFailed: 1,
-				domain.TypePaymentPaid: 3, domain.TypePaymentLateFunds: 0, domain.TypePaymentSignalRefused: 0, domain.TypeRefundSucceeded: 1,
+				domain.TypePaymentAttemptBegun: 5, domain.TypePaymentAttemptOffered: 5,
+				domain.TypePaymentPaid: 3, domain.TypePaymentLateFunds: 1, domain.TypePaymentSignalRefused: 0, domain.TypeRefundSucceeded: 1,
 			} {
 				if kinds[kind] != want {
 					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
