@@ -45,8 +45,12 @@ type Attempts interface {
 const returnedQuery = "returned"
 
 // ReturnURL is where a customer comes back to from the provider: the payment link,
-// with a mark that has the provider asked at once.
+// with a mark that has the provider asked at once. Without the master key that made
+// the link it is the public URL alone.
 func (l *Links) ReturnURL(p domain.Payment) string {
+	if _, ok := l.keys[p.Link.KeyVersion]; !ok {
+		return p.Link.Base
+	}
 	return l.URL(p.Link.Base, p.Link.KeyVersion, p.ID) + "?" + returnedQuery + "=1"
 }
 

@@ -177,3 +177,16 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+func TestReturnURL(t *testing.T) {
+	t.Parallel()
+	l := newTestLinks(t)
+	p := domain.Payment{ID: domain.ID{1, 2, 3}, Link: domain.Link{Base: "https://pay.example.com", KeyVersion: l.Current()}}
+	if got, want := l.ReturnURL(p), l.URL(p.Link.Base, l.Current(), p.ID)+"?returned=1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	p.Link.KeyVersion = 99 // its key is gone: the provider is told something all the same
+	if got := l.ReturnURL(p); got != "https://pay.example.com" {
+		t.Error(got)
+	}
+}

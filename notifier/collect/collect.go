@@ -46,7 +46,6 @@ const (
 	MaxSilence  = 30 * 24 * time.Hour // after which an attempt that nobody knows anything of is closed
 	callTime    = 15 * time.Second    // of one call of a connector
 	rescan      = time.Minute         // between two looks at the view
-	elsewhere   = 5 * time.Minute     // between two looks whether a route has a connector now
 	alarmAfter  = time.Hour           // that an attempt is open behind its payment's end
 
 	maxTasks  = 1 << 16 // payments in memory; others wait in the view
@@ -59,7 +58,7 @@ const (
 type Views interface {
 	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
 	PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error)
-	EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error
+	EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(route string, payment domain.ID) error) error
 }
 
 // Config configures a Collector.
@@ -140,15 +139,19 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// scan takes up the payments of the view that are not in memory.
+// scan takes up the payments of the view that are not in memory. Those of routes
+// without a connector are left: they are for programs elsewhere, and there may be
+// more of them than have room.
 func (c *Collector) scan(ctx context.Context) error {
 	var after domain.ID
 	for {
 		n := 0
-		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(_ string, id domain.ID) error {
+		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(route string, id domain.ID) error {
 			n++
 			after = id
-			c.tasks.add(id)
+			if _, ok := c.config.Routes.Connector(route); ok {
+				c.tasks.add(id)
+			}
 			return nil
 		})
 		if err != nil || n < scanBatch || c.tasks.full() {
@@ -176,6 +179,10 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 	case !ok || !p.Uncollected():
 		return nil
 	}
+	conn, ok := c.config.Routes.Connector(p.Route)
+	if !ok {
+		return nil
+	}
 	if rest := t.rest(); rest > 0 {
 		t.next(rest)
 		return nil
@@ -186,7 +193,7 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 		return nil
 	}
 	defer gate.leave()
-	again, err := c.step(ctx, t, p)
+	again, err := c.step(ctx, t, conn, p)
 	if health.Ends(err) {
 		return err
 	}

@@ -374,3 +374,23 @@ func TestAnImpatientCustomer(t *testing.T) {
 		}
 	})
 }
+
+// TestRoutesWithoutAConnector take no room: what is open there is for others.
+func TestRoutesWithoutAConnector(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.Create(w.T, time.Hour)
+		w.Do(w.T, id, domain.AssignRoute{Table: domain.RoutingTable{{Route: "elsewhere", Min: 1, Max: domain.MaxAmount, Weight: 1}}})
+		w.Do(w.T, id, domain.ApplySignal{Signal: domain.Signal{
+			Route: "elsewhere", Outcome: domain.OutcomePaid, Reference: "r", Amount: 150000, Currency: domain.DefaultCurrency, StartedAt: domain.InstantOf(time.Now()),
+		}})
+		w.Do(w.T, id, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: w.IDs.Next()})
+		w.now.Wake(id)
+		after(3 * time.Minute)
+		if n := w.now.tasks.size(); n != 0 {
+			w.Errorf("%d payments are looked at", n)
+		}
+		if _, err := w.press(id); !errors.Is(err, ErrNoConnector) {
+			w.Errorf("%v", err)
+		}
+	})
+}

@@ -13,11 +13,7 @@ import (
 // step makes the calls that the payment's state asks for: one about its open
 // attempt, one about each refund and return that is pending. again is when to look
 // next. The error is logged here; only one that ends the store matters further.
-func (c *Collector) step(ctx context.Context, t *task, p domain.Payment) (again time.Duration, err error) {
-	conn, ok := c.config.Routes.Connector(p.Route)
-	if !ok { // a provider elsewhere; or the routes file has lost it, which is logged there
-		return elsewhere, nil
-	}
+func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector, p domain.Payment) (again time.Duration, err error) {
 	now := c.config.Now()
 	again = rescan
 	var errs []error

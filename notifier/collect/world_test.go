@@ -188,7 +188,7 @@ func (v views) EachUncollected(ctx context.Context, after domain.ID, limit int, 
 		if limit--; limit < 0 {
 			return nil
 		}
-		if err := fn(p.Project, p.ID); err != nil {
+		if err := fn(p.Route, p.ID); err != nil {
 			return err
 		}
 	}

@@ -8,28 +8,30 @@ import (
 )
 
 // openView lists the payments about which something is to be done. The key is the
-// payment's id, the value its project.
+// payment's id, the value what readers have to know before they read the payment.
 type openView struct {
 	*table.Table[string]
 
 	lists func(domain.Payment) bool
+	value func(domain.Payment) string
 }
 
 // newUncollectedView lists the payments about which something is to be done or
-// learned at a provider.
+// learned at a provider, with their route.
 func newUncollectedView(db *table.DB) *openView {
-	return newOpenView(db, "uncollected", domain.Payment.Uncollected)
+	return newOpenView(db, "uncollected", domain.Payment.Uncollected, func(p domain.Payment) string { return p.Route })
 }
 
-// newSuspenseView lists the payments whose money the operator has to clear.
+// newSuspenseView lists the payments whose money the operator has to clear, with
+// their project.
 func newSuspenseView(db *table.DB) *openView {
-	return newOpenView(db, "suspense", domain.Payment.AwaitsOperator)
+	return newOpenView(db, "suspense", domain.Payment.AwaitsOperator, func(p domain.Payment) string { return p.Project })
 }
 
-func newOpenView(db *table.DB, name string, lists func(domain.Payment) bool) *openView {
-	return &openView{lists: lists, Table: table.New(
+func newOpenView(db *table.DB, name string, lists func(domain.Payment) bool, value func(domain.Payment) string) *openView {
+	return &openView{lists: lists, value: value, Table: table.New(
 		db, name,
-		func(b []byte, project string) ([]byte, error) { return append(b, project...), nil },
+		func(b []byte, value string) ([]byte, error) { return append(b, value...), nil },
 		func(b []byte) (string, error) { return string(b), nil },
 	)}
 }
@@ -38,7 +40,7 @@ func (v *openView) update(before, after *PaymentRow) {
 	listed, is := before != nil && v.lists(before.Payment), v.lists(after.Payment)
 	switch {
 	case is && !listed:
-		v.Insert(idKey(after.Payment.ID), after.Payment.Project)
+		v.Insert(idKey(after.Payment.ID), v.value(after.Payment))
 	case listed && !is:
 		v.Delete(idKey(after.Payment.ID))
 	}
@@ -47,7 +49,7 @@ func (v *openView) update(before, after *PaymentRow) {
 // EachUncollected calls fn for the payments that Payment.Uncollected is true of,
 // oldest first, from behind an id, up to limit, until fn answers an error, which
 // it returns.
-func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
+func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(route string, payment domain.ID) error) error {
 	return v.eachOpen(ctx, v.uncollected, after, limit, fn)
 }
 
@@ -57,7 +59,7 @@ func (v *Views) EachInSuspense(ctx context.Context, after domain.ID, limit int, 
 	return v.eachOpen(ctx, v.suspense, after, limit, fn)
 }
 
-func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
+func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, limit int, fn func(value string, payment domain.ID) error) error {
 	if err := v.fresh(ctx); err != nil {
 		return err
 	}
