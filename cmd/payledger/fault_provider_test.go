@@ -15,6 +15,9 @@ import (
 // collected and when it is refunded. Each time the restarted server brings to its
 // end what was begun, once.
 func TestKillAtProvider(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it kills the program, which the race detector does not watch: run without -short")
+	}
 	t.Parallel()
 	moments := []moment{beforeCall, beforeReply}
 	for range rounds(0, 5) {
