@@ -53,24 +53,7 @@ func (v *Views) EachDue(
 	if err := v.fresh(ctx); err != nil {
 		return err
 	}
-	rest := table.Range{Hi: dueStart(before + 1)}
-	for limit > 0 {
-		found, next, err := v.due.Window(ctx, rest, false, min(limit, table.MaxWindow))
-		if err != nil {
-			return err
-		}
-		for _, d := range found {
-			if err := fn(d.Value, idOf(d.Key)); err != nil {
-				return err
-			}
-		}
-		if next == nil {
-			return nil
-		}
-		limit -= len(found)
-		rest = *next
-	}
-	return nil
+	return eachInWindows(ctx, v.due.Table, table.Range{Hi: dueStart(before + 1)}, limit, fn)
 }
 
 // NextDue is the earliest instant at which a payment's expiry is due; false

@@ -63,7 +63,15 @@ func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, lim
 	if err := v.fresh(ctx); err != nil {
 		return err
 	}
-	rest := table.Range{Lo: idKey(after) + "\x00"}
+	return eachInWindows(ctx, of.Table, table.Range{Lo: idKey(after) + "\x00"}, limit, fn)
+}
+
+// eachInWindows calls fn for up to limit rows of a range, in ascending order, until
+// fn answers an error, which it returns. The keys end in a payment's id. No lock is
+// held while fn runs.
+func eachInWindows(
+	ctx context.Context, of *table.Table[string], rest table.Range, limit int, fn func(value string, payment domain.ID) error,
+) error {
 	for limit > 0 {
 		found, next, err := of.Window(ctx, rest, false, min(limit, table.MaxWindow))
 		if err != nil {
