@@ -101,7 +101,7 @@ const (
 func (e *AttemptError) Error() string { return "the attempt is refused: " + e.Reason }
 
 // BeginAttempt begins an attempt, unless one is open. Language and Merchant are
-// what the provider is told with it; a call repeated with the attempt's key must
+// sent to the provider with it; a call repeated with the attempt's key must
 // not differ.
 type BeginAttempt struct {
 	At                 Instant

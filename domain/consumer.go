@@ -13,7 +13,7 @@ type NATSConsumer struct {
 }
 
 // NewNATSConsumer is a consumer with what its program connects with. The password
-// is told once.
+// is shown once.
 type NewNATSConsumer struct {
 	NATSConsumer
 	User        string `json:"user"`

@@ -99,8 +99,8 @@ func (s *Store) commit(g *group) (durable int) {
 		s.fail(s.broke(err))
 		g.refuse(s.Err())
 	}
-	// A crash from here on loses nothing: whoever did not hear the answer sends the
-	// commit again and is told the same.
+	// A crash from here on loses nothing: a caller that got no answer sends the
+	// commit again and gets the same one.
 	g.answer()
 	if replaced != nil {
 		s.save(replaced)

@@ -185,7 +185,7 @@ func TestReturnURL(t *testing.T) {
 	if got, want := l.ReturnURL(p), l.URL(p.Link.Base, l.Current(), p.ID)+"?returned=1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	p.Link.KeyVersion = 99 // its key is gone: the provider is told something all the same
+	p.Link.KeyVersion = 99 // its key is gone: the provider still gets an address
 	if got := l.ReturnURL(p); got != "https://pay.example.com" {
 		t.Error(got)
 	}
