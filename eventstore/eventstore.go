@@ -82,6 +82,14 @@ type Commit struct {
 	Patient bool
 }
 
+// How long a store recognises the id of a commit, whatever its stream did since: for
+// RecentTime by the log's time, which is the time of the greatest event id in it,
+// and until RecentCommits others were recorded.
+const (
+	RecentTime    = time.Minute
+	RecentCommits = 1 << 16
+)
+
 // The size limits of a commit.
 const (
 	MaxBody = 64 << 10 // bytes of a record's body
@@ -152,8 +160,10 @@ type Store interface {
 	// be tried again, ErrFull while the disk has no room, ErrClosed, the
 	// context's error, Validate's, and *FatalError, after which the store
 	// takes no more commits and whether this one is durable is decided at the
-	// next open. A commit whose ID is that of the stream's last record, or of
-	// the record that holds its claim, is that record: it is answered again.
+	// next open. A commit whose ID is that of a recent record of its stream
+	// (RecentTime, RecentCommits), of the stream's last record, or of the record
+	// that holds its claim, is that record: it is answered again, whatever was
+	// recorded since. So a caller that lost an answer can send the commit again.
 	//
 	// When ctx ends while a commit is under way, Append returns soon: the
 	// result is the context's error, and the commit may still become durable.

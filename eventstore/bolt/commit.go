@@ -87,6 +87,7 @@ func (s *Store) commit(g *group) (durable int) {
 		// a crash takes of them is made anew.
 		s.tail.publish(staged.records)
 		s.claims.durable(&staged.records[len(staged.records)-1])
+		staged.recent.durable(staged.newest)
 	case errors.Is(err, errNothing):
 		// There are refusals alone, and all are based on durable records.
 	case errors.As(err, &replaced):

@@ -153,7 +153,9 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	}
 	s.tail = newTail(last)
 	if !readOnly {
-		err = s.openClaims()
+		if err = s.openRecent(); err == nil {
+			err = s.openClaims()
+		}
 	}
 	return s, err
 }

@@ -19,8 +19,9 @@ import (
 // into the transaction as soon as it has passed the checks, so the next one is
 // checked against it. One staging serves one group after the other.
 type staging struct {
-	index *indexes // nil: of a log that is being built
-	spans spans
+	index  *indexes // nil: of a log that is being built
+	spans  spans
+	recent recentIDs
 
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
@@ -56,6 +57,10 @@ func (g *staging) add(p *pending) error {
 	if p.result.Err = p.ctx.Err(); p.result.Err != nil {
 		return nil //nolint:nilerr // it fails this commit alone
 	}
+	if again, ok := g.again(&p.commit); ok {
+		p.result = again
+		return nil
+	}
 	if p.commit.Claim != nil {
 		at, err := g.index.find(p.name, p.commit.Claim)
 		if errors.As(err, new(*claims.DamagedError)) {
@@ -67,6 +72,16 @@ func (g *staging) add(p *pending) error {
 		}
 	}
 	return g.append(p)
+}
+
+// again is the result of a commit that was recorded not long ago, if this one was.
+func (g *staging) again(c *eventstore.Commit) (eventstore.Appended, bool) {
+	at := g.recent.find(c.ID)
+	if at == 0 {
+		return eventstore.Appended{}, false
+	}
+	r, err := g.read(at)
+	return eventstore.Appended{Stored: r, Err: err}, err != nil || (r.Commit == c.ID && r.Stream == c.Record.Stream)
 }
 
 // claimed is the result of a commit whose key is taken by the record at a
@@ -116,6 +131,7 @@ func (g *staging) append(p *pending) error {
 		return err
 	}
 	g.records = append(g.records, r)
+	g.recent.add(r.Commit, r.Position)
 	p.result.Stored = r
 	return g.claim(p, r.Position)
 }

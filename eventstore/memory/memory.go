@@ -195,6 +195,11 @@ func (s *Store) publish() {
 // stage checks the commit, claims before expectations, against the log with the
 // records that are staged in the same group, and adds it.
 func (s *Store) stage(c eventstore.Commit) (eventstore.Stored, error) {
+	if at := s.log.commits[c.ID]; at != 0 && !s.flaws.forgetsIDs && s.counts(at) {
+		if r := s.log.records[at-1]; r.Stream == c.Record.Stream {
+			return r, nil
+		}
+	}
 	if c.Claim != nil {
 		if at := s.log.claims[keyOf(c.Record.Stream.Project, c.Claim)]; at != 0 && s.counts(at) {
 			r := s.log.records[at-1]

@@ -32,6 +32,8 @@ func TestBrokenStores(t *testing.T) {
 		{"nothing early", flaws{earlyRefusals: true}, false},
 		{"nothing early", flaws{earlyRecords: true}, false},
 		{"faults", flaws{survivesFaults: true}, false},
+		{"duplicate", flaws{forgetsIDs: true}, false},
+		{"recent ids", flaws{forgetsIDs: true}, false},
 		{"corruption", flaws{}, true},
 	} {
 		t.Run(fmt.Sprintf("%s %+v", broken.check, broken.flaws), func(t *testing.T) {

@@ -68,6 +68,7 @@ func checks() []check {
 		{"conflict", checkConflict},
 		{"all or nothing", checkAllOrNothing},
 		{"duplicate", checkDuplicate},
+		{"recent ids", checkRecent},
 		{"together", checkTogether},
 		{"staged conflict", checkStagedConflict},
 		{"staged claim", checkStagedClaim},
