@@ -94,7 +94,7 @@ func checkContract(t testing.TB, r *http.Request, body []byte, a *answer) {
 	}
 	options := &openapi3filter.Options{
 		IncludeResponseStatus: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-		ExcludeResponseBody: r.Method == http.MethodHead || found.Operation.OperationID == "getDocsAsset",
+		ExcludeResponseBody: r.Method == http.MethodHead || found.Operation.OperationID == "getDocsFile" || a.Header.Get("Content-Encoding") != "",
 	}
 	in := &openapi3filter.RequestValidationInput{Request: find, PathParams: params, Route: found, Options: options}
 	invalid := openapi3filter.ValidateRequest(r.Context(), in)

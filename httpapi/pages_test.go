@@ -57,6 +57,9 @@ func TestDocumentation(t *testing.T) {
 	if doc.Code != 200 || !bytes.Equal(doc.Body, docs.OpenAPI) || doc.Header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("%d %v", doc.Code, doc.Header)
 	}
+	if compressed := s.send("GET", "/openapi.yaml", nil, header{"Accept-Encoding", "gzip"}); len(compressed.Body) > len(docs.OpenAPI)/3 {
+		t.Errorf("compressed the document has %d bytes", len(compressed.Body))
+	}
 	for _, prefix := range []string{"", "/base"} {
 		behind := s.again(func(c *settings) { c.PublicURL = publicURL + prefix })
 		page := string(behind.send("GET", "/docs", nil).want(200, "").Body)
@@ -74,8 +77,18 @@ func TestDocumentation(t *testing.T) {
 				t.Errorf("%s is loaded from elsewhere", m[1])
 				continue
 			}
-			if a := behind.send("GET", "/docs/"+path, nil); a.Code != 200 || len(a.Body) == 0 {
-				t.Errorf("%s: %d", m[1], a.Code)
+			a := behind.send("GET", "/docs/"+path, nil)
+			if a.Code != 200 || len(a.Body) == 0 || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+				t.Errorf("%s: %d %v", m[1], a.Code, a.Header)
+			}
+			compressed := behind.send("GET", "/docs/"+path, nil, header{"Accept-Encoding", "gzip"})
+			if compressed.Header.Get("Content-Encoding") != "gzip" || len(compressed.Body) > len(a.Body)+64 || compressed.Header.Get("ETag") == "" {
+				t.Errorf("%s: %d of %d bytes, %v", m[1], len(compressed.Body), len(a.Body), compressed.Header)
+			}
+			_, file, _ := strings.Cut(path, "/")
+			older := behind.send("GET", "/docs/0123456789abcdef/"+file, nil)
+			if !bytes.Equal(older.Body, a.Body) || older.Header.Get("Cache-Control") != "public, no-cache" {
+				t.Errorf("%s of another version: %d %v", file, older.Code, older.Header)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (a *api) routes() []edge.Route {
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
 		{Method: "GET", Path: "/docs", Operation: "getDocs", Handle: a.pages.Docs},
 		{Method: "GET", Path: docs.Path + "/clients", Operation: "getClientDocs", Handle: a.pages.Clients},
-		{Method: "GET", Path: "/docs/{asset}", Operation: "getDocsAsset", Handle: a.pages.Docs},
+		{Method: "GET", Path: docs.Path + "/{version}/{file}", Operation: "getDocsFile", Handle: a.pages.File},
 		{Method: "GET", Path: "/livez", Operation: "livez", Handle: a.livez},
 		{Method: "GET", Path: "/readyz", Operation: "readyz", Handle: a.readyz},
 	}...)
@@ -168,7 +168,7 @@ func (a *api) logRoutes() []edge.Route {
 }
 
 // webhookRoutes are the rows of a project's own key, and the page that
-// explains them. They come before /docs/{asset}.
+// explains them.
 func (a *api) webhookRoutes() []edge.Route {
 	h := a.hooks.Handlers()
 	return append(

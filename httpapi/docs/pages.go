@@ -2,11 +2,14 @@ package docs
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -46,7 +49,9 @@ type Pages struct {
 	landing     wire.Landing
 	landingPage []byte
 
-	assets map[string]bool // files of the documentation page, without .gz
+	openAPI *ui.File
+	files   map[string]*ui.File // those that the documentation page loads, by name
+	version string              // digest of them all
 }
 
 // Config is what the documents say of the program.
@@ -73,11 +78,14 @@ func New(cfg Config) (*Pages, error) {
 	}
 	p := &Pages{
 		problems: make(map[string][]byte),
-		assets:   make(map[string]bool),
-		ui: v5emb.NewHandlerWithConfig(swgui.Config{
-			Title: name, SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path, InternalBasePath: Path,
-		}),
+		openAPI:  ui.NewFile("application/yaml", OpenAPI),
 	}
+	if err := p.loadFiles(); err != nil {
+		return nil, fmt.Errorf("documentation page: %w", err)
+	}
+	p.ui = v5emb.NewHandlerWithConfig(swgui.Config{
+		Title: name, SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path + "/" + p.version, InternalBasePath: Path,
+	})
 	render := func(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) error {
 		var b bytes.Buffer
 		var listed []map[string]any
@@ -105,15 +113,6 @@ func New(cfg Config) (*Pages, error) {
 			return nil, fmt.Errorf("problem pages: %w", err)
 		}
 	}
-	err = fs.WalkDir(static.FS, ".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			p.assets[strings.TrimSuffix(path, ".gz")] = true
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("documentation page: %w", err)
-	}
 	p.landing = landingOf(cfg)
 	if p.landingPage, err = renderLanding(cfg, tmpl); err != nil {
 		return nil, fmt.Errorf("landing page: %w", err)
@@ -140,30 +139,68 @@ func (p *Pages) Problem(x *edge.Exchange) error {
 	return nil
 }
 
-// OpenAPI answers GET /openapi.yaml.
-func (p *Pages) OpenAPI(x *edge.Exchange) error {
-	x.ReplyBytes(http.StatusOK, "application/yaml", OpenAPI)
+// loadFiles takes the files of the documentation page, all but two of them
+// compressed, from its package.
+func (p *Pages) loadFiles() error {
+	p.files = make(map[string]*ui.File)
+	entries, err := fs.ReadDir(static.FS, ".")
+	if err != nil {
+		return err
+	}
+	all := sha256.New()
+	for _, e := range entries {
+		content, err := fs.ReadFile(static.FS, e.Name())
+		if err != nil {
+			return err
+		}
+		name, compressed := strings.CutSuffix(e.Name(), ".gz")
+		contentType := map[string]string{
+			".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".html": "text/html; charset=utf-8", ".png": "image/png",
+		}[path.Ext(name)]
+		if compressed {
+			p.files[name] = ui.NewCompressedFile(contentType, content)
+		} else {
+			p.files[name] = ui.NewFile(contentType, content)
+		}
+		all.Write([]byte(p.files[name].Digest))
+	}
+	p.version = hex.EncodeToString(all.Sum(nil)[:8])
 	return nil
 }
 
-// Docs answers GET /docs and the files that page loads. Everything comes from
-// this program, so the page works offline.
+// OpenAPI answers GET /openapi.yaml.
+func (p *Pages) OpenAPI(x *edge.Exchange) error {
+	p.openAPI.Serve(x, x.Request, false)
+	return nil
+}
+
+// Docs answers GET /docs. Everything that the page loads comes from this
+// program, so it works offline.
 func (p *Pages) Docs(x *edge.Exchange) error {
 	r := x.Request.Clone(x.Context())
 	r.URL.Path = Path
-	r.Header.Del("If-Modified-Since")
 	x.Header().Set("Cache-Control", "no-store")
-	if name, ok := x.Vars["asset"]; ok {
-		if !p.assets[name] {
-			return wire.Problem{Code: domain.PathNotFound}
-		}
-		r.URL.Path += "/" + name
-		x.Header().Set("Cache-Control", "public, max-age=3600")
-	}
-	// The page's own script is written into it.
-	secure(x.Header(), "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+	secureDocs(x.Header())
 	p.ui.ServeHTTP(x, r)
 	return nil
+}
+
+// File answers GET /docs/{version}/{file}: a file that the page loads. One of
+// another version of the program gets this version's, as ui.ServeAsset does.
+func (p *Pages) File(x *edge.Exchange) error {
+	f, ok := p.files[x.Vars["file"]]
+	if !ok {
+		return wire.Problem{Code: domain.PathNotFound}
+	}
+	secureDocs(x.Header())
+	f.Serve(x, x.Request, x.Vars["version"] == p.version)
+	return nil
+}
+
+// secureDocs sets the headers of the documentation page, whose own script is
+// written into it.
+func secureDocs(h http.Header) {
+	secure(h, "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
 }
 
 // secure sets the headers of a page for people.

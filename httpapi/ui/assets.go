@@ -1,15 +1,11 @@
 package ui
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"path"
 	"strings"
-	"time"
 )
 
 //go:embed static
@@ -18,14 +14,17 @@ var static embed.FS
 // AssetFolder is where a handler serves the assets, below its root.
 const AssetFolder = "assets/"
 
-// asset is a file the pages load. The name under which it is served holds a
+// asset is a file the pages load. The name under which it is served holds the
 // digest of its content, so a copy of it never goes stale.
 type asset struct {
-	file        string // ui.css
-	contentType string
-	body        []byte
+	*File
+	name, ext string // "ui", ".css"
 }
 
+// path is the name under which it is served: ui.0123456789abcdef.css.
+func (a asset) path() string { return a.name + "." + a.Digest + a.ext }
+
+// loadAssets answers the assets by file, such as ui.css.
 func loadAssets() (map[string]asset, error) {
 	all := make(map[string]asset)
 	for file, contentType := range map[string]string{
@@ -33,27 +32,32 @@ func loadAssets() (map[string]asset, error) {
 		"ui.js":    "text/javascript; charset=utf-8",
 		"icon.svg": "image/svg+xml",
 	} {
-		body, err := static.ReadFile("static/" + file)
+		content, err := static.ReadFile("static/" + file)
 		if err != nil {
 			return nil, fmt.Errorf("asset %s: %w", file, err)
 		}
-		sum := sha256.Sum256(body)
 		ext := path.Ext(file)
-		name := strings.TrimSuffix(file, ext) + "." + hex.EncodeToString(sum[:8]) + ext
-		all[name] = asset{file: file, contentType: contentType, body: body}
+		all[file] = asset{File: NewFile(contentType, content), name: strings.TrimSuffix(file, ext), ext: ext}
 	}
 	return all, nil
 }
 
 // ServeAsset answers a GET or HEAD of the asset that is served under the name,
-// and reports whether there is one.
+// and reports whether there is one. A name with the digest of other content, as a
+// page of another version of the program has it, gets this version's file, which
+// no cache may keep under that name: while several nodes are upgraded one after
+// the other, a page finds its stylesheet on each of them.
 func (s *Site) ServeAsset(w http.ResponseWriter, r *http.Request, name string) bool {
-	a, ok := s.assets[name]
-	if !ok || !readOnly(r) {
+	ext := path.Ext(name)
+	base, digest, ok := strings.Cut(strings.TrimSuffix(name, ext), ".")
+	a, found := s.assets[base+ext]
+	if !ok || !found || !readOnly(r) || !isDigest(digest) {
 		return false
 	}
-	w.Header().Set("Content-Type", a.contentType)
-	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.body))
+	a.Serve(w, r, digest == a.Digest)
 	return true
+}
+
+func isDigest(s string) bool {
+	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -26,6 +26,9 @@
 //
 //	if name, ok := strings.CutPrefix(rest, ui.AssetFolder); ok && site.ServeAsset(w, r, name) { return }
 //
+// They are compressed (File) and kept by browsers for a year, under names that
+// change with their content.
+//
 // A template of a page is
 //
 //	{{template "ui-head" .}}<body class="…">…{{template "ui-languages" .}}</body></html>

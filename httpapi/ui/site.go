@@ -15,7 +15,7 @@ import (
 // Site is the looks and the words of a handler's pages. It is immutable and
 // safe for concurrent use.
 type Site struct {
-	assets    map[string]asset // by the name under which they are served
+	assets    map[string]asset // by file: ui.css
 	languages []*Locale
 	match     func(acceptLanguage string) *Locale
 }
@@ -37,17 +37,13 @@ func New(words ...fs.FS) (*Site, error) {
 // Templates parses the files that match the patterns together with those of
 // this package.
 func (s *Site) Templates(files fs.FS, patterns ...string) (*template.Template, error) {
-	paths := make(map[string]string, len(s.assets))
-	for name, a := range s.assets {
-		paths[a.file] = AssetFolder + name
-	}
 	t, err := template.New("").Funcs(template.FuncMap{
 		"asset": func(file string) (string, error) {
-			p, ok := paths[file]
+			a, ok := s.assets[file]
 			if !ok {
 				return "", fmt.Errorf("there is no asset %q", file)
 			}
-			return p, nil
+			return AssetFolder + a.path(), nil
 		},
 		"qr": QR,
 	}).ParseFS(static, "static/*.html")
