@@ -33,7 +33,9 @@ type Connector interface {
 
 	// Read answers the attempt's present state. a.Reference is set. An attempt
 	// that holds money which has to be claimed is claimed before it is Paid.
-	// ErrNotFound: the provider knows no attempt of this reference.
+	// ErrNotFound: the provider knows no attempt of this reference, or it is one of
+	// another payment. What was collected for one payment is never answered for
+	// another: notifications may be forged, and programs wrong.
 	Read(ctx context.Context, a Attempt) (State, error)
 
 	// Cancel ends the attempt at the provider, or lets go of money that it holds,

@@ -150,6 +150,28 @@ func knowsNoOther(b *bench) {
 	b.in(a, connector.Open)
 }
 
+// readsNoOtherPayments: money that was collected for one payment is never that of
+// another one, whatever a notification or an answer says.
+func readsNoOtherPayments(b *bench) {
+	theirs, a := b.paid(), b.begun(b.attempt())
+	known := a.Reference
+	a.Reference = theirs.Reference
+	for name, call := range b.calls() {
+		if name == "Begin" {
+			continue // has no reference
+		}
+		s, err := call(b.context(), a)
+		b.clean(err)
+		if err == nil {
+			b.Errorf("%s of another payment's attempt: %+v; want an error", name, s)
+		}
+	}
+	a.Reference = known
+	b.in(a, connector.Open)
+	b.in(theirs, connector.Paid)
+	b.moved(b.provider.Collected(), a, false)
+}
+
 // cancels: a cancelled attempt stays so. Where the provider cannot cancel it, it
 // is said to be open.
 func cancels(b *bench) {

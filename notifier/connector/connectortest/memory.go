@@ -106,7 +106,7 @@ func (m *memory) Read(ctx context.Context, a connector.Attempt) (connector.State
 	switch {
 	case before != nil:
 		return connector.State{}, before
-	case !ok:
+	case !ok, at.Payment != a.Payment:
 		return connector.State{}, connector.ErrNotFound
 	}
 	return at.state, after

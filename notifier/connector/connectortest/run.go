@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) Provider) {
 		"declines":                               declines,
 		"expires":                                expires,
 		"knows no other reference":               knowsNoOther,
+		"reads no other payment's attempt":       readsNoOtherPayments,
 		"cancels for good":                       cancels,
 		"cancels too late":                       cancelsTooLate,
 		"reads and cancels after every fault":    readsAfterFaults,

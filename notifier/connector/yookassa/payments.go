@@ -89,7 +89,7 @@ func (s *shop) Cancel(ctx context.Context, a connector.Attempt) (connector.State
 
 // settle reads the payment and ends a hold, by "capture" or "cancel".
 func (s *shop) settle(ctx context.Context, a connector.Attempt, action string) (connector.State, error) {
-	p, err := s.payment(ctx, a.Reference)
+	p, err := s.payment(ctx, a)
 	if err != nil {
 		return connector.State{}, err
 	}
@@ -105,9 +105,13 @@ func (s *shop) settle(ctx context.Context, a connector.Attempt, action string) (
 	return p.state()
 }
 
-// payment reads a payment, and refuses to believe one of the wrong mode.
-func (s *shop) payment(ctx context.Context, reference string) (payment, error) {
+// payment reads the attempt's payment at YooKassa, and refuses to believe one of the
+// wrong mode. One whose metadata do not name the attempt's payment is not found:
+// notifications are not signed, so whoever sends one can name any payment of the
+// shop as the money of any payment here.
+func (s *shop) payment(ctx context.Context, a connector.Attempt) (payment, error) {
 	var p payment
+	reference := a.Reference
 	if !validID(reference) {
 		return p, connector.ErrNotFound
 	}
@@ -124,6 +128,8 @@ func (s *shop) payment(ctx context.Context, reference string) (payment, error) {
 		return p, fmt.Errorf(`payment %s is a test shop's and the route's settings do not say "test": true`, reference)
 	case !p.Test && s.test:
 		return p, fmt.Errorf(`payment %s is no test shop's and the route's settings say "test": true`, reference)
+	case idIn(p.Metadata, metaPayment) != a.Payment:
+		return p, connector.ErrNotFound
 	}
 	return p, nil
 }

@@ -37,6 +37,9 @@ func (s *shop) Refund(ctx context.Context, r connector.Refund) (connector.Refund
 	if err := s.api.get(ctx, "/refunds/"+made.ID, &now); err != nil {
 		return connector.RefundState{}, fmt.Errorf("reading refund %s: %w", made.ID, err)
 	}
+	if now.ID != made.ID || now.PaymentID != r.Attempt.Reference {
+		return connector.RefundState{}, fmt.Errorf("YooKassa answered another refund than %s", made.ID)
+	}
 	st, err := now.state()
 	st.ID = r.ID
 	return st, err
@@ -66,7 +69,7 @@ func (s *shop) refused(ctx context.Context, r connector.Refund, refusal *answerE
 		return connector.RefundState{}, refusal
 	}
 	if !returned { // by a way that makes no refund, as a bank's order
-		p, err := s.payment(ctx, r.Attempt.Reference)
+		p, err := s.payment(ctx, r.Attempt)
 		if err != nil {
 			return connector.RefundState{}, err
 		}
@@ -106,7 +109,7 @@ func (s *shop) Refunds(ctx context.Context, a connector.Attempt) ([]connector.Re
 		}
 		if page.Next == "" {
 			if len(all) == 0 { // a payment without refunds, or no payment at all
-				_, err = s.payment(ctx, a.Reference)
+				_, err = s.payment(ctx, a)
 			}
 			return all, err
 		}

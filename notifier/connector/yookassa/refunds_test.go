@@ -101,7 +101,7 @@ func TestRefundsKeyIsUsed(t *testing.T) {
 		case r.URL.Path == "/v3/refunds":
 			_, _ = io.WriteString(w, `{"type":"list","items":[]}`)
 		default:
-			_, _ = io.WriteString(w, `{"id":"`+reference+`","status":"succeeded","test":true,"amount":{"value":"1500.00","currency":"RUB"}}`)
+			_, _ = io.WriteString(w, `{"id":"`+reference+`","status":"succeeded","test":true,"metadata":{"payledger_payment":"`+paymentID+`"},"amount":{"value":"1500.00","currency":"RUB"}}`)
 		}
 	}))
 	t.Cleanup(s.Close)

@@ -69,13 +69,14 @@ type cancellation struct {
 }
 
 type payment struct {
-	ID           string        `json:"id"`
-	Status       string        `json:"status"`
-	Amount       money         `json:"amount"`
-	Refunded     *money        `json:"refunded_amount"`
-	Confirmation *confirmation `json:"confirmation"`
-	Cancellation cancellation  `json:"cancellation_details"`
-	Test         bool          `json:"test"`
+	ID           string         `json:"id"`
+	Status       string         `json:"status"`
+	Amount       money          `json:"amount"`
+	Refunded     *money         `json:"refunded_amount"`
+	Confirmation *confirmation  `json:"confirmation"`
+	Cancellation cancellation   `json:"cancellation_details"`
+	Metadata     map[string]any `json:"metadata"`
+	Test         bool           `json:"test"`
 }
 
 // state is what a payment's object says. A payment that is held is still open.

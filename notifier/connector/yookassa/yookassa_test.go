@@ -358,7 +358,10 @@ func TestRefusals(t *testing.T) {
 // TestAnswers: what the connector makes of answers that the fake does not give.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	const reference = "22e12f66-000f-5000-8000-000000000001"
+	const (
+		reference = "22e12f66-000f-5000-8000-000000000001"
+		ours      = `"metadata":{"payledger_payment":"` + paymentID + `"}`
+	)
 	for name, c := range map[string]struct {
 		status int
 		header http.Header
@@ -382,8 +385,8 @@ func TestAnswers(t *testing.T) {
 		"an error with secrets":  {500, nil, `{"code":"a b\nc` + strings.Repeat("x", 99) + `","parameter":"ключ"}`, -1, "500 abcx"},
 		"a redirect":             {302, http.Header{"Location": {"https://evil.example/"}}, ``, -1, "302"},
 		"another payment":        {200, nil, `{"id":"22e12f66","status":"succeeded","test":true,"amount":{"value":"1.00","currency":"RUB"}}`, -1, "another payment"},
-		"an unknown status":      {200, nil, `{"id":"` + reference + `","status":"waiting","test":true}`, -1, "unknown status"},
-		"no amount":              {200, nil, `{"id":"` + reference + `","status":"succeeded","test":true,"amount":{"value":"1e3","currency":"RUB"}}`, -1, "amount"},
+		"an unknown status":      {200, nil, `{"id":"` + reference + `","status":"waiting","test":true,` + ours + `}`, -1, "unknown status"},
+		"no amount":              {200, nil, `{"id":"` + reference + `","status":"succeeded","test":true,` + ours + `,"amount":{"value":"1e3","currency":"RUB"}}`, -1, "amount"},
 		"members twice":          {200, nil, `{"id":"` + reference + `","status":"pending","status":"succeeded","test":true}`, -1, "cannot be read"},
 		"an answer far too long": {200, nil, `{"id":"` + strings.Repeat("x", connector.MaxAnswer) + `"}`, -1, "longer than"},
 	} {

@@ -28,6 +28,7 @@ func cases() []oneCase {
 		{"begin-other-key", "another key gives another attempt", beginsByKey},
 		{"begin-other-amount", "the same key with another amount or currency is refused", refusesOtherAmount},
 		{"unknown", "an unknown reference is not_found, signed", knowsNoOther},
+		{"other-payment", "a reference of another payment is not_found", knowsNoOtherPayments},
 		{"cancel", "a cancelled attempt is closed for good, and may be cancelled again", cancels},
 		{"answers", "answers are signed, with the webhook-id of the call", signsAnswers},
 		{"unsigned", "a call without signature is answered with 401", refusesUnsigned},
@@ -165,6 +166,22 @@ func knowsNoOther(j *judge) error {
 		return fmt.Errorf("the refund of an unknown reference is %s", s.Phase)
 	}
 	return nil
+}
+
+func knowsNoOtherPayments(j *judge) error {
+	other, err := j.begun()
+	if err != nil {
+		return err
+	}
+	a := j.attempt()
+	a.Reference = other.Reference
+	for name, do := range map[remote.Call]call{remote.Read: j.adapter.Read, remote.Cancel: j.adapter.Cancel} {
+		if _, err := j.state(name, do, a); !errors.Is(err, connector.ErrNotFound) {
+			return fmt.Errorf("a reference of another payment: %w; want 404 not_found", err)
+		}
+	}
+	_, err = j.read(other, connector.Open)
+	return err
 }
 
 func cancels(j *judge) error {

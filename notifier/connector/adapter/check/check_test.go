@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
 	"payledger/notifier/connector/adapter/check"
@@ -166,6 +168,14 @@ func TestWrongAdaptersFail(t *testing.T) {
 			wrong{call: func(_ *string, c object) {
 				if c["call"] == "begin" {
 					attempt(c)["key"] = rand.Text()
+				}
+			}},
+		},
+		"any payment has any reference": {
+			[]string{"other-payment"},
+			wrong{call: func(_ *string, c object) {
+				if r, ok := attempt(c)["reference"].(string); ok { // the reference adapter makes it of the key, and that of the payment
+					attempt(c)["payment_id"] = strings.TrimPrefix(r, "ref-")[:len(domain.ID{}.String())]
 				}
 			}},
 		},

@@ -120,7 +120,7 @@ func (a *Adapter) do(c Call) (status int, body []byte) {
 			a.attempts = make(map[string]*State)
 		}
 		a.attempts[reference], answer = at, at
-	case at == nil || c.Call == "test" && !a.TestMode:
+	case at == nil || at.Asked.Attempt.Payment != c.Attempt.Payment || c.Call == "test" && !a.TestMode:
 		status, answer = http.StatusNotFound, &State{Error: "not_found"}
 	case c.Call == "begin" && (c.Attempt.Amount != at.Asked.Attempt.Amount || c.Attempt.Currency != at.Asked.Attempt.Currency):
 		status, answer = http.StatusUnprocessableEntity, &State{Error: "refused", Reason: "key_used"}
