@@ -263,15 +263,72 @@ func TestListPages(t *testing.T) {
 	}
 	b.open("/account/refunds.csv?status=x").want(400).has("<html")
 
-	b.open("/account/balance").has("Owed to you", "₽0.00", "Provider: ", "−₽39,000.00", `rel="next"`)
-	b.open("/account/balance?account=refunds_in_flight&from=2026-11-20&to=2026-11-20").has("Refund requested").lacks("First page")
+	own := b.open("/account/balance").has("Owed to you", "₽0.00", "Provider: ", `rel="next"`, "−₽1,500.00").lacks("Position", "#1")
+	if posted := entries(own); len(posted) != 25 || posted[0] != "Refund −₽1,500.00 ₽0.00" || posted[1] != "Payment +₽1,500.00 ₽1,500.00" {
+		t.Errorf("postings %q", posted)
+	}
+	other := entries(b.open("/account/balance?account=refunds_in_flight&from=2026-11-20&to=2026-11-20").lacks("Newest"))
+	if len(other) != 25 || other[0] != "Refund +₽1,500.00 ₽39,000.00" {
+		t.Errorf("postings %q", other)
+	}
+	both := entries(b.open("/account/balance?account=all"))
+	if len(both) != 25 || both[0] != "Refund Refunds in flight −₽1,500.00 −₽39,000.00" || both[1] != "Refund Owed to you +₽1,500.00 ₽0.00" {
+		t.Errorf("postings %q", both)
+	}
 	b.open("/account/balance?account=merchant_payable&to=2026-11-19").has("Nothing matches")
 	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight").want(200).Text, "\n"); n != 27 {
 		t.Errorf("%d lines", n)
 	}
+	for query, lines := range map[string]int{"": 1 + 2*26, "account=all": 1 + 4*26} { // as on the page
+		if n := strings.Count(b.open("/account/balance.csv?"+query).want(200).Text, "\n"); n != lines {
+			t.Errorf("%s: %d lines", query, n)
+		}
+	}
 	if n := strings.Count(b.open("/account/balance.csv?account=refunds_in_flight&to=2026-11-19").want(200).Text, "\n"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
+}
+
+// entries are the rows of a statement: what it was, the account where there are
+// several, the change and the balance after it.
+func entries(s *screen) (rows []string) {
+	tag := regexp.MustCompile(`<[^>]*>`)
+	_, table, _ := strings.Cut(s.Text, `aria-label="Statement of postings"`)
+	for _, row := range regexp.MustCompile(`(?s)<tr><td class="nowrap" data-label="When">.*?</tr>`).FindAllString(table, -1) {
+		var cells []string
+		for _, cell := range regexp.MustCompile(`(?s)<td[^>]*>(.*?)</td>`).FindAllStringSubmatch(row, -1)[1:] {
+			what, _, _ := strings.Cut(cell[1], "<br>")
+			cells = append(cells, strings.TrimSpace(html.UnescapeString(tag.ReplaceAllString(what, ""))))
+		}
+		rows = append(rows, strings.Join(cells, " "))
+	}
+	return rows
+}
+
+// Rows are named by what their reader knows: a payment's description, an
+// endpoint's note. Ids are a step further.
+func TestRowsNameTheirSubject(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	e := b.addEndpoint("https://hooks.example.com/a")
+	p := m.pay(`{"amount":"1500","description":"order <1042>"}`).want(201, "").object().ID
+	id, _ := domain.ParseID(p)
+	m.route(p)
+	m.post("/v1/sandbox/payments/"+p, `{"outcome":"paid"}`).want(200, "")
+	m.refund(p).want(201, "")
+	bare := m.paid()
+	bareID, _ := domain.ParseID(bare)
+	m.refund(bare).want(201, "")
+	for _, of := range []domain.ID{id, bareID} {
+		s.hooks.add(domain.DeliveryObject{EndpointID: e, Type: domain.KindPaymentPaid, PaymentID: &of, Sequence: 3, Position: 9, State: domain.DeliveryDelivered})
+	}
+	for _, path := range []string{"refunds", "balance", "events", "webhooks/" + e} {
+		b.open("/account/"+path).has("<bdi>order &lt;1042&gt;</bdi>", "No description", "…"+bare[20:]).lacks("#1")
+	}
+	b.open("/account/payments/"+p).has(">orders</a>", "<details>", "Position in the log")
+	s.browser().signIn(s.merchant("")).open("/account/events?payment_id=" + p).lacks("order &lt;")
 }
 
 func TestEventPages(t *testing.T) {

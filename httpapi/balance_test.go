@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,11 @@ func TestStatement(t *testing.T) {
 			if strings.Join(got, "\n") != strings.Join(want, "\n") {
 				t.Errorf("%s%s:\n got %q\nwant %q", query, limit, got, want)
 			}
+			newest := slices.Clone(want)
+			slices.Reverse(newest)
+			if got := s.lines(m.get, "/v1/balance/statement?order=newest_first&"+query+limit); !slices.Equal(got, newest) {
+				t.Errorf("%s%s, newest first:\n got %q\nwant %q", query, limit, got, newest)
+			}
 		}
 	}
 	var one postings
@@ -206,6 +212,7 @@ func TestBalanceRefusals(t *testing.T) {
 	for query, want := range map[string]string{
 		"account=": "account", "account=cash": "account", "account=acquirer_receivable": "account", "account=acquirer_receivable:A": "account",
 		"currency=": "currency", "from=x": "from", "to=x": "to", "project=x": "project", "limit=0": "limit", "as_of=1": "as_of",
+		"order=": "order", "order=newest": "order",
 	} {
 		if p := m.get("/v1/balance/statement?"+query).want(400, domain.InvalidParameter).problem(); p.Parameter != want {
 			t.Errorf("%s: parameter %q", query, p.Parameter)

@@ -190,7 +190,7 @@ func TestStatementAgainstAModel(t *testing.T) {
 		}
 		lines := w.lines()
 		for range 8 {
-			q := books.JournalQuery{Project: pick(w, append([]string{""}, w.Projects...)...)}
+			q := books.JournalQuery{Project: pick(w, append([]string{""}, w.Projects...)...), Newest: w.Intn(2) == 0}
 			if w.Intn(2) == 0 {
 				q.Account = pick(w, domain.MerchantPayable, domain.RefundsInFlight, domain.Suspense, domain.AcquirerReceivable("sandbox"), "none")
 			}
@@ -212,6 +212,9 @@ func TestStatementAgainstAModel(t *testing.T) {
 					(q.Currency == "" || l.Currency == q.Currency) && l.Position >= lo && l.Position <= hi {
 					want = append(want, l)
 				}
+			}
+			if q.Newest {
+				slices.Reverse(want)
 			}
 			var got []books.JournalLine
 			for {

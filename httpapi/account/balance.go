@@ -7,6 +7,7 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
+	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
@@ -38,14 +39,56 @@ type balancePage struct {
 	Accounts                    []domain.Account
 	Currencies                  []domain.Currency
 	Postings                    []wire.Posting
+	Of                          subjects
+	Both                        bool // both sides of each posting
 	Filtered                    bool
 	CSV                         string
+}
+
+// The statement shows the merchant's own side of what was posted, or the account
+// that is chosen, or all of them.
+const (
+	ownSide   = domain.MerchantPayable
+	bothSides = "all"
+)
+
+// Side is a sum of an account as its reader counts. What is owed to the merchant
+// and to customers is a credit, so below zero in the books; alone it is shown
+// above zero.
+func (p balancePage) Side(s domain.Sum, of domain.Account) domain.Sum {
+	if p.Both || of.Route() != "" {
+		return s
+	}
+	return s.Neg()
+}
+
+// Change is a sum by which a balance changed, with its sign in any case.
+func (p balancePage) Change(s domain.Sum, c domain.Currency) string {
+	if s.Sign() > 0 {
+		return "+" + p.Sum(s, c)
+	}
+	return p.Sum(s, c)
+}
+
+// EntryWord says what a posting is to the merchant's account.
+func (p balancePage) EntryWord(eventType string) string {
+	if id := "entry." + eventType; p.Has(id) {
+		return p.T(id)
+	}
+	return p.EventWord(eventType)
 }
 
 func (v *visit) postingFilters() (shown, asked url.Values) {
 	shown = v.Filters("account", "currency", "from", "to")
 	asked = v.Filters("account", "currency", "from", "to")
 	frame.DayRange(asked)
+	switch asked.Get("account") {
+	case "":
+		asked.Set("account", string(ownSide))
+	case bothSides:
+		asked.Del("account")
+	}
+	asked.Set("order", merchant.NewestFirst)
 	return shown, asked
 }
 
@@ -53,7 +96,8 @@ func (v *visit) showBalance() error {
 	shown, asked := v.postingFilters()
 	p := balancePage{
 		pageData: v.pageData(v.Locale.T("balance.title")),
-		Account:  shown.Get("account"), Currency: shown.Get("currency"), From: shown.Get("from"), To: shown.Get("to"), Filtered: len(shown) > 0,
+		Account:  shown.Get("account"), Currency: shown.Get("currency"), From: shown.Get("from"), To: shown.Get("to"),
+		Both: shown.Get("account") == bothSides, Filtered: len(shown) > 0,
 	}
 	var err error
 	if p.Books, err = v.API.Balance(v.Ctx(), v.Caller, nil); err != nil {
@@ -62,7 +106,7 @@ func (v *visit) showBalance() error {
 	for _, b := range p.Books.Balances {
 		p.Currencies = append(p.Currencies, b.Currency)
 		for _, a := range b.Accounts {
-			if !slices.Contains(p.Accounts, a.Account) {
+			if a.Account != ownSide && !slices.Contains(p.Accounts, a.Account) {
 				p.Accounts = append(p.Accounts, a.Account)
 			}
 		}
@@ -70,6 +114,9 @@ func (v *visit) showBalance() error {
 	p.CSV = p.Root + "balance.csv?" + shown.Encode()
 	p.Postings, p.Pager, err = frame.List(v.Visit, "balance", v.API.Statement, shown, asked)
 	if err := p.BadFilter(err); err != nil {
+		return err
+	}
+	if p.Of, err = v.subjects(p.pageData, each(p.Postings, func(l wire.Posting) *domain.ID { return &l.PaymentID })); err != nil {
 		return err
 	}
 	return v.Render(http.StatusOK, "balance.html", p)

@@ -21,6 +21,7 @@ type endpointPage struct {
 	States              []domain.DeliveryState
 	Filtered            bool
 	Deliveries          []domain.DeliveryObject
+	Of                  subjects
 	DocsPath, SinceHint string
 }
 
@@ -57,14 +58,20 @@ func (v *visit) showEndpoint() error {
 	if err := p.BadFilter(err); err != nil {
 		return err
 	}
+	if p.Of, err = v.subjects(p.pageData, each(p.Deliveries, paymentOf)); err != nil {
+		return err
+	}
 	return v.Render(http.StatusOK, "webhook.html", p)
 }
+
+func paymentOf(d domain.DeliveryObject) *domain.ID { return d.PaymentID }
 
 // deliveryPage is what delivery.html is filled with.
 type deliveryPage struct {
 	pageData
 	Endpoint wire.Endpoint
 	Delivery domain.DeliveryObject
+	Of       subjects
 }
 
 func (v *visit) showDelivery() error {
@@ -76,7 +83,11 @@ func (v *visit) showDelivery() error {
 	if err != nil {
 		return err
 	}
-	return v.Render(http.StatusOK, "delivery.html", deliveryPage{pageData: v.pageData(v.Locale.T("deliveries.single")), Endpoint: e, Delivery: d})
+	p := deliveryPage{pageData: v.pageData(v.Locale.T("deliveries.single")), Endpoint: e, Delivery: d}
+	if p.Of, err = v.subjects(p.pageData, each([]domain.DeliveryObject{d}, paymentOf)); err != nil {
+		return err
+	}
+	return v.Render(http.StatusOK, "delivery.html", p)
 }
 
 func (v *visit) resendDelivery() error {

@@ -30,6 +30,7 @@ type eventRow struct {
 	ID       domain.ID
 	Type     string
 	Payment  domain.ID
+	Of       subject
 	At       domain.Instant
 	Raw      string // indented
 }
@@ -87,6 +88,13 @@ func (v *visit) listEvents() error {
 			return err
 		}
 		p.Rows = append(p.Rows, row)
+	}
+	of, err := v.subjects(p.pageData, each(p.Rows, func(r eventRow) *domain.ID { return &r.Payment }))
+	if err != nil {
+		return err
+	}
+	for i := range p.Rows {
+		p.Rows[i].Of = of.Subject(p.Rows[i].Payment)
 	}
 	return v.Render(http.StatusOK, "events.html", p)
 }
@@ -198,6 +206,11 @@ func (v *visit) followEvents() error {
 		if err != nil {
 			return "", nil, err
 		}
+		of, err := v.subjects(d, slices.Values([]domain.ID{row.Payment}))
+		if err != nil {
+			return "", nil, err
+		}
+		row.Of = of.Subject(row.Payment)
 		var html bytes.Buffer
 		err = v.Fill(&html, "event-row", row)
 		return "row", bytes.TrimSpace(html.Bytes()), err

@@ -116,6 +116,19 @@ func (p paymentPage) Settling(refund, outcome, word string) settling {
 	return settling{p.pageData, p.Root + "payments/" + p.Payment.ID.String() + "/settle", refund, outcome, p.T(word)}
 }
 
+// EndpointName is what its merchant knows an endpoint by: the note, else the
+// address; the id of one that was removed.
+func (d pageData) EndpointName(id string) string {
+	switch e, ok := d.Who.Project.Endpoint(id); {
+	case !ok:
+		return id
+	case d.Text(e.Description) != "":
+		return *e.Description
+	default:
+		return e.URL
+	}
+}
+
 func (v *visit) showPayment() error {
 	facts, err := v.paymentFacts()
 	if err != nil {

@@ -24,6 +24,7 @@ type refundsPage struct {
 	Statuses        []domain.RefundStatus
 	Filtered        bool
 	Refunds         []domain.RefundObject
+	Of              subjects
 	CSV             string
 }
 
@@ -39,6 +40,9 @@ func (v *visit) listRefunds() error {
 	var err error
 	p.Refunds, p.Pager, err = frame.List(v.Visit, "refunds", v.API.Refunds, q, q)
 	if err := p.BadFilter(err); err != nil {
+		return err
+	}
+	if p.Of, err = v.subjects(p.pageData, each(p.Refunds, func(r domain.RefundObject) *domain.ID { return &r.PaymentID })); err != nil {
 		return err
 	}
 	return v.Render(http.StatusOK, "refunds.html", p)

@@ -49,15 +49,26 @@ func (a *API) postingList(c *Caller, values url.Values) (l edge.List, q books.Jo
 	if err := a.Admit(c, domain.Read, nil); err != nil {
 		return l, q, err
 	}
-	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to"); err != nil {
+	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to", "order"); err != nil {
 		return l, q, err
 	}
-	q, err = JournalQuery(l)
+	if q, err = JournalQuery(l); err != nil {
+		return l, q, err
+	}
 	q.Project = c.Project.ID
+	order, err := edge.OneOf(l.Filters, "order", []string{OldestFirst, NewestFirst})
+	q.Newest = order == NewestFirst
 	return l, q, err
 }
 
-// Statement lists the project's postings, oldest first. Needs read.
+// The orders of a statement; the first is the default.
+const (
+	OldestFirst = "oldest_first"
+	NewestFirst = "newest_first"
+)
+
+// Statement lists the project's postings, oldest first unless the order says
+// otherwise. Needs read.
 func (a *API) Statement(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.Posting], err error) {
 	l, q, err := a.postingList(&c, values)
 	if err != nil {

@@ -3,6 +3,7 @@ package merchant
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,31 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 		v.Refunds = append(v.Refunds, r.Object(p.ID))
 	}
 	return v, nil
+}
+
+// Descriptions are those of payments, by id, for lists that are about payments:
+// one without a description has "", one that is not the project's is left out.
+// Needs read.
+func (a *API) Descriptions(ctx context.Context, c Caller, payments iter.Seq[domain.ID]) (map[domain.ID]string, error) {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
+		return nil, err
+	}
+	all := make(map[domain.ID]string)
+	for id := range payments {
+		if _, known := all[id]; known {
+			continue
+		}
+		switch p, ok, err := a.cfg.Views.Payment(ctx, id); {
+		case err != nil:
+			return nil, err
+		case !ok || p.Project != c.Project.ID:
+		case p.Description == nil:
+			all[id] = ""
+		default:
+			all[id] = *p.Description
+		}
+	}
+	return all, nil
 }
 
 // maxPasted is the longest text that is looked up, in bytes.

@@ -10,13 +10,14 @@ import (
 	"payledger/projections/table"
 )
 
-// JournalQuery asks for postings, oldest first. Empty members match
-// everything.
+// JournalQuery asks for postings, oldest first unless Newest is set. Empty
+// members match everything.
 type JournalQuery struct {
 	Project  string
 	Account  domain.Account
 	Currency domain.Currency
 	From, To domain.Instant // of the log as of From or later, and before To: see AsOfTime
+	Newest   bool           // newest first
 	After    JournalPlace   // cursor: the place of the last line of the page before
 	Limit    int            // 1 to MaxLimit; cut to these bounds
 }
@@ -36,7 +37,15 @@ func (p JournalPlace) compare(o JournalPlace) int {
 	return cmp.Or(cmp.Compare(p.Position, o.Position), cmp.Compare(p.Currency, o.Currency), cmp.Compare(p.Account, o.Account))
 }
 
-// JournalPage is a page of the journal, oldest first.
+// order compares places in the order of the query.
+func (q JournalQuery) order(a, b JournalPlace) int {
+	if q.Newest {
+		a, b = b, a
+	}
+	return a.compare(b)
+}
+
+// JournalPage is a page of the journal, in the order of its query.
 type JournalPage struct {
 	Lines []JournalLine
 	More  bool // others follow
@@ -59,18 +68,22 @@ func (b *Books) Journal(ctx context.Context, q JournalQuery) (JournalPage, error
 	hi = min(hi, last)
 	var lines []JournalLine
 	for _, a := range accounts {
-		found, err := b.linesOf(ctx, a, lo, hi, want, q.After)
+		found, err := b.linesOf(ctx, a, lo, hi, want, q)
 		if err != nil {
 			return JournalPage{}, err
 		}
 		// The accounts so far fill a page: lines of the others that lie beyond it
 		// need not be read.
 		if lines = append(lines, found...); len(lines) > want {
-			lines = firstLines(lines, want)
-			hi = min(hi, lines[want-1].Position)
+			lines = q.firstLines(lines, want)
+			if q.Newest {
+				lo = max(lo, lines[want-1].Position)
+			} else {
+				hi = min(hi, lines[want-1].Position)
+			}
 		}
 	}
-	lines = firstLines(lines, want)
+	lines = q.firstLines(lines, want)
 	if len(lines) == want {
 		return JournalPage{Lines: lines[:want-1], More: true}, nil
 	}
@@ -79,7 +92,7 @@ func (b *Books) Journal(ctx context.Context, q JournalQuery) (JournalPage, error
 
 // span is the positions, both inclusive, that a query is about.
 func (b *Books) span(ctx context.Context, q JournalQuery) (lo, hi eventstore.Position, err error) {
-	lo, hi = max(q.After.Position, 1), 1<<63-1
+	lo, hi = 1, 1<<63-1
 	if q.From > 0 {
 		before, err := b.times.positionAt(ctx, q.From-1)
 		if err != nil {
@@ -92,17 +105,24 @@ func (b *Books) span(ctx context.Context, q JournalQuery) (lo, hi eventstore.Pos
 			return 0, 0, err
 		}
 	}
+	switch at := q.After.Position; {
+	case at == 0:
+	case q.Newest:
+		hi = min(hi, at)
+	default:
+		lo = max(lo, at)
+	}
 	return lo, hi, nil
 }
 
 func (b *Books) linesOf(
-	ctx context.Context, a *account, lo, hi eventstore.Position, n int, after JournalPlace,
+	ctx context.Context, a *account, lo, hi eventstore.Position, n int, q JournalQuery,
 ) ([]JournalLine, error) {
 	if lo > hi {
 		return nil, nil
 	}
 	// The line at the cursor's own position may have been shown.
-	found, err := b.journal.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(hi + 1)}, false, n+1)
+	found, err := b.journal.First(ctx, table.Range{Lo: a.line(lo), Hi: a.line(hi + 1)}, q.Newest, n+1)
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +133,15 @@ func (b *Books) linesOf(
 			Position: positionOf(f.Key), At: domain.IDTime(v.event), Project: a.Project, Event: v.event, Type: v.typ, Payment: v.payment,
 			Refund: v.refund, Account: a.Account, Currency: a.Currency, Amount: v.amount, Balance: v.balance,
 		}
-		if l.Place().compare(after) > 0 {
+		if q.After.Position == 0 || q.order(l.Place(), q.After) > 0 {
 			lines = append(lines, l)
 		}
 	}
 	return lines, nil
 }
 
-func firstLines(lines []JournalLine, n int) []JournalLine {
-	slices.SortFunc(lines, func(a, b JournalLine) int { return a.Place().compare(b.Place()) })
+// firstLines are the first n in the order of the query.
+func (q JournalQuery) firstLines(lines []JournalLine, n int) []JournalLine {
+	slices.SortFunc(lines, func(a, b JournalLine) int { return q.order(a.Place(), b.Place()) })
 	return lines[:min(n, len(lines))]
 }

@@ -2,7 +2,6 @@ package frame
 
 import (
 	"context"
-	"html/template"
 	"maps"
 	"net/url"
 	"strings"
@@ -110,15 +109,6 @@ func (v *Visit) Tell(path string, do func() error, word string) error {
 		return err
 	}
 	return v.Done(path, word)
-}
-
-// PaymentLink is the id of a payment that leads to its page, with a button
-// that copies it.
-func (d PageData) PaymentLink(id domain.ID) template.HTML {
-	name := id.String() // letters and digits alone
-	copyIt := template.HTMLEscapeString(d.T("ui.copy"))
-	return template.HTML(`<span class="copyable"><a class="mono" href="` + template.HTMLEscapeString(d.Root) + `payments/` + name + `">` + name + //nolint:gosec // escaped
-		`</a><button type="button" class="copy" hidden data-copy="` + name + `" aria-label="` + copyIt + ` ` + name + `" title="` + copyIt + `"></button></span>`)
 }
 
 // The API's lists only go on, so a page's address holds the cursors of the
