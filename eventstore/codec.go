@@ -18,6 +18,8 @@ import (
 //	{"id":…,"type":"payment.paid","version":1,"project":"prj_…","kind":"payment",
 //	 "stream":…,"sequence":3,"at":"2026-11-20T10:19:02.400Z","data":{…}}
 //
+// with the members of a Cause before the data, if there is one.
+//
 // The line is written once, when the event is recorded, and never encoded
 // again. Older versions of data are lifted by the upcasters before they are
 // decoded. A Codec never changes and is safe for concurrent use.
@@ -39,7 +41,11 @@ type envelope struct {
 	Stream   string         `json:"stream"`
 	Sequence uint64         `json:"sequence"`
 	At       domain.Instant `json:"at"`
-	Data     jsontext.Value `json:"data"`
+
+	Actor string             `json:"actor"`
+	Trace domain.Traceparent `json:"traceparent"`
+
+	Data jsontext.Value `json:"data"`
 }
 
 // NewCodec returns the codec for all event types in domain.Events.
@@ -60,8 +66,12 @@ func NewCodec() *Codec {
 }
 
 // Encode encodes the event as record number sequence of the stream. The event's
-// time is the time in its id.
+// time is the time in its id; it has no cause.
 func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) ([]byte, error) {
+	return c.encode(s, sequence, id, Cause{}, e)
+}
+
+func (c *Codec) encode(s Stream, sequence uint64, id domain.ID, why Cause, e domain.Event) ([]byte, error) {
 	t, ok := c.byName[e.Type()]
 	if !ok {
 		return nil, fmt.Errorf("encoding event %q: not in the registry of events", e.Type())
@@ -70,17 +80,20 @@ func (c *Codec) Encode(s Stream, sequence uint64, id domain.ID, e domain.Event) 
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
-	line, err := appendHead(make([]byte, 0, headRoom+len(data)), s, sequence, id, t)
+	if err := why.check(); err != nil {
+		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
+	}
+	line, err := appendHead(make([]byte, 0, headRoom+why.room()+len(data)), s, sequence, id, t)
 	if err != nil {
 		return nil, fmt.Errorf("encoding event %q: %w", t.Name, err)
 	}
-	return append(append(line, data...), '}'), nil
+	return append(append(why.append(line), data...), '}'), nil
 }
 
 // headRoom is more than most lines have beside their data.
 const headRoom = 256
 
-// appendHead appends a line up to its data. If an envelope is marshalled instead,
+// appendHead appends a line up to its cause or data. If an envelope is marshalled instead,
 // encoding a line takes 1.4 times as long: BenchmarkCodec.
 func appendHead(b []byte, s Stream, sequence uint64, id domain.ID, t domain.EventType) ([]byte, error) {
 	var err error
@@ -96,16 +109,20 @@ func appendHead(b []byte, s Stream, sequence uint64, id domain.ID, t domain.Even
 	text(`,"kind":`, s.Kind)
 	text(`,"stream":`, s.ID)
 	b = strconv.AppendUint(append(b, `,"sequence":`...), sequence, 10)
-	b, _ = domain.IDTime(id).AppendText(append(b, `,"at":"`...)) // cannot fail
-	return append(b, `","data":`...), err
+	b, _ = domain.IDTime(id).AppendText(append(b, memberAt...)) // cannot fail
+	return append(b, '"'), err
 }
 
 // record makes the record of an event that follows last. It keeps the event of a
 // payment in the record, because decoding the body gives an equal event (a
 // payload is always compact). So the event is not decoded while the record is in
-// memory.
-func (c *Codec) record(s Stream, last Stored, id domain.ID, e domain.Event) (Record, error) {
-	body, err := c.Encode(s, last.Sequence+1, id, e)
+// memory. Without a trace in o it goes on with that of last.
+func (c *Codec) record(s Stream, last Stored, o Order, e domain.Event) (Record, error) {
+	why := o.Cause
+	if why.Trace == "" {
+		why.Trace = CauseOf(last.Body).Trace
+	}
+	body, err := c.encode(s, last.Sequence+1, o.EventID, why, e)
 	if err != nil {
 		return Record{}, err
 	}
@@ -155,6 +172,9 @@ func (c *Codec) decode(r Stored) (domain.Event, int, error) {
 		return nil, 0, fmt.Errorf("the body is that of another record: %s/%s/%s, sequence %d",
 			line.Project, line.Kind, line.Stream, line.Sequence)
 	}
+	if err := (Cause{Actor: line.Actor, Trace: line.Trace}).check(); err != nil {
+		return nil, 0, err
+	}
 	t, ok := c.byName[line.Type]
 	if !ok {
 		return nil, 0, fmt.Errorf("unknown event type %q: written by a newer program?", line.Type)
@@ -190,8 +210,9 @@ func (c *Codec) decodeOwn(r Stored) (t domain.EventType, event any) {
 	var room [headRoom]byte
 	head, err := appendHead(room[:0], r.Stream, r.Sequence, r.Commit, t)
 	rest, headed := bytes.CutPrefix(r.Body, head)
+	_, rest, caused := cutCause(rest)
 	rest, ended := bytes.CutSuffix(rest, []byte{'}'})
-	if err != nil || !headed || !ended || jsontext.Value(rest).Kind() != '{' {
+	if err != nil || !headed || !caused || !ended || jsontext.Value(rest).Kind() != '{' {
 		return t, nil
 	}
 	event = t.New()

@@ -23,11 +23,12 @@ type Ledger struct {
 }
 
 // Order holds the inputs of a commit that the command does not have: the event's
-// id and the claim of an idempotency key, if any. New: the stream does not exist
-// yet, because its id was just issued, so it is not loaded. Patient is
+// id, its cause, and the claim of an idempotency key, if any. New: the stream does
+// not exist yet, because its id was just issued, so it is not loaded. Patient is
 // Commit.Patient.
 type Order struct {
 	EventID domain.ID
+	Cause   Cause
 	Claim   *Claim
 	New     bool
 	Patient bool
@@ -135,9 +136,9 @@ func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, stat
 
 // Commit makes the commit of an event that follows the stream's last record. If
 // the event books the money of a provider's reference, the commit claims the
-// reference for ever.
+// reference for ever. last may be without its body if o.Cause has the trace.
 func (l Ledger) Commit(s Stream, last Stored, e domain.Event, o Order) (Commit, error) {
-	r, err := l.Codec.record(s, last, o.EventID, e)
+	r, err := l.Codec.record(s, last, o, e)
 	c := Commit{ID: o.EventID, Record: r, Claim: o.Claim, Patient: o.Patient}
 	if claim := ClaimOf(e, l.Codec.byName[e.Type()].Version); claim != nil && claim.Forever {
 		c.Claim = claim

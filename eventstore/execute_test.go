@@ -184,6 +184,37 @@ func TestEventsComeAlong(t *testing.T) {
 	})
 }
 
+// An event without a trace of its own is in that of the event before it.
+func TestTraceGoesOn(t *testing.T) {
+	t.Parallel()
+	const first, second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	onBothStores(t, func(t *testing.T, l *ledger) {
+		p := l.ids.Next()
+		var got []eventstore.Cause
+		for _, step := range []struct {
+			command domain.PaymentCommand
+			cause   eventstore.Cause
+		}{
+			{l.create(), eventstore.Cause{Trace: first}},
+			{domain.AssignRoute{Table: table}, eventstore.Cause{}},
+			{signal("ref", domain.OutcomePaid), eventstore.Cause{}},
+			{domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: l.ids.Next()}, eventstore.Cause{Actor: "key_1", Trace: second}},
+			{signal("late", domain.OutcomePaid), eventstore.Cause{}},
+		} {
+			o := l.order()
+			o.Cause = step.cause
+			r, err := l.execute(p, step.command, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, eventstore.CauseOf(r.Stored.Body))
+			l.reopen()
+		}
+		want := []eventstore.Cause{{Trace: first}, {Trace: first}, {Trace: first}, {Actor: "key_1", Trace: second}, {Trace: second}}
+		same(t, "causes", got, want)
+	})
+}
+
 func TestExecuteAnswersStateAndRecord(t *testing.T) {
 	t.Parallel()
 	onBothStores(t, func(t *testing.T, l *ledger) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -42,7 +43,7 @@ func (in session) caller() merchant.Caller {
 // issue makes one more key and answers a session of it.
 func (in session) issue(scopes ...domain.Scope) session {
 	in.s.t.Helper()
-	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, scopes)
+	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, eventstore.Cause{}, scopes)
 	if err != nil {
 		in.s.t.Fatal(err)
 	}

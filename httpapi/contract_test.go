@@ -308,7 +308,7 @@ func TestNotificationsOfTheDocument(t *testing.T) {
 		for _, p := range op.Parameters {
 			headers = append(headers, p.Value.Name)
 		}
-		if want := []string{"webhook-id", "webhook-timestamp", "webhook-signature", "webhook-attempt"}; !slices.Equal(headers, want) {
+		if want := []string{"webhook-id", "webhook-timestamp", "webhook-signature", "webhook-attempt", "traceparent"}; !slices.Equal(headers, want) {
 			t.Errorf("%s: %v", name, headers)
 		}
 	}

@@ -193,11 +193,11 @@ func (a *admin) createProject(x *edge.Exchange) error {
 		return err
 	}
 	id := "prj_" + a.cfg.IDs.Next().String()
-	p, err := a.api.ChangeProject(x.Context(), id, domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	p, err := a.api.ChangeProject(x.Context(), id, causeOf(x), domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
 	if err != nil {
 		return err
 	}
-	p, key, err := a.api.NewKey(x.Context(), p.ID, wish.scopes)
+	p, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (a *admin) changeProject(x *edge.Exchange, p domain.Project) error {
 	if !wish.named {
 		wish.name = p.Name
 	}
-	p, err = a.api.ChangeProject(x.Context(), p.ID, domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (a *admin) changeProject(x *edge.Exchange, p domain.Project) error {
 }
 
 func (a *admin) disableProject(x *edge.Exchange, p domain.Project) error {
-	p, err := a.api.ChangeProject(x.Context(), p.ID, domain.DisableProject{}, false)
+	p, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.DisableProject{}, false)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (a *admin) issueKey(x *edge.Exchange, p domain.Project) error {
 	if err != nil {
 		return err
 	}
-	_, key, err := a.api.NewKey(x.Context(), p.ID, wish.scopes)
+	_, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -263,12 +263,15 @@ func (a *admin) listKeys(x *edge.Exchange, p domain.Project) error {
 }
 
 func (a *admin) revokeKey(x *edge.Exchange, p domain.Project) error {
-	if _, err := a.api.ChangeProject(x.Context(), p.ID, domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
+	if _, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
+
+// causeOf is the cause of the events that a request has recorded.
+func causeOf(x *edge.Exchange) eventstore.Cause { return eventstore.Cause{Trace: x.Trace} }
 
 // of is a handler for the project in the path.
 func (a *admin) of(handle func(*edge.Exchange, domain.Project) error) func(*edge.Exchange) error {

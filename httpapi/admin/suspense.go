@@ -122,7 +122,7 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 	id, event := a.cfg.IDs.Pair()
 	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.PaymentStream(p.Project, p.ID), domain.Payment{Project: p.Project, ID: p.ID},
 		domain.PaymentCommand(domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: wish.Reference}),
-		eventstore.Order{EventID: event})
+		eventstore.Order{EventID: event, Cause: causeOf(x)})
 	refused, ok := errors.AsType[*domain.AttemptError](err)
 	switch {
 	case err == nil:

@@ -44,7 +44,8 @@ type Exchange struct {
 	end     context.CancelFunc
 	Project domain.Project // who asks; zero: nobody in particular
 	Key     domain.Key
-	Body    []byte // nil unless the route takes one
+	Trace   domain.Traceparent // that the request is part of; "": none
+	Body    []byte             // nil unless the route takes one
 
 	status int   // of the answer; 0 while there is none
 	bytes  int64 // of the answer's body
@@ -59,7 +60,7 @@ type Exchange struct {
 // alone: the rest may hold secrets.
 func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String()}
+		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String(), Trace: traceOf(r.Header)}
 		start := e.now()
 		x.Header().Set("X-Request-Id", x.ID)
 		e.metrics.begin()
@@ -98,8 +99,8 @@ func (x *Exchange) record(took time.Duration) {
 	if x.code != "" {
 		rec.Str("code", string(x.code))
 	}
-	if trace, parent := traceOf(x.Request.Header); trace != "" {
-		rec.Str("trace_id", trace).Str("parent_id", parent)
+	if x.Trace != "" {
+		rec.Str("trace_id", x.Trace.Trace()).Str("parent_id", x.Trace.Parent())
 	}
 	if x.err != nil && (x.status >= http.StatusInternalServerError || x.code == "") {
 		rec.AnErr("error", x.err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
@@ -17,6 +18,7 @@ import (
 type Caller struct {
 	Project domain.Project
 	Key     domain.Key
+	Trace   domain.Traceparent // of the request
 
 	admitted domain.Scope // checked and counted already; "": nothing yet
 	page     bool         // reads cost nothing: one page of the account makes several
@@ -29,7 +31,12 @@ func Operator(p domain.Project) Caller { return Caller{Project: p, operator: tru
 
 // CallerOf is the caller of a request that passed Enter.
 func CallerOf(x *edge.Exchange) Caller {
-	return Caller{Project: x.Project, Key: x.Key, admitted: x.Route.Scope}
+	return Caller{Project: x.Project, Key: x.Key, Trace: x.Trace, admitted: x.Route.Scope}
+}
+
+// Cause is the cause of the events that the caller has recorded.
+func (c Caller) Cause() eventstore.Cause {
+	return eventstore.Cause{Actor: c.Key.ID, Trace: c.Trace}
 }
 
 // Enter admits a request to its route before its body is read, and runs it.

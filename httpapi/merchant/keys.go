@@ -25,9 +25,9 @@ func KeysOf(p domain.Project) []wire.Key {
 }
 
 // ChangeProject runs a command on a project, which is new or must exist.
-func (a *API) ChangeProject(ctx context.Context, id string, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
+func (a *API) ChangeProject(ctx context.Context, id string, why eventstore.Cause, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
-		eventstore.Order{EventID: a.cfg.IDs.Next(), New: isNew})
+		eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: why, New: isNew})
 	return res.State, err
 }
 
@@ -36,14 +36,14 @@ const keyPrefix = "key_"
 
 // NewKey makes a key of 256 random bits. Its secret leaves the program in this
 // answer and nowhere else.
-func (a *API) NewKey(ctx context.Context, project string, scopes []domain.Scope) (domain.Project, wire.Key, error) {
+func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, scopes []domain.Scope) (domain.Project, wire.Key, error) {
 	var random [32]byte
 	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
 		return domain.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
 	}
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
 	id := keyPrefix + a.cfg.IDs.Next().String()
-	p, err := a.ChangeProject(ctx, project, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
+	p, err := a.ChangeProject(ctx, project, why, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
 	return p, wire.Key{KeyID: id, Scopes: scopes, APIKey: secret}, err
 }
 
@@ -117,7 +117,7 @@ func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.
 	if err := c.mayHandle(scopes); err != nil {
 		return key, err
 	}
-	_, key, err = a.NewKey(ctx, c.Project.ID, scopes)
+	_, key, err = a.NewKey(ctx, c.Project.ID, c.Cause(), scopes)
 	return key, err
 }
 
@@ -151,7 +151,7 @@ func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool
 			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,
 		}
 	}
-	if p, err = a.ChangeProject(ctx, p.ID, domain.RevokeKey{KeyID: id}, false); err != nil {
+	if p, err = a.ChangeProject(ctx, p.ID, c.Cause(), domain.RevokeKey{KeyID: id}, false); err != nil {
 		return v, err
 	}
 	return a.keyOf(c, p.Keys[i]), nil

@@ -81,7 +81,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	cmd.Idempotency = remembered(claimed)
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, id),
 		domain.Payment{Project: c.Project.ID, ID: id}, domain.PaymentCommand(cmd),
-		eventstore.Order{EventID: event, Claim: claimed, New: true})
+		eventstore.Order{EventID: event, Cause: eventstore.Cause{Trace: c.Trace}, Claim: claimed, New: true})
 	if err != nil {
 		return made, a.reused(err, func(earlier domain.Event) []string {
 			if e, ok := earlier.(domain.PaymentCreated); ok {

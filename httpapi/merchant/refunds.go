@@ -49,7 +49,7 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, payment),
 		domain.Payment{Project: c.Project.ID, ID: payment},
 		domain.PaymentCommand(domain.CreateRefund{At: domain.IDTime(event), RefundID: id, Idempotency: remembered(claimed)}),
-		eventstore.Order{EventID: event, Claim: claimed})
+		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed})
 	if err != nil {
 		return made, a.reused(err, func(earlier domain.Event) []string {
 			if _, ok := earlier.(domain.RefundCreated); ok {

@@ -55,7 +55,7 @@ func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event 
 		return domain.Endpoint{}, err
 	}
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), domain.Project{ID: c.Project.ID}, cmd,
-		eventstore.Order{EventID: event})
+		eventstore.Order{EventID: event, Cause: c.Cause()})
 	if err != nil {
 		return domain.Endpoint{}, err
 	}

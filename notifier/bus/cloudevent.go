@@ -26,6 +26,7 @@ const (
 	HeaderSubject        = "ce-subject"
 	HeaderPosition       = "ce-position"       // in the log; equals the sequence in EVENTS
 	HeaderStreamSequence = "ce-streamsequence" // within the payment or project
+	HeaderTraceparent    = "ce-traceparent"    // CloudEvents distributed tracing extension; only with a trace
 	HeaderContentType    = "content-type"
 )
 
@@ -74,6 +75,9 @@ func (h *eventHeader) block(r eventstore.Stored) ([]byte, error) {
 	b = appendID(append(next(b, HeaderSource), "/payledger/"...), h.log)
 	b = append(append(b, '/'), r.Stream.Project...)
 	b = append(append(append(next(b, HeaderSubject), r.Stream.Kind...), '/'), r.Stream.ID...)
+	if trace := eventstore.CauseOf(r.Body).Trace; trace != "" {
+		b = append(next(b, HeaderTraceparent), trace...)
+	}
 	b = append(next(b, HeaderSpecVersion), "1.0"...)
 	b = append(next(b, HeaderContentType), "application/json"...)
 	b = append(b, "\r\n\r\n"...)

@@ -93,7 +93,7 @@ func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 	defer l.metrics.inFlight.Dec()
 	at := l.config.Now()
 	o := outcome{at: domain.InstantOf(at)}
-	body, err := l.render(ctx, a.target, a.Record)
+	body, trace, err := l.render(ctx, a.target, a.Record)
 	var secrets []string
 	if err == nil {
 		secrets, err = l.secrets(a.endpoint, domain.InstantOf(at))
@@ -102,17 +102,26 @@ func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 		if ctx.Err() != nil || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError)) {
 			return o, err
 		}
-		l.config.Log.Error().Err(err).Str("endpoint", a.target.id).Stringer("event", a.Event).Msg("a notification could not be made; it is tried again")
+		logTrace(l.config.Log.Error(), trace).Err(err).Str("endpoint", a.target.id).Stringer("event", a.Event).Msg("a notification could not be made; it is tried again")
 		o.Class = classInternal
 		return o, nil
 	}
 	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
-		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets,
+		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets, Trace: trace,
 	})
 	if o.Class == webhook.ClassCancelled {
 		return o, context.Canceled
 	}
+	logTrace(l.config.Log.Debug(), trace).Str("project", a.target.project).Str("endpoint", a.target.id).Stringer("event", a.Event).
+		Int("attempt", a.number).Int("status", o.Status).Str("error", string(o.Class)).Dur("took_ms", o.Duration).Msg("a notification was sent")
 	return o, nil
+}
+
+func logTrace(e *zerolog.Event, t domain.Traceparent) *zerolog.Event {
+	if t == "" {
+		return e
+	}
+	return e.Str("trace_id", t.Trace())
 }
 
 func (l *Lanes) secrets(e domain.Endpoint, at domain.Instant) ([]string, error) {
@@ -127,22 +136,24 @@ func (l *Lanes) secrets(e domain.Endpoint, at domain.Instant) ([]string, error) 
 	return all, nil
 }
 
-// render makes the body of a delivery from the log: the same bytes each time.
-func (l *Lanes) render(ctx context.Context, t *target, d store.Record) ([]byte, error) {
+// render makes the body of a delivery from the log: the same bytes each time. trace
+// is that of its event.
+func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []byte, trace domain.Traceparent, err error) {
 	n := webhook.Notification{EventID: d.Event, Kind: d.Kind, At: domain.IDTime(d.Event)}
 	if d.Kind == domain.KindEndpointTest {
 		n.Endpoint = t.id
-		return webhook.Body(d.Render, n)
+		body, err = webhook.Body(d.Render, n)
+		return body, "", err
 	}
 	n.Sequence, n.Position = d.Sequence, uint64(d.Position)
 	p := domain.Payment{Project: t.project, ID: d.Payment}
 	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(t.project, d.Payment)) {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		event, err := l.config.Ledger.Codec.Event(r)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		p = p.Evolve(event)
 		if r.Sequence < d.Sequence {
@@ -160,9 +171,10 @@ func (l *Lanes) render(ctx context.Context, t *target, d store.Record) ([]byte, 
 			object := p.Object()
 			n.Payment = &object
 		}
-		return webhook.Body(d.Render, n)
+		body, err = webhook.Body(d.Render, n)
+		return body, eventstore.CauseOf(r.Body).Trace, err
 	}
-	return nil, fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)
+	return nil, "", fmt.Errorf("the event log has no event %s at position %d, sequence %d of payment %s", d.Event, d.Position, d.Sequence, d.Payment)
 }
 
 // disable stops notifications to an endpoint, for good until its owner or the

@@ -170,7 +170,7 @@ func (e *Enforcer) decide(ctx context.Context, s *signal) (c eventstore.Commit, 
 		return c, nil, err
 	}
 	c, err = e.config.Ledger.Commit(eventstore.PaymentStream(s.project, s.payment), f.last, event,
-		eventstore.Order{EventID: e.config.IDs.Next()})
+		eventstore.Order{EventID: e.config.IDs.Next(), Cause: f.cause})
 	return c, event, err
 }
 

@@ -13,8 +13,9 @@ import (
 type folded struct {
 	domain.Payment
 
-	last       eventstore.Stored
-	unrecorded uint64 // refused since the last refusal that was recorded
+	last       eventstore.Stored // without its body
+	cause      eventstore.Cause  // the trace of last
+	unrecorded uint64            // refused since the last refusal that was recorded
 }
 
 // Evolve changes f itself, which has one owner.
@@ -53,6 +54,9 @@ func (k *folds) of(ctx context.Context, l eventstore.Ledger, project string, id 
 	f, last, err := eventstore.FoldAfter(ctx, l, stream, f, f.last)
 	if err != nil {
 		return nil, err // half of it may have been folded
+	}
+	if last.Body != nil {
+		f.cause.Trace = eventstore.CauseOf(last.Body).Trace
 	}
 	last.Body, last.Event = nil, nil
 	f.last = last

@@ -75,6 +75,7 @@ type Request struct {
 	At      time.Time // when the attempt begins
 	Body    []byte
 	Secrets []string // the newest first, see Sign
+	Trace   domain.Traceparent
 }
 
 // NewSender returns a Sender, which lives until Close.
@@ -175,6 +176,9 @@ func (s *Sender) request(ctx context.Context, r Request) (*http.Request, error) 
 		Body:          io.NopCloser(bytes.NewReader(r.Body)),
 		ContentLength: int64(len(r.Body)),
 		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.Body)), nil },
+	}
+	if r.Trace != "" {
+		req.Header[HeaderTraceparent] = []string{string(r.Trace)}
 	}
 	return req.WithContext(ctx), nil
 }

@@ -20,6 +20,9 @@ const (
 	HeaderTimestamp = "Webhook-Timestamp"
 	HeaderSignature = "Webhook-Signature"
 	HeaderAttempt   = "Webhook-Attempt"
+
+	// HeaderTraceparent is that of the event, where it has one: W3C Trace Context.
+	HeaderTraceparent = "Traceparent"
 )
 
 // minSecret is the shortest key, in base64, that Standard Webhooks allows: 24

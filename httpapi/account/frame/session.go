@@ -128,6 +128,7 @@ func (v *Visit) loadSession() error {
 		v.EndSession()
 		return nil
 	}
+	v.Caller.Trace = v.X.Trace
 	v.X.Project, v.X.Key = v.Caller.Project, v.Caller.Key
 	return err
 }
