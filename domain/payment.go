@@ -83,10 +83,12 @@ type CreatePayment struct {
 }
 
 // AssignRoute chooses the payment's route by the table. Draw is a random number;
-// it chooses among the matching rules by their weights.
+// it chooses among the matching rules by their weights. A payment that only rules of
+// paused routes take is not changed: it waits.
 type AssignRoute struct {
-	Table RoutingTable
-	Draw  uint64
+	Table  RoutingTable
+	Paused RoutingTable // the rules of paused routes, which are not in Table
+	Draw   uint64
 }
 
 // ExpirePayment expires a payment whose ExpiryDue is not after At.
@@ -196,6 +198,9 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 		return nil, nil
 	}
 	route, ok := c.Table.Choose(p.Amount, p.Currency, c.Draw)
+	if _, waits := c.Paused.Choose(p.Amount, p.Currency, c.Draw); !ok && waits {
+		return nil, nil
+	}
 	if !ok {
 		return PaymentFailed{Reason: ReasonNoRoute}, nil
 	}

@@ -185,6 +185,7 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	var next domain.Instant
 	var uncollected, suspended []domain.ID
 	due := make(map[domain.ID]bool)
+	var unrouted []eventstore.Position
 	for id, want := range w.Payments {
 		got, ok, err := e.Payment(ctx, id)
 		must(t, err)
@@ -211,8 +212,11 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 				t.Fatalf("reference %q: %s, want %s", reference, found, id)
 			}
 		}
-		if at := w.Created[id]; want.Status == domain.Created && (oldest == 0 || at < oldest) {
-			oldest = at
+		if at := w.Created[id]; want.Status == domain.Created {
+			unrouted = append(unrouted, at)
+			if oldest == 0 || at < oldest {
+				oldest = at
+			}
 		}
 		if !want.Status.Final() {
 			due[id] = true
@@ -230,6 +234,19 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	must(t, err)
 	if got != oldest || ok != (oldest != 0) {
 		t.Fatalf("oldest unrouted: got %d, want %d", got, oldest)
+	}
+	slices.Sort(unrouted)
+	var listed []eventstore.Position
+	for more := true; more; { // in pages of 2
+		before := len(listed)
+		must(t, e.EachUnrouted(ctx, append(listed, 0)[max(before-1, 0)], 2, func(at eventstore.Position) error {
+			listed = append(listed, at)
+			return nil
+		}))
+		more = len(listed) > before
+	}
+	if !slices.Equal(listed, unrouted) {
+		t.Fatalf("unrouted: got %v, want %v", listed, unrouted)
 	}
 	at, ok, err := e.NextDue(ctx)
 	must(t, err)

@@ -22,6 +22,8 @@ type routesCmd struct {
 	Check  routesCheckCmd        `cmd:"" help:"Say what is wrong with a routes file, and what it does."`
 	List   admincmd.RoutesList   `cmd:"" help:"List the routes of a running server."`
 	Reload admincmd.RoutesReload `cmd:"" help:"Have a running server read its routes file again, as SIGHUP does."`
+	Pause  admincmd.RoutesPause  `cmd:"" help:"Pause a route: no payment is given to it, and no attempt to pay begins there."`
+	Resume admincmd.RoutesResume `cmd:"" help:"Resume a route that was paused."`
 }
 
 // Help is shown by --help.

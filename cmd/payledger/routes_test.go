@@ -21,7 +21,7 @@ func TestHangupReadsTheRoutesAgain(t *testing.T) {
 		}
 	}
 	write(`[{"route":"acme"}]`)
-	s := start(t, "demo", "--log-level=info", "--routes", file)
+	s := start(t, "demo", "--log-level=info", "--routes", file, "--admin-listen", "127.0.0.1:0")
 	reload := func(content, want string) {
 		t.Helper()
 		write(content)
@@ -44,6 +44,15 @@ func TestHangupReadsTheRoutesAgain(t *testing.T) {
 	reload(`[{"route":"other"}]`, `the routes file was read again`)
 	if want := `the routes file does not name this route any more`; !strings.Contains(s.stderr.String(), want) {
 		t.Errorf("want %s in\n%s", want, s.stderr)
+	}
+	scraped := string(s.scrape(t))
+	for _, series := range []string{
+		`payledger_payments_total{route="other",status="paid"} 0`, `payledger_refunds_total{route="other",status="failed"} 0`,
+		`payledger_attempts_total{became="begun",route="other"} 0`, `payledger_route_paused{route="other"} 0`,
+	} {
+		if !strings.Contains(scraped, series) {
+			t.Errorf("no %s once the route is there", series)
+		}
 	}
 	routed("other")
 	reload(`{"rules":[{"route":"other"}],"connectors":{"other":{"type":"nats"},"acme":{"type":"sandbox"}}}`,

@@ -41,6 +41,7 @@ func openTill(t testing.TB, p *played) *till {
 	s.args = []string{
 		"serve", "--data", s.data, "--routes", routes, "--log-level", "warn", "--webhook-allow-private",
 		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0", "--json", "--listen", "127.0.0.1:0",
+		"--admin-listen", "127.0.0.1:0",
 	}
 	t.Cleanup(func() {
 		s.kill()

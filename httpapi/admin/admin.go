@@ -159,6 +159,8 @@ func (a *admin) routes() []edge.Route {
 //	DELETE /admin/nats/consumers/{name} → 204
 //	GET    /admin/routes                → {"data":[wire.Route…]}
 //	POST   /admin/routes/reload         → the same, once the routes file was read again
+//	POST   /admin/routes/{route}/pause {"reason"?} → wire.Route
+//	POST   /admin/routes/{route}/resume → wire.Route
 //	POST   /admin/sandbox/payments/{id} {"outcome"} → payment
 //	POST   /admin/sandbox/refunds/{id}  {"outcome"} → refund
 //

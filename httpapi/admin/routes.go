@@ -1,7 +1,13 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
 	"payledger/httpapi/edge"
@@ -14,6 +20,10 @@ type Routes interface {
 	// Reload reads the routes file again. The error is for the operator; nothing has
 	// changed then.
 	Reload() ([]wire.Route, error)
+	// Pause and Resume are for routes of the list; what they did is kept when they
+	// return.
+	Pause(route, reason string) error
+	Resume(route string) error
 }
 
 func (a *admin) connectorRoutes() []edge.Route {
@@ -22,7 +32,46 @@ func (a *admin) connectorRoutes() []edge.Route {
 			return x.Reply(http.StatusOK, wire.Page[wire.Route]{Data: a.cfg.Routes.List()})
 		}},
 		{Method: "POST", Path: "/admin/routes/reload", Operation: "adminReloadRoutes", Handle: a.reloadRoutes},
+		{Method: "POST", Path: "/admin/routes/{route}/pause", Operation: "adminPauseRoute", Body: true, Optional: true, Handle: a.pauseRoute},
+		{Method: "POST", Path: "/admin/routes/{route}/resume", Operation: "adminResumeRoute", Handle: a.resumeRoute},
 	}
+}
+
+// maxPauseReason is the longest reason of a pause, in bytes.
+const maxPauseReason = 200
+
+func (a *admin) pauseRoute(x *edge.Exchange) error {
+	var wish struct {
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil ||
+		len(wish.Reason) > maxPauseReason || strings.ContainsFunc(wish.Reason, unicode.IsControl) {
+		return edge.BadParameter("reason", fmt.Sprintf("Send one line of text, of at most %d bytes.", maxPauseReason))
+	}
+	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Pause(route, wish.Reason) })
+}
+
+func (a *admin) resumeRoute(x *edge.Exchange) error { return a.changeRoute(x, a.cfg.Routes.Resume) }
+
+// changeRoute changes the route in the path and answers it.
+func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) error {
+	route := x.Vars["route"]
+	named := func(r wire.Route) bool { return r.Route == route }
+	if all := a.cfg.Routes.List(); !slices.ContainsFunc(all, named) {
+		var names []string
+		for _, r := range all {
+			names = append(names, r.Route)
+		}
+		return wire.Problem{Code: domain.RouteNotFound, Detail: "There is no such route." + edge.KnownNames("Routes", route, names)}
+	}
+	if err := change(route); err != nil {
+		return err
+	}
+	all := a.cfg.Routes.List()
+	if i := slices.IndexFunc(all, named); i >= 0 {
+		return x.Reply(http.StatusOK, all[i])
+	}
+	return x.Reply(http.StatusOK, wire.Route{Route: route, Rules: []domain.Rule{}}) // it was listed for its pause alone
 }
 
 // reloadRoutes shows the error itself, because only the operator reads it.

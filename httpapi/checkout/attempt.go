@@ -20,16 +20,32 @@ type HandOff struct {
 // begun; the payment's state shows it.
 var ErrAttemptFailed = errors.New("the attempt failed")
 
+// ErrPaused: the operator has paused the route, and an attempt would have to begin.
+var ErrPaused = errors.New("the route is paused")
+
+// Obstacle is what keeps customers from beginning to pay, though the payment is
+// open.
+type Obstacle string
+
+// The obstacles; "" is none.
+const (
+	RoutePaused Obstacle = "paused" // the operator has paused the route, or each that would take the payment
+	RouteGone   Obstacle = "gone"   // the route has no connector any more: nobody asks its provider
+)
+
 // Attempts hand customers over to the providers of real routes.
 type Attempts interface {
 	// Provider is the name of the provider behind a route, "" where it has none that
 	// customers know. ok is false for a route whose customers cannot be handed over.
 	Provider(route string) (name string, ok bool)
 
+	// Obstacle is why nobody can begin to pay the payment, which may have no route yet.
+	Obstacle(domain.Payment) Obstacle
+
 	// Begin goes on with the payment's open attempt, or begins one, and answers the
 	// hand-off: the same for the same attempt, nil when the customer has only to
-	// wait. Errors: ErrAttemptFailed, a *domain.AttemptError; any other means that
-	// the provider cannot be reached, and that the same may be tried again.
+	// wait. Errors: ErrAttemptFailed, ErrPaused, a *domain.AttemptError; any other
+	// means that the provider cannot be reached, and that the same may be tried again.
 	Begin(ctx context.Context, payment domain.ID, language, merchant string) (*HandOff, error)
 
 	// Shown is the hand-off of the open attempt if it is at hand; nil if not. It asks
@@ -82,7 +98,7 @@ func (h *handler) provider(p domain.Payment) (name string, ok bool) {
 // the QR code, or what became of the attempt.
 func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, form string) error {
 	to := v.here()
-	if stateOf(p, h.now()).payable() {
+	if h.stateOf(p).payable() {
 		project, err := h.projectOf(v.request.Context(), p)
 		if err != nil {
 			return err
@@ -92,6 +108,8 @@ func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, fo
 		switch {
 		case errors.As(err, &refused) && refused.Reason == domain.AttemptTooMany:
 			return &failure{status: http.StatusConflict, why: tooManyAttempts}
+		case errors.Is(err, ErrPaused):
+			return payingPaused()
 		case errors.As(err, &refused), errors.Is(err, ErrAttemptFailed):
 		case err != nil:
 			return &failure{
@@ -105,6 +123,12 @@ func (h *handler) handOver(w http.ResponseWriter, v *visit, p domain.Payment, fo
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// payingPaused answers a customer who pressed Pay before the page could say that
+// paying is paused.
+func payingPaused() *failure {
+	return &failure{status: http.StatusServiceUnavailable, why: routePaused, retryAfter: 30, ours: true}
 }
 
 // allowHandOff lets the form of the page lead to a provider: browsers follow a

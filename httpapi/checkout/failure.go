@@ -27,6 +27,7 @@ const (
 
 	providerDown    reason = "provider_down"
 	tooManyAttempts reason = "too_many_attempts"
+	routePaused     reason = "paused"
 
 	tooMany     reason = "too_many"
 	unavailable reason = "unavailable"

@@ -30,6 +30,8 @@ const (
 	open      state = "open"
 	handed    state = "handed"   // the customer was sent to the provider
 	declined  state = "declined" // the last attempt failed; another may be begun
+	paused    state = "paused"   // the operator has paused the route, and no attempt is open
+	adrift    state = "adrift"   // the route's connector is gone, so nobody asks the provider
 	closed    state = "closed"   // the deadline has passed, the result is still out
 	paid      state = "paid"
 	expired   state = "expired"
@@ -58,6 +60,22 @@ func stateOf(p domain.Payment, now domain.Instant) state {
 		}
 	}
 	return open
+}
+
+// stateOf is the payment's state, with what keeps its customer from paying.
+func (h *handler) stateOf(p domain.Payment) state {
+	s := stateOf(p, h.now())
+	if h.Attempts == nil || s != preparing && !s.payable() {
+		return s
+	}
+	_, open := p.OpenAttempt()
+	switch obstacle := h.Attempts.Obstacle(p); {
+	case obstacle == RouteGone:
+		return adrift
+	case obstacle == RoutePaused && !open:
+		return paused
+	}
+	return s
 }
 
 // payable reports whether the customer may pay now.
@@ -136,7 +154,7 @@ func (h *handler) paymentBehind(ctx context.Context, v *visit) (domain.Payment, 
 func (h *handler) awaitRoute(ctx context.Context, v *visit, p domain.Payment, wait time.Duration) (domain.Payment, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for pause := 10 * time.Millisecond; stateOf(p, h.now()) == preparing; pause = min(2*pause, 200*time.Millisecond) {
+	for pause := 10 * time.Millisecond; h.stateOf(p) == preparing; pause = min(2*pause, 200*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			return p, nil
@@ -201,7 +219,7 @@ func (h *handler) projectOf(ctx context.Context, p domain.Payment) (domain.Proje
 
 func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (view, error) {
 	now := h.now()
-	s := stateOf(p, now)
+	s := h.stateOf(p)
 	page := h.view(v, v.locale.T("state."+string(s)))
 	page.Here, page.Token = v.here(), v.token
 	page.Provider, page.Real = h.provider(p)

@@ -42,6 +42,14 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 	if p, err = h.awaitRoute(ctx, v, p, routeWait); err != nil {
 		return err
 	}
+	switch h.stateOf(p) {
+	case paused:
+		return payingPaused()
+	case adrift: // the page says so
+		w.Header().Set("Location", v.here())
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	}
 	if _, ok := h.provider(p); ok {
 		return h.handOver(w, v, p, one(form["form"]))
 	}

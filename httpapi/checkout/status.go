@@ -21,7 +21,7 @@ type liveStatus struct {
 
 func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
 	now := h.now()
-	s := stateOf(p, now)
+	s := h.stateOf(p)
 	left := max(0, time.Duration(p.ExpiresAt-now)*time.Millisecond)
 	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.Left(left)}
 }

@@ -81,7 +81,7 @@ func fieldDetail(f *domain.FieldError) string {
 		}
 		return "The body must be one JSON object."
 	case domain.UnknownField:
-		return "There is no such member." + knownNames("Members", nearest(f.Field, f.Allowed), f.Allowed)
+		return "There is no such member." + KnownNames("Members", f.Field, f.Allowed)
 	case domain.InvalidValue:
 		if len(f.Allowed) > 0 {
 			return "Send one of: " + strings.Join(f.Allowed, ", ") + "."

@@ -52,12 +52,12 @@ func distance(a, b string) int {
 	return row[len(to)]
 }
 
-// knownNames is the sentence that lists the names that would do, of members
-// ("Members") or parameters, the nearest first. It never repeats the one that
-// was sent.
-func knownNames(what, near string, known []string) string {
+// KnownNames is the sentence that lists the names that would do, of members
+// ("Members") or parameters, the nearest to the name that was sent first. It never
+// repeats that name.
+func KnownNames(what, name string, known []string) string {
 	s := ""
-	if near != "" {
+	if near := nearest(name, known); near != "" {
 		s = " Did you mean " + near + "?"
 	}
 	if len(known) == 0 {

@@ -59,7 +59,7 @@ func ParseQuery(values url.Values, known ...string) (Query, error) {
 			}
 			return nil, wire.Problem{
 				Code: domain.InvalidParameter, Parameter: name, Nearest: near, Allowed: known,
-				Detail: "There is no such query parameter." + knownNames("Parameters", near, known),
+				Detail: "There is no such query parameter." + KnownNames("Parameters", name, known),
 			}
 		case len(all) > 1:
 			return nil, BadParameter(name, "This query parameter may be there only once.")

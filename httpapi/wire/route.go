@@ -8,4 +8,12 @@ type Route struct {
 	Type    string        `json:"type"`    // of its connector
 	Rules   []domain.Rule `json:"rules"`   // that lead to it
 	Retired bool          `json:"retired"` // the routes file does not name it any more; its connector ends with the server
+	Paused  *RoutePause   `json:"paused,omitempty"`
+}
+
+// RoutePause is since when the operator has paused a route: it gets no payments, and
+// no attempt begins on it.
+type RoutePause struct {
+	Since  domain.Instant `json:"since"`
+	Reason string         `json:"reason,omitzero"`
 }

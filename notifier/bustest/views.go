@@ -71,6 +71,27 @@ func (v Views) OldestUnrouted(ctx context.Context) (eventstore.Position, bool, e
 	return oldest, oldest != 0, err
 }
 
+// EachUnrouted implements worker.UnroutedView.
+func (v Views) EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error {
+	f := v.folded
+	f.mu.Lock()
+	err := f.fold(ctx, v.Ledger)
+	var found []eventstore.Position
+	for id, p := range f.payments {
+		if p.Status == domain.Created && f.created[id] > after {
+			found = append(found, f.created[id])
+		}
+	}
+	f.mu.Unlock()
+	slices.Sort(found)
+	for _, at := range found[:min(limit, len(found))] {
+		if err == nil {
+			err = fn(at)
+		}
+	}
+	return err
+}
+
 func (v Views) open(ctx context.Context) ([]domain.Payment, error) {
 	f := v.folded
 	f.mu.Lock()

@@ -27,9 +27,9 @@ var errAnotherKey = errors.New("the attempt's key is spent")
 // language and merchant are what the customer reads at the provider. What was
 // begun goes on when ctx ends.
 //
-// Errors: ErrNoConnector; ErrDown, also of a provider that did not answer: the
-// attempt goes on, and Begin may be called again; a *FailedError; a
-// *domain.AttemptError; those of the store.
+// Errors: ErrNoConnector; ErrPaused, when an attempt would have to begin; ErrDown,
+// also of a provider that did not answer: the attempt goes on, and Begin may be
+// called again; a *FailedError; a *domain.AttemptError; those of the store.
 func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant string) (*connector.HandOff, error) {
 	t, err := c.tasks.hold(ctx, id)
 	if err != nil {
@@ -48,10 +48,14 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	if domain.InstantOf(c.config.Now()) >= p.ExpiresAt {
 		return nil, &domain.AttemptError{Reason: domain.AttemptTooLate}
 	}
-	if a, open := p.OpenAttempt(); open {
+	a, open := p.OpenAttempt()
+	if open {
 		if h := c.tasks.shown(id, a.Number); h != nil {
 			return h, nil
 		}
+	}
+	if !open && c.config.Paused(p.Route) {
+		return nil, ErrPaused
 	}
 	if !health.Pause(ctx, t.rest()) {
 		return nil, ctx.Err()
@@ -69,6 +73,9 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 		if !errors.Is(err, errAnotherKey) {
 			t.next(MinInterval)
 			return h, c.forCustomer(p, err)
+		}
+		if c.config.Paused(p.Route) {
+			return nil, ErrPaused
 		}
 	}
 	return nil, c.forCustomer(p, err)

@@ -68,6 +68,9 @@ type Config struct {
 	Now    func() time.Time
 	Routes *connector.Set
 	Views  Views
+	// Paused reports whether the operator has paused the route: no attempt begins on
+	// it, and what is open there goes on. nil: none is.
+	Paused func(route string) bool
 	// Signal sends an outcome and answers what the judge recorded; as
 	// connector.Sender.Send.
 	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, reason string) (domain.SignalReply, error)
@@ -89,6 +92,9 @@ type Collector struct {
 
 // New makes a collector; Run lets it work.
 func New(c Config) *Collector {
+	if c.Paused == nil {
+		c.Paused = func(string) bool { return false }
+	}
 	co := &Collector{
 		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
@@ -96,6 +102,9 @@ func New(c Config) *Collector {
 	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
 	return co
 }
+
+// Seed lets the counters of routes that are new begin with 0.
+func (c *Collector) Seed() { c.metrics.seed(c.config.Routes) }
 
 // Offer hears of an event that the workers read, and does not wait.
 func (c *Collector) Offer(e bus.Event) {
@@ -216,5 +225,9 @@ func (c *Collector) attemptOf(p domain.Payment, a domain.Attempt) connector.Atte
 	}
 }
 
-// ErrNoConnector: the payment's route has no connector that makes attempts.
-var ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")
+var (
+	// ErrNoConnector: the payment's route has no connector that makes attempts.
+	ErrNoConnector = errors.New("the payment's route has no connector that makes attempts")
+	// ErrPaused: the operator has paused the payment's route.
+	ErrPaused = errors.New("the payment's route is paused")
+)

@@ -394,3 +394,47 @@ func TestRoutesWithoutAConnector(t *testing.T) {
 		}
 	})
 }
+
+// TestPausedRoute: no attempt begins, and what is open comes to its end.
+func TestPausedRoute(t *testing.T) {
+	in(t, func(w *world) {
+		open, fresh := w.payable(time.Hour), w.payable(time.Hour)
+		first := w.pressed(open)
+		w.paused = true
+		if _, err := w.press(fresh); !errors.Is(err, ErrPaused) {
+			w.Errorf("pressed: %v", err)
+		}
+		if n := len(w.Payment(w.T, fresh).Attempts); n != 0 {
+			w.Errorf("%d attempts on a paused route", n)
+		}
+		if again := w.pressed(open); again != first {
+			w.Errorf("pressed again: %s, before %s", again, first)
+		}
+		w.provider.Pay(w.reference(open))
+		after(time.Minute)
+		if p := w.Payment(w.T, open); p.Status != domain.Paid {
+			w.Errorf("the open attempt's money came: %s", p.Status)
+		}
+		w.paused = false
+		w.pressed(fresh)
+	})
+}
+
+// TestPausedRouteBeginsNoSecondKey: the key of an attempt that its customer never
+// saw is spent; another attempt would be a new one.
+func TestPausedRouteBeginsNoSecondKey(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.provider.Fault(connectortest.StoredError, 0, 1)
+		if _, err := w.press(id); err == nil {
+			w.Fatal("the provider answered")
+		}
+		w.paused = true
+		if _, err := w.press(id); !errors.Is(err, ErrPaused) {
+			w.Errorf("pressed: %v", err)
+		}
+		if a := w.Payment(w.T, id).Attempts; len(a) != 1 || a[0].Status != domain.AttemptFailed {
+			w.Errorf("%+v", a)
+		}
+	})
+}

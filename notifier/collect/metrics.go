@@ -31,7 +31,13 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		notices:  vec("payledger_connector_notifications_total", "Notifications of providers by their end: judged, forged, malformed, foreign, failed.", "route", "end"),
 		overdue:  vec("payledger_attempts_overdue_total", "Attempts that were still open an hour after their payment's end.", "route"),
 	}
-	// What is there from the start is seen to grow when it happens first.
+	m.seed(routes)
+	return m
+}
+
+// seed lets the counters of all routes begin with 0: what is there from the start is
+// seen to grow when it happens first.
+func (m *metrics) seed(routes *connector.Set) {
 	for route := range routes.Routes().Connectors {
 		for _, became := range []string{"begun", "offered", "failed", "paid"} {
 			m.attempts.WithLabelValues(route, became)
@@ -42,7 +48,6 @@ func newMetrics(r prometheus.Registerer, ts *tasks, routes *connector.Set) *metr
 		m.calls.WithLabelValues(route, "begin", "ok")
 		m.overdue.WithLabelValues(route)
 	}
-	return m
 }
 
 // endOf names how a call ended.

@@ -30,6 +30,7 @@ type world struct {
 	*bustest.Book
 
 	provider connectortest.Provider
+	paused   bool
 	now      *life
 }
 
@@ -74,6 +75,7 @@ func (w *world) start(effects int64) {
 	l.Collector = New(Config{
 		Ledger: ledger, IDs: w.IDs, Now: time.Now, Routes: set, Views: views{bustest.Views{Book: w.Book}}, Signal: w.judge(l),
 		ReturnURL: func(p domain.Payment) string { return "https://shop.example.com/p/" + p.ID.String() }, Log: zerolog.Nop(),
+		Paused: func(string) bool { return w.paused },
 	})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
+	"payledger/notifier/worker"
 )
 
 // TestSlowLanesHoldNobodyUp: while the lanes take nothing, payments get their
@@ -133,7 +134,7 @@ func TestTheDispatcherBeginsEarlier(t *testing.T) {
 	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
 }
 
-type fromTheFirst struct{}
+type fromTheFirst struct{ worker.UnroutedView }
 
 func (fromTheFirst) OldestUnrouted(context.Context) (eventstore.Position, bool, error) {
 	return 1, true, nil

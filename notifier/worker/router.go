@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -16,10 +17,16 @@ import (
 // router gives new payments their route. It takes whatever is queued at once,
 // and one sync of the log carries all of it; the order between payments does
 // not matter.
+//
+// A payment that only paused routes would take waits without a route. It is in the
+// view of unrouted payments alone, where it is found again when a route is resumed.
 type router struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
 	table  func() domain.RoutingTable
+	split  func(domain.RoutingTable) (inUse, paused domain.RoutingTable)
+	again  <-chan struct{}
+	held   prometheus.Counter
 	log    zerolog.Logger
 	todo   chan unrouted
 
@@ -31,6 +38,7 @@ type unrouted struct {
 	eventstore.Stored
 
 	moved bool // the payment has: its stream is to be read
+	old   bool // the payment was decided before
 }
 
 const (
@@ -39,7 +47,14 @@ const (
 )
 
 func newRouter(c Config) *router {
-	return &router{ledger: c.Ledger, ids: c.IDs, table: c.Table, log: c.Log, todo: make(chan unrouted, routerQueue), unrouted: c.Unrouted}
+	if c.Split == nil {
+		c.Split = func(t domain.RoutingTable) (inUse, paused domain.RoutingTable) { return t, nil }
+	}
+	return &router{
+		ledger: c.Ledger, ids: c.IDs, table: c.Table, split: c.Split, again: c.Again, log: c.Log,
+		todo: make(chan unrouted, routerQueue), unrouted: c.Unrouted,
+		held: health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
+	}
 }
 
 // begin is the first position that matters: the oldest payment without a
@@ -73,18 +88,18 @@ func (r *router) take(ctx context.Context, created eventstore.Stored) error {
 func (r *router) run(ctx context.Context) error {
 	var queued []unrouted
 	for {
-		queued = r.queued(ctx, queued[:0])
-		payments := queued
-		for pauses := health.StorePause(); len(payments) > 0; {
-			var wait bool
-			var err error
-			payments, wait, err = r.route(ctx, payments)
-			if err != nil {
+		queued = queued[:0]
+		select {
+		case p := <-r.todo:
+			queued = r.queued(append(queued, p))
+		case <-r.again:
+			if err := r.routeWaiting(ctx); err != nil {
 				return err
 			}
-			if wait {
-				pauses.Wait(ctx)
-			}
+		case <-ctx.Done():
+		}
+		if err := r.routeAll(ctx, queued); err != nil {
+			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -92,15 +107,65 @@ func (r *router) run(ctx context.Context) error {
 	}
 }
 
-// queued waits for a payment and answers it with those behind it, none when
-// ctx has ended.
-func (r *router) queued(ctx context.Context, payments []unrouted) []unrouted {
-	select {
-	case p := <-r.todo:
-		payments = append(payments, p)
-	case <-ctx.Done():
-		return payments
+// routeAll decides payments until each is decided. The error is the context's or
+// ends the work.
+func (r *router) routeAll(ctx context.Context, payments []unrouted) error {
+	for pauses := health.StorePause(); len(payments) > 0; {
+		var wait bool
+		var err error
+		payments, wait, err = r.route(ctx, payments)
+		if err != nil {
+			return err
+		}
+		if wait {
+			pauses.Wait(ctx)
+		}
 	}
+	return nil
+}
+
+// routeWaiting decides again the payments that have no route. What cannot be read
+// is tried until it can be.
+func (r *router) routeWaiting(ctx context.Context) error {
+	for after := eventstore.Position(0); ; {
+		var at []eventstore.Position
+		err := r.unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position) error {
+			at = append(at, created)
+			return nil
+		})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case health.Ends(err):
+			return err
+		case err != nil:
+			r.log.Error().Err(err).Msg("the payments that wait for a route cannot be listed; it is tried until they can")
+			health.Pause(ctx, restAfter)
+			continue
+		case len(at) == 0:
+			return nil
+		}
+		var waiting []unrouted
+		for _, created := range at {
+			for stored, err := range r.ledger.Store.Scan(ctx, created-1, eventstore.Filter{}) {
+				if refused := r.refused(ctx, stored.Stream, err); refused != nil {
+					return refused
+				}
+				if err == nil {
+					waiting = append(waiting, unrouted{Stored: stored, old: true})
+				}
+				break
+			}
+		}
+		if err := r.routeAll(ctx, waiting); err != nil {
+			return err
+		}
+		after = at[len(at)-1]
+	}
+}
+
+// queued adds the payments that wait in the queue, up to a batch.
+func (r *router) queued(payments []unrouted) []unrouted {
 	for len(payments) < routerBatch {
 		select {
 		case p := <-r.todo:
@@ -161,7 +226,11 @@ func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e
 	if err != nil {
 		return c, nil, err
 	}
-	e, err = payment.Decide(domain.AssignRoute{Table: r.table(), Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	inUse, paused := r.split(r.table())
+	e, err = payment.Decide(domain.AssignRoute{Table: inUse, Paused: paused, Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	if err == nil && e == nil && payment.Status == domain.Created && !p.old {
+		r.held.Inc()
+	}
 	if err != nil || e == nil {
 		return c, nil, err
 	}

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
@@ -129,6 +132,64 @@ func TestRouterWaitsForABusyStoreAndStopsWithAFatalOne(t *testing.T) {
 		err := routing(t, b, fails, domain.SandboxTable(), []domain.ID{b.Create(t, time.Hour)})
 		if !errors.As(err, new(*eventstore.FatalError)) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestPaymentsWaitForAPausedRoute: those that another route takes are given to it,
+// those that no route would take fail, and the others wait until a route is resumed.
+func TestPaymentsWaitForAPausedRoute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.NewBook(t)
+		both := domain.Rule{Route: "cash", Currency: "RUB", Min: 1, Max: 149999, Weight: 1}
+		only := domain.Rule{Route: "cards", Currency: "RUB", Min: 1, Max: 150000, Weight: 1}
+		views, again, metrics := bustest.Views{Book: b}, make(chan struct{}, 1), prometheus.NewRegistry()
+		var paused atomic.Bool
+		paused.Store(true)
+		r := newRouter(Config{
+			Ledger: b.Ledger, IDs: b.IDs, Log: zerolog.Nop(), Unrouted: views, Again: again, Metrics: metrics,
+			Table: func() domain.RoutingTable { return domain.RoutingTable{both, only} },
+			Split: func(t domain.RoutingTable) (inUse, resting domain.RoutingTable) {
+				if paused.Load() {
+					return t[:1], t[1:]
+				}
+				return t, nil
+			},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.run(ctx) }()
+		var waiting []domain.ID
+		for range routerBatch + 3 { // more than one page of the view
+			waiting = append(waiting, b.Create(t, time.Hour))
+		}
+		for _, id := range waiting {
+			if err := r.take(ctx, created(t, b, id).Stored); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again <- struct{}{} // nothing was resumed
+		synctest.Wait()
+		for _, id := range waiting {
+			if p := b.Payment(t, id); p.Status != domain.Created {
+				t.Fatalf("%s %s while its route is paused", p.Status, p.FailureReason)
+			}
+		}
+		if got := testutil.ToFloat64(r.held); got != float64(len(waiting)) {
+			t.Errorf("%v payments held, want %d", got, len(waiting))
+		}
+		paused.Store(false)
+		again <- struct{}{}
+		synctest.Wait()
+		for _, id := range waiting {
+			if p := b.Payment(t, id); p.Route != "cards" {
+				t.Fatalf("%s, route %q after its route was resumed", p.Status, p.Route)
+			}
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
 	})
 }

@@ -23,6 +23,9 @@ type UnroutedView interface {
 	// is still in status created, of all payments up to the log's end at the
 	// time of the call.
 	OldestUnrouted(ctx context.Context) (eventstore.Position, bool, error)
+	// EachUnrouted calls fn for the positions of all such events, lowest first, from
+	// behind a position, up to limit, and returns fn's error.
+	EachUnrouted(ctx context.Context, after eventstore.Position, limit int, fn func(created eventstore.Position) error) error
 }
 
 // DueView knows when payments expire.
@@ -36,12 +39,17 @@ type DueView interface {
 
 // Config configures the Workers.
 type Config struct {
-	Conn     *bus.Conn
-	Ledger   eventstore.Ledger
-	LogID    domain.ID
-	IDs      *domain.IDs
-	Now      func() time.Time
-	Table    func() domain.RoutingTable // at each instant; nil: no rules
+	Conn   *bus.Conn
+	Ledger eventstore.Ledger
+	LogID  domain.ID
+	IDs    *domain.IDs
+	Now    func() time.Time
+	Table  func() domain.RoutingTable // at each instant; nil: no rules
+	// Split parts rules into those of routes in use and those of paused ones. nil: no
+	// route is paused.
+	Split func(domain.RoutingTable) (inUse, paused domain.RoutingTable)
+	// Again brings a token when payments that wait for a paused route may get one.
+	Again    <-chan struct{}
 	Unrouted UnroutedView
 	Due      DueView
 	// Begins hears the first position that Offer will be called with, and Offer

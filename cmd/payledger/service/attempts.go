@@ -13,13 +13,13 @@ import (
 
 // attempts are the collector as the payment page reaches it.
 type attempts struct {
-	set       *connector.Set
+	routes    *routes
 	collector *collect.Collector
 }
 
 // Provider is the name of the provider behind a route.
 func (a attempts) Provider(route string) (name string, ok bool) {
-	opened := a.set.Routes().Connectors[route]
+	opened := a.routes.set.Routes().Connectors[route]
 	if opened.Connector == nil {
 		return "", false
 	}
@@ -37,7 +37,21 @@ func (a attempts) Begin(ctx context.Context, payment domain.ID, language, mercha
 	if _, failed := errors.AsType[*collect.FailedError](err); failed {
 		return nil, checkout.ErrAttemptFailed
 	}
+	if errors.Is(err, collect.ErrPaused) {
+		return nil, checkout.ErrPaused
+	}
 	return handOff(h), err
+}
+
+// Obstacle is what keeps the payment's customer from paying.
+func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
+	switch {
+	case p.Route == "" && a.routes.waits(p), p.Route != "" && a.routes.paused.Paused(p.Route):
+		return checkout.RoutePaused
+	case a.routes.left(p):
+		return checkout.RouteGone
+	}
+	return ""
 }
 
 // Shown is the hand-off of the attempt where it is in memory.

@@ -81,7 +81,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	if b.routes, err = openRoutes(o, b.conn.NATS()); err != nil {
+	if b.routes, err = openRoutes(c.dir, o, b.conn.NATS()); err != nil {
 		return nil, err
 	}
 	b.routes.watch(metrics)
@@ -90,11 +90,18 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.collector = collect.New(collect.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
-		ReturnURL: c.links.ReturnURL, Log: o.Log, Metrics: metrics,
+		ReturnURL: c.links.ReturnURL, Paused: b.routes.paused.Paused, Log: o.Log, Metrics: metrics,
 	})
+	b.routes.loaded = func() {
+		b.collector.Seed()
+		for route := range b.routes.set.Routes().Connectors {
+			c.seed(route)
+		}
+	}
+	b.routes.loaded()
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
-		Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
+		Split: b.routes.paused.Split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
 		Offer: func(e bus.Event) {
 			fanOut.Offer(e)
 			b.collector.Offer(e)

@@ -41,6 +41,7 @@ type core struct {
 	deliveries *deliveries
 	consumers  *consumers.Book
 	account    *accountstore.File
+	seed       func(route string) // lets a route's counters begin with 0
 
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
@@ -94,8 +95,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		return nil, exit.With(exit.Directory, "reading the end of the log: %w", err)
 	}
 	codec := eventstore.NewCodec()
+	counted, seed := paymentMetrics(o.Metrics)
 	views, signed, err := openViews(ctx, d, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
-		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: paymentMetrics(o.Metrics)})
+		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
-		ledger: ledger, ids: ids, deliveries: deliveries, consumers: readers, account: sessions,
+		ledger: ledger, ids: ids, deliveries: deliveries, consumers: readers, account: sessions, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()

@@ -3,7 +3,10 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,26 +14,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
+	"payledger/domain"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
+	"payledger/notifier/pause"
 )
 
-// routes are the rules and connectors in use, and the file they come from.
+// routes are the rules and connectors in use, the file they come from, and those
+// that the operator has paused.
 type routes struct {
 	set    *connector.Set
+	paused *pause.Book
+	freed  chan struct{} // holds a token when payments without a route may get one
 	source routesfile.Source
 	env    connector.Env
 	again  <-chan os.Signal
 	log    zerolog.Logger
+	loaded func() // hears of each reload, before it is answered
 
 	loading sync.Mutex // one reload at a time
 }
 
 // openRoutes reads the routes file and makes the connectors.
-func openRoutes(o Options, nc *nats.Conn) (*routes, error) {
-	r := &routes{source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log}}
+func openRoutes(d datadir.Dir, o Options, nc *nats.Conn) (*routes, error) {
+	r := &routes{
+		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
+		freed: make(chan struct{}, 1),
+	}
+	var err error
+	if r.paused, err = pause.Open(d.PausedRoutes(), datadir.WriteFileSynced); err != nil {
+		return nil, exit.With(exit.Directory, "%w", err)
+	}
 	l, err := r.source.Load(r.env)
 	if err != nil {
 		return nil, exit.With(exit.Usage, "--routes: %w", err)
@@ -52,8 +69,61 @@ func (r *routes) run(ctx context.Context) error {
 	}
 }
 
-// List are the routes in use, by name.
-func (r *routes) List() []wire.Route { return routesfile.List(r.set.Routes()) }
+// List are the routes in use and those that are paused, by name.
+func (r *routes) List() []wire.Route {
+	all := routesfile.List(r.set.Routes())
+	for _, p := range r.paused.All() {
+		i, known := slices.BinarySearchFunc(all, p.Route, func(row wire.Route, name string) int { return strings.Compare(row.Route, name) })
+		if !known {
+			all = slices.Insert(all, i, wire.Route{Route: p.Route, Rules: []domain.Rule{}})
+		}
+		all[i].Paused = &wire.RoutePause{Since: p.Since, Reason: p.Reason}
+	}
+	return all
+}
+
+// Pause pauses a route, also over restarts.
+func (r *routes) Pause(route, reason string) error {
+	p, err := r.paused.Pause(route, reason, domain.InstantOf(time.Now()))
+	if err == nil {
+		r.log.Warn().Str("route", route).Str("reason", p.Reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
+	}
+	return err
+}
+
+// Resume ends the pause of a route.
+func (r *routes) Resume(route string) error {
+	was, err := r.paused.Resume(route)
+	if was && err == nil {
+		r.log.Info().Str("route", route).Msg("the route is resumed")
+		r.free()
+	}
+	return err
+}
+
+// free has the payments that wait without a route decided again.
+func (r *routes) free() {
+	select {
+	case r.freed <- struct{}{}:
+	default:
+	}
+}
+
+// waits reports whether a payment has no route because each that takes it is
+// paused.
+func (r *routes) waits(p domain.Payment) bool {
+	inUse, paused := r.paused.Split(r.set.Table())
+	_, ok := inUse.Choose(p.Amount, p.Currency, 0)
+	_, waits := paused.Choose(p.Amount, p.Currency, 0)
+	return p.Status == domain.Created && !ok && waits
+}
+
+// left reports whether nobody asks the provider any more at which customers have
+// tried to pay the payment.
+func (r *routes) left(p domain.Payment) bool {
+	_, ok := r.set.Connector(p.Route)
+	return !ok && len(p.Attempts) > 0
+}
 
 // Reload reads the file again and puts its routes in the place of the present
 // ones. Where anything is wrong with it nothing changes. The outcome is logged.
@@ -72,6 +142,8 @@ func (r *routes) Reload() ([]wire.Route, error) {
 		r.refused(err)
 		return nil, err
 	}
+	r.free()
+	r.loaded()
 	r.warn(l)
 	for _, route := range retired {
 		r.log.Warn().Str("route", route).Msg("the routes file does not name this route any more: its connector stays until the server ends, for what was begun through it")
@@ -108,12 +180,17 @@ func record(e *zerolog.Event, file string, p routesfile.Problem) *zerolog.Event 
 // noRoutes says that no payment can be collected.
 const noRoutes = "There is no route: every payment fails with no_route. Give --routes FILE, or --sandbox to try things out."
 
-// degraded is noRoutes where it holds, for the body of /readyz.
+// degraded says what keeps payments from being collected, for the body of /readyz,
+// which anybody may read.
 func (r *routes) degraded() []string {
-	if len(r.set.Table()) > 0 {
-		return nil
+	var all []string
+	if len(r.set.Table()) == 0 {
+		all = append(all, noRoutes)
 	}
-	return []string{noRoutes}
+	for _, p := range r.paused.All() {
+		all = append(all, fmt.Sprintf("The operator has paused the route %s since %s: it gets no payments, and its customers cannot begin to pay.", p.Route, p.Since))
+	}
+	return all
 }
 
 // watch keeps the metric of the routing rules, and complains where there are
@@ -122,7 +199,29 @@ func (r *routes) watch(m prometheus.Registerer) {
 	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every payment fails.",
 	}, func() float64 { return float64(len(r.set.Table())) }))
+	m.MustRegister(pausedCollector{r, prometheus.NewDesc("payledger_route_paused",
+		"1 while the operator has paused the route: it gets no payments, and no attempt begins on it.", []string{"route"}, nil)})
 	for _, sentence := range r.degraded() {
 		r.log.Error().Msg(sentence)
+	}
+}
+
+// pausedCollector is which routes are paused.
+type pausedCollector struct {
+	routes *routes
+	desc   *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c pausedCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c pausedCollector) Collect(to chan<- prometheus.Metric) {
+	for _, r := range c.routes.List() {
+		paused := 0.0
+		if r.Paused != nil {
+			paused = 1
+		}
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, paused, r.Route)
 	}
 }

@@ -259,7 +259,7 @@ func (c *core) publicHandler(base string, o Options, room connectionRoom, b *mes
 		Ready: c.ready, Degraded: b.degraded,
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
-	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes.set, b.collector}
+	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
 	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly
 	return httpapi.New(config)
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"payledger/cmd/payledger/exit"
+)
+
+// TestPausedRouteAtProvider: the operator pauses the only route while one customer
+// pays and another is about to. Nothing begins, nothing is lost, and a restart does
+// not resume it.
+func TestPausedRouteAtProvider(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, playAdapter(t))
+	paying, about, behind := s.create(t), s.create(t), s.create(t)
+	to := s.handOver(t, paying)
+	s.becomes(t, paymentPath(about), "awaiting_payment")
+	form := formToken.FindSubmatch(s.visit(t, http.MethodGet, s.BaseURL+about.page, nil).Body)
+
+	if out, code := payledger(t, "routes", "pause", "reel", "--data", s.data); code != exit.Refused || !strings.Contains(out, "Did you mean real?") {
+		t.Errorf("%d %s", code, out)
+	}
+	if out, code := payledger(t, "routes", "pause", "real", "--reason", "the bank asks for it", "--data", s.data); code != 0 {
+		t.Fatal(out)
+	}
+	if a := s.visit(t, http.MethodPost, s.BaseURL+about.page, url.Values{"form": {string(form[1])}}); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("pressed on a paused route: %d\n%s", a.Status, a.Body)
+	}
+	waiting := s.create(t)
+	shows := func(b bill, state string) {
+		t.Helper()
+		eventually(t, "the page shows "+state, func() bool {
+			return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+b.page, nil).Body), `data-state="`+state+`"`)
+		})
+	}
+	s.comeBack(t, paying, s.atProvider(t, to, "pay"))
+	s.becomes(t, paymentPath(paying), "paid")
+	s.refunded(t, s.refund(t, paying))
+
+	s.stops(t)
+	s.restart(t)
+	for _, b := range []bill{about, behind, waiting} {
+		shows(b, "paused")
+	}
+	s.becomes(t, paymentPath(waiting), "created")
+	if a := s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil); a.Status != http.StatusOK ||
+		!strings.Contains(string(a.Body), "paused the route real") || strings.Contains(string(a.Body), "the bank asks") {
+		t.Errorf("readyz: %d %s", a.Status, a.Body)
+	}
+	for _, series := range []string{`payledger_route_paused{route="real"} 1`, `payledger_router_held_total 1`} {
+		eventually(t, series, func() bool { return strings.Contains(string(s.scrape(t)), series) })
+	}
+	if n := len(s.provider.Attempts(about.id)) + len(s.provider.Attempts(waiting.id)); n != 0 {
+		t.Errorf("%d attempts on a paused route", n)
+	}
+
+	if out, code := payledger(t, "routes", "resume", "real", "--data", s.data); code != 0 {
+		t.Fatal(out)
+	}
+	s.becomes(t, paymentPath(waiting), "awaiting_payment")
+	for _, b := range []bill{about, waiting} {
+		s.atProvider(t, s.handOver(t, b), "pay")
+		s.becomes(t, paymentPath(b), "paid")
+	}
+	s.balanced(t)
+}

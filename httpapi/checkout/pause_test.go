@@ -1,0 +1,97 @@
+package checkout
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"payledger/domain"
+)
+
+// provided is a provider that hands every customer over, behind an obstacle.
+type provided struct {
+	obstacle Obstacle
+	begin    error
+}
+
+func (provided) Provider(string) (string, bool)     { return "Bank", true }
+func (p provided) Obstacle(domain.Payment) Obstacle { return p.obstacle }
+func (provided) Shown(domain.ID, int) *HandOff      { return nil }
+func (provided) Wake(domain.ID)                     {}
+func (p provided) Begin(context.Context, domain.ID, string, string) (*HandOff, error) {
+	return &HandOff{Kind: domain.HandOffRedirect, URL: "https://bank.example/pay"}, p.begin
+}
+
+// behind is the page of a world whose route has the obstacle.
+func behind(w *world, o Obstacle) http.Handler {
+	h := w.handler(false).(*handler)
+	h.Attempts = provided{obstacle: o}
+	return h
+}
+
+// offered is a payment whose customer was sent to the provider.
+func (w *world) offered() domain.ID {
+	id := w.create(domain.AwaitingPayment)
+	w.do(id, domain.BeginAttempt{At: domain.InstantOf(w.now()), Language: "en", Merchant: "Shop"})
+	w.do(id, domain.OfferAttempt{Number: 1, Reference: "ref-" + id.String(), HandOff: domain.HandOffRedirect})
+	return id
+}
+
+func TestPausedRoute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := behind(w, RoutePaused)
+	for _, status := range []domain.PaymentStatus{domain.Created, domain.AwaitingPayment} {
+		path := w.path(w.create(status))
+		for lang, want := range map[string]string{"en": "Nothing was lost", "ru": "Ничего не потеряно"} {
+			body := get(h, path+"?lang="+lang).Body.String()
+			if !strings.Contains(body, `data-state="paused"`) || !strings.Contains(body, want) || strings.Contains(body, "<form") {
+				t.Errorf("%s: %s", status, body)
+			}
+		}
+		if got := get(h, path+"/status").Body.String(); !strings.Contains(got, `"state":"paused","final":false`) {
+			t.Error(got)
+		}
+	}
+	// The page was loaded before the route was paused.
+	id := w.create(domain.AwaitingPayment)
+	token := formToken(t, behind(w, ""), w.path(id))
+	raced := w.handler(false).(*handler)
+	raced.Attempts = provided{begin: ErrPaused}
+	for name, h := range map[string]http.Handler{"before": h, "in between": raced} {
+		rec := send(h, w.path(id), token, "", "Accept-Language", "ru")
+		if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") != "30" ||
+			!strings.Contains(rec.Body.String(), "Оплата временно приостановлена") || !strings.Contains(rec.Body.String(), "деньги не списаны") {
+			t.Errorf("%s: %s", name, page(rec))
+		}
+	}
+	if l := w.log(); l != "" {
+		t.Errorf("the operator's own doing was logged as a failure: %s", l)
+	}
+	// An attempt that is open goes on, and what has ended is shown as ever.
+	id = w.offered()
+	if rec := send(h, w.path(id), formToken(t, h, w.path(id)), ""); rec.Header().Get("Location") != "https://bank.example/pay" {
+		t.Error(page(rec))
+	}
+	if body := get(h, w.path(w.create(domain.Paid))).Body.String(); !strings.Contains(body, `data-state="paid"`) {
+		t.Error(body)
+	}
+}
+
+func TestRouteWithoutItsConnector(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.offered()
+	token := formToken(t, behind(w, ""), w.path(id))
+	h := behind(w, RouteGone)
+	for lang, want := range map[string]string{"en": "do not pay again: nothing was lost", "ru": "не платите второй раз: ничего не потеряно"} {
+		body := get(h, w.path(id)+"?lang="+lang).Body.String()
+		if !strings.Contains(body, `data-state="adrift"`) || !strings.Contains(body, want) || strings.Contains(body, "<form") {
+			t.Error(body)
+		}
+	}
+	if rec := send(h, w.path(id), token, ""); rec.Code != http.StatusSeeOther || strings.Contains(rec.Header().Get("Location"), "bank") {
+		t.Error(page(rec))
+	}
+}
