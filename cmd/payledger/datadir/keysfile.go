@@ -19,6 +19,12 @@ import (
 // backup of it. A server does not start without the first.
 func KeyFiles() []string { return []string{"master.key", "log.key"} }
 
+// PackedFiles are the files of a file of keys: the keys, and what else nobody can
+// make again from the log. Others than the keys may be missing.
+func PackedFiles() []string {
+	return append(KeyFiles(), "nats-credentials.json", "nats-consumers.json", "routes-paused.json")
+}
+
 // KeysFileOf is the name of the file of keys that belongs to a backup.
 func KeysFileOf(file string) string { return file + ".keys" }
 
@@ -36,15 +42,15 @@ func (d Dir) KeyNames() string {
 	return strings.Join(there, " and ")
 }
 
-// KeyPack is a file of keys: the content of each key file by its name.
+// KeyPack is a file of keys: the content of each of the PackedFiles by its name.
 type KeyPack struct {
 	Files map[string]string `json:"payledger_keys"`
 }
 
-// PackKeys copies the directory's keys.
+// PackKeys copies the directory's PackedFiles.
 func (d Dir) PackKeys() ([]byte, error) {
 	pack := KeyPack{Files: make(map[string]string)}
-	for _, name := range KeyFiles() {
+	for _, name := range PackedFiles() {
 		b, err := os.ReadFile(d.File(name))
 		switch {
 		case err == nil:
@@ -69,8 +75,8 @@ func ReadKeys(name string) (KeyPack, error) {
 		err = errors.New("it holds no " + KeyFiles()[0])
 	}
 	for file := range pack.Files {
-		if err == nil && !slices.Contains(KeyFiles(), file) {
-			err = fmt.Errorf("%q is no key of payledger", file)
+		if err == nil && !slices.Contains(PackedFiles(), file) {
+			err = fmt.Errorf("%q is no file of payledger's", file)
 		}
 	}
 	if err != nil {
@@ -85,8 +91,9 @@ type KeyPlan struct {
 	Differ []string          // files there now that another would replace
 }
 
-// PlanKeys compares the keys of a pack with those in the directory. A file
-// that only has more lines than the pack's stays: keys were added since.
+// PlanKeys compares the files of a pack with those in the directory. A file of keys
+// that only has more lines than the pack's stays: keys were added since. Of the
+// others, which the server changes, those in the directory are newer and stay.
 func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
 	plan := KeyPlan{Put: make(map[string]string)}
 	for _, name := range KeyFiles() {
@@ -104,6 +111,11 @@ func (d Dir) PlanKeys(pack KeyPack) (KeyPlan, error) {
 		case !bytes.HasPrefix(there, []byte(packed)):
 			plan.Put[name] = packed
 			plan.Differ = append(plan.Differ, name)
+		}
+	}
+	for _, name := range PackedFiles()[len(KeyFiles()):] {
+		if packed, ok := pack.Files[name]; ok && !Exists(d.File(name)) {
+			plan.Put[name] = packed
 		}
 	}
 	return plan, nil

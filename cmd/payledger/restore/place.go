@@ -120,7 +120,7 @@ func (c *course) losses() []string {
 // put moves the replaced files aside and renames the copy. At every moment the
 // directory has a whole log or none; after a crash in between, restore again.
 func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
-	for _, name := range datadir.KeyFiles() {
+	for _, name := range datadir.PackedFiles() {
 		content, ok := keys.Put[name]
 		if !ok {
 			continue
