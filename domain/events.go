@@ -175,6 +175,8 @@ type EventType struct {
 //     recorded as version 1 stay valid.
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
+//   - project.registered and project.changed, version 2: their settings have the
+//     address of the shop, version 3: and the time zone.
 //   - refund.failed, version 2: it has the provider's reason, if there was one.
 func Events() []EventType {
 	at := Instant(1795169730123)
@@ -192,7 +194,7 @@ func Events() []EventType {
 	}
 	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
 	settings := DefaultSettings()
-	settings.RequireIdempotencyKey, settings.ShopURL = true, "https://shop.example.com/"
+	settings.RequireIdempotencyKey, settings.ShopURL, settings.TimeZone = true, "https://shop.example.com/", "Europe/Moscow"
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
 		eventType(1, PaymentCreated{
@@ -223,8 +225,8 @@ func Events() []EventType {
 		eventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		eventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		eventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
-		eventType(2, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
-		eventType(2, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
+		eventType(3, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
+		eventType(3, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectDisabled{}),
 		eventType(2, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes()}),
 		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),

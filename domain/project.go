@@ -30,7 +30,8 @@ type Settings struct {
 	MaxAmount             Amount     `json:"max_amount"`
 	LifetimeSeconds       int        `json:"lifetime_seconds"` // of a payment
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
-	ShopURL               string     `json:"shop_url,omitempty"` // where the payment page leads back to; "": nowhere
+	ShopURL               string     `json:"shop_url,omitempty"`  // where the payment page leads back to; "": nowhere
+	TimeZone              string     `json:"time_zone,omitempty"` // IANA name of the zone whose days reports have; "": UTC
 }
 
 // The bounds of a payment's lifetime and its default.
@@ -42,6 +43,9 @@ const (
 
 // MaxShopURL is the longest address of a shop, in bytes.
 const MaxShopURL = 512
+
+// MaxTimeZone is the longest name of a time zone, in bytes.
+const MaxTimeZone = 64
 
 // MaxProjectName is the longest project name, in code points.
 const MaxProjectName = 128
@@ -90,7 +94,20 @@ func (s Settings) validate() FieldErrors {
 	case s.ShopURL != "" && !validShopURL(s.ShopURL):
 		errs = append(errs, &FieldError{Field: "shop_url", Code: InvalidValue})
 	}
+	switch {
+	case len(s.TimeZone) > MaxTimeZone:
+		errs = append(errs, &FieldError{Field: "time_zone", Code: TooLong, Limit: MaxTimeZone, Got: len(s.TimeZone)})
+	case strings.ContainsFunc(s.TimeZone, notInZone):
+		errs = append(errs, &FieldError{Field: "time_zone", Code: InvalidValue})
+	}
 	return errs
+}
+
+// notInZone reports a character that no name of a time zone has. Whether there is a
+// zone of the name is not judged here: zones come and go with releases of the tz
+// database, and the same command must always be decided in the same way.
+func notInZone(r rune) bool {
+	return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && !strings.ContainsRune("/_+-", r)
 }
 
 // validShopURL reports whether customers can be sent to the address: https://, a

@@ -251,6 +251,21 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 	})
 }
 
+func TestTimeZone(t *testing.T) {
+	t.Parallel()
+	for zone, ok := range map[string]bool{
+		"": true, "UTC": true, "Europe/Moscow": true, "America/Argentina/Buenos_Aires": true, "Etc/GMT+3": true, "Gone/With-The-Database": true,
+		"Europe/Moscow\n": false, "../x": false, "Москва": false, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+	} {
+		settings := domain.DefaultSettings()
+		settings.TimeZone = zone
+		_, err := domain.Project{}.Decide(domain.RegisterProject{Name: "Tea", Settings: settings})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", zone, err)
+		}
+	}
+}
+
 func TestShopURL(t *testing.T) {
 	t.Parallel()
 	for url, ok := range map[string]bool{

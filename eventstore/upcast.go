@@ -36,6 +36,9 @@ func upcasters() []Upcaster {
 		// Version 2 adds the address of the shop, which may be absent.
 		{Type: domain.TypeProjectRegistered, From: 1, Lift: unchanged},
 		{Type: domain.TypeProjectChanged, From: 1, Lift: unchanged},
+		// Version 3 adds the time zone, which may be absent.
+		{Type: domain.TypeProjectRegistered, From: 2, Lift: unchanged},
+		{Type: domain.TypeProjectChanged, From: 2, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every

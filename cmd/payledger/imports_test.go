@@ -423,6 +423,11 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "httpapi/calendar",
+			why:    "days of a time zone: arithmetic that whoever names days shares",
+			ours:   []string{"domain"},
+		},
+		{
 			folder:  "httpapi/wire",
 			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
 			ours:    []string{"domain"},
@@ -456,7 +461,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
+				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

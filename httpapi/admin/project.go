@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"payledger/domain"
+	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 
@@ -103,8 +104,16 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 			s.RequireIdempotencyKey = m.Value.Kind() == 't'
 		case "shop_url":
 			s.ShopURL, ok = edge.Text(m.Value)
+		case "time_zone":
+			if s.TimeZone, ok = edge.Text(m.Value); ok {
+				if _, err := calendar.Load(s.TimeZone); err != nil {
+					fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue})
+				}
+			}
 		default:
-			fields = append(fields, edge.UnknownMember(m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url"))
+			fields = append(fields, edge.UnknownMember(
+				m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone",
+			))
 		}
 		if !ok {
 			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.WrongType})

@@ -121,6 +121,8 @@ func invalidDetail(field string) string {
 		return "Send a URL of printable ASCII: percent-encode other characters, and write an international host name in its xn-- form."
 	case "shop_url":
 		return "Send an https address with a host and without a user name or a password."
+	case "time_zone":
+		return "Send the name of a zone of the IANA database, such as Europe/Moscow or UTC."
 	case "overlap_seconds":
 		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(domain.MaxSecretOverlap.Seconds()))
 	case "since":
@@ -151,7 +153,7 @@ func typeOf(field string) string {
 // isSetting reports whether a field is a member of a project's settings.
 func isSetting(field string) bool {
 	switch field {
-	case "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url":
+	case "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone":
 		return true
 	}
 	return false

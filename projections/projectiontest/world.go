@@ -131,6 +131,7 @@ func (w *World) Settings() domain.Settings {
 	s.Currencies = []domain.Currency{"RUB", "USD"}
 	s.LifetimeSeconds = Pick(w, 300, 3600, 86400)
 	s.ShopURL = Pick(w, "", "https://shop.example/")
+	s.TimeZone = Pick(w, "", "UTC", "Asia/Kathmandu")
 	return s
 }
 

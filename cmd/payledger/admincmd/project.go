@@ -27,6 +27,7 @@ type projectSettings struct {
 	LifetimeSeconds       int      `help:"How long a new payment can be paid, 300 to 7776000." placeholder:"SECONDS" json:"lifetime_seconds,omitzero"`
 	RequireIdempotencyKey *bool    `help:"Refuse POSTs without an Idempotency-Key." negatable:"" json:"require_idempotency_key,omitempty"`
 	ShopURL               *string  `help:"Where the payment page leads back to once the outcome is known: an https address of at most 512 bytes; empty: nowhere." placeholder:"URL" json:"shop_url,omitzero" name:"shop-url"`
+	TimeZone              *string  `help:"Time zone of the days in the account and its exports: an IANA name such as Europe/Moscow; empty: UTC." placeholder:"ZONE" json:"time_zone,omitzero"`
 }
 
 // project is a project as it is printed: without its keys, which key list has.
