@@ -60,6 +60,15 @@ func (s *Store) replaced(why error) error {
 	return s.Err()
 }
 
+// saveReplaced saves the file if a commit found that it had lost its name, once
+// everybody has been answered. writing is held.
+func (s *Store) saveReplaced() {
+	if why := s.unsaved; why != nil {
+		s.unsaved = nil
+		s.save(why)
+	}
+}
+
 // save gives the file another name, however long that takes: as long as this
 // process runs, nothing is lost. Then Fatal is closed. writing is held.
 func (s *Store) save(why error) {

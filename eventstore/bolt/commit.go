@@ -32,36 +32,62 @@ func (s *Store) commitAll() {
 	}
 }
 
-// commit is the whole commit protocol: it makes a group durable and gives each
-// commit its result. Before answer is called nobody has been told anything of the
-// group and no read shows anything of it, so until then a crash may leave the log
-// with the group or without it. durable is how many of its commits were written.
+// commit commits a group and gives each commit its result. durable is how many of
+// its commits were written.
 func (s *Store) commit(g *group) (durable int) {
 	// Before anything is written, it has to be known which pages are free.
 	if !s.awaitSound() {
-		g.refuse(eventstore.ErrClosed)
+		refuse(g.commits, eventstore.ErrClosed)
 		g.answer()
 		return 0
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := s.unwritable(); err != nil {
-		g.refuse(err)
-		g.answer()
-		return 0
+	for rest := g.commits; len(rest) > 0; {
+		part := rest[:s.fits(rest)]
+		n, err := s.write(func() error {
+			for _, p := range part {
+				if err := s.staging.add(p); err != nil {
+					return err
+				}
+			}
+			return s.replicate()
+		})
+		durable += n
+		if err != nil {
+			refuse(rest, err)
+			break
+		}
+		rest = rest[len(part):]
 	}
+	// A crash from here on loses nothing: a caller that got no answer sends the
+	// commit again and gets the same one.
+	g.answer()
+	s.saveReplaced()
+	return durable
+}
 
+// write is the whole commit protocol: it makes what stage stages durable. Before it
+// returns nobody has been told anything of that and no read shows anything of it, so
+// until then a crash may leave the log with it or without it. After an error nothing
+// of it is durable, or, if it is an *eventstore.FatalError, that is unknown. writing
+// is held.
+func (s *Store) write(stage func() error) (durable int, err error) {
+	if err := s.unwritable(); err != nil {
+		return 0, err
+	}
+	if err := s.readRecent(); err != nil {
+		return 0, err
+	}
 	staged := &s.staging
-	err := s.update(func(tx *bbolt.Tx) error {
+	err = s.update(func(tx *bbolt.Tx) error {
 		// Each commit is checked against the log and against those of the group
 		// before it, and written into the transaction, which is in memory. Only
-		// the committer moves durable, so it reads it without a lock. A crash here
+		// this function moves durable, so it reads it without a lock. A crash here
 		// leaves the file as it was.
 		staged.begin(tx, s.tail.durable)
-		for _, p := range g.commits {
-			if err := staged.add(p); err != nil {
-				return err
-			}
+		if err := stage(); err != nil {
+			return err
 		}
 		if len(staged.records) == 0 {
 			return errNothing
@@ -78,35 +104,33 @@ func (s *Store) commit(g *group) (durable int) {
 	})
 
 	var replaced *boltfile.ReplacedError
+	var undone *undoneError
 	switch {
 	case err == nil:
 		// The group is durable: reads show it from here on, also before the answers.
-		durable = len(staged.records)
 		s.slowDown()
 		// The files of the indexes of claims are made of durable records alone; what
 		// a crash takes of them is made anew.
 		s.tail.publish(staged.records)
-		s.claims.durable(&staged.records[len(staged.records)-1])
-		staged.recent.durable(staged.newest)
+		staged.durableNow()
+		return len(staged.records), nil
 	case errors.Is(err, errNothing):
 		// There are refusals alone, and all are based on durable records.
+		return 0, nil
+	case errors.As(err, &undone):
+		// The transaction was rolled back, and so is what is in memory.
+		staged.undo()
+		return 0, undone.err
 	case errors.As(err, &replaced):
 		// The group is durable in the open file, but the file has lost its name: at
 		// the end of the process the group and all before it would be gone.
-		g.refuse(s.replaced(replaced))
-	default:
-		// What is on disk is unknown, and bbolt may show either state. The process
-		// must end, and the next open decides.
-		s.fail(s.broke(err))
-		g.refuse(s.Err())
+		s.unsaved = replaced
+		return 0, s.replaced(replaced)
 	}
-	// A crash from here on loses nothing: a caller that got no answer sends the
-	// commit again and gets the same one.
-	g.answer()
-	if replaced != nil {
-		s.save(replaced)
-	}
-	return durable
+	// What is on disk is unknown, and bbolt may show either state. The process
+	// must end, and the next open decides.
+	s.fail(s.broke(err))
+	return 0, s.Err()
 }
 
 // unwritable says why nothing can be written now, nil if it can.

@@ -28,11 +28,13 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketRecords = []byte("records")
 	bucketHeads   = []byte("heads")
+	bucketGroups  = []byte("groups")
 
 	keyFormat = []byte("format")
 	keyLog    = []byte("log")
 	keyNewest = []byte("newest")
 	keySpans  = []byte("spans")
+	keyGroups = []byte("groups")
 
 	keyMissing = []byte("missing checkpoints")
 )
@@ -75,7 +77,7 @@ func writeEmpty(path string, logID domain.ID) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketHeads} {
+		for _, name := range [][]byte{bucketRecords, bucketHeads, bucketGroups} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
@@ -105,7 +107,11 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.slower, s.yields = o.SyncDelay, o.Replaceable
+	if !s.applied.of.IsZero() && o.Replicate == nil {
+		s.claims.close()
+		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
+	}
+	s.slower, s.yields, s.agree = o.SyncDelay, o.Replaceable, o.Replicate
 	if o.Report != nil {
 		s.report = o.Report
 	}
@@ -153,9 +159,7 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	}
 	s.tail = newTail(last)
 	if !readOnly {
-		if err = s.openRecent(); err == nil {
-			err = s.openClaims()
-		}
+		err = s.openClaims()
 	}
 	return s, err
 }
@@ -169,12 +173,16 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	if err := checkFormat(s.path, meta.Get(keyFormat)); err != nil {
 		return 0, err
 	}
+	ok := false
 	id, newest := meta.Get(keyLog), meta.Get(keyNewest)
 	records := tx.Bucket(bucketRecords)
-	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil {
+	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil || tx.Bucket(bucketGroups) == nil {
 		return 0, damaged(s.path, "the log's id or an index is missing")
 	}
 	s.logID = domain.ID(id)
+	if s.applied, ok = appliedOf(meta); !ok {
+		return 0, damaged(s.path, "the number of groups it has applied makes no sense")
+	}
 	k, v := records.Cursor().Last()
 	switch len(k) {
 	case 0:

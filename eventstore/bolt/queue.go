@@ -44,8 +44,8 @@ func (g *group) answer() {
 }
 
 // refuse gives every commit the same error.
-func (g *group) refuse(err error) {
-	for _, p := range g.commits {
+func refuse(commits []*pending, err error) {
+	for _, p := range commits {
 		p.result = eventstore.Appended{Err: err}
 	}
 }

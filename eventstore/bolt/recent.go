@@ -1,7 +1,8 @@
 package bolt
 
 import (
-	"encoding/binary"
+	"bytes"
+	"errors"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -22,6 +23,7 @@ const maxRecent = 1 << 20
 type recentIDs struct {
 	active, other map[domain.ID]eventstore.Position
 	since         uint64 // the log's time in ms when the active generation began
+	read          bool   // the records that were in the file have been read
 }
 
 // find returns the position of a recent commit, 0 if it is not known.
@@ -57,28 +59,39 @@ func (r *recentIDs) durable(newest domain.ID) {
 	}
 }
 
-// openRecent reads the ids of the newest records: all of the last two
-// RecentTimes, since a record may be somewhat younger than its id, and no fewer
-// than RecentCommits. It skips a record that cannot be read, whose commit is then
-// recognised as long as it is its stream's last.
-func (s *Store) openRecent() error {
-	return s.view(s.tail.durable, func(tx *bbolt.Tx) error {
+// readRecent reads the ids of the newest records before the first group: all of the
+// last two RecentTimes, since a record may be somewhat younger than its id, and no
+// fewer than RecentCommits. That waits until the branches of the file are known to
+// be sound, because bbolt follows a circle of them for ever. A record that cannot be
+// read is skipped: its commit is recognised as long as it is its stream's last.
+func (s *Store) readRecent() error {
+	if s.staging.recent.read {
+		return nil
+	}
+	ids := recentIDs{read: true}
+	err := s.view(s.tail.durable, func(tx *bbolt.Tx) error {
 		newest := newestID(tx).Time()
-		ids := recentIDs{since: newest}
+		ids.since = newest
 		d := record.Decoder{Bodiless: true}
 		c := tx.Bucket(bucketRecords).Cursor()
-		for k, v := c.Last(); len(k) == keySize && len(ids.active) < maxRecent; k, v = c.Prev() {
-			at := eventstore.Position(binary.BigEndian.Uint64(k))
+		at := s.tail.durable
+		for k, v := c.Last(); at > 0 && bytes.Equal(k, positionKey(at)) && len(ids.active) < maxRecent; k, v = c.Prev() {
 			r, err := d.Decode(at, v)
-			if err != nil {
-				continue
+			if err == nil {
+				if len(ids.active) >= eventstore.RecentCommits && r.Commit.Time()+2*uint64(eventstore.RecentTime.Milliseconds()) < newest {
+					break
+				}
+				ids.add(r.Commit, at)
 			}
-			if len(ids.active) >= eventstore.RecentCommits && r.Commit.Time()+2*uint64(eventstore.RecentTime.Milliseconds()) < newest {
-				break
-			}
-			ids.add(r.Commit, at)
+			at--
 		}
-		s.staging.recent = ids
 		return nil
 	})
+	if errors.As(err, new(*eventstore.CorruptError)) {
+		err = nil
+	}
+	if err == nil {
+		s.staging.recent = ids
+	}
+	return err
 }

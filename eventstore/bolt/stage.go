@@ -21,15 +21,17 @@ import (
 type staging struct {
 	index  *indexes // nil: of a log that is being built
 	spans  spans
+	before spans // the durable ones
 	recent recentIDs
 
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
+	values  [][]byte            // of the records, as they are stored
 	bytes   []byte              // of keys and values, which bbolt needs as long as the transaction
 	newest  domain.ID
 
-	meta, log, heads *bbolt.Bucket
-	headAt           *bbolt.Cursor // of heads
+	meta, log, heads, groups *bbolt.Bucket
+	headAt                   *bbolt.Cursor // of heads
 }
 
 // maxBytes bounds the memory that is kept for the next group.
@@ -38,12 +40,14 @@ const maxBytes = 1 << 20
 // begin begins a group behind the last durable position.
 func (g *staging) begin(tx *bbolt.Tx, durable eventstore.Position) {
 	clear(g.records)
-	g.records, g.bytes = g.records[:0], g.bytes[:0]
+	clear(g.values)
+	g.records, g.values, g.bytes = g.records[:0], g.values[:0], g.bytes[:0]
 	if cap(g.bytes) > maxBytes {
 		g.bytes = nil
 	}
-	g.durable, g.newest = durable, newestID(tx)
+	g.durable, g.newest, g.before = durable, newestID(tx), g.spans
 	g.meta, g.log, g.heads = tx.Bucket(bucketMeta), tx.Bucket(bucketRecords), tx.Bucket(bucketHeads)
+	g.groups = tx.Bucket(bucketGroups)
 	g.log.FillPercent, g.heads.FillPercent = appendFill, appendFill
 	g.headAt = g.heads.Cursor()
 }
@@ -124,44 +128,68 @@ func (g *staging) append(p *pending) error {
 		Stream:   c.Record.Stream, Sequence: head.sequence + 1, Prev: head.position,
 		Commit: c.ID, At: domain.IDTime(c.ID).Time(), Claim: c.Claim, Body: c.Record.Body, Event: c.Record.Event,
 	}
-	if c.ID.Compare(g.newest) > 0 {
-		g.newest = c.ID
-	}
 	if err := g.put(&r, key); err != nil {
 		return err
 	}
-	g.records = append(g.records, r)
-	g.recent.add(r.Commit, r.Position)
 	p.result.Stored = r
-	return g.claim(p, r.Position)
+	return g.stage(&r, p.name)
 }
 
-// claim adds the claim of the record at a position to the index in memory. Readers
-// do not look at positions that are not durable.
-func (g *staging) claim(p *pending, at eventstore.Position) error {
-	c := p.commit.Claim
-	if c == nil {
+// stage adds a record that was put to what the next one is checked against: the
+// claims and ids in memory. Readers do not look at positions that are not durable.
+// name is that of its claim, if it has one.
+func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
+	g.records = append(g.records, *r)
+	if r.Commit.Compare(g.newest) > 0 {
+		g.newest = r.Commit
+	}
+	g.recent.add(r.Commit, r.Position)
+	if r.Claim == nil {
 		return nil
 	}
-	index := g.index.of(c)
-	index.Add(p.name, uint64(at))
-	if c.Forever {
+	g.index.of(r.Claim).Add(name, uint64(r.Position))
+	if r.Claim.Forever {
 		return nil
 	}
 	var begun bool
-	if g.spans, begun = g.spans.claim(g.newest, at); !begun {
+	if g.spans, begun = g.spans.claim(g.newest, r.Position); !begun {
 		return nil
 	}
-	index.Forget(uint64(g.spans.first()))
 	return g.meta.Put(keySpans, g.spans.value())
+}
+
+// durableNow says that what was staged is durable. Keys are forgotten only now,
+// since what is forgotten could not be taken back.
+func (g *staging) durableNow() {
+	g.index.durable(&g.records[len(g.records)-1])
+	if g.before.first() != g.spans.first() {
+		g.index.keys.Forget(uint64(g.spans.first()))
+	}
+	g.recent.durable(g.newest)
+}
+
+// undo takes back in memory what was staged in a transaction that was rolled back.
+func (g *staging) undo() {
+	for i := range g.records {
+		if r := &g.records[i]; r.Claim != nil {
+			g.index.of(r.Claim).Remove(nameOf(r.Stream.Project, r.Claim), uint64(r.Position))
+		}
+	}
+	g.recent.remove(g.records)
+	g.spans = g.before
 }
 
 // put writes a record and its stream's head.
 func (g *staging) put(r *eventstore.Stored, headKey []byte) error {
 	n := len(g.bytes)
 	g.bytes = record.Append(g.bytes, r)
-	value := g.since(n)
-	n = len(g.bytes)
+	return g.putValue(r, g.since(n), headKey)
+}
+
+// putValue is put with the bytes of the record.
+func (g *staging) putValue(r *eventstore.Stored, value, headKey []byte) error {
+	g.values = append(g.values, value)
+	n := len(g.bytes)
 	g.bytes = appendPosition(g.bytes, r.Position)
 	if err := g.log.Put(g.since(n), value); err != nil {
 		return err

@@ -26,6 +26,11 @@ type Options struct {
 	// Replaceable: another file may be put in the place of this one on purpose,
 	// as a restore does. Nothing is saved then.
 	Replaceable bool
+	// Replicate is called with each group once it is staged, before anything of it is
+	// written to the file: see Group. An error takes the group back, and is what its
+	// commits are answered with; the store goes on. nil: the store is on its own, and
+	// the file must not be a cluster's.
+	Replicate func(*Group) error
 	// Committed is called after each group of commits that became durable, with how
 	// many they were and how long their transaction took. The committer waits for it.
 	Committed func(commits int, took time.Duration)
@@ -50,8 +55,11 @@ type Store struct {
 	slower   time.Duration // Options.SyncDelay
 	tail     *tail
 	queue    *queue
-	claims   *indexes // nil if readOnly
-	staging  staging  // the committer's
+	claims   *indexes           // nil if readOnly
+	staging  staging            // guarded by writing, as are the next three
+	agree    func(*Group) error // Options.Replicate
+	applied  applied
+	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
 
 	beside    sync.WaitGroup // the goroutines other than the committer
 	committer sync.WaitGroup

@@ -44,6 +44,9 @@ func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
 	if err := s.verifyFile(ctx); err != nil {
 		return err
 	}
+	if err := s.verifyGroups(); err != nil {
+		return err
+	}
 	return s.newVerifier(cached, bodiless, ctx.Err).run(s)
 }
 

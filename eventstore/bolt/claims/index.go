@@ -59,9 +59,9 @@ type Config struct {
 }
 
 // Index finds the record that claimed a key: the newest claims are in memory,
-// the others in tables. It is safe for concurrent use, but one goroutine only
-// may call Add, Forget, Full and Seal. Add comes before the record is durable, so
-// Find may answer a position after the last durable one.
+// the others in tables. It is safe for concurrent use, but only one goroutine at a
+// time may call Add, Remove, Forget, Full and Seal. Add comes before the record is
+// durable, so Find may answer a position after the last durable one.
 type Index struct {
 	kind
 
@@ -177,6 +177,15 @@ func (x *Index) Add(n Name, at uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.memtable[n] = at
+}
+
+// Remove takes back an Add, before the record is durable.
+func (x *Index) Remove(n Name, at uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.memtable[n] == at {
+		delete(x.memtable, n)
+	}
 }
 
 // Full reports whether the memtable, which covers the records up to this
