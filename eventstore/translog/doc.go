@@ -25,6 +25,9 @@
 //
 //	— payledger/01M7W78FJBM8T4R7B5N0C1D2E3 Az3grlgt…
 //
+// Witnesses, who have copies of the log, add signatures of their own: C2SP
+// cosignatures (https://c2sp.org/tlog-cosignature), which say when they agreed.
+//
 // The verifier key is one line, name+hash+key, as package note makes it.
 //
 // # Proofs

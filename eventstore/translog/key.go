@@ -92,28 +92,34 @@ func (v *Verifier) Origin() string { return v.verifier.Name() }
 func (v *Verifier) Key() string { return v.key }
 
 // Open checks a signed checkpoint and reads it. The error says whether it is not
-// a note, is not signed by this key, or is of another log.
+// a note, is not signed by this key, or is of another log. Signatures by other
+// keys, such as those of witnesses, are not looked at.
 func (v *Verifier) Open(signed []byte) (Checkpoint, error) {
+	c, _, err := v.open(signed)
+	return c, err
+}
+
+func (v *Verifier) open(signed []byte) (Checkpoint, *note.Note, error) {
 	n, err := note.Open(signed, note.VerifierList(v.verifier))
 	var unsigned *note.UnverifiedNoteError
 	var invalid *note.InvalidSignatureError
 	switch {
 	case errors.As(err, &unsigned):
-		return Checkpoint{}, fmt.Errorf("the checkpoint is not signed by the key %s+%08x, but by %s",
+		return Checkpoint{}, nil, fmt.Errorf("the checkpoint is not signed by the key %s+%08x, but by %s",
 			v.verifier.Name(), v.verifier.KeyHash(), signers(unsigned.Note))
 	case errors.As(err, &invalid):
-		return Checkpoint{}, errors.New("the checkpoint's signature is wrong: it was altered after it was signed")
+		return Checkpoint{}, nil, errors.New("the checkpoint's signature is wrong: it was altered after it was signed")
 	case err != nil:
-		return Checkpoint{}, fmt.Errorf("not a signed checkpoint: %w", err)
+		return Checkpoint{}, nil, fmt.Errorf("not a signed checkpoint: %w", err)
 	}
 	c, err := parseCheckpoint(n.Text)
 	if err != nil {
-		return Checkpoint{}, err
+		return Checkpoint{}, nil, err
 	}
 	if c.Origin != v.Origin() {
-		return Checkpoint{}, fmt.Errorf("the checkpoint is of the log %s, the key of %s", c.Origin, v.Origin())
+		return Checkpoint{}, nil, fmt.Errorf("the checkpoint is of the log %s, the key of %s", c.Origin, v.Origin())
 	}
-	return c, nil
+	return c, n, nil
 }
 
 func signers(n *note.Note) string {
