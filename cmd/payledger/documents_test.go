@@ -79,6 +79,12 @@ func TestAuditorsREADME(t *testing.T) {
 		Heading: "Check the log", Tools: []string{"tar"}, Start: startPaidDemo,
 		After: "cat journal.hledger",
 		Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB"},
+	}, doctest.Section{
+		Heading: "Witnesses", Start: startPaidDemo,
+		Before: `payledger log key --data "$DATA" > verifier.key
+payledger log checkpoint --data "$DATA" > monday.checkpoint
+payledger export --data "$DATA" --format bundle --output books.tar`,
+		Want: []string{"audit.example.com vouched for it", "integrity     ok", "1 of 1 witnesses vouch"},
 	})
 }
 

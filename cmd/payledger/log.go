@@ -1,16 +1,22 @@
 package main
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
+	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
 )
 
@@ -18,6 +24,8 @@ import (
 type logCmd struct {
 	Key        logKeyCmd        `cmd:"" help:"Print the key that the log's checkpoints are verified with."`
 	Checkpoint logCheckpointCmd `cmd:"" help:"Print a fresh signed checkpoint of the log."`
+	WitnessKey logWitnessKeyCmd `cmd:"" help:"Make the key of a witness, who vouches for checkpoints with a copy of the log."`
+	Cosign     logCosignCmd     `cmd:"" help:"Vouch for a checkpoint: compare it with a copy of the log and sign it too."`
 }
 
 // logKeyCmd prints the verifier key.
@@ -105,4 +113,98 @@ func (c logCheckpointCmd) Run(a *console.App) error {
 		}
 		return a.PrintJSON(signedCheckpoint{k.Origin, k.Size, k.Root, string(signed), v.Key()})
 	})
+}
+
+// logWitnessKeyCmd makes a witness's key.
+type logWitnessKeyCmd struct {
+	Name string `arg:"" help:"The witness's name, one word: by custom an address without a scheme, such as audit.example.com/ledger."`
+	Key  string `required:"" help:"File to make for the private key; it must not exist." placeholder:"FILE"`
+}
+
+// Help is shown by --help.
+func (logWitnessKeyCmd) Help() string {
+	return `Writes the private key to a file that only its owner can read, and prints the public one:
+give that to whoever verifies with --witness-key. The keys are those of C2SP cosignatures
+(c2sp.org/tlog-cosignature).`
+}
+
+// Run makes the key.
+func (c logWitnessKeyCmd) Run(a *console.App) error {
+	secret, err := translog.NewWitnessKey(rand.Reader, c.Name)
+	if err != nil {
+		return exit.Wrap(exit.Usage, err)
+	}
+	w, err := translog.ParseCosigner(secret)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(c.Key, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return exit.With(exit.Usage, "--key: %w", err)
+	}
+	if _, err := fmt.Fprintln(f, secret); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(map[string]string{"name": c.Name, "witness_key": w.VerifierKey()})
+	}
+	_, err = fmt.Fprintln(a.Stdout, w.VerifierKey())
+	return err
+}
+
+// logCosignCmd vouches for a checkpoint.
+type logCosignCmd struct {
+	Checkpoint  string `arg:"" help:"File with the signed checkpoint." placeholder:"FILE"`
+	Data        string `help:"Data directory with the copy of the log, of a running server or a stopped one." placeholder:"DIR"`
+	File        string `help:"In place of --data: a copy of a ledger.db, or an exported bundle." placeholder:"FILE"`
+	Key         string `required:"" help:"File with the witness's private key." placeholder:"FILE"`
+	VerifierKey string `required:"" help:"Verifier key of the log, or a file that holds it." placeholder:"KEY|FILE"`
+}
+
+// Help is shown by --help.
+func (logCosignCmd) Help() string {
+	return `Verifies the whole copy as "payledger verify" does. If the checkpoint is of its events,
+prints it with the witness's signature added; otherwise nothing is signed, and the report
+says why (exit code 7). Cosign only with a copy that the ledger's operator cannot change.`
+}
+
+// Run compares and signs.
+func (c logCosignCmd) Run(a *console.App) error {
+	secret, err := os.ReadFile(c.Key)
+	if err != nil {
+		return exit.With(exit.Usage, "--key: %w", err)
+	}
+	w, err := translog.ParseCosigner(string(secret))
+	if err != nil {
+		return exit.With(exit.Usage, "--key %s: %w", c.Key, err)
+	}
+	given, err := datadir.ReadTrustAnchors([]string{c.Checkpoint}, []string{c.VerifierKey})
+	if err != nil {
+		return err
+	}
+	verify := verifyCmd{Data: c.Data, File: c.File, Checkpoint: []string{c.Checkpoint}, VerifierKey: []string{c.VerifierKey}}
+	report, err := verify.check(a)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(report.Checkpoints, func(r audit.CheckpointResult) bool {
+		return r.Name == c.Checkpoint && r.Outcome == audit.OK
+	}); i < 0 || !report.OK() {
+		if err := writeReport(a.Stderr, report); err != nil {
+			return err
+		}
+		return exit.With(exit.Verify, "%s was not cosigned: this copy of the log does not confirm it", c.Checkpoint)
+	}
+	cosigned, err := w.Cosign(given.Verifiers[0], given.Checkpoints[0].Signed)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(map[string]string{"checkpoint": string(cosigned)})
+	}
+	_, err = a.Stdout.Write(cosigned)
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/count"
@@ -26,6 +27,8 @@ type verifyCmd struct {
 	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
 	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none"`
+	WitnessKey  []string `help:"Key of a witness, or a file that holds it: its cosignatures of the checkpoints are looked for; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
+	Quorum      int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
 }
 
 // Help is shown by --help.
@@ -37,32 +40,43 @@ compared with the log as well. Nothing is changed.
 
 The verdict on integrity says whether anything was altered, that on completeness
 whether anything is missing. A cut-off end shows only against a checkpoint that was
-kept elsewhere: give it with --checkpoint. Exit code 7: something is wrong with the
+kept elsewhere: give it with --checkpoint. A witness has a copy of the log of its own and
+signs a checkpoint too when it agrees ("payledger log cosign"): --witness-key says which
+of them to believe, --quorum how many must agree. Exit code 7: something is wrong with the
 log; 3: it cannot be opened at all.`
 }
 
 // Run verifies.
 func (c verifyCmd) Run(a *console.App) error {
+	report, err := c.check(a)
+	if err != nil {
+		return err
+	}
+	return printReport(a, report)
+}
+
+// check reads the log that the flags name.
+func (c verifyCmd) check(a *console.App) (*audit.Report, error) {
 	path := cmp.Or(c.File, c.Data)
 	if path == "" {
-		return exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
+		return nil, exit.With(exit.Usage, "name what to verify: --data DIR, a copy of a ledger.db, or a bundle")
 	}
 	// Collecting garbage less often saves a fifth of the CPU time.
 	defer service.RoomyHeap()() //nolint:errcheck // it answers none
 	if b, err := export.OpenBundle(path); err != nil || b != nil {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return c.bundle(a, b)
 	}
 	e, err := service.OpenEvidence(a.Ctx, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer e.Close() //nolint:errcheck // only read
 	q, err := c.request(e.Dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var report *audit.Report
 	err = e.Verify(a.Ctx, q, a.Showing(func(l httpadmin.Line) error {
@@ -71,18 +85,29 @@ func (c verifyCmd) Run(a *console.App) error {
 		}
 		return nil
 	}))
+	return report, service.RefusedLocally(err)
+}
+
+// given is what the flags name.
+func (c verifyCmd) given() (datadir.TrustAnchors, error) {
+	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
 	if err != nil {
-		return service.RefusedLocally(err)
+		return given, err
 	}
-	return printReport(a, report)
+	err = given.AddWitnesses(c.WitnessKey, c.Quorum)
+	return given, err
 }
 
 // request is what to verify with: the checkpoints and keys that were given, and
 // those that a directory has.
 func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error) {
-	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
+	given, err := c.given()
 	if err != nil {
 		return q, err
+	}
+	q.Quorum = given.Quorum
+	for _, w := range given.Witnesses {
+		q.WitnessKeys = append(q.WitnessKeys, w.Key())
 	}
 	for _, p := range given.Checkpoints {
 		q.Checkpoints = append(q.Checkpoints, httpadmin.SignedCheckpoint{Name: p.Name, Note: string(p.Signed)})
@@ -114,16 +139,12 @@ func (c verifyCmd) request(d datadir.Dir) (q httpadmin.VerifyRequest, err error)
 }
 
 // bundle verifies an exported bundle.
-func (c verifyCmd) bundle(a *console.App, b *export.Bundle) error {
-	given, err := datadir.ReadTrustAnchors(c.Checkpoint, c.VerifierKey)
+func (c verifyCmd) bundle(a *console.App, b *export.Bundle) (*audit.Report, error) {
+	given, err := c.given()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	report, err := b.Verify(a.Ctx, given, progress.New(a.Stderr, "Checking the log"))
-	if err != nil {
-		return err
-	}
-	return printReport(a, report)
+	return b.Verify(a.Ctx, given, progress.New(a.Stderr, "Checking the log"))
 }
 
 // printReport prints a report and answers the error behind its exit code.
@@ -154,6 +175,13 @@ func writeReport(w io.Writer, r *audit.Report) error {
 	}
 	for _, c := range r.Checkpoints {
 		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, count.Of(c.Size, "event"), words(c.Outcome))
+		for _, by := range c.Witnesses {
+			if by.At != nil {
+				fmt.Fprintf(&out, "              %s vouched for it at %s\n", by.Name, by.At.Format(time.RFC3339))
+			} else {
+				fmt.Fprintf(&out, "              %s does not vouch for it\n", by.Name)
+			}
+		}
 	}
 	for _, v := range []struct {
 		name string

@@ -30,6 +30,8 @@ type Options struct {
 	Checkpoints []Checkpoint
 	Verifiers   []*translog.Verifier // keys for Checkpoints; any one of them may open one
 	Origin      string               // of the log, if known from another source than Verifiers
+	Witnesses   []*translog.Witness  // whose cosignatures of Checkpoints are looked for
+	Quorum      int                  // how many of Witnesses must vouch for a checkpoint that the log matches
 	// Missing lists when the log was opened without its checkpoint.
 	Missing []eventstore.MissingCheckpoint
 	// Bare: the records come from exported lines, which have no Prev and no Claim.
@@ -216,8 +218,13 @@ func (c *checker) finish() {
 		r.Root = &root
 	}
 	covered := c.roots.finish(c.last, r)
+	vouching, upTo := c.roots.vouched(c.options.Quorum, r)
 	if r.Integrity.Outcome == "" {
-		r.Integrity = Verdict{OK, fmt.Sprintf("%d events in order, each as the rules lead to it%s", r.Events, covered.integrity())}
+		reason := fmt.Sprintf("%d events in order, each as the rules lead to it%s", r.Events, covered.integrity())
+		if vouching > 0 {
+			reason += fmt.Sprintf("; %d of %d witnesses vouch for positions up to %d", vouching, len(c.options.Witnesses), upTo)
+		}
+		r.Integrity = Verdict{OK, reason}
 	}
 	switch {
 	case r.Completeness.Outcome != "":

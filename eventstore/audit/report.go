@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -27,6 +28,7 @@ const (
 	DamagedIndex    Kind = "damaged_index"    // an index of the store does not match the records
 	BadManifest     Kind = "bad_manifest"     // a file of a bundle differs from its manifest
 	BadJournal      Kind = "bad_journal"      // a bundle's journal differs from its events
+	Unwitnessed     Kind = "unwitnessed"      // too few witnesses vouch for a checkpoint of the log
 )
 
 // The kinds of findings about completeness: something that was written is
@@ -88,6 +90,25 @@ type CheckpointResult struct {
 	Name    string  `json:"name"`
 	Size    uint64  `json:"size"`
 	Outcome Outcome `json:"outcome"`
+	// Witnesses are those whose keys were given, in their order.
+	Witnesses []WitnessResult `json:"witnesses,omitempty"`
+}
+
+// vouching is how many witnesses cosigned the checkpoint.
+func (c CheckpointResult) vouching() (n int) {
+	for _, w := range c.Witnesses {
+		if w.At != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// WitnessResult says whether a witness vouches for a checkpoint: it compared it
+// with its own copy of the log and cosigned it.
+type WitnessResult struct {
+	Name string     `json:"name"`
+	At   *time.Time `json:"at"` // by the witness's clock, in whole seconds; null: it does not
 }
 
 // Report is the result of Check.

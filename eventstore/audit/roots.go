@@ -69,11 +69,41 @@ func newRoots(o Options, r *Report) roots {
 			continue
 		}
 		row := len(r.Checkpoints) - 1
+		r.Checkpoints[row].Witnesses = cosigned(c.Signed, o.Witnesses)
+		if c.Beside && r.Checkpoints[row].vouching() == 0 {
+			r.Checkpoints[row].Witnesses = nil // witnesses see what is handed out
+		}
 		r.Checkpoints[row].Size, r.Checkpoints[row].Outcome = uint64(opened.Size), NotChecked
 		all.pins = append(all.pins, pin{opened, c.Name, c.Beside, row})
 	}
 	slices.SortStableFunc(all.pins, func(a, b pin) int { return int(a.Size) - int(b.Size) })
 	return all
+}
+
+// cosigned asks which witnesses cosigned a checkpoint.
+func cosigned(signed []byte, witnesses []*translog.Witness) (all []WitnessResult) {
+	for _, w := range witnesses {
+		result := WitnessResult{Name: w.Name()}
+		if at, ok := w.Cosigned(signed); ok {
+			result.At = &at
+		}
+		all = append(all, result)
+	}
+	return all
+}
+
+// vouched reports when too few witnesses vouch for every checkpoint that the log
+// matches. It returns the most that vouch for one of them, and for which.
+func (c *roots) vouched(quorum int, r *Report) (n int, size eventstore.Position) {
+	for _, p := range c.good {
+		if by := r.Checkpoints[p.row].vouching(); by > 0 && by >= n {
+			n, size = by, p.Size
+		}
+	}
+	if n < quorum {
+		r.Add(Finding{Kind: Unwitnessed, Detail: fmt.Sprintf("%d witnesses must vouch for a checkpoint of this log, %d do", quorum, n)})
+	}
+	return n, size
 }
 
 // open opens a checkpoint with the first key that can. The error is that of the

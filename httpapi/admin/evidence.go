@@ -35,6 +35,8 @@ type Progress = func(done, total eventstore.Position)
 type VerifyRequest struct {
 	VerifierKeys []string           `json:"verifier_keys"` // a log that got a new key has several
 	Checkpoints  []SignedCheckpoint `json:"checkpoints"`
+	WitnessKeys  []string           `json:"witness_keys"` // whose cosignatures of the checkpoints count
+	Quorum       int                `json:"quorum"`       // how many of them must vouch for one
 }
 
 // SignedCheckpoint is a signed checkpoint under the name it is reported by.
@@ -97,6 +99,10 @@ func (e Evidence) Verify(ctx context.Context, q VerifyRequest, emit func(Line) e
 	if o.Checkpoints, o.Verifiers, err = q.checkpoints(); err != nil {
 		return err
 	}
+	if o.Witnesses, err = q.witnesses(); err != nil {
+		return err
+	}
+	o.Quorum = q.Quorum
 	if e.Missing != nil {
 		if o.Missing, err = e.Missing(ctx); err != nil {
 			return err
@@ -126,6 +132,17 @@ func (q VerifyRequest) checkpoints() (all []audit.Checkpoint, keys []*translog.V
 		keys = append(keys, v)
 	}
 	return all, keys, nil
+}
+
+func (q VerifyRequest) witnesses() (all []*translog.Witness, err error) {
+	for _, text := range q.WitnessKeys {
+		w, err := translog.ParseWitness(text)
+		if err != nil {
+			return nil, edge.BadParameter("witness_keys", err.Error())
+		}
+		all = append(all, w)
+	}
+	return all, nil
 }
 
 // judge says what a comparison of the projections means.

@@ -8,11 +8,14 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// TrustAnchors are what a log is verified against: signed checkpoints and the
-// keys that verify them, as --checkpoint and --verifier-key name them.
+// TrustAnchors are what a log is verified against: signed checkpoints, the keys
+// that verify them, and those of witnesses, as --checkpoint, --verifier-key and
+// --witness-key name them.
 type TrustAnchors struct {
 	Checkpoints []audit.Checkpoint
 	Verifiers   []*translog.Verifier
+	Witnesses   []*translog.Witness
+	Quorum      int // how many of Witnesses must vouch for a checkpoint
 }
 
 // ReadTrustAnchors reads the files of checkpoints and the keys.
@@ -28,7 +31,7 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 		p.Checkpoints = append(p.Checkpoints, audit.Checkpoint{Name: name, Signed: b})
 	}
 	for _, text := range keys {
-		v, err := readVerifier(text)
+		v, err := readKey("--verifier-key", text, translog.ParseVerifier)
 		if err != nil {
 			return p, err
 		}
@@ -37,18 +40,39 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 	return p, nil
 }
 
-// readVerifier reads a key, or the file of that name that holds one.
-func readVerifier(text string) (*translog.Verifier, error) {
-	if v, err := translog.ParseVerifier(text); err == nil {
-		return v, nil
+// AddWitnesses reads the keys of witnesses, of which a quorum must vouch for a
+// checkpoint. No key counts twice.
+func (p *TrustAnchors) AddWitnesses(keys []string, quorum int) error {
+	for _, text := range keys {
+		w, err := readKey("--witness-key", text, translog.ParseWitness)
+		if err != nil {
+			return err
+		}
+		for _, other := range p.Witnesses {
+			if w.Same(other) {
+				return exit.With(exit.Usage, "--witness-key: %s and %s are the same key", other.Name(), w.Name())
+			}
+		}
+		p.Witnesses = append(p.Witnesses, w)
+	}
+	if quorum < 0 || quorum > len(p.Witnesses) {
+		return exit.With(exit.Usage, "--quorum %d: it can be 0 to %d, the number of --witness-key", quorum, len(p.Witnesses))
+	}
+	p.Quorum = quorum
+	return nil
+}
+
+// readKey reads a key, or the file of that name that holds one.
+func readKey[K any](flag, text string, parse func(string) (K, error)) (key K, err error) {
+	if key, err = parse(text); err == nil {
+		return key, nil
 	}
 	b, err := os.ReadFile(text)
 	if err != nil {
-		return nil, exit.With(exit.Usage, "--verifier-key: neither a key nor a file: %w", err)
+		return key, exit.With(exit.Usage, "%s: neither a key nor a file: %w", flag, err)
 	}
-	v, err := translog.ParseVerifier(string(b))
-	if err != nil {
-		return nil, exit.With(exit.Usage, "--verifier-key: %w", err)
+	if key, err = parse(string(b)); err != nil {
+		return key, exit.With(exit.Usage, "%s: %w", flag, err)
 	}
-	return v, nil
+	return key, nil
 }

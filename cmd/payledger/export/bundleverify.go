@@ -25,7 +25,7 @@ func (b *Bundle) Verify(ctx context.Context, given datadir.TrustAnchors, progres
 		return nil, OpenFailed(err)
 	}
 	sums, small := in.sums, in.Small
-	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: progress, Checkpoints: given.Checkpoints, Verifiers: given.Verifiers}
+	o := audit.Options{Codec: eventstore.NewCodec(), Bare: true, Progress: progress, Checkpoints: given.Checkpoints, Verifiers: given.Verifiers, Witnesses: given.Witnesses, Quorum: given.Quorum}
 	own := len(given.Verifiers) == 0
 	if _, ok := sums[CheckpointFile]; ok {
 		o.Checkpoints = append(o.Checkpoints, audit.Checkpoint{Name: b.CheckpointName(), Signed: small[CheckpointFile], Beside: true})
