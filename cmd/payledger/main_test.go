@@ -92,21 +92,36 @@ func startServer(args ...string) (*server, error) {
 
 // runServer starts a command that becomes a server and waits for its line.
 func runServer(cmd *exec.Cmd) (*server, error) {
-	s := &server{cmd: cmd, stderr: &healthtest.Buffer{}, exited: make(chan struct{})}
-	s.cmd.Stderr = s.stderr
+	s := newServer(cmd)
 	err := s.run()
 	return s, err
 }
 
+func newServer(cmd *exec.Cmd) *server {
+	s := &server{cmd: cmd, stderr: &healthtest.Buffer{}, exited: make(chan struct{})}
+	s.cmd.Stderr = s.stderr
+	return s
+}
+
 // run starts the process and waits until it is ready.
 func (s *server) run() error {
-	out, err := s.cmd.StdoutPipe()
+	out, err := s.begin()
 	if err != nil {
 		return err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return err
+	return s.ready(out)
+}
+
+// begin starts the process. ready follows.
+func (s *server) begin() (out io.Reader, err error) {
+	if out, err = s.cmd.StdoutPipe(); err != nil {
+		return nil, err
 	}
+	return out, s.cmd.Start()
+}
+
+// ready waits until the process is ready, or has ended.
+func (s *server) ready(out io.Reader) error {
 	lines := bufio.NewReader(out)
 	line, readErr := lines.ReadBytes('\n')
 	go func() {

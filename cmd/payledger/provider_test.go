@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"payledger/domain"
 	"payledger/notifier/connector/adapter/adaptertest"
@@ -25,6 +26,7 @@ type played struct {
 	connectortest.Provider
 
 	line     *line
+	keeps    bool     // it cancels no attempt that nobody has paid
 	collects int      // which call of those after the customer has paid collects the money
 	settings string   // the connector's object of the routes file
 	env      []string // with the provider's secrets
@@ -64,7 +66,7 @@ func playYooKassa(t testing.TB, o yookassatest.Options) *played {
 	f := yookassatest.Start(t, o)
 	l := newLine(t, f)
 	return &played{
-		Provider: f, line: l, collects: 1, env: []string{"YOOKASSA_SECRET_KEY=" + yookassatest.SecretKey},
+		Provider: f, line: l, keeps: true, collects: 1, env: []string{"YOOKASSA_SECRET_KEY=" + yookassatest.SecretKey},
 		settings: strings.Replace(f.Settings(), f.URL(), l.URL, 1), pages: customersPages(t, f), host: "yookassa.test.example",
 		press: func(button string) (string, url.Values) { return "", url.Values{"action": {button}} },
 	}
@@ -96,6 +98,7 @@ type line struct {
 	provider http.Handler
 
 	mu    sync.Mutex
+	heard int    // calls
 	calls int    // until the one that is cut
 	at    moment // when it is cut
 	cut   func() // nil: none is cut
@@ -126,9 +129,17 @@ func (l *line) cutAt(call int, at moment, do func()) {
 	l.calls, l.at, l.cut = call, at, do
 }
 
+// count is how many calls there were.
+func (l *line) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
+}
+
 // ServeHTTP passes a call on, or cuts it.
 func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
+	l.heard++
 	cut, at := l.cut, l.at
 	switch {
 	case cut == nil:
@@ -218,10 +229,7 @@ func TestPaymentAtProvider(t *testing.T) {
 			wrong := s.create(t)
 			s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
 			s.refunded(t, s.refund(t, polled))
-			eventually(t, "the wrong amount is late funds", func() bool {
-				events := s.do(t, http.StatusOK, http.MethodGet, paymentPath(wrong)+"/events", "").Body
-				return strings.Contains(string(events), domain.TypePaymentLateFunds)
-			})
+			eventually(t, "the wrong amount is late funds", func() bool { return s.has(t, wrong, domain.TypePaymentLateFunds) })
 			kinds := s.balanced(t)
 			for kind, want := range map[string]int{
 				domain.TypePaymentAttemptBegun: 5, domain.TypePaymentAttemptOffered: 5,
@@ -230,6 +238,48 @@ func TestPaymentAtProvider(t *testing.T) {
 				if kinds[kind] != want {
 					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
 				}
+			}
+		})
+	}
+}
+
+// TestAskingProvider: the notifications of a payment and of a refund made by hand
+// are lost, and the next regular look is minutes away. The operator asks, and both
+// are recorded before the answer.
+func TestAskingProvider(t *testing.T) {
+	t.Parallel()
+	for name, play := range providers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := play(t)
+			s := openTill(t, p)
+			s.stops(t)
+			b, reference := s.handedOver(t, 30*time.Minute, 4*time.Hour)
+			before := p.line.count()
+			s.restart(t)
+			eventually(t, "the server has looked at the attempt", func() bool { return p.line.count() > before })
+			if !p.Pay(reference) {
+				t.Fatal("the customer cannot pay")
+			}
+			p.Sent() // lost
+			if s.has(t, b, domain.TypePaymentPaid) {
+				t.Error("the provider was asked without need")
+			}
+			ask := func(want string) {
+				t.Helper()
+				out, code := payledger(t, "payments", "ask", b.id.String(), "--data", s.data, "--json")
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("asked: exit code %d, want %s in\n%s", code, want, out)
+				}
+			}
+			ask(`"status":"paid"`)
+			if !p.RefundByHand(reference) {
+				t.Fatal("the money cannot be refunded by hand")
+			}
+			p.Sent() // lost
+			ask(`"refund_reference":`)
+			if kinds := s.balanced(t); kinds[domain.TypePaymentRefundedAtProvider] != 1 {
+				t.Errorf("the events are %v", kinds)
 			}
 		})
 	}

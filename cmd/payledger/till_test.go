@@ -57,9 +57,7 @@ func openTill(t testing.TB, p *played) *till {
 // restart starts the server, again if it was killed.
 func (s *till) restart(t testing.TB) {
 	t.Helper()
-	cmd := exec.Command("payledger", s.args...)
-	cmd.Env = append(os.Environ(), s.provider.env...)
-	next, err := runServer(cmd)
+	next, err := runServer(s.command())
 	if s.server != nil {
 		next.ProjectID, next.APIKey = s.ProjectID, s.APIKey
 	}
@@ -67,6 +65,12 @@ func (s *till) restart(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (s *till) command() *exec.Cmd {
+	cmd := exec.Command("payledger", s.args...)
+	cmd.Env = append(os.Environ(), s.provider.env...)
+	return cmd
 }
 
 // bill is a payment and its page.
@@ -172,6 +176,13 @@ func (s *till) becomes(t testing.TB, path, status string) {
 	})
 }
 
+// has reports whether the payment has an event of the type.
+func (s *till) has(t testing.TB, b bill, kind string) bool {
+	t.Helper()
+	events := s.do(t, http.StatusOK, http.MethodGet, paymentPath(b)+"/events", "").Body
+	return strings.Contains(string(events), `"`+kind+`"`)
+}
+
 func paymentPath(b bill) string { return "/v1/payments/" + b.id.String() }
 
 // notify delivers what the provider has sent.
@@ -238,7 +249,8 @@ func (s *till) balanced(t testing.TB) map[string]int {
 			Event struct {
 				Type, Stream string
 				Data         struct {
-					Signal struct{ Reference, Amount, Currency string }
+					Amount, Currency string
+					Signal           struct{ Reference, Amount, Currency string }
 				}
 			}
 		}
@@ -246,12 +258,14 @@ func (s *till) balanced(t testing.TB) map[string]int {
 			t.Fatalf("%s: %v", line, err)
 		}
 		kinds[e.Event.Type]++
-		moved := e.Event.Data.Signal
+		moved, byHand := e.Event.Data.Signal, e.Event.Data
 		switch e.Event.Type {
 		case domain.TypePaymentPaid, domain.TypePaymentLateFunds:
 			collected = append(collected, strings.Join([]string{e.Event.Stream, moved.Reference, moved.Amount, moved.Currency}, " "))
 		case domain.TypeRefundSucceeded:
 			returned = append(returned, strings.Join([]string{e.Event.Stream, moved.Amount, moved.Currency}, " "))
+		case domain.TypePaymentRefundedAtProvider:
+			returned = append(returned, strings.Join([]string{e.Event.Stream, byHand.Amount, byHand.Currency}, " "))
 		}
 	}
 	var atProvider, back []string
