@@ -58,7 +58,7 @@ func (x *Exchange) ReplyCSV(t Table) error {
 			return out.Flush()
 		}
 		body = body[:0]
-		x.renew()
+		x.renew(maxTime)
 		if err = t.Recheck(x.Context()); err == nil {
 			rows, more, err = t.Next(x.Context(), limit)
 		}

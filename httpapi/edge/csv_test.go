@@ -22,7 +22,7 @@ func TestEachPageOfCSVHasItsTime(t *testing.T) {
 	var left []time.Duration
 	rechecked := 0
 	list := func(x *Exchange) error {
-		x.timed, x.end = context.WithTimeout(x.Request.Context(), time.Second) // what is left after a slow page
+		x.renew(time.Second) // what is left after a slow page
 		recheck := func(context.Context) error { rechecked++; return nil }
 		return x.ReplyCSV(Table{Columns: []string{"n"}, Recheck: recheck, Next: func(ctx context.Context, _ int) ([][]string, bool, error) {
 			until, _ := ctx.Deadline()

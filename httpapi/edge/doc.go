@@ -11,8 +11,8 @@
 //	query.go     400 invalid_parameter; cursor.go: invalid_cursor
 //	problem.go   the one place where an error becomes a problem document, by
 //	             the table in problemtable.go
+//	deadline.go  the time that an answer may take
 //
-// Answers are written by reflection, and each answer makes its own deadline and
-// header fields. A GET's handler takes 3 to 5 µs more CPU than with answers
-// written by hand and counters looked up once, a POST's no more.
+// Answers are written by reflection. With payments written by hand a GET's handler
+// would take some 1 µs less of the some 30 that a request over a socket takes.
 package edge

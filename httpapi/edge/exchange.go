@@ -40,15 +40,15 @@ type Exchange struct {
 	ID      string            // of this request, in X-Request-Id
 	Route   *Route            // nil until one matched
 	Vars    map[string]string // of the route's path
-	timed   context.Context   // nil: for as long as the client stays
-	end     context.CancelFunc
-	Project domain.Project // who asks; zero: nobody in particular
+	timed   *deadline         // nil: for as long as the client stays
+	Project domain.Project    // who asks; zero: nobody in particular
 	Key     domain.Key
 	Trace   domain.Traceparent // that the request is part of; "": none
 	Body    []byte             // nil unless the route takes one
 
-	status int   // of the answer; 0 while there is none
-	bytes  int64 // of the answer's body
+	fields [5]string // values of the answer's header
+	status int       // of the answer; 0 while there is none
+	bytes  int64     // of the answer's body
 	code   domain.Code
 	err    error
 	alarm  bool // what failed is recorded as an error
@@ -62,7 +62,8 @@ func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &Exchange{ResponseWriter: w, Request: r, edge: e, ID: e.requestIDs.Next().String(), Trace: traceOf(r.Header)}
 		start := e.now()
-		x.Header().Set("X-Request-Id", x.ID)
+		x.fields[0] = x.ID
+		x.Header()["X-Request-Id"] = x.fields[0:1:1]
 		e.metrics.begin()
 		defer func() {
 			v := recover()
@@ -149,12 +150,12 @@ func (x *Exchange) Context() context.Context {
 	return x.Request.Context()
 }
 
-// renew gives the answer maxTime from now on. Contexts of before end.
-func (x *Exchange) renew() {
-	if x.end != nil {
-		x.end()
+// renew gives the answer time from now on. Contexts of before end.
+func (x *Exchange) renew(d time.Duration) {
+	if x.timed != nil {
+		x.timed.end()
 	}
-	x.timed, x.end = context.WithTimeout(x.Request.Context(), maxTime)
+	x.timed = &deadline{Context: x.Request.Context(), at: time.Now().Add(d)}
 }
 
 // AsWritten keeps a merchant's payload byte for byte.
@@ -174,9 +175,9 @@ func (x *Exchange) Reply(status int, v any) error {
 func (x *Exchange) ReplyBytes(status int, contentType string, body []byte) {
 	h := x.Header()
 	end := x.lineEnd(contentType)
-	values := []string{contentType, strconv.Itoa(len(body) + len(end)), "no-store", "nosniff"} // one allocation, names in canonical form
-	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
-	h["Cache-Control"], h["X-Content-Type-Options"] = values[2:3:3], values[3:4:4]
+	x.fields = [...]string{x.ID, contentType, strconv.Itoa(len(body) + len(end)), "no-store", "nosniff"} // no allocation, names in canonical form
+	h["Content-Type"], h["Content-Length"] = x.fields[1:2:2], x.fields[2:3:3]
+	h["Cache-Control"], h["X-Content-Type-Options"] = x.fields[3:4:4], x.fields[4:5:5]
 	x.WriteHeader(status)
 	_, _ = x.Write(body) // an error means that the client has gone away
 	if end != "" {

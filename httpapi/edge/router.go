@@ -36,8 +36,8 @@ func Run(x *Exchange) error {
 		}
 	}
 	if !x.Route.Endless {
-		x.renew()
-		defer func() { x.end() }()
+		x.renew(maxTime)
+		defer func() { x.timed.end() }()
 	}
 	return x.Route.Handle(x)
 }

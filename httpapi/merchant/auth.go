@@ -15,7 +15,7 @@ const challenge = `Bearer realm="payments"`
 // Authenticate finds the project and the key that a request carries.
 func (a *API) Authenticate(x *edge.Exchange) error {
 	id, secret := credentials(x.Request.Header)
-	c, err := a.signIn(x.Context(), conns.Peer(x.Request), id, secret, x.Header())
+	c, err := a.signIn(x.Context(), func() string { return conns.Peer(x.Request) }, id, secret, x.Header())
 	x.Project, x.Key = c.Project, c.Key
 	return err
 }

@@ -88,10 +88,10 @@ func (c Caller) sees(p domain.Payment) bool {
 // for those of others. The problems are 401 unauthorized, 403 project_disabled
 // and 429 rate_limited.
 func (a *API) SignIn(ctx context.Context, address, id, secret string) (Caller, error) {
-	return a.signIn(ctx, address, id, secret, nil)
+	return a.signIn(ctx, func() string { return address }, id, secret, nil)
 }
 
-func (a *API) signIn(ctx context.Context, address, id, secret string, announced http.Header) (Caller, error) {
+func (a *API) signIn(ctx context.Context, address func() string, id, secret string, announced http.Header) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, id)
 	if err != nil {
 		return Caller{}, err
@@ -101,7 +101,7 @@ func (a *API) signIn(ctx context.Context, address, id, secret string, announced 
 	}
 	key, live := project.Authenticate(domain.HashKey(secret))
 	if !known || !live {
-		if err := a.failures.Allow(address, a.cfg.Now(), announced); err != nil {
+		if err := a.failures.Allow(address(), a.cfg.Now(), announced); err != nil {
 			return Caller{}, err
 		}
 		if announced != nil { // this budget is announced where it is used up, not before

@@ -39,7 +39,7 @@ func replyCreated[T any](x *edge.Exchange, collection string, id domain.ID, made
 	if made.Replayed {
 		x.Header().Set("Idempotent-Replayed", "true")
 	}
-	return x.Reply(http.StatusCreated, made.Object)
+	return x.Reply(http.StatusCreated, &made.Object)
 }
 
 // CreatePayment answers POST /v1/payments.
@@ -238,7 +238,8 @@ func (h Handlers) GetPayment(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, p.Object())
+	object := p.Object()
+	return x.Reply(http.StatusOK, &object)
 }
 
 // Payment finds one of the caller's payments. Ids are compared as text;
