@@ -415,5 +415,7 @@ func judging(tb testing.TB, c *bus.Conn, b *bustest.Book) *Enforcer {
 	tb.Helper()
 	times := DefaultTimes()
 	times.Retry, times.Watch, times.Heartbeat = healthtest.Quick(), 100*time.Millisecond, 500*time.Millisecond
-	return New(Config{Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Times: times, Log: zerolog.Nop()})
+	return New(Config{
+		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Table: domain.SandboxTable, Times: times, Log: zerolog.Nop(),
+	})
 }
