@@ -95,6 +95,12 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "eventstore/cluster",
+			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record"},
+			keepOut: []string{"encoding/json", "os"},
+		},
+		{
 			folder:  "eventstore/diskspace",
 			why:     "how much room a disk has; whose files are on it is no matter of its own",
 			modules: []string{"golang.org/x/sys/unix"},

@@ -173,7 +173,7 @@ func (s *Store) readMeta(tx *bbolt.Tx) (last eventstore.Position, err error) {
 	if err := checkFormat(s.path, meta.Get(keyFormat)); err != nil {
 		return 0, err
 	}
-	ok := false
+	var ok bool
 	id, newest := meta.Get(keyLog), meta.Get(keyNewest)
 	records := tx.Bucket(bucketRecords)
 	if len(id) != len(s.logID) || len(newest) != len(s.logID) || records == nil || tx.Bucket(bucketHeads) == nil || tx.Bucket(bucketGroups) == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -83,9 +84,7 @@ func memoryOf(t *testing.T, s *Store, names []eventstore.Commit) (spans spans, c
 	}
 	ids = make(map[domain.ID]eventstore.Position)
 	for _, generation := range []map[domain.ID]eventstore.Position{s.staging.recent.active, s.staging.recent.other} {
-		for id, at := range generation {
-			ids[id] = at
-		}
+		maps.Copy(ids, generation)
 	}
 	return s.staging.spans, claimed, ids
 }

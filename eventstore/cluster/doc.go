@@ -1,0 +1,76 @@
+// Package cluster keeps the event log on three nodes, any one of which may die.
+//
+// Every node has its own whole file (package bolt). A JetStream stream with three
+// replicas, LOG, is their common write-ahead log: one message is one group of
+// commits. One node at a time, the sequencer, stages a group in a transaction of its
+// file, publishes it, and commits the transaction once LOG has taken the message;
+// only then are the commits answered. The others follow LOG and apply the same
+// groups, byte for byte.
+//
+// # The rules, and why
+//
+// The slot. A group's number is its message's sequence in LOG, and a publication
+// expects the number before to be LOG's last. So a slot is decided once, by LOG,
+// whoever publishes: two sequencers at a time are slow and harmless. A slot is taken
+// by a group if LOG says so in an acknowledgement with that number that is no
+// duplicate, or if the feed shows the group's nonce there. Everything else, a wrong
+// last sequence (10071) included, says nothing: a leader that was deposed counts
+// proposals that may never be committed, and a message without an answer may be
+// committed later. Then the same bytes are published for the same slot again, until
+// the feed shows what took it. A nonce names exact bytes: what is staged anew gets a
+// new one.
+//
+// One group in flight. A second one would be staged upon records that LOG may not
+// take.
+//
+// Taking back. If another group took the slot, the staged one is rolled back, with
+// what it left in memory, and the other one is applied. Nobody is told that the
+// commits failed: the forwarder sends them again, and their ids, which every store
+// recognises for some time whatever their streams did since, make that harmless. It
+// would not be if ids were recognised only at the end of a stream: a lost answer
+// would then become a conflict, or a second refund. After ten seconds the caller is
+// told that it is unknown.
+//
+// Reads never lie. A read may be answered by a node that has every group which was
+// acknowledged before the read arrived. The sequencer cannot know that from its file,
+// since it may have been deposed. It knows when a group is accepted that it first
+// published after the read arrived: then nobody else's was in between. So reads ride
+// on the next group; when none comes, a group without records, a barrier, is
+// published for all that wait. A barrier under way serves no read that comes later:
+// it may have been accepted long ago, with others behind it, and only the answer be
+// late. Nodes ask the sequencer, with one question for all reads that wait, which
+// serves those that came before it was sent. The answer is the number of a group, and
+// the read goes on when the own file has that group. No clock and no lease is
+// trusted.
+//
+// Refusals are reads. A conflict is true only if the file is LOG's newest state. So a
+// group in which all commits were refused is published too, without records, before
+// the refusals are answered.
+//
+// Taking over. Who leads is a matter of liveness alone: the node whose server leads
+// LOG. A new sequencer first hears from one of its peers at least, which groups that
+// one has. If that is more than its own file has, it fetches them: they were
+// accepted, even if LOG should have forgotten them. Then it publishes a barrier, whose
+// acceptance shows that it has LOG's end. If LOG ends before the file does, LOG has
+// forgotten acknowledged groups, and the sequencer publishes them again from its
+// file. Not covered is what LOG forgets before the sequencer's file has it, if nobody
+// else takes over, and what is only in the file of a node that cannot be reached.
+//
+// Followers apply groups in the order of their numbers and skip none. bolt checks
+// that each follows from the file: first position, hash of the record before it,
+// every record's place in its stream, claims. A group that stays missing for a
+// second is fetched from a peer's file. If a group does not follow, the node stops:
+// its file is of another history and is made anew from a peer's, never mended.
+//
+// # The parts
+//
+// sequencer, follower and forwarder are state machines in one goroutine: node.step
+// takes an event and returns effects, without clocks, goroutines or I/O. The
+// simulation in the tests plays them against models of the file, of LOG's contract
+// and of the network, with crashes, pauses, partitions, lost, late, repeated and
+// reordered messages, clocks that jump, and a LOG that forgets. For each of the rules
+// there is a flaw that breaks it, and the simulation has to notice. A failure prints
+// its seed:
+//
+//	PAYLEDGER_SEED=17 go test ./eventstore/cluster -run TestSimulation
+package cluster

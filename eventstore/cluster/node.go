@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"time"
+
+	"payledger/eventstore/bolt"
+)
+
+// An event is what a node is told, an effect what it asks for. Times are those of a
+// clock that only has to run forward at about the right speed.
+type (
+	event  any
+	effect any
+)
+
+// Events from the node's own committer and file.
+type (
+	// staged: the committer has staged a group and waits for the decision.
+	staged struct{ group *bolt.Group }
+	// committed: the group that was decided for is durable in the own file.
+	committed struct{}
+	// applied: the group that was to be applied is durable in the own file.
+	applied struct{}
+	// mismatched: a group does not follow from the own file.
+	mismatched struct{ why error }
+)
+
+// Events from LOG.
+type (
+	// fed: LOG, or the file of a peer, has this group.
+	fed struct{ group *bolt.Group }
+	// accepted: LOG acknowledged the publication with this nonce, at this number,
+	// not as a duplicate.
+	accepted struct {
+		nonce  bolt.Nonce
+		number uint64
+	}
+	// unknown: the publication with this nonce has any other outcome: a time-out, no
+	// responders, a wrong sequence. It may still be accepted.
+	unknown struct{ nonce bolt.Nonce }
+	// ended: LOG said that its last group has this number, which may be old news.
+	ended struct{ number uint64 }
+	// leads: whether this node is to be the sequencer.
+	leads struct{ yes bool }
+	// sequencing: the node that is said to be the sequencer; it may be none.
+	sequencing struct{ name nodeName }
+)
+
+// Events from the node's peers and from its own callers.
+type (
+	// asked: a node wants to know up to which group it must have applied to answer
+	// the reads that it has collected in this question.
+	asked struct {
+		from     nodeName
+		question uint64
+	}
+	// answered is the answer to the own question.
+	answered struct{ question, number uint64 }
+	// status: a peer has applied the groups up to this number, which it says when it
+	// is asked. term is the question's.
+	status struct {
+		from         nodeName
+		term, number uint64
+	}
+	// reading: a read arrived that must be true.
+	reading struct{ read uint64 }
+	// calling: commits arrived that are to be appended.
+	calling struct{ call uint64 }
+	// replied: the sequencer has answered all commits of the call.
+	replied struct{ call uint64 }
+	// lost: the call was not answered, or not by a sequencer. Its commits may have
+	// been recorded.
+	lost struct{ call uint64 }
+	// tick comes some ten times a second.
+	tick struct{}
+)
+
+// Effects.
+type (
+	// publish publishes the group, which expects the number before its own to be
+	// LOG's last. It ends in accepted or unknown.
+	publish struct{ group *bolt.Group }
+	// republish publishes the group of that number from the own file, or one without
+	// records where the file has none, and then looks.
+	republish struct{ number uint64 }
+	// look asks LOG for its end.
+	look struct{}
+	// decide answers the committer: the staged group, with its number, is committed,
+	// or with nil it is taken back.
+	decide struct{ group *bolt.Group }
+	// apply applies the group to the own file; it ends in applied or mismatched.
+	apply struct{ group *bolt.Group }
+	// fetch asks a peer, any if the name is empty, for its groups from the number on,
+	// which come as fed.
+	fetch struct {
+		from   nodeName
+		number uint64
+	}
+	// askStatus asks all peers for their status.
+	askStatus struct{ term uint64 }
+	// ask asks the sequencer.
+	ask struct {
+		to       nodeName
+		question uint64
+	}
+	// answer answers a node's question, perhaps the own one.
+	answer struct {
+		to               nodeName
+		question, number uint64
+	}
+	// serve lets a read go on: the own file has all it must see. With failed, it is
+	// refused: that could not be found out in time.
+	serve struct {
+		read   uint64
+		failed bool
+	}
+	// send sends the commits of a call to the sequencer, perhaps to the own committer.
+	send struct {
+		to   nodeName
+		call uint64
+	}
+	// giveUp answers a call whose commits may have been recorded.
+	giveUp struct{ call uint64 }
+	// stepDown asks LOG for another leader: this node cannot sequence.
+	stepDown struct{}
+	// stop ends the node's part in the cluster: its file and LOG differ.
+	stop struct{ why error }
+)
+
+// nodeName names a node; empty: none.
+type nodeName string
+
+// node is one node's part in the cluster: what its three state machines share is the
+// number of the last group that its file has.
+type node struct {
+	follower  follower
+	sequencer sequencer
+	forwarder forwarder
+	stopped   bool
+}
+
+// newNode is a node whose file has the groups up to number. start differs from that
+// of every other start of any node.
+func newNode(name nodeName, start [8]byte, number uint64) *node {
+	n := &node{follower: follower{number: number, last: number}}
+	n.sequencer = sequencer{start: start, follower: &n.follower}
+	n.forwarder = forwarder{self: name}
+	return n
+}
+
+// step is the node's only entry: it takes an event and returns what is to be done.
+func (n *node) step(now time.Duration, e event) []effect {
+	if n.stopped {
+		if _, ok := e.(staged); ok {
+			return []effect{decide{}}
+		}
+		return nil
+	}
+	before := n.follower.number
+	var out []effect
+	switch e := e.(type) {
+	case fed:
+		out = n.sequencer.fed(e.group)
+		n.follower.fed(now, e.group)
+	case applied:
+		n.follower.done()
+	case mismatched:
+		n.stopped = true
+		return append(n.sequencer.lead(now, false), stop(e))
+	case staged, committed, accepted, unknown, ended, leads, asked, status:
+		out = n.sequencer.step(now, e)
+	case sequencing, answered, reading, calling, replied, lost:
+		out = n.forwarder.step(now, e)
+	case tick:
+		out = append(n.sequencer.tick(now), n.follower.tick(now)...)
+		out = append(out, n.forwarder.tick(now)...)
+	}
+	out = append(out, n.sequencer.yield()...)
+	out = append(out, n.follower.next()...)
+	out = append(out, n.sequencer.next(now)...)
+	if n.follower.number > before {
+		out = append(out, n.forwarder.reached(n.follower.number)...)
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"time"
+
+	"payledger/eventstore/bolt"
+)
+
+const (
+	// republishAfter is the time before a slot is published again whose outcome is
+	// unknown.
+	republishAfter = 400 * time.Millisecond
+	// patience is how long the sequencer tries before it asks for another one.
+	patience = 2 * time.Second
+)
+
+// sequencer publishes the groups that the own committer stages, one at a time, each
+// for the slot behind the last group of the own file. The slot is decided by LOG
+// alone: accepted, or the own nonce in the feed. Nothing else says that it is lost
+// except another nonce in the feed.
+type sequencer struct {
+	follower *follower
+	start    [8]byte // of the nonces
+	nonces   uint64
+
+	leading bool
+	term    uint64        // how often it began to lead
+	peers   int           // how many have said how far they are since then
+	ready   bool          // it has found LOG's end since it leads
+	began   time.Duration // when it last made progress
+
+	group   *bolt.Group // that the committer has staged; nil: none
+	flight  *flight
+	waiting []asked // reads that wait for a group published after they came
+}
+
+// flight is a publication whose outcome is not known.
+type flight struct {
+	group     *bolt.Group
+	committer bool    // the group is the committer's; else it is a barrier
+	riders    []asked // came before it was first published
+	again     time.Duration
+	landed    bool // accepted, and being committed
+}
+
+func (s *sequencer) step(now time.Duration, e event) []effect {
+	switch e := e.(type) {
+	case staged:
+		return s.stage(e.group)
+	case committed:
+		s.follower.done()
+		s.flight = nil
+	case accepted:
+		if f := s.flight; f != nil && e.nonce == f.group.Nonce && e.number == f.group.Number {
+			return s.land(now)
+		}
+	case unknown:
+		return s.unknown(now, e.nonce)
+	case ended:
+		return s.ended(e.number)
+	case leads:
+		return s.lead(now, e.yes)
+	case asked:
+		return s.ask(e)
+	case status:
+		return s.status(e)
+	}
+	return nil
+}
+
+// stage takes a group from the committer. It is decided later, but by a node that
+// does not lead it is taken back at once.
+func (s *sequencer) stage(g *bolt.Group) []effect {
+	if !s.leading || !s.ready || s.follower.busy || s.follower.behind() {
+		return []effect{decide{}}
+	}
+	s.group = g
+	return nil
+}
+
+// lead begins to lead or ceases to. What is under way when it ceases may still be
+// accepted: then the feed brings it.
+func (s *sequencer) lead(now time.Duration, yes bool) []effect {
+	if yes == s.leading {
+		return nil
+	}
+	s.leading, s.ready, s.peers, s.began = yes, false, 0, now
+	if yes {
+		s.term++
+		return []effect{askStatus{s.term}}
+	}
+	out := s.takeBack()
+	s.waiting = nil // their nodes ask again
+	return out
+}
+
+// yield takes back what the committer has staged if its slot is taken: the file has
+// to be free for the groups that the follower applies.
+func (s *sequencer) yield() []effect {
+	if s.group == nil || !s.follower.behind() {
+		return nil
+	}
+	s.group = nil
+	return []effect{decide{}}
+}
+
+// takeBack gives up what is staged and what is under way, unless it has landed.
+func (s *sequencer) takeBack() []effect {
+	if f := s.flight; f != nil && !f.landed {
+		s.waiting = append(f.riders, s.waiting...)
+		s.flight = nil
+		if f.committer {
+			s.follower.busy = false
+			return []effect{decide{}}
+		}
+	}
+	if s.group != nil {
+		s.group = nil
+		return []effect{decide{}}
+	}
+	return nil
+}
+
+// status is a peer's. A group in a peer's file was accepted, so LOG had it. If LOG
+// has forgotten it, it is published again from the own file once that has it.
+func (s *sequencer) status(p status) []effect {
+	if !s.leading || p.term != s.term {
+		return nil
+	}
+	s.peers++
+	if p.number > s.follower.number {
+		s.follower.last = max(s.follower.last, p.number)
+		return []effect{fetch{from: p.from, number: s.follower.number + 1}}
+	}
+	return nil
+}
+
+// ended: LOG ends here, or did some time ago. If the own file is longer, LOG has
+// forgotten an acknowledged tail.
+func (s *sequencer) ended(number uint64) []effect {
+	if number > s.follower.number {
+		s.follower.last = max(s.follower.last, number)
+	}
+	if s.leading && s.peers > 0 && number < s.follower.number {
+		return []effect{republish{number + 1}}
+	}
+	return nil
+}
+
+// ask is a read. It can be answered once a group is accepted that is published after
+// this moment: then nothing was acknowledged elsewhere before it.
+func (s *sequencer) ask(q asked) []effect {
+	if s.leading {
+		s.waiting = append(s.waiting, q)
+	}
+	return nil
+}
+
+// next publishes for the next slot, if there is reason to and none is under way.
+func (s *sequencer) next(now time.Duration) []effect {
+	f := s.follower
+	switch {
+	case !s.leading || s.flight != nil || s.peers == 0:
+		return nil
+	case f.busy || f.behind():
+		return nil
+	case s.group == nil && len(s.waiting) == 0 && s.ready:
+		return nil
+	}
+	s.flight = &flight{group: s.group, committer: s.group != nil, riders: s.waiting, again: now + republishAfter}
+	if !s.flight.committer {
+		s.flight.group = &bolt.Group{}
+	}
+	s.nonces++
+	g := s.flight.group
+	g.Number = f.number + 1
+	g.Nonce = bolt.Nonce(binary.BigEndian.AppendUint64(s.start[:8:8], s.nonces))
+	f.busy = s.flight.committer
+	s.group, s.waiting, s.began = nil, nil, now
+	return []effect{publish{g}}
+}
+
+// fed looks at what LOG has in the slot.
+func (s *sequencer) fed(g *bolt.Group) []effect {
+	f := s.flight
+	switch {
+	case f == nil || f.landed || g.Number != f.group.Number:
+		return nil
+	case g.Nonce == f.group.Nonce:
+		return s.land(0)
+	}
+	return s.takeBack() // the follower applies what took the slot
+}
+
+// land: the slot has the group.
+func (s *sequencer) land(now time.Duration) []effect {
+	f := s.flight
+	if f.landed {
+		return nil
+	}
+	f.landed, s.ready, s.began = true, true, max(s.began, now)
+	var out []effect
+	if f.committer {
+		out = append(out, decide{f.group}) // committed follows
+	} else {
+		s.follower.done()
+		s.flight = nil
+	}
+	for _, q := range f.riders {
+		out = append(out, answer{q.from, q.question, f.group.Number})
+	}
+	return out
+}
+
+func (s *sequencer) unknown(now time.Duration, nonce bolt.Nonce) []effect {
+	f := s.flight
+	if f == nil || f.landed || f.group.Nonce != nonce {
+		return nil
+	}
+	f.again = now + republishAfter
+	return []effect{look{}}
+}
+
+// tick publishes the same bytes for the same slot again.
+func (s *sequencer) tick(now time.Duration) []effect {
+	var out []effect
+	if s.leading && s.peers == 0 {
+		out = append(out, askStatus{s.term})
+	}
+	if f := s.flight; f != nil && !f.landed && now >= f.again {
+		f.again = now + republishAfter
+		out = append(out, publish{f.group}, look{})
+	}
+	if s.leading && (s.flight != nil || !s.ready || s.group != nil) && now-s.began >= patience {
+		s.began = now
+		out = append(out, stepDown{})
+	}
+	return out
+}
