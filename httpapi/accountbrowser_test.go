@@ -310,6 +310,18 @@ func testAccountByKeyboard(t *testing.T, chrome context.Context, s *server) {
 		t.Errorf("the focus is drawn as %s", outline)
 	}
 	w.Do(chromedp.KeyEvent(" "), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS(`[data-hook="secret"] h1`)))
+
+	// The key / leads to the search, and is a letter like others while somebody writes.
+	w.visit("/payments/new")
+	w.Do(chromedp.Focus(chromedp.CSS("#description")), chromedp.KeyEvent("/"))
+	if got := uitest.Eval[string](w.Tab, `document.activeElement.name + document.activeElement.value`); got != "description/" {
+		t.Errorf("/ in a field leads to %q", got)
+	}
+	uitest.Eval[bool](w.Tab, `document.activeElement.blur() === undefined`)
+	w.Do(chromedp.KeyEvent("/"))
+	if got := uitest.Eval[string](w.Tab, `document.activeElement.name`); got != "q" {
+		t.Errorf("/ leads to %q", got)
+	}
 }
 
 // A form that is sent again, at once or later, counts once.

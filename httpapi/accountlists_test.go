@@ -63,9 +63,12 @@ func TestFindingPayments(t *testing.T) {
 		"status=created&currency=USD":          "dollar",
 		"amount_from=100&amount_to=2+000%2C50": "green black",
 		"amount_to=3":                          "nought",
-		"from=2026-11-20&to=2026-11-20":        "green black nought dollar",
-		"to=2026-11-19":                        "",
-		"status=paid":                          "",
+		"amount_from=2+000%2C50+%E2%82%BD&amount_to=%E2%82%BD2,000.50": "black",
+		"amount_from=%247&amount_to=7+USD":                             "dollar",
+		"q=1042":                                                       "green",
+		"from=2026-11-20&to=2026-11-20":                                "green black nought dollar",
+		"to=2026-11-19":                                                "",
+		"status=paid":                                                  "",
 	} {
 		page := b.open("/account/payments?" + query).want(200)
 		got := page.rows()
@@ -85,6 +88,9 @@ func TestFindingPayments(t *testing.T) {
 	for _, query := range []string{"amount_from=x", "amount_to=1.234", "from=yesterday", "status=lost", "q=%21%3F"} {
 		b.open("/account/payments?"+query).want(400).has(`role="alert"`).lacks("No payments yet", "payments.csv", `data-hook="nothing"`)
 	}
+	b.open("/account/payments?amount_from=x").has("Enter an amount such as 1,500.50.", `placeholder="1,500.50"`, `value="x"`)
+	b.open("/account/payments?amount_from=%247&currency=RUB").want(400).has("another currency: RUB is chosen")
+	b.open("/account/payments?q=1042").has("payments?amount_from=1042&amp;amount_to=1042", "Show payments of 1042")
 	b.open("/account/payments?status=lost").want(400).has("There is no such status", `aria-describedby="status-error"`)
 	b.open("/account/payments?currency=lost").want(400).has("There is no such currency", `aria-describedby="currency-error"`)
 	b.open("/account/payments?cursor=x").want(400).has("out of date")
@@ -161,6 +167,10 @@ func TestSearchLeadsWhereAnIDBelongs(t *testing.T) {
 		event:                 "./payments/" + p.ID + "#" + event,
 		"green tea":           "./payments?q=green+tea",
 		"":                    "./payments",
+		"10":                  "./payments?amount_from=10&amount_to=10", // no description has it
+		"₽10.00":              "./payments?amount_from=%E2%82%BD10.00&amount_to=%E2%82%BD10.00&currency=RUB",
+		"10,00 ₽":             "./payments?amount_from=10%2C00+%E2%82%BD&amount_to=10%2C00+%E2%82%BD&currency=RUB",
+		"11.00 RUB":           "./payments?q=11.00+RUB", // there is none
 	} {
 		if got := find(q); got != want {
 			t.Errorf("%q leads to %s, want %s", q, got, want)

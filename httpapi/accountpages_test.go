@@ -418,6 +418,9 @@ func TestWrongFieldsAreSaidAtTheField(t *testing.T) {
 	b := s.browser().signIn(s.merchant(""))
 	for _, c := range []struct{ amount, description, payload, want string }{
 		{"", "", "", "amount-error"},
+		{"x", "", "", "Enter an amount such as 1,500.50."},
+		{"$5", "", "", "amount-error"},
+		{"5 USD", "", "", "amount-error"},
 		{"1.234", "", "", "At most two digits"},
 		{"0", "", "", "At least 0.01"},
 		{"10", strings.Repeat("x", 129), "", "description-error"},
@@ -431,6 +434,40 @@ func TestWrongFieldsAreSaidAtTheField(t *testing.T) {
 		again := b.post("/account/payments/new", in).want(422).has(c.want, `role="alert"`, `value="`+c.amount+`"`)
 		if again.token("create") == page.token("create") {
 			t.Error("the form has the token that was used")
+		}
+		again.has(`hreflang="ru"`, `data-hook="search"`, `data-hook="test-mode"`, `aria-current="page"`) // the header is whole
+	}
+}
+
+// An amount is taken as it is shown, whatever the language.
+func TestAmountsAreEnteredAsTheyAreShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant(`{"currencies":["RUB","USD"]}`)
+	b := s.browser().signIn(m)
+	for entered, want := range map[string]string{
+		"1\u00a0500,50\u00a0₽": "₽1,500.50", "₽1,500.50": "₽1,500.50", "1\u202f500,50": "₽1,500.50", "1 500.50 руб.": "₽1,500.50",
+	} {
+		form := b.open("/account/payments/new?lang=en").has("Such as 1,500.50.").token("create")
+		made := b.post("/account/payments/new", url.Values{"form": {form}, "amount": {entered}}).want(303)
+		b.open("/account/"+strings.TrimPrefix(made.Header.Get("Location"), "../")).has(want, "Test mode")
+	}
+	form := b.open("/account/payments/new").token("create")
+	b.post("/account/payments/new", url.Values{"form": {form}, "amount": {"$7"}, "currency": {"RUB"}}).want(422).has("another currency: RUB is chosen")
+	form = b.open("/account/payments/new").token("create")
+	b.post("/account/payments/new", url.Values{"form": {form}, "amount": {"$7"}, "currency": {"USD"}}).want(303)
+	b.open("/account/payments?q=").has("$7.00")
+}
+
+// Test mode has one name, on every page, before somebody signs in too.
+func TestTestModeIsShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	for lang, name := range map[string]string{"en": "Test mode", "ru": "Тестовый режим"} {
+		stranger, b := s.browser(), s.browser().signIn(s.merchant(""))
+		stranger.open("/account/signin?lang=" + lang).has(name)
+		for _, path := range []string{"", "payments", "settings", "keys", "nothing"} {
+			b.open("/account/" + path + "?lang=" + lang).has(name)
 		}
 	}
 }

@@ -16,6 +16,14 @@ type newPaymentPage struct {
 	In         struct{ Amount, Currency, Description, Payload string } // what was entered
 }
 
+// chosen is the currency of the form.
+func (p newPaymentPage) chosen() domain.Currency {
+	if p.In.Currency == "" && len(p.Currencies) > 0 {
+		return p.Currencies[0]
+	}
+	return domain.Currency(p.In.Currency)
+}
+
 func (v *visit) newPaymentPage() newPaymentPage {
 	return newPaymentPage{pageData: v.pageData(v.Locale.T("new.title")), Currencies: v.Caller.Project.Settings.Currencies}
 }
@@ -32,11 +40,15 @@ func (v *visit) createPayment() error {
 		page.WrongField(field, v.Locale.T(word))
 		return v.Render(http.StatusUnprocessableEntity, "new.html", page)
 	}
-	amount := amountText(in.Amount)
-	if amount == "" {
+	if strings.TrimSpace(in.Amount) == "" {
 		return wrong("amount", "wrong.required")
 	}
-	req := merchant.PaymentRequest{Amount: &amount, Currency: entered(in.Currency), Description: entered(in.Description)}
+	amount, named := v.Locale.ReadAmount(in.Amount, page.Currencies)
+	if named != "" && named != page.chosen() {
+		page.WrongField("amount", v.Locale.T("wrong.amount_currency", "Currency", string(page.chosen())))
+		return v.Render(http.StatusUnprocessableEntity, "new.html", page)
+	}
+	req := merchant.PaymentRequest{Amount: &amount, Currency: entered(string(page.chosen())), Description: entered(in.Description)}
 	if text := strings.TrimSpace(in.Payload); text != "" {
 		if _, err := edge.DecodeObject([]byte(text)); err != nil {
 			return wrong("payload", "new.payload_json")

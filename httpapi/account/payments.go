@@ -45,8 +45,11 @@ type paymentFilter struct {
 	Text, Match  string
 	Status       string
 	Currency     string
-	Least, Most  string // amounts
+	Least, Most  string // amounts, as they were entered
 	First, Final string // days of UTC, both part of it
+
+	least, most string // the amounts as the API takes them
+	wrong       string // field of an amount in a currency that is not the filter's
 }
 
 func (v *visit) paymentFilter() paymentFilter {
@@ -57,6 +60,17 @@ func (v *visit) paymentFilter() paymentFilter {
 	}
 	if f.Match != matchPrefix && f.Match != matchExact {
 		f.Match = matchWords
+	}
+	for field, amount := range map[string]*string{"amount_from": &f.least, "amount_to": &f.most} {
+		var named domain.Currency
+		*amount, named = v.Locale.ReadAmount(v.Query(field), v.Caller.Project.Settings.Currencies)
+		switch {
+		case named == "":
+		case f.Currency == "":
+			f.Currency = string(named)
+		case f.Currency != string(named):
+			f.wrong = field
+		}
 	}
 	return f
 }
@@ -89,9 +103,12 @@ func (f paymentFilter) address() url.Values {
 // names the API's parameter, as the API's own refusals do.
 func (f paymentFilter) parameters() (url.Values, error) {
 	q := url.Values{}
+	if f.wrong != "" {
+		return q, edge.BadParameter(f.wrong, "The amount is in another currency than the filter.")
+	}
 	text := map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match]
 	for name, value := range map[string]string{
-		text: f.Text, "status": f.Status, "currency": f.Currency, "amount_min": amountText(f.Least), "amount_max": amountText(f.Most),
+		text: f.Text, "status": f.Status, "currency": f.Currency, "amount_min": strings.TrimSpace(f.least), "amount_max": strings.TrimSpace(f.most),
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -111,16 +128,6 @@ func (f paymentFilter) parameters() (url.Values, error) {
 		q.Set(name, domain.InstantOf(t).String())
 	}
 	return q, nil
-}
-
-// amountText takes an amount as people write it: with blanks between
-// thousands and a decimal comma.
-func amountText(s string) string {
-	s = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(s)
-	if strings.Count(s, ",") == 1 && !strings.Contains(s, ".") {
-		s = strings.Replace(s, ",", ".", 1)
-	}
-	return s
 }
 
 // filterField is the field of the form that a parameter of the API comes from.
@@ -170,6 +177,7 @@ type paymentsPage struct {
 	Payments   []domain.PaymentObject
 	Totals     wire.Totals
 	CSV        string
+	AsAmount   string // address of the payments whose amount the text can mean, "" for none
 	frame.Pager
 }
 
@@ -180,6 +188,11 @@ func (v *visit) listPayments() error {
 	}
 	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
 		return v.Leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
+	}
+	if lists, err := v.meanings(page.Filter.Text); err != nil {
+		return err
+	} else if other := lists[len(lists)-1]; len(lists) > 1 && other.Has("amount_from") {
+		page.AsAmount = page.Root + "payments?" + other.Encode()
 	}
 	page.CSV = page.Root + "payments.csv?" + page.Filter.address().Encode()
 	status, err := v.fillPayments(&page)
@@ -202,7 +215,12 @@ func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 		field := filterField(p.Parameter)
 		page.Alert = &frame.Notice{Tone: "bad", Text: v.Locale.T("payments.bad_filter")}
 		page.Fields = map[string]string{field: p.Detail}
-		if id := "payments.bad." + field; v.Locale.Has(id) {
+		switch id := "payments.bad." + field; {
+		case page.Filter.wrong != "":
+			page.Fields[field] = v.Locale.T("wrong.amount_currency", "Currency", page.Filter.Currency)
+		case field == "amount_from", field == "amount_to":
+			page.Fields[field] = v.Locale.T("wrong.amount_format", "Example", v.Locale.AmountExample())
+		case v.Locale.Has(id):
 			page.Fields[field] = v.Locale.T(id)
 		}
 		return http.StatusBadRequest, nil

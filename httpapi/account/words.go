@@ -59,11 +59,11 @@ func (d pageData) LastAttempt(o domain.DeliveryObject) string {
 }
 
 // inputField is a field of a form of filters.
-type inputField struct{ Name, Type, Value, Label, Wrong string }
+type inputField struct{ Name, Type, Value, Label, Wrong, Example string }
 
 // FilterField is a field with the word of an id for its label.
 func (d pageData) FilterField(name, kind, value, label string) inputField {
-	return inputField{Name: name, Type: kind, Value: value, Label: d.T(label), Wrong: d.Fields[name]}
+	return inputField{Name: name, Type: kind, Value: value, Label: d.T(label), Wrong: d.Fields[name], Example: d.AmountExample()}
 }
 
 // Sum writes a balance, which can be larger than an amount.

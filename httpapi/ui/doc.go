@@ -117,6 +117,7 @@
 //
 //	<button type="button" hidden data-copy="TEXT">   shown with script; copies TEXT (Copyable makes one)
 //	<button type="button" hidden data-print>         shown with script; prints
+//	<kbd hidden data-jump="find">/</kbd>             shown with script; the key / leads to the field of that id
 //	<time datetime data-local="moment|near|short|day">    written in the reader's time zone
 //	<span data-closes-in="90">                       counts down
 //	<form> with data-again to be left alone          a form is sent once however often it is pressed

@@ -60,6 +60,7 @@ type Page struct {
 	Root    string // relative address below which the assets are served, ends in a slash
 	Refresh int    // without script: load the page again after so many seconds; 0: never
 	Switch  bool   // offer the other languages
+	Here    string // relative address of the page in another language, "" for its own
 	Plain   bool   // no script
 
 	languages []*Locale
@@ -89,7 +90,7 @@ func (p Page) Choices() []Choice {
 		}
 		q := maps.Clone(p.query)
 		q.Set(langParameter, l.Lang)
-		all = append(all, Choice{Lang: l.Lang, Name: l.Name, Address: "?" + q.Encode()})
+		all = append(all, Choice{Lang: l.Lang, Name: l.Name, Address: p.Here + "?" + q.Encode()})
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/currency"
 	"golang.org/x/text/number"
 
 	"payledger/domain"
@@ -22,29 +21,6 @@ func (l *Locale) Number(n int64) string {
 		return minus + strings.TrimPrefix(text, minus)
 	}
 	return text
-}
-
-// Amount writes a sum as a reader of the language expects it: ₽1,500.00 or
-// 1 500,00 ₽. Major and minor units are written apart, so no float is needed.
-func (l *Locale) Amount(a domain.Amount, c domain.Currency) string {
-	sign := ""
-	if a < 0 {
-		sign, a = minus, -a
-	}
-	return sign + l.withMoney(fmt.Sprintf("%s%s%02d", l.Number(int64(a)/100), l.decimal, int64(a)%100), l.sign(c))
-}
-
-// sign is the currency's sign where readers of the language cannot take it for
-// another currency's, else its code.
-func (l *Locale) sign(c domain.Currency) string {
-	unit, err := currency.ParseISO(string(c))
-	if err != nil {
-		return string(c)
-	}
-	if unit == currency.RUB {
-		return "₽"
-	}
-	return l.printer.Sprint(currency.Symbol(unit))
 }
 
 // Percent writes how much part is of whole, to a tenth of a percent; of

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"payledger/domain"
 	"payledger/httpapi/ui"
 	"payledger/httpapi/wire"
 )
@@ -113,9 +114,19 @@ func ProblemText(l *ui.Locale, p wire.Problem) string {
 
 func fieldText(l *ui.Locale, f wire.FieldProblem) string {
 	if id := "wrong." + string(f.Code); l.Has(id) {
-		return l.T(id, "Max", f.Maximum, "Min", f.Minimum, "Allowed", strings.Join(f.Allowed, ", "))
+		return l.T(id, "Max", shownAmount(l, f.Maximum), "Min", shownAmount(l, f.Minimum), "Allowed", strings.Join(f.Allowed, ", "),
+			"Example", l.AmountExample())
 	}
 	return f.Detail
+}
+
+// shownAmount is an amount of the API in the form of the pages.
+func shownAmount(l *ui.Locale, text string) string {
+	a, err := domain.ParseAmount(text)
+	if err != nil {
+		return text
+	}
+	return l.Figure(a)
 }
 
 // problemHeading is short: the kind of a problem.

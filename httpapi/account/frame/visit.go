@@ -107,6 +107,12 @@ func (v *Visit) PageData(title string) PageData {
 		Page: v.site.Page(v.Request, v.Locale, Path+"/", title), Who: Who{v.Caller}, Sandbox: v.Sandbox, SignedIn: v.signedIn(), visit: v,
 	}
 	d.Title = title + " · " + v.Locale.T("account.title")
+	if !d.Switch { // a form was sent, which following a link does not repeat
+		d.Switch = true
+		if v.route == nil || !v.has(v.route.Path) {
+			d.Here = d.Root + v.start()
+		}
+	}
 	if !d.SignedIn {
 		return d
 	}

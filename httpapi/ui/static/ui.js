@@ -42,7 +42,7 @@
       const style = styles[t.dataset.local];
       if (style) t.textContent = new Intl.DateTimeFormat(lang === "en" ? "en-GB" : lang, style).format(new Date(t.dateTime));
     }, root);
-    each("[data-copy], [data-print]", (button) => { button.hidden = false; }, root);
+    each("[data-copy], [data-print], [data-jump]", (part) => { part.hidden = false; }, root);
     count();
   };
 
@@ -73,6 +73,18 @@
     button.classList.add("done");
     say(words().copied);
     setTimeout(() => { button.classList.remove("done"); say(""); }, 2000);
+  });
+
+  // The key "/" leads to the search, unless somebody writes. Where it stands on
+  // an English keyboard, a Russian one has the point.
+  document.addEventListener("keydown", (event) => {
+    const slash = event.key === "/" || event.code === "Slash" && !event.shiftKey;
+    const field = document.getElementById($("[data-jump]")?.dataset.jump);
+    if (!slash || !field || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
   });
 
   // A second press while the first is under way would only be a repetition.
