@@ -228,7 +228,7 @@ func Events() []EventType {
 		eventType(3, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
 		eventType(3, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		eventType(1, ProjectDisabled{}),
-		eventType(2, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes()}),
+		eventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),
 		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		eventType(1, WebhookEndpointAdded{
 			EndpointID: endpoint, CreatedAt: at, URL: "https://shop.example.com/hooks", Kinds: FinalKinds(), Description: &order, KeyVersion: 1,

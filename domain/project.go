@@ -50,6 +50,9 @@ const MaxTimeZone = 64
 // MaxProjectName is the longest project name, in code points.
 const MaxProjectName = 128
 
+// MaxKeyName is the longest name of an API key, in code points.
+const MaxKeyName = 64
+
 // DefaultSettings are the settings of a project that was registered without any.
 func DefaultSettings() Settings {
 	return Settings{
@@ -129,6 +132,7 @@ func validShopURL(s string) bool {
 // Key is an issued API key. Only its hash is stored.
 type Key struct {
 	ID      string  `json:"id"`
+	Name    string  `json:"name,omitempty"` // what its merchant knows it by; "" for none
 	Hash    Digest  `json:"hash"`
 	Scopes  []Scope `json:"scopes"`
 	Revoked bool    `json:"revoked,omitempty"`
@@ -192,6 +196,7 @@ type IssueKey struct {
 	KeyID  string
 	Hash   Digest
 	Scopes []Scope // at least one
+	Name   string  // what its merchant knows it by; "" for none
 }
 
 // RevokeKey revokes an API key.
@@ -213,18 +218,27 @@ func (p Project) Evolve(e Event) Project {
 
 func validateProject(name string, s Settings) error {
 	errs := s.validate()
-	switch n := utf8.RuneCountInString(name); {
-	case strings.TrimSpace(name) == "":
-		errs = append(errs, &FieldError{Field: "name", Code: Required})
-	case n > MaxProjectName:
-		errs = append(errs, &FieldError{Field: "name", Code: TooLong, Limit: MaxProjectName, Got: n})
-	case !utf8.ValidString(name):
-		errs = append(errs, &FieldError{Field: "name", Code: InvalidValue})
-	case hasControl(name):
-		errs = append(errs, &FieldError{Field: "name", Code: ControlCharacter})
+	if err := validateName(name, MaxProjectName); err != nil {
+		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
 		return errs
+	}
+	return nil
+}
+
+// validateName checks the member "name" of a command; most is the longest one, in
+// code points.
+func validateName(name string, most int) *FieldError {
+	switch n := utf8.RuneCountInString(name); {
+	case strings.TrimSpace(name) == "":
+		return &FieldError{Field: "name", Code: Required}
+	case n > most:
+		return &FieldError{Field: "name", Code: TooLong, Limit: most, Got: n}
+	case !utf8.ValidString(name):
+		return &FieldError{Field: "name", Code: InvalidValue}
+	case hasControl(name):
+		return &FieldError{Field: "name", Code: ControlCharacter}
 	}
 	return nil
 }
@@ -266,6 +280,11 @@ func (c IssueKey) decideProject(p Project) (Event, error) {
 	}
 	if len(c.Scopes) == 0 {
 		return nil, FieldErrors{{Field: "scopes", Code: Required}}
+	}
+	if c.Name != "" {
+		if err := validateName(c.Name, MaxKeyName); err != nil {
+			return nil, FieldErrors{err}
+		}
 	}
 	for _, s := range c.Scopes {
 		if !slices.Contains(AllScopes(), s) {

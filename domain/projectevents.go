@@ -63,12 +63,13 @@ type KeyIssued struct {
 	KeyID  string  `json:"key_id"`
 	Hash   Digest  `json:"hash"`
 	Scopes []Scope `json:"scopes"`
+	Name   string  `json:"name,omitempty"`
 }
 
 func (KeyIssued) Type() string { return TypeKeyIssued }
 
 func (e KeyIssued) evolveProject(p Project) Project {
-	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes})
+	p.Keys = append(slices.Clip(p.Keys), Key{ID: e.KeyID, Hash: e.Hash, Scopes: e.Scopes, Name: e.Name})
 	return p
 }
 

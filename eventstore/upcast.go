@@ -27,6 +27,8 @@ type version struct {
 func upcasters() []Upcaster {
 	return []Upcaster{
 		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
+		// Version 3 adds the name of the key, which may be absent.
+		{Type: domain.TypeKeyIssued, From: 2, Lift: unchanged},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
 		// Version 2 adds amount, currency and deadline. They stand in another event of
 		// the stream, which an upcaster does not see, so events of version 1 stay

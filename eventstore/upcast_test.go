@@ -94,13 +94,14 @@ func TestKeysKeepWebhooks(t *testing.T) {
 		{"1", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "webhooks:write", "read"}},
 		{"1", []domain.Scope{"refunds:write", "read"}, []domain.Scope{"refunds:write", "read"}},
 		{"2", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "read"}},
+		{"3", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "read"}},
 	} {
 		issued.Scopes = c.scopes
 		body, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, issued)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Body = []byte(strings.Replace(string(body), `"version":2`, `"version":`+c.version, 1))
+		r.Body = []byte(strings.Replace(string(body), `"version":3`, `"version":`+c.version, 1))
 		got, err := NewCodec().Decode(r)
 		if err != nil {
 			t.Fatal(err)

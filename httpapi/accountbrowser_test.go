@@ -303,9 +303,10 @@ func testAccountByKeyboard(t *testing.T, chrome context.Context, s *server) {
 		t.Fatalf("the first way leads to %q, want past the navigation", got)
 	}
 	w.Do(chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab))
-	if got := uitest.Eval[string](w.Tab, focus); got != "scopes" {
+	if got := uitest.Eval[string](w.Tab, focus); got != "name" {
 		t.Fatalf("behind it is %q", got)
 	}
+	w.Do(chromedp.KeyEvent(kb.Tab))
 	if outline := uitest.Eval[string](w.Tab, `getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
 		t.Errorf("the focus is drawn as %s", outline)
 	}

@@ -43,7 +43,7 @@ func (in session) caller() merchant.Caller {
 // issue makes one more key and answers a session of it.
 func (in session) issue(scopes ...domain.Scope) session {
 	in.s.t.Helper()
-	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, eventstore.Cause{}, scopes)
+	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, eventstore.Cause{}, "", scopes)
 	if err != nil {
 		in.s.t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 		}
 		if scope == domain.PaymentsWrite {
 			operations = map[string]func() error{
-				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, []string{"read"}); return err },
+				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, "", []string{"read"}); return err },
 				"RevokeKey": func() error { _, err := in.api.RevokeKey(ctx, c, in.key, true); return err },
 			}
 		}
@@ -297,11 +297,11 @@ func TestKeysInTheAccount(t *testing.T) {
 	if len(first) != 1 || first[0].KeyID != m.keyID || !first[0].Current || first[0].CreatedAt.String() != "2026-11-20T10:15:30.123Z" || first[0].LastUsedAt == nil {
 		t.Fatalf("%+v", first)
 	}
-	made := must(in.api.IssueKey(t.Context(), in.caller(), []string{"audit", "read", "audit"}))
-	if !slices.Equal(made.Scopes, []domain.Scope{domain.Read, domain.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
+	made := must(in.api.IssueKey(t.Context(), in.caller(), "auditor", []string{"audit", "read", "audit"}))
+	if made.Name != "auditor" || !slices.Equal(made.Scopes, []domain.Scope{domain.Read, domain.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
 		t.Errorf("%+v", made)
 	}
-	if all := list(); len(all) != 2 || all[0].KeyID != made.KeyID || all[0].LastUsedAt != nil || all[0].Current || all[0].APIKey != "" {
+	if all := list(); len(all) != 2 || all[0].KeyID != made.KeyID || all[0].Name != "auditor" || all[0].LastUsedAt != nil || all[0].Current || all[0].APIKey != "" {
 		t.Errorf("%+v", all)
 	}
 	reader := m
@@ -313,7 +313,7 @@ func TestKeysInTheAccount(t *testing.T) {
 	}
 
 	for _, names := range [][]string{nil, {}, {"write"}, {"read", ""}} {
-		if _, err := in.api.IssueKey(t.Context(), in.caller(), names); codeOf(err) != domain.ValidationFailed {
+		if _, err := in.api.IssueKey(t.Context(), in.caller(), "", names); codeOf(err) != domain.ValidationFailed {
 			t.Errorf("scopes %q: %v", names, err)
 		}
 	}
@@ -350,12 +350,12 @@ func TestNoKeyGivesWhatItHasNot(t *testing.T) {
 	weak := m.session().issue(domain.PaymentsWrite, domain.Read)
 	for _, scope := range []domain.Scope{domain.RefundsWrite, domain.Audit} {
 		var p wire.Problem
-		_, err := weak.api.IssueKey(t.Context(), weak.caller(), []string{"read", string(scope)})
+		_, err := weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", string(scope)})
 		if !errors.As(err, &p) || p.Code != domain.ScopeMissing || p.RequiredScope != scope {
 			t.Errorf("%s: %v", scope, err)
 		}
 	}
-	must(weak.api.IssueKey(t.Context(), weak.caller(), []string{"read", "payments:write"}))
+	must(weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", "payments:write"}))
 	if _, err := weak.api.RevokeKey(t.Context(), weak.caller(), m.keyID, true); codeOf(err) != domain.ScopeMissing {
 		t.Error(err)
 	}

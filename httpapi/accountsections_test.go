@@ -199,19 +199,23 @@ func TestKeyPages(t *testing.T) {
 	m := s.merchant("")
 	b := s.browser().signIn(m)
 	b.post("/account/keys/new", url.Values{"form": {b.open("/account/keys/new").token("create-key")}}).want(422).has("Choose at least one")
-	shown := b.open("/account/keys/new").complete("create-key", "/account/keys/new", url.Values{"scopes": {"read"}})
+	shown := b.open("/account/keys/new").complete("create-key", "/account/keys/new", url.Values{"name": {" Warehouse <2> "}, "scopes": {"read"}})
+	shown.has("Warehouse &lt;2&gt;")
 	secret := shown.secret()
 	b.open(shown.at).want(410)
 	made := m
 	made.secret = secret
 	made.get("/v1/payments").want(200, "")
 	made.pay(`{"amount":"1"}`).want(403, domain.ScopeMissing)
-	if keys := b.open("/account/keys"); strings.Contains(keys.Text, secret) {
+	long := url.Values{"form": {b.open("/account/keys/new").token("create-key")}, "name": {strings.Repeat("x", 65)}, "scopes": {"read"}}
+	b.post("/account/keys/new", long).want(422).has("This is too long.", `id="name-error"`, strings.Repeat("x", 65))
+	if keys := b.open("/account/keys").has("<bdi>Warehouse &lt;2&gt;</bdi>", "No name"); strings.Contains(keys.Text, secret) {
 		t.Error("the secret is shown again")
 	}
 
 	// A key can give on no more than it has itself.
 	reader := s.browser().signIn(made)
+	reader.open("/account/session").has("Warehouse &lt;2&gt;")
 	reader.open("/account/keys/new").has("your own key does not have this scope")
 	reader.post("/account/keys/new", url.Values{"form": {reader.open("/account/session").token("signout")}, "scopes": {"audit"}}).want(403)
 	reader.open("/account/events").has("Your key may not read the log")
@@ -225,7 +229,7 @@ func TestKeyPages(t *testing.T) {
 	reader.open("/account/webhooks").has("hooks.example.com").lacks("webhooks/new")
 
 	id := regexp.MustCompile(`keys/(key_\w+)/revoke`).FindStringSubmatch(b.open("/account/keys").Text)[1]
-	asked := b.open("/account/keys/"+id+"/revoke").has("Revoke this key?").lacks("last live key", "signed in with this key")
+	asked := b.open("/account/keys/"+id+"/revoke").has("Revoke this key?", "Warehouse &lt;2&gt;").lacks("last live key", "signed in with this key")
 	b.open("/account/keys").has("Live")
 	asked.complete("revoke", "/account/keys/"+id+"/revoke", nil).has("The key is revoked.", "Revoked")
 	made.get("/v1/payments").want(401, domain.Unauthorized)

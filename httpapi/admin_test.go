@@ -64,8 +64,11 @@ func TestAdminKeys(t *testing.T) {
 	m := s.merchant("")
 	keys := "/admin/projects/" + m.project + "/keys"
 	var k wire.Key
-	s.adminDo("POST", keys, `{"scopes":["read"]}`).want(201, "").decode(&k)
+	s.adminDo("POST", keys, `{"scopes":["read"],"name":"Склад"}`).want(201, "").decode(&k)
 	list := s.adminDo("GET", keys, "").want(200, "")
+	if k.Name != "Склад" || !strings.Contains(string(list.Body), `"name":"Склад"`) {
+		t.Errorf("%+v; %s", k, list.Body)
+	}
 	for _, secret := range []string{k.APIKey, m.secret, domain.HashKey(k.APIKey).String()} {
 		if strings.Contains(string(list.Body), secret) {
 			t.Errorf("the list tells %s", secret)
@@ -129,7 +132,11 @@ func TestAdminRefusals(t *testing.T) {
 		{"/admin/projects", `{"name":"x","settings":{"nothing":1}}`, "#/nothing unknown_field"},
 		{project, `{"name":""}`, "#/name required"},
 		{project, `{"scopes":["read"]}`, "#/scopes unknown_field"},
-		{project + "/keys", `{"name":"x"}`, "#/name unknown_field"},
+		{project + "/keys", `{"settings":{}}`, "#/settings unknown_field"},
+		{project + "/keys", `{"name":7}`, "#/name wrong_type"},
+		{project + "/keys", `{"name":" "}`, "#/name required"},
+		{project + "/keys", `{"name":"` + strings.Repeat("x", 65) + `"}`, "#/name too_long"},
+		{project + "/keys", `{"name":"a\u0007"}`, "#/name control_character"},
 	} {
 		before, _ := s.store.Last(t.Context())
 		if got := s.adminDo("POST", c.path, c.body).fields(); got != c.want {

@@ -388,7 +388,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body = []byte(strings.Replace(string(body), `"version":2`, `"version":`+version, 1))
+		body = []byte(strings.Replace(string(body), `"version":3`, `"version":`+version, 1))
 		if _, err := eventstore.AppendOne(t.Context(), s.store, eventstore.Commit{ID: id, Record: eventstore.Record{Stream: stream, Expect: last.Position, Body: body}}); err != nil {
 			t.Fatal(err)
 		}

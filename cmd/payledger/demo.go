@@ -140,7 +140,7 @@ func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key ad
 	// The log may have been restored to a time before the project or the key.
 	made := last.ProjectID != ""
 	if made {
-		key, err = admincmd.IssueKey(ctx, m, last.ProjectID, nil)
+		key, err = admincmd.IssueKey(ctx, m, last.ProjectID, "demo", nil)
 		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {

@@ -1,7 +1,9 @@
 package account
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
@@ -35,6 +37,7 @@ func (v *visit) listKeys() error {
 // keyForm is what key-new.html is filled with.
 type keyForm struct {
 	pageData
+	Name   string
 	Scopes []scopeChoice
 }
 
@@ -45,7 +48,7 @@ type scopeChoice struct {
 }
 
 func (v *visit) keyForm(chosen []string) keyForm {
-	f := keyForm{pageData: v.pageData(v.Locale.T("keys.new"))}
+	f := keyForm{pageData: v.pageData(v.Locale.T("keys.new")), Name: v.Value("name")}
 	for _, s := range domain.AllScopes() {
 		c := scopeChoice{Scope: s, May: frame.Who{Caller: v.Caller}.May(s), Checked: s == domain.Read && chosen == nil}
 		for _, name := range chosen {
@@ -66,7 +69,7 @@ func (v *visit) createKey() error {
 		f.WrongField("scopes", f.T("keys.no_scope"))
 		return v.Render(http.StatusUnprocessableEntity, "key-new.html", f)
 	}
-	made, err := v.API.IssueKey(v.Ctx(), v.Caller, chosen)
+	made, err := v.API.IssueKey(v.Ctx(), v.Caller, strings.TrimSpace(v.Value("name")), chosen)
 	if p := v.Refusal(err); p != nil {
 		f := page()
 		f.Refuse(p)
@@ -75,7 +78,7 @@ func (v *visit) createKey() error {
 	if err != nil {
 		return err
 	}
-	return v.LeaveToSecret(frame.Reveal{Kind: "key", Name: made.KeyID, Secret: made.APIKey, Path: "keys"})
+	return v.LeaveToSecret(frame.Reveal{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
 }
 
 // revokePage is what key-revoke.html is filled with.

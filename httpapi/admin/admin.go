@@ -118,8 +118,8 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/projects/{id}         → project
 //	POST   /admin/projects/{id}         {"name"?,"settings"?: only members to change} → project
 //	POST   /admin/projects/{id}/disable → project
-//	POST   /admin/projects/{id}/keys    {"scopes"?} → 201 {"key_id","api_key","scopes"}
-//	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","scopes","revoked"}…]}
+//	POST   /admin/projects/{id}/keys    {"name"?,"scopes"?} → 201 {"key_id","name"?,"api_key","scopes"}
+//	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","name"?,"scopes","revoked"}…]}
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
 //	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
@@ -199,7 +199,7 @@ func (a *admin) createProject(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	p, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.scopes)
+	p, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), "", wish.scopes)
 	if err != nil {
 		return err
 	}
@@ -249,11 +249,11 @@ func (a *admin) disableProject(x *edge.Exchange, p domain.Project) error {
 }
 
 func (a *admin) issueKey(x *edge.Exchange, p domain.Project) error {
-	wish, err := projectWishOf(x.Body, p.Settings, "scopes")
+	wish, err := projectWishOf(x.Body, p.Settings, "name", "scopes")
 	if err != nil {
 		return err
 	}
-	_, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.scopes)
+	_, key, err := a.api.NewKey(x.Context(), p.ID, causeOf(x), wish.name, wish.scopes)
 	if err != nil {
 		return err
 	}

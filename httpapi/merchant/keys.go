@@ -19,9 +19,13 @@ import (
 func KeysOf(p domain.Project) []wire.Key {
 	keys := make([]wire.Key, 0, len(p.Keys))
 	for _, k := range p.Keys {
-		keys = append(keys, wire.Key{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked})
+		keys = append(keys, keyView(k))
 	}
 	return keys
+}
+
+func keyView(k domain.Key) wire.Key {
+	return wire.Key{KeyID: k.ID, Name: k.Name, Scopes: k.Scopes, Revoked: k.Revoked}
 }
 
 // ChangeProject runs a command on a project, which is new or must exist.
@@ -34,17 +38,17 @@ func (a *API) ChangeProject(ctx context.Context, id string, why eventstore.Cause
 // keyPrefix is before the ULID in a key's id.
 const keyPrefix = "key_"
 
-// NewKey makes a key of 256 random bits. Its secret leaves the program in this
-// answer and nowhere else.
-func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, scopes []domain.Scope) (domain.Project, wire.Key, error) {
+// NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the
+// program in this answer and nowhere else.
+func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, name string, scopes []domain.Scope) (domain.Project, wire.Key, error) {
 	var random [32]byte
 	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
 		return domain.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
 	}
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
 	id := keyPrefix + a.cfg.IDs.Next().String()
-	p, err := a.ChangeProject(ctx, project, why, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes}, false)
-	return p, wire.Key{KeyID: id, Scopes: scopes, APIKey: secret}, err
+	p, err := a.ChangeProject(ctx, project, why, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes, Name: name}, false)
+	return p, wire.Key{KeyID: id, Name: name, Scopes: scopes, APIKey: secret}, err
 }
 
 // ScopesOf reports false unless there is at least one scope and every one is
@@ -73,7 +77,7 @@ func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
 }
 
 func (a *API) keyOf(c Caller, k domain.Key) wire.AccountKey {
-	v := wire.AccountKey{Key: wire.Key{KeyID: k.ID, Scopes: k.Scopes, Revoked: k.Revoked}, Current: k.ID == c.Key.ID}
+	v := wire.AccountKey{Key: keyView(k), Current: k.ID == c.Key.ID}
 	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
 		at := domain.IDTime(id)
 		v.CreatedAt = &at
@@ -100,13 +104,14 @@ func (c Caller) mayHandle(scopes []domain.Scope) error {
 	return nil
 }
 
-// IssueKey makes a key with the scopes. The secret is in this answer alone.
+// IssueKey makes a key with a name, or "", and the scopes. The secret is in this
+// answer alone.
 // Needs payments:write and every scope that is given.
-func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.Key, err error) {
+func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []string) (key wire.Key, err error) {
 	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
 		return key, err
 	}
-	scopes, known := ScopesOf(names)
+	scopes, known := ScopesOf(scopeNames)
 	if !known {
 		return key, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue, Allowed: edge.Texts(domain.AllScopes())}}
 	}
@@ -117,7 +122,7 @@ func (a *API) IssueKey(ctx context.Context, c Caller, names []string) (key wire.
 	if err := c.mayHandle(scopes); err != nil {
 		return key, err
 	}
-	_, key, err = a.NewKey(ctx, c.Project.ID, c.Cause(), scopes)
+	_, key, err = a.NewKey(ctx, c.Project.ID, c.Cause(), name, scopes)
 	return key, err
 }
 

@@ -16,6 +16,7 @@ type Project struct {
 // Key is an API key; its secret is in the answer that issues it and in no other.
 type Key struct {
 	KeyID   string         `json:"key_id"`
+	Name    string         `json:"name,omitempty"` // what its merchant knows it by
 	Scopes  []domain.Scope `json:"scopes"`
 	Revoked bool           `json:"revoked"`
 	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued

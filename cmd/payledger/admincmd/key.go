@@ -22,6 +22,7 @@ type Key struct {
 type keyCreateCmd struct {
 	console.Directory
 	ProjectID string   `arg:"" help:"Project the key belongs to."`
+	Name      string   `help:"What you will know the key by in lists, up to 64 characters."`
 	Scopes    []string `help:"What the key may do: payments:write, refunds:write, webhooks:write, read, audit. Default: all." placeholder:"SCOPE"`
 }
 
@@ -42,7 +43,7 @@ clients over, revoke the old one.`
 // Run issues the key.
 func (c keyCreateCmd) Run(a *console.App) error {
 	return c.With(a, func(m *adminclient.Client) error {
-		key, err := IssueKey(a.Ctx, m, c.ProjectID, c.Scopes)
+		key, err := IssueKey(a.Ctx, m, c.ProjectID, c.Name, c.Scopes)
 		if err != nil {
 			return err
 		}
@@ -50,11 +51,13 @@ func (c keyCreateCmd) Run(a *console.App) error {
 	})
 }
 
-// IssueKey issues a key of a project, with every scope if none is named.
-func IssueKey(ctx context.Context, m *adminclient.Client, projectID string, scopes []string) (IssuedKey, error) {
+// IssueKey issues a key of a project with a name, or "", and with every scope if
+// none is named.
+func IssueKey(ctx context.Context, m *adminclient.Client, projectID, name string, scopes []string) (IssuedKey, error) {
 	body := struct {
+		Name   string   `json:"name,omitempty"`
 		Scopes []string `json:"scopes,omitempty"`
-	}{scopes}
+	}{name, scopes}
 	key := IssuedKey{ProjectID: projectID}
 	err := m.Call(ctx, http.MethodPost, keysPath(projectID), body, &key)
 	return key, err
@@ -90,9 +93,9 @@ func (c keyListCmd) Run(a *console.App) error {
 			if k.Revoked {
 				state = "revoked"
 			}
-			rows[i] = []string{k.KeyID, state, joined(k.Scopes, " ")}
+			rows[i] = []string{k.KeyID, k.Name, state, joined(k.Scopes, " ")}
 		}
-		return a.PrintTable("No keys.", []string{"KEY", "STATE", "SCOPES"}, rows)
+		return a.PrintTable("No keys.", []string{"KEY", "NAME", "STATE", "SCOPES"}, rows)
 	})
 }
 

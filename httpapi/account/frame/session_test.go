@@ -48,7 +48,7 @@ func newFront(t *testing.T) *front {
 		t.Fatal(err)
 	}
 	var err error
-	if _, f.key, err = f.api.NewKey(t.Context(), f.project, eventstore.Cause{}, []domain.Scope{domain.Read}); err != nil {
+	if _, f.key, err = f.api.NewKey(t.Context(), f.project, eventstore.Cause{}, "", []domain.Scope{domain.Read}); err != nil {
 		t.Fatal(err)
 	}
 	f.start()
