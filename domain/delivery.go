@@ -87,4 +87,7 @@ type EndpointHealth struct {
 	Undelivered  int      `json:"undelivered"`   // given up, parked, held or unconfirmed
 	FailingSince *Instant `json:"failing_since"` // first failure since the last success
 	OpenUntil    *Instant `json:"paused_until"`  // the circuit breaker is open until then
+
+	// LastFailure is the last attempt that failed; nil: none since the last success.
+	LastFailure *AttemptObject `json:"last_failure"`
 }

@@ -103,8 +103,9 @@ func TestOverviewPage(t *testing.T) {
 	s.hooks.failing = map[string]domain.Instant{e: domain.InstantOf(s.clock.Now())}
 	s.hooks.mu.Unlock()
 	b.open("/account").has(`data-hook="alert-endpoint_failing"`, "https://hooks.example.com/a", "/webhooks/"+e)
-	b.open("/account/webhooks").has("Failing")
-	at := b.open("/account/webhooks/" + e).has("Failing since")
+	failing := `<span class="badge bad">Failing</span>`
+	b.open("/account/webhooks").has(failing, "Refused with 503")
+	at := b.open("/account/webhooks/"+e).has(failing, "Failing since", "Last failed attempt:", "Refused with 503", "&lt;b&gt;busy").lacks("<b>busy")
 	at.complete("toggle", "/account/webhooks/"+e+"/disable", nil).has("The endpoint is disabled. Notifications are kept.", "disabled by hand")
 	b.open("/account").has(`data-hook="alert-endpoint_disabled"`)
 	b.open("/account/webhooks/"+e).complete("toggle", "/account/webhooks/"+e+"/enable", nil).has("The endpoint is enabled.")

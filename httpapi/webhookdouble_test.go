@@ -147,6 +147,7 @@ func (h *hookSender) Health(_ context.Context, endpoint string) (domain.Endpoint
 	}
 	if since, ok := h.failing[endpoint]; ok {
 		health.FailingSince = &since
+		health.LastFailure = &domain.AttemptObject{At: since, Status: 503, Error: "status", DurationMS: 12, Answer: "<b>busy</b>"}
 	}
 	return health, nil
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,6 +45,14 @@ func (v *visit) endpoint() (wire.Endpoint, error) {
 
 // endpointPath is where the page of that endpoint is.
 func (v *visit) endpointPath() string { return "webhooks/" + v.Vars["endpoint"] }
+
+// EndpointState says how an endpoint does, in lists and on its page.
+func (d pageData) EndpointState(e wire.Endpoint) template.HTML {
+	if e.Enabled() && e.Health.FailingSince != nil {
+		return d.Tag("bad", d.T("webhooks.failing"))
+	}
+	return d.Badge(e.Status)
+}
 
 // endpointsPage is what webhooks.html is filled with.
 type endpointsPage struct {

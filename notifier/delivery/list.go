@@ -227,5 +227,15 @@ func (l *Lanes) Health(ctx context.Context, endpoint string) (domain.EndpointHea
 		return &at
 	}
 	h.FailingSince, h.OpenUntil = shown(n.FailingSince), shown(t.open(l.clock.now()))
-	return h, nil
+	if n.LastFailure.IsZero() {
+		return h, nil
+	}
+	err := l.file.View(func(x store.Tables) error {
+		d, ok, err := x.Record(t.number, n.LastFailure) // it may be pruned
+		if ok && len(d.Attempts) > 0 {
+			h.LastFailure = &d.Attempts[len(d.Attempts)-1]
+		}
+		return err
+	})
+	return h, err
 }

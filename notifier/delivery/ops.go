@@ -174,6 +174,7 @@ func (o *settleOp) noteOutcome(x *tx) {
 			t.Calm()
 		} else {
 			t.Failures++
+			t.LastFailure = o.attempt.Event
 			if t.FailingSince == 0 {
 				t.FailingSince = now
 			}

@@ -124,6 +124,8 @@ func TestFailingSinceOutlivesRestarts(t *testing.T) {
 		for n := range 24 { // five hours each
 			if h := w.health(t, a); h.FailingSince == nil || *h.FailingSince != *since {
 				t.Fatalf("failing since %v after %d restarts, want %v", h.FailingSince, n, since)
+			} else if f := h.LastFailure; f == nil || f.Status != 500 {
+				t.Fatalf("last failure %+v after %d restarts", f, n)
 			}
 			time.Sleep(5 * time.Hour)
 			end := w.end

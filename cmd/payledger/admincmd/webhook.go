@@ -165,6 +165,9 @@ func askEndpoint(a *console.App, m *adminclient.Client, method, path string, bod
 	}
 	at("Failing", "since %s", e.Health.FailingSince)
 	at("Paused", "until %s", e.Health.OpenUntil)
+	if f := e.Health.LastFailure; f != nil {
+		add("Last", "%s", fmt.Sprintf("%s at %s", attemptResult(*f), f.At))
+	}
 	for _, l := range lines {
 		if _, err := fmt.Fprintf(a.Stdout, "%-11s  %s\n", l[0], l[1]); err != nil {
 			return err

@@ -35,6 +35,7 @@ type Tally struct {
 	Failures     int            // attempts failed one after the other
 	FailingSince domain.Instant // by the lanes' clock; 0: not failing
 	Away         time.Duration  // since then, during which no program ran
+	LastFailure  domain.ID      // event of the last attempt that failed; zero: not failing
 }
 
 // FailingFor is how long the endpoint has failed while a program ran to see it.
@@ -56,7 +57,9 @@ func (t *Tally) Add(s domain.DeliveryState, n int) {
 }
 
 // Calm forgets failures.
-func (t *Tally) Calm() { t.Failures, t.FailingSince, t.Away = 0, 0, 0 }
+func (t *Tally) Calm() {
+	t.Failures, t.FailingSince, t.Away, t.LastFailure = 0, 0, 0, domain.ID{}
+}
 
 // valueFormat is the first byte of every value.
 const valueFormat = 1
@@ -165,6 +168,7 @@ func appendTally(b, key []byte, project, id string, t Tally) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(t.FailingSince))
 	b = binary.AppendUvarint(b, uint64(t.Away.Milliseconds()))
+	b = append(b, t.LastFailure[:]...)
 	return sealed(key, b)
 }
 
@@ -173,5 +177,8 @@ func parseTally(key, v []byte) (project, id string, t Tally, err error) {
 	project, id = string(r.Text()), string(r.Text())
 	t = Tally{Lanes: int(r.Uint()), Pending: int(r.Uint()), Undelivered: int(r.Uint()), Failures: int(r.Uint()), FailingSince: domain.Instant(r.Uint())}
 	t.Away = time.Duration(r.Uint()) * time.Millisecond
+	if r.More() { // from version 6 of the file on
+		t.LastFailure = r.ID()
+	}
 	return project, id, t, ended(r, "the endpoint", key)
 }

@@ -34,9 +34,11 @@ const (
 	keyTime        = "time"         // the lanes' clock at the last change
 
 	// The format is this and the version that follows. It rises whenever an older
-	// program could not read the file.
+	// program could not read the file. Version 5, which is read too, lacks the
+	// endpoints' last failures.
 	formatName    = "payledger lanes "
-	formatVersion = 5
+	formatVersion = 6
+	oldestVersion = 5
 )
 
 // epoch is drawn anew whenever the file is opened or closed, and written into
@@ -206,6 +208,9 @@ func renew(db *boltfile.File, o Options, mark epoch, last eventstore.Position) e
 		case positionIn(meta, keyAfter) > last || positionIn(meta, keyBase) > last:
 			return aside("it knows of position %d, and the event log ends at %d", positionIn(meta, keyAfter), last)
 		}
+		if err := meta.Put([]byte(keyFormat), []byte(formatName+strconv.Itoa(formatVersion))); err != nil {
+			return err
+		}
 		return putEpochs(meta, next, mark)
 	})
 	if boltfile.Damaged(err) {
@@ -228,7 +233,7 @@ func checkFormat(path, format string) error {
 	case version > formatVersion:
 		return fmt.Errorf("the lane file %s was written by a newer payledger (format %d; this one knows %d): start that one, or move the file away. %s",
 			path, version, formatVersion, startsAgain)
-	case version < formatVersion:
+	case version < oldestVersion:
 		return fmt.Errorf("the lane file %s was written by an older payledger (format %d; this one knows %d): let that one deliver what is pending, then move the file away. %s",
 			path, version, formatVersion, startsAgain)
 	}

@@ -53,8 +53,8 @@ func TestFirstFileOfACrash(t *testing.T) {
 func TestOtherFormats(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
-		fmt.Sprint(formatName, formatVersion+1): "written by a newer payledger (format 6; this one knows 5): start that one, or move the file away",
-		formatName + "4":                        "written by an older payledger (format 4; this one knows 5): let that one deliver what is pending, then move the file away",
+		fmt.Sprint(formatName, formatVersion+1): "written by a newer payledger (format 7; this one knows 6): start that one, or move the file away",
+		formatName + "4":                        "written by an older payledger (format 4; this one knows 6): let that one deliver what is pending, then move the file away",
 	} {
 		o, log := options(t)
 		f, err := Open(t.Context(), o)
@@ -77,6 +77,35 @@ func TestOtherFormats(t *testing.T) {
 		if after, err := os.ReadFile(o.Path); err != nil || !bytes.Equal(before, after) || log.Len() > 0 {
 			t.Errorf("%s: the file was touched (%v); logged: %s", format, err, log)
 		}
+	}
+}
+
+// TestOlderFormatIsRead: a file of the version before goes on, and is of this
+// version from then on. Its endpoints have no last failure.
+func TestOlderFormatIsRead(t *testing.T) {
+	t.Parallel()
+	o, _ := options(t)
+	f, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(0); err != nil {
+		t.Fatal(err)
+	}
+	setFormat(t, o.Path, formatName+"5")
+	for range 2 {
+		if f, err = Open(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, want := []byte("key"), Tally{Failures: 3, FailingSince: 7, Away: time.Second}
+	v := appendTally(nil, key, "prj_1", "we_1", want)
+	before := sealed(key, v[:len(v)-4-len(want.LastFailure)]) // as version 5 wrote it
+	if _, id, got, err := parseTally(key, before); err != nil || id != "we_1" || got != want {
+		t.Errorf("%s %+v, %v", id, got, err)
 	}
 }
 
