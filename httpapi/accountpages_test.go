@@ -623,7 +623,7 @@ func TestNotificationsAreSentAgain(t *testing.T) {
 	b.post(path+"/resend", url.Values{"form": {page.token("resend")}, "endpoint": {hook}, "event": {failed.EventID.String()}}).
 		leads(path).has("will be sent again", `data-state="pending"`)
 	again(old.EventID).leads(path).has("never goes backward")
-	again(domain.ID{1}).want(404).has("no such delivery")
+	again(domain.ID{1}).want(404).has("no such notification")
 }
 
 func TestALiveFeedEndsWithItsSession(t *testing.T) {

@@ -52,6 +52,9 @@
 //	{{.T "refund.asked" "Amount" .Sum}}         with arguments, in pairs
 //	{{.Plural "refund.count" .N}}               with {{.Count}}, the number as it is written here
 //
+// locales/glossary.toml of this package holds the terms of all pages, each with its
+// one translation; uitest.Glossary checks that no text uses another word.
+//
 // uitest.Words checks that each id stands in every language, with the plural
 // forms and arguments it needs, and is used.
 //

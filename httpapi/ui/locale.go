@@ -72,7 +72,7 @@ func (s *Site) loadLanguages(words []fs.FS) error {
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
 	ids := make(map[string]map[string]bool)
 	for _, files := range append([]fs.FS{ownWords}, words...) {
-		names, err := fs.Glob(files, "locales/*.toml")
+		names, err := fs.Glob(files, "locales/*.*.toml") // not the glossary
 		if err != nil {
 			return err
 		}

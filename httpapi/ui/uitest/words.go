@@ -119,7 +119,7 @@ func arguments(text string) []string {
 
 // read answers the words by language and id.
 func (f *faults) read(folder fs.FS) (map[string]map[string]word, error) {
-	names, err := fs.Glob(folder, "locales/*.toml")
+	names, err := fs.Glob(folder, "locales/*.*.toml")
 	if err != nil {
 		return nil, err
 	}
