@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -30,12 +31,6 @@ func TestPausedRouteAtProvider(t *testing.T) {
 		t.Errorf("pressed on a paused route: %d\n%s", a.Status, a.Body)
 	}
 	waiting := s.create(t)
-	shows := func(b bill, state string) {
-		t.Helper()
-		eventually(t, "the page shows "+state, func() bool {
-			return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+b.page, nil).Body), `data-state="`+state+`"`)
-		})
-	}
 	s.comeBack(t, paying, s.atProvider(t, to, "pay"))
 	s.becomes(t, paymentPath(paying), "paid")
 	s.refunded(t, s.refund(t, paying))
@@ -43,7 +38,7 @@ func TestPausedRouteAtProvider(t *testing.T) {
 	s.stops(t)
 	s.restart(t)
 	for _, b := range []bill{about, behind, waiting} {
-		shows(b, "paused")
+		s.shows(t, b, "paused")
 	}
 	s.becomes(t, paymentPath(waiting), "created")
 	if a := s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil); a.Status != http.StatusOK ||
@@ -65,5 +60,62 @@ func TestPausedRouteAtProvider(t *testing.T) {
 		s.atProvider(t, s.handOver(t, b), "pay")
 		s.becomes(t, paymentPath(b), "paid")
 	}
+	s.balanced(t)
+}
+
+// shows waits until a payment's page is in a state.
+func (s *till) shows(t testing.TB, b bill, state string) {
+	t.Helper()
+	eventually(t, "the page shows "+state, func() bool {
+		return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+b.page, nil).Body), `data-state="`+state+`"`)
+	})
+}
+
+// TestAttemptWithoutItsConnector: the server is started with a routes file that does
+// not name the route of an open attempt. It says so until the connector is back,
+// and then the money is heard of.
+func TestAttemptWithoutItsConnector(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, playAdapter(t))
+	content, err := os.ReadFile(s.routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.create(t)
+	to := s.handOver(t, b)
+	if out, code := payledger(t, "payments", "open", "--data", s.data); code != 0 || !strings.Contains(out, b.id.String()+"  real   attempt  1") {
+		t.Errorf("%d %s", code, out)
+	}
+	s.stops(t)
+	s.setRoutes(t, `[{"route":"other"}]`)
+	s.restart(t)
+
+	s.atProvider(t, to, "pay")
+	s.shows(t, b, "adrift")
+	sentence := "The route real has no connector any more, and payments (1) are open at its provider"
+	eventually(t, "readyz says what is wrong", func() bool {
+		return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil).Body), sentence)
+	})
+	if n := strings.Count(s.stderr.String(), sentence); n != 1 {
+		t.Errorf("it is logged %d times", n)
+	}
+	for _, series := range []string{`payledger_connector_missing{route="real"} 1`, `payledger_connector_open{kind="attempt",route="real"} 1`} {
+		if !strings.Contains(string(s.scrape(t)), series) {
+			t.Errorf("no %s", series)
+		}
+	}
+	if out, code := payledger(t, "payments", "open", "--route", "real", "--data", s.data, "--json"); code != 0 ||
+		!strings.Contains(out, `"kind":"attempt","id":"1"`) || !strings.Contains(out, `"last_error":"no connector asks`) {
+		t.Errorf("%d %s", code, out)
+	}
+
+	s.setRoutes(t, string(content))
+	if out, code := payledger(t, "routes", "reload", "--data", s.data); code != 0 {
+		t.Fatal(out)
+	}
+	s.becomes(t, paymentPath(b), "paid")
+	eventually(t, "readyz is well", func() bool {
+		return !strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil).Body), "real")
+	})
 	s.balanced(t)
 }

@@ -22,6 +22,7 @@ type till struct {
 	*server
 	provider *played
 	data     string
+	routes   string // the routes file
 	args     []string
 }
 
@@ -33,13 +34,10 @@ func openTill(t testing.TB, p *played) *till {
 	if out, code := payledger(t, "init", "--data", s.data); code != 0 {
 		t.Fatalf("init: %d\n%s", code, out)
 	}
-	routes := filepath.Join(dir, "routes.json")
-	content := fmt.Sprintf(`{"rules":[{"route":"real"}],"connectors":{"real":%s}}`, p.settings)
-	if err := os.WriteFile(routes, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.routes = filepath.Join(dir, "routes.json")
+	s.setRoutes(t, fmt.Sprintf(`{"rules":[{"route":"real"}],"connectors":{"real":%s}}`, p.settings))
 	s.args = []string{
-		"serve", "--data", s.data, "--routes", routes, "--log-level", "warn", "--webhook-allow-private",
+		"serve", "--data", s.data, "--routes", s.routes, "--log-level", "warn", "--webhook-allow-private",
 		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0", "--json", "--listen", "127.0.0.1:0",
 		"--admin-listen", "127.0.0.1:0",
 	}
@@ -52,6 +50,14 @@ func openTill(t testing.TB, p *played) *till {
 	s.restart(t)
 	s.newProject(t)
 	return s
+}
+
+// setRoutes writes the routes file.
+func (s *till) setRoutes(t testing.TB, content string) {
+	t.Helper()
+	if err := os.WriteFile(s.routes, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // restart starts the server, again if it was killed.

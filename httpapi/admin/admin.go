@@ -52,6 +52,9 @@ type Config struct {
 	// refusal is no_connector; other errors are what the provider answered. nil: no
 	// route has such a connector.
 	Ask func(ctx context.Context, payment domain.ID) error
+
+	// Looks says how a payment is followed at its provider. nil: no server runs.
+	Looks func(domain.Payment) wire.Looks
 }
 
 func (a *admin) routes() []edge.Route {
@@ -67,6 +70,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
 		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: a.of(a.listPayments)},
 		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
+		{Method: "GET", Path: "/admin/payments/open", Operation: "adminListOpenWork", Handle: a.listOpenWork},
 		{Method: "GET", Path: "/admin/payments/{id}", Operation: "adminGetPayment", Handle: a.getPayment},
 		{Method: "GET", Path: "/admin/balance", Operation: "adminBalance", Handle: a.balance},
 		{Method: "GET", Path: "/admin/balance/statement", Operation: "adminStatement", Handle: a.statement},
@@ -123,6 +127,7 @@ func (a *admin) routes() []edge.Route {
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
 //	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
+//	GET    /admin/payments/open?project=&route=&limit=&cursor= → {"data":[wire.OpenWork…],"next_cursor"}, of at most limit payments, oldest first
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
 //	POST   /admin/payments/{payment_id}/ask → wire.OperatorsPayment, once its provider was asked
 //	POST   /admin/payments/{payment_id}/returns {"reference"} → 201 domain.Return; 200 if there is one already

@@ -34,22 +34,10 @@ func (a *admin) listSuspense(x *edge.Exchange) error {
 	if req.Place != "" && !ok {
 		return wire.Problem{Code: domain.InvalidCursor}
 	}
-	var payments []domain.ID
-	err = a.cfg.Views.EachInSuspense(x.Context(), after, math.MaxInt, func(project string, id domain.ID) error {
-		switch {
-		case req.Filters.Has("project") && req.Filters["project"] != project:
-		case len(payments) == req.Limit:
-			return errFull
-		default:
-			payments = append(payments, id)
-		}
-		return nil
-	})
-	last := ""
-	switch {
-	case errors.Is(err, errFull):
-		last = payments[len(payments)-1].String()
-	case err != nil:
+	payments, last, err := pageOfPayments(req.Limit, func(fn func(project string, id domain.ID) error) error {
+		return a.cfg.Views.EachInSuspense(x.Context(), after, math.MaxInt, fn)
+	}, func(project string) bool { return !req.Filters.Has("project") || req.Filters["project"] == project })
+	if err != nil {
 		return err
 	}
 	rows := []wire.Suspense{}
@@ -63,6 +51,27 @@ func (a *admin) listSuspense(x *edge.Exchange) error {
 		}
 	}
 	return edge.ReplyPage(x, edge.PageOf(req, rows, last))
+}
+
+// pageOfPayments takes up to limit of the payments that each lists whose value is
+// wanted. last is the place of the page's end, "" if there are no more.
+func pageOfPayments(
+	limit int, each func(fn func(value string, id domain.ID) error) error, wanted func(value string) bool,
+) (payments []domain.ID, last string, err error) {
+	err = each(func(value string, id domain.ID) error {
+		switch {
+		case !wanted(value):
+		case len(payments) == limit:
+			return errFull
+		default:
+			payments = append(payments, id)
+		}
+		return nil
+	})
+	if errors.Is(err, errFull) {
+		return payments, payments[len(payments)-1].String(), nil
+	}
+	return payments, "", err
 }
 
 // suspenseOf adds the rows of a payment. Its events say since when.

@@ -70,6 +70,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	for range 2 { // the second time with another key
 		var h *connector.HandOff
 		h, err = c.handOver(ctx, t, conn, p, language, merchant)
+		t.tried(err)
 		if !errors.Is(err, errAnotherKey) {
 			t.next(MinInterval)
 			return h, c.forCustomer(p, err)

@@ -26,6 +26,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -88,6 +89,9 @@ type Collector struct {
 	gates   *gates
 	metrics *metrics
 	trouble health.State
+
+	backlogs *backlogs
+	rescan   atomic.Bool // the view is to be scanned at once
 }
 
 // New makes a collector; Run lets it work.
@@ -98,13 +102,18 @@ func New(c Config) *Collector {
 	co := &Collector{
 		config: c, tasks: newTasks(c.Now), gates: newGates(c.Now), trouble: health.State{Log: c.Log, Part: "collector"},
 	}
-	co.metrics = newMetrics(c.Metrics, co.tasks, c.Routes)
+	co.metrics, co.backlogs = newMetrics(c.Metrics, co.tasks, c.Routes), newBacklogs(c.Metrics)
 	health.UpGauge(c.Metrics, "collector", "what is open at providers is looked at", co.trouble.Err)
 	return co
 }
 
-// Seed lets the counters of routes that are new begin with 0.
-func (c *Collector) Seed() { c.metrics.seed(c.config.Routes) }
+// RoutesChanged takes up what is open on routes that are new, and lets their counters
+// begin with 0.
+func (c *Collector) RoutesChanged() {
+	c.metrics.seed(c.config.Routes)
+	c.rescan.Store(true)
+	c.tasks.wake()
+}
 
 // Offer hears of an event that the workers read, and does not wait.
 func (c *Collector) Offer(e bus.Event) {
@@ -130,7 +139,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	defer work.wait()
 	scanned := time.Time{}
 	for ctx.Err() == nil {
-		if c.config.Now().Sub(scanned).Abs() >= rescan { // Abs: the clock may be set back
+		if c.rescan.Swap(false) || c.config.Now().Sub(scanned).Abs() >= rescan { // Abs: the clock may be set back
 			c.trouble.Set(c.scan(ctx))
 			scanned = c.config.Now()
 		}
@@ -146,27 +155,6 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// scan takes up the payments of the view that are not in memory. Those of routes
-// without a connector are left: they are for programs elsewhere, and there may be
-// more of them than have room.
-func (c *Collector) scan(ctx context.Context) error {
-	var after domain.ID
-	for {
-		n := 0
-		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(route string, id domain.ID) error {
-			n++
-			after = id
-			if _, ok := c.config.Routes.Connector(route); ok {
-				c.tasks.add(id)
-			}
-			return nil
-		})
-		if err != nil || n < scanBatch || c.tasks.full() {
-			return err
-		}
-	}
 }
 
 // work makes one step for a payment, and says when the next one is due. The error
@@ -203,6 +191,7 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 	}
 	defer gate.leave()
 	again, err := c.step(ctx, t, conn, p)
+	t.tried(err)
 	if health.Ends(err) {
 		return err
 	}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -391,6 +392,39 @@ func TestRoutesWithoutAConnector(t *testing.T) {
 		}
 		if _, err := w.press(id); !errors.Is(err, ErrNoConnector) {
 			w.Errorf("%v", err)
+		}
+		if b := w.now.Backlogs()["elsewhere"]; b.Lost != 1 || b.Work[domain.WorkRefund] != 1 {
+			w.Errorf("of the route that nobody configured: %+v", b)
+		}
+		if said := w.now.Degraded(); len(said) != 1 || w.now.Looks(w.Payment(w.T, id)).Error != noConnector {
+			w.Errorf("%q", said)
+		}
+	})
+}
+
+// TestBacklogs count what is open, and say how it is followed.
+func TestBacklogs(t *testing.T) {
+	in(t, func(w *world) {
+		open, over := w.payable(time.Hour), w.payable(10*time.Minute)
+		w.pressed(open)
+		w.pressed(over)
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		after(20 * time.Minute)
+		want := map[domain.WorkKind]int{domain.WorkAttempt: 1, domain.WorkCancel: 1}
+		if b := w.now.Backlogs()[route]; !maps.Equal(b.Work, want) || b.Lost != 0 {
+			w.Errorf("%+v", b)
+		}
+		looks := w.now.Looks(w.Payment(w.T, open))
+		if looks.Tries < 3 || looks.Error == "" || !looks.Next.After(time.Now()) {
+			w.Errorf("%+v", looks)
+		}
+		w.provider.Fault(connectortest.Down, 0, 0)
+		after(10 * time.Minute)
+		if looks := w.now.Looks(w.Payment(w.T, open)); looks.Error != "" {
+			w.Errorf("%+v", looks)
+		}
+		if b := w.now.Backlogs()[route]; b.Work[domain.WorkCancel] != 0 {
+			w.Errorf("%+v", b)
 		}
 	})
 }

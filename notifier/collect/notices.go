@@ -72,7 +72,7 @@ func (c *Collector) Ask(ctx context.Context, id domain.ID) error {
 }
 
 // read looks at what a notice is about.
-func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) error {
+func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) (err error) {
 	t, err := c.tasks.hold(ctx, id)
 	if err != nil {
 		return err
@@ -95,6 +95,7 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	}
 	defer gate.leave()
 	defer t.next(MinInterval)
+	defer func() { t.tried(err) }()
 
 	if a, open := p.OpenAttempt(); open && (n.Reference == "" || a.Reference == "" || a.Reference == n.Reference) {
 		if err := c.attempt(ctx, t, conn, p, a); err != nil {

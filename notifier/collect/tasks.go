@@ -24,6 +24,9 @@ type task struct {
 	handOff *connector.HandOff // of the attempt of this number; nil: not known
 	attempt int
 
+	tries     int
+	lastError string
+
 	all *tasks
 
 	// Those that follow belong to who holds the task.

@@ -22,6 +22,7 @@ type Payments struct {
 	List paymentsListCmd `cmd:"" help:"List a project's payments, newest first."`
 	Get  paymentsGetCmd  `cmd:"" help:"Show a payment with its route, link, attempts and refunds."`
 	Find paymentsFindCmd `cmd:"" help:"Find the payment that a provider knows under a reference."`
+	Open paymentsOpenCmd `cmd:"" help:"List what is open at providers: attempts, refunds, returns of late funds."`
 	Ask  paymentsAskCmd  `cmd:"" help:"Ask the provider now what has become of a payment."`
 }
 

@@ -15,6 +15,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/progress"
+	httpadmin "payledger/httpapi/admin"
 )
 
 // Connect connects to the admin interface of a directory. If no server holds
@@ -51,7 +52,7 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Write
 		fmt.Fprintf(stderr, "payledger: %s\n", core.signed.missing)
 	}
 	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
-	handler, err := core.adminHandler(nil, nil, nil, nil, nil)
+	handler, err := core.adminHandler(httpadmin.Config{})
 	return serveAdmin(private, handler, err, closeAll)
 }
 

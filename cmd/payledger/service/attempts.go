@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	"payledger/domain"
+	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
+	"payledger/httpapi/wire"
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/all"
@@ -76,4 +78,22 @@ func (b *messaging) ask(ctx context.Context, payment domain.ID) error {
 		return &domain.Refusal{Code: domain.NoConnector}
 	}
 	return err
+}
+
+// looks is how the payment is followed, for the operator.
+func (b *messaging) looks(p domain.Payment) wire.Looks {
+	l := b.collector.Looks(p)
+	shown := wire.Looks{Tries: l.Tries, LastError: l.Error}
+	if !l.Next.IsZero() {
+		next := domain.InstantOf(l.Next)
+		shown.NextTry = &next
+	}
+	return shown
+}
+
+// administration is what the operator can do on a running server alone.
+func (b *messaging) administration(o Options, status func() wire.Status) httpadmin.Config {
+	c := httpadmin.Config{Status: status, Parked: b.parked, Routes: b.routes, Ask: b.ask, Looks: b.looks}
+	c.Sandbox = b.sandbox(o)
+	return c
 }

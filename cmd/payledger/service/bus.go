@@ -93,7 +93,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		ReturnURL: c.links.ReturnURL, Paused: b.routes.paused.Paused, Log: o.Log, Metrics: metrics,
 	})
 	b.routes.loaded = func() {
-		b.collector.Seed()
+		b.collector.RoutesChanged()
 		for route := range b.routes.set.Routes().Connectors {
 			c.seed(route)
 		}

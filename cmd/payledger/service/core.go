@@ -19,7 +19,6 @@ import (
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
-	"payledger/httpapi/wire"
 	"payledger/notifier/consumers"
 	"payledger/notifier/webhook"
 	"payledger/projections"
@@ -203,17 +202,12 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 }
 
-// adminHandler serves the admin interface; sandbox, parked, routes, ask and status
-// may be nil.
-func (c *core) adminHandler(
-	sandbox merchant.Sandbox, parked httpadmin.Parked, routes httpadmin.Routes,
-	ask func(context.Context, domain.ID) error, status func() wire.Status,
-) (http.Handler, error) {
-	config := httpadmin.Config{
-		Status: status, Config: c.merchantConfig(), Log: c.log, Backup: c.store.Backup, Parked: parked, Consumers: c.consumers, Routes: routes,
-		Ask: ask,
-	}
-	config.Sandbox = sandbox
-	config.PublicURL = "http://payledger"
+// adminHandler serves the admin interface. The configuration names what only a
+// running server has; the rest is filled in.
+func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
+	config := running
+	config.Config = c.merchantConfig()
+	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
+	config.Log, config.Backup, config.Consumers = c.log, c.store.Backup, c.consumers
 	return httpadmin.New(config)
 }

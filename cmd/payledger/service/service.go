@@ -133,7 +133,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.sandbox(o), bus.parked, bus.routes, bus.ask, core.statusOf(o, at.BaseURL, bus))
+	adminHandler, err := core.adminHandler(bus.administration(o, core.statusOf(o, at.BaseURL, bus)))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -12,7 +13,7 @@ import (
 
 // degraded says what waits although payments are recorded.
 func (b *messaging) degraded() []string {
-	return append(b.watchdog.Degraded(), b.routes.degraded()...)
+	return slices.Concat(b.watchdog.Degraded(), b.routes.degraded(), b.collector.Degraded())
 }
 
 // statusOf answers for the command status. It reads what is in memory, and asks

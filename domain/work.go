@@ -1,0 +1,47 @@
+package domain
+
+import "strconv"
+
+// WorkKind is what is to be done or learned about a payment at its provider.
+type WorkKind string
+
+// The kinds of work.
+const (
+	WorkAttempt WorkKind = "attempt" // an attempt is open: has the customer paid?
+	WorkCancel  WorkKind = "cancel"  // an attempt is open whose money is not wanted any more
+	WorkRefund  WorkKind = "refund"  // a refund is pending
+	WorkReturn  WorkKind = "return"  // a return of late funds is pending
+)
+
+// WorkKinds are all kinds of work.
+func WorkKinds() []WorkKind { return []WorkKind{WorkAttempt, WorkCancel, WorkRefund, WorkReturn} }
+
+// Work is one thing that is to be done or learned at a provider.
+type Work struct {
+	Kind  WorkKind `json:"kind"`
+	ID    string   `json:"id"` // the attempt's number, or the id of the refund or return
+	Since Instant  `json:"since"`
+}
+
+// Work is what is open at the payment's provider; none unless Uncollected.
+func (p Payment) Work(now Instant) []Work {
+	var all []Work
+	if a, open := p.OpenAttempt(); open {
+		w := Work{Kind: WorkAttempt, ID: strconv.Itoa(a.Number), Since: a.BegunAt}
+		if p.Status.Final() || now >= p.DoorCloses() {
+			w.Kind = WorkCancel
+		}
+		all = append(all, w)
+	}
+	for _, r := range p.Refunds {
+		if !r.Status.Final() {
+			all = append(all, Work{Kind: WorkRefund, ID: r.ID.String(), Since: r.CreatedAt})
+		}
+	}
+	for _, r := range p.Returns {
+		if !r.Status.Final() {
+			all = append(all, Work{Kind: WorkReturn, ID: r.ID.String(), Since: r.CreatedAt})
+		}
+	}
+	return all
+}

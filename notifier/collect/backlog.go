@@ -1,0 +1,193 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/domain"
+	"payledger/notifier/health"
+)
+
+// Backlog is what is open at one route's provider.
+type Backlog struct {
+	Work map[domain.WorkKind]int
+	Lost int // payments that nobody follows, because the route has no connector
+}
+
+// backlogs are those of all routes as the last scan found them.
+type backlogs struct {
+	open, lost *prometheus.GaugeVec
+
+	mu  sync.Mutex
+	all map[string]Backlog // never changed, but replaced
+}
+
+func newBacklogs(r prometheus.Registerer) *backlogs {
+	vec := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		health.Register(r, v)
+		return v
+	}
+	return &backlogs{
+		open: vec("payledger_connector_open", "What is open at the provider, counted once a minute: attempt, cancel, refund, return.", "route", "kind"),
+		lost: vec("payledger_connector_missing", "Payments that are open at the provider of a route without a connector: nobody asks about them. Counted once a minute.", "route"),
+	}
+}
+
+// get are the present ones, by route.
+func (b *backlogs) get() map[string]Backlog {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all
+}
+
+// set answers the routes that have lost payments since the last time.
+func (b *backlogs) set(all map[string]Backlog) (lost []string) {
+	b.mu.Lock()
+	before := b.all
+	b.all = all
+	b.mu.Unlock()
+	for route := range before {
+		if _, ok := all[route]; !ok {
+			b.show(route, Backlog{})
+		}
+	}
+	for route, now := range all {
+		b.show(route, now)
+		if now.Lost > 0 && before[route].Lost == 0 {
+			lost = append(lost, route)
+		}
+	}
+	return lost
+}
+
+// show sets the gauges of a route.
+func (b *backlogs) show(route string, now Backlog) {
+	for _, kind := range domain.WorkKinds() {
+		b.open.WithLabelValues(route, string(kind)).Set(float64(now.Work[kind]))
+	}
+	b.lost.WithLabelValues(route).Set(float64(now.Lost))
+}
+
+// Backlogs are what is open at the providers by route, as it was a minute ago at
+// most. The maps must not be changed.
+func (c *Collector) Backlogs() map[string]Backlog { return c.backlogs.get() }
+
+// Degraded says what nobody follows.
+func (c *Collector) Degraded() []string {
+	var all []string
+	backlogs := c.Backlogs()
+	for _, route := range slices.Sorted(maps.Keys(backlogs)) {
+		if n := backlogs[route].Lost; n > 0 {
+			all = append(all, lostSentence(route, n))
+		}
+	}
+	return all
+}
+
+func lostSentence(route string, payments int) string {
+	return fmt.Sprintf("The route %s has no connector any more, and payments (%d) are open at its provider, about which nobody asks. "+
+		"Put its connector back into the routes file and run \"payledger routes reload\"; \"payledger payments open --route %[1]s\" lists them.", route, payments)
+}
+
+// scan takes up the payments of the view that are not in memory, and counts what is
+// open by route. The payments of routes without a connector are left: they are for
+// programs elsewhere, and there may be more of them than have room.
+func (c *Collector) scan(ctx context.Context) error {
+	found := make(map[string]Backlog)
+	known := c.config.Routes.Routes().Connectors
+	for route := range known {
+		found[route] = Backlog{Work: make(map[domain.WorkKind]int)}
+	}
+	now := domain.InstantOf(c.config.Now())
+	var after domain.ID
+	for {
+		n := 0
+		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(route string, id domain.ID) error {
+			n++
+			after = id
+			_, asked := c.config.Routes.Connector(route)
+			if asked {
+				c.tasks.add(id)
+			}
+			p, ok, err := c.config.Views.Payment(ctx, id)
+			if err != nil || !ok {
+				return err
+			}
+			b, ok := found[route]
+			if !ok {
+				b.Work = make(map[domain.WorkKind]int)
+			}
+			for _, w := range p.Work(now) {
+				b.Work[w.Kind]++
+			}
+			// A program elsewhere may signal the end of refunds, but not that of attempts.
+			_, open := p.OpenAttempt()
+			if _, configured := known[route]; !asked && (open || !configured) && p.Uncollected() {
+				b.Lost++
+			}
+			found[route] = b
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if n < scanBatch || c.tasks.full() {
+			break
+		}
+	}
+	for _, route := range c.backlogs.set(found) {
+		c.config.Log.Error().Str("route", route).Msg(lostSentence(route, found[route].Lost))
+	}
+	return nil
+}
+
+// Looks is how a payment is followed.
+type Looks struct {
+	Tries int       // since the payment is in memory
+	Error string    // of the last try, "" if it went well
+	Next  time.Time // zero: it is not in memory
+}
+
+// noConnector is the error of a payment that is open on a route without one.
+const noConnector = "no connector asks this route's provider: the end has to come as a signal"
+
+// Looks says how an uncollected payment is followed.
+func (c *Collector) Looks(p domain.Payment) Looks {
+	if _, ok := c.config.Routes.Connector(p.Route); !ok {
+		return Looks{Error: noConnector}
+	}
+	c.tasks.mu.Lock()
+	defer c.tasks.mu.Unlock()
+	t := c.tasks.byID[p.ID]
+	if t == nil {
+		return Looks{}
+	}
+	return Looks{Tries: t.tries, Error: t.lastError, Next: t.due}
+}
+
+// maxLookError is the longest text that is kept of an error, in bytes.
+const maxLookError = 300
+
+// tried notes the end of a try. The end of an attempt is no error.
+func (t *task) tried(err error) {
+	if errors.As(err, new(*FailedError)) {
+		err = nil
+	}
+	t.all.mu.Lock()
+	defer t.all.mu.Unlock()
+	t.tries++
+	t.lastError = ""
+	if err != nil {
+		text := strings.ReplaceAll(err.Error(), "\n", "; ")
+		t.lastError = strings.ToValidUTF8(text[:min(len(text), maxLookError)], "")
+	}
+}
