@@ -7,8 +7,8 @@ import (
 )
 
 // deadline is context.WithDeadline for requests that seldom wait: its timer is
-// made when Done is asked for. That saves a GET that waits for nothing 0.6 of the
-// some 7 µs of its handler.
+// made when Done is asked for. With a timer for each request it took 0.8 of the
+// 7.5 µs of a GET's handler (a profile of BenchmarkHandler/GET in package httpapi).
 type deadline struct {
 	context.Context // of the request
 

@@ -13,6 +13,6 @@
 //	             the table in problemtable.go
 //	deadline.go  the time that an answer may take
 //
-// Answers are written by reflection. With payments written by hand a GET's handler
-// would take some 1 µs less of the some 30 that a request over a socket takes.
+// Answers are written by reflection, which takes 1.5 of some 7 µs of a GET's
+// handler (a profile of BenchmarkHandler/GET in package httpapi).
 package edge
