@@ -12,6 +12,9 @@ var (
 	// ErrFull: the disk is nearly full and the store refuses commits. Reads work,
 	// and commits do again once there is space.
 	ErrFull = errors.New("the disk with the event log is nearly full: free some space, commits resume by themselves")
+	// ErrUnconfirmed: the store could not find out in time whether the commit was
+	// recorded. It is recorded once, or never, if the same commit is sent again.
+	ErrUnconfirmed = errors.New("it is not known yet whether the event was recorded: send the same again")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the event store is closed")
 )

@@ -53,7 +53,9 @@ func (s *Store) commit(g *group) (durable int) {
 			}
 			return s.replicate()
 		})
-		durable += n
+		if durable += n; err == nil {
+			s.agreed()
+		}
 		if err != nil {
 			refuse(rest, err)
 			break

@@ -112,6 +112,9 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
 	}
 	s.slower, s.yields, s.agree = o.SyncDelay, o.Replaceable, o.Replicate
+	if o.Replicated != nil {
+		s.agreed = o.Replicated
+	}
 	if o.Report != nil {
 		s.report = o.Report
 	}
@@ -130,7 +133,7 @@ func OpenReadOnly(path string) (*Store, error) { return open(path, true, math.Ma
 
 func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	s := &Store{
-		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {},
+		path: path, readOnly: readOnly, queue: newQueue(), report: func(error) {}, counted: func(int, time.Duration) {}, agreed: func() {},
 		fatal: make(chan struct{}), closing: make(chan struct{}), sound: make(chan struct{}),
 	}
 	if s.file, err = openFile(path, readOnly, atOnce); err != nil {

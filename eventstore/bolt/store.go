@@ -31,6 +31,9 @@ type Options struct {
 	// commits are answered with; the store goes on. nil: the store is on its own, and
 	// the file must not be a cluster's.
 	Replicate func(*Group) error
+	// Replicated is called when the group that Replicate agreed to last is durable, or
+	// had no records, before its commits are answered.
+	Replicated func()
 	// Committed is called after each group of commits that became durable, with how
 	// many they were and how long their transaction took. The committer waits for it.
 	Committed func(commits int, took time.Duration)
@@ -58,6 +61,7 @@ type Store struct {
 	claims   *indexes           // nil if readOnly
 	staging  staging            // guarded by writing, as are the next three
 	agree    func(*Group) error // Options.Replicate
+	agreed   func()             // Options.Replicated; never nil
 	applied  applied
 	unsaved  *boltfile.ReplacedError // the file lost its name and is to be saved
 

@@ -60,7 +60,7 @@ func TestFlaws(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(400) {
+			for seed := range uint64(1000) {
 				w := newWorld(seed, f)
 				w.run(20 * time.Second)
 				if w.wrong != "" {

@@ -156,7 +156,6 @@ func (n *node) step(now time.Duration, e event) []effect {
 		}
 		return nil
 	}
-	before := n.follower.number
 	var out []effect
 	switch e := e.(type) {
 	case fed:
@@ -178,8 +177,5 @@ func (n *node) step(now time.Duration, e event) []effect {
 	out = append(out, n.sequencer.yield()...)
 	out = append(out, n.follower.next()...)
 	out = append(out, n.sequencer.next(now)...)
-	if n.follower.number > before {
-		out = append(out, n.forwarder.reached(n.follower.number)...)
-	}
-	return out
+	return append(out, n.forwarder.reached(n.follower.number)...)
 }

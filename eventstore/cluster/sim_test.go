@@ -372,6 +372,9 @@ func (w *world) fault() {
 	}
 	w.after(time.Duration(200+w.random.IntN(2200))*time.Millisecond, w.fault)
 	n := w.nodes[w.random.IntN(simNodes)]
+	if w.random.IntN(3) == 0 {
+		n = w.nodes[w.leader]
+	}
 	other := w.random.IntN(simNodes)
 	w.shunned = w.random.IntN(simNodes + 1)
 	switch w.random.IntN(10) {
@@ -810,7 +813,7 @@ func (w *world) publish(n *simNode, g *bolt.Group) {
 				return
 			}
 			ack := func() { n.event(accepted{kept.Nonce, kept.Number}) }
-			if w.chance(100) {
+			if w.chance(150) {
 				w.after(time.Duration(w.random.IntN(5000))*time.Millisecond, ack)
 				return
 			}

@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// logStream is the name of LOG, logSubject where it takes its messages.
+const (
+	logStream  = "LOG"
+	logSubject = "payledger.log"
+
+	// Of LOG no more is kept than a file can make again, so that a dead member cannot
+	// fill it.
+	maxLogBytes = 1 << 30
+	replicas    = 3
+
+	publishTime = 2 * time.Second
+	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
+)
+
+// The metadata of LOG: what all of its groups follow from.
+const (
+	metaLedger = "payledger-log"      // the id of the event log
+	metaLOG    = "payledger-cluster"  // LOG's own id
+	metaLast   = "payledger-position" // the position that the event log had
+	metaSum    = "payledger-sum"      // SHA-256 of the record there, in hexadecimal
+)
+
+// ErrForeign: LOG is that of another cluster, or this file belongs to another one.
+var ErrForeign = errors.New("this event log does not belong to the cluster")
+
+// base is what LOG begins with.
+type base struct {
+	ledger, log domain.ID
+	last        eventstore.Position
+	sum         string
+}
+
+func (b base) config(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: logStream, Description: "The groups of commits of payledger's event log, until every node has them.",
+		Subjects: []string{logSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: replicas,
+		MaxMsgs: bolt.KeptGroups, MaxBytes: maxLogBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
+		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: 100 * time.Millisecond,
+		Metadata: map[string]string{
+			metaLedger: b.ledger.String(), metaLOG: b.log.String(), metaLast: strconv.FormatUint(uint64(b.last), 10), metaSum: b.sum,
+		},
+	}
+}
+
+// baseOf reads what LOG begins with.
+func baseOf(c jetstream.StreamConfig) (b base, err error) {
+	ledger, ok := domain.ParseID(c.Metadata[metaLedger])
+	log, ours := domain.ParseID(c.Metadata[metaLOG])
+	last, err := strconv.ParseUint(c.Metadata[metaLast], 10, 64)
+	switch {
+	case !ok || !ours || err != nil:
+		return b, fmt.Errorf("%w: LOG was not made by payledger", ErrForeign)
+	case c.Storage != jetstream.FileStorage, c.Discard != jetstream.DiscardNew, !c.DenyDelete, c.MaxAge != 0,
+		c.Retention != jetstream.LimitsPolicy, c.Mirror != nil, len(c.Sources) > 0, c.SubjectTransform != nil:
+		return b, fmt.Errorf("%w: LOG's settings were changed and could lose groups", ErrForeign)
+	}
+	return base{ledger, log, eventstore.Position(last), c.Metadata[metaSum]}, nil
+}
+
+// join makes the file follow LOG, or says why it cannot.
+func join(file *bolt.Store, b base) error {
+	if b.ledger != file.LogID() {
+		return fmt.Errorf("%w: LOG is of the event log %s, this is %s", ErrForeign, b.ledger, file.LogID())
+	}
+	r, err := file.Replica()
+	switch {
+	case err != nil || r.Log == b.log:
+		return err
+	case !r.Log.IsZero():
+		return fmt.Errorf("%w: the file follows LOG %s, this is LOG %s", ErrForeign, r.Log, b.log)
+	case r.Last != b.last || fmt.Sprintf("%x", r.Sum) != b.sum:
+		return fmt.Errorf("%w: LOG begins behind position %d, and the file has other records up to there or ends at another (%d)",
+			ErrForeign, b.last, r.Last)
+	}
+	return file.Join(b.log, 0)
+}
+
+// publish publishes a message for a slot: nil if LOG took it, in this slot. Any error
+// leaves it unknown.
+func (s *Store) publish(number uint64, message []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
+	defer cancel()
+	ack, err := s.js.Publish(ctx, logSubject, message, jetstream.WithExpectStream(logStream),
+		jetstream.WithExpectLastSequence(number-1), jetstream.WithRetryAttempts(0))
+	switch {
+	case err != nil:
+		return err
+	case ack.Stream != logStream, ack.Sequence != number, ack.Duplicate:
+		return fmt.Errorf("LOG answered with sequence %d of %s", ack.Sequence, ack.Stream)
+	}
+	return nil
+}
+
+// feed shows the machine LOG's groups in order, from the file's last one on.
+func (s *Store) feed() {
+	for s.ctx.Err() == nil {
+		if err := s.feedOnce(); err != nil {
+			s.report(err)
+			s.sleep(retryAfter)
+		}
+	}
+}
+
+func (s *Store) feedOnce() error {
+	consumer, err := s.js.OrderedConsumer(s.ctx, logStream, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.number.Load() + 1,
+	})
+	if err != nil {
+		return fmt.Errorf("reading LOG: %w", err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(maxAhead), jetstream.PullHeartbeat(feedBeat))
+	if err != nil {
+		return fmt.Errorf("reading LOG: %w", err)
+	}
+	stop := context.AfterFunc(s.ctx, messages.Stop)
+	defer func() {
+		stop()
+		messages.Stop()
+	}()
+	for {
+		m, err := messages.Next()
+		if err != nil {
+			return fmt.Errorf("reading LOG: %w", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		g, err := decode(m.Data())
+		if err != nil || g.Number != meta.Sequence.Stream {
+			return fmt.Errorf("message %d of LOG: it is damaged, or not ours: %w", meta.Sequence.Stream, errors.Join(err, errMessage))
+		}
+		for g.Number > s.number.Load()+maxAhead/2 && s.ctx.Err() == nil {
+			s.sleep(time.Millisecond)
+		}
+		s.post(fed{g})
+	}
+}
+
+// hear asks who leads LOG, and where it ends.
+func (s *Store) hear() {
+	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, logStream)
+	if err != nil {
+		s.report(fmt.Errorf("asking for LOG: %w", err))
+		return
+	}
+	info := stream.CachedInfo()
+	leader := s.name
+	if info.Cluster != nil {
+		leader = nodeName(info.Cluster.Leader)
+	}
+	s.post(leads{leader == s.name})
+	s.post(sequencing{leader})
+	s.post(ended{info.State.LastSeq})
+}
+
+// trimEvery is how often the sequencer looks whether LOG can be shorter.
+const trimEvery = 10 * time.Second
+
+// trim removes from LOG what all members have in their files. A member that does not
+// answer keeps LOG from being trimmed until it is three quarters full; then half of it
+// goes, and that member gets what it lacks from a peer.
+func (s *Store) trim() {
+	if !s.leading.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, logStream)
+	if err != nil {
+		return
+	}
+	state := stream.CachedInfo().State
+	all, upTo := true, s.number.Load()
+	for _, p := range s.peers {
+		n, err := s.statusOf(p)
+		all = all && err == nil
+		if err == nil {
+			upTo = min(upTo, n)
+		}
+	}
+	switch {
+	case all:
+	case state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= maxLogBytes/4*3:
+		upTo = min(s.number.Load(), state.FirstSeq+state.Msgs/2)
+	default:
+		return
+	}
+	if upTo > state.FirstSeq {
+		if err := stream.Purge(ctx, jetstream.WithPurgeSequence(upTo)); err != nil {
+			s.report(fmt.Errorf("trimming LOG: %w", err))
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// three is a cluster of three nodes with their servers in this process.
+type three struct {
+	t       testing.TB
+	dir     string
+	options []*natsserver.Options
+	servers [3]*natsserver.Server
+	conns   [3]*nats.Conn
+	stores  [3]*Store
+}
+
+var names = []string{"A", "B", "C"}
+
+func startThree(t testing.TB) *three {
+	t.Helper()
+	x := &three{t: t, dir: t.TempDir()}
+	var routes []*url.URL
+	for range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, _ := url.Parse("nats://" + l.Addr().String())
+		routes = append(routes, u)
+		_ = l.Close()
+	}
+	for i, name := range names {
+		addr, _ := net.ResolveTCPAddr("tcp", routes[i].Host)
+		x.options = append(x.options, &natsserver.Options{
+			ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, SyncAlways: true,
+			StoreDir: filepath.Join(x.dir, name), Routes: routes,
+			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: addr.Port},
+		})
+		if err := bolt.Init(x.path(i), domain.ID{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range names {
+		x.serve(i)
+	}
+	for i := range names {
+		all.Go(func() { x.open(i) })
+	}
+	all.Wait()
+	t.Cleanup(func() {
+		for i := range names {
+			x.stop(i)
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return x
+}
+
+func (x *three) path(i int) string { return filepath.Join(x.dir, names[i]+".db") }
+
+func (x *three) serve(i int) {
+	s, err := natsserver.NewServer(x.options[i])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		x.t.Fatal("the server does not start")
+	}
+	x.servers[i] = s
+	if x.conns[i], err = nats.Connect("", nats.InProcessServer(s), nats.MaxReconnects(-1)); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *three) open(i int) {
+	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+	defer cancel()
+	s, err := Open(ctx, Config{
+		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),
+		Path: x.path(i), Bolt: bolt.Options{MinFree: 1}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
+		Start: [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)}, Now: time.Now,
+		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) },
+	})
+	if err != nil {
+		x.t.Errorf("node %s: %v", names[i], err)
+		return
+	}
+	x.stores[i] = s
+}
+
+func (x *three) stop(i int) {
+	if x.stores[i] != nil {
+		if err := x.stores[i].Close(); err != nil {
+			x.t.Errorf("closing node %s: %v", names[i], err)
+		}
+	}
+	if x.servers[i] != nil {
+		x.conns[i].Close()
+		x.servers[i].Shutdown()
+		x.servers[i].WaitForShutdown()
+	}
+	x.stores[i], x.servers[i] = nil, nil
+}
+
+// sequencer waits for one, and returns its index.
+func (x *three) sequencer() int {
+	x.t.Helper()
+	for x.t.Context().Err() == nil {
+		for i, s := range x.stores {
+			if s != nil && s.Status().Ready {
+				return i
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	x.t.Fatal("nobody sequences")
+	return 0
+}
+
+func paymentCommit(i int, expect eventstore.Position) eventstore.Commit {
+	id := domain.ID{1, 161, 248, 116, 0, 0, 1, 11: byte(expect), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}
+	return eventstore.Commit{ID: id, Claim: &eventstore.Claim{Key: domain.Digest{byte(i), byte(i >> 8), byte(expect), 1}}, Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3", id), Expect: expect, Body: fmt.Appendf(nil, `{"id":%q}`, id),
+	}}
+}
+
+// appended sends a commit until it is known what became of it: on a busy machine an
+// election takes longer than a node waits.
+func appended(ctx context.Context, s *Store, c eventstore.Commit) (r eventstore.Stored, err error) {
+	for range 10 {
+		if r, err = eventstore.AppendOne(ctx, s, c); !errors.Is(err, eventstore.ErrUnconfirmed) {
+			break
+		}
+	}
+	return r, err
+}
+
+// lastOf asks until a true answer is possible.
+func lastOf(ctx context.Context, s *Store) (p eventstore.Position, err error) {
+	for range 30 {
+		if p, err = s.Last(ctx); !errors.Is(err, eventstore.ErrBusy) {
+			break
+		}
+	}
+	return p, err
+}
+
+// Three nodes keep one log: what any of them acknowledges, all of them read at once,
+// also after one was stopped, and refusals are the same on each.
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	x := startThree(t)
+	leader := x.sequencer()
+	ctx := t.Context()
+	const each = 40
+	write := func(from int, up ...int) {
+		var all sync.WaitGroup
+		for _, i := range up {
+			for w := range 4 {
+				all.Go(func() {
+					for n := range each {
+						c := paymentCommit(from+1000*i+100*w+n, 0)
+						r, err := appended(ctx, x.stores[i], c)
+						if err != nil {
+							t.Errorf("node %s: %v", names[i], err)
+							return
+						}
+						// Another node knows of it at once.
+						other := x.stores[up[(n+w)%len(up)]]
+						if last, err := lastOf(ctx, other); err != nil || last < r.Position {
+							t.Errorf("after position %d another node is at %d: %v", r.Position, last, err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
+	write(0, 0, 1, 2)
+	for i, s := range x.stores {
+		var conflict *eventstore.ConflictError
+		taken := paymentCommit(1, 0)
+		taken.ID[9] = 1
+		taken.Claim = nil
+		if _, err := appended(ctx, s, taken); !errors.As(err, &conflict) {
+			t.Errorf("node %s: %v, want a conflict", names[i], err)
+		}
+		taken = paymentCommit(2, 0)
+		taken.ID[9] = 1
+		if _, err := appended(ctx, s, taken); !errors.As(err, new(*eventstore.ClaimedError)) {
+			t.Errorf("node %s: %v, want that the key is taken", names[i], err)
+		}
+		again, err := appended(ctx, s, paymentCommit(1, 0))
+		if err != nil || again.Commit != paymentCommit(1, 0).ID {
+			t.Errorf("node %s: the same commit again: %v", names[i], err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+
+	x.stop(leader)
+	rest := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == leader })
+	x.sequencer()
+	write(10_000, rest...)
+	x.serve(leader)
+	x.open(leader)
+	write(20_000, 0, 1, 2)
+	if t.Failed() {
+		t.FailNow()
+	}
+	var first []eventstore.Stored
+	for i, s := range x.stores {
+		if _, err := lastOf(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		var all []eventstore.Stored
+		for r, err := range s.Scan(ctx, 0, eventstore.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		if i == 0 {
+			first = all
+		}
+		if want := 4 * each * (3 + 2 + 3); len(all) != want || len(first) != want {
+			t.Errorf("node %s has %d records, want %d", names[i], len(all), want)
+		}
+		if !slices.EqualFunc(first, all, func(a, b eventstore.Stored) bool {
+			return a.Commit == b.Commit && a.Position == b.Position && string(a.Body) == string(b.Body)
+		}) {
+			t.Errorf("node %s has other records", names[i])
+		}
+		if err := s.Verify(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
