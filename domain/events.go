@@ -154,6 +154,10 @@ const (
 	TypeWebhookEndpointEnabled  = "webhook_endpoint.enabled"
 	TypeWebhookEndpointRemoved  = "webhook_endpoint.removed"
 	TypeWebhookSecretRotated    = "webhook_secret.rotated"
+	TypeRoutesLoaded            = "routes.loaded"
+	TypeRoutePaused             = "route.paused"
+	TypeRouteResumed            = "route.resumed"
+	TypeLogRestored             = "log.restored"
 )
 
 // EventType is one row of the registry of events.
@@ -239,6 +243,10 @@ func Events() []EventType {
 		eventType(1, WebhookEndpointDisabled{At: at, EndpointID: endpoint, Reason: DisabledFailing}),
 		eventType(1, WebhookEndpointEnabled{EndpointID: endpoint}),
 		eventType(1, WebhookEndpointRemoved{EndpointID: endpoint}),
+		eventType(1, RoutesLoaded{SHA256: Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: RoutesOnCommand}),
+		eventType(1, RoutePaused{Route: "cards", Reason: "maintenance"}),
+		eventType(1, RouteResumed{Route: "cards"}),
+		eventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
 		eventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
 	}
 }

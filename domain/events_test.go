@@ -49,6 +49,10 @@ func TestWireNames(t *testing.T) {
 		"webhook_endpoint.enabled":  domain.WebhookEndpointEnabled{},
 		"webhook_endpoint.removed":  domain.WebhookEndpointRemoved{},
 		"webhook_secret.rotated":    domain.WebhookSecretRotated{},
+		"routes.loaded":             domain.RoutesLoaded{},
+		"route.paused":              domain.RoutePaused{},
+		"route.resumed":             domain.RouteResumed{},
+		"log.restored":              domain.LogRestored{},
 	}
 	seen := map[string]bool{}
 	for _, e := range domain.Events() {

@@ -27,7 +27,7 @@ type Position uint64
 // Stream names one aggregate's records.
 type Stream struct {
 	Project string
-	Kind    string // KindPayment or KindProject
+	Kind    string // KindPayment, KindProject or KindInstallation
 	ID      string
 }
 
@@ -35,6 +35,8 @@ type Stream struct {
 const (
 	KindPayment = "payment"
 	KindProject = "project"
+
+	KindInstallation = "installation"
 )
 
 // PaymentStream names the stream of a payment and its refunds.
@@ -45,6 +47,12 @@ func PaymentStream(project string, id domain.ID) Stream {
 // ProjectStream names the stream of a project.
 func ProjectStream(project string) Stream {
 	return Stream{Project: project, Kind: KindProject, ID: project}
+}
+
+// InstallationStream names the stream of what operators did to the program as a
+// whole. There is one in each log.
+func InstallationStream() Stream {
+	return Stream{Project: KindInstallation, Kind: KindInstallation, ID: KindInstallation}
 }
 
 // Record is what a command adds to a stream. Expect is the position of the

@@ -27,6 +27,9 @@ func golden(name string, version int) string {
 func sampled(e domain.Event, body []byte) Stored {
 	id := domain.ID{1, 161, 248, 116, 62, 75, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	s := ProjectStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3")
+	if _, ok := e.(domain.InstallationEvent); ok {
+		s = InstallationStream()
+	}
 	if _, ok := e.(domain.PaymentEvent); ok {
 		s = PaymentStream(s.Project, domain.ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3})
 	}

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type cli struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
 	JSON   bool       `help:"Print data as JSON." name:"json"`
 
+	As string `help:"Who acts, for \"payledger audit\". Default: who ran sudo, else the user of the process." placeholder:"NAME" name:"as"`
+
 	PrintVersion kong.VersionFlag `help:"Print the version." name:"version" env:"-"`
 
 	Demo     demoCmd           `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
@@ -53,6 +56,7 @@ type cli struct {
 	Signals  admincmd.Signals  `cmd:"" help:"See, retry and discard providers' signals that could not be judged."`
 	NATS     admincmd.NATS     `cmd:"" name:"nats" help:"Let other programs read events from the embedded NATS server."`
 	Events   admincmd.Events   `cmd:"" help:"Read the event log."`
+	Audit    admincmd.Audit    `cmd:"" help:"Show what operators and merchants' keys did, and who it was."`
 	Log      logCmd            `cmd:"" help:"Make the event log evidence: its verifier key and signed checkpoints."`
 	Suspense admincmd.Suspense `cmd:"" help:"See money that could not count as its payment, and return it."`
 	Balance  admincmd.Balance  `cmd:"" help:"Print the books: balances, statements, late funds."`
@@ -115,7 +119,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
 	}
-	err = parsed.Run(&console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON})
+	app := &console.App{Ctx: ctx, Stdout: stdout, Stderr: stderr, JSON: c.JSON, As: cmp.Or(c.As, os.Getenv("SUDO_USER"))}
+	if _, err := app.Actor(); err != nil {
+		return report(stderr, exit.Wrap(exit.Usage, err))
+	}
+	err = parsed.Run(app)
 	if p, refused := errors.AsType[*adminclient.Problem](err); refused {
 		p.Members = membersOf(parsed.Selected())
 	}

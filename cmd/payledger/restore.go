@@ -47,8 +47,13 @@ newest event of every payment once. Receivers ignore it if they have seen its se
 
 // Run restores the file.
 func (c restoreCmd) Run(a *console.App) error {
+	actor, err := a.Actor()
+	if err != nil {
+		return err
+	}
 	done, err := restore.Run(a.Ctx, restore.Options{
-		Data: datadir.Dir(c.Data), File: c.File, Keys: c.Keys, Force: c.Force,
+		Actor: actor,
+		Data:  datadir.Dir(c.Data), File: c.File, Keys: c.Keys, Force: c.Force,
 		Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey, Stderr: a.Stderr,
 	})
 	if err != nil {

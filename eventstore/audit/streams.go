@@ -17,6 +17,11 @@ type project struct {
 	state domain.Project
 }
 
+type installation struct {
+	head
+	state domain.Installation
+}
+
 type payment struct {
 	head
 	state domain.Payment
@@ -36,6 +41,8 @@ type streams struct {
 	limit    int
 	projects map[string]*project
 	packer   packer
+
+	installation installation
 }
 
 func newStreams(limit int) streams {
@@ -90,6 +97,8 @@ func (c *checker) follow(i *item) {
 		c.followPayment(i)
 	case eventstore.KindProject:
 		c.followProject(i)
+	case eventstore.KindInstallation:
+		c.followInstallation(i)
 	default:
 		c.add(r, BrokenStream, "there are no streams of kind %q", r.Stream.Kind)
 	}
@@ -136,6 +145,22 @@ func (c *checker) followProject(i *item) {
 		c.add(r, BrokenStream, "a project's stream has the project's id")
 	}
 	if err := p.state.Redecide(i.event, domain.IDTime(r.Commit)); err != nil {
+		c.add(r, ImpossibleEvent, "%v", err)
+		p.blind = true
+	}
+	p.state = p.state.Evolve(i.event)
+}
+
+func (c *checker) followInstallation(i *item) {
+	r, p := &i.record, &c.streams.installation
+	if !c.link(r, &p.head) || i.err != nil {
+		p.blind = true
+		return
+	}
+	if r.Stream != eventstore.InstallationStream() {
+		c.add(r, BrokenStream, "a log has one installation")
+	}
+	if err := p.state.Redecide(i.event); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}

@@ -79,6 +79,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
 		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
+		{Method: "GET", Path: "/admin/acts", Operation: "adminActs", Endless: true, Handle: a.acts},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
 		{Method: "GET", Path: "/admin/replay", Operation: "adminReplay", Endless: true, Handle: a.replay},
 	}
@@ -116,6 +117,7 @@ func (a *admin) routes() []edge.Route {
 // New returns the handler that is served on the unix socket in the data
 // directory. It asks for no credentials: every process that can open the
 // socket may do everything. It speaks JSON with the same problem documents as the API.
+// The log names who acts: Payledger-Operator, or the user at the socket's other end.
 //
 //	POST   /admin/projects              {"name","settings"?,"scopes"?} → 201 project with "key_id" and "api_key"
 //	GET    /admin/projects              → {"data":[project…]}
@@ -137,6 +139,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference
 //	GET    /admin/events?after=&project=&payment=&follow=true → JSON lines {"position","event"}
+//	GET    /admin/acts?after=&project=  → JSON lines likewise: what operators did, and merchants' keys beside making payments
 //	GET    /admin/backup                → the event log's file, with Payledger-Position
 //	POST   /admin/verify {"verifier_keys","checkpoints":[{"name","note","beside"}]} → JSON lines, see EvidenceLine
 //	GET    /admin/replay?check=true&position=&time=&payment= → JSON lines, likewise
@@ -187,7 +190,13 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	a := &admin{cfg: cfg, api: api}
 	router := edge.NewRouter(a.routes(), edge.Run)
-	return e.Wrap(func(x *edge.Exchange) { x.Dispatch(router) }), nil
+	return e.Wrap(func(x *edge.Exchange) {
+		if err := identify(x); err != nil {
+			x.Fail(err)
+			return
+		}
+		x.Dispatch(router)
+	}), nil
 }
 
 func viewOf(p domain.Project) wire.Project {
@@ -277,9 +286,6 @@ func (a *admin) revokeKey(x *edge.Exchange, p domain.Project) error {
 	return nil
 }
 
-// causeOf is the cause of the events that a request has recorded.
-func causeOf(x *edge.Exchange) eventstore.Cause { return eventstore.Cause{Trace: x.Trace} }
-
 // of is a handler for the project in the path.
 func (a *admin) of(handle func(*edge.Exchange, domain.Project) error) func(*edge.Exchange) error {
 	return func(x *edge.Exchange) error {
@@ -306,7 +312,7 @@ func (a *admin) project(x *edge.Exchange, id string) (domain.Project, error) {
 
 // checkpoint answers GET /admin/log/checkpoint.
 func (a *admin) checkpoint(x *edge.Exchange) error {
-	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(domain.Project{}))
+	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(x, domain.Project{}))
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (a *admin) events(x *edge.Exchange) error {
 	}
 	filter := eventstore.Filter{Project: q["project"]}
 	if q.Has("payment") {
-		p, err := a.api.Payment(x.Context(), merchant.Operator(domain.Project{ID: q["project"]}), q["payment"])
+		p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{ID: q["project"]}), q["payment"])
 		if err != nil {
 			return err
 		}

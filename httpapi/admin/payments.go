@@ -16,7 +16,7 @@ func (a *admin) listPayments(x *edge.Exchange, p domain.Project) error {
 	if err != nil {
 		return err
 	}
-	page, err := a.api.Payments(x.Context(), merchant.Operator(p), values)
+	page, err := a.api.Payments(x.Context(), merchant.Operator(x, p), values)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (a *admin) findPayments(x *edge.Exchange) error {
 
 // ask has the provider asked about a payment, and answers the payment after that.
 func (a *admin) ask(x *edge.Exchange) error {
-	p, err := a.api.Payment(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"])
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *admin) ask(x *edge.Exchange) error {
 }
 
 func (a *admin) paymentOf(x *edge.Exchange, id string) (v wire.OperatorsPayment, err error) {
-	operator := merchant.Operator(domain.Project{})
+	operator := merchant.Operator(x, domain.Project{})
 	p, err := a.api.Payment(x.Context(), operator, id)
 	if err != nil {
 		return v, err

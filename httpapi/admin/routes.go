@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
@@ -18,12 +20,12 @@ import (
 type Routes interface {
 	List() []wire.Route
 	// Reload reads the routes file again. The error is for the operator; nothing has
-	// changed then.
-	Reload() ([]wire.Route, error)
-	// Pause and Resume are for routes of the list; what they did is kept when they
-	// return.
-	Pause(route, reason string) error
-	Resume(route string) error
+	// changed then. That another file is in use is recorded with its cause.
+	Reload(context.Context, eventstore.Cause) ([]wire.Route, error)
+	// Pause and Resume are for routes of the list; what they did is kept, and
+	// recorded with its cause, when they return.
+	Pause(ctx context.Context, why eventstore.Cause, route, reason string) error
+	Resume(ctx context.Context, why eventstore.Cause, route string) error
 }
 
 func (a *admin) connectorRoutes() []edge.Route {
@@ -48,10 +50,12 @@ func (a *admin) pauseRoute(x *edge.Exchange) error {
 		len(wish.Reason) > maxPauseReason || strings.ContainsFunc(wish.Reason, unicode.IsControl) {
 		return edge.BadParameter("reason", fmt.Sprintf("Send one line of text, of at most %d bytes.", maxPauseReason))
 	}
-	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Pause(route, wish.Reason) })
+	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Pause(x.Context(), causeOf(x), route, wish.Reason) })
 }
 
-func (a *admin) resumeRoute(x *edge.Exchange) error { return a.changeRoute(x, a.cfg.Routes.Resume) }
+func (a *admin) resumeRoute(x *edge.Exchange) error {
+	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Resume(x.Context(), causeOf(x), route) })
+}
 
 // changeRoute changes the route in the path and answers it.
 func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) error {
@@ -76,7 +80,7 @@ func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) e
 
 // reloadRoutes shows the error itself, because only the operator reads it.
 func (a *admin) reloadRoutes(x *edge.Exchange) error {
-	all, err := a.cfg.Routes.Reload()
+	all, err := a.cfg.Routes.Reload(x.Context(), causeOf(x))
 	if err != nil {
 		return wire.Problem{Code: domain.ValidationFailed, Detail: "The routes stay as they are. " + err.Error()}
 	}

@@ -124,7 +124,7 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
 		return edge.BadParameter("reference", "Send the reference of late funds, as \"payledger suspense list\" shows it.")
 	}
-	p, err := a.api.Payment(x.Context(), merchant.Operator(domain.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"])
 	if err != nil {
 		return err
 	}

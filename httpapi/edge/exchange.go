@@ -44,6 +44,7 @@ type Exchange struct {
 	Project domain.Project    // who asks; zero: nobody in particular
 	Key     domain.Key
 	Trace   domain.Traceparent // that the request is part of; "": none
+	Actor   string             // the operator who asks; "": none does
 	Body    []byte             // nil unless the route takes one
 
 	fields [5]string // values of the answer's header
@@ -99,6 +100,9 @@ func (x *Exchange) record(took time.Duration) {
 	}
 	if x.code != "" {
 		rec.Str("code", string(x.code))
+	}
+	if x.Actor != "" {
+		rec.Str("actor", x.Actor)
 	}
 	if x.Trace != "" {
 		rec.Str("trace_id", x.Trace.Trace()).Str("parent_id", x.Trace.Parent())

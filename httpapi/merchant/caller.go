@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -23,11 +24,14 @@ type Caller struct {
 	admitted domain.Scope // checked and counted already; "": nothing yet
 	page     bool         // reads cost nothing: one page of the account makes several
 	operator bool         // no key: every scope and no budget
+	actor    string       // the operator's name in the log
 }
 
-// Operator is the operator, who acts for a project, or with the zero Project on
-// the payments of all projects.
-func Operator(p domain.Project) Caller { return Caller{Project: p, operator: true} }
+// Operator is the operator who sent a request to the administration and acts for a
+// project, or with the zero Project on the payments of all projects.
+func Operator(x *edge.Exchange, p domain.Project) Caller {
+	return Caller{Project: p, Trace: x.Trace, operator: true, actor: x.Actor}
+}
 
 // CallerOf is the caller of a request that passed Enter.
 func CallerOf(x *edge.Exchange) Caller {
@@ -36,7 +40,7 @@ func CallerOf(x *edge.Exchange) Caller {
 
 // Cause is the cause of the events that the caller has recorded.
 func (c Caller) Cause() eventstore.Cause {
-	return eventstore.Cause{Actor: c.Key.ID, Trace: c.Trace}
+	return eventstore.Cause{Actor: cmp.Or(c.actor, c.Key.ID), Trace: c.Trace}
 }
 
 // Enter admits a request to its route before its body is read, and runs it.

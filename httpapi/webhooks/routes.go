@@ -30,7 +30,7 @@ func (a *API) Handlers() Handlers {
 func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
 	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) {
 		p, err := project(x)
-		return merchant.Operator(p), err
+		return merchant.Operator(x, p), err
 	}}
 }
 

@@ -2,6 +2,9 @@ package wire
 
 import "payledger/domain"
 
+// OperatorHeader names the person who acts, in a request to the administration.
+const OperatorHeader = "Payledger-Operator"
+
 // Project is a project as its operator sees it.
 type Project struct {
 	ProjectID string          `json:"project_id"`

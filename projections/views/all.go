@@ -21,7 +21,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 4
+const Format = 5
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -49,6 +49,7 @@ type Views struct {
 	endpoints    *endpointsView
 	days         *daysView
 	translog     *translogView
+	acts         *actsView
 
 	ofPayments []paymentView
 	ofEvents   []eventView
@@ -78,6 +79,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.endpoints = ofEvents(v, newEndpointsView(db))
 	v.days = ofEvents(v, newDaysView(db))
 	v.translog = ofEvents(v, newTranslogView(db))
+	v.acts = ofEvents(v, newActsView(db))
 	return v, &Writer{views: v, MaxPending: MaxPending}
 }
 

@@ -29,11 +29,16 @@ func newSuspenseView(db *table.DB) *openView {
 }
 
 func newOpenView(db *table.DB, name string, lists func(domain.Payment) bool, value func(domain.Payment) string) *openView {
-	return &openView{lists: lists, value: value, Table: table.New(
+	return &openView{lists: lists, value: value, Table: newTextTable(db, name)}
+}
+
+// newTextTable is a table of texts.
+func newTextTable(db *table.DB, name string) *table.Table[string] {
+	return table.New(
 		db, name,
 		func(b []byte, value string) ([]byte, error) { return append(b, value...), nil },
 		func(b []byte) (string, error) { return string(b), nil },
-	)}
+	)
 }
 
 func (v *openView) update(before, after *PaymentRow) {
@@ -66,19 +71,23 @@ func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, lim
 	return eachInWindows(ctx, of.Table, table.Range{Lo: idKey(after) + "\x00"}, limit, fn)
 }
 
-// eachInWindows calls fn for up to limit rows of a range, in ascending order, until
-// fn answers an error, which it returns. The keys end in a payment's id. No lock is
-// held while fn runs.
+// eachInWindows is eachRow for keys that end in a payment's id.
 func eachInWindows(
 	ctx context.Context, of *table.Table[string], rest table.Range, limit int, fn func(value string, payment domain.ID) error,
 ) error {
+	return eachRow(ctx, of, rest, limit, func(key, value string) error { return fn(value, idOf(key)) })
+}
+
+// eachRow calls fn for up to limit rows of a range, in ascending order, until fn
+// answers an error, which it returns. No lock is held while fn runs.
+func eachRow(ctx context.Context, of *table.Table[string], rest table.Range, limit int, fn func(key, value string) error) error {
 	for limit > 0 {
 		found, next, err := of.Window(ctx, rest, false, min(limit, table.MaxWindow))
 		if err != nil {
 			return err
 		}
 		for _, row := range found {
-			if err := fn(row.Value, idOf(row.Key)); err != nil {
+			if err := fn(row.Key, row.Value); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,8 @@ import (
 type Client struct {
 	HTTP  *http.Client
 	Close func() error
-	Live  bool // a server runs on the directory
+	Live  bool   // a server runs on the directory
+	As    string // who acts; "": the user of this process
 }
 
 // Of is the client of the server that runs on a directory.
@@ -75,6 +76,9 @@ func (m *Client) Send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if m.As != "" {
+		req.Header.Set(wire.OperatorHeader, m.As)
 	}
 	resp, err := m.HTTP.Do(req)
 	if err != nil {

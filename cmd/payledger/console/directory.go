@@ -39,7 +39,9 @@ func (c Directory) Running(a *App) (*adminclient.Client, error) {
 	if err != nil {
 		return nil, a.Ctx.Err()
 	}
-	return adminclient.Of(d), conn.Close()
+	m := adminclient.Of(d)
+	m.As = a.As
+	return m, conn.Close()
 }
 
 // Reading is With, for what only reads: it works on a directory that cannot be
@@ -54,6 +56,7 @@ func (c Directory) Holding(a *App, o service.CoreOptions, fn func(*adminclient.C
 	if err != nil {
 		return err
 	}
+	m.As = a.As
 	defer func() {
 		if closeErr := m.Close(); err == nil {
 			err = closeErr

@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -21,7 +24,24 @@ type App struct {
 	Ctx    context.Context // ends when the process is asked to stop
 	Stdout io.Writer
 	Stderr io.Writer
-	JSON   bool // --json
+	JSON   bool   // --json
+	As     string // --as: who acts; "": the user of this process
+}
+
+// Actor is who acts, as the log names it.
+func (a *App) Actor() (string, error) {
+	name := a.As
+	if name == "" {
+		name = "uid:" + strconv.Itoa(os.Getuid())
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
+	}
+	actor, err := eventstore.OperatorActor(name)
+	if err != nil {
+		return "", fmt.Errorf("--as: %w", err)
+	}
+	return actor, nil
 }
 
 // PrintJSON prints one line of JSON.

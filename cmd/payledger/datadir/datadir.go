@@ -83,11 +83,14 @@ func (d Dir) socket() string { return filepath.Join(string(d), "admin.sock") }
 // Demo is the path of the demo's state.
 func (d Dir) Demo() string { return filepath.Join(string(d), "demo.json") }
 
+// Restored is the path of the note that the log was restored.
+func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json") }
+
 // Files are the paths of everything that a data directory may hold.
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.PausedRoutes(), d.Claims(), d.Account(), d.socket(), d.Demo(),
+		d.PausedRoutes(), d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(),
 	}
 }
 

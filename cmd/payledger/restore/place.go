@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -133,6 +135,11 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 		}
 	}
 	if err := r.putLanesAside(); err != nil {
+		return err
+	}
+	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: domain.LogRestored{
+		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.file), Position: uint64(r.last), Forced: r.lost,
+	}}); err != nil {
 		return err
 	}
 	_, err := os.Lstat(r.Data.Ledger())

@@ -40,6 +40,7 @@ type restoring struct {
 // Options say what to restore, and into which directory.
 type Options struct {
 	Data         datadir.Dir
+	Actor        string   // who restores, for the log
 	File         string   // a backup, a bundle or an export in JSON Lines
 	Keys         string   // a file of keys; "": the one beside File, if it exists
 	Force        bool     // replace a log with data that File lacks

@@ -25,6 +25,7 @@ package routesfile
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -62,6 +63,7 @@ type Source struct {
 type Loaded struct {
 	connector.Routes
 	Warnings []Problem
+	SHA256   domain.Digest // of the file; zero: there is none
 }
 
 // Load reads and checks the routes file and makes the connectors, which calls no
@@ -97,7 +99,11 @@ func (s Source) Load(env connector.Env) (Loaded, error) {
 }
 
 func (r *reading) loaded() Loaded {
-	return Loaded{connector.Routes{Table: r.table, Connectors: r.connectors}, r.warnings}
+	l := Loaded{Routes: connector.Routes{Table: r.table, Connectors: r.connectors}, Warnings: r.warnings}
+	if r.source.File != "" {
+		l.SHA256 = sha256.Sum256(r.content)
+	}
+	return l
 }
 
 // readUpTo reads the beginning of a file.

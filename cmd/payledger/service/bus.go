@@ -81,7 +81,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	if b.routes, err = openRoutes(c.dir, o, b.conn.NATS()); err != nil {
+	if b.routes, err = openRoutes(c.dir, o, b.conn.NATS(), acts{c.ledger, c.ids}); err != nil {
 		return nil, err
 	}
 	b.routes.watch(metrics)
@@ -126,7 +126,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched, c.consumers.Run)
 	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run, b.collector.Run)
+	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run, b.collector.Run, c.recordRestore)
 	return b, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
 	"payledger/notifier/pause"
@@ -34,15 +35,17 @@ type routes struct {
 	again  <-chan os.Signal
 	log    zerolog.Logger
 	loaded func() // hears of each reload, before it is answered
+	acts   acts
+	begun  domain.LoadRoutes // what was in use at the start
 
 	loading sync.Mutex // one reload at a time
 }
 
 // openRoutes reads the routes file and makes the connectors.
-func openRoutes(d datadir.Dir, o Options, nc *nats.Conn) (*routes, error) {
+func openRoutes(d datadir.Dir, o Options, nc *nats.Conn, a acts) (*routes, error) {
 	r := &routes{
 		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
-		freed: make(chan struct{}, 1),
+		freed: make(chan struct{}, 1), acts: a,
 	}
 	var err error
 	if r.paused, err = pause.Open(d.PausedRoutes(), datadir.WriteFileSynced); err != nil {
@@ -54,17 +57,34 @@ func openRoutes(d datadir.Dir, o Options, nc *nats.Conn) (*routes, error) {
 	}
 	r.warn(l)
 	r.set = connector.NewSet(l.Routes)
+	r.begun = actOf(l, domain.RoutesOnStart)
 	return r, nil
 }
 
-// run reads the file again whenever it is asked to, until ctx ends.
+// actOf is the act of having loaded the file.
+func actOf(l routesfile.Loaded, on domain.RoutesReason) domain.LoadRoutes {
+	act := domain.LoadRoutes{SHA256: l.SHA256, On: on}
+	if l.SHA256 != (domain.Digest{}) {
+		act.Rules, act.Connectors = len(l.Table), len(l.Connectors)
+	}
+	return act
+}
+
+// run records the routes of the start, and reads the file again whenever it is
+// asked to, until ctx ends.
 func (r *routes) run(ctx context.Context) error {
+	r.loading.Lock()
+	err := r.acts.record(ctx, eventstore.Cause{}, r.begun)
+	r.loading.Unlock()
+	if err != nil && ctx.Err() == nil {
+		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.again:
-			_, _ = r.Reload() // it is logged
+			_, _ = r.reload(ctx, eventstore.Cause{}, domain.RoutesOnSignal) // it is logged
 		}
 	}
 }
@@ -83,20 +103,22 @@ func (r *routes) List() []wire.Route {
 }
 
 // Pause pauses a route, also over restarts.
-func (r *routes) Pause(route, reason string) error {
+func (r *routes) Pause(ctx context.Context, why eventstore.Cause, route, reason string) error {
 	p, err := r.paused.Pause(route, reason, domain.InstantOf(time.Now()))
 	if err == nil {
 		r.log.Warn().Str("route", route).Str("reason", p.Reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
+		err = r.acts.record(ctx, why, domain.PauseRoute{Route: route, Reason: p.Reason})
 	}
 	return err
 }
 
 // Resume ends the pause of a route.
-func (r *routes) Resume(route string) error {
+func (r *routes) Resume(ctx context.Context, why eventstore.Cause, route string) error {
 	was, err := r.paused.Resume(route)
 	if was && err == nil {
 		r.log.Info().Str("route", route).Msg("the route is resumed")
 		r.free()
+		err = r.acts.record(ctx, why, domain.ResumeRoute{Route: route})
 	}
 	return err
 }
@@ -126,8 +148,13 @@ func (r *routes) left(p domain.Payment) bool {
 }
 
 // Reload reads the file again and puts its routes in the place of the present
-// ones. Where anything is wrong with it nothing changes. The outcome is logged.
-func (r *routes) Reload() ([]wire.Route, error) {
+// ones. Where anything is wrong with it nothing changes. The outcome is logged,
+// and another file than before is recorded.
+func (r *routes) Reload(ctx context.Context, why eventstore.Cause) ([]wire.Route, error) {
+	return r.reload(ctx, why, domain.RoutesOnCommand)
+}
+
+func (r *routes) reload(ctx context.Context, why eventstore.Cause, on domain.RoutesReason) ([]wire.Route, error) {
 	r.loading.Lock()
 	defer r.loading.Unlock()
 	if r.source.File == "" {
@@ -152,6 +179,9 @@ func (r *routes) Reload() ([]wire.Route, error) {
 		r.log.Error().Msg(sentence)
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
+	if err := r.acts.record(ctx, why, actOf(l, on)); err != nil {
+		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
+	}
 	return r.List(), nil
 }
 

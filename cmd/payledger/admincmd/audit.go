@@ -1,0 +1,90 @@
+package admincmd
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
+)
+
+// Audit lists who did what.
+type Audit struct {
+	console.Directory
+	Project string `help:"Only acts for this project." placeholder:"PROJECT_ID"`
+	After   uint64 `help:"Start behind this position."`
+}
+
+// Help is shown by --help.
+func (Audit) Help() string {
+	return `The oldest comes first. WHO is operator: and the name given with --as, or else the user
+that ran the command; or the API key with which a merchant acted, through the API or the
+account. Nobody is named where the server acted by itself. Making a payment is no act.
+The log proves each line as it does every event: "payledger verify". With --json each line is
+{"position":N,"event":…}, as "events tail" prints it.`
+}
+
+// Run prints the acts.
+func (c Audit) Run(a *console.App) error {
+	return c.Reading(a, func(m *adminclient.Client) error {
+		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
+		setUnlessEmpty(q, "project", c.Project)
+		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/acts?"+q.Encode(), nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 1<<20)
+		var rows [][]string
+		for lines.Scan() {
+			if a.JSON {
+				fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
+				continue
+			}
+			row, err := act(lines.Bytes())
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		if err := lines.Err(); err != nil {
+			return fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
+		}
+		if a.JSON {
+			return nil
+		}
+		return a.PrintTable("No acts.", []string{"POSITION", "TIME", "WHO", "ACT", "PROJECT", "DETAILS"}, rows)
+	})
+}
+
+// act is the row of a line.
+func act(line []byte) ([]string, error) {
+	var e struct {
+		Position uint64 `json:"position"`
+		Event    struct {
+			Type    string         `json:"type"`
+			Project string         `json:"project"`
+			Kind    string         `json:"kind"`
+			At      string         `json:"at"`
+			Actor   string         `json:"actor"`
+			Data    jsontext.Value `json:"data"`
+		} `json:"event"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return nil, fmt.Errorf("an act that cannot be read: %w", err)
+	}
+	if e.Event.Kind == e.Event.Project { // of the installation
+		e.Event.Project = "-"
+	}
+	return []string{
+		strconv.FormatUint(e.Position, 10), e.Event.At, cmp.Or(e.Event.Actor, "-"), e.Event.Type, e.Event.Project, string(e.Event.Data),
+	}, nil
+}

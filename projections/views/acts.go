@@ -1,0 +1,35 @@
+package views
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"payledger/eventstore"
+	"payledger/projections/table"
+)
+
+// actsView lists the acts by position, as 8 bytes, with their projects: the events
+// that somebody is known to have had recorded, and those that are of no payment.
+type actsView struct{ *table.Table[string] }
+
+func newActsView(db *table.DB) *actsView { return &actsView{newTextTable(db, "acts")} }
+
+func (v *actsView) fold(c *change) {
+	r := &c.Record
+	if r.Stream.Kind != eventstore.KindPayment || eventstore.CauseOf(r.Body).Actor != "" {
+		v.Insert(uint64Key(uint64(r.Position)), r.Stream.Project)
+	}
+}
+
+// EachAct calls fn for the acts after a position, in order, until fn answers an
+// error, which it returns.
+func (v *Views) EachAct(ctx context.Context, after eventstore.Position, fn func(project string, at eventstore.Position) error) error {
+	if err := v.fresh(ctx); err != nil {
+		return err
+	}
+	from := table.Range{Lo: uint64Key(uint64(after) + 1)}
+	return eachRow(ctx, v.acts.Table, from, math.MaxInt, func(key, project string) error {
+		return fn(project, eventstore.Position(binary.BigEndian.Uint64([]byte(key))))
+	})
+}
