@@ -8,7 +8,7 @@
 // # A page
 //
 // A page is a row of the table of pages (account.go), a method of visit, and a
-// template in templates/ with words in locales/. Before a row's method is
+// template in templates/ with texts in locales/. Before a row's method is
 // called, the language and the session are known, the key of the session was
 // found live, and of a form the origin and the token were checked. Somebody who
 // is not signed in was led to sign in, unless the row is open.

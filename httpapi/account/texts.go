@@ -35,14 +35,14 @@ func (d pageData) StatusWord(status any) string {
 	return ""
 }
 
-// EventWord says what happened, for an event's type; one without words says it
-// itself.
-func (d pageData) EventWord(eventType string) string { return d.wordOr("event.", eventType) }
+// EventWord says what happened, for an event's type. A type without a text of its
+// own is shown as it is.
+func (d pageData) EventWord(eventType string) string { return d.textOr("event.", eventType) }
 
 // Reason says why something happened.
-func (d pageData) Reason(code string) string { return d.wordOr("reason.", code) }
+func (d pageData) Reason(code string) string { return d.textOr("reason.", code) }
 
-func (d pageData) wordOr(prefix, code string) string {
+func (d pageData) textOr(prefix, code string) string {
 	if d.Has(prefix + code) {
 		return d.T(prefix + code)
 	}

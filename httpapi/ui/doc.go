@@ -1,10 +1,10 @@
 // Package ui holds the parts that all pages share: the customer's
 // payment page, the merchant's account and the pages that explain the API. It
-// knows words, looks and headers, and nothing of what a page shows.
+// knows texts, looks and headers, and nothing of what a page shows.
 //
 // # A page
 //
-// A handler makes one Site with the words of its own and parses its templates
+// A handler makes one Site with texts of its own and parses its templates
 // with it:
 //
 //	//go:embed templates locales
@@ -133,5 +133,5 @@
 //	                                                 <li>) that is put in front of the others; [data-empty] is then hidden
 //	                                                 A feed that is opened again goes on after the last event's id, by ?after=
 //	<button type="button" hidden data-feed-pause data-resume="Go on">   holds the feed until pressed again
-//	{{template "ui-live" .}}                         where the script says what happened, and its words
+//	{{template "ui-live" .}}                         where the script says what happened, and its texts
 package ui

@@ -20,7 +20,7 @@ type Locale struct {
 	Chosen bool   // by ?lang=, not by the browser
 
 	tag       language.Tag
-	words     *i18n.Localizer
+	texts     *i18n.Localizer
 	ids       map[string]bool
 	printer   *message.Printer
 	decimal   string // decimal sign
@@ -63,15 +63,15 @@ func languages() []*Locale {
 }
 
 //go:embed locales
-var ownWords embed.FS
+var ownTexts embed.FS
 
-// loadLanguages reads the words of every language.
-func (s *Site) loadLanguages(words []fs.FS) error {
+// loadLanguages reads the texts of every language.
+func (s *Site) loadLanguages(texts []fs.FS) error {
 	s.languages = languages()
 	bundle := i18n.NewBundle(s.languages[0].tag)
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
 	ids := make(map[string]map[string]bool)
-	for _, files := range append([]fs.FS{ownWords}, words...) {
+	for _, files := range append([]fs.FS{ownTexts}, texts...) {
 		names, err := fs.Glob(files, "locales/*.*.toml") // not the glossary
 		if err != nil {
 			return err
@@ -79,11 +79,11 @@ func (s *Site) loadLanguages(words []fs.FS) error {
 		for _, name := range names {
 			text, err := fs.ReadFile(files, name)
 			if err != nil {
-				return fmt.Errorf("words: %w", err)
+				return fmt.Errorf("texts: %w", err)
 			}
 			file, err := bundle.ParseMessageFileBytes(text, path.Base(name))
 			if err != nil {
-				return fmt.Errorf("words of %s: %w", name, err)
+				return fmt.Errorf("texts of %s: %w", name, err)
 			}
 			lang := file.Tag.String()
 			if ids[lang] == nil {
@@ -97,7 +97,7 @@ func (s *Site) loadLanguages(words []fs.FS) error {
 	tags := make([]language.Tag, len(s.languages))
 	for i, l := range s.languages {
 		tags[i] = l.tag
-		l.words, l.ids, l.printer = i18n.NewLocalizer(bundle, l.Lang), ids[l.Lang], message.NewPrinter(l.tag)
+		l.texts, l.ids, l.printer = i18n.NewLocalizer(bundle, l.Lang), ids[l.Lang], message.NewPrinter(l.tag)
 	}
 	matcher := language.NewMatcher(tags)
 	s.match = func(acceptLanguage string) *Locale {
@@ -177,7 +177,7 @@ func (l *Locale) localize(c *i18n.LocalizeConfig) string {
 	if !l.ids[c.MessageID] {
 		panic(fmt.Sprintf("no word %q in %s", c.MessageID, l.Lang))
 	}
-	text, err := l.words.Localize(c)
+	text, err := l.texts.Localize(c)
 	if err != nil {
 		panic(fmt.Sprintf("word %q in %s: %v", c.MessageID, l.Lang, err))
 	}

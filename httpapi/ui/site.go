@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Site is the looks and the words of a handler's pages. It is immutable and
+// Site is the look and the texts of a handler's pages. It is immutable and
 // safe for concurrent use.
 type Site struct {
 	assets    map[string]asset // by file: ui.css
@@ -20,15 +20,15 @@ type Site struct {
 	match     func(acceptLanguage string) *Locale
 }
 
-// New makes a site with this package's words and those in locales/ of each
+// New makes a site with this package's texts and those in locales/ of each
 // file system.
-func New(words ...fs.FS) (*Site, error) {
+func New(texts ...fs.FS) (*Site, error) {
 	assets, err := loadAssets()
 	if err != nil {
 		return nil, err
 	}
 	s := &Site{assets: assets}
-	if err := s.loadLanguages(words); err != nil {
+	if err := s.loadLanguages(texts); err != nil {
 		return nil, err
 	}
 	return s, nil

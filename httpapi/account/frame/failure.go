@@ -12,7 +12,7 @@ import (
 )
 
 // Failure is a request that is answered with a page that says what is wrong.
-// Its words are "failure.<why>.title" and "failure.<why>.text".
+// Its texts are "failure.<why>.title" and "failure.<why>.text".
 type Failure struct {
 	Status int
 	Why    string
@@ -104,7 +104,7 @@ func (d *PageData) WrongField(name, text string) {
 }
 
 // ProblemText says what a refusal means, in the reader's language where there
-// are words for it.
+// is a text for it.
 func ProblemText(l *ui.Locale, p wire.Problem) string {
 	if id := "problem." + string(p.Code); l.Has(id) {
 		return l.T(id)

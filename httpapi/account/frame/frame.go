@@ -4,7 +4,7 @@
 //
 // It finds the page in a table of routes. Before a route is called, the key of the
 // session was found live, and of a form the origin and the token were checked.
-// Somebody who is not signed in was led to sign in. Templates and words of all
+// Anyone not signed in is sent to the sign-in page. Templates and texts of all
 // pages are in the folder above.
 package frame
 

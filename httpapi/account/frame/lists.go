@@ -98,7 +98,7 @@ func (v *Visit) Back(otherwise string) string {
 }
 
 // Tell does what a form is for, and leads back to a page that says how it
-// went: in the words of an id, or in those of the refusal.
+// went: the text with the id word, or that of the refusal.
 func (v *Visit) Tell(path string, do func() error, word string) error {
 	err := do()
 	if p := v.Refusal(err); p != nil {

@@ -16,7 +16,7 @@ const revealFor = 10 * time.Minute
 // a second press of the button nor a reload of the page makes another.
 type Reveal struct {
 	of     store.Session
-	Kind   string // of words: secret.<kind>.title and so on
+	Kind   string // of the texts: secret.<kind>.title and so on
 	Name   string // the id of what the secret belongs to
 	Secret string
 	Path   string // where to go on

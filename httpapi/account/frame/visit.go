@@ -170,7 +170,7 @@ func (v *Visit) Leave(path string) error {
 }
 
 // Done ends a form that did what it was for: the browser is sent to another
-// page, which says so in the words of an id.
+// page, which shows the text with the id word.
 func (v *Visit) Done(path, word string) error {
 	v.PutNotice("good", v.Locale.T(word))
 	return v.Leave(path)
