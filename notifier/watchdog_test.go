@@ -50,7 +50,7 @@ func TestRepairs(t *testing.T) {
 				}
 				aside, err := filepath.Glob(filepath.Join(s.dir, "*"+embedded.Aside+"*"))
 				if err != nil || (len(aside) > 0) != lost {
-					t.Errorf("put aside: %q, %v", aside, err)
+					t.Errorf("moved aside: %q, %v", aside, err)
 				}
 				if first := s.subscriber(t, 1); first > 11 || how == embedded.RepairRestart && first != 11 {
 					t.Errorf("the subscriber goes on with %d", first)

@@ -140,7 +140,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	s.do(t, 200, "GET", "/v1/payments/"+kept, "")
 	s.stop()
 
-	// What was put aside is whole, and can be gone back to.
+	// What was moved aside is whole, and can be gone back to.
 	aside, err := filepath.Glob(filepath.Join(d, "ledger.db.replaced-*"))
 	if err != nil || len(aside) != 1 {
 		t.Fatalf("%v %v", aside, err)

@@ -73,8 +73,8 @@ func (s *shelf) asides(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if logged := strings.Count(s.log.String(), "put aside"); logged != len(names) {
-		t.Errorf("%d files were put aside and %d logged:\n%s", len(names), logged, s.log.String())
+	if logged := strings.Count(s.log.String(), "moved aside"); logged != len(names) {
+		t.Errorf("%d files were moved aside and %d logged:\n%s", len(names), logged, s.log.String())
 	}
 	return len(names)
 }
@@ -105,7 +105,7 @@ func TestFileIsKept(t *testing.T) {
 		}
 	}
 	if n := s.asides(t); n != 0 {
-		t.Errorf("%d files were put aside", n)
+		t.Errorf("%d files were moved aside", n)
 	}
 }
 
@@ -180,10 +180,10 @@ func TestFileIsPutAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := s.asides(t); n != 1 {
-				t.Errorf("%d files were put aside, want 1", n)
+				t.Errorf("%d files were moved aside, want 1", n)
 			}
 			if n := s.use(t); n != 0 || s.asides(t) != 1 {
-				t.Errorf("then %d deliveries, %d files put aside; want the fresh file to be kept", n, s.asides(t))
+				t.Errorf("then %d deliveries, %d files moved aside; want the fresh file to be kept", n, s.asides(t))
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func TestFileOfACrash(t *testing.T) {
 			for i := range 3 {
 				crash(t, s)
 				if n := s.use(t); n != i+1 || s.asides(t) != 0 {
-					t.Fatalf("after crash %d there are %d deliveries, and %d files put aside", i+1, n, s.asides(t))
+					t.Fatalf("after crash %d there are %d deliveries, and %d files moved aside", i+1, n, s.asides(t))
 				}
 			}
 		})
@@ -269,7 +269,7 @@ func TestFileInUse(t *testing.T) {
 		t.Errorf("opened while in use: %v", err)
 	}
 	if n := s.asides(t); n != 0 {
-		t.Errorf("%d files were put aside", n)
+		t.Errorf("%d files were moved aside", n)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestDamageFoundLater(t *testing.T) {
 			t.Error("Close does not tell of it")
 		}
 		if n := s.use(t); n != 0 || s.asides(t) != 1 {
-			t.Errorf("%s: then %d deliveries, %d files put aside", bucket, n, s.asides(t))
+			t.Errorf("%s: then %d deliveries, %d files moved aside", bucket, n, s.asides(t))
 		}
 	}
 }
@@ -321,7 +321,7 @@ func TestFailedCommit(t *testing.T) {
 	}
 	s.use(t)
 	if n := s.asides(t); n != 0 {
-		t.Errorf("%d files were put aside", n)
+		t.Errorf("%d files were moved aside", n)
 	}
 }
 

@@ -50,7 +50,7 @@ type running struct {
 }
 
 // Open opens the lane file, or makes it. One that this directory was not last
-// used with, or that does not fit the event log, is put aside, and a fresh one
+// used with, or that does not fit the event log, is moved aside, and a fresh one
 // is made.
 func Open(ctx context.Context, c Config) (*Lanes, error) {
 	l := &Lanes{config: c.withDefaults(), underWay: make(map[store.LaneKey]bool), targets: make(map[string]*target)}
@@ -100,7 +100,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// open opens the file; one whose endpoints cannot be read is put aside too.
+// open opens the file; one whose endpoints cannot be read is moved aside too.
 func (l *Lanes) open(ctx context.Context) (err error) {
 	c := l.config
 	for range 2 {

@@ -65,7 +65,7 @@ func (s *Server) Repair(how Repair, stream string) error {
 	case RepairEmpty:
 		err = s.setAside(stream)
 	case RepairStore:
-		err = s.putAside()
+		err = s.moveAside()
 	}
 	s.repaired.WithLabelValues(string(how)).Inc()
 	return errors.Join(err, s.startAnew())
@@ -156,26 +156,26 @@ func (s *Server) setAside(stream string) error {
 	return err
 }
 
-// putAside renames JetStream's directory, so that no signal in it is lost. The
+// moveAside renames JetStream's directory, so that no signal in it is lost. The
 // server is stopped.
-func (s *Server) putAside() error {
+func (s *Server) moveAside() error {
 	_ = os.RemoveAll(s.streamDir(bus.EventsStream)) // the log is the original; if some stays, it only takes room
 	err := os.Rename(filepath.Join(s.config.Dir, natsserver.JetStreamStoreDir), s.asideName(natsserver.JetStreamStoreDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("putting the directory of NATS aside: %w", err)
+		return fmt.Errorf("moving the directory of NATS aside: %w", err)
 	}
 	s.pruneAside()
 	return nil
 }
 
-// Aside stands in the name of what was put aside.
+// Aside stands in the name of what was moved aside.
 const Aside = "-damaged-"
 
 func (s *Server) asideName(what string) string {
 	return filepath.Join(s.config.Dir, what+Aside+time.Now().UTC().Format("20060102T150405.000"))
 }
 
-// pruneAside keeps the newest of what was put aside.
+// pruneAside keeps the newest of what was moved aside.
 func (s *Server) pruneAside() {
 	all, err := filepath.Glob(filepath.Join(s.config.Dir, "*"+Aside+"*"))
 	if err != nil || len(all) <= keptAside {

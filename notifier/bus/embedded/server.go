@@ -143,9 +143,9 @@ func (s *Server) startAnew() error {
 	if unwritable := s.writable(); unwritable != nil {
 		return errors.Join(err, unwritable) // what is there may be well
 	}
-	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is put aside and copied anew from the log")
+	s.config.Log.Error().Err(err).Msg("the embedded NATS server cannot use its directory; it is moved aside and copied anew from the log")
 	s.repaired.WithLabelValues(string(RepairStore)).Inc()
-	if asideErr := s.putAside(); asideErr != nil {
+	if asideErr := s.moveAside(); asideErr != nil {
 		return errors.Join(err, asideErr)
 	}
 	return s.start()

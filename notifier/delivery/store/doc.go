@@ -18,6 +18,6 @@
 // take its place unnoticed, because its marks would be too low and a status could
 // move backward. So the file has an epoch, drawn anew at each Open and Close and
 // written to the file lanes.mark beside it too. A file that is damaged, or whose
-// epoch does not fit the mark, is put aside and a fresh one is made. A file of
+// epoch does not fit the mark, is moved aside and a fresh one is made. A file of
 // another format version is refused and left as it is.
 package store

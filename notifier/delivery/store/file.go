@@ -81,7 +81,7 @@ type File struct {
 	mark string
 }
 
-// Open opens the lane file, or puts it aside and makes a fresh one.
+// Open opens the lane file, or moves it aside and makes a fresh one.
 func Open(ctx context.Context, o Options) (*File, error) {
 	last, err := o.Store.Last(ctx)
 	if err != nil {
@@ -93,12 +93,12 @@ func Open(ctx context.Context, o Options) (*File, error) {
 	}
 	db, err := openKnown(o, mark, last)
 	if unfit := (*asideError)(nil); errors.As(err, &unfit) {
-		name, err := putAside(o.Path, o.Now())
+		name, err := moveAside(o.Path, o.Now())
 		if err != nil {
 			return nil, err
 		}
 		o.Log.Warn().Str("file", o.Path).Str("kept_as", name).Str("why", unfit.why).
-			Msg("the lane file was put aside. " + startsAgain)
+			Msg("the lane file was moved aside. " + startsAgain)
 	} else if err != nil || db != nil {
 		return &File{db, o.Mark}, err
 	} else if mark != (epoch{}) {
@@ -116,7 +116,7 @@ func (*File) explain(err error) error {
 	return err
 }
 
-// Distrust makes sure that the file is put aside at the next Open, if err is
+// Distrust makes sure that the file is moved aside at the next Open, if err is
 // ErrDamaged. It answers err.
 func (f *File) Distrust(err error) error {
 	if !errors.Is(err, ErrDamaged) {
@@ -125,7 +125,7 @@ func (f *File) Distrust(err error) error {
 	if e := writeMark(f.mark, newEpoch()); e != nil {
 		return fmt.Errorf("%w; remove it before the next start: %w", err, e)
 	}
-	return fmt.Errorf("%w; at the next start it is put aside", err)
+	return fmt.Errorf("%w; at the next start it is moved aside", err)
 }
 
 // Close closes the file, at an instant by the lanes' clock. It gets another
@@ -303,15 +303,15 @@ func putEpochs(meta *bbolt.Bucket, now, before epoch) error {
 	return errors.Join(meta.Put([]byte(keyEpoch), now[:]), meta.Put([]byte(keyEpochBefore), before[:]))
 }
 
-// putAside renames a file that cannot be used.
-func putAside(path string, now time.Time) (string, error) {
+// moveAside renames a file that cannot be used.
+func moveAside(path string, now time.Time) (string, error) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.aside-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
 		if _, err := os.Lstat(name); err == nil {
 			continue
 		}
 		if err := os.Rename(path, name); err != nil {
-			return "", fmt.Errorf("putting the lane file aside: %w", err)
+			return "", fmt.Errorf("moving the lane file aside: %w", err)
 		}
 		return name, boltfile.SyncDir(filepath.Dir(path))
 	}

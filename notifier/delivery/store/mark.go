@@ -30,7 +30,7 @@ func readMark(path string) (epoch, error) {
 
 // writeMark replaces the mark and syncs it. An existing one is overwritten in
 // place, which works on a full disk too; it is shorter than a sector, and a torn
-// one would only put the lane file aside.
+// one would only move the lane file aside.
 func writeMark(path string, e epoch) error {
 	text := markForm + hex.EncodeToString(e[:]) + "\n"
 	info, err := os.Stat(path)
