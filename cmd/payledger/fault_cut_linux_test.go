@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"payledger/cmd/payledger/datadir"
@@ -46,14 +47,13 @@ func TestPowerCutOfServer(t *testing.T) {
 // writing are the system calls by which init changes the disk.
 var writing = []string{"mkdirat", "write", "pwrite64", "ftruncate", "fdatasync", "fsync", "?link,linkat", "renameat", "unlinkat"}
 
-// TestPowerCutDuringInitOfDirectory cuts the power before each of init's
-// system calls in turn, until it comes to its end; in its short form before the
+// TestPowerCutDuringInitOfDirectory cuts the power before each of init's system
+// calls in turn, each kind on a disk of its own, until init comes to its end; in its short form before the
 // first of each kind and every fourth behind it. Afterwards there is a whole
 // data directory, or one that init can make; after its end there is one.
 func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
-	disk := storetest.NewDisk(t, 32)
 	calls, step := writing, 4
 	switch {
 	case testing.Short():
@@ -61,25 +61,31 @@ func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 	case long():
 		step = 1
 	}
-	whole, again := 0, 0
-	for i, call := range calls {
-		killed := true
-		for n := 1; killed; n += step {
-			name := fmt.Sprintf("%d-%d/data", i, n)
-			killed, _ = initUnder(t, datadir.Dir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
-			disk.Cut(storetest.CutAtOnce)
-			disk.Restore()
-			d := datadir.Dir(filepath.Join(disk.Dir, name))
-			if wholeOrAgain(t, fmt.Sprintf("cut before %s number %d", call, n), d, killed) {
-				whole++
-			} else {
-				again++
-			}
+	var whole, again atomic.Int64
+	t.Cleanup(func() { // after all calls
+		t.Logf("%d cuts left a whole directory, %d one to make again", whole.Load(), again.Load())
+		if n := int64(len(calls)); again.Load() < n || whole.Load() < n {
+			t.Errorf("of the cuts %d left nothing and %d a whole directory", again.Load(), whole.Load())
 		}
-	}
-	t.Logf("%d cuts left a whole directory, %d one to make again", whole, again)
-	if again < len(calls) || whole < len(calls) {
-		t.Errorf("of the cuts %d left nothing and %d a whole directory", again, whole)
+	})
+	for _, call := range calls {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			disk := storetest.NewDisk(t, 32)
+			killed := true
+			for n := 1; killed; n += step {
+				name := fmt.Sprintf("%d/data", n)
+				killed, _ = initUnder(t, datadir.Dir(filepath.Join(disk.Dir, name)), call, fmt.Sprintf("signal=KILL:when=%d", n))
+				disk.Cut(storetest.CutAtOnce)
+				disk.Restore()
+				d := datadir.Dir(filepath.Join(disk.Dir, name))
+				if wholeOrAgain(t, fmt.Sprintf("cut before %s number %d", call, n), d, killed) {
+					whole.Add(1)
+				} else {
+					again.Add(1)
+				}
+			}
+		})
 	}
 }
 

@@ -54,8 +54,8 @@ func connected(t *testing.T, s *server, c domain.NewNATSConsumer) *reader {
 	return r
 }
 
-// read takes and acknowledges events until there are no more, and answers them as
-// "POSITION TYPE".
+// read takes and acknowledges as many events as are wanted, checks that there are
+// no more, and returns them as "POSITION TYPE".
 func (r *reader) read(t *testing.T, want int) []string {
 	t.Helper()
 	var durable jetstream.Consumer
@@ -66,7 +66,7 @@ func (r *reader) read(t *testing.T, want int) []string {
 	})
 	var all []string
 	for deadline := time.Now().Add(patience); len(all) < want; {
-		batch, err := durable.Fetch(100, jetstream.FetchMaxWait(time.Second))
+		batch, err := durable.Fetch(want-len(all), jetstream.FetchMaxWait(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
