@@ -97,6 +97,7 @@
 //	<div class="field"><label for="x">…</label><input id="x" aria-describedby="x-hint x-error">
 //	  <p class="hint" id="x-hint">…</p><p class="error" id="x-error">…</p></div>   with class bad on .field when wrong
 //	<fieldset class="field"><legend>…</legend><label class="check"><input type="checkbox"> …</label></fieldset>
+//	<form class="find"><label>…<input id="find"><kbd hidden data-jump="find">/</kbd><button>…</form>   a search, with its key inside the field
 //	<form class="filters">…fields…<div class="actions">…</div></form>   fields beside each other; with class short the buttons too
 //	<div class="scroll"><table class="data"><thead>…<tbody><tr><td data-label="…">…</td><td class="num" …>
 //	                                          becomes cards on small screens; data-label is then the column's name
