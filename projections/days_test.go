@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -177,5 +178,64 @@ func TestDayBounds(t *testing.T) {
 	at := domain.InstantOf(time.Date(2026, 11, 20, 23, 59, 59, 999e6, time.UTC))
 	if d := views.DayOf(at); d.Start() != domain.InstantOf(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)) || views.DayOf(at+1) != d+1 {
 		t.Error(d)
+	}
+}
+
+// attempts is the naive count, from the log and the payments it leads to.
+func (w *world) attempts(project string, from views.Hour) map[string]views.AttemptCounts {
+	w.TB.Helper()
+	out := make(map[string]views.AttemptCounts)
+	for r, err := range w.Store.Scan(w.TB.Context(), 0, eventstore.Filter{Project: project}) {
+		must(w.TB, err)
+		event, err := w.Codec.Decode(r)
+		must(w.TB, err)
+		id, ok := domain.ParseID(r.Stream.ID)
+		if !ok || views.HourOf(domain.InstantOf(r.At)) < from {
+			continue
+		}
+		p, counts := w.Payments[id], views.AttemptCounts{}
+		switch e := event.(type) {
+		case domain.PaymentAttemptBegun:
+			counts.Begun++
+		case domain.PaymentAttemptFailed:
+			if e.Reason != domain.ReasonAbandoned {
+				counts.Failed++
+			}
+		case domain.PaymentPaid:
+			if _, ours := p.AttemptOf(e.Signal.Reference); ours {
+				counts.Paid++
+			}
+		case domain.PaymentLateFunds:
+			if _, ours := p.AttemptOf(e.Signal.Reference); ours {
+				counts.Paid++
+			}
+		}
+		if counts != (views.AttemptCounts{}) {
+			out[p.Route] = out[p.Route].Plus(counts)
+		}
+	}
+	return out
+}
+
+func TestAttemptsAgainstAModel(t *testing.T) {
+	t.Parallel()
+	var counted views.AttemptCounts
+	rapid.Check(t, func(rt *rapid.T) {
+		w, e := drawn(t, rt)
+		for _, project := range w.Projects {
+			from := views.HourOf(1_795_169_730_123) + views.Hour(w.Intn(40))
+			want := w.attempts(project, from)
+			got, err := e.Attempts(t.Context(), project, from)
+			must(t, err)
+			if !maps.Equal(got, want) {
+				rt.Fatalf("from hour %d: got %+v, want %+v", from, got, want)
+			}
+			for _, c := range got {
+				counted = counted.Plus(c)
+			}
+		}
+	})
+	if counted.Begun == 0 || counted.Failed == 0 || counted.Paid == 0 {
+		t.Errorf("the worlds have too little: %+v", counted)
 	}
 }

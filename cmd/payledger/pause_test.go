@@ -33,6 +33,10 @@ func TestPausedRouteAtProvider(t *testing.T) {
 	waiting := s.create(t)
 	s.comeBack(t, paying, s.atProvider(t, to, "pay"))
 	s.becomes(t, paymentPath(paying), "paid")
+	if out, code := payledger(t, "status", "--data", s.data); code != 0 ||
+		!strings.Contains(out, "real (paused): 1 attempt begun in 24 hours, 100.0 % of those that ended were paid") {
+		t.Errorf("%d %s", code, out)
+	}
 	s.refunded(t, s.refund(t, paying))
 
 	s.stops(t)
@@ -45,7 +49,7 @@ func TestPausedRouteAtProvider(t *testing.T) {
 		!strings.Contains(string(a.Body), "paused the route real") || strings.Contains(string(a.Body), "the bank asks") {
 		t.Errorf("readyz: %d %s", a.Status, a.Body)
 	}
-	for _, series := range []string{`payledger_route_paused{route="real"} 1`, `payledger_router_held_total 1`} {
+	for _, series := range []string{`payledger_route_paused{route="real"} 1`, `payledger_attempts_success_ratio{route="real"} 1`, `payledger_router_held_total 1`} {
 		eventually(t, series, func() bool { return strings.Contains(string(s.scrape(t)), series) })
 	}
 	if n := len(s.provider.Attempts(about.id)) + len(s.provider.Attempts(waiting.id)); n != 0 {

@@ -16,6 +16,8 @@ type Status struct {
 	Position     uint64 `json:"position"` // of the last event
 	RoutingRules int    `json:"routing_rules"`
 
+	Connectors []ConnectorStatus `json:"connectors"` // with the attempts of the last 24 hours
+
 	NotificationsPending     int `json:"notifications_pending"`
 	NotificationsUndelivered int `json:"notifications_undelivered"`
 

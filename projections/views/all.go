@@ -48,6 +48,7 @@ type Views struct {
 	projects     *projectsView
 	endpoints    *endpointsView
 	days         *daysView
+	attempts     *attemptsView
 	translog     *translogView
 	acts         *actsView
 
@@ -78,6 +79,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.projects = ofEvents(v, newProjectsView(db))
 	v.endpoints = ofEvents(v, newEndpointsView(db))
 	v.days = ofEvents(v, newDaysView(db))
+	v.attempts = ofEvents(v, newAttemptsView(db))
 	v.translog = ofEvents(v, newTranslogView(db))
 	v.acts = ofEvents(v, newActsView(db))
 	return v, &Writer{views: v, MaxPending: MaxPending}

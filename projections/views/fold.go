@@ -24,6 +24,7 @@ type change struct {
 	projectBefore, projectAfter *domain.Project
 	paymentBefore, paymentAfter *PaymentRow
 	days                        []dayEntry
+	attempts                    attemptsEntry
 }
 
 // Writer folds events into the views. Only one goroutine uses it.
@@ -83,7 +84,10 @@ func (w *Writer) preparePayment() error {
 		return nil
 	}
 	c.paymentAfter = &after
-	c.days, err = w.views.days.count(c)
+	if c.days, err = w.views.days.count(c); err != nil {
+		return err
+	}
+	c.attempts, err = w.views.attempts.count(c)
 	return err
 }
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/count"
 	"payledger/cmd/payledger/exit"
+	"payledger/domain"
 	"payledger/httpapi/wire"
 )
 
@@ -65,14 +67,44 @@ func statusRows(s wire.Status) [][2]string {
 	for _, t := range s.Trouble {
 		rows = append(rows, [2]string{"Trouble", t})
 	}
-	return append(
+	rows = append(
 		rows,
 		[2]string{"Version", fmt.Sprintf("%s (revision %s)", s.Version, s.Revision)},
 		[2]string{"Running", "since " + s.StartedAt.String()},
 		[2]string{"Address", s.BaseURL},
 		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
 		[2]string{"Routes", count.Of(s.RoutingRules, "rule")},
+	)
+	for _, c := range s.Connectors {
+		rows = append(rows, [2]string{"Connector", connectorLine(c)})
+	}
+	return append(
+		rows,
 		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", count.Of(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
 		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
 	)
+}
+
+// connectorLine is what a route's connector does.
+func connectorLine(c wire.ConnectorStatus) string {
+	line := c.Route
+	if c.Paused {
+		line += " (paused)"
+	}
+	line += fmt.Sprintf(": %s begun in 24 hours", count.Of(c.Begun, "attempt"))
+	if c.SuccessRate != nil {
+		line += fmt.Sprintf(", %.1f %% of those that ended were paid", 100**c.SuccessRate)
+	}
+	open := 0
+	var parts []string
+	for _, kind := range domain.WorkKinds() {
+		if n := c.Open[kind]; n > 0 {
+			open += n
+			parts = append(parts, fmt.Sprintf("%s %d", kind, n))
+		}
+	}
+	if open > 0 {
+		line += fmt.Sprintf("; %d open (%s)", open, strings.Join(parts, ", "))
+	}
+	return line
 }

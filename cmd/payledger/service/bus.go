@@ -92,6 +92,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
 		ReturnURL: c.links.ReturnURL, Paused: b.routes.paused.Paused, Log: o.Log, Metrics: metrics,
 	})
+	b.watchConnectors(metrics, c.views)
 	b.routes.loaded = func() {
 		b.collector.RoutesChanged()
 		for route := range b.routes.set.Routes().Connectors {

@@ -26,6 +26,7 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 			Ready: true, Trouble: append([]string{}, b.degraded()...), DiskFreeMinBytes: cmp.Or(o.MinFree, diskspace.DefaultFloor),
 		}
 		s.Version, s.Revision = BuiltFrom()
+		s.Connectors = b.connectors(c.views)
 		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.lanes.Open()
 		if free, err := diskspace.Free(string(c.dir)); err == nil {
 			if s.DiskFreeBytes = free; free < s.DiskFreeMinBytes {

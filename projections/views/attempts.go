@@ -1,0 +1,120 @@
+package views
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore/boltfile"
+	"payledger/projections/table"
+)
+
+// Hour is an hour of UTC, counted from 1970-01-01.
+type Hour uint32
+
+// HourOf is the hour of an instant.
+func HourOf(at domain.Instant) Hour {
+	return Hour(min(max(at, 0)/domain.Instant(time.Hour/time.Millisecond), math.MaxUint32-1))
+}
+
+// AttemptCounts count the attempts of a route by what became of them in some time.
+// One that fails and whose money comes all the same is in Failed and in Paid.
+type AttemptCounts struct {
+	Begun  uint64
+	Failed uint64 // but for those given up before a customer saw them
+	Paid   uint64
+}
+
+// Plus adds two counts.
+func (a AttemptCounts) Plus(o AttemptCounts) AttemptCounts {
+	return AttemptCounts{a.Begun + o.Begun, a.Failed + o.Failed, a.Paid + o.Paid}
+}
+
+// attemptsView counts attempts by hour: project, 0, the hour as 4 bytes, route. A row
+// takes far less room than the payment that made it.
+type attemptsView struct{ *table.Table[AttemptCounts] }
+
+func newAttemptsView(db *table.DB) *attemptsView {
+	v := &attemptsView{table.New(db, "attempts", appendAttempts, parseAttempts)}
+	v.Cache(1 << 10)
+	return v
+}
+
+// attemptsEntry is the row of the view that an event changes; none without a key.
+type attemptsEntry struct {
+	key  string
+	row  AttemptCounts
+	made bool // there was no row before
+}
+
+func (v *attemptsView) fold(c *change) {
+	switch e := c.attempts; {
+	case e.key == "":
+	case e.made:
+		v.Insert(e.key, e.row)
+	default:
+		v.Replace(e.key, e.row)
+	}
+}
+
+// count works out the row that an event of a payment leads to.
+func (v *attemptsView) count(c *change) (e attemptsEntry, err error) {
+	p := &c.paymentAfter.Payment
+	var before []domain.Attempt
+	if c.paymentBefore != nil {
+		before = c.paymentBefore.Payment.Attempts
+	}
+	var now AttemptCounts
+	for i, a := range p.Attempts {
+		switch {
+		case i >= len(before):
+			now.Begun++
+		case before[i].Status == a.Status:
+		case a.Status == domain.AttemptFailed && a.Reason != domain.ReasonAbandoned:
+			now.Failed++
+		case a.Status == domain.AttemptCollected:
+			now.Paid++
+		}
+	}
+	if now == (AttemptCounts{}) {
+		return e, nil
+	}
+	e.key = attemptsKey(p.Project, HourOf(domain.InstantOf(c.Record.At)), p.Route)
+	row, found, err := v.Get(e.key)
+	e.row, e.made = row.Plus(now), !found
+	return e, err
+}
+
+func attemptsKey(project string, h Hour, route string) string {
+	b := binary.BigEndian.AppendUint32(append([]byte(project), 0), uint32(h))
+	return string(append(b, route...))
+}
+
+func appendAttempts(b []byte, a AttemptCounts) ([]byte, error) {
+	return binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, a.Begun), a.Failed), a.Paid), nil
+}
+
+func parseAttempts(b []byte) (AttemptCounts, error) {
+	d := boltfile.Decode(b)
+	a := AttemptCounts{Begun: d.Uint(), Failed: d.Uint(), Paid: d.Uint()}
+	return a, d.End()
+}
+
+// Attempts counts the attempts of a project's payments from an hour on, by route.
+func (v *Views) Attempts(ctx context.Context, project string, from Hour) (map[string]AttemptCounts, error) {
+	if err := v.fresh(ctx); err != nil {
+		return nil, err
+	}
+	found, err := v.attempts.First(ctx, table.Range{Lo: attemptsKey(project, from, ""), Hi: attemptsKey(project, math.MaxUint32, "")}, false, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]AttemptCounts)
+	for _, f := range found {
+		route := f.Key[len(project)+5:]
+		all[route] = all[route].Plus(f.Value)
+	}
+	return all, nil
+}
