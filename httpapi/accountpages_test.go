@@ -584,6 +584,7 @@ func TestAttemptsAndReturnsAreShown(t *testing.T) {
 	do(domain.FailAttempt{Number: 1, Reason: "cancelled"})
 	do(domain.BeginAttempt{At: domain.InstantOf(s.cfg.Now()), Language: "en", Merchant: "Tea shop"})
 	do(domain.FailAttempt{Number: 2, Reason: "do_not_honor"})
+	b.open("/account").want(200).has("Attempts to pay", `>sandbox</td>`, `data-label="Last 24 hours">2 <small>0.0%</small>`, `data-label="Last 30 days">2 <small>0.0%</small>`)
 	m.post("/v1/sandbox/payments/"+p.ID, `{"outcome":"failed"}`).want(200, "")
 	m.post("/v1/sandbox/payments/"+p.ID, `{"outcome":"paid"}`).want(409, domain.FinalStatus)
 	at, _, err := s.cfg.Views.Payment(t.Context(), id)

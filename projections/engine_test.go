@@ -107,6 +107,7 @@ func checkSizes(t *testing.T, w *world, dump string) {
 	}
 	for project := range w.States {
 		want["days"] += len(w.days(project))
+		want["attempts"] += len(w.attempts(project))
 	}
 	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)
 	for _, l := range w.lines() {

@@ -76,6 +76,7 @@ type overviewPage struct {
 	wire.Overview
 	Currencies []currencyOverview
 	Alerts     []wire.Alert
+	Routes     []routeRow
 	Books      wire.Books
 	Ranges     []rangeChoice
 	Today      string
@@ -116,6 +117,9 @@ func (v *visit) showOverview() error {
 		return err
 	}
 	if p.Alerts, err = v.API.Alerts(v.Ctx(), v.Caller); err != nil {
+		return err
+	}
+	if p.Routes, err = v.routeRows(); err != nil {
 		return err
 	}
 	return v.Render(http.StatusOK, "overview.html", p)

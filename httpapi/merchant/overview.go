@@ -52,6 +52,23 @@ func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire
 	}, err
 }
 
+// Attempts are the attempts to pay the project's payments from an instant on, counted
+// by whole hours, by route; those of routes without a connector are none. Needs read.
+func (a *API) Attempts(ctx context.Context, c Caller, from time.Time) (map[string]wire.RouteAttempts, error) {
+	if err := a.Admit(&c, domain.Read, nil); err != nil {
+		return nil, err
+	}
+	counted, err := a.cfg.Views.Attempts(ctx, c.Project.ID, views.HourOf(domain.InstantOf(from)))
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]wire.RouteAttempts, len(counted))
+	for route, n := range counted {
+		all[route] = wire.AttemptsOf(n.Begun, n.Paid, n.Failed)
+	}
+	return all, nil
+}
+
 func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day) (all []wire.CurrencyOverview) {
 	at := make(map[domain.Currency]int)
 	of := func(c domain.Currency) *wire.CurrencyOverview {
