@@ -136,6 +136,7 @@ const (
 	TypePaymentAttemptFailed  = "payment.attempt_failed"
 
 	TypePaymentRefundedAtProvider = "payment.refunded_at_provider"
+	TypePaymentSuspenseSettled    = "payment.suspense_settled"
 
 	TypeRefundCreated           = "refund.created"
 	TypeRefundSucceeded         = "refund.succeeded"
@@ -225,6 +226,10 @@ func Events() []EventType {
 		eventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
 		eventType(1, PaymentRefundedAtProvider{
 			Route: "sandbox", Reference: "prv-77", RefundReference: "prv-r-78", Amount: 150000, Currency: DefaultCurrency,
+		}),
+		eventType(1, PaymentSuspenseSettled{
+			Reference: "prv-77", Debit: MerchantPayable, Credit: Suspense, Amount: 150000, Currency: DefaultCurrency,
+			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
 		eventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
 		eventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),

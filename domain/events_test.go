@@ -37,6 +37,7 @@ func TestWireNames(t *testing.T) {
 		"return.failed":           domain.ReturnFailed{},
 		"project.registered":      domain.ProjectRegistered{},
 
+		"payment.suspense_settled":     domain.PaymentSuspenseSettled{},
 		"payment.refunded_at_provider": domain.PaymentRefundedAtProvider{},
 
 		"project.changed":           domain.ProjectChanged{},

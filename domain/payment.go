@@ -38,6 +38,7 @@ type Payment struct {
 	Late            []LateFund       `json:"late,omitempty"`             // the first MaxLateFunds of the late funds
 	Returns         []Return         `json:"returns,omitempty"`          // of late funds, oldest first
 	ProviderRefunds []ProviderRefund `json:"provider_refunds,omitempty"` // oldest first
+	Settlements     []Settlement     `json:"settlements,omitempty"`      // of money in suspense, oldest first
 
 	// Signals are those that were applied, the first MaxRefused of the refused
 	// ones and the first MaxLateFunds of the late funds, in the order in which

@@ -233,12 +233,15 @@ func (PaymentLateFunds) Type() string { return TypePaymentLateFunds }
 func (e PaymentLateFunds) evolvePayment(p Payment) Payment {
 	if p.LateFunds < MaxLateFunds {
 		p = p.remember(&e.Signal)
-		p.Late = append(slices.Clip(p.Late), LateFund{
-			Reference: e.Signal.Reference, Reason: e.Reason, Amount: e.Signal.Amount, Currency: e.Signal.Currency,
-		})
+		p.Late = append(slices.Clip(p.Late), e.Fund())
 	}
 	p.LateFunds++
 	return p.collected(e.Signal)
+}
+
+// Fund is the money.
+func (e PaymentLateFunds) Fund() LateFund {
+	return LateFund{Reference: e.Signal.Reference, Reason: e.Reason, Amount: e.Signal.Amount, Currency: e.Signal.Currency}
 }
 
 func (e PaymentLateFunds) postings() []Posting {

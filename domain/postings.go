@@ -3,7 +3,7 @@ package domain
 import "strings"
 
 // Account is one account of a project's books: MerchantPayable,
-// RefundsInFlight, Suspense, or the AcquirerReceivable of a route. Each currency
+// RefundsInFlight, Suspense, Operator, or the AcquirerReceivable of a route. Each currency
 // has a balance of its own.
 type Account string
 
@@ -13,6 +13,7 @@ const (
 	MerchantPayable Account = "merchant_payable"  // owed to the merchant: paid, not refunded
 	RefundsInFlight Account = "refunds_in_flight" // taken from the merchant or from suspense, not yet received by the customer
 	Suspense        Account = "suspense"          // late funds, and refunds by another hand: to be cleared by the operator
+	Operator        Account = "operator"          // what the operator has kept (credit) or borne (debit) of that
 )
 
 const receivable = "acquirer_receivable:"
@@ -31,7 +32,7 @@ func (a Account) Route() string {
 
 // Known reports whether a is an account that postings can name.
 func (a Account) Known() bool {
-	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || ValidRoute(a.Route())
+	return a == MerchantPayable || a == RefundsInFlight || a == Suspense || a == Operator || ValidRoute(a.Route())
 }
 
 // Posting is one line of an event's double entry.
@@ -56,6 +57,7 @@ type Posting struct {
 //	return.failed       refunds in flight     to  suspense
 //
 //	payment.refunded_at_provider   suspense   to  acquirer receivable
+//	payment.suspense_settled       suspense   to  merchant payable or operator, or back
 //
 // Every event of a payment has a postings method, or it does not compile. Events
 // of projects move no money.

@@ -47,6 +47,14 @@ func TestPostings(t *testing.T) {
 			domain.PaymentRefundedAtProvider{Route: "sandbox", Amount: sum, Currency: "RUB"},
 			[]domain.Posting{line("suspense", "RUB", sum), line("acquirer_receivable:sandbox", "RUB", -sum)},
 		},
+		"settled against the merchant": {
+			settledAs("P", domain.MerchantPayable, domain.Suspense, sum),
+			[]domain.Posting{line("merchant_payable", "RUB", sum), line("suspense", "RUB", -sum)},
+		},
+		"settled against the operator": {
+			settledAs("L", domain.Suspense, domain.Operator, sum),
+			[]domain.Posting{line("suspense", "RUB", sum), line("operator", "RUB", -sum)},
+		},
 		"return created": {
 			domain.ReturnCreated{ReturnID: id(2), Reference: "P", Amount: sum, Currency: "RUB"},
 			[]domain.Posting{line("suspense", "RUB", sum), line("refunds_in_flight", "RUB", -sum)},
@@ -77,7 +85,7 @@ func TestEveryEventHasAMeaningForTheBooks(t *testing.T) {
 		"payment.created": false, "payment.route_assigned": false, "payment.paid": true, "payment.expired": false,
 		"payment.failed": false, "payment.signal_refused": false, "payment.late_funds": true,
 		"payment.attempt_begun": false, "payment.attempt_offered": false, "payment.attempt_failed": false,
-		"payment.refunded_at_provider": true, "return.created": true, "return.succeeded": true, "return.failed": true,
+		"payment.refunded_at_provider": true, "payment.suspense_settled": true, "return.created": true, "return.succeeded": true, "return.failed": true,
 		"refund.created": true, "refund.succeeded": true, "refund.failed": true,
 		"project.registered": false, "project.changed": false, "project.disabled": false, "key.issued": false, "key.revoked": false,
 	}

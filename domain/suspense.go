@@ -39,7 +39,8 @@ const MaxProviderRefunds = 100
 const (
 	ReturnNothing  = "no_late_funds"    // the payment has no late funds of the reference
 	ReturnExists   = "return_exists"    // they are being returned or were
-	ReturnElsehow  = "returned_by_hand" // the provider has returned them already
+	ReturnElsehow  = "returned_by_hand" // the provider has returned them already, or a part
+	ReturnSettled  = "settled"          // the operator has booked them out of suspense
 	RefundTooMany  = "too_many_refunds" // the payment has MaxProviderRefunds
 	RefundOfNobody = "no_money"         // no money of the reference was booked
 )
@@ -53,6 +54,9 @@ type CreateReturn struct {
 	At        Instant
 	ReturnID  ID
 	Reference string // of the late funds
+	// Earlier is the late funds of the reference where the payment does not list them,
+	// because it has more than MaxLateFunds: the log has them. nil: none are found.
+	Earlier *LateFund
 }
 
 // RecordProviderRefund records a refund that the provider has made by another
@@ -61,6 +65,10 @@ type RecordProviderRefund struct{ ProviderRefund }
 
 func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 	fund, ok := p.LateFund(c.Reference)
+	if !ok && c.Earlier != nil && p.LateFunds > MaxLateFunds {
+		fund, ok = *c.Earlier, c.Earlier.Reference == c.Reference
+	}
+	_, settled := p.Settled(c.Reference)
 	_, back := p.ReturnOf(c.Reference)
 	_, known := p.Return(c.ReturnID)
 	switch {
@@ -70,6 +78,8 @@ func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 		return nil, &AttemptError{Reason: ReturnNothing}
 	case p.refundedByHand(c.Reference):
 		return nil, &AttemptError{Reason: ReturnElsehow}
+	case settled:
+		return nil, &AttemptError{Reason: ReturnSettled}
 	case back, known:
 		return nil, &AttemptError{Reason: ReturnExists}
 	}
@@ -111,25 +121,6 @@ func (p Payment) LateFund(reference string) (LateFund, bool) {
 		}
 	}
 	return LateFund{}, false
-}
-
-// OpenLateFunds are the late funds that await the operator: they are not returned
-// and not being returned, and the provider has refunded nothing of them by another
-// hand.
-func (p Payment) OpenLateFunds() []LateFund {
-	var open []LateFund
-	for _, f := range p.Late {
-		if _, back := p.ReturnOf(f.Reference); !back && !p.refundedByHand(f.Reference) {
-			open = append(open, f)
-		}
-	}
-	return open
-}
-
-// AwaitsOperator reports whether money of the payment is the operator's to clear:
-// open late funds, or a refund by another hand.
-func (p Payment) AwaitsOperator() bool {
-	return len(p.ProviderRefunds) > 0 || len(p.OpenLateFunds()) > 0
 }
 
 // ReturnOf finds the return that late funds have, by their reference. One that

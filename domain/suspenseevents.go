@@ -40,6 +40,42 @@ func (e PaymentRefundedAtProvider) refund() ProviderRefund {
 	return ProviderRefund{Reference: e.Reference, RefundReference: e.RefundReference, Amount: e.Amount, Currency: e.Currency}
 }
 
+// PaymentSuspenseSettled records that the operator has booked money out of suspense. It
+// changes no status.
+type PaymentSuspenseSettled struct {
+	Reference string   `json:"reference"`
+	Debit     Account  `json:"debit"`
+	Credit    Account  `json:"credit"`
+	Amount    Amount   `json:"amount"`
+	Currency  Currency `json:"currency"`
+	Reason    string   `json:"reason"`
+}
+
+func (PaymentSuspenseSettled) Type() string { return TypePaymentSuspenseSettled }
+
+func (e PaymentSuspenseSettled) evolvePayment(p Payment) Payment {
+	p.Settlements = append(slices.Clip(p.Settlements), Settlement(e))
+	return p
+}
+
+func (e PaymentSuspenseSettled) postings() []Posting {
+	return entry(e.Debit, e.Credit, e.Amount, e.Currency)
+}
+
+func (PaymentSuspenseSettled) facts() Facts { return Facts{} }
+
+func (e PaymentSuspenseSettled) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+	against := e.Debit
+	if e.Debit == Suspense {
+		against = e.Credit
+	}
+	var err error
+	if (e.Debit == Suspense) == (e.Credit == Suspense) {
+		err = fmt.Errorf("it moves money from %s to %s", e.Credit, e.Debit)
+	}
+	return p, SettleSuspense{Reference: e.Reference, Currency: e.Currency, Against: against, Reason: e.Reason}, err
+}
+
 // ReturnCreated records that the operator has asked for late funds to be
 // returned.
 type ReturnCreated struct {
@@ -69,7 +105,9 @@ func (e ReturnCreated) postings() []Posting {
 func (e ReturnCreated) facts() Facts { return Facts{} }
 
 func (e ReturnCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
-	return p, CreateReturn{At: e.CreatedAt, ReturnID: e.ReturnID, Reference: e.Reference}, r.creates(e.ReturnID, e.CreatedAt)
+	// Of late funds that the payment does not list, the amount cannot be checked here.
+	earlier := &LateFund{Reference: e.Reference, Amount: e.Amount, Currency: e.Currency}
+	return p, CreateReturn{At: e.CreatedAt, ReturnID: e.ReturnID, Reference: e.Reference, Earlier: earlier}, r.creates(e.ReturnID, e.CreatedAt)
 }
 
 // ReturnSucceeded records that late funds were returned.

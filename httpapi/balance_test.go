@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -335,16 +336,73 @@ func TestSuspense(t *testing.T) {
 	id, _ := domain.ParseID(late[1])
 	other := references[late[1]]
 	if _, err := s.decide(t.Context(), b.project, id, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
-		Reference: other, RefundReference: "H", Amount: 1000, Currency: "RUB",
+		Reference: other, RefundReference: "H", Amount: 400, Currency: "RUB",
 	}}); err != nil {
 		t.Fatal(err)
 	}
 	back(late[1], `{"reference":"`+other+`"}`).want(409, domain.RefundedAtProvider)
 	if v := list("/admin/suspense?project=" + b.project); len(v.Data) != 2 || v.Data[0].State == v.Data[1].State {
-		t.Errorf("a refund by another hand: %+v", v)
+		t.Errorf("a refund of a part by another hand: %+v", v)
+	}
+	settle := func(payment, body string) *answer {
+		return s.adminDo("POST", "/admin/payments/"+payment+"/settlements", body)
+	}
+	wish := `{"reference":"` + other + `","against":"merchant_payable","reason":"the merchant ships"}`
+	settled := settle(late[1], wish).want(201, "")
+	if again := settle(late[1], wish).want(200, ""); string(again.Body) != string(settled.Body) || !strings.Contains(string(settled.Body), `"amount":"6.00"`) {
+		t.Errorf("%s, then %s", settled.Body, again.Body)
+	}
+	for body, want := range map[string]domain.Code{
+		`{"reference":"` + other + `","against":"operator","reason":"x"}`: domain.LateFundsNotFound,
+		`{"reference":"` + other + `","against":"suspense","reason":"x"}`: domain.InvalidParameter,
+		`{"reference":"` + other + `","against":"operator"}`:              domain.InvalidParameter,
+		`{"against":"operator","reason":"x"}`:                             domain.InvalidParameter,
+		`{"reference":"` + other + `","amount":"1.00"}`:                   domain.InvalidParameter,
+	} {
+		if got := settle(late[1], body); got.problem().Code != want {
+			t.Errorf("%s: %d %s", body, got.Code, got.Body)
+		}
+	}
+	if v := list("/admin/suspense?project=" + b.project); len(v.Data) != 1 {
+		t.Errorf("after it was settled: %+v", v)
 	}
 	get("/admin/suspense?project=prj_none").want(404, domain.ProjectNotFound)
 	get("/admin/suspense?cursor=x").want(400, domain.InvalidCursor)
 	get("/admin/payments").want(400, domain.InvalidParameter)
 	s.adminDo("POST", "/admin/payments/"+late[0]+"/ask", "").want(409, domain.NoConnector)
+}
+
+// TestManyLateFunds: those beyond the ones that the payment lists are listed and
+// returned too.
+func TestManyLateFunds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	payment := m.paid()
+	id, _ := domain.ParseID(payment)
+	const all = 150
+	for n := range all {
+		if _, err := s.decide(t.Context(), m.project, id, domain.ApplySignal{Signal: domain.Signal{
+			Route: "sandbox", Outcome: domain.OutcomePaid, Reference: fmt.Sprint("again-", n), Amount: 1000, Currency: "RUB",
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var v struct {
+		Data []struct{ Reference, State, Since string }
+	}
+	s.adminDo("GET", "/admin/suspense", "").want(200, "").decode(&v)
+	if len(v.Data) != all || v.Data[all-1].Reference != fmt.Sprint("again-", all-1) || v.Data[all-1].Since == "" {
+		t.Fatalf("%d are listed: %+v", len(v.Data), v.Data)
+	}
+	last := `{"reference":"` + v.Data[all-1].Reference + `"}`
+	made := s.adminDo("POST", "/admin/payments/"+payment+"/returns", last).want(201, "")
+	if again := s.adminDo("POST", "/admin/payments/"+payment+"/returns", last).want(200, ""); string(again.Body) != string(made.Body) {
+		t.Errorf("%s, then %s", made.Body, again.Body)
+	}
+	s.adminDo("POST", "/admin/payments/"+payment+"/returns", `{"reference":"again-150"}`).want(404, domain.LateFundsNotFound)
+	s.adminDo("GET", "/admin/suspense", "").want(200, "").decode(&v)
+	if len(v.Data) != all-1 {
+		t.Errorf("%d are listed after one was returned", len(v.Data))
+	}
 }

@@ -78,6 +78,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: "/admin/payments/{id}/ask", Operation: "adminAskProvider", Handle: a.ask},
 		{Method: "GET", Path: "/admin/suspense", Operation: "adminListSuspense", Handle: a.listSuspense},
 		{Method: "POST", Path: "/admin/payments/{id}/returns", Operation: "adminCreateReturn", Body: true, Handle: a.createReturn},
+		{Method: "POST", Path: "/admin/payments/{id}/settlements", Operation: "adminSettle", Body: true, Handle: a.settle},
 		{Method: "GET", Path: "/admin/events", Operation: "adminEvents", Endless: true, Handle: a.events},
 		{Method: "GET", Path: "/admin/acts", Operation: "adminActs", Endless: true, Handle: a.acts},
 		{Method: "POST", Path: "/admin/verify", Operation: "adminVerify", Body: true, Endless: true, Handle: a.verify},
@@ -133,6 +134,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/payments/{payment_id} → wire.OperatorsPayment
 //	POST   /admin/payments/{payment_id}/ask → wire.OperatorsPayment, once its provider was asked
 //	POST   /admin/payments/{payment_id}/returns {"reference"} → 201 domain.Return; 200 if there is one already
+//	POST   /admin/payments/{payment_id}/settlements wire.Settle → 201 domain.Settlement; 200 if it was settled so before
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}

@@ -83,6 +83,7 @@ func (a *admin) paymentOf(x *edge.Exchange, id string) (v wire.OperatorsPayment,
 	return wire.OperatorsPayment{
 		ProjectID: p.Project, PaymentFacts: facts,
 		Attempts: p.Attempts, LateFunds: p.Late, Returns: p.Returns, ProviderRefunds: p.ProviderRefunds,
+		Settlements: p.Settlements,
 	}, err
 }
 

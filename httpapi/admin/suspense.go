@@ -74,45 +74,68 @@ func pageOfPayments(
 	return payments, "", err
 }
 
-// suspenseOf adds the rows of a payment. Its events say since when.
+// suspenseOf adds the rows of a payment. Its events say since when, and which late
+// funds there are that the payment does not list.
 func (a *admin) suspenseOf(x *edge.Exchange, rows []wire.Suspense, p domain.Payment) ([]wire.Suspense, error) {
-	late, byHand, refused := make(map[string]domain.Instant), make(map[string]domain.Instant), make(map[domain.ID]string)
-	for r, err := range a.cfg.Ledger.Store.Scan(x.Context(), 0, eventstore.Filter(eventstore.PaymentStream(p.Project, p.ID))) {
-		if err != nil {
-			return nil, err
-		}
-		e, err := a.cfg.Ledger.Codec.Decode(r)
-		if err != nil {
-			return nil, err
-		}
+	late, since, refused := make(map[string]domain.LateFund), make(map[string]domain.Instant), make(map[domain.ID]string)
+	open := p.InSuspense()
+	err := a.eachEvent(x, p, func(e domain.Event, at domain.Instant) {
 		switch e := e.(type) {
 		case domain.PaymentLateFunds:
-			late[e.Signal.Reference] = domain.InstantOf(r.At)
+			f := e.Fund()
+			late[f.Reference], since[f.Reference] = f, at
+			_, listed := p.LateFund(f.Reference)
+			if _, back := p.ReturnOf(f.Reference); !listed && !back {
+				open = append(open, domain.InSuspense{Reference: f.Reference, Amount: f.Amount, Currency: f.Currency})
+			}
 		case domain.PaymentRefundedAtProvider:
-			byHand[e.RefundReference] = domain.InstantOf(r.At)
+			since[e.Reference] = at
 		case domain.ReturnFailed:
 			refused[e.ReturnID] = e.Reason
 		}
-	}
-	row := wire.Suspense{ProjectID: p.Project, PaymentID: p.ID, Route: p.Route}
-	for _, f := range p.OpenLateFunds() {
-		row := row
-		row.Reference, row.State, row.Reason, row.Amount, row.Currency = f.Reference, wire.SuspenseOpen, f.Reason, f.Amount, f.Currency
-		row.Since = late[f.Reference]
+	})
+	for _, s := range open {
+		row := wire.Suspense{
+			ProjectID: p.Project, PaymentID: p.ID, Route: p.Route, Reference: s.Reference, State: wire.SuspenseOpen,
+			Reason: late[s.Reference].Reason, Amount: s.Amount, Currency: s.Currency, Since: since[s.Reference],
+		}
 		for _, r := range p.Returns { // those of open late funds have failed
-			if r.Reference == f.Reference {
+			if r.Reference == s.Reference && !s.Out {
 				row.State, row.ReturnReason = wire.SuspenseReturnFailed, refused[r.ID]
 			}
 		}
+		for _, r := range p.ProviderRefunds {
+			if r.Reference == s.Reference {
+				row.State, row.RefundReference = wire.SuspenseRest, r.RefundReference
+			}
+		}
+		if s.Out {
+			row.State = wire.SuspenseByHand
+		}
 		rows = append(rows, row)
 	}
-	for _, r := range p.ProviderRefunds {
-		row := row
-		row.Reference, row.RefundReference, row.State, row.Amount, row.Currency = r.Reference, r.RefundReference, wire.SuspenseByHand, r.Amount, r.Currency
-		row.Since = byHand[r.RefundReference]
-		rows = append(rows, row)
+	return rows, err
+}
+
+// eachEvent calls fn for each event of a payment, the oldest first.
+func (a *admin) eachEvent(x *edge.Exchange, p domain.Payment, fn func(e domain.Event, at domain.Instant)) error {
+	for r, err := range a.cfg.Ledger.Store.Load(x.Context(), eventstore.PaymentStream(p.Project, p.ID)) {
+		if err != nil {
+			return err
+		}
+		e, err := a.cfg.Ledger.Codec.Decode(r)
+		if err != nil {
+			return err
+		}
+		fn(e, domain.InstantOf(r.At))
 	}
-	return rows, nil
+	return nil
+}
+
+// execute runs a command of the operator on a payment.
+func (a *admin) execute(x *edge.Exchange, p domain.Payment, event domain.ID, c domain.PaymentCommand) (eventstore.Result[domain.Payment], error) {
+	return eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.PaymentStream(p.Project, p.ID), domain.Payment{Project: p.Project, ID: p.ID},
+		c, eventstore.Order{EventID: event, Cause: causeOf(x)})
 }
 
 // createReturn has late funds returned to whom they came from. A repeated request
@@ -129,9 +152,18 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 		return err
 	}
 	id, event := a.cfg.IDs.Pair()
-	made, err := eventstore.Execute(x.Context(), a.cfg.Ledger, eventstore.PaymentStream(p.Project, p.ID), domain.Payment{Project: p.Project, ID: p.ID},
-		domain.PaymentCommand(domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: wish.Reference}),
-		eventstore.Order{EventID: event, Cause: causeOf(x)})
+	c := domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: wish.Reference}
+	if _, listed := p.LateFund(wish.Reference); !listed && p.LateFunds > domain.MaxLateFunds {
+		err := a.eachEvent(x, p, func(e domain.Event, _ domain.Instant) {
+			if e, ok := e.(domain.PaymentLateFunds); ok && e.Signal.Reference == wish.Reference {
+				c.Earlier = new(e.Fund())
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	made, err := a.execute(x, p, event, c)
 	refused, ok := errors.AsType[*domain.AttemptError](err)
 	switch {
 	case err == nil:
@@ -143,6 +175,8 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 		return &domain.Refusal{Code: domain.LateFundsNotFound}
 	case refused.Reason == domain.ReturnElsehow:
 		return &domain.Refusal{Code: domain.RefundedAtProvider}
+	case refused.Reason == domain.ReturnSettled:
+		return wire.Problem{Code: domain.LateFundsNotFound, Detail: "This money was settled: payledger payments get shows against which account, and why."}
 	}
 	if p, _, err = a.cfg.Views.Payment(x.Context(), p.ID); err != nil {
 		return err
@@ -151,4 +185,37 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 		return x.Reply(http.StatusOK, r)
 	}
 	return wire.Problem{Code: domain.Unavailable, Detail: "A return of this money has just failed. List it, then try again."}
+}
+
+// settle books money out of suspense. A repeated request answers the settlement that
+// there is.
+func (a *admin) settle(x *edge.Exchange) error {
+	var wish wire.Settle
+	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil || wish.Reference == "" {
+		return edge.BadParameter("reference", "Send the reference of money in suspense, as \"payledger suspense list\" shows it.")
+	}
+	p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"])
+	if err != nil {
+		return err
+	}
+	made, err := a.execute(x, p, a.cfg.IDs.Next(), domain.SettleSuspense(wish))
+	refused, ok := errors.AsType[*domain.AttemptError](err)
+	wrong, isWrong := errors.AsType[domain.FieldErrors](err)
+	status := http.StatusCreated
+	switch {
+	case isWrong && wrong[0].Field == "reason":
+		return edge.BadParameter("reason", "Say in 1 to 256 characters why, for the auditor.")
+	case isWrong:
+		return edge.BadParameter("against", "Send merchant_payable or operator.")
+	case ok && refused.Reason == domain.SettleNothing:
+		return wire.Problem{Code: domain.LateFundsNotFound, Detail: "Nothing of this reference is in suspense. List what is: payledger suspense list."}
+	case ok:
+		return wire.Problem{Code: domain.RefundExists, Detail: "The merchant has not got this money, or a refund has taken it. Settle it against the operator."}
+	case err != nil:
+		return err
+	case made.Event == nil:
+		status = http.StatusOK
+	}
+	s, _ := made.State.Settled(wish.Reference)
+	return x.Reply(status, s)
 }

@@ -60,7 +60,9 @@ func newCounter(t *testing.T) (*counter, http.Handler) {
 }
 
 // refreshes finds after how many seconds the page is loaded again without script.
-func refreshes(after string) string { return `<noscript><meta http-equiv="refresh" content="` + after + `"` }
+func refreshes(after string) string {
+	return `<noscript><meta http-equiv="refresh" content="` + after + `"`
+}
 
 // TestCustomersAreHandedOver: the button names the provider, the browser may follow
 // to it, and the page follows what comes of it.

@@ -33,4 +33,5 @@ type OperatorsPayment struct {
 	LateFunds       []domain.LateFund       `json:"late_funds"`       // in the order they came
 	Returns         []domain.Return         `json:"returns"`          // of late funds, oldest first
 	ProviderRefunds []domain.ProviderRefund `json:"provider_refunds"` // by another hand, oldest first
+	Settlements     []domain.Settlement     `json:"settlements"`      // of money in suspense, oldest first
 }

@@ -6,8 +6,17 @@ import "payledger/domain"
 const (
 	SuspenseOpen         = "open"                 // late funds that nobody has returned
 	SuspenseReturnFailed = "return_failed"        // as open, and a return of them has failed
-	SuspenseByHand       = "refunded_at_provider" // the provider returned it by another hand
+	SuspenseByHand       = "refunded_at_provider" // money that the provider returned by another hand
+	SuspenseRest         = "rest"                 // what is left of late funds of which the provider returned a part by another hand
 )
+
+// Settle is the request to book money out of suspense.
+type Settle struct {
+	Reference string          `json:"reference"`
+	Currency  domain.Currency `json:"currency,omitempty"` // "": the first that the reference has
+	Against   domain.Account  `json:"against"`            // operator or merchant_payable
+	Reason    string          `json:"reason"`             // for the auditor
+}
 
 // Suspense is money that the operator has to clear.
 type Suspense struct {

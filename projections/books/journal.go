@@ -103,11 +103,11 @@ func narrowSum(s domain.Sum) (n int64, ok bool) {
 
 // lineTypes are the types of events that move money, by their number from 1;
 // 0 is any other, and its name follows.
-func lineTypes() [9]string {
+func lineTypes() [10]string {
 	return [...]string{
 		domain.TypePaymentPaid, domain.TypePaymentLateFunds, domain.TypeRefundCreated, domain.TypeRefundSucceeded,
 		domain.TypeRefundFailed, domain.TypeReturnCreated, domain.TypeReturnSucceeded, domain.TypeReturnFailed,
-		domain.TypePaymentRefundedAtProvider,
+		domain.TypePaymentRefundedAtProvider, domain.TypePaymentSuspenseSettled,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// The end of a payment's row: its attempts, late funds, their returns, and refunds
-// by another hand. Most payments have one attempt or none, and nothing of the rest.
+// The end of a payment's row: its attempts, late funds, their returns, refunds by
+// another hand, and what the operator has settled. Most payments have one attempt or none, and nothing of the rest.
 
 func appendCollection(b []byte, p *domain.Payment) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p.Attempts)))
@@ -45,6 +45,16 @@ func appendCollection(b []byte, p *domain.Payment) []byte {
 		b = binary.AppendVarint(b, int64(r.Amount))
 		b = boltfile.AppendText(b, r.Currency)
 	}
+	b = binary.AppendUvarint(b, uint64(len(p.Settlements)))
+	for i := range p.Settlements {
+		s := &p.Settlements[i]
+		b = boltfile.AppendText(b, s.Reference)
+		b = boltfile.AppendText(b, s.Debit)
+		b = boltfile.AppendText(b, s.Credit)
+		b = binary.AppendVarint(b, int64(s.Amount))
+		b = boltfile.AppendText(b, s.Currency)
+		b = boltfile.AppendText(b, s.Reason)
+	}
 	return b
 }
 
@@ -67,6 +77,12 @@ func parseCollection(d *boltfile.Decoder, p *domain.Payment) {
 	for range d.Uint() {
 		p.ProviderRefunds = append(p.ProviderRefunds, domain.ProviderRefund{
 			Reference: string(d.Text()), RefundReference: string(d.Text()), Amount: domain.Amount(d.Int()), Currency: currencyOf(d.Text()),
+		})
+	}
+	for range d.Uint() {
+		p.Settlements = append(p.Settlements, domain.Settlement{
+			Reference: string(d.Text()), Debit: domain.Account(d.Text()), Credit: domain.Account(d.Text()),
+			Amount: domain.Amount(d.Int()), Currency: currencyOf(d.Text()), Reason: string(d.Text()),
 		})
 	}
 }

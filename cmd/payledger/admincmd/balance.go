@@ -23,7 +23,7 @@ type Balance struct {
 	AsOf      string `help:"Balances as of a time (2026-11-20T10:15:30Z) or a position of the log (88417)." placeholder:"TIME|POSITION"`
 	Statement bool   `help:"Print every posting with the balance after it, oldest first."`
 	LateFunds bool   `help:"Print the money that could not count as its payment."`
-	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, acquirer_receivable:ROUTE."`
+	Account   string `help:"Postings of this account only: merchant_payable, refunds_in_flight, suspense, operator, acquirer_receivable:ROUTE."`
 	Currency  string `help:"Postings in this currency only." placeholder:"CODE"`
 	From      string `help:"Postings at this time or later." placeholder:"TIME"`
 	To        string `help:"Postings before this time." placeholder:"TIME"`

@@ -141,6 +141,9 @@ func printPayment(a *console.App, raw jsontext.Value) error {
 	for _, r := range p.ProviderRefunds {
 		add("Refunded at the provider", r.RefundReference, r.Reference, r.Amount.String()+" "+string(r.Currency))
 	}
+	for _, s := range p.Settlements {
+		add("Settled", s.Reference, s.Amount.String()+" "+string(s.Currency), "debit "+string(s.Debit), "credit "+string(s.Credit), s.Reason)
+	}
 	return a.PrintRows(rows)
 }
 

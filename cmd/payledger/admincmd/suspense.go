@@ -16,6 +16,7 @@ import (
 type Suspense struct {
 	List   suspenseListCmd   `cmd:"" help:"List the late funds that nobody has returned, and refunds by another hand."`
 	Return suspenseReturnCmd `cmd:"" help:"Have late funds returned to the customer."`
+	Settle suspenseSettleCmd `cmd:"" help:"Book money out of suspense that cannot be returned, or was."`
 }
 
 // Help is shown by --help.
@@ -23,7 +24,7 @@ func (Suspense) Help() string {
 	return `Late funds are money that came and could not count as its payment: after the payment had
 expired, a second time, or another amount. It is the customer's: return it. A refund by
 another hand was made in the provider's own account; it changes no status, and what it
-means is between you and the merchant.`
+means is between you and the merchant: settle it.`
 }
 
 type suspenseListCmd struct {
@@ -34,7 +35,8 @@ type suspenseListCmd struct {
 // Help is shown by --help.
 func (suspenseListCmd) Help() string {
 	return `The oldest payment comes first. STATE is open; return_failed, after a return that the
-provider refused: another one may be made; or refunded_at_provider, by another hand.
+provider refused: another one may be made; refunded_at_provider, by another hand; or rest,
+late funds of which another hand has returned a part. The last two are settled.
 Money that is being returned is not listed. All that ever came: payledger balance --late-funds.`
 }
 
@@ -93,5 +95,38 @@ func (c suspenseReturnCmd) Run(a *console.App) error {
 			return err
 		}
 		return a.Print(r, "Return %s of %s %s is %s.\n", r.ID, r.Amount, r.Currency, r.Status)
+	})
+}
+
+type suspenseSettleCmd struct {
+	console.Directory
+	PaymentID string `arg:"" help:"Payment that the money is of."`
+	Reference string `arg:"" help:"Reference of the money, as \"suspense list\" shows it."`
+	Against   string `help:"Whose the money is: merchant or operator." enum:"merchant,operator" required:"" placeholder:"WHOSE"`
+	Reason    string `help:"Why, for the auditor: up to 256 characters. It stays in the log for good." required:"" placeholder:"TEXT"`
+	Currency  string `help:"Which, if money of the reference lies there in several." placeholder:"CODE"`
+}
+
+// Help is shown by --help.
+func (suspenseSettleCmd) Help() string {
+	return `Moves no money but in the books: use it for what has been moved already. Against the
+merchant: money of a paid payment that another hand has returned is taken from what is owed
+to the merchant, and late funds that the merchant takes as payment are added to it. Against
+the operator: what you bear, or keep, or have returned by other means. Repeated, the command
+shows what was settled.`
+}
+
+// Run settles the money.
+func (c suspenseSettleCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		wish := wire.Settle{Reference: c.Reference, Currency: domain.Currency(c.Currency), Against: domain.Operator, Reason: c.Reason}
+		if c.Against == "merchant" {
+			wish.Against = domain.MerchantPayable
+		}
+		var s domain.Settlement
+		if err := m.Call(a.Ctx, http.MethodPost, "/admin/payments/"+url.PathEscape(c.PaymentID)+"/settlements", wish, &s); err != nil {
+			return err
+		}
+		return a.Print(s, "Settled: %s %s, debit %s, credit %s.\n", s.Amount, s.Currency, s.Debit, s.Credit)
 	})
 }

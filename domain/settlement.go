@@ -1,0 +1,158 @@
+package domain
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Settlement is money that the operator has booked out of suspense, because it is
+// nobody's at the provider any more: it was returned by other means, say, or another
+// hand has returned what was the merchant's.
+type Settlement struct {
+	Reference string   `json:"reference"` // of the money at the provider
+	Debit     Account  `json:"debit"`
+	Credit    Account  `json:"credit"`
+	Amount    Amount   `json:"amount"`
+	Currency  Currency `json:"currency"`
+	Reason    string   `json:"reason"` // the operator's words
+}
+
+// MaxSettleReason is the longest reason of a settlement, in code points.
+const MaxSettleReason = 256
+
+// InSuspense is what lies in suspense of the money of one reference.
+type InSuspense struct {
+	Reference string
+	Amount    Amount
+	Currency  Currency
+	// Out: the money has gone, returned by another hand; else it has come, and is
+	// still to be given to somebody.
+	Out bool
+}
+
+// InSuspense lists what lies in suspense, in the order in which it came. Late funds
+// beyond MaxLateFunds are only counted: see LateUnlisted.
+func (p Payment) InSuspense() []InSuspense {
+	type place struct {
+		reference string
+		currency  Currency
+	}
+	var order []place
+	sums := make(map[place]Amount)
+	add := func(reference string, currency Currency, amount Amount) {
+		at := place{reference, currency}
+		if _, ok := sums[at]; !ok {
+			order = append(order, at)
+		}
+		sums[at] += amount
+	}
+	for _, f := range p.Late {
+		add(f.Reference, f.Currency, f.Amount)
+	}
+	for _, r := range p.Returns {
+		// Those that are not listed were returned as a whole.
+		if _, listed := p.LateFund(r.Reference); listed && r.Status != RefundFailed {
+			add(r.Reference, r.Currency, -r.Amount)
+		}
+	}
+	for _, r := range p.ProviderRefunds {
+		add(r.Reference, r.Currency, -r.Amount)
+	}
+	for _, s := range p.Settlements {
+		if s.Debit == Suspense {
+			add(s.Reference, s.Currency, -s.Amount)
+		} else {
+			add(s.Reference, s.Currency, s.Amount)
+		}
+	}
+	var all []InSuspense
+	for _, at := range order {
+		if sum := sums[at]; sum != 0 {
+			all = append(all, InSuspense{Reference: at.reference, Amount: max(sum, -sum), Currency: at.currency, Out: sum < 0})
+		}
+	}
+	return all
+}
+
+// LateUnlisted is how many late funds beyond MaxLateFunds await the operator.
+func (p Payment) LateUnlisted() uint64 {
+	n := p.LateFunds - min(p.LateFunds, uint64(len(p.Late)))
+	for _, r := range p.Returns {
+		if _, listed := p.LateFund(r.Reference); !listed && r.Status != RefundFailed && n > 0 {
+			n--
+		}
+	}
+	return n
+}
+
+// AwaitsOperator reports whether money of the payment is the operator's to clear.
+func (p Payment) AwaitsOperator() bool { return p.LateUnlisted() > 0 || len(p.InSuspense()) > 0 }
+
+// SettleSuspense books what lies in suspense of the money of a reference out to an
+// account: Operator or MerchantPayable. Repeated, it does nothing.
+type SettleSuspense struct {
+	Reference string
+	Currency  Currency // "": the first that the reference has
+	Against   Account
+	Reason    string
+}
+
+// The reasons why nothing is settled, in an AttemptError.
+const (
+	SettleNothing     = "nothing_in_suspense"
+	SettleNotMerchant = "not_the_merchants" // the merchant has not got this money, or has refunded it
+)
+
+func (c SettleSuspense) decidePayment(p Payment) (Event, error) {
+	if p.Status == "" {
+		return nil, &Refusal{Code: PaymentNotFound}
+	}
+	if n := utf8.RuneCountInString(c.Reason); n == 0 || n > MaxSettleReason || !utf8.ValidString(c.Reason) || hasControl(c.Reason) {
+		return nil, FieldErrors{{Field: "reason", Code: InvalidValue}}
+	}
+	if c.Against != Operator && c.Against != MerchantPayable {
+		return nil, FieldErrors{{Field: "against", Code: InvalidValue}}
+	}
+	all := p.InSuspense()
+	i := slices.IndexFunc(all, func(s InSuspense) bool {
+		return s.Reference == c.Reference && (c.Currency == "" || s.Currency == c.Currency)
+	})
+	if i < 0 {
+		if s, ok := p.Settled(c.Reference); ok && s.Reason == c.Reason && (s.Debit == c.Against || s.Credit == c.Against) {
+			return nil, nil
+		}
+		return nil, &AttemptError{Reason: SettleNothing}
+	}
+	s := all[i]
+	e := Settlement{Reference: s.Reference, Debit: Suspense, Credit: c.Against, Amount: min(s.Amount, MaxAmount), Currency: s.Currency, Reason: c.Reason}
+	if s.Out {
+		e.Debit, e.Credit = c.Against, Suspense
+		if c.Against == MerchantPayable && !p.merchantHas(e) {
+			return nil, &AttemptError{Reason: SettleNotMerchant}
+		}
+	}
+	return PaymentSuspenseSettled(e), nil
+}
+
+// merchantHas reports whether the merchant still has the money that a settlement
+// takes: it paid the payment, and no refund of the merchant's has taken it.
+func (p Payment) merchantHas(e Settlement) bool {
+	left := p.Amount
+	for _, s := range p.Settlements {
+		if s.Reference == e.Reference && s.Debit == MerchantPayable {
+			left -= s.Amount
+		}
+	}
+	return e.Reference == p.PaidReference() && e.Currency == p.Currency && e.Amount <= left &&
+		!slices.ContainsFunc(p.Refunds, func(r Refund) bool { return r.Status != RefundFailed })
+}
+
+// Settled is the last settlement of a reference.
+func (p Payment) Settled(reference string) (Settlement, bool) {
+	for _, s := range slices.Backward(p.Settlements) {
+		if s.Reference == reference {
+			return s, true
+		}
+	}
+	return Settlement{}, false
+}
