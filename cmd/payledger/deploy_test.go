@@ -140,6 +140,22 @@ func TestBehindNginx(t *testing.T) {
 		}
 	})
 
+	t.Run("the feed of a buffering proxy asks", func(t *testing.T) {
+		t.Parallel()
+		w := uitest.OpenTab(t, uitest.Browser(t))
+		css := func(selector string) chromedp.CSS { return chromedp.CSS(selector) }
+		w.Do(chromedp.Navigate("http://"+buffering+"/account?lang=en"), chromedp.WaitVisible(css("#project")),
+			chromedp.SendKeys(css("#project"), s.ProjectID), chromedp.SendKeys(css("#key"), s.APIKey),
+			chromedp.Click(css(`[data-hook="signin"] button`)), chromedp.WaitVisible(css(`[data-hook="search"]`)),
+			chromedp.Navigate("http://"+buffering+"/account/events"), chromedp.WaitReady(css(`[data-feed]`)))
+		uitest.Eval[bool](w, `window.same = true`)
+		id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
+		w.Do(chromedp.WaitReady(css(`[data-feed] a[href*="` + id + `"]`)))
+		if same := uitest.Eval[bool](w, `window.same === true`); !same {
+			t.Error("the page was loaded anew")
+		}
+	})
+
 	t.Run("pages of a buffering proxy ask", func(t *testing.T) {
 		t.Parallel()
 		browser := uitest.Browser(t)

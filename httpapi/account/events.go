@@ -178,8 +178,8 @@ func (v *visit) window(after, last uint64) (lines []wire.EventLine, err error) {
 }
 
 // followEvents answers the feed of events as rows of the page: server-sent
-// events "row" whose data is the HTML of one element. It ends when the session
-// ends.
+// events "row" whose data is the HTML of one element, and now and then "alive". It
+// ends when the session ends.
 func (v *visit) followEvents() error {
 	q, err := merchant.ParseFeedQuery(v.Filters("after"), v.Request.Header.Get("Last-Event-Id"))
 	if err != nil {
@@ -202,6 +202,9 @@ func (v *visit) followEvents() error {
 		return nil
 	}
 	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
+		if e.Position == 0 {
+			return "alive", []byte("1"), nil
+		}
 		row, err := d.eventRow(e.EventLine)
 		if err != nil {
 			return "", nil, err

@@ -65,6 +65,9 @@ func (h Handlers) ListEvents(x *edge.Exchange) error {
 	}
 	if live {
 		return feed.Serve(x.Context(), out, func(e FeedEvent) (string, []byte, error) {
+			if e.Position == 0 {
+				return "", nil, nil
+			}
 			line, err := LineOf(e.EventLine)
 			return e.Type, line, err
 		})
@@ -317,7 +320,8 @@ func LineOf(e wire.EventLine) ([]byte, error) {
 const reconnectAfter = 2000
 
 // Serve writes what Follow emits as server-sent events. render answers an
-// event's name and its data, which may have several lines.
+// event's name and its data, which may have several lines; of the zero event,
+// which is a sign of life, the name may be "": then it is a comment.
 func (f *Feed) Serve(ctx context.Context, out *edge.Stream, render func(FeedEvent) (name string, data []byte, err error)) error {
 	if _, err := fmt.Fprintf(out, "retry: %d\n\n", reconnectAfter); err != nil {
 		return err
@@ -326,13 +330,17 @@ func (f *Feed) Serve(ctx context.Context, out *edge.Stream, render func(FeedEven
 		return err
 	}
 	err := f.Follow(ctx, func(e FeedEvent) error {
-		text := []byte(": \n\n") // a sign of life
-		if e.Position != 0 {
-			name, data, err := render(e)
-			if err != nil {
-				return err
+		name, data, err := render(e)
+		if err != nil {
+			return err
+		}
+		text := []byte(": \n\n")
+		if name != "" {
+			text = nil
+			if e.Position != 0 {
+				text = fmt.Appendf(nil, "id: %d\n", e.Position)
 			}
-			text = fmt.Appendf(nil, "id: %d\nevent: %s\n", e.Position, name)
+			text = fmt.Appendf(text, "event: %s\n", name)
 			for line := range bytes.Lines(data) {
 				text = fmt.Appendf(text, "data: %s\n", bytes.TrimRight(line, "\r\n"))
 			}

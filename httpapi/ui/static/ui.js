@@ -200,33 +200,62 @@
     window.addEventListener("online", look);
   }
 
-  // Feeds put new rows in front of those there are.
+  // Feeds put new rows in front of those there are. While the stream gives no sign
+  // of life, as behind a proxy that holds answers back or is dead, the page itself
+  // is asked for its rows.
   each("[data-feed]", (list) => {
     const address = new URL(list.dataset.feed, location.href);
-    let source, retry = 0, paused = false;
+    let source, retry = 0, paused = false, heard = -patience, tried = 0, asking = false;
     const close = () => { source?.close(); clearTimeout(retry); };
+    const alive = () => { heard = performance.now(); };
+    const put = (row) => {
+      if (!row || row.id && document.getElementById(row.id)) return;
+      each("[data-empty]", (none) => { none.hidden = true; });
+      list.prepend(row);
+      dress(row);
+      while (list.children.length > (list.dataset.keep || 100)) list.lastElementChild.remove();
+    };
+    const ask = async () => {
+      const now = performance.now();
+      if (paused || asking || document.hidden || now - heard < patience) return;
+      asking = true;
+      if (now - tried >= again) open();
+      try {
+        const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+        if (!answer.ok) throw new Error(String(answer.status));
+        const next = $("[data-feed]", new DOMParser().parseFromString(await answer.text(), "text/html"));
+        if (next && !paused) {
+          [...next.children].reverse().forEach((row) => put(document.adoptNode(row)));
+          address.searchParams.set("after", new URL(next.dataset.feed, location.href).searchParams.get("after"));
+        }
+        say("");
+      } catch {
+        say(words().offline);
+      }
+      asking = false;
+    };
     const open = () => {
       close();
       if (paused) return;
+      tried = performance.now();
       source = new EventSource(address);
       source.addEventListener("row", (event) => {
+        alive();
         address.searchParams.set("after", event.lastEventId);
         const holder = document.createElement("template");
         holder.innerHTML = event.data;
-        const row = holder.content.firstElementChild;
-        if (!row || row.id && document.getElementById(row.id)) return;
-        each("[data-empty]", (none) => { none.hidden = true; });
-        list.prepend(row);
-        dress(row);
-        while (list.children.length > (list.dataset.keep || 100)) list.lastElementChild.remove();
+        put(holder.content.firstElementChild);
       });
-      source.addEventListener("open", () => say(""));
+      source.addEventListener("alive", alive);
+      source.addEventListener("open", () => { alive(); say(""); });
       source.addEventListener("error", () => {
+        heard = -patience;
         say(words().offline);
         if (source.readyState === EventSource.CLOSED) retry = setTimeout(open, again);
       });
     };
     open();
+    setInterval(ask, 3000);
     window.addEventListener("pagehide", close);
     window.addEventListener("pageshow", (event) => { if (event.persisted) open(); });
     each("[data-feed-pause]", (button) => {
