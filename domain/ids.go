@@ -106,6 +106,9 @@ func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Millisecond
 // String writes the instant in RFC 3339 form with milliseconds.
 func (i Instant) String() string { return i.Time().Format(instantLayout) }
 
+// In writes the instant in the time of a zone, with its offset.
+func (i Instant) In(zone *time.Location) string { return i.Time().In(zone).Format(instantLayout) }
+
 // MarshalText writes the instant as String does.
 func (i Instant) MarshalText() ([]byte, error) {
 	return i.AppendText(make([]byte, 0, len(instantLayout)))

@@ -195,6 +195,9 @@ func (s Sum) Neg() Sum {
 	return Sum{hi: -s.hi - int64(borrow), lo: lo}
 }
 
+// Compare is -1, 0 or 1 as s is below, equal to or above o.
+func (s Sum) Compare(o Sum) int { return s.Add(o.Neg()).Sign() }
+
 // Sign is -1, 0 or 1.
 func (s Sum) Sign() int {
 	switch {

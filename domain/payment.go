@@ -365,3 +365,12 @@ func (p Payment) Refund(id ID) (Refund, bool) {
 	}
 	return Refund{}, false
 }
+
+// RefundStatus is the status of the payment's last refund, "" for none. Refunds
+// before the last one have failed.
+func (p Payment) RefundStatus() RefundStatus {
+	if len(p.Refunds) == 0 {
+		return ""
+	}
+	return p.Refunds[len(p.Refunds)-1].Status
+}

@@ -87,6 +87,9 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		for _, view := range []string{"refunds", "refunds_by_project", "refunds_by_status"} {
 			want[view] += len(p.Refunds)
 		}
+		if len(p.Refunds) > 0 {
+			want["payments_by_refund"]++
+		}
 		if p.Description != nil {
 			want["payments_by_description"]++
 			want["payments_by_term"] += len(projectiontest.TermsOf()[*p.Description])
@@ -106,7 +109,8 @@ func checkSizes(t *testing.T, w *world, dump string) {
 		want["references"] += len(references(p))
 	}
 	for project := range w.States {
-		want["days"] += len(w.days(project))
+		want["days"] += len(w.periods(project, day))
+		want["quarters"] += len(w.periods(project, quarter))
 		want["attempts"] += len(w.attempts(project))
 	}
 	accounts, times := make(map[string]bool), make(map[domain.Instant]bool)

@@ -24,6 +24,9 @@ func (w *world) query() views.PaymentQuery {
 	if w.Intn(3) == 0 {
 		q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
 	}
+	if w.Intn(4) == 0 {
+		q.Refund = pick(w, views.NotRefunded, domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed)
+	}
 	for _, bound := range []*domain.Instant{&q.From, &q.To} {
 		if w.Intn(4) == 0 && len(w.Order) > 0 {
 			*bound = domain.IDTime(pick(w, w.Order...)) + domain.Instant(w.Intn(3)-1)
@@ -55,6 +58,7 @@ func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
 	return w.NewestFirst(func(p domain.Payment) bool {
 		return p.Project == project &&
 			(q.Status == "" || p.Status == q.Status) &&
+			(q.Refund == "" || q.Refund == lastRefund(p)) &&
 			(q.Currency == "" || p.Currency == q.Currency) &&
 			(q.From == 0 || p.CreatedAt >= q.From) && (q.To == 0 || p.CreatedAt < q.To) &&
 			p.Amount >= q.Min && (q.Max == 0 || p.Amount <= q.Max) &&
@@ -62,6 +66,14 @@ func (w *world) asked(project string, q views.PaymentQuery) []domain.Payment {
 			(q.DescriptionPrefix == "" || p.Description != nil && strings.HasPrefix(*p.Description, q.DescriptionPrefix)) &&
 			(len(q.DescriptionTerms) == 0 || p.Description != nil && begin(naiveWords(*p.Description), q.DescriptionTerms))
 	})
+}
+
+func lastRefund(p domain.Payment) domain.RefundStatus {
+	status := views.NotRefunded
+	for _, r := range p.Refunds {
+		status = r.Status
+	}
+	return status
 }
 
 func naiveWords(description string) []string {

@@ -23,7 +23,8 @@ func (a *API) PaymentsTable(_ context.Context, c Caller, values url.Values) (edg
 	if err != nil {
 		return edge.Table{}, err
 	}
-	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at"}
+	columns := []string{"id", "status", "amount", "currency", "description", "payload", "created_at", "refund_status"}
+	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
 		found, err := a.cfg.Views.Payments(ctx, c.Project.ID, q)
@@ -34,7 +35,7 @@ func (a *API) PaymentsTable(_ context.Context, c Caller, values url.Values) (edg
 				description = *p.Description
 			}
 			rows = append(rows, []string{
-				p.ID.String(), string(p.Status), p.Amount.String(), string(p.Currency), description, string(p.Payload), p.CreatedAt.String(),
+				p.ID.String(), string(p.Status), p.Amount.String(), string(p.Currency), description, string(p.Payload), p.CreatedAt.In(zone), string(p.RefundStatus()),
 			})
 		}
 		return rows, found.More, err
@@ -48,6 +49,7 @@ func (a *API) RefundsTable(_ context.Context, c Caller, values url.Values) (edge
 		return edge.Table{}, err
 	}
 	columns := []string{"id", "payment_id", "status", "amount", "currency", "created_at"}
+	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		if !known {
 			return nil, false, nil
@@ -58,7 +60,7 @@ func (a *API) RefundsTable(_ context.Context, c Caller, values url.Values) (edge
 			q.Before = r.Refund.ID
 			o := r.Refund.Object(r.Payment)
 			rows = append(rows, []string{
-				o.ID.String(), o.PaymentID.String(), string(o.Status), o.Amount.String(), string(o.Currency), o.CreatedAt.String(),
+				o.ID.String(), o.PaymentID.String(), string(o.Status), o.Amount.String(), string(o.Currency), o.CreatedAt.In(zone),
 			})
 		}
 		return rows, found.More, err
@@ -76,6 +78,7 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
 		"debit", "credit", "balance", "balance_side",
 	}
+	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
 		found, err := a.cfg.Views.Journal(ctx, q)
@@ -91,7 +94,7 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 			}
 			balance, side := sided(l.Balance)
 			rows = append(rows, []string{
-				PositionText(l.Position), l.At.String(), l.Event.String(), l.Type, l.Payment.String(), refund, string(l.Account),
+				PositionText(l.Position), l.At.In(zone), l.Event.String(), l.Type, l.Payment.String(), refund, string(l.Account),
 				string(l.Currency), debit, credit, balance, side,
 			})
 		}

@@ -58,6 +58,19 @@ func (a *API) paymentList(c *Caller, values url.Values) (l edge.List, q views.Pa
 
 // Payments lists payments, newest first. Needs read.
 func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page wire.Page[domain.PaymentObject], err error) {
+	rows, err := a.PaymentRows(ctx, c, values)
+	if err != nil {
+		return page, err
+	}
+	page = wire.Page[domain.PaymentObject]{Data: make([]domain.PaymentObject, len(rows.Data)), NextCursor: rows.NextCursor}
+	for i, r := range rows.Data {
+		page.Data[i] = r.PaymentObject
+	}
+	return page, nil
+}
+
+// PaymentRows is Payments with what the public object does not say. Needs read.
+func (a *API) PaymentRows(ctx context.Context, c Caller, values url.Values) (page wire.Page[wire.PaymentRow], err error) {
 	l, q, err := a.paymentList(&c, values)
 	if err != nil {
 		return page, err
@@ -66,9 +79,9 @@ func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page w
 	if err != nil {
 		return page, err
 	}
-	rows := make([]domain.PaymentObject, 0, len(found.Payments))
+	rows := make([]wire.PaymentRow, 0, len(found.Payments))
 	for _, p := range found.Payments {
-		rows = append(rows, p.Object())
+		rows = append(rows, wire.PaymentRow{PaymentObject: p.Object(), Refund: p.RefundStatus()})
 	}
 	last := ""
 	if found.More && len(rows) > 0 {
@@ -80,7 +93,7 @@ func (a *API) Payments(ctx context.Context, c Caller, values url.Values) (page w
 // paymentFilters are the query parameters that filter payments.
 func paymentFilters() []string {
 	return []string{
-		"status", "currency", "created_from", "created_to", "amount", "amount_min", "amount_max",
+		"status", "refund_status", "currency", "created_from", "created_to", "amount", "amount_min", "amount_max",
 		"description", "description_prefix", "description_words",
 	}
 }
@@ -205,6 +218,9 @@ func paymentQuery(req edge.List) (q views.PaymentQuery, err error) {
 	f := req.Filters
 	q.Limit = req.Limit
 	if q.Status, err = edge.OneOf(f, "status", domain.PaymentStatuses()); err != nil {
+		return q, err
+	}
+	if q.Refund, err = edge.OneOf(f, "refund_status", append(domain.RefundStatuses(), views.NotRefunded)); err != nil {
 		return q, err
 	}
 	q.Currency = domain.Currency(f["currency"])

@@ -1,11 +1,14 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 	"payledger/projections/views"
@@ -18,8 +21,11 @@ const (
 	usualOverview = 30
 )
 
+// Calendar has the days of the project's time zone.
+func (c Caller) Calendar() calendar.Calendar { return calendar.Of(c.Project.Settings) }
+
 // Overview is what happened on the days of a range, which from and to in the
-// query name. Needs read.
+// query name. Days are those of the project's time zone. Needs read.
 func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire.Overview, err error) {
 	if err := a.Admit(&c, domain.Read, nil); err != nil {
 		return v, err
@@ -28,11 +34,12 @@ func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire
 	if err != nil {
 		return v, err
 	}
-	to, err := dayOf(q, "to", views.DayOf(domain.InstantOf(a.cfg.Now())))
+	days := c.Calendar()
+	to, err := dayOf(q, "to", days.Day(domain.InstantOf(a.cfg.Now())))
 	if err != nil {
 		return v, err
 	}
-	from, err := dayOf(q, "from", to-min(to, usualOverview-1))
+	from, err := dayOf(q, "from", max(0, to-usualOverview+1))
 	switch {
 	case err != nil:
 		return v, err
@@ -41,13 +48,17 @@ func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire
 	case to-from >= maxOverview:
 		return v, edge.BadParameter("from", "Send a range of at most 366 days.")
 	}
-	rows, err := a.cfg.Views.Days(ctx, c.Project.ID, from, to)
+	var bounds []domain.Instant
+	for d := from; d <= to+1; d++ {
+		bounds = append(bounds, days.Start(d))
+	}
+	rows, err := a.cfg.Views.Periods(ctx, c.Project.ID, bounds)
 	if err != nil {
 		return v, err
 	}
 	all, err := a.cfg.Views.Totals(ctx, ctx, c.Project.ID, views.PaymentQuery{}, 0)
 	return wire.Overview{
-		TimeZone: "UTC", From: dateOf(from), To: dateOf(to), Payments: all.Count(),
+		TimeZone: days.Zone().String(), From: from.String(), To: to.String(), Payments: all.Count(),
 		Currencies: overviewOf(c.Project.Settings.Currencies, rows, from, to),
 	}, err
 }
@@ -69,7 +80,7 @@ func (a *API) Attempts(ctx context.Context, c Caller, from time.Time) (map[strin
 	return all, nil
 }
 
-func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day) (all []wire.CurrencyOverview) {
+func overviewOf(usual []domain.Currency, rows []views.PeriodRow, from, to calendar.Day) (all []wire.CurrencyOverview) {
 	at := make(map[domain.Currency]int)
 	of := func(c domain.Currency) *wire.CurrencyOverview {
 		i, ok := at[c]
@@ -78,7 +89,7 @@ func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day
 			at[c] = i
 			one := wire.CurrencyOverview{Currency: c}
 			for d := from; d <= to; d++ {
-				one.Days = append(one.Days, wire.Day{Date: dateOf(d)})
+				one.Days = append(one.Days, wire.Day{Date: d.String()})
 			}
 			for _, s := range domain.PaymentStatuses() {
 				one.Outcomes = append(one.Outcomes, wire.Outcome{Status: s})
@@ -89,41 +100,33 @@ func overviewOf(usual []domain.Currency, rows []views.DayRow, from, to views.Day
 	}
 	for _, r := range rows {
 		one := of(r.Currency)
-		day := &one.Days[r.Day-from]
-		for _, part := range []struct {
-			is       views.Tally
-			day, sum *wire.Tally
-		}{
-			{r.Created, &day.Created, &one.Created},
-			{r.Paid, &day.Paid, &one.Paid},
-			{r.Refunded, &day.Refunded, &one.Refunded},
-		} {
-			*part.day = wire.Tally(part.is)
-			*part.sum = wire.Tally(part.is.Plus(views.Tally(*part.sum)))
-		}
+		day := &one.Days[r.Period]
+		day.Created, day.Paid, day.Refunded = wire.Tally(r.Created), wire.Tally(r.Paid), wire.Tally(r.Refunded)
+		one.Created, one.Paid, one.Refunded = one.Created.Plus(day.Created), one.Paid.Plus(day.Paid), one.Refunded.Plus(day.Refunded)
+		one.Returned = one.Returned.Plus(wire.Tally(r.Returned))
 		for i, t := range r.ByStatus {
-			sum := &one.Outcomes[i].Tally
-			*sum = wire.Tally(t.Plus(views.Tally(*sum)))
+			one.Outcomes[i].Tally = one.Outcomes[i].Plus(wire.Tally(t))
 		}
 	}
 	if len(all) == 0 && len(usual) > 0 {
 		of(usual[0])
 	}
+	slices.SortStableFunc(all, func(a, b wire.CurrencyOverview) int {
+		return cmp.Or(b.Paid.Sum.Compare(a.Paid.Sum), b.Created.Sum.Compare(a.Created.Sum))
+	})
 	return all
 }
 
-func dateOf(d views.Day) string { return d.Start().Time().Format(time.DateOnly) }
-
 // dayOf reads a parameter that takes a day.
-func dayOf(q edge.Query, name string, absent views.Day) (views.Day, error) {
+func dayOf(q edge.Query, name string, absent calendar.Day) (calendar.Day, error) {
 	if !q.Has(name) {
 		return absent, nil
 	}
-	t, err := time.Parse(time.DateOnly, q[name])
-	if err != nil || t.Unix() < 0 {
+	d, err := calendar.ParseDay(q[name])
+	if err != nil {
 		return 0, edge.BadParameter(name, "Send a day such as 2026-11-20.")
 	}
-	return views.DayOf(domain.InstantOf(t)), nil
+	return d, nil
 }
 
 // The bounds of adding up payments one by one: nobody waits for longer, and a
@@ -155,7 +158,7 @@ func (a *API) Totals(ctx context.Context, c Caller, values url.Values) (v wire.T
 	}
 	v = wire.Totals{Complete: totals.Complete, Count: totals.Count(), Data: []wire.Total{}}
 	for _, t := range totals.Rows {
-		v.Data = append(v.Data, wire.Total{Currency: t.Currency, Status: t.Status, Tally: wire.Tally(t.Tally)})
+		v.Data = append(v.Data, wire.Total{Currency: t.Currency, Status: t.Status, Tally: wire.Tally(t.Tally), Refunded: wire.Tally(t.Refunded)})
 	}
 	return v, nil
 }

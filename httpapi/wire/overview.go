@@ -9,7 +9,7 @@ type Overview struct {
 	From       string             `json:"from"`
 	To         string             `json:"to"`
 	Payments   uint64             `json:"payments"`   // the project has, of all times
-	Currencies []CurrencyOverview `json:"currencies"` // of which something happened, else the project's first
+	Currencies []CurrencyOverview `json:"currencies"` // of which something happened, that with the highest sum paid first; else the project's first
 }
 
 // CurrencyOverview is one currency's part. Created, Paid and Refunded are the
@@ -20,6 +20,7 @@ type CurrencyOverview struct {
 	Created  Tally           `json:"created"`
 	Paid     Tally           `json:"paid"`
 	Refunded Tally           `json:"refunded"`
+	Returned Tally           `json:"returned"` // of the payments created in the range: those whose refund has succeeded by now
 	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
 }
 
@@ -36,6 +37,9 @@ type Tally struct {
 	Count uint64     `json:"count"`
 	Sum   domain.Sum `json:"sum"`
 }
+
+// Plus adds two tallies.
+func (t Tally) Plus(o Tally) Tally { return Tally{t.Count + o.Count, t.Sum.Add(o.Sum)} }
 
 // Outcome is how many payments have a status by now.
 type Outcome struct {
@@ -55,4 +59,5 @@ type Total struct {
 	Currency domain.Currency      `json:"currency"`
 	Status   domain.PaymentStatus `json:"status"`
 	Tally
+	Refunded Tally `json:"refunded"` // of these: those whose refund has succeeded
 }

@@ -2,6 +2,12 @@ package wire
 
 import "payledger/domain"
 
+// PaymentRow is a payment in a list of its merchant's.
+type PaymentRow struct {
+	domain.PaymentObject
+	Refund domain.RefundStatus // of its last refund, "" for none
+}
+
 // PaymentFacts is a payment with what is its merchant's to see and not part of
 // the public object.
 type PaymentFacts struct {

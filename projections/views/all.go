@@ -1,5 +1,5 @@
 // Package views folds the event log into what reads are answered from: payments
-// and their lists, refunds, projects, sums by day, and the hashes of the log's
+// and their lists, refunds, projects, sums by time, and the hashes of the log's
 // Merkle tree. A view is a fold: it knows no clock, no network and no commands,
 // so that the same events always lead to the same rows.
 //
@@ -40,6 +40,7 @@ type Views struct {
 	refunds      *refundsView
 	refundList   *refundListView
 	refundStatus *refundStatusView
+	byRefund     *byRefundView
 	due          *dueView
 	unrouted     *unroutedView
 	uncollected  *openView
@@ -47,7 +48,8 @@ type Views struct {
 	references   *referencesView
 	projects     *projectsView
 	endpoints    *endpointsView
-	days         *daysView
+	quarters     *periodsView
+	days         *periodsView
 	attempts     *attemptsView
 	translog     *translogView
 	acts         *actsView
@@ -70,6 +72,7 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 	v.refunds = ofPayments(v, newRefundsView(db))
 	v.refundList = ofPayments(v, newRefundListView(db))
 	v.refundStatus = ofPayments(v, newRefundStatusView(db))
+	v.byRefund = ofPayments(v, newByRefundView(db))
 	v.due = ofPayments(v, newDueView(db))
 	v.unrouted = ofPayments(v, newUnroutedView(db))
 	v.uncollected = ofPayments(v, newUncollectedView(db))
@@ -78,7 +81,8 @@ func New(db *table.DB, log Log, cachedPayments int) (*Views, *Writer) {
 
 	v.projects = ofEvents(v, newProjectsView(db))
 	v.endpoints = ofEvents(v, newEndpointsView(db))
-	v.days = ofEvents(v, newDaysView(db))
+	v.quarters = ofEvents(v, newPeriodsView(db, "quarters", PeriodLength))
+	v.days = ofEvents(v, newPeriodsView(db, "days", dayLength))
 	v.attempts = ofEvents(v, newAttemptsView(db))
 	v.translog = ofEvents(v, newTranslogView(db))
 	v.acts = ofEvents(v, newActsView(db))

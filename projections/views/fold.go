@@ -23,7 +23,6 @@ type change struct {
 	Decoded
 	projectBefore, projectAfter *domain.Project
 	paymentBefore, paymentAfter *PaymentRow
-	days                        []dayEntry
 	attempts                    attemptsEntry
 }
 
@@ -41,7 +40,7 @@ type Writer struct {
 // folded. It may read the file, and the DB is not locked. An event that does not
 // follow from those before it is a *eventstore.CorruptError.
 func (w *Writer) Prepare(d Decoded) error {
-	w.change = change{Decoded: d, days: w.change.days[:0]}
+	w.change = change{Decoded: d}
 	switch d.Record.Stream.Kind {
 	case eventstore.KindProject:
 		w.prepareProject()
@@ -84,8 +83,10 @@ func (w *Writer) preparePayment() error {
 		return nil
 	}
 	c.paymentAfter = &after
-	if c.days, err = w.views.days.count(c); err != nil {
-		return err
+	for _, sums := range []*periodsView{w.views.quarters, w.views.days} {
+		if err := sums.count(c); err != nil {
+			return err
+		}
 	}
 	c.attempts, err = w.views.attempts.count(c)
 	return err

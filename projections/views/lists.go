@@ -44,6 +44,32 @@ func (v *byStatusView) update(before, after *PaymentRow) {
 
 func byStatusKey(project string, s domain.PaymentStatus) string { return listKey(project, string(s)) }
 
+// byRefundView lists a project's payments by the status of their last refund:
+// project, 0, status, 0, id. Payments without a refund are not in it.
+type byRefundView struct{ *table.Table[facts] }
+
+func newByRefundView(db *table.DB) *byRefundView {
+	return &byRefundView{table.New(db, "payments_by_refund", appendFacts, parseFacts)}
+}
+
+func (v *byRefundView) update(before, after *PaymentRow) {
+	p := &after.Payment
+	var was domain.RefundStatus
+	if before != nil {
+		was = before.Payment.RefundStatus()
+	}
+	is := p.RefundStatus()
+	if was == is {
+		return
+	}
+	if was != "" {
+		v.Delete(listKeyOf(p.ID, p.Project, string(was)))
+	}
+	v.Insert(listKeyOf(p.ID, p.Project, string(is)), factsOf(p))
+}
+
+func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }
+
 // facts are the members of a payment that never change and that lists are
 // filtered by. They are kept in the lists, so that a payment that does not match
 // is passed over without its row.

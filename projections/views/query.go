@@ -12,6 +12,7 @@ import (
 // match everything.
 type PaymentQuery struct {
 	Status            domain.PaymentStatus
+	Refund            domain.RefundStatus // of the last refund; NotRefunded: none was made
 	Currency          domain.Currency
 	From, To          domain.Instant // created at From or later, and before To
 	Min, Max          domain.Amount  // inclusive; equal ones ask for one amount
@@ -21,6 +22,9 @@ type PaymentQuery struct {
 	Before            domain.ID // cursor: ids lower than this, the last one of the page before
 	Limit             int       // 1 to MaxLimit; cut to these bounds
 }
+
+// NotRefunded asks for payments without a refund.
+const NotRefunded domain.RefundStatus = "none"
 
 // MaxLimit is the largest number of rows that a page can have.
 const MaxLimit = 1000
@@ -35,6 +39,8 @@ type PaymentPage struct {
 func (q PaymentQuery) matches(p domain.Payment) bool {
 	switch {
 	case q.Status != "" && p.Status != q.Status,
+		q.Refund == NotRefunded && p.RefundStatus() != "",
+		q.Refund != "" && q.Refund != NotRefunded && q.Refund != p.RefundStatus(),
 		q.From != 0 && p.CreatedAt < q.From,
 		q.To != 0 && p.CreatedAt >= q.To,
 		q.Description != nil && (p.Description == nil || *p.Description != *q.Description),
@@ -53,7 +59,7 @@ func (q PaymentQuery) allows(f facts) bool {
 // Payments answers the page of a project's payments that the query asks for.
 //
 // An exact description leads to its payments directly. Otherwise the list of the
-// status asked for, or of the whole project, is walked, newest first; a payment
+// status or refund asked for, or of the whole project, is walked, newest first; a payment
 // whose amount or currency does not match is passed over without its row. For a
 // description's prefix or search terms only the newest payments are walked, and
 // then the index of descriptions or of terms.
@@ -101,6 +107,9 @@ func (s *paymentSearch) run(ctx context.Context) error {
 	t, prefix := s.views.byProject.Table, byProjectKey(s.project)
 	if s.q.Status != "" {
 		t, prefix = s.views.byStatus.Table, byStatusKey(s.project, s.q.Status)
+	}
+	if q := s.q.Refund; q != "" && q != NotRefunded {
+		t, prefix = s.views.byRefund.Table, byRefundKey(s.project, q)
 	}
 	budget := 0
 	switch {

@@ -15,6 +15,7 @@ type Total struct {
 	Currency domain.Currency
 	Status   domain.PaymentStatus
 	Tally
+	Refunded Tally // of these: those whose refund has succeeded
 }
 
 // Totals are those of a query, in order of currency and of a payment's life.
@@ -39,9 +40,12 @@ type totalKey struct {
 	status   domain.PaymentStatus
 }
 
+// sums are what a group of payments adds up to.
+type sums struct{ all, refunded Tally }
+
 // totalling adds payments up, each once, up to a limit.
 type totalling struct {
-	rows  map[totalKey]Tally
+	rows  map[totalKey]sums
 	seen  map[domain.ID]bool
 	limit int
 }
@@ -56,27 +60,40 @@ func (t *totalling) take(id domain.ID, f facts, s domain.PaymentStatus) bool {
 	}
 	t.seen[id] = true
 	key := totalKey{f.currency, s}
-	t.rows[key] = t.rows[key].add(1, f.amount)
+	row := t.rows[key]
+	row.all = row.all.add(1, f.amount)
+	t.rows[key] = row
 	return true
+}
+
+// refund counts a payment that was taken as refunded.
+func (t *totalling) refund(id domain.ID, f facts) {
+	if !t.seen[id] {
+		return
+	}
+	key := totalKey{f.currency, domain.Paid}
+	row := t.rows[key]
+	row.refunded = row.refunded.add(1, f.amount)
+	t.rows[key] = row
 }
 
 // Totals adds up the payments that a query asks for; Before and Limit mean
 // nothing here. It counts up to limit payments and ends when until does: in both
 // cases the totals are not complete. Queries of nothing but status, currency and
-// whole days of UTC are answered from the view of days, however many payments
-// they are about, and are complete.
+// times that are multiples of PeriodLength are answered from sums, however many
+// payments they are about, and are complete.
 func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuery, limit int) (Totals, error) {
 	if err := v.fresh(ctx); err != nil {
 		return Totals{}, err
 	}
 	q.Before, q.Limit = domain.ID{}, MaxLimit
-	t := totalling{rows: make(map[totalKey]Tally), seen: make(map[domain.ID]bool), limit: limit}
+	t := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), limit: limit}
 	var complete bool
 	var err error
 	switch {
-	case q.ofDays():
-		complete, err = true, v.totalDays(ctx, project, q, t.rows)
-	case q.Description == nil && q.DescriptionPrefix == "" && len(q.DescriptionTerms) == 0:
+	case q.ofPeriods():
+		complete, err = true, v.totalPeriods(ctx, project, q, t.rows)
+	case q.Refund != NotRefunded && q.Description == nil && q.DescriptionPrefix == "" && len(q.DescriptionTerms) == 0:
 		complete, err = v.totalLists(until, project, q, &t)
 	default:
 		complete, err = v.totalPages(until, project, q, &t)
@@ -85,8 +102,8 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 		complete, err = false, nil
 	}
 	out := Totals{Complete: complete}
-	for key, tally := range t.rows {
-		out.Rows = append(out.Rows, Total{key.currency, key.status, tally})
+	for key, sums := range t.rows {
+		out.Rows = append(out.Rows, Total{key.currency, key.status, sums.all, sums.refunded})
 	}
 	order := domain.PaymentStatuses()
 	slices.SortFunc(out.Rows, func(a, b Total) int {
@@ -95,67 +112,106 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 	return out, err
 }
 
-// ofDays reports whether a query can be answered from sums by day.
-func (q PaymentQuery) ofDays() bool {
-	whole := func(at domain.Instant) bool { return at == 0 || at == DayOf(at).Start() }
-	return q.Min <= domain.MinAmount && q.Max == 0 && q.Description == nil && q.DescriptionPrefix == "" &&
-		len(q.DescriptionTerms) == 0 && whole(q.From) && whole(q.To)
+// ofPeriods reports whether a query can be answered from sums.
+func (q PaymentQuery) ofPeriods() bool {
+	return q.Min <= domain.MinAmount && q.Max == 0 && q.Refund == "" && q.Description == nil && q.DescriptionPrefix == "" &&
+		len(q.DescriptionTerms) == 0 && q.From%PeriodLength == 0 && q.To%PeriodLength == 0
 }
 
-func (v *Views) totalDays(ctx context.Context, project string, q PaymentQuery, to map[totalKey]Tally) error {
-	r := table.Prefix(listKey(project))
-	if q.From > 0 {
-		r.Lo = dayKey(project, DayOf(q.From), "")
-	}
-	if q.To > 0 {
-		r.Hi = dayKey(project, DayOf(q.To), "")
-	}
-	if r.Lo >= r.Hi {
-		return nil
-	}
-	for rest := &r; rest != nil; {
-		found, next, err := v.days.Window(ctx, *rest, false, table.MaxWindow)
-		if err != nil {
-			return err
+// totalPeriods adds up whole days of UTC, and quarter hours before and after them.
+func (v *Views) totalPeriods(ctx context.Context, project string, q PaymentQuery, to map[totalKey]sums) error {
+	add := func(_ domain.Instant, c domain.Currency, r *PeriodRow) {
+		if q.Currency != "" && q.Currency != c {
+			return
 		}
-		for _, f := range found {
-			currency := dayOfKey(project, f.Key).Currency
-			if q.Currency != "" && q.Currency != currency {
+		for i, s := range domain.PaymentStatuses() {
+			t := r.ByStatus[i]
+			if t.Count == 0 || q.Status != "" && q.Status != s {
 				continue
 			}
-			for i, s := range domain.PaymentStatuses() {
-				if t := f.Value.ByStatus[i]; t.Count > 0 && (q.Status == "" || q.Status == s) {
-					key := totalKey{currency, s}
-					to[key] = to[key].Plus(t)
-				}
+			key := totalKey{c, s}
+			row := to[key]
+			row.all = row.all.Plus(t)
+			if s == domain.Paid {
+				row.refunded = row.refunded.Plus(r.Returned)
 			}
+			to[key] = row
 		}
-		rest = next
+	}
+	if q.To > 0 && q.From >= q.To {
+		return nil
+	}
+	first, last := (q.From+dayLength-1)/dayLength*dayLength, q.To/dayLength*dayLength // of the whole days
+	if q.To > 0 && first > last {
+		return v.quarters.each(ctx, project, q.From, q.To, add)
+	}
+	if q.From < first {
+		if err := v.quarters.each(ctx, project, q.From, first, add); err != nil {
+			return err
+		}
+	}
+	if first < last || q.To == 0 {
+		if err := v.days.each(ctx, project, first, last, add); err != nil {
+			return err
+		}
+	}
+	if last < q.To {
+		return v.quarters.each(ctx, project, last, q.To, add)
 	}
 	return nil
 }
 
-// totalLists walks the lists by status, which hold all that is added up. They
-// are walked in the order of a payment's life, so that a payment whose status
-// changes meanwhile is met at least once.
+// totalLists walks the lists by status, or that of a refund, which hold all that is
+// added up. They are walked in the order of a payment's life, so that a payment whose
+// status changes meanwhile is met at least once.
 func (v *Views) totalLists(ctx context.Context, project string, q PaymentQuery, t *totalling) (complete bool, err error) {
-	for _, s := range domain.PaymentStatuses() {
-		if q.Status != "" && q.Status != s {
-			continue
+	if q.Refund != "" {
+		if q.Status != "" && q.Status != domain.Paid { // only what was paid is refunded
+			return true, nil
 		}
-		part := idsBetween(q.From, q.To, domain.ID{}).under(byStatusKey(project, s))
-		for rest := &part; rest != nil; {
-			found, next, err := v.byStatus.Window(ctx, *rest, true, table.MaxWindow)
-			if err != nil {
-				return false, err
+		complete, err = v.totalList(ctx, v.byRefund.Table, byRefundKey(project, q.Refund), q, func(id domain.ID, f facts) bool {
+			return t.take(id, f, domain.Paid)
+		})
+	} else {
+		for _, s := range domain.PaymentStatuses() {
+			if q.Status != "" && q.Status != s {
+				continue
 			}
-			for _, f := range found {
-				if q.allows(f.Value) && !t.take(idOf(f.Key), f.Value, s) {
-					return false, nil
-				}
+			complete, err = v.totalList(ctx, v.byStatus.Table, byStatusKey(project, s), q, func(id domain.ID, f facts) bool {
+				return t.take(id, f, s)
+			})
+			if err != nil || !complete {
+				break
 			}
-			rest = next
 		}
+	}
+	if err != nil || q.Refund != "" && q.Refund != domain.RefundSucceeded {
+		return complete, err
+	}
+	_, err = v.totalList(ctx, v.byRefund.Table, byRefundKey(project, domain.RefundSucceeded), q, func(id domain.ID, f facts) bool {
+		t.refund(id, f)
+		return true
+	})
+	return complete, err
+}
+
+// totalList calls take for those of a list that the query asks for, until it answers
+// false.
+func (v *Views) totalList(
+	ctx context.Context, list *table.Table[facts], prefix string, q PaymentQuery, take func(domain.ID, facts) bool,
+) (complete bool, err error) {
+	part := idsBetween(q.From, q.To, domain.ID{}).under(prefix)
+	for rest := &part; rest != nil; {
+		found, next, err := list.Window(ctx, *rest, true, table.MaxWindow)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range found {
+			if q.allows(f.Value) && !take(idOf(f.Key), f.Value) {
+				return false, nil
+			}
+		}
+		rest = next
 	}
 	return true, nil
 }
@@ -171,6 +227,9 @@ func (v *Views) totalPages(ctx context.Context, project string, q PaymentQuery, 
 			q.Before = p.ID
 			if !t.take(p.ID, factsOf(&p), p.Status) {
 				return false, nil
+			}
+			if p.RefundStatus() == domain.RefundSucceeded {
+				t.refund(p.ID, factsOf(&p))
 			}
 		}
 		if !page.More {

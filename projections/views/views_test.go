@@ -184,7 +184,7 @@ func TestFirstChange(t *testing.T) {
 // between them.
 func TestTotalsCountEachOnce(t *testing.T) {
 	t.Parallel()
-	all := totalling{rows: make(map[totalKey]Tally), seen: make(map[domain.ID]bool), limit: 2}
+	all := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), limit: 2}
 	one := facts{100, "RUB"}
 	for i, c := range []struct {
 		id     domain.ID
@@ -196,7 +196,7 @@ func TestTotalsCountEachOnce(t *testing.T) {
 		}
 	}
 	for _, s := range []domain.PaymentStatus{domain.Created, domain.Paid} {
-		if got := all.rows[totalKey{"RUB", s}]; got.Count != 1 || got.Sum != domain.SumOf(100) {
+		if got := all.rows[totalKey{"RUB", s}]; got.all.Count != 1 || got.all.Sum != domain.SumOf(100) {
 			t.Errorf("%s: %+v", s, got)
 		}
 	}

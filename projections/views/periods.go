@@ -1,0 +1,295 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"payledger/domain"
+	"payledger/eventstore/boltfile"
+	"payledger/projections/table"
+)
+
+// PeriodLength is the period that sums are kept by. Every time zone is some number
+// of these away from UTC, so they add up to the days of any zone.
+const PeriodLength = domain.Instant(15 * time.Minute / time.Millisecond)
+
+const dayLength = domain.Instant(24 * time.Hour / time.Millisecond)
+
+// Tally counts payments or refunds and sums up their amounts.
+type Tally struct {
+	Count uint64
+	Sum   domain.Sum
+}
+
+func (t Tally) add(n int, amount domain.Amount) Tally {
+	sum := domain.SumOf(amount)
+	if n < 0 {
+		sum = sum.Neg()
+	}
+	return Tally{t.Count + uint64(n), t.Sum.Add(sum)}
+}
+
+// Plus adds two tallies.
+func (t Tally) Plus(o Tally) Tally { return Tally{t.Count + o.Count, t.Sum.Add(o.Sum)} }
+
+// PeriodRow is what happened in one currency in one period, and what has become by
+// now of the payments that were created in it.
+type PeriodRow struct {
+	Period   int // which of those asked for
+	Currency domain.Currency
+	Created  Tally
+	Paid     Tally // payments that were paid in the period, whenever they were created
+	Refunded Tally // refunds that succeeded in the period, likewise
+	ByStatus ByStatus
+	Returned Tally // of the payments created in the period: those whose refund has succeeded
+}
+
+// ByStatus are tallies in the order of domain.PaymentStatuses.
+type ByStatus [5]Tally
+
+// at is the tally of a status, nil for none.
+func (b *ByStatus) at(s domain.PaymentStatus) *Tally {
+	switch s {
+	case domain.Created:
+		return &b[0]
+	case domain.AwaitingPayment:
+		return &b[1]
+	case domain.Paid:
+		return &b[2]
+	case domain.Expired:
+		return &b[3]
+	case domain.Failed:
+		return &b[4]
+	}
+	return nil
+}
+
+// periodsView adds up payments by stretches of one length: project, 0, the number of
+// the stretch since 1970-01-01 UTC as 4 bytes, currency. There is one of quarter hours,
+// and one of days of UTC, so that long times are added up from few rows.
+type periodsView struct {
+	*table.Table[*PeriodRow]
+	length  domain.Instant
+	entries []periodEntry // what the event at hand leads to
+}
+
+func newPeriodsView(db *table.DB, name string, length domain.Instant) *periodsView {
+	v := &periodsView{Table: table.New(db, name, appendPeriod, parsePeriod), length: length}
+	v.Cache(1 << 10)
+	return v
+}
+
+func (v *periodsView) fold(c *change) {
+	if c.paymentAfter == nil {
+		return
+	}
+	for _, e := range v.entries {
+		if e.made {
+			v.Insert(e.key, e.row)
+		} else {
+			v.Replace(e.key, e.row)
+		}
+	}
+}
+
+// stretch is the number of the stretch that an instant is in.
+func (v *periodsView) stretch(at domain.Instant) uint32 {
+	return uint32(min(max(at, 0)/v.length, math.MaxUint32))
+}
+
+func (v *periodsView) key(project string, stretch uint32, c domain.Currency) string {
+	var number [4]byte
+	binary.BigEndian.PutUint32(number[:], stretch)
+	var b strings.Builder
+	b.Grow(len(project) + 1 + len(number) + len(c))
+	b.WriteString(project)
+	b.WriteByte(0)
+	b.Write(number[:])
+	b.WriteString(string(c))
+	return b.String()
+}
+
+// parse is the part of a row that is in its key: where its stretch starts, and the
+// currency.
+func (v *periodsView) parse(project, key string) (start domain.Instant, c domain.Currency) {
+	rest := key[len(project)+1:]
+	return domain.Instant(binary.BigEndian.Uint32([]byte(rest))) * v.length, domain.Currency(rest[4:])
+}
+
+// periodEntry is a row of the view as an event leaves it.
+type periodEntry struct {
+	stretch uint32
+	key     string
+	row     *PeriodRow
+	made    bool // there was no row before
+}
+
+// count works out the rows that an event of a payment leads to.
+func (v *periodsView) count(c *change) error {
+	v.entries = v.entries[:0]
+	p := &c.paymentAfter.Payment
+	var before domain.PaymentStatus
+	if c.paymentBefore != nil {
+		before = c.paymentBefore.Payment.Status
+	}
+	now := domain.InstantOf(c.Record.At)
+	if p.Status != before {
+		row, err := v.row(p, p.CreatedAt)
+		if err != nil {
+			return err
+		}
+		if t := row.ByStatus.at(before); t != nil {
+			*t = t.add(-1, p.Amount)
+		} else {
+			row.Created = row.Created.add(1, p.Amount)
+		}
+		if t := row.ByStatus.at(p.Status); t != nil {
+			*t = t.add(1, p.Amount)
+		}
+		if p.Status == domain.Paid {
+			if row, err = v.row(p, now); err != nil {
+				return err
+			}
+			row.Paid = row.Paid.add(1, p.Amount)
+		}
+	}
+	if done, ok := c.Event.(domain.RefundSucceededEvent); ok {
+		refund, ok := p.Refund(done.RefundID)
+		if !ok {
+			return nil
+		}
+		row, err := v.row(p, now)
+		if err != nil {
+			return err
+		}
+		row.Refunded = row.Refunded.add(1, refund.Amount)
+		if row, err = v.row(p, p.CreatedAt); err != nil {
+			return err
+		}
+		row.Returned = row.Returned.add(1, refund.Amount)
+	}
+	return nil
+}
+
+// row is that of an instant, to be changed.
+func (v *periodsView) row(p *domain.Payment, at domain.Instant) (*PeriodRow, error) {
+	stretch := v.stretch(at)
+	for _, e := range v.entries {
+		if e.stretch == stretch {
+			return e.row, nil
+		}
+	}
+	key := v.key(p.Project, stretch, p.Currency)
+	row, found, err := v.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	next := new(PeriodRow)
+	if found {
+		*next = *row
+	}
+	v.entries = append(v.entries, periodEntry{stretch, key, next, !found})
+	return next, nil
+}
+
+// tallies are those of a row in the order of its form.
+func (r *PeriodRow) tallies() []*Tally {
+	all := []*Tally{&r.Created, &r.Paid, &r.Refunded, &r.Returned}
+	for i := range r.ByStatus {
+		all = append(all, &r.ByStatus[i])
+	}
+	return all
+}
+
+// The form of a row: each tally's count as a varint, followed by its sum as 16 bytes
+// unless the count is 0. Stretch and currency are in the key.
+func appendPeriod(b []byte, r *PeriodRow) ([]byte, error) {
+	for _, t := range r.tallies() {
+		if b = binary.AppendUvarint(b, t.Count); t.Count > 0 {
+			hi, lo := t.Sum.Bits()
+			b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, hi), lo)
+		}
+	}
+	return b, nil
+}
+
+func parsePeriod(b []byte) (*PeriodRow, error) {
+	d, r := boltfile.Decode(b), new(PeriodRow)
+	for _, t := range r.tallies() {
+		if t.Count = d.Uint(); t.Count == 0 {
+			continue
+		}
+		if sum := d.Bytes(16); sum != nil {
+			t.Sum = domain.SumFromBits(binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:]))
+		}
+	}
+	return r, d.End()
+}
+
+// each calls fn for the rows of a project from one instant up to another, both of
+// which bound stretches; 0 is no bound.
+func (v *periodsView) each(
+	ctx context.Context, project string, from, to domain.Instant, fn func(start domain.Instant, c domain.Currency, r *PeriodRow),
+) error {
+	all := table.Prefix(listKey(project))
+	if from > 0 {
+		all.Lo = v.key(project, v.stretch(from), "")
+	}
+	if to > 0 {
+		all.Hi = v.key(project, v.stretch(to), "")
+	}
+	for rest := &all; rest != nil && rest.Lo < rest.Hi; {
+		found, next, err := v.Window(ctx, *rest, false, table.MaxWindow)
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			start, currency := v.parse(project, f.Key)
+			fn(start, currency, f.Value)
+		}
+		rest = next
+	}
+	return nil
+}
+
+// Periods adds up what happened to a project's payments from each of the bounds up to
+// the next, in order of period and currency. Periods in which nothing happened are
+// left out. The bounds are multiples of PeriodLength and rise.
+func (v *Views) Periods(ctx context.Context, project string, bounds []domain.Instant) ([]PeriodRow, error) {
+	if err := v.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if len(bounds) < 2 {
+		return nil, nil
+	}
+	view := v.days
+	if slices.ContainsFunc(bounds, func(at domain.Instant) bool { return at%dayLength != 0 }) {
+		view = v.quarters
+	}
+	var out []PeriodRow
+	period, begun := 0, 0 // begun is where the rows of the period begin
+	err := view.each(ctx, project, bounds[0], bounds[len(bounds)-1], func(start domain.Instant, c domain.Currency, r *PeriodRow) {
+		for start >= bounds[period+1] {
+			period, begun = period+1, len(out)
+		}
+		i := slices.IndexFunc(out[begun:], func(o PeriodRow) bool { return o.Currency == c }) + begun
+		if i < begun {
+			i, out = len(out), append(out, PeriodRow{Period: period, Currency: c})
+		}
+		out[i].plus(r)
+	})
+	slices.SortFunc(out, func(a, b PeriodRow) int { return cmp.Or(a.Period-b.Period, cmp.Compare(a.Currency, b.Currency)) })
+	return out, err
+}
+
+func (r *PeriodRow) plus(o *PeriodRow) {
+	more := o.tallies()
+	for i, t := range r.tallies() {
+		*t = t.Plus(*more[i])
+	}
+}
