@@ -81,7 +81,7 @@ func (p balancePage) EntryWord(eventType string) string {
 func (v *visit) postingFilters() (shown, asked url.Values) {
 	shown = v.Filters("account", "currency", "from", "to")
 	asked = v.Filters("account", "currency", "from", "to")
-	frame.DayRange(asked)
+	v.Days(asked, "from", "to")
 	switch asked.Get("account") {
 	case "":
 		asked.Set("account", string(ownSide))

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/account/chart"
+	"payledger/httpapi/calendar"
 	"payledger/httpapi/wire"
 )
 
@@ -22,14 +22,14 @@ type currencyOverview struct {
 	Wide, Narrow template.HTML
 }
 
-// startOf is the first moment of a day.
-func startOf(d wire.Day) domain.Instant {
-	t, _ := time.Parse(time.DateOnly, d.Date) // the API writes it so
-	return domain.InstantOf(t)
-}
+// Net is what was paid less what was refunded.
+func (c currencyOverview) Net() domain.Sum { return c.Paid.Sum.Add(c.Refunded.Sum.Neg()) }
 
-// DayOf names a day.
-func (p overviewPage) DayOf(d wire.Day) string { return p.Day(startOf(d)) }
+// startOf is the first moment of a day of the overview.
+func (v *visit) startOf(d wire.Day) domain.Instant {
+	day, _ := calendar.ParseDay(d.Date) // the API writes it so
+	return v.Caller.Calendar().Start(day)
+}
 
 // Final is how many payments have an outcome that does not change.
 func (c currencyOverview) Final() (n uint64) {
@@ -49,6 +49,12 @@ func (c currencyOverview) Converted() uint64 {
 		}
 	}
 	return 0
+}
+
+// DayOf names a day.
+func (p overviewPage) DayOf(d wire.Day) string {
+	day, _ := calendar.ParseDay(d.Date) // the API writes it so
+	return p.Day(p.Who.Calendar().Start(day))
 }
 
 // Busy are the days on which something was paid or refunded, the newest first.
@@ -74,25 +80,24 @@ func (overviewPage) Urgency(a wire.Alert) string {
 type overviewPage struct {
 	pageData
 	wire.Overview
-	Currencies []currencyOverview
-	Alerts     []wire.Alert
-	Routes     []routeRow
-	Books      wire.Books
-	Ranges     []rangeChoice
-	Today      string
+	Shown  *currencyOverview // of the currency that was chosen; nil: the project has no currency
+	Tabs   []choice          // of currencies, if there are several
+	Alerts []wire.Alert
+	Routes []routeRow
+	Books  wire.CurrencyBooks // of the currency that is shown
+	Ranges []choice           // the last so many days
+	Custom bool               // the range is none of them
+	Today  string
 }
 
-// rangeChoice leads to the last so many days.
-type rangeChoice struct {
-	Days    int
-	Address string
-	Here    bool
+// choice is a link to the same page with another currency or range.
+type choice struct {
+	Address, Text string
+	Here          bool
 }
 
 func (v *visit) showOverview() error {
 	p := overviewPage{pageData: v.pageData(v.Locale.T("overview.title"))}
-	today := v.Now().UTC()
-	p.Today = today.Format(time.DateOnly)
 	var err error
 	p.Overview, err = v.API.Overview(v.Ctx(), v.Caller, v.Filters("from", "to"))
 	if err := p.BadFilter(err); err != nil {
@@ -103,18 +108,18 @@ func (v *visit) showOverview() error {
 			return err
 		}
 	}
-	for _, days := range []int{7, 30, 90} {
-		from := today.AddDate(0, 0, 1-days).Format(time.DateOnly)
-		p.Ranges = append(p.Ranges, rangeChoice{
-			Days: days, Here: p.To == p.Today && p.From == from,
-			Address: "?" + url.Values{"from": {from}, "to": {p.Today}}.Encode(),
-		})
-	}
-	if err := v.drawCharts(&p); err != nil {
+	v.choose(&p)
+	if err := v.drawCharts(p.Shown); err != nil {
 		return err
 	}
-	if p.Books, err = v.API.Balance(v.Ctx(), v.Caller, nil); err != nil {
+	books, err := v.API.Balance(v.Ctx(), v.Caller, nil)
+	if err != nil {
 		return err
+	}
+	for _, b := range books.Balances {
+		if p.Shown != nil && b.Currency == p.Shown.Currency {
+			p.Books = b
+		}
 	}
 	if p.Alerts, err = v.API.Alerts(v.Ctx(), v.Caller); err != nil {
 		return err
@@ -125,35 +130,66 @@ func (v *visit) showOverview() error {
 	return v.Render(http.StatusOK, "overview.html", p)
 }
 
+// choose picks the currency of the address, else the first, and links the others and
+// the usual ranges.
+func (v *visit) choose(p *overviewPage) {
+	shown, asked := 0, domain.Currency(v.Query("currency"))
+	for i, c := range p.Currencies {
+		if c.Currency == asked {
+			shown = i
+		}
+	}
+	if len(p.Currencies) > 0 {
+		p.Shown = &currencyOverview{CurrencyOverview: p.Currencies[shown]}
+	}
+	address := func(from, to string, c domain.Currency) string {
+		q := url.Values{"from": {from}, "to": {to}}
+		if c != "" && len(p.Currencies) > 1 {
+			q.Set("currency", string(c))
+		}
+		return "?" + q.Encode()
+	}
+	if len(p.Currencies) > 1 {
+		for i, c := range p.Currencies {
+			p.Tabs = append(p.Tabs, choice{address(p.From, p.To, c.Currency), string(c.Currency), i == shown})
+		}
+	}
+	today := v.Caller.Calendar().Day(domain.InstantOf(v.Now()))
+	p.Today, p.Custom = today.String(), true
+	for _, days := range []int{7, 30, 90} {
+		from := (today - calendar.Day(days) + 1).String()
+		here := p.To == p.Today && p.From == from
+		p.Ranges = append(p.Ranges, choice{address(from, p.Today, asked), v.Locale.Plural("overview.days", days), here})
+		p.Custom = p.Custom && !here
+	}
+}
+
 // The sizes of a chart, and how many days it names.
 const (
 	wideChart, wideHeight, wideLabels       = 880, 260, 12
 	narrowChart, narrowHeight, narrowLabels = 340, 220, 4
 )
 
-func (v *visit) drawCharts(p *overviewPage) error {
-	p.Currencies = make([]currencyOverview, len(p.Overview.Currencies))
-	for i := range p.Currencies {
-		c := &p.Currencies[i]
-		c.CurrencyOverview = p.Overview.Currencies[i]
-		bars := chart.Bars{
-			Currency: c.Currency, Title: p.T("overview.per_day"),
-			About: p.T("overview.chart", "Paid", p.Sum(c.Paid.Sum, c.Currency), "Refunded", p.Sum(c.Refunded.Sum, c.Currency)),
-		}
-		for _, d := range c.Days {
-			bars.Days = append(bars.Days, startOf(d))
-			bars.Paid = append(bars.Paid, amountOf(d.Paid.Sum))
-			bars.Back = append(bars.Back, amountOf(d.Refunded.Sum))
-		}
-		var err error
-		if c.Wide, err = bars.SVG(v.Locale, wideChart, wideHeight, wideLabels, "wide-"+string(c.Currency)); err != nil {
-			return err
-		}
-		if c.Narrow, err = bars.SVG(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow-"+string(c.Currency)); err != nil {
-			return err
-		}
+func (v *visit) drawCharts(c *currencyOverview) error {
+	if c == nil {
+		return nil
 	}
-	return nil
+	words := v.pageData("")
+	bars := chart.Bars{
+		Currency: c.Currency, Title: v.Locale.T("overview.per_day"),
+		About: v.Locale.T("overview.chart", "Paid", words.Sum(c.Paid.Sum, c.Currency), "Refunded", words.Sum(c.Refunded.Sum, c.Currency)),
+	}
+	for _, d := range c.Days {
+		bars.Days = append(bars.Days, v.startOf(d))
+		bars.Paid = append(bars.Paid, amountOf(d.Paid.Sum))
+		bars.Back = append(bars.Back, amountOf(d.Refunded.Sum))
+	}
+	var err error
+	if c.Wide, err = bars.SVG(v.Locale, wideChart, wideHeight, wideLabels, "wide"); err != nil {
+		return err
+	}
+	c.Narrow, err = bars.SVG(v.Locale, narrowChart, narrowHeight, narrowLabels, "narrow")
+	return err
 }
 
 // amountOf is a sum for a picture, which need not tell beyond 92 quadrillions.

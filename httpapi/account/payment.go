@@ -48,14 +48,12 @@ func (f paymentFacts) Refundable() bool {
 	return true
 }
 
-// Refunded reports whether the money was returned.
-func (f paymentFacts) Refunded() bool {
-	for _, r := range f.Refunds {
-		if r.Status == domain.RefundSucceeded {
-			return true
-		}
+// Refund is the status of the last refund, "" for none.
+func (f paymentFacts) Refund() domain.RefundStatus {
+	if len(f.Refunds) == 0 {
+		return ""
 	}
-	return false
+	return f.Refunds[len(f.Refunds)-1].Status
 }
 
 // event is what of a stored event is shown.

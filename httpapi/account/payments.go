@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/account/frame"
@@ -44,9 +43,10 @@ const (
 type paymentFilter struct {
 	Text, Match  string
 	Status       string
+	Refund       string // status of the last one
 	Currency     string
 	Least, Most  string // amounts, as they were entered
-	First, Final string // days of UTC, both part of it
+	First, Final string // days, both part of it
 
 	least, most string // the amounts as the API takes them
 	wrong       string // field of an amount in a currency that is not the filter's
@@ -54,7 +54,7 @@ type paymentFilter struct {
 
 func (v *visit) paymentFilter() paymentFilter {
 	f := paymentFilter{
-		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Currency: v.Query("currency"),
+		Text: v.Query("q"), Match: v.Query("match"), Status: v.Query("status"), Refund: v.Query("refund"), Currency: v.Query("currency"),
 		Least: strings.TrimSpace(v.Query("amount_from")), Most: strings.TrimSpace(v.Query("amount_to")),
 		First: v.Query("from"), Final: v.Query("to"),
 	}
@@ -79,7 +79,9 @@ func (v *visit) paymentFilter() paymentFilter {
 func (f paymentFilter) Any() bool { return f != paymentFilter{Match: f.Match} }
 
 // More reports whether any of the filters is set that are seldom needed.
-func (f paymentFilter) More() bool { return f.Currency+f.Least+f.Most+f.First+f.Final != "" }
+func (f paymentFilter) More() bool {
+	return f.Currency+f.Least+f.Most+f.First+f.Final != "" || f.Match != matchWords
+}
 
 // address is the filter as the query of the page; what is not set is left out.
 func (f paymentFilter) address() url.Values {
@@ -89,7 +91,7 @@ func (f paymentFilter) address() url.Values {
 		match = ""
 	}
 	for name, value := range map[string]string{
-		"q": f.Text, "match": match, "status": f.Status, "currency": f.Currency,
+		"q": f.Text, "match": match, "status": f.Status, "refund": f.Refund, "currency": f.Currency,
 		"amount_from": f.Least, "amount_to": f.Most, "from": f.First, "to": f.Final,
 	} {
 		if value != "" {
@@ -99,34 +101,23 @@ func (f paymentFilter) address() url.Values {
 	return q
 }
 
-// parameters is the filter as the API takes it. The error
-// names the API's parameter, as the API's own refusals do.
-func (f paymentFilter) parameters() (url.Values, error) {
+// parameters is the filter as the API takes it. The error names the field, as the
+// API's own refusals do their parameter.
+func (v *visit) parameters(f paymentFilter) (url.Values, error) {
 	q := url.Values{}
 	if f.wrong != "" {
 		return q, edge.BadParameter(f.wrong, "The amount is in another currency than the filter.")
 	}
 	text := map[string]string{matchWords: "description_words", matchPrefix: "description_prefix", matchExact: "description"}[f.Match]
 	for name, value := range map[string]string{
-		text: f.Text, "status": f.Status, "currency": f.Currency, "amount_min": strings.TrimSpace(f.least), "amount_max": strings.TrimSpace(f.most),
+		text: f.Text, "status": f.Status, "refund_status": f.Refund, "currency": f.Currency, "created_from": f.First, "created_to": f.Final,
+		"amount_min": strings.TrimSpace(f.least), "amount_max": strings.TrimSpace(f.most),
 	} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	for name, day := range map[string]string{"created_from": f.First, "created_to": f.Final} {
-		if day == "" {
-			continue
-		}
-		t, err := time.Parse(time.DateOnly, day)
-		if err != nil {
-			return q, edge.BadParameter(name, "Send a day such as 2026-11-20.")
-		}
-		if name == "created_to" {
-			t = t.AddDate(0, 0, 1)
-		}
-		q.Set(name, domain.InstantOf(t).String())
-	}
+	v.Days(q, "created_from", "created_to")
 	return q, nil
 }
 
@@ -141,6 +132,8 @@ func filterField(parameter string) string {
 		return "from"
 	case "created_to":
 		return "to"
+	case "refund_status":
+		return "refund"
 	case "description", "description_prefix", "description_words":
 		return "q"
 	}
@@ -151,9 +144,13 @@ func filterField(parameter string) string {
 type total struct {
 	Currency  domain.Currency
 	All, Paid domain.Sum
+	Refunded  domain.Sum // of what was paid
 }
 
-// InEach adds up the totals over statuses, in the order of the currencies.
+// Kept is what was paid and not refunded.
+func (t total) Kept() domain.Sum { return t.Paid.Add(t.Refunded.Neg()) }
+
+// InEach adds up the totals over statuses, the currency with the highest sum first.
 func (p paymentsPage) InEach() (all []total) {
 	for _, d := range p.Totals.Data {
 		i := slices.IndexFunc(all, func(o total) bool { return o.Currency == d.Currency })
@@ -163,8 +160,10 @@ func (p paymentsPage) InEach() (all []total) {
 		all[i].All = all[i].All.Add(d.Sum)
 		if d.Status == domain.Paid {
 			all[i].Paid = all[i].Paid.Add(d.Sum)
+			all[i].Refunded = all[i].Refunded.Add(d.Refunded.Sum)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b total) int { return b.All.Compare(a.All) })
 	return all
 }
 
@@ -173,8 +172,9 @@ type paymentsPage struct {
 	pageData
 	Filter     paymentFilter
 	Statuses   []domain.PaymentStatus
+	Refunds    []domain.RefundStatus
 	Currencies []domain.Currency
-	Payments   []domain.PaymentObject
+	Payments   []wire.PaymentRow
 	Totals     wire.Totals
 	CSV        string
 	AsAmount   string // address of the payments whose amount the text can mean, "" for none
@@ -184,7 +184,7 @@ type paymentsPage struct {
 func (v *visit) listPayments() error {
 	page := paymentsPage{
 		pageData: v.pageData(v.Locale.T("payments.title")), Filter: v.paymentFilter(),
-		Statuses: domain.PaymentStatuses(), Currencies: v.Caller.Project.Settings.Currencies,
+		Statuses: domain.PaymentStatuses(), Refunds: append(domain.RefundStatuses(), "none"), Currencies: v.Caller.Project.Settings.Currencies,
 	}
 	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
 		return v.Leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())
@@ -204,12 +204,12 @@ func (v *visit) listPayments() error {
 
 // fillPayments reads the list. A filter that cannot be is said at its field.
 func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
-	q, err := page.Filter.parameters()
+	q, err := v.parameters(page.Filter)
 	if err == nil {
 		page.Totals, err = v.API.Totals(v.Ctx(), v.Caller, q)
 	}
 	if err == nil {
-		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", v.API.Payments, page.Filter.address(), q)
+		page.Payments, page.Pager, err = frame.List(v.Visit, "payments", v.API.PaymentRows, page.Filter.address(), q)
 	}
 	if p := v.Refusal(err); p != nil && p.Code == domain.InvalidParameter {
 		field := filterField(p.Parameter)
@@ -230,9 +230,10 @@ func (v *visit) fillPayments(page *paymentsPage) (status int, err error) {
 
 // paymentsCSV answers the list of a filter, all of it.
 func (v *visit) paymentsCSV() error {
-	q, err := v.paymentFilter().parameters()
+	q, err := v.parameters(v.paymentFilter())
 	if err != nil {
 		return err
 	}
-	return v.CSV(v.API.PaymentsTable, q, "payments-"+v.Now().UTC().Format("20060102-1504")+".csv")
+	now := v.Now().In(v.Caller.Calendar().Zone())
+	return v.CSV(v.API.PaymentsTable, q, "payments-"+now.Format("20060102-1504")+".csv")
 }

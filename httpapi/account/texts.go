@@ -1,6 +1,7 @@
 package account
 
 import (
+	"html/template"
 	"math"
 
 	"payledger/domain"
@@ -34,6 +35,18 @@ func (d pageData) StatusWord(status any) string {
 	}
 	return ""
 }
+
+// RefundMark shows on a payment what became of its refund; nothing without one.
+func (d pageData) RefundMark(s domain.RefundStatus) template.HTML {
+	if s == "" {
+		return ""
+	}
+	tone := map[domain.RefundStatus]string{domain.RefundPending: "wait", domain.RefundSucceeded: "quiet", domain.RefundFailed: "bad"}[s]
+	return d.Tag(tone, d.RefundWord(s))
+}
+
+// RefundWord names a value of the filter of refunds.
+func (d pageData) RefundWord(s domain.RefundStatus) string { return d.T("refund_mark." + string(s)) }
 
 // EventWord says what happened, for an event's type. A type without a text of its
 // own is shown as it is.

@@ -66,6 +66,7 @@
 //	{{.Moment .At}}               20 ноября 2026 г., 10:15 UTC
 //	{{.Day .At}}                  20 ноября 2026 г.
 //	{{.Left .Duration}}           1 день 2 часа
+//	{{.Offset .At}}               UTC+3
 //	{{.Time .At}}                 a <time> with Moment in it, which the script turns to the reader's zone
 //	{{.ShortTime .At}}            the same, shorter, for tables: 20.11.2026, 10:15 UTC
 //	{{.NearTime .At}}             the same without the year: 20 ноября, 10:15 UTC

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/nicksnyder/go-i18n/v2/i18n"
@@ -19,6 +20,7 @@ type Locale struct {
 	Name   string // of the language, in itself
 	Chosen bool   // by ?lang=, not by the browser
 
+	zone      *time.Location // of the times that are written; nil: UTC, until the script puts the reader's own
 	tag       language.Tag
 	texts     *i18n.Localizer
 	ids       map[string]bool
@@ -32,6 +34,14 @@ type Locale struct {
 }
 
 const nbsp = "\u00a0"
+
+// In is the language with times written in a time zone. The script leaves them as
+// they are.
+func (l *Locale) In(zone *time.Location) *Locale {
+	in := *l
+	in.zone = zone
+	return &in
+}
 
 // languages lists every language of the pages; the first is the default.
 func languages() []*Locale {

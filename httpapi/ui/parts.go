@@ -8,18 +8,22 @@ import (
 )
 
 // Time is a <time> with the moment in it.
-func (l *Locale) Time(i domain.Instant) template.HTML { return timeElement(i, "moment", l.Moment(i)) }
+func (l *Locale) Time(i domain.Instant) template.HTML { return l.timeElement(i, "moment", l.Moment(i)) }
 
 // ShortTime is a <time> with the moment in little room in it.
 func (l *Locale) ShortTime(i domain.Instant) template.HTML {
-	return timeElement(i, "short", l.ShortMoment(i))
+	return l.timeElement(i, "short", l.ShortMoment(i))
 }
 
 // NearTime is a <time> with the moment without its year in it.
-func (l *Locale) NearTime(i domain.Instant) template.HTML { return timeElement(i, "near", l.Near(i)) }
+func (l *Locale) NearTime(i domain.Instant) template.HTML { return l.timeElement(i, "near", l.Near(i)) }
 
-func timeElement(i domain.Instant, style, text string) template.HTML {
-	return template.HTML(`<time datetime="` + i.String() + `" data-local="` + style + `">` + text + `</time>`) //nolint:gosec // an instant
+func (l *Locale) timeElement(i domain.Instant, style, text string) template.HTML {
+	with := `data-local="` + style + `"`
+	if l.zone != nil {
+		with = `title="` + l.Moment(i) + `"`
+	}
+	return template.HTML(`<time datetime="` + i.String() + `" ` + with + `>` + text + `</time>`) //nolint:gosec // an instant and words of ours
 }
 
 // Badge shows a status: its word "status.<status>", or itself where there is

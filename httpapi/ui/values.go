@@ -33,32 +33,61 @@ func (l *Locale) Percent(part, whole int64) string {
 	return strings.Replace(text, ".", l.decimal, 1) + l.percent
 }
 
-// Moment writes an instant in UTC; the script puts the reader's own time zone
-// in its place where it stands in a <time> that Time made.
+// time is an instant in the zone of the times that are written.
+func (l *Locale) time(i domain.Instant) time.Time {
+	if l.zone == nil {
+		return i.Time()
+	}
+	return i.Time().In(l.zone)
+}
+
+// Offset writes how far the time of an instant is from UTC: UTC, UTC+3, UTC−9:30.
+func (l *Locale) Offset(i domain.Instant) string {
+	_, seconds := l.time(i).Zone()
+	sign, minutes := "+", seconds/60
+	if minutes < 0 {
+		sign, minutes = minus, -minutes
+	}
+	switch {
+	case minutes == 0:
+		return "UTC"
+	case minutes%60 == 0:
+		return fmt.Sprintf("UTC%s%d", sign, minutes/60)
+	}
+	return fmt.Sprintf("UTC%s%d:%02d", sign, minutes/60, minutes%60)
+}
+
+// Moment writes an instant; the script puts the reader's own time zone in its place
+// where it stands in a <time> that Time made, unless In has named a zone.
 func (l *Locale) Moment(i domain.Instant) string {
-	return l.Day(i) + i.Time().Format(", 15:04") + nbsp + "UTC"
+	return l.Day(i) + l.time(i).Format(", 15:04") + nbsp + l.Offset(i)
 }
 
-// Near writes an instant in UTC without its year, where that is plain.
+// Near writes an instant without its year, where that is plain.
 func (l *Locale) Near(i domain.Instant) string {
-	t := i.Time()
-	return fmt.Sprintf("%d"+nbsp+"%s, %02d:%02d"+nbsp+"UTC", t.Day(), l.months[t.Month()-1], t.Hour(), t.Minute())
+	t := l.time(i)
+	return fmt.Sprintf("%d"+nbsp+"%s, %02d:%02d"+nbsp+"%s", t.Day(), l.months[t.Month()-1], t.Hour(), t.Minute(), l.Offset(i))
 }
 
-// Day writes the day of an instant in UTC.
+// Day writes the day of an instant.
 func (l *Locale) Day(i domain.Instant) string {
-	t := i.Time()
+	t := l.time(i)
 	return strings.ReplaceAll(fmt.Sprintf(l.day, t.Day(), l.months[t.Month()-1], t.Year()), " ", nbsp)
 }
 
-// ShortMoment writes an instant in UTC in little room, as in tables.
+// ShortMoment writes an instant in little room, as in tables. The zone is left out
+// where In has named one: the page says it once.
 func (l *Locale) ShortMoment(i domain.Instant) string {
-	return l.ShortDay(i) + i.Time().Format(", 15:04") + nbsp + "UTC"
+	text := l.ShortDay(i) + l.time(i).Format(","+nbsp+"15:04")
+	if l.zone == nil {
+		text += nbsp + l.Offset(i)
+	}
+	return text
 }
 
-// ShortDay writes the day of an instant in UTC in little room.
+// ShortDay writes the day of an instant in little room.
 func (l *Locale) ShortDay(i domain.Instant) string {
-	return strings.ReplaceAll(i.Time().Format(l.shortDay), " ", nbsp)
+	return strings.ReplaceAll(l.time(i).Format(l.shortDay), " ", nbsp)
 }
 
 // Left writes how much time there is, in its two largest units and rounded

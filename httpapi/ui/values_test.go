@@ -99,3 +99,29 @@ func TestTimes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// In writes times in a zone, which the script then leaves as they are.
+func TestTimesInAZone(t *testing.T) {
+	t.Parallel()
+	en, _ := both(t)
+	at := domain.InstantOf(time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC))
+	for _, tt := range []struct {
+		name    string
+		seconds int
+		want    string
+	}{
+		{"UTC", 0, "20 November 2026, 23:30 UTC|20 Nov 2026, 23:30|20 November, 23:30 UTC"},
+		{"MSK", 3 * 3600, "21 November 2026, 02:30 UTC+3|21 Nov 2026, 02:30|21 November, 02:30 UTC+3"},
+		{"IST", 5*3600 + 1800, "21 November 2026, 05:00 UTC+5:30|21 Nov 2026, 05:00|21 November, 05:00 UTC+5:30"},
+		{"NST", -3*3600 - 1800, "20 November 2026, 20:00 UTC−3:30|20 Nov 2026, 20:00|20 November, 20:00 UTC−3:30"},
+	} {
+		l := en.In(time.FixedZone(tt.name, tt.seconds))
+		got := strings.ReplaceAll(l.Moment(at)+"|"+l.ShortMoment(at)+"|"+l.Near(at), "\u00a0", " ")
+		if got != tt.want {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+		if html := string(l.ShortTime(at)); strings.Contains(html, "data-local") || !strings.Contains(html, `datetime="2026-11-20T23:30:00.000Z"`) {
+			t.Errorf("%s: %s", tt.name, html)
+		}
+	}
+}

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"net/url"
 	"strings"
-	"time"
 
 	"payledger/domain"
+	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -78,14 +78,16 @@ func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edg
 	return v.X.ReplyCSV(table)
 }
 
-// DayRange turns the days "from" and "to" of a page's address, both of which
-// count, into the bounds that the API takes. What is no day stays as it is, for
-// the API to refuse.
-func DayRange(q url.Values) {
-	for name, later := range map[string]int{"from": 0, "to": 1} {
-		if t, err := time.Parse(time.DateOnly, q.Get(name)); err == nil {
-			q.Set(name, t.AddDate(0, 0, later).Format(time.RFC3339))
-		}
+// Days turns the days of a page's address, both of which count, into the bounds
+// that the API takes: the first instant of one, and the first after the other. What is
+// no day stays as it is, for the API to refuse.
+func (v *Visit) Days(q url.Values, from, to string) {
+	days := v.Caller.Calendar()
+	if d, err := calendar.ParseDay(q.Get(from)); err == nil {
+		q.Set(from, days.Start(d).String())
+	}
+	if d, err := calendar.ParseDay(q.Get(to)); err == nil {
+		q.Set(to, days.Start(d+1).String())
 	}
 }
 

@@ -128,9 +128,13 @@ func (v *Visit) loadSession() error {
 		v.EndSession()
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	v.Caller.Trace = v.X.Trace
 	v.X.Project, v.X.Key = v.Caller.Project, v.Caller.Key
-	return err
+	v.Locale = v.Locale.In(v.Caller.Calendar().Zone())
+	return nil
 }
 
 // over reports whether an error says that the session's key is of no use any

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"payledger/domain"
 	"payledger/httpapi/account/store"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -127,6 +128,15 @@ func (v *Visit) PageData(title string) PageData {
 		}
 	}
 	return d
+}
+
+// Zone names the time zone of the times on the page: Europe/Moscow, UTC+3.
+func (d PageData) Zone() string {
+	name, offset := d.Who.Calendar().Zone().String(), d.Offset(domain.InstantOf(d.visit.Now()))
+	if name == offset {
+		return name
+	}
+	return name + ", " + offset
 }
 
 // Field is what is wrong with a field, "" if nothing is.

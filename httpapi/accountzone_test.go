@@ -1,0 +1,186 @@
+package httpapi
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/httpapi/calendar"
+	"payledger/httpapi/wire"
+)
+
+// settle creates a payment and lets it have an outcome, then its refund; "" leaves
+// it open or not refunded.
+func (m shop) settle(body, outcome, refund string) string {
+	m.s.t.Helper()
+	m.s.clock.advance(time.Millisecond)
+	id := m.pay(body).want(201, "").object().ID
+	if outcome == "" {
+		return id
+	}
+	m.route(id)
+	m.post("/v1/sandbox/payments/"+id, fmt.Sprintf(`{"outcome":%q}`, outcome)).want(200, "")
+	if refund != "" {
+		r := m.refund(id).want(201, "").object().ID
+		if refund != "pending" {
+			m.post("/v1/sandbox/refunds/"+r, fmt.Sprintf(`{"outcome":%q}`, refund)).want(200, "")
+		}
+	}
+	return id
+}
+
+// TestDaysOfAnyZone adds up the rows of each day, filtered by it, in zones with half
+// and quarter hours and around days of 23, 24 and 25 hours: they are the sums of the
+// overview and the totals of the list, and each row is on the day it is filtered by.
+func TestDaysOfAnyZone(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant(`{"currencies":["RUB","USD"]}`)
+	in := m.session()
+	random := rand.New(rand.NewPCG(11, 20))
+	s.clock.ms.Store(time.Date(2027, 3, 25, 22, 0, 0, 0, time.UTC).UnixMilli()) // clocks change on the 28th in Europe
+	begin := s.clock.Now()
+	for i := range 150 {
+		s.clock.advance(time.Duration(random.IntN(90)) * time.Minute)
+		outcome := []string{"", "paid", "paid", "failed"}[random.IntN(4)]
+		refund := []string{"", "succeeded", "failed", "pending"}[random.IntN(4)]
+		if outcome != "paid" {
+			refund = ""
+		}
+		m.settle(fmt.Sprintf(`{"amount":"%d.07","currency":%q}`, 1+i, []string{"RUB", "RUB", "USD"}[random.IntN(3)]), outcome, refund)
+	}
+	for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati", "Pacific/Niue", "Africa/Cairo", "Australia/Lord_Howe"} {
+		s.adminDo("POST", "/admin/projects/"+m.project, fmt.Sprintf(`{"settings":{"time_zone":%q}}`, zone)).want(200, "")
+		days := must(calendar.Load(zone))
+		first, last := days.Day(domain.InstantOf(begin)), days.Day(domain.InstantOf(s.clock.Now()))
+		v := must(in.api.Overview(t.Context(), in.caller(), values(fmt.Sprintf("from=%s&to=%s", first, last))))
+		var found int
+		for d := first; d <= last; d++ {
+			from, to := days.Range(d, d)
+			filter := url.Values{"created_from": {from.String()}, "created_to": {to.String()}, "limit": {"100"}}
+			created := make(map[domain.Currency]wire.Tally)
+			for _, p := range must(in.api.Payments(t.Context(), in.caller(), filter)).Data {
+				created[p.Currency] = created[p.Currency].Plus(wire.Tally{Count: 1, Sum: domain.SumOf(p.Amount)})
+				if got := p.CreatedAt.Time().In(days.Zone()).Format(time.DateOnly); got != d.String() {
+					t.Errorf("%s: a payment of %s is among those of %s", zone, got, d)
+				}
+				found++
+			}
+			filter.Del("limit")
+			totals := make(map[domain.Currency]wire.Tally)
+			for _, row := range must(in.api.Totals(t.Context(), in.caller(), filter)).Data {
+				totals[row.Currency] = totals[row.Currency].Plus(row.Tally)
+			}
+			for _, c := range v.Currencies {
+				if got := c.Days[d-first]; got.Date != d.String() || got.Created != created[c.Currency] || totals[c.Currency] != created[c.Currency] {
+					t.Errorf("%s, %s: overview %+v, totals %+v, rows %+v", zone, d, got, totals[c.Currency], created[c.Currency])
+				}
+			}
+		}
+		if found != 150 {
+			t.Errorf("%s: %d payments found", zone, found)
+		}
+		if want := days.Zone().String(); v.TimeZone != want {
+			t.Errorf("zone %s, want %s", v.TimeZone, want)
+		}
+	}
+}
+
+// A payment made at 23:30 UTC is shown under the day of the project's zone, and found
+// by it, in lists, files and the overview.
+func TestAccountInZone(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	s.clock.ms.Store(time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC).UnixMilli())
+	m := s.merchant(`{"time_zone":"Asia/Kolkata"}`)
+	id := m.settle(`{"amount":"77.70","description":"late tea"}`, "paid", "")
+	b := s.browser()
+	b.signIn(m)
+	b.open("/account/payments?lang=en&from=2026-11-21&to=2026-11-21").want(200).
+		has(id, "21\u00a0Nov\u00a02026,\u00a005:00", "Asia/Kolkata, UTC&#43;5:30")
+	if p := b.open("/account/payments?from=2026-11-20&to=2026-11-20").want(200); strings.Contains(p.Text, id) {
+		t.Error("it is shown under the day of UTC as well")
+	}
+	b.open("/account/payments.csv?from=2026-11-21&to=2026-11-21").want(200).has(id, "2026-11-21T05:00:00.001+05:30")
+	b.open("/account?lang=en&from=2026-11-21&to=2026-11-21").want(200).has("21\u00a0November\u00a02026", "₽77.70")
+	b.open("/account/balance?lang=en&from=2026-11-21&to=2026-11-21").want(200).has("21\u00a0Nov\u00a02026,\u00a005:00", "₽77.70")
+	b.open("/account/settings?lang=en").want(200).has("Asia/Kolkata, UTC&#43;5:30")
+	if _, rows := m.csv("/v1/payments"); rows[0][6] != "2026-11-21T05:00:00.001+05:30" {
+		t.Errorf("%q", rows)
+	}
+}
+
+// TestRefundsShow meets every state of a refund in the API's list, the account's and
+// the totals.
+func TestRefundsShow(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	byRefund := map[string]string{
+		"none":      m.settle(`{"amount":"1"}`, "paid", ""),
+		"pending":   m.settle(`{"amount":"10"}`, "paid", "pending"),
+		"succeeded": m.settle(`{"amount":"100"}`, "paid", "succeeded"),
+		"failed":    m.settle(`{"amount":"1000"}`, "paid", "failed"),
+	}
+	again := m.settle(`{"amount":"10000"}`, "paid", "failed")
+	retried := m.refund(again).want(201, "").object().ID
+	b := s.browser()
+	b.signIn(m)
+	marks := map[string]string{"pending": "Refund pending", "succeeded": "Refunded", "failed": "Refund failed"}
+	for status, id := range byRefund {
+		want := []string{id}
+		if status == "pending" {
+			want = []string{again, id}
+		}
+		if got := m.list("/v1/payments?status=paid&refund_status=" + status).ids(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", status, got, want)
+		}
+		_, rows := m.csv("/v1/payments?refund_status=" + status)
+		if len(rows) != len(want) || rows[0][7] != strings.TrimPrefix(status, "none") {
+			t.Errorf("%s: %q", status, rows)
+		}
+		page := b.open("/account/payments?lang=en&refund=" + status).want(200).has(want...)
+		if n := strings.Count(page.Text, "data-id="); n != len(want) {
+			t.Errorf("%s: %d rows", status, n)
+		}
+		if mark := marks[status]; mark != "" {
+			page.has(`data-refund="`+status+`"`, mark+"</span>")
+			b.open("/account/payments/" + id + "?lang=en").want(200).has(mark + "</span></h1>")
+		}
+	}
+	m.post("/v1/sandbox/refunds/"+retried, `{"outcome":"succeeded"}`).want(200, "")
+	b.open("/account/payments?lang=en").want(200).has("paid ₽11,111.00", "refunded ₽10,100.00", "after refunds ₽1,011.00")
+	b.open("/account/payments?lang=en&amount_from=5000").want(200).has("paid ₽10,000.00", "refunded ₽10,000.00", "after refunds ₽0.00")
+	b.open("/account?lang=en").want(200).has("₽11,111.00", "₽10,100.00", "₽1,011.00", "of these refunded")
+
+	if p := m.get("/v1/payments?refund_status=refunded").want(400, domain.InvalidParameter).problem(); p.Detail == "" || p.Parameter != "refund_status" ||
+		!strings.Contains(string(m.get("/v1/payments?refund_status=refunded").Body), "succeeded") {
+		t.Errorf("%+v", p)
+	}
+	b.open("/account/payments?lang=en&refund=maybe").want(400).has("There is no such value.", `id="refund-error"`)
+}
+
+// TestOverviewByCurrency shows one currency at a time, that with most money first.
+func TestOverviewByCurrency(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant(`{"currencies":["EUR","RUB","USD"]}`)
+	m.settle(`{"amount":"5","currency":"EUR"}`, "paid", "")
+	m.settle(`{"amount":"300"}`, "paid", "")
+	b := s.browser()
+	b.signIn(m)
+	page := b.open("/account?lang=en").want(200).has(`aria-current="page">RUB</a>`, "₽300.00", `currency=EUR`)
+	if strings.Contains(page.Text, "€") || strings.Contains(page.Text, ">USD<") {
+		t.Errorf("it shows the other currencies too:\n%s", page.Text)
+	}
+	if rub, eur := strings.Index(page.Text, ">RUB</a>"), strings.Index(page.Text, ">EUR</a>"); rub < 0 || eur < rub {
+		t.Errorf("EUR comes before RUB, which has more money: %d, %d", eur, rub)
+	}
+	b.open("/account?lang=en&currency=EUR").want(200).has(`aria-current="page">EUR</a>`, "€5.00", `name="currency" value="EUR"`, "currency=EUR&amp;from=")
+	b.open("/account?lang=en&currency=GBP").want(200).has(`aria-current="page">RUB</a>`)
+}
