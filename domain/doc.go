@@ -1,8 +1,8 @@
 // Package domain holds the business rules of payledger as pure code: amounts,
-// ids, statuses, events, and the two aggregates, Payment (which owns its
-// refunds) and Project.
+// ids, statuses, events, and the aggregate Payment, which owns its refunds. The
+// other aggregate is in domain/projects.
 //
-// Each aggregate is a value with two methods. Decide returns the event, if any,
+// An aggregate is a value with two methods. Decide returns the event, if any,
 // that a command leads to; Evolve returns the value after an event. Neither
 // uses a clock, a random source, the network or the disk: the command carries
 // times and ids. So payment.go lists everything that can happen to a payment,

@@ -34,15 +34,6 @@ type PaymentEvent interface {
 	origin(Payment, Recorded) (Payment, PaymentCommand, error)
 }
 
-// ProjectEvent is an event of a project's stream.
-type ProjectEvent interface {
-	Event
-	evolveProject(Project) Project
-	// origin returns the command that must have led to the event, which was
-	// recorded at the instant. The error says that no command does.
-	origin(Project, Instant) (ProjectCommand, error)
-}
-
 // Facts are the properties of a payment's event, in the same form for every
 // type, that claims, books, exports and replies to signals read.
 type Facts struct {
@@ -88,27 +79,13 @@ func (p Payment) Redecide(e Event, r Recorded) error {
 		return errors.New("the payment was not created before")
 	}
 	got, err := before.Decide(cmd)
-	return sameEvent(got, err, e, "a payment that is ", string(p.Status))
+	return SameEvent(got, err, e, "a payment that is ", string(p.Status))
 }
 
-// Redecide checks an event recorded at the instant as Payment.Redecide does.
-func (p Project) Redecide(e Event, at Instant) error {
-	of, ok := e.(ProjectEvent)
-	if !ok {
-		return errors.New("it is no event of a project")
-	}
-	cmd, err := of.origin(p, at)
-	if err != nil {
-		return err
-	}
-	got, err := p.Decide(cmd)
-	return sameEvent(got, err, e, "this project", "")
-}
-
-// sameEvent returns an error unless the decision (got, err) is the event e. what
+// SameEvent returns an error unless the decision (got, err) is the event e. what
 // and state together name the state in the error; they are joined only for an
 // error.
-func sameEvent(got Event, err error, e Event, what, state string) error {
+func SameEvent(got Event, err error, e Event, what, state string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s cannot be of %s%s: %w", e.Type(), what, state, err)
@@ -138,27 +115,16 @@ const (
 	TypePaymentRefundedAtProvider = "payment.refunded_at_provider"
 	TypePaymentSuspenseSettled    = "payment.suspense_settled"
 
-	TypeRefundCreated           = "refund.created"
-	TypeRefundSucceeded         = "refund.succeeded"
-	TypeRefundFailed            = "refund.failed"
-	TypeReturnCreated           = "return.created"
-	TypeReturnSucceeded         = "return.succeeded"
-	TypeReturnFailed            = "return.failed"
-	TypeProjectRegistered       = "project.registered"
-	TypeProjectChanged          = "project.changed"
-	TypeProjectDisabled         = "project.disabled"
-	TypeKeyIssued               = "key.issued"
-	TypeKeyRevoked              = "key.revoked"
-	TypeWebhookEndpointAdded    = "webhook_endpoint.added"
-	TypeWebhookEndpointChanged  = "webhook_endpoint.changed"
-	TypeWebhookEndpointDisabled = "webhook_endpoint.disabled"
-	TypeWebhookEndpointEnabled  = "webhook_endpoint.enabled"
-	TypeWebhookEndpointRemoved  = "webhook_endpoint.removed"
-	TypeWebhookSecretRotated    = "webhook_secret.rotated"
-	TypeRoutesLoaded            = "routes.loaded"
-	TypeRoutePaused             = "route.paused"
-	TypeRouteResumed            = "route.resumed"
-	TypeLogRestored             = "log.restored"
+	TypeRefundCreated   = "refund.created"
+	TypeRefundSucceeded = "refund.succeeded"
+	TypeRefundFailed    = "refund.failed"
+	TypeReturnCreated   = "return.created"
+	TypeReturnSucceeded = "return.succeeded"
+	TypeReturnFailed    = "return.failed"
+	TypeRoutesLoaded    = "routes.loaded"
+	TypeRoutePaused     = "route.paused"
+	TypeRouteResumed    = "route.resumed"
+	TypeLogRestored     = "log.restored"
 )
 
 // EventType is one row of the registry of events.
@@ -172,7 +138,7 @@ type EventType struct {
 	Value func(any) Event
 }
 
-// Events is the registry of all event types. A version changes with the form of
+// Events is the registry of the event types of payments. A version changes with the form of
 // the event or with the rules that lead to it:
 //
 //   - payment.paid and payment.late_funds, version 2: an attempt must not begin
@@ -180,14 +146,11 @@ type EventType struct {
 //     recorded as version 1 stay valid.
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
-//   - project.registered and project.changed, version 2: their settings have the
-//     address of the shop, version 3: and the time zone.
 //   - refund.failed, version 2: it has the provider's reason, if there was one.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
 	order := "order-1042"
-	endpoint := "we_01M7W78FJBM8T4R7B5N0C1D2E3"
 	paid := Signal{
 		Route: "sandbox", Outcome: OutcomePaid, Reference: "prv-77", Amount: 150000,
 		Currency: DefaultCurrency, StartedAt: at,
@@ -198,65 +161,45 @@ func Events() []EventType {
 		return s
 	}
 	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
-	settings := DefaultSettings()
-	settings.RequireIdempotencyKey, settings.ShopURL, settings.TimeZone = true, "https://shop.example.com/", "Europe/Moscow"
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
-		eventType(1, PaymentCreated{
+		NewEventType(1, PaymentCreated{
 			CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 150000, Currency: DefaultCurrency,
 			Description: &order, Payload: JSON(`{"cart":7}`),
 			Link:        Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
 			Idempotency: claim,
 		}),
-		eventType(2, PaymentRouteAssigned{Route: "sandbox", Amount: 150000, Currency: DefaultCurrency, ExpiresAt: at.Add(time.Hour)}),
-		eventType(2, PaymentPaid{Signal: paid}),
-		eventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
-		eventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
-		eventType(2, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
-		eventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
-		eventType(1, RefundCreated{
+		NewEventType(2, PaymentRouteAssigned{Route: "sandbox", Amount: 150000, Currency: DefaultCurrency, ExpiresAt: at.Add(time.Hour)}),
+		NewEventType(2, PaymentPaid{Signal: paid}),
+		NewEventType(1, PaymentExpired{Reason: ReasonProvider, Signal: &expired}),
+		NewEventType(1, PaymentFailed{Reason: ReasonProvider, Signal: &failed}),
+		NewEventType(2, PaymentSignalRefused{Reason: ReasonWrongRoute, Signal: paid, Unrecorded: 99}),
+		NewEventType(2, PaymentLateFunds{Reason: ReasonPaidTwice, Signal: paid}),
+		NewEventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
 		}),
-		eventType(1, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
-		eventType(2, RefundFailedEvent{RefundID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
-		eventType(1, PaymentAttemptBegun{
+		NewEventType(1, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		NewEventType(2, RefundFailedEvent{RefundID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
+		NewEventType(1, PaymentAttemptBegun{
 			Attempt: 1, Key: "01M1R78FJBM8T4R7B5N0C1D2E3-1", BegunAt: at, Language: "ru", Merchant: "Чайная лавка",
 		}),
-		eventType(1, PaymentAttemptOffered{Attempt: 1, Reference: "prv-77", HandOff: HandOffRedirect, ExpiresAt: at.Add(time.Hour)}),
-		eventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
-		eventType(1, PaymentRefundedAtProvider{
+		NewEventType(1, PaymentAttemptOffered{Attempt: 1, Reference: "prv-77", HandOff: HandOffRedirect, ExpiresAt: at.Add(time.Hour)}),
+		NewEventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
+		NewEventType(1, PaymentRefundedAtProvider{
 			Route: "sandbox", Reference: "prv-77", RefundReference: "prv-r-78", Amount: 150000, Currency: DefaultCurrency,
 		}),
-		eventType(1, PaymentSuspenseSettled{
+		NewEventType(1, PaymentSuspenseSettled{
 			Reference: "prv-77", Debit: MerchantPayable, Credit: Suspense, Amount: 150000, Currency: DefaultCurrency,
 			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
-		eventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
-		eventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
-		eventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
-		eventType(3, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
-		eventType(3, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
-		eventType(1, ProjectDisabled{}),
-		eventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),
-		eventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
-		eventType(1, WebhookEndpointAdded{
-			EndpointID: endpoint, CreatedAt: at, URL: "https://shop.example.com/hooks", Kinds: FinalKinds(), Description: &order, KeyVersion: 1,
-		}),
-		eventType(1, WebhookEndpointChanged{
-			EndpointID: endpoint, URL: "https://shop.example.com/hooks", Kinds: Kinds(), Description: &order,
-		}),
-		eventType(1, WebhookEndpointDisabled{At: at, EndpointID: endpoint, Reason: DisabledFailing}),
-		eventType(1, WebhookEndpointEnabled{EndpointID: endpoint}),
-		eventType(1, WebhookEndpointRemoved{EndpointID: endpoint}),
-		eventType(1, RoutesLoaded{SHA256: Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: RoutesOnCommand}),
-		eventType(1, RoutePaused{Route: "cards", Reason: "maintenance"}),
-		eventType(1, RouteResumed{Route: "cards"}),
-		eventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
-		eventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
+		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
+		NewEventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		NewEventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
 	}
 }
 
-func eventType[E Event](version int, sample E) EventType {
+// NewEventType returns the row of an event type, given by its sample.
+func NewEventType[E Event](version int, sample E) EventType {
 	return EventType{
 		Name:    sample.Type(),
 		Version: version,

@@ -45,7 +45,7 @@ func (i Installation) Redecide(e Event) error {
 		return errors.New("it is no event of the installation")
 	}
 	got, err := i.Decide(of.origin())
-	return sameEvent(got, err, e, "this installation", "")
+	return SameEvent(got, err, e, "this installation", "")
 }
 
 // RoutesReason is why the routes file was read.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // What is in use already is not recorded again, and each event is what its command
@@ -41,7 +42,7 @@ func TestInstallation(t *testing.T) {
 	if _, err := state.Decide(domain.LoadRoutes{SHA256: domain.Digest{9}, Rules: -1}); err == nil {
 		t.Error("a negative number of rules was recorded")
 	}
-	if err := state.Redecide(domain.ProjectDisabled{}); err == nil {
+	if err := state.Redecide(projects.ProjectDisabled{}); err == nil {
 		t.Error("an event of a project is none of the installation")
 	}
 }

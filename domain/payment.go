@@ -147,7 +147,7 @@ func (c CreatePayment) Validate() FieldErrors {
 		if n := utf8.RuneCountInString(*c.Description); n > MaxDescription {
 			errs = append(errs, &FieldError{Field: "description", Code: TooLong, Limit: MaxDescription, Got: n})
 		}
-		if hasControl(*c.Description) {
+		if HasControl(*c.Description) {
 			errs = append(errs, &FieldError{Field: "description", Code: ControlCharacter})
 		}
 	}

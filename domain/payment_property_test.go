@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // The generators draw from few values, so that references, refunds and amounts are
@@ -315,7 +316,7 @@ func TestEventsOfProjectsDoNotTouchPayments(t *testing.T) {
 	t.Parallel()
 	p := fold(refunding())
 	for _, e := range domain.Events() {
-		if _, ok := e.Sample.(domain.ProjectEvent); !ok {
+		if _, ok := e.Sample.(projects.ProjectEvent); !ok {
 			continue
 		}
 		if diff := cmp.Diff(p, p.Evolve(e.Sample)); diff != "" {

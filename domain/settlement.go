@@ -107,7 +107,7 @@ func (c SettleSuspense) decidePayment(p Payment) (Event, error) {
 	if p.Status == "" {
 		return nil, &Refusal{Code: PaymentNotFound}
 	}
-	if n := utf8.RuneCountInString(c.Reason); n == 0 || n > MaxSettleReason || !utf8.ValidString(c.Reason) || hasControl(c.Reason) {
+	if n := utf8.RuneCountInString(c.Reason); n == 0 || n > MaxSettleReason || !utf8.ValidString(c.Reason) || HasControl(c.Reason) {
 		return nil, FieldErrors{{Field: "reason", Code: InvalidValue}}
 	}
 	if c.Against != Operator && c.Against != MerchantPayable {

@@ -94,7 +94,7 @@ func checkReference(s string) *FieldError {
 		return &FieldError{Field: "reference", Code: Required}
 	case len(s) > MaxReference:
 		return &FieldError{Field: "reference", Code: TooLong, Limit: MaxReference, Got: len(s)}
-	case hasControl(s):
+	case HasControl(s):
 		return &FieldError{Field: "reference", Code: ControlCharacter}
 	}
 	return nil
@@ -130,7 +130,8 @@ func sameID(a, b *ID) bool {
 	return *a == *b
 }
 
-func hasControl(s string) bool {
+// HasControl reports whether the text has a control character.
+func HasControl(s string) bool {
 	for _, r := range s {
 		if unicode.IsControl(r) {
 			return true

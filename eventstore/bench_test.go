@@ -14,7 +14,7 @@ func BenchmarkCodec(b *testing.B) {
 	c := NewCodec()
 	var all []Stored
 	var events []domain.Event
-	for _, e := range domain.Events() {
+	for _, e := range EventTypes() {
 		switch e.Name {
 		case domain.TypePaymentCreated, domain.TypePaymentRouteAssigned, domain.TypePaymentPaid,
 			domain.TypeRefundCreated, domain.TypeRefundSucceeded:

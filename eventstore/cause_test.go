@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 const testTrace = domain.Traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -23,7 +24,7 @@ func TestCauseInTheLine(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
 	for _, why := range testCauses() {
-		for _, e := range domain.Events() {
+		for _, e := range EventTypes() {
 			r := sampled(e.Sample, nil)
 			var err error
 			if r.Body, err = c.encode(r.Stream, r.Sequence, r.Commit, why, e.Sample); err != nil {
@@ -55,7 +56,7 @@ func TestCauseInTheLine(t *testing.T) {
 // What is no cause of ours is refused, in both ways of decoding.
 func TestWrongCauses(t *testing.T) {
 	t.Parallel()
-	c, e := NewCodec(), domain.ProjectDisabled{}
+	c, e := NewCodec(), projects.ProjectDisabled{}
 	r := sampled(e, nil)
 	good, err := c.Encode(r.Stream, r.Sequence, r.Commit, e)
 	if err != nil {
@@ -100,7 +101,7 @@ func TestCauseOfAnyLine(t *testing.T) {
 		why := rapid.SampledFrom(testCauses()).Draw(t, "cause")
 		tricky := rapid.SampledFrom([]string{"x", `","at":"2026-11-20T10:19:02.400Z","actor":"evil","data":`, `,"actor":"evil"`})
 		s := Stream{Project: tricky.Draw(t, "project"), Kind: tricky.Draw(t, "kind"), ID: tricky.Draw(t, "id")}
-		e := domain.ProjectRegistered{Name: tricky.Draw(t, "name"), Settings: domain.DefaultSettings()}
+		e := projects.ProjectRegistered{Name: tricky.Draw(t, "name"), Settings: domain.DefaultSettings()}
 		body, err := c.encode(s, 1, domain.ID{1}, why, e)
 		if err != nil {
 			t.Fatal(err)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // Codec encodes events to stored bytes and decodes them. The bytes are one line
@@ -48,7 +50,10 @@ type envelope struct {
 	Data jsontext.Value `json:"data"`
 }
 
-// NewCodec returns the codec for all event types in domain.Events.
+// EventTypes are all types of events: those of payments and those of projects.
+func EventTypes() []domain.EventType { return slices.Concat(domain.Events(), projects.Events()) }
+
+// NewCodec returns the codec for all EventTypes.
 func NewCodec() *Codec {
 	c := &Codec{
 		byName: make(map[string]domain.EventType), upcast: make(map[version]Upcaster),
@@ -56,7 +61,7 @@ func NewCodec() *Codec {
 		write: json.JoinOptions(jsontext.PreserveRawStrings(true)),
 		read:  json.JoinOptions(json.RejectUnknownMembers(true)),
 	}
-	for _, t := range domain.Events() {
+	for _, t := range EventTypes() {
 		c.byName[t.Name] = t
 	}
 	for _, u := range upcasters() {
@@ -141,7 +146,7 @@ func (c *Codec) Decode(r Stored) (domain.Event, error) {
 }
 
 // DecodeVersion is Decode and also returns the version in which the event is
-// stored, which shows the rules of that time: see domain.Events.
+// stored, which shows the rules of that time: see EventTypes.
 func (c *Codec) DecodeVersion(r Stored) (domain.Event, int, error) {
 	e, version, err := c.decode(r)
 	if err != nil {

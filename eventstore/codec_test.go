@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 func texts(t *rapid.T, name string) string {
@@ -84,7 +85,7 @@ func fill(t *rapid.T, name string, v reflect.Value) {
 func TestCodecRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
-	for _, typ := range domain.Events() {
+	for _, typ := range EventTypes() {
 		t.Run(typ.Name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -117,7 +118,7 @@ func TestCodecRoundTrip(t *testing.T) {
 func TestDecodeReadsAnyOrder(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
-	for _, e := range domain.Events() {
+	for _, e := range EventTypes() {
 		r := sampled(e.Sample, nil)
 		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
 		if err != nil {
@@ -248,7 +249,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	c := NewCodec()
-	for _, e := range domain.Events() {
+	for _, e := range EventTypes() {
 		r := sampled(e.Sample, nil)
 		body, err := c.Encode(r.Stream, r.Sequence, r.Commit, e.Sample)
 		if err != nil {
@@ -258,7 +259,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`{"data":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, e := range []domain.Event{domain.PaymentPaid{}, domain.ProjectDisabled{}} {
+		for _, e := range []domain.Event{domain.PaymentPaid{}, projects.ProjectDisabled{}} {
 			r := sampled(e, body)
 			got, err := c.Decode(r)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Aggregate is a state that decides commands and evolves with events:
-// domain.Payment and domain.Project.
+// domain.Payment and projects.Project.
 type Aggregate[S, C any] interface {
 	Decide(C) (domain.Event, error)
 	Evolve(domain.Event) S

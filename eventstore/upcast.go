@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // Upcaster converts the raw JSON data of one event type from version From to the
@@ -26,9 +27,9 @@ type version struct {
 // upcasters lists every version step of every event type.
 func upcasters() []Upcaster {
 	return []Upcaster{
-		{Type: domain.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
+		{Type: projects.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
 		// Version 3 adds the name of the key, which may be absent.
-		{Type: domain.TypeKeyIssued, From: 2, Lift: unchanged},
+		{Type: projects.TypeKeyIssued, From: 2, Lift: unchanged},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
 		// Version 2 adds amount, currency and deadline. They stand in another event of
 		// the stream, which an upcaster does not see, so events of version 1 stay
@@ -36,11 +37,11 @@ func upcasters() []Upcaster {
 		{Type: domain.TypePaymentRouteAssigned, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentLateFunds, From: 1, Lift: unchanged},
 		// Version 2 adds the address of the shop, which may be absent.
-		{Type: domain.TypeProjectRegistered, From: 1, Lift: unchanged},
-		{Type: domain.TypeProjectChanged, From: 1, Lift: unchanged},
+		{Type: projects.TypeProjectRegistered, From: 1, Lift: unchanged},
+		{Type: projects.TypeProjectChanged, From: 1, Lift: unchanged},
 		// Version 3 adds the time zone, which may be absent.
-		{Type: domain.TypeProjectRegistered, From: 2, Lift: unchanged},
-		{Type: domain.TypeProjectChanged, From: 2, Lift: unchanged},
+		{Type: projects.TypeProjectRegistered, From: 2, Lift: unchanged},
+		{Type: projects.TypeProjectChanged, From: 2, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // replacing is an upcaster that renames a member.
@@ -84,17 +85,17 @@ func TestUpcastersLiftStepByStep(t *testing.T) {
 // does not gain any.
 func TestKeysKeepWebhooks(t *testing.T) {
 	t.Parallel()
-	issued := domain.KeyIssued{KeyID: "key_1", Hash: domain.Digest{7}}
+	issued := projects.KeyIssued{KeyID: "key_1", Hash: domain.Digest{7}}
 	r := sampled(issued, nil)
 	for _, c := range []struct {
 		version string
-		scopes  []domain.Scope
-		want    []domain.Scope
+		scopes  []projects.Scope
+		want    []projects.Scope
 	}{
-		{"1", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "webhooks:write", "read"}},
-		{"1", []domain.Scope{"refunds:write", "read"}, []domain.Scope{"refunds:write", "read"}},
-		{"2", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "read"}},
-		{"3", []domain.Scope{"payments:write", "read"}, []domain.Scope{"payments:write", "read"}},
+		{"1", []projects.Scope{"payments:write", "read"}, []projects.Scope{"payments:write", "webhooks:write", "read"}},
+		{"1", []projects.Scope{"refunds:write", "read"}, []projects.Scope{"refunds:write", "read"}},
+		{"2", []projects.Scope{"payments:write", "read"}, []projects.Scope{"payments:write", "read"}},
+		{"3", []projects.Scope{"payments:write", "read"}, []projects.Scope{"payments:write", "read"}},
 	} {
 		issued.Scopes = c.scopes
 		body, err := NewCodec().Encode(r.Stream, r.Sequence, r.Commit, issued)
@@ -118,7 +119,7 @@ func TestUpcastersAreComplete(t *testing.T) {
 	t.Parallel()
 	c := NewCodec()
 	steps := 0
-	for _, e := range domain.Events() {
+	for _, e := range EventTypes() {
 		for v := 1; v < e.Version; v++ {
 			if _, ok := c.upcast[version{e.Name, v}]; !ok {
 				t.Errorf("event %s: no upcaster from version %d", e.Name, v)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -41,7 +42,7 @@ func (in session) caller() merchant.Caller {
 }
 
 // issue makes one more key and answers a session of it.
-func (in session) issue(scopes ...domain.Scope) session {
+func (in session) issue(scopes ...projects.Scope) session {
 	in.s.t.Helper()
 	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, eventstore.Cause{}, "", scopes)
 	if err != nil {
@@ -106,8 +107,8 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	in := s.merchant("").session()
-	for _, scope := range []domain.Scope{domain.Read, domain.PaymentsWrite} {
-		others := slices.DeleteFunc(domain.AllScopes(), func(o domain.Scope) bool { return o == scope })
+	for _, scope := range []projects.Scope{projects.Read, projects.PaymentsWrite} {
+		others := slices.DeleteFunc(projects.AllScopes(), func(o projects.Scope) bool { return o == scope })
 		c, ctx := in.issue(others...).caller(), t.Context()
 		operations := map[string]func() error{
 			"Overview":     func() error { _, err := in.api.Overview(ctx, c, nil); return err },
@@ -117,7 +118,7 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 			"PaymentFacts": func() error { _, err := in.api.PaymentFacts(ctx, c, "x"); return err },
 			"Keys":         func() error { _, err := in.api.Keys(c); return err },
 		}
-		if scope == domain.PaymentsWrite {
+		if scope == projects.PaymentsWrite {
 			operations = map[string]func() error{
 				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, "", []string{"read"}); return err },
 				"RevokeKey": func() error { _, err := in.api.RevokeKey(ctx, c, in.key, true); return err },
@@ -298,7 +299,7 @@ func TestKeysInTheAccount(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	made := must(in.api.IssueKey(t.Context(), in.caller(), "auditor", []string{"audit", "read", "audit"}))
-	if made.Name != "auditor" || !slices.Equal(made.Scopes, []domain.Scope{domain.Read, domain.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
+	if made.Name != "auditor" || !slices.Equal(made.Scopes, []projects.Scope{projects.Read, projects.Audit}) || !strings.HasPrefix(made.APIKey, "sk_") {
 		t.Errorf("%+v", made)
 	}
 	if all := list(); len(all) != 2 || all[0].KeyID != made.KeyID || all[0].Name != "auditor" || all[0].LastUsedAt != nil || all[0].Current || all[0].APIKey != "" {
@@ -347,8 +348,8 @@ func TestNoKeyGivesWhatItHasNot(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := s.merchant("")
-	weak := m.session().issue(domain.PaymentsWrite, domain.Read)
-	for _, scope := range []domain.Scope{domain.RefundsWrite, domain.Audit} {
+	weak := m.session().issue(projects.PaymentsWrite, projects.Read)
+	for _, scope := range []projects.Scope{projects.RefundsWrite, projects.Audit} {
 		var p wire.Problem
 		_, err := weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", string(scope)})
 		if !errors.As(err, &p) || p.Code != domain.ScopeMissing || p.RequiredScope != scope {

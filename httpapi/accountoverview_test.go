@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/store"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
@@ -179,7 +180,7 @@ func TestAlerts(t *testing.T) {
 	if a := v[0]; a.Currency != "RUB" || a.Amount.String() != "10.00" {
 		t.Errorf("%+v", a)
 	}
-	if a := v[1]; a.EndpointID != off || a.URL != hookURL || a.Reason != domain.DisabledByRequest || a.Since == nil {
+	if a := v[1]; a.EndpointID != off || a.URL != hookURL || a.Reason != projects.DisabledByRequest || a.Since == nil {
 		t.Errorf("%+v", a)
 	}
 	if a := v[2]; a.EndpointID != failing || *a.Since != 1 {

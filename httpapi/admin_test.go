@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
@@ -69,7 +70,7 @@ func TestAdminKeys(t *testing.T) {
 	if k.Name != "Склад" || !strings.Contains(string(list.Body), `"name":"Склад"`) {
 		t.Errorf("%+v; %s", k, list.Body)
 	}
-	for _, secret := range []string{k.APIKey, m.secret, domain.HashKey(k.APIKey).String()} {
+	for _, secret := range []string{k.APIKey, m.secret, projects.HashKey(k.APIKey).String()} {
 		if strings.Contains(string(list.Body), secret) {
 			t.Errorf("the list tells %s", secret)
 		}

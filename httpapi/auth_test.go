@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,7 +43,7 @@ func TestEveryFailedAuthenticationIsTheSame(t *testing.T) {
 		"a good and a bad line":     {good, "Bearer x:y"},
 		"tab after the scheme":      {"Bearer\t" + m.project + ":" + m.secret},
 		"colon first":               {"Bearer ::" + m.secret},
-		"hash instead of the key":   {"Bearer " + m.project + ":" + domain.HashKey(m.secret).String()},
+		"hash instead of the key":   {"Bearer " + m.project + ":" + projects.HashKey(m.secret).String()},
 		"revoked key":               {revoked.authorization()},
 		"quoted":                    {`Bearer "` + m.project + ":" + m.secret + `"`},
 		"percent-encoded colon":     {"Bearer " + m.project + "%3A" + m.secret},

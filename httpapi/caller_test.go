@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -93,7 +94,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	var missing wire.Problem
-	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); !errors.As(err, &missing) || missing.RequiredScope != domain.PaymentsWrite {
+	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); !errors.As(err, &missing) || missing.RequiredScope != projects.PaymentsWrite {
 		t.Error(err)
 	}
 	if _, err := api.Feed(t.Context(), c, merchant.FeedQuery{}); codeOf(err) != domain.ScopeMissing {

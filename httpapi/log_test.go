@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 )
@@ -245,7 +246,7 @@ func TestLogNeedsTheAuditScope(t *testing.T) {
 	s := start(t)
 	m := s.merchant("", "read", "payments:write")
 	for _, path := range []string{"/v1/log/checkpoint", "/v1/log/proof/inclusion?position=1&size=1", "/v1/log/proof/consistency?from=1&to=1", "/v1/log/tile/0/000.p/1"} {
-		if got := m.get(path).want(403, domain.ScopeMissing).problem().RequiredScope; got != domain.Audit {
+		if got := m.get(path).want(403, domain.ScopeMissing).problem().RequiredScope; got != projects.Audit {
 			t.Errorf("%s: required scope %q", path, got)
 		}
 		s.send("GET", path, nil).want(401, domain.Unauthorized)

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/docs"
@@ -32,21 +32,21 @@ type api struct {
 func (a *api) routes() []edge.Route {
 	h := a.m.Handlers()
 	table := []edge.Route{
-		{Method: "POST", Path: merchant.PaymentsPath, Operation: "createPayment", Scope: domain.PaymentsWrite, Body: true, Handle: h.CreatePayment},
-		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: domain.Read, Handle: h.ListPayments},
-		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: domain.Read, Handle: h.GetPayment},
-		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: domain.Read, Handle: h.ListPaymentEvents},
-		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: domain.RefundsWrite, Body: true, Handle: h.CreateRefund},
-		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: domain.Read, Handle: h.ListRefunds},
-		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: domain.Read, Handle: h.GetRefund},
+		{Method: "POST", Path: merchant.PaymentsPath, Operation: "createPayment", Scope: projects.PaymentsWrite, Body: true, Handle: h.CreatePayment},
+		{Method: "GET", Path: merchant.PaymentsPath, Operation: "listPayments", Scope: projects.Read, Handle: h.ListPayments},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}", Operation: "getPayment", Scope: projects.Read, Handle: h.GetPayment},
+		{Method: "GET", Path: merchant.PaymentsPath + "/{id}/events", Operation: "listPaymentEvents", Scope: projects.Read, Handle: h.ListPaymentEvents},
+		{Method: "POST", Path: merchant.RefundsPath, Operation: "createRefund", Scope: projects.RefundsWrite, Body: true, Handle: h.CreateRefund},
+		{Method: "GET", Path: merchant.RefundsPath, Operation: "listRefunds", Scope: projects.Read, Handle: h.ListRefunds},
+		{Method: "GET", Path: merchant.RefundsPath + "/{id}", Operation: "getRefund", Scope: projects.Read, Handle: h.GetRefund},
 	}
 	if a.cfg.Webhooks != nil {
 		table = append(table, a.webhookRoutes()...)
 	}
 	table = append(table, []edge.Route{
-		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: domain.Read, Handle: h.GetBalance},
-		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: domain.Read, Handle: h.ListPostings},
-		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: domain.Audit, Endless: true, Handle: h.ListEvents},
+		{Method: "GET", Path: "/v1/balance", Operation: "getBalance", Scope: projects.Read, Handle: h.GetBalance},
+		{Method: "GET", Path: "/v1/balance/statement", Operation: "listPostings", Scope: projects.Read, Handle: h.ListPostings},
+		{Method: "GET", Path: "/v1/events", Operation: "listEvents", Scope: projects.Audit, Endless: true, Handle: h.ListEvents},
 		{Method: "GET", Path: "/", Operation: "getLanding", Handle: a.pages.Landing},
 		{Method: "GET", Path: "/problems/{code}", Operation: "getProblem", Handle: a.pages.Problem},
 		{Method: "GET", Path: "/openapi.yaml", Operation: "getOpenAPI", Handle: a.pages.OpenAPI},
@@ -63,8 +63,8 @@ func (a *api) routes() []edge.Route {
 	if a.cfg.Sandbox != nil {
 		table = append(
 			table,
-			edge.Route{Method: "POST", Path: "/v1/sandbox/payments/{id}", Operation: "settlePayment", Scope: domain.PaymentsWrite, Body: true, Handle: h.SettlePayment},
-			edge.Route{Method: "POST", Path: "/v1/sandbox/refunds/{id}", Operation: "settleRefund", Scope: domain.RefundsWrite, Body: true, Handle: h.SettleRefund},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/payments/{id}", Operation: "settlePayment", Scope: projects.PaymentsWrite, Body: true, Handle: h.SettlePayment},
+			edge.Route{Method: "POST", Path: "/v1/sandbox/refunds/{id}", Operation: "settleRefund", Scope: projects.RefundsWrite, Body: true, Handle: h.SettleRefund},
 		)
 	}
 	return table
@@ -155,13 +155,13 @@ func (a *api) serve(x *edge.Exchange) {
 func (a *api) logRoutes() []edge.Route {
 	h := a.m.Handlers()
 	table := []edge.Route{
-		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: domain.Audit, Handle: h.GetInclusionProof},
-		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: domain.Audit, Handle: h.GetConsistencyProof},
-		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: domain.Audit, Handle: h.GetTile},
+		{Method: "GET", Path: merchant.LogPath + "/proof/inclusion", Operation: "getInclusionProof", Scope: projects.Audit, Handle: h.GetInclusionProof},
+		{Method: "GET", Path: merchant.LogPath + "/proof/consistency", Operation: "getConsistencyProof", Scope: projects.Audit, Handle: h.GetConsistencyProof},
+		{Method: "GET", Path: merchant.LogPath + "/tile/{tile:.+}", Operation: "getTile", Scope: projects.Audit, Handle: h.GetTile},
 	}
 	if a.cfg.Checkpoint != nil {
 		table = append(table, edge.Route{
-			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: domain.Audit, Handle: h.GetCheckpoint,
+			Method: "GET", Path: merchant.LogPath + "/checkpoint", Operation: "getCheckpoint", Scope: projects.Audit, Handle: h.GetCheckpoint,
 		})
 	}
 	return table
@@ -174,7 +174,7 @@ func (a *api) webhookRoutes() []edge.Route {
 	return append(
 		h.Routes(webhooks.Path),
 		edge.Route{
-			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: domain.Read,
+			Method: "GET", Path: merchant.PaymentsPath + "/{id}/deliveries", Operation: "listPaymentDeliveries", Scope: projects.Read,
 			Handle: h.PaymentDeliveries("id"),
 		},
 		edge.Route{Method: "GET", Path: docs.Path + "/webhooks", Operation: "getWebhookDocs", Handle: a.pages.Webhooks},

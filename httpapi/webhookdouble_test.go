@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // hookSender stands in for the sender of notifications. Its deliveries are set by
@@ -35,7 +36,7 @@ func (h *hookSender) ask(format string, args ...any) error {
 	return h.fail
 }
 
-func (h *hookSender) Secret(endpoint string, s domain.Secret) (string, error) {
+func (h *hookSender) Secret(endpoint string, s projects.Secret) (string, error) {
 	if s.KeyVersion < 1 || s.KeyVersion > h.KeyVersion() || s.Generation < 1 {
 		return "", errors.New("no such key")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/httpapi/webhooks"
@@ -52,7 +53,7 @@ func TestEndpointFromCreationToDeletion(t *testing.T) {
 	a := m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).want(201, "")
 	var made wire.Endpoint
 	a.decode(&made)
-	secret, err := s.hooks.Secret(made.ID, domain.Secret{Generation: 1, KeyVersion: 2})
+	secret, err := s.hooks.Secret(made.ID, projects.Secret{Generation: 1, KeyVersion: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,12 +350,12 @@ func TestScopesOfEndpoints(t *testing.T) {
 		if row.Scope == "" {
 			continue // a page
 		}
-		want := domain.WebhooksWrite
+		want := projects.WebhooksWrite
 		if row.Method == http.MethodGet {
-			want = domain.Read
+			want = projects.Read
 		}
 		target := strings.NewReplacer("{endpoint_id}", id, "{event_id}", payment, "{id}", payment).Replace(row.Path)
-		for _, scope := range domain.AllScopes() {
+		for _, scope := range projects.AllScopes() {
 			got := with(string(scope)).send(row.Method, target, strings.NewReader("x"), header{"Content-Type", "text/plain"})
 			if (got.Code == 403) != (scope != want) {
 				t.Errorf("%s %s with %s: %d", row.Method, row.Path, scope, got.Code)
@@ -378,12 +379,12 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 	weak := func(version string) shop {
 		const secret = "sk_of_before_"
 		stream := eventstore.ProjectStream(m.project)
-		_, last, err := eventstore.Fold(t.Context(), s.cfg.Ledger, stream, domain.Project{ID: m.project})
+		_, last, err := eventstore.Fold(t.Context(), s.cfg.Ledger, stream, projects.Project{ID: m.project})
 		if err != nil {
 			t.Fatal(err)
 		}
 		id := s.cfg.IDs.Next()
-		e := domain.KeyIssued{KeyID: "key_" + id.String(), Hash: domain.HashKey(secret + version), Scopes: []domain.Scope{domain.PaymentsWrite}}
+		e := projects.KeyIssued{KeyID: "key_" + id.String(), Hash: projects.HashKey(secret + version), Scopes: []projects.Scope{projects.PaymentsWrite}}
 		body, err := s.cfg.Ledger.Codec.Encode(stream, last.Sequence+1, id, e)
 		if err != nil {
 			t.Fatal(err)
@@ -398,7 +399,7 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 		return m.send("POST", webhooks.Path, strings.NewReader(`{"url":"`+hookURL+`"}`), header{"Content-Type", "application/json"})
 	}
 	add(weak("1")).want(201, "")
-	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != domain.WebhooksWrite {
+	if p := add(weak("2")).want(403, domain.ScopeMissing).problem(); p.RequiredScope != projects.WebhooksWrite {
 		t.Errorf("%+v", p)
 	}
 	s.audited()

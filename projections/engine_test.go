@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/projections/projectiontest"
 	"payledger/projections/views"
@@ -306,14 +307,14 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 
 // endpointAt is a webhook endpoint and the position at which it was added.
 type endpointAt struct {
-	domain.Endpoint
+	projects.Endpoint
 	added eventstore.Position
 }
 
-func checkEndpoints(t *testing.T, w *world, e *Engine, p domain.Project) {
+func checkEndpoints(t *testing.T, w *world, e *Engine, p projects.Project) {
 	t.Helper()
 	var endpoints []endpointAt
-	must(t, e.EachEndpoint(t.Context(), p.ID, w.Last(), func(one domain.Endpoint, added eventstore.Position) {
+	must(t, e.EachEndpoint(t.Context(), p.ID, w.Last(), func(one projects.Endpoint, added eventstore.Position) {
 		endpoints = append(endpoints, endpointAt{one, added})
 	}))
 	if len(endpoints) != len(p.Endpoints) {
@@ -440,7 +441,7 @@ func TestReadsWaitForTheirOwn(t *testing.T) {
 		t.Errorf("the payment afterwards: %v, %v, %v", p.Status, ok, err)
 	}
 
-	w.CommandProject(project, domain.DisableProject{})
+	w.CommandProject(project, projects.DisableProject{})
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, _, err := e.Project(ctx, project); !errors.Is(err, context.DeadlineExceeded) {

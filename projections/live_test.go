@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/projections/projectiontest"
 )
@@ -17,7 +18,7 @@ func requests(b *testing.B, w *world, n int) []eventstore.Stored {
 	b.Helper()
 	const clients = 64
 	project := "prj_" + w.IDs.Next().String()
-	w.CommandProject(project, domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	w.CommandProject(project, projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
 	description := "order-1042"
 	for range n / clients {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
@@ -27,9 +28,9 @@ func TestFilledLogsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	project, codec := "prj_"+ids.Next().String(), eventstore.NewCodec()
-	_, err = eventstore.Execute[domain.Project, domain.ProjectCommand](t.Context(), eventstore.Ledger{Store: store, Codec: codec},
-		eventstore.ProjectStream(project), domain.Project{ID: project},
-		domain.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, eventstore.Order{EventID: ids.Next()})
+	_, err = eventstore.Execute[projects.Project, projects.ProjectCommand](t.Context(), eventstore.Ledger{Store: store, Codec: codec},
+		eventstore.ProjectStream(project), projects.Project{ID: project},
+		projects.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, eventstore.Order{EventID: ids.Next()})
 	if err != nil {
 		t.Fatal(err)
 	}

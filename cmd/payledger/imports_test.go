@@ -51,9 +51,19 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder: "domain/projects",
+			why:    "the aggregate Project: as pure as domain, which needs nothing of it",
+			ours:   []string{"domain"},
+			keepOut: []string{
+				"context", "crypto/rand", "database", "encoding/json", "io/fs", "log", "math/rand", "net", "os", "runtime",
+				"syscall", "testing", "unsafe",
+			},
+			noClock: true,
+		},
+		{
 			folder:  "eventstore",
 			why:     "the log knows events and their bytes; who reads them is no matter of its own",
-			ours:    []string{"domain"},
+			ours:    []string{"domain", "domain/projects"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},
 			noClock: true,
@@ -61,7 +71,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/audit",
 			why:     "the checker trusts no store and no projection: it gets the records and the checkpoints, and knows the rules of the domain",
-			ours:    []string{"domain", "eventstore", "eventstore/translog"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/translog"},
 			modules: []string{"golang.org/x/mod/sumdb", jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
@@ -157,7 +167,7 @@ func rooms() []room {
 		{
 			folder: "projections/views",
 			why:    "a view is a fold of the log: no clock, no network, no commands, so that a rebuilt one is the same",
-			ours:   []string{"domain", "eventstore", "eventstore/boltfile", "eventstore/translog", "projections/table"},
+			ours:   []string{"domain", "domain/projects", "eventstore", "eventstore/boltfile", "eventstore/translog", "projections/table"},
 			modules: []string{
 				jsonModule, bbolt, "github.com/rivo/uniseg", "golang.org/x/mod/sumdb/tlog", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
@@ -175,7 +185,7 @@ func rooms() []room {
 		{
 			folder:  "projections/check",
 			why:     "it folds the log again by the same code, and trusts nothing else",
-			ours:    []string{"domain", "eventstore", "projections", "projections/table", "projections/views"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "projections", "projections/table", "projections/views"},
 			modules: []string{bbolt},
 			keepOut: []string{"crypto/rand", "encoding/json", "math/rand", "net"},
 			noClock: true,
@@ -183,7 +193,7 @@ func rooms() []room {
 		{
 			folder:  "projections/projectiontest",
 			why:     "only tests of projections import it: a log that random commands grow, and the states it leads to",
-			ours:    []string{"domain", "eventstore", "eventstore/memory"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/memory"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -246,7 +256,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/fanout",
 			why:     "it decides who hears of an event; when and in which order is delivery's, and NATS is the bus's",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health", "notifier/queue"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health", "notifier/queue"},
 			modules: []string{prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -382,7 +392,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/bustest",
 			why:     "only tests import it: a ledger in memory and an embedded NATS server",
-			ours:    []string{"domain", "eventstore", "eventstore/memory", "notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/health/healthtest"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/memory", "notifier/bus", "notifier/bus/embedded", "notifier/health", "notifier/health/healthtest"},
 			modules: []string{nats, "github.com/nats-io/nats-server/v2"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -396,7 +406,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are notified; it changes state by commands alone, and the views it needs are interfaces it declares",
-			ours:    []string{"domain", "eventstore", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
 			modules: []string{prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -411,21 +421,21 @@ func rooms() []room {
 		{
 			folder:  "notifier/webhook",
 			why:     "one request to a merchant's server, and nothing about which or when: it reads no log and keeps no state",
-			ours:    []string{"domain"},
+			ours:    []string{"domain", "domain/projects"},
 			modules: []string{jsonModule, "code.dny.dev/ssrf", "github.com/standard-webhooks/standard-webhooks/libraries"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi",
 			why:     "the one table of routes: it knows each room's door; what the rooms need of NATS is an interface they declare",
-			ours:    []string{"domain", "eventstore", "httpapi/account", "httpapi/account/store", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/notifications", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/account", "httpapi/account/store", "httpapi/checkout", "httpapi/conns", "httpapi/docs", "httpapi/edge", "httpapi/merchant", "httpapi/notifications", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi/edge",
 			why:     "a request in, an answer out: it knows no payment, no log and no view, so that every listener can stand on it",
-			ours:    []string{"domain", "httpapi/conns", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/wire"},
 			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -437,7 +447,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/wire",
 			why:     "the JSON shapes as both sides use them, the server and its clients, so it knows neither",
-			ours:    []string{"domain"},
+			ours:    []string{"domain", "domain/projects"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -445,7 +455,7 @@ func rooms() []room {
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "eventstore", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -453,7 +463,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/webhooks",
 			why:     "endpoints and deliveries as merchants ask for them: callers are admitted and payments found by merchant, and sending is an interface",
-			ours:    []string{"domain", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/edge", "httpapi/merchant", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
@@ -468,7 +478,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -476,7 +486,7 @@ func rooms() []room {
 		{
 			folder:  "httpapi/docs",
 			why:     "pages that are made once: what they say of the program they are given",
-			ours:    []string{"domain", "httpapi/edge", "httpapi/ui", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/edge", "httpapi/ui", "httpapi/wire"},
 			modules: []string{"github.com/swaggest/swgui"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -503,20 +513,20 @@ func rooms() []room {
 		{
 			folder:  "httpapi/checkout",
 			why:     "the customer's page is reached without a key, so it gets at nothing but what it is handed",
-			ours:    []string{"domain", "eventstore", "httpapi/ui"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "httpapi/ui"},
 			modules: []string{zerolog},
 		},
 		{
 			folder:  "httpapi/account",
 			why:     "the merchant's pages: what they show and change goes through the merchants' operations, so it can do what its key may do and gets at nothing else",
-			ours:    []string{"domain", "httpapi/calendar", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/chart", "httpapi/account/frame", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "httpapi/account/frame",
 			why:     "sessions, forms and failures are those of every page; what a page shows is the page's own matter",
-			ours:    []string{"domain", "httpapi/calendar", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
+			ours:    []string{"domain", "domain/projects", "httpapi/calendar", "httpapi/account/store", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/ui", "httpapi/webhooks", "httpapi/wire"},
 			modules: []string{jsonModule, zerolog, "github.com/alexedwards/scs/v2"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -596,7 +606,7 @@ func rooms() []room {
 		{
 			folder:  "cmd/payledger/admincmd",
 			why:     "commands that do nothing but ask the admin interface, whether a server runs or not",
-			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/exit", "cmd/payledger/service", "domain", "httpapi/wire"},
+			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/exit", "cmd/payledger/service", "domain", "domain/projects", "httpapi/wire"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},

@@ -17,6 +17,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/projections/check"
@@ -128,7 +129,7 @@ func printRaw(a *console.App, v any) error {
 	return err
 }
 
-func projectState(p domain.Project) string {
+func projectState(p projects.Project) string {
 	live := 0
 	for _, k := range p.Keys {
 		if !k.Revoked {

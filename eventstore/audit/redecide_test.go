@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -62,22 +63,22 @@ func TestImpossibleEvents(t *testing.T) {
 		"a signal of no form": {paid, func(*world) domain.Event {
 			return domain.PaymentLateFunds{Reason: "paid_twice", Signal: domain.Signal{Route: "sandbox", Outcome: "won", Amount: 1, Currency: "RUB"}}
 		}, "invalid_value"},
-		"a project's event": {paid, func(*world) domain.Event { return domain.ProjectDisabled{} }, "no event of a payment"},
+		"a project's event": {paid, func(*world) domain.Event { return projects.ProjectDisabled{} }, "no event of a payment"},
 		"a payment's event": {-1, func(*world) domain.Event { return domain.PaymentRouteAssigned{Route: "sandbox"} }, "no event of a project"},
-		"registered twice":  {-1, func(w *world) domain.Event { return domain.ProjectRegistered{Name: "x", Settings: w.settings} }, "registered before"},
+		"registered twice":  {-1, func(w *world) domain.Event { return projects.ProjectRegistered{Name: "x", Settings: w.settings} }, "registered before"},
 		"changed to nothing": {-1, func(*world) domain.Event {
-			return domain.ProjectChanged{Name: "x", Settings: domain.Settings{MaxAmount: 1}}
+			return projects.ProjectChanged{Name: "x", Settings: domain.Settings{MaxAmount: 1}}
 		}, "required"},
-		"disabled twice":              {-1, func(*world) domain.Event { return domain.ProjectDisabled{} }, "nothing left to do"},
-		"a key issued twice":          {-1, func(*world) domain.Event { return domain.KeyIssued{KeyID: "key_1", Scopes: domain.AllScopes()} }, "internal_error"},
-		"an unknown key revoked":      {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
-		"a key revoked twice":         {-1, func(*world) domain.Event { return domain.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
-		"an unknown endpoint enabled": {-1, func(*world) domain.Event { return domain.WebhookEndpointEnabled{EndpointID: "we_9"} }, "webhook_endpoint_not_found"},
+		"disabled twice":              {-1, func(*world) domain.Event { return projects.ProjectDisabled{} }, "nothing left to do"},
+		"a key issued twice":          {-1, func(*world) domain.Event { return projects.KeyIssued{KeyID: "key_1", Scopes: projects.AllScopes()} }, "internal_error"},
+		"an unknown key revoked":      {-1, func(*world) domain.Event { return projects.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
+		"a key revoked twice":         {-1, func(*world) domain.Event { return projects.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
+		"an unknown endpoint enabled": {-1, func(*world) domain.Event { return projects.WebhookEndpointEnabled{EndpointID: "we_9"} }, "webhook_endpoint_not_found"},
 		"an endpoint of another time": {-1, func(*world) domain.Event {
-			return domain.WebhookEndpointAdded{EndpointID: "we_9", URL: "https://x.example", Kinds: domain.FinalKinds(), CreatedAt: 1}
+			return projects.WebhookEndpointAdded{EndpointID: "we_9", URL: "https://x.example", Kinds: domain.FinalKinds(), CreatedAt: 1}
 		}, "says it happened at"},
 		"an endpoint without kinds": {-1, func(w *world) domain.Event {
-			return domain.WebhookEndpointChanged{EndpointID: "we_1", URL: "https://x.example"}
+			return projects.WebhookEndpointChanged{EndpointID: "we_1", URL: "https://x.example"}
 		}, "webhook_endpoint_not_found"},
 	} {
 		t.Run(name, func(t *testing.T) {

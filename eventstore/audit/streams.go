@@ -2,6 +2,7 @@ package audit
 
 import (
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -14,7 +15,7 @@ type head struct {
 
 type project struct {
 	head
-	state domain.Project
+	state projects.Project
 }
 
 type installation struct {
@@ -134,7 +135,7 @@ func (c *checker) followProject(i *item) {
 	r := &i.record
 	p, ok := c.streams.projects[r.Stream.ID]
 	if !ok {
-		p = &project{state: domain.Project{ID: r.Stream.ID}}
+		p = &project{state: projects.Project{ID: r.Stream.ID}}
 		c.streams.projects[r.Stream.ID] = p
 	}
 	if !c.link(r, &p.head) || i.err != nil {

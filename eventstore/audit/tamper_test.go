@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -91,7 +92,7 @@ func TestTampering(t *testing.T) {
 			return all, 4
 		}},
 		"swapped within a stream and renumbered": {BrokenStream, func(w *world, all records) (records, int) {
-			i := w.at(all, domain.TypeKeyIssued, 0)
+			i := w.at(all, projects.TypeKeyIssued, 0)
 			all[i], all[i+1] = all[i+1], all[i]
 			return renumber(all), i
 		}},
@@ -164,11 +165,11 @@ func TestTampering(t *testing.T) {
 			old := domain.NewIDs(func() time.Time { return w.now.Add(-48 * time.Hour) }, bytes.NewReader(make([]byte, 1000)), domain.ID{})
 			i := len(all) - 1
 			all[i].Commit = old.Next()
-			all[i] = w.forge(all[i], domain.ProjectDisabled{})
+			all[i] = w.forge(all[i], projects.ProjectDisabled{})
 			return all, i
 		}},
 		"an unknown kind of stream": {BrokenStream, func(w *world, all records) (records, int) {
-			return w.forged(all, eventstore.Stream{Project: w.project, Kind: "ledger", ID: "x"}, domain.ProjectDisabled{}), len(all)
+			return w.forged(all, eventstore.Stream{Project: w.project, Kind: "ledger", ID: "x"}, projects.ProjectDisabled{}), len(all)
 		}},
 		"a payment under another project": {BrokenStream, func(w *world, all records) (records, int) {
 			s := eventstore.PaymentStream("prj_other", w.payments[0])

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/eventstore/translog"
@@ -56,13 +57,13 @@ func newWorld(t failer) *world {
 		t.Fatalf("%v", err)
 	}
 	w.project = "prj_" + w.ids.Next().String()
-	w.onProject(domain.RegisterProject{Name: "Tea", Settings: w.settings})
+	w.onProject(projects.RegisterProject{Name: "Tea", Settings: w.settings})
 	return w
 }
 
-func (w *world) onProject(c domain.ProjectCommand) {
+func (w *world) onProject(c projects.ProjectCommand) {
 	w.t.Helper()
-	_, err := eventstore.Execute(w.t.Context(), w.ledger, eventstore.ProjectStream(w.project), domain.Project{ID: w.project}, c,
+	_, err := eventstore.Execute(w.t.Context(), w.ledger, eventstore.ProjectStream(w.project), projects.Project{ID: w.project}, c,
 		eventstore.Order{EventID: w.ids.Next()})
 	if err != nil {
 		w.t.Fatalf("%T: %v", c, err)
@@ -73,7 +74,7 @@ func (w *world) issueKey() {
 	w.t.Helper()
 	w.keys++
 	id := fmt.Sprintf("key_%d", w.keys)
-	w.onProject(domain.IssueKey{KeyID: id, Hash: sha256.Sum256([]byte(id)), Scopes: domain.AllScopes()})
+	w.onProject(projects.IssueKey{KeyID: id, Hash: sha256.Sum256([]byte(id)), Scopes: projects.AllScopes()})
 }
 
 // on applies a command to a payment. A command that is refused or changes nothing
@@ -148,8 +149,8 @@ func (w *world) lives() *world {
 	w.t.Helper()
 	w.issueKey()
 	w.issueKey()
-	w.onProject(domain.ChangeProject{Name: "Чай", Settings: w.settings})
-	w.onProject(domain.RevokeKey{KeyID: "key_1"})
+	w.onProject(projects.ChangeProject{Name: "Чай", Settings: w.settings})
+	w.onProject(projects.RevokeKey{KeyID: "key_1"})
 	paid := w.create(true)
 	w.route(paid)
 	waiting := w.create(false)
@@ -168,7 +169,7 @@ func (w *world) lives() *world {
 	w.signal(failed, domain.OutcomeFailed, "f", nil)
 	w.now = w.now.Add(2 * time.Hour)
 	w.expire(waiting)
-	w.onProject(domain.DisableProject{})
+	w.onProject(projects.DisableProject{})
 	return w
 }
 

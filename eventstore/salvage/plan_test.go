@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/salvage"
@@ -38,7 +39,7 @@ func newWorld(t *testing.T, n int) *world {
 			Commit: id, At: domain.IDTime(id).Time(),
 		}
 		var err error
-		e := domain.Event(domain.KeyRevoked{KeyID: fmt.Sprintf("Name %d", i)})
+		e := domain.Event(projects.KeyRevoked{KeyID: fmt.Sprintf("Name %d", i)})
 		if r.Body, err = codec.Encode(s, r.Sequence, id, e); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -32,7 +33,7 @@ func (pageData) CanResend(d domain.DeliveryObject) bool {
 }
 
 // WhyDisabled says why an endpoint is disabled, "" while it is enabled.
-func (d pageData) WhyDisabled(reason *domain.DisabledReason) string {
+func (d pageData) WhyDisabled(reason *projects.DisabledReason) string {
 	if reason == nil {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -75,7 +76,7 @@ func (v *visit) listEvents() error {
 	if p.Payment != "" {
 		lines, err = v.eventsOf(&p)
 	} else {
-		if p.May = p.Who.May(domain.Audit); p.May {
+		if p.May = p.Who.May(projects.Audit); p.May {
 			lines, err = v.newestEvents(&p)
 		}
 	}

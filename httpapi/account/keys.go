@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/wire"
 )
@@ -42,15 +43,15 @@ type keyForm struct {
 }
 
 type scopeChoice struct {
-	Scope   domain.Scope
+	Scope   projects.Scope
 	May     bool // the session's key has it, so it can be given on
 	Checked bool
 }
 
 func (v *visit) keyForm(chosen []string) keyForm {
 	f := keyForm{pageData: v.pageData(v.Locale.T("keys.new")), Name: v.Value("name")}
-	for _, s := range domain.AllScopes() {
-		c := scopeChoice{Scope: s, May: frame.Who{Caller: v.Caller}.May(s), Checked: s == domain.Read && chosen == nil}
+	for _, s := range projects.AllScopes() {
+		c := scopeChoice{Scope: s, May: frame.Who{Caller: v.Caller}.May(s), Checked: s == projects.Read && chosen == nil}
 		for _, name := range chosen {
 			c.Checked = c.Checked || name == string(s)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -41,8 +42,8 @@ func (v *visit) confirm(template, title string, fill func(*confirmPage)) error {
 
 func (v *visit) confirmRotate() error {
 	return v.confirm("webhook-rotate.html", "webhooks.rotate", func(p *confirmPage) {
-		for _, d := range []time.Duration{0, time.Hour, domain.DefaultSecretOverlap, domain.MaxSecretOverlap} {
-			o := overlap{Seconds: int(d.Seconds()), Text: p.Left(d), Chosen: d == domain.DefaultSecretOverlap}
+		for _, d := range []time.Duration{0, time.Hour, projects.DefaultSecretOverlap, projects.MaxSecretOverlap} {
+			o := overlap{Seconds: int(d.Seconds()), Text: p.Left(d), Chosen: d == projects.DefaultSecretOverlap}
 			if d == 0 {
 				o.Text = p.T("webhooks.at_once")
 			}
@@ -52,7 +53,7 @@ func (v *visit) confirmRotate() error {
 }
 
 func (v *visit) rotateSecret() error {
-	length := domain.DefaultSecretOverlap
+	length := projects.DefaultSecretOverlap
 	if seconds, err := strconv.ParseInt(v.Value("overlap"), 10, 32); err == nil {
 		length = time.Duration(seconds) * time.Second
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/frame"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
@@ -67,7 +68,7 @@ func (v *visit) listEndpoints() error {
 		return err
 	}
 	return v.Render(http.StatusOK, "webhooks.html", endpointsPage{
-		pageData: v.pageData(v.Locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= domain.MaxEndpoints,
+		pageData: v.pageData(v.Locale.T("webhooks.title")), Endpoints: list.Data, Full: len(list.Data) >= projects.MaxEndpoints,
 	})
 }
 
@@ -121,7 +122,7 @@ func (v *visit) editEndpoint() error {
 // when the form was shown again.
 func (v *visit) sendEndpoint(title string, send func(webhooks.Request) (wire.Endpoint, error)) (made wire.Endpoint, ok bool, err error) {
 	target, about := strings.TrimSpace(v.Value("url")), v.Value("about")
-	req := webhooks.Request{EditEndpoint: domain.EditEndpoint{URL: &target, Description: &about}}
+	req := webhooks.Request{EditEndpoint: projects.EditEndpoint{URL: &target, Description: &about}}
 	for _, k := range v.Values("kinds") {
 		req.Kinds = append(req.Kinds, domain.Kind(k))
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -201,7 +202,7 @@ func New(cfg Config) (http.Handler, error) {
 	}), nil
 }
 
-func viewOf(p domain.Project) wire.Project {
+func viewOf(p projects.Project) wire.Project {
 	return wire.Project{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: merchant.KeysOf(p)}
 }
 
@@ -211,7 +212,7 @@ func (a *admin) createProject(x *edge.Exchange) error {
 		return err
 	}
 	id := "prj_" + a.cfg.IDs.Next().String()
-	p, err := a.api.ChangeProject(x.Context(), id, causeOf(x), domain.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
+	p, err := a.api.ChangeProject(x.Context(), id, causeOf(x), projects.RegisterProject{Name: wish.name, Settings: wish.settings}, true)
 	if err != nil {
 		return err
 	}
@@ -237,11 +238,11 @@ func (a *admin) listProjects(x *edge.Exchange) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": views})
 }
 
-func (a *admin) getProject(x *edge.Exchange, p domain.Project) error {
+func (a *admin) getProject(x *edge.Exchange, p projects.Project) error {
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) changeProject(x *edge.Exchange, p domain.Project) error {
+func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
 	wish, err := projectWishOf(x.Body, p.Settings, "name", "settings")
 	if err != nil {
 		return err
@@ -249,22 +250,22 @@ func (a *admin) changeProject(x *edge.Exchange, p domain.Project) error {
 	if !wish.named {
 		wish.name = p.Name
 	}
-	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) disableProject(x *edge.Exchange, p domain.Project) error {
-	p, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.DisableProject{}, false)
+func (a *admin) disableProject(x *edge.Exchange, p projects.Project) error {
+	p, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.DisableProject{}, false)
 	if err != nil {
 		return err
 	}
 	return x.Reply(http.StatusOK, viewOf(p))
 }
 
-func (a *admin) issueKey(x *edge.Exchange, p domain.Project) error {
+func (a *admin) issueKey(x *edge.Exchange, p projects.Project) error {
 	wish, err := projectWishOf(x.Body, p.Settings, "name", "scopes")
 	if err != nil {
 		return err
@@ -276,12 +277,12 @@ func (a *admin) issueKey(x *edge.Exchange, p domain.Project) error {
 	return x.Reply(http.StatusCreated, key)
 }
 
-func (a *admin) listKeys(x *edge.Exchange, p domain.Project) error {
+func (a *admin) listKeys(x *edge.Exchange, p projects.Project) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(p)})
 }
 
-func (a *admin) revokeKey(x *edge.Exchange, p domain.Project) error {
-	if _, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), domain.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
+func (a *admin) revokeKey(x *edge.Exchange, p projects.Project) error {
+	if _, err := a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.RevokeKey{KeyID: x.Vars["key"]}, false); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -289,7 +290,7 @@ func (a *admin) revokeKey(x *edge.Exchange, p domain.Project) error {
 }
 
 // of is a handler for the project in the path.
-func (a *admin) of(handle func(*edge.Exchange, domain.Project) error) func(*edge.Exchange) error {
+func (a *admin) of(handle func(*edge.Exchange, projects.Project) error) func(*edge.Exchange) error {
 	return func(x *edge.Exchange) error {
 		p, err := a.projectOf(x)
 		if err != nil {
@@ -300,11 +301,11 @@ func (a *admin) of(handle func(*edge.Exchange, domain.Project) error) func(*edge
 }
 
 // projectOf finds the project in the path.
-func (a *admin) projectOf(x *edge.Exchange) (domain.Project, error) {
+func (a *admin) projectOf(x *edge.Exchange) (projects.Project, error) {
 	return a.project(x, x.Vars["id"])
 }
 
-func (a *admin) project(x *edge.Exchange, id string) (domain.Project, error) {
+func (a *admin) project(x *edge.Exchange, id string) (projects.Project, error) {
 	p, ok, err := a.cfg.Views.Project(x.Context(), id)
 	if err == nil && !ok {
 		err = &domain.Refusal{Code: domain.ProjectNotFound}
@@ -314,7 +315,7 @@ func (a *admin) project(x *edge.Exchange, id string) (domain.Project, error) {
 
 // checkpoint answers GET /admin/log/checkpoint.
 func (a *admin) checkpoint(x *edge.Exchange) error {
-	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(x, domain.Project{}))
+	signed, err := a.api.Checkpoint(x.Context(), merchant.Operator(x, projects.Project{}))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package admin
 import (
 	"errors"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -28,7 +28,7 @@ func (a *admin) events(x *edge.Exchange) error {
 	}
 	filter := eventstore.Filter{Project: q["project"]}
 	if q.Has("payment") {
-		p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{ID: q["project"]}), q["payment"])
+		p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{ID: q["project"]}), q["payment"])
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
@@ -64,7 +65,7 @@ type Line struct {
 	Progress   *LineProgress     `json:"progress,omitempty"`
 	Report     *audit.Report     `json:"report,omitempty"`
 	Comparison *check.Comparison `json:"comparison,omitempty"`
-	Project    *domain.Project   `json:"project,omitempty"`
+	Project    *projects.Project `json:"project,omitempty"`
 	Payment    *domain.Payment   `json:"payment,omitempty"`
 	Done       *LineDone         `json:"done,omitempty"`
 }

@@ -5,13 +5,14 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
 
 // listPayments answers what the API's list does, for the project in the path.
-func (a *admin) listPayments(x *edge.Exchange, p domain.Project) error {
+func (a *admin) listPayments(x *edge.Exchange, p projects.Project) error {
 	values, err := x.Values()
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (a *admin) findPayments(x *edge.Exchange) error {
 
 // ask has the provider asked about a payment, and answers the payment after that.
 func (a *admin) ask(x *edge.Exchange) error {
-	p, err := a.api.Payment(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"])
+	p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"])
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (a *admin) ask(x *edge.Exchange) error {
 }
 
 func (a *admin) paymentOf(x *edge.Exchange, id string) (v wire.OperatorsPayment, err error) {
-	operator := merchant.Operator(x, domain.Project{})
+	operator := merchant.Operator(x, projects.Project{})
 	p, err := a.api.Payment(x.Context(), operator, id)
 	if err != nil {
 		return v, err

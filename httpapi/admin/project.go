@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -17,13 +18,13 @@ type projectWish struct {
 	name     string
 	named    bool
 	settings domain.Settings
-	scopes   []domain.Scope
+	scopes   []projects.Scope
 }
 
 // projectWishOf reads a body that may have the given members. Settings that
 // are left out stay as they are in present; a key without scopes gets all.
 func projectWishOf(body []byte, present domain.Settings, known ...string) (projectWish, error) {
-	wish := projectWish{settings: present, scopes: domain.AllScopes()}
+	wish := projectWish{settings: present, scopes: projects.AllScopes()}
 	members, err := edge.DecodeObject(body)
 	if err != nil {
 		return wish, err
@@ -48,7 +49,7 @@ func projectWishOf(body []byte, present domain.Settings, known ...string) (proje
 			if all, ok = edge.TextsOf(m.Value); ok {
 				var known bool
 				if wish.scopes, known = merchant.ScopesOf(all); !known {
-					fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Allowed: edge.Texts(domain.AllScopes())})
+					fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Allowed: edge.Texts(projects.AllScopes())})
 				}
 			}
 		case "settings":

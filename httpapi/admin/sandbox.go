@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 )
@@ -16,7 +17,7 @@ func (a *admin) settlePayment(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.api.SettlePayment(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"], outcome)
+	p, err := a.api.SettlePayment(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"], outcome)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func (a *admin) settleRefund(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	p, r, err := a.api.SettleRefund(x.Context(), merchant.Operator(x, domain.Project{}), x.Vars["id"], outcome)
+	p, r, err := a.api.SettleRefund(x.Context(), merchant.Operator(x, projects.Project{}), x.Vars["id"], outcome)
 	if no, ok := errors.AsType[*domain.Refusal](err); ok && no.Code == domain.RefundNotFound { // of late funds, maybe
 		r, err := a.api.SettleReturn(x.Context(), x.Vars["id"], outcome)
 		if err != nil {

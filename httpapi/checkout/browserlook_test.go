@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/ui/uitest"
 )
 
@@ -128,11 +129,11 @@ func testEveryPage(t *testing.T, browser context.Context) {
 		look(name, links[name])
 	}
 	for _, merchant := range []struct{ name, text string }{
-		{"long word", strings.Repeat("W", domain.MaxProjectName)},
-		{"long words", strings.Repeat("Торговый дом ", 10)[:domain.MaxProjectName]},
+		{"long word", strings.Repeat("W", projects.MaxProjectName)},
+		{"long words", strings.Repeat("Торговый дом ", 10)[:projects.MaxProjectName]},
 		{"other way", "חנות התה \u202e(Tea)"},
 	} {
-		b.world.project(domain.ChangeProject{Name: strings.ToValidUTF8(merchant.text, ""), Settings: domain.DefaultSettings()})
+		b.world.project(projects.ChangeProject{Name: strings.ToValidUTF8(merchant.text, ""), Settings: domain.DefaultSettings()})
 		look(merchant.name, links["large"])
 		look(merchant.name+" paid", links["paid"])
 	}

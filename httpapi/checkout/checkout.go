@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/ui"
 )
@@ -25,7 +26,7 @@ var files embed.FS
 // never sees the state of before.
 type Views interface {
 	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
-	Project(ctx context.Context, id string) (domain.Project, bool, error)
+	Project(ctx context.Context, id string) (projects.Project, bool, error)
 }
 
 // Sandbox plays the provider. SignalPayment returns when the event that the

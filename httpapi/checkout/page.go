@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/ui"
 )
 
@@ -206,7 +207,7 @@ func (h *handler) show(w http.ResponseWriter, v *visit) error {
 	return ui.Render(w, http.StatusOK, h.templates, "page.html", page)
 }
 
-func (h *handler) projectOf(ctx context.Context, p domain.Payment) (domain.Project, error) {
+func (h *handler) projectOf(ctx context.Context, p domain.Payment) (projects.Project, error) {
 	project, ok, err := h.Views.Project(ctx, p.Project)
 	switch {
 	case err != nil:
@@ -217,7 +218,7 @@ func (h *handler) projectOf(ctx context.Context, p domain.Payment) (domain.Proje
 	return project, nil
 }
 
-func (h *handler) pageOf(v *visit, p domain.Payment, project domain.Project) (view, error) {
+func (h *handler) pageOf(v *visit, p domain.Payment, project projects.Project) (view, error) {
 	now := h.now()
 	s := h.stateOf(p)
 	page := h.view(v, v.locale.T("state."+string(s)))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/ui"
 )
@@ -122,7 +123,7 @@ func TestFinalPagesLeadBackToTheShop(t *testing.T) {
 	w := newWorld(t)
 	settings := domain.DefaultSettings()
 	settings.ShopURL = "https://shop.example/orders?done=1&of=2"
-	w.project(domain.ChangeProject{Name: "Чайная лавка", Settings: settings})
+	w.project(projects.ChangeProject{Name: "Чайная лавка", Settings: settings})
 	const link = `href="https://shop.example/orders?done=1&amp;of=2" rel="noopener noreferrer"`
 	for status, leads := range map[domain.PaymentStatus]bool{
 		domain.AwaitingPayment: false, domain.Paid: true, domain.Expired: true, domain.Failed: true,
@@ -131,7 +132,7 @@ func TestFinalPagesLeadBackToTheShop(t *testing.T) {
 			t.Errorf("%s: %v\n%s", status, !leads, body)
 		}
 	}
-	w.project(domain.ChangeProject{Name: "Чайная лавка", Settings: domain.DefaultSettings()})
+	w.project(projects.ChangeProject{Name: "Чайная лавка", Settings: domain.DefaultSettings()})
 	if strings.Contains(get(w.handler(true), w.path(w.create(domain.Paid))).Body.String(), "shop.example") {
 		t.Error("the address stays after it was taken away")
 	}
@@ -265,7 +266,7 @@ func TestMerchantNamesStayText(t *testing.T) {
 		`{{.Form}}`, `' onmouseover='alert(1)`, "\u202eevil", `javascript:alert(1)`, `</bdi></h1><form action=//evil>`,
 	} {
 		w := newWorld(t)
-		w.project(domain.ChangeProject{Name: name, Settings: domain.DefaultSettings()})
+		w.project(projects.ChangeProject{Name: name, Settings: domain.DefaultSettings()})
 		for _, s := range []domain.PaymentStatus{domain.AwaitingPayment, domain.Paid} {
 			body := get(w.handler(true), w.path(w.create(s))).Body.String()
 			wellFormed(t, body)

@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 )
@@ -56,7 +57,7 @@ func newWorld(t testing.TB) *world {
 			t.Error(err)
 		}
 	})
-	w.project(domain.RegisterProject{Name: "Чайная лавка", Settings: domain.DefaultSettings()})
+	w.project(projects.RegisterProject{Name: "Чайная лавка", Settings: domain.DefaultSettings()})
 	return w
 }
 
@@ -72,10 +73,10 @@ func (w *world) pass(d time.Duration) {
 	w.clock = w.clock.Add(d)
 }
 
-func (w *world) project(c domain.ProjectCommand) {
+func (w *world) project(c projects.ProjectCommand) {
 	w.t.Helper()
 	_, err := eventstore.Execute(context.Background(), w.ledger, eventstore.ProjectStream(projectID),
-		domain.Project{ID: projectID}, c, eventstore.Order{EventID: w.ids.Next()})
+		projects.Project{ID: projectID}, c, eventstore.Order{EventID: w.ids.Next()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -157,8 +158,8 @@ func (w *world) Payment(ctx context.Context, id domain.ID) (domain.Payment, bool
 	return p, p.Status != "", err
 }
 
-func (w *world) Project(ctx context.Context, id string) (domain.Project, bool, error) {
-	p, _, err := eventstore.Fold(ctx, w.ledger, eventstore.ProjectStream(id), domain.Project{ID: id})
+func (w *world) Project(ctx context.Context, id string) (projects.Project, bool, error) {
+	p, _, err := eventstore.Fold(ctx, w.ledger, eventstore.ProjectStream(id), projects.Project{ID: id})
 	return p, p.Name != "", err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/ui"
 )
@@ -69,10 +70,10 @@ func renderWebhookPage(cfg Config, documents *template.Template) ([]byte, error)
 	err = documents.ExecuteTemplate(&b, "webhooks.html", map[string]any{
 		"Lang": "en", "Root": filesOfDocuments, "Plain": true, "Title": "Receiving webhooks",
 		"Base": cfg.PublicURL, "Prefix": cfg.Prefix, "Example": SampleNotification, "SQL": strings.TrimSpace(string(sql)),
-		"Kinds": kinds, "Tries": tries, "Attempts": attempts, "Receivers": samples, "MaxEndpoints": domain.MaxEndpoints,
+		"Kinds": kinds, "Tries": tries, "Attempts": attempts, "Receivers": samples, "MaxEndpoints": projects.MaxEndpoints,
 		"Timeout": spell(domain.AnswerTime), "MaxRetryAfter": spell(domain.MaxRetryAfter),
 		"DisableAfter": spell(domain.MaxFailingTime), "Keep": spell(domain.KeepDeliveries),
-		"Overlap": spell(domain.DefaultSecretOverlap), "MaxOverlap": spell(domain.MaxSecretOverlap),
+		"Overlap": spell(projects.DefaultSecretOverlap), "MaxOverlap": spell(projects.MaxSecretOverlap),
 	})
 	return b.Bytes(), err
 }

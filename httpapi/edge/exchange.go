@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
@@ -41,8 +42,8 @@ type Exchange struct {
 	Route   *Route            // nil until one matched
 	Vars    map[string]string // of the route's path
 	timed   *deadline         // nil: for as long as the client stays
-	Project domain.Project    // who asks; zero: nobody in particular
-	Key     domain.Key
+	Project projects.Project  // who asks; zero: nobody in particular
+	Key     projects.Key
 	Trace   domain.Traceparent // that the request is part of; "": none
 	Actor   string             // the operator who asks; "": none does
 	Body    []byte             // nil unless the route takes one

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 )
 
@@ -124,7 +125,7 @@ func invalidDetail(field string) string {
 	case "time_zone":
 		return "Send the name of a zone of the IANA database, such as Europe/Moscow or UTC."
 	case "overlap_seconds":
-		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(domain.MaxSecretOverlap.Seconds()))
+		return fmt.Sprintf("Send a number of seconds from 0 to %d.", int(projects.MaxSecretOverlap.Seconds()))
 	case "since":
 		return "Send a time such as 2026-11-20T10:15:30Z."
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 )
 
@@ -94,7 +95,7 @@ func ofRefusal(r *domain.Refusal) wire.Problem {
 	}
 	switch {
 	case r.Code == domain.WebhookEndpointLimit:
-		p.Limit = domain.MaxEndpoints
+		p.Limit = projects.MaxEndpoints
 	case r.Code == domain.PaymentNotPaid && r.PaymentStatus.Final():
 		p.Detail = "Only a paid payment can be refunded. This one is " + string(r.PaymentStatus) + " and stays so."
 	case r.Code == domain.PaymentNotPaid:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 
 	"github.com/gorilla/mux"
@@ -17,7 +18,7 @@ type Route struct {
 	Method    string
 	Path      string // exact; {name} stands for one segment, {name:.+} for the rest
 	Operation string // operationId in openapi.yaml, and label of logs and metrics
-	Scope     domain.Scope
+	Scope     projects.Scope
 	Body      bool // takes a JSON object
 	Optional  bool // and goes without: no body stands for {}
 	Endless   bool // may take as long as the client stays

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 	"payledger/projections/books"
 	"payledger/projections/views"
@@ -19,7 +20,7 @@ const (
 // Alerts are what the merchant should look at, the most urgent first. Needs
 // read.
 func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
 	all := []wire.Alert{}
@@ -55,7 +56,7 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	return byUrgency(all), nil
 }
 
-func endpointAlerts(e domain.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {
+func endpointAlerts(e projects.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {
 	about := wire.Alert{EndpointID: e.ID, URL: e.URL}
 	switch {
 	case e.Disabled != "":

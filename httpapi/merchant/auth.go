@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 )
@@ -44,6 +44,6 @@ func credentials(h http.Header) (project, secret string) {
 
 // nobody is the project that unknown ones are checked as. No secret has its
 // key's hash.
-func nobody() domain.Project {
-	return domain.Project{Keys: []domain.Key{{}}}
+func nobody() projects.Project {
+	return projects.Project{Keys: []projects.Key{{}}}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -32,7 +33,7 @@ func (h Handlers) GetBalance(x *edge.Exchange) error {
 // Balance is the project's books; as_of in the query names a time or a
 // position, without it they are the present ones. Needs read.
 func (a *API) Balance(ctx context.Context, c Caller, q edge.Query) (wire.Books, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return wire.Books{}, err
 	}
 	all, err := BooksOf(ctx, a.cfg.Views, c.Project.ID, q)
@@ -46,7 +47,7 @@ func (h Handlers) ListPostings(x *edge.Exchange) error {
 
 // postingList reads a request for postings.
 func (a *API) postingList(c *Caller, values url.Values) (l edge.List, q books.JournalQuery, err error) {
-	if err := a.Admit(c, domain.Read, nil); err != nil {
+	if err := a.Admit(c, projects.Read, nil); err != nil {
 		return l, q, err
 	}
 	if l, err = edge.ParseList(values, "listPostings", c.Project.ID, "account", "currency", "from", "to", "order"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -17,19 +18,19 @@ import (
 // with Admit, so scopes and budgets hold whichever way the operation is
 // reached. SignIn, Resume and Operator make callers.
 type Caller struct {
-	Project domain.Project
-	Key     domain.Key
+	Project projects.Project
+	Key     projects.Key
 	Trace   domain.Traceparent // of the request
 
-	admitted domain.Scope // checked and counted already; "": nothing yet
-	page     bool         // reads cost nothing: one page of the account makes several
-	operator bool         // no key: every scope and no budget
-	actor    string       // the operator's name in the log
+	admitted projects.Scope // checked and counted already; "": nothing yet
+	page     bool           // reads cost nothing: one page of the account makes several
+	operator bool           // no key: every scope and no budget
+	actor    string         // the operator's name in the log
 }
 
 // Operator is the operator who sent a request to the administration and acts for a
 // project, or with the zero Project on the payments of all projects.
-func Operator(x *edge.Exchange, p domain.Project) Caller {
+func Operator(x *edge.Exchange, p projects.Project) Caller {
 	return Caller{Project: p, Trace: x.Trace, operator: true, actor: x.Actor}
 }
 
@@ -58,14 +59,14 @@ func (a *API) Enter(x *edge.Exchange) error {
 // Admit lets a caller do something that needs a scope, if the key has it and
 // the project's budget has something left. The budget is taken from once for
 // each operation. What is left is announced in the header, which may be nil.
-func (a *API) Admit(c *Caller, need domain.Scope, announced http.Header) error {
+func (a *API) Admit(c *Caller, need projects.Scope, announced http.Header) error {
 	if c.operator || c.admitted == need {
 		return nil
 	}
 	if !c.Key.Has(need) {
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: need}
 	}
-	read := need == domain.Read || need == domain.Audit
+	read := need == projects.Read || need == projects.Audit
 	budget := a.writes
 	switch {
 	case read && c.page:
@@ -103,7 +104,7 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 	if !known {
 		project = a.nobody
 	}
-	key, live := project.Authenticate(domain.HashKey(secret))
+	key, live := project.Authenticate(projects.HashKey(secret))
 	if !known || !live {
 		if err := a.failures.Allow(address(), a.cfg.Now(), announced); err != nil {
 			return Caller{}, err
@@ -135,7 +136,7 @@ func (a *API) Resume(ctx context.Context, projectID, keyID string) (Caller, erro
 }
 
 // enterAs is the caller of a live key.
-func (a *API) enterAs(project domain.Project, key domain.Key) (Caller, error) {
+func (a *API) enterAs(project projects.Project, key projects.Key) (Caller, error) {
 	c := Caller{Project: project, Key: key}
 	if a.cfg.KeyTimes != nil {
 		a.cfg.KeyTimes.Use(project.ID, key.ID, a.cfg.Now())
@@ -167,6 +168,6 @@ func (a *API) recheck(ctx context.Context, c Caller) error {
 }
 
 // liveKey is the place of a project's key that is not revoked, -1 for none.
-func liveKey(p domain.Project, id string) int {
-	return slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == id && !k.Revoked })
+func liveKey(p projects.Project, id string) int {
+	return slices.IndexFunc(p.Keys, func(k projects.Key) bool { return k.ID == id && !k.Revoked })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -141,7 +142,7 @@ type FeedEvent struct {
 // Feed begins to read. Needs audit; the problem is 429 rate_limited when the
 // project reads too many feeds already.
 func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, err
 	}
 	last, err := a.cfg.Ledger.Store.Last(ctx)
@@ -162,7 +163,7 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 
 // LastPosition is the end of the log. Needs audit.
 func (a *API) LastPosition(ctx context.Context, c Caller) (uint64, error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return 0, err
 	}
 	last, err := a.cfg.Ledger.Store.Last(ctx)

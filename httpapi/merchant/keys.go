@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
 
 // KeysOf are a project's keys, the oldest first.
-func KeysOf(p domain.Project) []wire.Key {
+func KeysOf(p projects.Project) []wire.Key {
 	keys := make([]wire.Key, 0, len(p.Keys))
 	for _, k := range p.Keys {
 		keys = append(keys, keyView(k))
@@ -24,13 +25,13 @@ func KeysOf(p domain.Project) []wire.Key {
 	return keys
 }
 
-func keyView(k domain.Key) wire.Key {
+func keyView(k projects.Key) wire.Key {
 	return wire.Key{KeyID: k.ID, Name: k.Name, Scopes: k.Scopes, Revoked: k.Revoked}
 }
 
 // ChangeProject runs a command on a project, which is new or must exist.
-func (a *API) ChangeProject(ctx context.Context, id string, why eventstore.Cause, cmd domain.ProjectCommand, isNew bool) (domain.Project, error) {
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), domain.Project{ID: id}, cmd,
+func (a *API) ChangeProject(ctx context.Context, id string, why eventstore.Cause, cmd projects.ProjectCommand, isNew bool) (projects.Project, error) {
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), projects.Project{ID: id}, cmd,
 		eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: why, New: isNew})
 	return res.State, err
 }
@@ -40,33 +41,33 @@ const keyPrefix = "key_"
 
 // NewKey makes a key of 256 random bits, with a name or "". Its secret leaves the
 // program in this answer and nowhere else.
-func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, name string, scopes []domain.Scope) (domain.Project, wire.Key, error) {
+func (a *API) NewKey(ctx context.Context, project string, why eventstore.Cause, name string, scopes []projects.Scope) (projects.Project, wire.Key, error) {
 	var random [32]byte
 	if _, err := io.ReadFull(a.cfg.Entropy, random[:]); err != nil {
-		return domain.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
+		return projects.Project{}, wire.Key{}, fmt.Errorf("making an API key: %w", err)
 	}
 	secret := "sk_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
 	id := keyPrefix + a.cfg.IDs.Next().String()
-	p, err := a.ChangeProject(ctx, project, why, domain.IssueKey{KeyID: id, Hash: domain.HashKey(secret), Scopes: scopes, Name: name}, false)
+	p, err := a.ChangeProject(ctx, project, why, projects.IssueKey{KeyID: id, Hash: projects.HashKey(secret), Scopes: scopes, Name: name}, false)
 	return p, wire.Key{KeyID: id, Name: name, Scopes: scopes, APIKey: secret}, err
 }
 
 // ScopesOf reports false unless there is at least one scope and every one is
 // known.
-func ScopesOf(names []string) ([]domain.Scope, bool) {
-	scopes := make([]domain.Scope, 0, len(names))
+func ScopesOf(names []string) ([]projects.Scope, bool) {
+	scopes := make([]projects.Scope, 0, len(names))
 	for _, name := range names {
-		if !slices.Contains(domain.AllScopes(), domain.Scope(name)) {
+		if !slices.Contains(projects.AllScopes(), projects.Scope(name)) {
 			return nil, false
 		}
-		scopes = append(scopes, domain.Scope(name))
+		scopes = append(scopes, projects.Scope(name))
 	}
 	return scopes, len(scopes) > 0
 }
 
 // Keys lists the project's keys, newest first. Needs read.
 func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
 	rows := []wire.AccountKey{}
@@ -76,7 +77,7 @@ func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
 	return rows, nil
 }
 
-func (a *API) keyOf(c Caller, k domain.Key) wire.AccountKey {
+func (a *API) keyOf(c Caller, k projects.Key) wire.AccountKey {
 	v := wire.AccountKey{Key: keyView(k), Current: k.ID == c.Key.ID}
 	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
 		at := domain.IDTime(id)
@@ -92,7 +93,7 @@ func (a *API) keyOf(c Caller, k domain.Key) wire.AccountKey {
 
 // mayHandle refuses when a key has a scope that the caller's has not: nobody
 // can give themselves more rights, nor take a stronger key out of use.
-func (c Caller) mayHandle(scopes []domain.Scope) error {
+func (c Caller) mayHandle(scopes []projects.Scope) error {
 	for _, s := range scopes {
 		if !c.Key.Has(s) {
 			return wire.Problem{
@@ -108,15 +109,15 @@ func (c Caller) mayHandle(scopes []domain.Scope) error {
 // answer alone.
 // Needs payments:write and every scope that is given.
 func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []string) (key wire.Key, err error) {
-	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return key, err
 	}
 	scopes, known := ScopesOf(scopeNames)
 	if !known {
-		return key, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue, Allowed: edge.Texts(domain.AllScopes())}}
+		return key, domain.FieldErrors{{Field: "scopes", Code: domain.InvalidValue, Allowed: edge.Texts(projects.AllScopes())}}
 	}
-	slices.SortFunc(scopes, func(a, b domain.Scope) int {
-		return cmp.Compare(slices.Index(domain.AllScopes(), a), slices.Index(domain.AllScopes(), b))
+	slices.SortFunc(scopes, func(a, b projects.Scope) int {
+		return cmp.Compare(slices.Index(projects.AllScopes(), a), slices.Index(projects.AllScopes(), b))
 	})
 	scopes = slices.Compact(scopes)
 	if err := c.mayHandle(scopes); err != nil {
@@ -130,18 +131,18 @@ func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []
 // session and the last key of the project are refused: the problem is 409
 // confirmation_required. Needs payments:write and every scope of the key.
 func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool) (v wire.AccountKey, err error) {
-	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return v, err
 	}
 	p := c.Project
-	i := slices.IndexFunc(p.Keys, func(k domain.Key) bool { return k.ID == id })
+	i := slices.IndexFunc(p.Keys, func(k projects.Key) bool { return k.ID == id })
 	if i < 0 {
 		return v, &domain.Refusal{Code: domain.KeyNotFound}
 	}
 	if err := c.mayHandle(p.Keys[i].Scopes); err != nil {
 		return v, err
 	}
-	others := slices.ContainsFunc(p.Keys, func(k domain.Key) bool { return k.ID != id && !k.Revoked })
+	others := slices.ContainsFunc(p.Keys, func(k projects.Key) bool { return k.ID != id && !k.Revoked })
 	switch {
 	case confirmed || p.Keys[i].Revoked:
 	case !others:
@@ -156,7 +157,7 @@ func (a *API) RevokeKey(ctx context.Context, c Caller, id string, confirmed bool
 			Detail: `This is the key you are signed in with: revoking it signs you out. Send {"confirm": true} to revoke it all the same.`,
 		}
 	}
-	if p, err = a.ChangeProject(ctx, p.ID, c.Cause(), domain.RevokeKey{KeyID: id}, false); err != nil {
+	if p, err = a.ChangeProject(ctx, p.ID, c.Cause(), projects.RevokeKey{KeyID: id}, false); err != nil {
 		return v, err
 	}
 	return a.keyOf(c, p.Keys[i]), nil

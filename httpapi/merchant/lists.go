@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -46,7 +47,7 @@ func replyList[T any](
 
 // paymentList reads a request for payments.
 func (a *API) paymentList(c *Caller, values url.Values) (l edge.List, q views.PaymentQuery, err error) {
-	if err := a.Admit(c, domain.Read, nil); err != nil {
+	if err := a.Admit(c, projects.Read, nil); err != nil {
 		return l, q, err
 	}
 	if l, err = edge.ParseList(values, "listPayments", c.Project.ID, paymentFilters()...); err != nil {
@@ -106,7 +107,7 @@ func (h Handlers) ListRefunds(x *edge.Exchange) error {
 // refundList reads a request for refunds. known is false when the payment_id is
 // no id: no payment has it, so there are no refunds.
 func (a *API) refundList(c *Caller, values url.Values) (l edge.List, q views.RefundQuery, known bool, err error) {
-	if err := a.Admit(c, domain.Read, nil); err != nil {
+	if err := a.Admit(c, projects.Read, nil); err != nil {
 		return l, q, false, err
 	}
 	if l, err = edge.ParseList(values, "listRefunds", c.Project.ID, "payment_id", "status"); err != nil {
@@ -178,7 +179,7 @@ func (h Handlers) ListPaymentEvents(x *edge.Exchange) error {
 // are stored, byte for byte, so that they can be compared with an export. Keys
 // and fingerprints in them are digests. Needs read.
 func (a *API) PaymentEvents(ctx context.Context, c Caller, payment string, values url.Values) (page wire.Page[wire.EventLine], err error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return page, err
 	}
 	l, err := edge.ParseList(values, "listPaymentEvents", c.Project.ID)

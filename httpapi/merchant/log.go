@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 	"payledger/httpapi/edge"
@@ -37,7 +38,7 @@ func (h Handlers) GetCheckpoint(x *edge.Exchange) error {
 // Checkpoint is a signed checkpoint of everything that is durable, or more.
 // Needs audit.
 func (a *API) Checkpoint(ctx context.Context, c Caller) ([]byte, error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, err
 	}
 	if a.cfg.Checkpoint == nil {
@@ -66,7 +67,7 @@ func (h Handlers) GetInclusionProof(x *edge.Exchange) error {
 // Inclusion proves that the event at a position is in the log of a size. Needs
 // audit.
 func (a *API) Inclusion(ctx context.Context, c Caller, position, size uint64) (proof translog.InclusionProof, err error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return proof, err
 	}
 	proof, err = a.cfg.Views.Inclusion(ctx, eventstore.Position(position), eventstore.Position(size))
@@ -89,7 +90,7 @@ func (h Handlers) GetConsistencyProof(x *edge.Exchange) error {
 // Consistency proves that the log of one size is the beginning of the log of a
 // larger one. Needs audit.
 func (a *API) Consistency(ctx context.Context, c Caller, from, to uint64) (proof translog.ConsistencyProof, err error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return proof, err
 	}
 	proof, err = a.cfg.Views.Consistency(ctx, eventstore.Position(from), eventstore.Position(to))
@@ -145,7 +146,7 @@ func (h Handlers) GetTile(x *edge.Exchange) error {
 
 // Tile answers the hashes of a tile, which is named by its path. Needs audit.
 func (a *API) Tile(ctx context.Context, c Caller, path string) ([]byte, error) {
-	if err := a.Admit(&c, domain.Audit, nil); err != nil {
+	if err := a.Admit(&c, projects.Audit, nil); err != nil {
 		return nil, err
 	}
 	t, err := translog.ParseTile(path)

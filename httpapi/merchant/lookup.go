@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -41,7 +42,7 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 // one without a description has "", one that is not the project's is left out.
 // Needs read.
 func (a *API) Descriptions(ctx context.Context, c Caller, payments iter.Seq[domain.ID]) (map[domain.ID]string, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
 	all := make(map[domain.ID]string)
@@ -70,7 +71,7 @@ const maxPasted = 2048
 // that got it. The answer is empty when it is nothing of the project's. Needs
 // read.
 func (a *API) Lookup(ctx context.Context, c Caller, text string) ([]wire.Place, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
 	text = strings.TrimSpace(text)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
@@ -104,7 +105,7 @@ type KeyTimes interface {
 type Webhooks interface {
 	// Secret answers a signing secret of an endpoint. KeyVersion is that of
 	// the master key for new ones, with which Secret does not fail.
-	Secret(endpoint string, s domain.Secret) (string, error)
+	Secret(endpoint string, s projects.Secret) (string, error)
 	KeyVersion() int
 
 	// Changed tells that an endpoint is not what it was, so that what waits
@@ -143,7 +144,7 @@ type Webhooks interface {
 // answers, are on Handlers. Safe for concurrent use.
 type API struct {
 	cfg      Config
-	nobody   domain.Project
+	nobody   projects.Project
 	writes   *edge.Limiter // nil, as the next two: no limit
 	reads    *edge.Limiter
 	failures *edge.Limiter

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/calendar"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -27,7 +28,7 @@ func (c Caller) Calendar() calendar.Calendar { return calendar.Of(c.Project.Sett
 // Overview is what happened on the days of a range, which from and to in the
 // query name. Days are those of the project's time zone. Needs read.
 func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire.Overview, err error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return v, err
 	}
 	q, err := edge.ParseQuery(values, "from", "to")
@@ -66,7 +67,7 @@ func (a *API) Overview(ctx context.Context, c Caller, values url.Values) (v wire
 // Attempts are the attempts to pay the project's payments from an instant on, counted
 // by whole hours, by route; those of routes without a connector are none. Needs read.
 func (a *API) Attempts(ctx context.Context, c Caller, from time.Time) (map[string]wire.RouteAttempts, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return nil, err
 	}
 	counted, err := a.cfg.Views.Attempts(ctx, c.Project.ID, views.HourOf(domain.InstantOf(from)))
@@ -139,7 +140,7 @@ const (
 // Totals adds up the payments of a filtered list; values are the filters.
 // Needs read.
 func (a *API) Totals(ctx context.Context, c Caller, values url.Values) (v wire.Totals, err error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return v, err
 	}
 	filters, err := edge.ParseQuery(values, paymentFilters()...)

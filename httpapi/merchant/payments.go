@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -62,7 +63,7 @@ func (h Handlers) CreatePayment(x *edge.Exchange) error {
 // CreatePayment makes a payment. A key (nil: none) that was used before leads
 // to the payment it made then. Needs payments:write.
 func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, key *domain.Digest) (made Created[domain.PaymentObject], err error) {
-	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return made, err
 	}
 	settings := c.Project.Settings
@@ -245,7 +246,7 @@ func (h Handlers) GetPayment(x *edge.Exchange) error {
 // Payment finds one of the caller's payments. Ids are compared as text;
 // another project's payment does not exist here. Needs read.
 func (a *API) Payment(ctx context.Context, c Caller, id string) (domain.Payment, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return domain.Payment{}, err
 	}
 	return a.payment(ctx, c, id)

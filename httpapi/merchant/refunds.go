@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -32,7 +33,7 @@ func (h Handlers) CreateRefund(x *edge.Exchange) error {
 // CreateRefund asks for a payment to be returned in full. A key (nil: none)
 // that was used before leads to the refund it made then. Needs refunds:write.
 func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key *domain.Digest) (made Created[domain.RefundObject], err error) {
-	if err := a.Admit(&c, domain.RefundsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.RefundsWrite, nil); err != nil {
 		return made, err
 	}
 	if key == nil && c.Project.Settings.RequireIdempotencyKey {
@@ -128,7 +129,7 @@ func (h Handlers) GetRefund(x *edge.Exchange) error {
 // Refund finds one of the caller's refunds, and the payment it returns. Needs
 // read.
 func (a *API) Refund(ctx context.Context, c Caller, id string) (domain.Payment, domain.Refund, error) {
-	if err := a.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return domain.Payment{}, domain.Refund{}, err
 	}
 	return a.refund(ctx, c, id)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -58,7 +59,7 @@ func RefundOutcomes() []domain.Outcome {
 // payment after it. The refusal is final_status when nothing changed. Needs
 // payments:write.
 func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, err error) {
-	if err := a.Admit(&c, domain.PaymentsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
 		return p, err
 	}
 	if a.cfg.Sandbox == nil {
@@ -108,7 +109,7 @@ func (h Handlers) SettleRefund(x *edge.Exchange) error {
 // payment and the refund after it. The refusal is final_status when nothing
 // changed. Needs refunds:write.
 func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome domain.Outcome) (p domain.Payment, r domain.Refund, err error) {
-	if err := a.Admit(&c, domain.RefundsWrite, nil); err != nil {
+	if err := a.Admit(&c, projects.RefundsWrite, nil); err != nil {
 		return p, r, err
 	}
 	if a.cfg.Sandbox == nil {

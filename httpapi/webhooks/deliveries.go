@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -36,7 +37,7 @@ func (a *API) Recover(ctx context.Context, c merchant.Caller, id string, since d
 
 // Resend sends a delivery again. Needs webhooks:write.
 func (a *API) Resend(ctx context.Context, c merchant.Caller, id, event string) (domain.DeliveryObject, error) {
-	d, err := a.delivery(ctx, &c, domain.WebhooksWrite, id, event)
+	d, err := a.delivery(ctx, &c, projects.WebhooksWrite, id, event)
 	if err != nil {
 		return d, err
 	}
@@ -48,10 +49,10 @@ func (a *API) Resend(ctx context.Context, c merchant.Caller, id, event string) (
 
 // Delivery finds the delivery of an event to an endpoint. Needs read.
 func (a *API) Delivery(ctx context.Context, c merchant.Caller, id, event string) (domain.DeliveryObject, error) {
-	return a.delivery(ctx, &c, domain.Read, id, event)
+	return a.delivery(ctx, &c, projects.Read, id, event)
 }
 
-func (a *API) delivery(ctx context.Context, c *merchant.Caller, need domain.Scope, id, event string) (d domain.DeliveryObject, err error) {
+func (a *API) delivery(ctx context.Context, c *merchant.Caller, need projects.Scope, id, event string) (d domain.DeliveryObject, err error) {
 	e, err := a.find(c, need, id)
 	if err != nil {
 		return d, err
@@ -76,7 +77,7 @@ func (a *API) Deliveries(ctx context.Context, c merchant.Caller, id string, valu
 	if err != nil {
 		return page, err
 	}
-	e, err := a.find(&c, domain.Read, id)
+	e, err := a.find(&c, projects.Read, id)
 	if err != nil {
 		return page, err
 	}
@@ -109,7 +110,7 @@ type deliveryList struct {
 // parseList admits a caller and reads its request for deliveries. ids are the
 // filters that take an id.
 func (a *API) parseList(c *merchant.Caller, values url.Values, operation string, ids ...string) (l deliveryList, err error) {
-	if err := a.m.Admit(c, domain.Read, nil); err != nil {
+	if err := a.m.Admit(c, projects.Read, nil); err != nil {
 		return l, err
 	}
 	if l.List, err = edge.ParseList(values, operation, c.Project.ID, append([]string{"state"}, ids...)...); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -22,11 +23,11 @@ func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wir
 	object, event := a.cfg.IDs.Pair()
 	id := "we_" + object.String()
 	version := a.cfg.Webhooks.KeyVersion()
-	secret, err := a.cfg.Webhooks.Secret(id, domain.Secret{Generation: 1, KeyVersion: version})
+	secret, err := a.cfg.Webhooks.Secret(id, projects.Secret{Generation: 1, KeyVersion: version})
 	if err != nil {
 		return made, err
 	}
-	e, err := a.execute(ctx, &c, id, event, domain.AddEndpoint{
+	e, err := a.execute(ctx, &c, id, event, projects.AddEndpoint{
 		At: domain.IDTime(event), EndpointID: id, URL: *req.URL, Kinds: req.Kinds, Description: req.Description, KeyVersion: version,
 	})
 	if err != nil {
@@ -39,7 +40,7 @@ func (a *API) Add(ctx context.Context, c merchant.Caller, req Request) (made wir
 
 // Endpoints lists endpoints, newest first. Needs read.
 func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Values) (page wire.Page[wire.Endpoint], err error) {
-	if err := a.m.Admit(&c, domain.Read, nil); err != nil {
+	if err := a.m.Admit(&c, projects.Read, nil); err != nil {
 		return page, err
 	}
 	l, err := edge.ParseList(values, "listWebhookEndpoints", c.Project.ID)
@@ -47,9 +48,9 @@ func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Value
 		return page, err
 	}
 	all := slices.Clone(c.Project.Endpoints)
-	slices.SortFunc(all, func(a, b domain.Endpoint) int { return strings.Compare(b.ID, a.ID) })
+	slices.SortFunc(all, func(a, b projects.Endpoint) int { return strings.Compare(b.ID, a.ID) })
 	if l.Place != "" {
-		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return e.ID >= l.Place })
+		all = slices.DeleteFunc(all, func(e projects.Endpoint) bool { return e.ID >= l.Place })
 	}
 	last := ""
 	if len(all) > l.Limit {
@@ -67,7 +68,7 @@ func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Value
 
 // Endpoint finds an endpoint. Needs read.
 func (a *API) Endpoint(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
-	e, err := a.find(&c, domain.Read, id)
+	e, err := a.find(&c, projects.Read, id)
 	if err != nil {
 		return wire.Endpoint{}, err
 	}
@@ -85,27 +86,27 @@ func (a *API) Change(ctx context.Context, c merchant.Caller, id string, req Requ
 
 // Remove removes an endpoint for ever. Needs webhooks:write.
 func (a *API) Remove(ctx context.Context, c merchant.Caller, id string) error {
-	_, err := a.execute(ctx, &c, id, a.cfg.IDs.Next(), domain.RemoveEndpoint{EndpointID: id})
+	_, err := a.execute(ctx, &c, id, a.cfg.IDs.Next(), projects.RemoveEndpoint{EndpointID: id})
 	return err
 }
 
 // Enable has notifications sent again. Needs webhooks:write.
 func (a *API) Enable(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
-	return a.change(ctx, &c, id, a.cfg.IDs.Next(), domain.EnableEndpoint{EndpointID: id})
+	return a.change(ctx, &c, id, a.cfg.IDs.Next(), projects.EnableEndpoint{EndpointID: id})
 }
 
 // Disable has no notifications sent until the endpoint is enabled. Needs
 // webhooks:write.
 func (a *API) Disable(ctx context.Context, c merchant.Caller, id string) (wire.Endpoint, error) {
 	event := a.cfg.IDs.Next()
-	return a.change(ctx, &c, id, event, domain.DisableEndpoint{At: domain.IDTime(event), EndpointID: id, Reason: domain.DisabledByRequest})
+	return a.change(ctx, &c, id, event, projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: id, Reason: projects.DisabledByRequest})
 }
 
 // RotateSecret gives an endpoint a new secret, which is in this answer and in
 // no later one. The previous secret signs too for the time of overlap, 0 to
-// domain.MaxSecretOverlap. Needs webhooks:write.
+// projects.MaxSecretOverlap. Needs webhooks:write.
 func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, overlap time.Duration) (v wire.Endpoint, err error) {
-	e, err := a.find(&c, domain.WebhooksWrite, id)
+	e, err := a.find(&c, projects.WebhooksWrite, id)
 	if err != nil {
 		return v, err
 	}
@@ -115,7 +116,7 @@ func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, ov
 		return v, err
 	}
 	event := a.cfg.IDs.Next()
-	e, err = a.execute(ctx, &c, id, event, domain.RotateSecret{
+	e, err = a.execute(ctx, &c, id, event, projects.RotateSecret{
 		At: domain.IDTime(event), EndpointID: id, Overlap: overlap, KeyVersion: a.cfg.Webhooks.KeyVersion(),
 	})
 	if err != nil {
@@ -128,7 +129,7 @@ func (a *API) RotateSecret(ctx context.Context, c merchant.Caller, id string, ov
 
 // check admits a caller and refuses a request that cannot be accepted.
 func (a *API) check(c *merchant.Caller, req Request, isNew bool) error {
-	if err := a.m.Admit(c, domain.WebhooksWrite, nil); err != nil {
+	if err := a.m.Admit(c, projects.WebhooksWrite, nil); err != nil {
 		return err
 	}
 	more := req.Validate()

@@ -8,13 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 )
 
 // Request is what an endpoint is to be. What is nil was left out: a new
 // endpoint gets domain.FinalKinds, another one stays as it is.
 type Request struct {
-	domain.EditEndpoint
+	projects.EditEndpoint
 
 	faults domain.FieldErrors // of the body it was read from
 }
@@ -76,14 +77,14 @@ func eventOf(x *edge.Exchange) (string, error) {
 
 // overlapOf reads how long the previous secret stays valid.
 func overlapOf(x *edge.Exchange) (time.Duration, error) {
-	overlap := domain.DefaultSecretOverlap
+	overlap := projects.DefaultSecretOverlap
 	err := edge.OneMember(x.Body, "overlap_seconds", false, nil, func(v jsontext.Value) domain.Code {
 		// A whole number is one in any spelling: 60, 60.0, 6e1.
 		n, err := strconv.ParseFloat(string(v), 64)
 		switch {
 		case v.Kind() != '0' || (err == nil && n != math.Trunc(n)):
 			return domain.WrongType
-		case err != nil || n < 0 || n > domain.MaxSecretOverlap.Seconds():
+		case err != nil || n < 0 || n > projects.MaxSecretOverlap.Seconds():
 			return domain.InvalidValue
 		}
 		overlap = time.Duration(n) * time.Second

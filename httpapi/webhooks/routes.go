@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -27,7 +27,7 @@ func (a *API) Handlers() Handlers {
 
 // HandlersFor answer the operator's requests; project finds the project that
 // a request is about.
-func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) Handlers {
+func (a *API) HandlersFor(project func(*edge.Exchange) (projects.Project, error)) Handlers {
 	return Handlers{a, func(x *edge.Exchange) (merchant.Caller, error) {
 		p, err := project(x)
 		return merchant.Operator(x, p), err
@@ -36,7 +36,7 @@ func (a *API) HandlersFor(project func(*edge.Exchange) (domain.Project, error)) 
 
 // Routes are the rows of endpoints under a path.
 func (h Handlers) Routes(base string) []edge.Route {
-	const write, read = domain.WebhooksWrite, domain.Read
+	const write, read = projects.WebhooksWrite, projects.Read
 	a, one := h.api, base+"/{endpoint_id}"
 	event := one + "/deliveries/{event_id}"
 	return []edge.Route{

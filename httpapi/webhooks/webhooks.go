@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -26,9 +27,9 @@ func New(c merchant.Config, m *merchant.API) *API { return &API{cfg: c, m: m} }
 
 // find admits a caller and finds one of its endpoints. Ids are compared as
 // text; another project's endpoint does not exist here.
-func (a *API) find(c *merchant.Caller, need domain.Scope, id string) (domain.Endpoint, error) {
+func (a *API) find(c *merchant.Caller, need projects.Scope, id string) (projects.Endpoint, error) {
 	if err := a.m.Admit(c, need, nil); err != nil {
-		return domain.Endpoint{}, err
+		return projects.Endpoint{}, err
 	}
 	e, ok := c.Project.Endpoint(id)
 	if !ok {
@@ -39,8 +40,8 @@ func (a *API) find(c *merchant.Caller, need domain.Scope, id string) (domain.End
 
 // findEnabled admits a caller that has something sent, and finds the endpoint,
 // which must be enabled.
-func (a *API) findEnabled(c *merchant.Caller, id string) (domain.Endpoint, error) {
-	e, err := a.find(c, domain.WebhooksWrite, id)
+func (a *API) findEnabled(c *merchant.Caller, id string) (projects.Endpoint, error) {
+	e, err := a.find(c, projects.WebhooksWrite, id)
 	if err == nil && e.Disabled != "" {
 		err = &domain.Refusal{Code: domain.WebhookEndpointDisabledCode}
 	}
@@ -50,14 +51,14 @@ func (a *API) findEnabled(c *merchant.Caller, id string) (domain.Endpoint, error
 // execute admits a caller and runs a command on one of its endpoints, which the
 // command finds. It answers the endpoint after it, the zero value if there is
 // none. The time of the event's id is the command's.
-func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd domain.ProjectCommand) (domain.Endpoint, error) {
-	if err := a.m.Admit(c, domain.WebhooksWrite, nil); err != nil {
-		return domain.Endpoint{}, err
+func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand) (projects.Endpoint, error) {
+	if err := a.m.Admit(c, projects.WebhooksWrite, nil); err != nil {
+		return projects.Endpoint{}, err
 	}
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), domain.Project{ID: c.Project.ID}, cmd,
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(c.Project.ID), projects.Project{ID: c.Project.ID}, cmd,
 		eventstore.Order{EventID: event, Cause: c.Cause()})
 	if err != nil {
-		return domain.Endpoint{}, err
+		return projects.Endpoint{}, err
 	}
 	a.cfg.Webhooks.Changed(id)
 	e, _ := res.State.Endpoint(id)
@@ -65,7 +66,7 @@ func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event 
 }
 
 // change is execute with the answer of most commands.
-func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd domain.ProjectCommand) (wire.Endpoint, error) {
+func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand) (wire.Endpoint, error) {
 	e, err := a.execute(ctx, c, id, event, cmd)
 	if err != nil {
 		return wire.Endpoint{}, err
@@ -74,7 +75,7 @@ func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event d
 }
 
 // shown is an endpoint as its merchant sees it.
-func (a *API) shown(ctx context.Context, e domain.Endpoint) (wire.Endpoint, error) {
+func (a *API) shown(ctx context.Context, e projects.Endpoint) (wire.Endpoint, error) {
 	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
 	if err != nil {
 		return wire.Endpoint{}, err
@@ -82,7 +83,7 @@ func (a *API) shown(ctx context.Context, e domain.Endpoint) (wire.Endpoint, erro
 	return a.shownWith(health, e), nil
 }
 
-func (a *API) shownWith(health domain.EndpointHealth, e domain.Endpoint) wire.Endpoint {
+func (a *API) shownWith(health domain.EndpointHealth, e projects.Endpoint) wire.Endpoint {
 	v := wire.Endpoint{
 		ID: e.ID, URL: e.URL, Kinds: e.Kinds, Description: e.Description, Status: "enabled", CreatedAt: e.CreatedAt, Health: health,
 	}

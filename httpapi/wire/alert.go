@@ -1,22 +1,25 @@
 package wire
 
-import "payledger/domain"
+import (
+	"payledger/domain"
+	"payledger/domain/projects"
+)
 
 // AlertKind is what a merchant should look at.
 type AlertKind string
 
 // Alert is one alert; of its members only those its kind names are there.
 type Alert struct {
-	Kind       AlertKind             `json:"kind"`
-	EndpointID string                `json:"endpoint_id,omitzero"`
-	URL        string                `json:"url,omitzero"`
-	Reason     domain.DisabledReason `json:"reason,omitzero"`
-	Since      *domain.Instant       `json:"since,omitempty"`
-	Until      *domain.Instant       `json:"until,omitempty"`
-	Count      int                   `json:"count,omitzero"`
-	PaymentID  *domain.ID            `json:"payment_id,omitempty"`
-	Currency   domain.Currency       `json:"currency,omitzero"`
-	Amount     *domain.Sum           `json:"amount,omitempty"`
+	Kind       AlertKind               `json:"kind"`
+	EndpointID string                  `json:"endpoint_id,omitzero"`
+	URL        string                  `json:"url,omitzero"`
+	Reason     projects.DisabledReason `json:"reason,omitzero"`
+	Since      *domain.Instant         `json:"since,omitempty"`
+	Until      *domain.Instant         `json:"until,omitempty"`
+	Count      int                     `json:"count,omitzero"`
+	PaymentID  *domain.ID              `json:"payment_id,omitempty"`
+	Currency   domain.Currency         `json:"currency,omitzero"`
+	Amount     *domain.Sum             `json:"amount,omitempty"`
 }
 
 // The alerts, the most urgent first.

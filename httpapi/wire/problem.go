@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // Problem is an answer of RFC 9457, and the error that becomes one. Code is
@@ -22,7 +23,7 @@ type Problem struct {
 	Parameter     string               `json:"parameter,omitempty"`      // invalid_parameter
 	Nearest       string               `json:"nearest,omitempty"`        // invalid_parameter: the known name that was probably meant
 	Allowed       []string             `json:"allowed,omitempty"`        // invalid_parameter: the known names; method_not_allowed: the methods
-	RequiredScope domain.Scope         `json:"required_scope,omitempty"` // scope_missing
+	RequiredScope projects.Scope       `json:"required_scope,omitempty"` // scope_missing
 	PaymentStatus domain.PaymentStatus `json:"payment_status,omitempty"` // payment_not_paid, final_status
 	RefundID      string               `json:"refund_id,omitempty"`      // refund_exists
 	RefundStatus  domain.RefundStatus  `json:"refund_status,omitempty"`  // refund_exists, final_status

@@ -1,6 +1,9 @@
 package wire
 
-import "payledger/domain"
+import (
+	"payledger/domain"
+	"payledger/domain/projects"
+)
 
 // OperatorHeader names the person who acts, in a request to the administration.
 const OperatorHeader = "Payledger-Operator"
@@ -18,11 +21,11 @@ type Project struct {
 
 // Key is an API key; its secret is in the answer that issues it and in no other.
 type Key struct {
-	KeyID   string         `json:"key_id"`
-	Name    string         `json:"name,omitempty"` // what its merchant knows it by
-	Scopes  []domain.Scope `json:"scopes"`
-	Revoked bool           `json:"revoked"`
-	APIKey  string         `json:"api_key,omitempty"` // only when the key was just issued
+	KeyID   string           `json:"key_id"`
+	Name    string           `json:"name,omitempty"` // what its merchant knows it by
+	Scopes  []projects.Scope `json:"scopes"`
+	Revoked bool             `json:"revoked"`
+	APIKey  string           `json:"api_key,omitempty"` // only when the key was just issued
 }
 
 // AccountKey is an API key as its merchant sees it.

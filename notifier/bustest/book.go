@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/notifier/health/healthtest"
@@ -111,12 +112,12 @@ func (b *Book) Records(tb testing.TB) []eventstore.Stored {
 // Register records project events, which no outsider may see.
 func (b *Book) Register(t *testing.T) {
 	t.Helper()
-	for _, cmd := range []domain.ProjectCommand{
-		domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()},
-		domain.IssueKey{KeyID: "key_1", Hash: domain.HashKey("secret"), Scopes: domain.AllScopes()},
+	for _, cmd := range []projects.ProjectCommand{
+		projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()},
+		projects.IssueKey{KeyID: "key_1", Hash: projects.HashKey("secret"), Scopes: projects.AllScopes()},
 	} {
 		_, err := eventstore.Execute(t.Context(), b.Ledger, eventstore.ProjectStream(Project),
-			domain.Project{ID: Project}, cmd, eventstore.Order{EventID: b.IDs.Next()})
+			projects.Project{ID: Project}, cmd, eventstore.Order{EventID: b.IDs.Next()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/health"
@@ -54,9 +55,9 @@ func (l *Lanes) attempt(ctx context.Context, a attempt) {
 	l.logNotice(t, settle)
 	switch {
 	case o.Gone:
-		l.disable(ctx, t, domain.DisabledGone)
+		l.disable(ctx, t, projects.DisabledGone)
 	case settle.failingFor >= domain.MaxFailingTime:
-		l.disable(ctx, t, domain.DisabledFailing)
+		l.disable(ctx, t, projects.DisabledFailing)
 	}
 	t.nudge()
 }
@@ -124,7 +125,7 @@ func logTrace(e *zerolog.Event, t domain.Traceparent) *zerolog.Event {
 	return e.Str("trace_id", t.Trace())
 }
 
-func (l *Lanes) secrets(e domain.Endpoint, at domain.Instant) ([]string, error) {
+func (l *Lanes) secrets(e projects.Endpoint, at domain.Instant) ([]string, error) {
 	var all []string
 	for _, s := range e.Secrets(at) {
 		secret, err := l.Secret(e.ID, s)
@@ -179,7 +180,7 @@ func (l *Lanes) render(ctx context.Context, t *target, d store.Record) (body []b
 
 // disable stops notifications to an endpoint, for good until its owner or the
 // operator enables it.
-func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReason) {
+func (l *Lanes) disable(ctx context.Context, t *target, why projects.DisabledReason) {
 	defer func() {
 		t.mu.Lock()
 		t.leaving = false
@@ -188,8 +189,8 @@ func (l *Lanes) disable(ctx context.Context, t *target, why domain.DisabledReaso
 	var disabled bool
 	err := health.Persist(ctx, func() error {
 		event := l.config.IDs.Next()
-		r, err := eventstore.Execute(ctx, l.config.Ledger, eventstore.ProjectStream(t.project), domain.Project{ID: t.project},
-			domain.ProjectCommand(domain.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
+		r, err := eventstore.Execute(ctx, l.config.Ledger, eventstore.ProjectStream(t.project), projects.Project{ID: t.project},
+			projects.ProjectCommand(projects.DisableEndpoint{At: domain.IDTime(event), EndpointID: t.id, Reason: why}),
 			eventstore.Order{EventID: event})
 		disabled = r.Event != nil
 		return err

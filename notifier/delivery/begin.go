@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
 )
 
@@ -38,7 +39,7 @@ func (t *target) request(a requested) {
 // beginOp begins what may begin with an endpoint.
 type beginOp struct {
 	target   *target
-	endpoint domain.Endpoint // as it is now
+	endpoint projects.Endpoint // as it is now
 }
 
 func (o beginOp) apply(x *tx) error { return x.begin(o.target, o.endpoint) }
@@ -48,7 +49,7 @@ func (o beginOp) apply(x *tx) error { return x.begin(o.target, o.endpoint) }
 // requests are made when this transaction is synced. Whatever makes lanes due
 // may call it in the same transaction, if it knows the endpoint as it is now;
 // otherwise the endpoint's own goroutine comes with a beginOp.
-func (x *tx) begin(t *target, e domain.Endpoint) error {
+func (x *tx) begin(t *target, e projects.Endpoint) error {
 	if !x.sending {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (t *target) chosen(c candidate, began bool) {
 
 // start takes the first of a lane that the endpoint still wants and raises the
 // lane's mark for it.
-func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (began bool, err error) {
+func (x *tx) start(t *target, e projects.Endpoint, l *store.LaneAt, c candidate) (began bool, err error) {
 	for _, p := range l.Next() {
 		if err := x.settle(t, p.Event, domain.DeliverySuperseded); err != nil {
 			return false, err
@@ -222,7 +223,7 @@ func (x *tx) start(t *target, e domain.Endpoint, l *store.LaneAt, c candidate) (
 type attempt struct {
 	store.Record
 	target    *target
-	endpoint  domain.Endpoint
+	endpoint  projects.Endpoint
 	number    int  // from 1
 	requested bool // see requested
 	probe     bool // it costs no try

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/webhook"
 )
@@ -89,10 +90,10 @@ func BenchmarkDeliveries(b *testing.B) {
 }
 
 // directory is one project with any number of endpoints.
-type directory domain.Project
+type directory projects.Project
 
-func (d directory) Project(context.Context, string) (domain.Project, bool, error) {
-	return domain.Project(d), true, nil
+func (d directory) Project(context.Context, string) (projects.Project, bool, error) {
+	return projects.Project(d), true, nil
 }
 
 // last answers the newest record of the log.
@@ -176,8 +177,8 @@ func newRig(b *testing.B, healthy, silent int) *rig {
 		if i >= healthy {
 			url = "http://" + hole.Addr().String()
 		}
-		r.shop.Endpoints = append(r.shop.Endpoints, domain.Endpoint{
-			ID: fmt.Sprintf("we_%d", i), URL: url, Kinds: domain.Kinds(), Secret: domain.Secret{Generation: 1, KeyVersion: 1},
+		r.shop.Endpoints = append(r.shop.Endpoints, projects.Endpoint{
+			ID: fmt.Sprintf("we_%d", i), URL: url, Kinds: domain.Kinds(), Secret: projects.Secret{Generation: 1, KeyVersion: 1},
 		})
 	}
 	c := r.config()

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/webhook"
 )
@@ -36,7 +37,7 @@ type Config struct {
 
 // Endpoints finds the webhook endpoints of a project as they are now.
 type Endpoints interface {
-	Project(ctx context.Context, id string) (domain.Project, bool, error)
+	Project(ctx context.Context, id string) (projects.Project, bool, error)
 }
 
 // Sender makes attempts: a *webhook.Sender.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/notifier/delivery/store"
@@ -67,7 +68,7 @@ type world struct {
 
 	mu     sync.Mutex
 	step   time.Duration // of the wall clock, away from the true one
-	known  domain.Project
+	known  projects.Project
 	folded eventstore.Position // known is as of this
 
 	lanes *Lanes
@@ -92,7 +93,7 @@ func newWorld(tb testing.TB) *world {
 		tb.Fatal(err)
 	}
 	w.path = filepath.Join(w.dir, "lanes.db")
-	w.project(domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	w.project(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	return w
 }
 
@@ -206,15 +207,15 @@ func (w *world) copyTo(path string) error {
 }
 
 // Project folds the project's stream, again when the log has grown.
-func (w *world) Project(ctx context.Context, id string) (domain.Project, bool, error) {
+func (w *world) Project(ctx context.Context, id string) (projects.Project, bool, error) {
 	end, err := w.ledger.Store.Last(ctx)
 	if err != nil {
-		return domain.Project{}, false, err
+		return projects.Project{}, false, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.folded < end {
-		p, _, err := eventstore.Fold(ctx, w.ledger, eventstore.ProjectStream(testProject), domain.Project{ID: testProject})
+		p, _, err := eventstore.Fold(ctx, w.ledger, eventstore.ProjectStream(testProject), projects.Project{ID: testProject})
 		if err != nil {
 			return p, false, err
 		}
@@ -223,8 +224,8 @@ func (w *world) Project(ctx context.Context, id string) (domain.Project, bool, e
 	return w.known, id == testProject, nil
 }
 
-func (w *world) project(cmd domain.ProjectCommand) {
-	_, err := eventstore.Execute(context.Background(), w.ledger, eventstore.ProjectStream(testProject), domain.Project{ID: testProject},
+func (w *world) project(cmd projects.ProjectCommand) {
+	_, err := eventstore.Execute(context.Background(), w.ledger, eventstore.ProjectStream(testProject), projects.Project{ID: testProject},
 		cmd, eventstore.Order{EventID: w.ids.Next()})
 	if err != nil {
 		panic(err)
@@ -237,13 +238,13 @@ func (w *world) endpoint(name string, kinds ...domain.Kind) string {
 		kinds = domain.Kinds()
 	}
 	id := "we_" + name
-	w.project(domain.AddEndpoint{
+	w.project(projects.AddEndpoint{
 		At: domain.InstantOf(w.now()), EndpointID: id, URL: "https://" + name + ".example/hooks", Kinds: kinds, KeyVersion: 1,
 	})
 	return id
 }
 
-func (w *world) state() domain.Project {
+func (w *world) state() projects.Project {
 	p, _, err := w.Project(context.Background(), testProject)
 	if err != nil {
 		panic(err)
@@ -338,7 +339,7 @@ func (w *world) fanOut() error {
 			return err
 		}
 		upTo = max(upTo, r.Position)
-		if a, ok := e.(domain.WebhookEndpointAdded); ok {
+		if a, ok := e.(projects.WebhookEndpointAdded); ok {
 			added[a.EndpointID] = r.Position
 		}
 		payment, ok := domain.ParseID(r.Stream.ID)

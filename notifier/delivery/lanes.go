@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
@@ -237,8 +238,8 @@ func (l *Lanes) Enqueue(ctx context.Context, upTo eventstore.Position, events []
 }
 
 // endpoints looks up those that events go to, except those that get nothing.
-func (l *Lanes) endpoints(ctx context.Context, events []Event) map[string]domain.Endpoint {
-	found := make(map[string]domain.Endpoint)
+func (l *Lanes) endpoints(ctx context.Context, events []Event) map[string]projects.Endpoint {
+	found := make(map[string]projects.Endpoint)
 	if !l.sending() {
 		return found
 	}
@@ -263,7 +264,7 @@ func (l *Lanes) sending() bool {
 }
 
 // Secret answers a signing secret of an endpoint.
-func (l *Lanes) Secret(endpoint string, s domain.Secret) (string, error) {
+func (l *Lanes) Secret(endpoint string, s projects.Secret) (string, error) {
 	return l.config.Secrets.Secret(endpoint, s.KeyVersion, s.Generation)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
 )
 
@@ -26,7 +27,7 @@ func TestListsPageByPage(t *testing.T) {
 			w.spread(t)
 			time.Sleep(time.Second)
 		}
-		w.project(domain.DisableEndpoint{EndpointID: b, Reason: domain.DisabledByRequest})
+		w.project(projects.DisableEndpoint{EndpointID: b, Reason: projects.DisabledByRequest})
 		last := w.paid()
 		w.spread(t)
 		time.Sleep(2 * time.Minute)
@@ -128,12 +129,12 @@ func TestResend(t *testing.T) {
 
 		// Held, it is the newest; what was begun before can be asked for too,
 		// as it tells an outcome.
-		w.project(domain.DisableEndpoint{EndpointID: a, Reason: domain.DisabledByRequest})
+		w.project(projects.DisableEndpoint{EndpointID: a, Reason: projects.DisabledByRequest})
 		w.advance(id, 2)
 		w.spread(t)
 		time.Sleep(time.Minute)
 		resend(paid, domain.Refusal{Code: domain.WebhookEndpointDisabledCode})
-		w.project(domain.EnableEndpoint{EndpointID: a})
+		w.project(projects.EnableEndpoint{EndpointID: a})
 		held := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, State: domain.DeliveryHeld})
 		w.net.set(a, late)
 		resend(paid, domain.Refusal{})
@@ -154,7 +155,7 @@ func TestPrune(t *testing.T) {
 	const day = 24 * time.Hour
 	engine(t, nil, func(t *testing.T, w *world) {
 		a, b := w.endpoint("a"), w.endpoint("b")
-		w.project(domain.ChangeEndpoint{EndpointID: b, URL: "https://127.0.0.1/", Kinds: domain.Kinds()})
+		w.project(projects.ChangeEndpoint{EndpointID: b, URL: "https://127.0.0.1/", Kinds: domain.Kinds()})
 		for range 400 {
 			w.paid() // more than one step of pruning
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
@@ -54,7 +55,7 @@ func newMetrics(l *Lanes) metrics {
 	for _, c := range append(webhook.Classes(), classDelivered, classInternal) {
 		m.attempts.WithLabelValues(string(c))
 	}
-	for _, r := range []domain.DisabledReason{domain.DisabledGone, domain.DisabledFailing} {
+	for _, r := range []projects.DisabledReason{projects.DisabledGone, projects.DisabledFailing} {
 		m.disabled.WithLabelValues(string(r))
 	}
 	gauge := func(name, help string, of func(*target) int) prometheus.Collector {

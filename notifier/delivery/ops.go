@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
@@ -13,8 +14,8 @@ import (
 type enqueueOp struct {
 	upTo      eventstore.Position
 	events    []Event
-	endpoints map[string]domain.Endpoint // as they are now, those that attempts may begin with
-	busy      bool                       // the writer is
+	endpoints map[string]projects.Endpoint // as they are now, those that attempts may begin with
+	busy      bool                         // the writer is
 
 	listed int // as unconfirmed
 }

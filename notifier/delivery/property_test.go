@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 )
@@ -154,10 +155,10 @@ func (p *player) step(s step) error {
 		p.net.set(e.ID, modes()[s.B%len(modes())])
 	case "enable":
 		for _, e := range endpoints {
-			p.project(domain.EnableEndpoint{EndpointID: e.ID})
+			p.project(projects.EnableEndpoint{EndpointID: e.ID})
 		}
 	case "disable":
-		p.project(domain.DisableEndpoint{At: domain.InstantOf(p.now()), EndpointID: e.ID, Reason: domain.DisabledByRequest})
+		p.project(projects.DisableEndpoint{At: domain.InstantOf(p.now()), EndpointID: e.ID, Reason: projects.DisabledByRequest})
 	case "change":
 		var url string
 		if s.B%2 == 0 {
@@ -165,7 +166,7 @@ func (p *player) step(s step) error {
 		} else {
 			url = "https://" + e.ID[len("we_"):] + ".example/hooks"
 		}
-		p.project(domain.ChangeEndpoint{EndpointID: e.ID, URL: url, Kinds: e.Kinds})
+		p.project(projects.ChangeEndpoint{EndpointID: e.ID, URL: url, Kinds: e.Kinds})
 	case "resend":
 		return p.resend(ctx, e, s)
 	case "recover":
@@ -218,7 +219,7 @@ func notRefused(err error) error {
 }
 
 // resend asks for an event; if it is not to be had, for the one offered.
-func (p *player) resend(ctx context.Context, e domain.Endpoint, s step) error {
+func (p *player) resend(ctx context.Context, e projects.Endpoint, s step) error {
 	id, ok := p.pick(p.payments, s.B)
 	if !ok {
 		return nil

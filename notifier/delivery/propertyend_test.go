@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 )
@@ -15,7 +16,7 @@ import (
 func (p *player) finish() error {
 	for _, e := range p.state().Endpoints {
 		p.net.set(e.ID, fine)
-		p.project(domain.EnableEndpoint{EndpointID: e.ID})
+		p.project(projects.EnableEndpoint{EndpointID: e.ID})
 	}
 	if err := p.fanOut(); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (p *player) finish() error {
 	return p.audit()
 }
 
-func (p *player) judge(e domain.Endpoint, all []domain.DeliveryObject) error {
+func (p *player) judge(e projects.Endpoint, all []domain.DeliveryObject) error {
 	states := make(map[domain.ID]domain.DeliveryState)
 	undelivered := 0
 	for _, d := range all {

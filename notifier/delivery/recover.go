@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 )
@@ -64,7 +65,7 @@ func (l *Lanes) RecoverSince(ctx context.Context, project, endpoint string, sinc
 
 // lost reports whether a record of a payment is the payment's newest event for the
 // endpoint, and was not delivered.
-func (l *Lanes) lost(ctx context.Context, e domain.Endpoint, r eventstore.Stored, upTo eventstore.Position) (event Event, ok bool, err error) {
+func (l *Lanes) lost(ctx context.Context, e projects.Endpoint, r eventstore.Stored, upTo eventstore.Position) (event Event, ok bool, err error) {
 	decoded, err := l.config.Ledger.Codec.Decode(r)
 	if err != nil {
 		return event, false, err

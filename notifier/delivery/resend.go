@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/delivery/store"
 )
 
 // live finds an endpoint that may be sent something.
-func (l *Lanes) live(ctx context.Context, project, endpoint string) (domain.Endpoint, error) {
+func (l *Lanes) live(ctx context.Context, project, endpoint string) (projects.Endpoint, error) {
 	e, state, err := l.find(ctx, project, endpoint)
 	switch {
 	case err != nil:
@@ -38,7 +39,7 @@ func (l *Lanes) Test(ctx context.Context, project, endpoint string) (domain.Deli
 // testOp enqueues an endpoint.test.
 type testOp struct {
 	project  string
-	endpoint domain.Endpoint
+	endpoint projects.Endpoint
 	id       domain.ID
 
 	delivery domain.DeliveryObject
@@ -57,7 +58,7 @@ func (o *testOp) apply(x *tx) error {
 
 // sendNow lets a delivery in line be sent now if its lane allows it, and returns
 // it as it is before that.
-func (x *tx) sendNow(t *target, e domain.Endpoint, a requested) (domain.DeliveryObject, error) {
+func (x *tx) sendNow(t *target, e projects.Endpoint, a requested) (domain.DeliveryObject, error) {
 	d, err := x.Pending(t.number, a.event)
 	if err != nil {
 		return domain.DeliveryObject{}, err
@@ -118,7 +119,7 @@ func (l *Lanes) Resend(ctx context.Context, project, endpoint string, event doma
 // resendOp puts a delivery in line again.
 type resendOp struct {
 	target   *target
-	endpoint domain.Endpoint
+	endpoint projects.Endpoint
 	event    domain.ID
 	newest   *Event // of the payment, from the log; nil: not looked up
 
@@ -173,7 +174,7 @@ func (x *tx) again(t *target, l *store.LaneAt, d store.Record) {
 
 // newest finds the last event of a payment that an endpoint is notified of,
 // among those up to a position; zero if there is none.
-func (l *Lanes) newest(ctx context.Context, e domain.Endpoint, project string, payment domain.ID, upTo eventstore.Position) (Event, error) {
+func (l *Lanes) newest(ctx context.Context, e projects.Endpoint, project string, payment domain.ID, upTo eventstore.Position) (Event, error) {
 	var found Event
 	for r, err := range l.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(project, payment)) {
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -144,7 +145,7 @@ func TestRefusedIsSaid(t *testing.T) {
 	engine(t, func(w *world) { w.log = zerolog.New(zerolog.SyncWriter(&log)) }, func(t *testing.T, w *world) {
 		a := w.endpoint("a", domain.KindPaymentPaid)
 		url := "https://10.1.2.3/hooks?token=hidden"
-		w.project(domain.EditEndpoint{EndpointID: a, URL: &url})
+		w.project(projects.EditEndpoint{EndpointID: a, URL: &url})
 		for range 5 {
 			w.paid()
 		}
@@ -163,7 +164,7 @@ func TestDisabledWhilePaused(t *testing.T) {
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.paidTo(t, "a", broken, 1)
 		time.Sleep(time.Hour + 30*time.Second)
-		w.project(domain.DisableEndpoint{EndpointID: a, Reason: domain.DisabledByRequest})
+		w.project(projects.DisableEndpoint{EndpointID: a, Reason: projects.DisabledByRequest})
 		w.lanes.Changed(a)
 		time.Sleep(time.Second)
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 1}, w.states(t, a)); diff != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/health"
 	"payledger/notifier/webhook"
@@ -28,14 +29,14 @@ type crowd struct {
 	position eventstore.Position
 
 	mu       sync.Mutex
-	projects map[string]domain.Project
+	projects map[string]projects.Project
 	flying   map[string]int // by project
 	most     map[string]int // of these at the same time; "": of all projects
 	attempts map[string]int // by URL
 	answer   map[string]time.Duration
 }
 
-func (c *crowd) Project(_ context.Context, id string) (domain.Project, bool, error) {
+func (c *crowd) Project(_ context.Context, id string) (projects.Project, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, ok := c.projects[id]
@@ -73,11 +74,11 @@ const never = 2 * domain.AnswerTime
 
 // project adds one whose receivers answer after so long.
 func (c *crowd) project(name string, answer time.Duration, endpoints int) {
-	p := domain.Project{ID: name}
+	p := projects.Project{ID: name}
 	for i := range endpoints {
-		p.Endpoints = append(p.Endpoints, domain.Endpoint{
+		p.Endpoints = append(p.Endpoints, projects.Endpoint{
 			ID: fmt.Sprintf("we_%s_%d", name, i), URL: fmt.Sprintf("https://%s.example/%d", name, i), Kinds: domain.Kinds(),
-			Secret: domain.Secret{Generation: 1, KeyVersion: 1},
+			Secret: projects.Secret{Generation: 1, KeyVersion: 1},
 		})
 	}
 	c.mu.Lock()
@@ -120,7 +121,7 @@ func crowded(t *testing.T, log zerolog.Logger, fn func(t *testing.T, c *crowd)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{
-			world: newWorld(t), projects: map[string]domain.Project{}, flying: map[string]int{}, most: map[string]int{},
+			world: newWorld(t), projects: map[string]projects.Project{}, flying: map[string]int{}, most: map[string]int{},
 			attempts: map[string]int{}, answer: map[string]time.Duration{},
 		}
 		config := c.world.config()
@@ -162,7 +163,7 @@ func (c *crowd) end(t *testing.T) {
 func (c *crowd) silentProjects(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("silent%d", i))
-		c.project(names[i], never, domain.MaxEndpoints)
+		c.project(names[i], never, projects.MaxEndpoints)
 	}
 	return names
 }
@@ -227,12 +228,12 @@ func TestAnOutageOfMany(t *testing.T) {
 		var others []string
 		for i := range 3 {
 			others = append(others, fmt.Sprintf("other%d", i))
-			c.project(others[i], 50*time.Millisecond, domain.MaxEndpoints)
+			c.project(others[i], 50*time.Millisecond, projects.MaxEndpoints)
 		}
 		c.notify(t, 2, append(others, "shop")...)
 		time.Sleep(time.Second)
 		for _, name := range others {
-			c.project(name, never, domain.MaxEndpoints)
+			c.project(name, never, projects.MaxEndpoints)
 		}
 		c.notify(t, 1, others...) // 48 at once
 		time.Sleep(2 * slowAfter)
@@ -254,7 +255,7 @@ func TestBusyReceiversStarveNobody(t *testing.T) {
 	crowded(t, zerolog.Nop(), func(t *testing.T, c *crowd) {
 		busy := []string{"busy0", "busy1"}
 		for _, name := range busy {
-			c.project(name, 900*time.Millisecond, domain.MaxEndpoints)
+			c.project(name, 900*time.Millisecond, projects.MaxEndpoints)
 		}
 		c.notify(t, 1, busy...)
 		time.Sleep(2 * time.Second)

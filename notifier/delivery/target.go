@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/queue"
 )
@@ -177,7 +178,7 @@ func (l *Lanes) sayCrowded(t *target) {
 
 // find looks an endpoint up. state is set if it gets nothing: what its deliveries
 // become, held if it is disabled and cancelled if there is none.
-func (l *Lanes) find(ctx context.Context, project, id string) (e domain.Endpoint, state domain.DeliveryState, err error) {
+func (l *Lanes) find(ctx context.Context, project, id string) (e projects.Endpoint, state domain.DeliveryState, err error) {
 	p, ok, err := l.config.Endpoints.Project(ctx, project)
 	if err != nil {
 		return e, "", err

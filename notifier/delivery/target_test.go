@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 func TestGoneDisablesAtOnce(t *testing.T) {
@@ -26,7 +27,7 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 		if seen := w.net.seen(); len(seen) != 1 {
 			t.Errorf("%d requests, want 1", len(seen))
 		}
-		if e, _ := w.state().Endpoint(a); e.Disabled != domain.DisabledGone {
+		if e, _ := w.state().Endpoint(a); e.Disabled != projects.DisabledGone {
 			t.Errorf("the endpoint is %q", e.Disabled)
 		}
 		if diff := cmp.Diff(map[domain.DeliveryState]int{domain.DeliveryHeld: 3}, w.states(t, a)); diff != "" {
@@ -38,7 +39,7 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 		}
 		// Let in again, it gets what it asks for, and only that.
 		w.net.set(a, fine)
-		w.project(domain.EnableEndpoint{EndpointID: a})
+		w.project(projects.EnableEndpoint{EndpointID: a})
 		time.Sleep(time.Hour)
 		n, err := w.lanes.RecoverSince(t.Context(), testProject, a, 0)
 		if err != nil || n != 2 {
@@ -68,7 +69,7 @@ func TestFailingForDaysDisables(t *testing.T) {
 		a := w.endpoint("a", domain.KindPaymentPaid)
 		b := w.endpoint("b", domain.KindPaymentPaid)
 		w.net.set(a, silent)
-		disabled := func() domain.DisabledReason {
+		disabled := func() projects.DisabledReason {
 			t.Helper()
 			if e, _ := w.state().Endpoint(b); e.Disabled != "" {
 				t.Fatalf("%s is disabled", b)
@@ -97,7 +98,7 @@ func TestFailingForDaysDisables(t *testing.T) {
 		}
 		day()
 		day()
-		if why := disabled(); why != domain.DisabledFailing {
+		if why := disabled(); why != projects.DisabledFailing {
 			t.Fatalf("after six days: %q", why)
 		}
 		if s := w.states(t, a); s[domain.DeliveryPending] != 0 || s[domain.DeliveryHeld] == 0 {
@@ -146,7 +147,7 @@ func TestFailingSinceOutlivesRestarts(t *testing.T) {
 		w.paid()
 		w.spread(t)
 		time.Sleep(time.Hour)
-		if e, _ := w.state().Endpoint(a); e.Disabled != domain.DisabledFailing {
+		if e, _ := w.state().Endpoint(a); e.Disabled != projects.DisabledFailing {
 			t.Errorf("after five days of failing it is %q: %+v", e.Disabled, w.health(t, a))
 		}
 	})
@@ -255,7 +256,7 @@ func TestParked(t *testing.T) {
 	t.Parallel()
 	engine(t, nil, func(t *testing.T, w *world) {
 		a := w.endpoint("a", domain.KindPaymentPaid)
-		w.project(domain.ChangeEndpoint{EndpointID: a, URL: "https://127.0.0.1/hooks", Kinds: []domain.Kind{domain.KindPaymentPaid}})
+		w.project(projects.ChangeEndpoint{EndpointID: a, URL: "https://127.0.0.1/hooks", Kinds: []domain.Kind{domain.KindPaymentPaid}})
 		for range 20 {
 			w.paid()
 		}
@@ -276,15 +277,15 @@ func TestDisabledRemovedUnsubscribed(t *testing.T) {
 	t.Parallel()
 	const many = 2*holdAtOnce + 7
 	for name, stop := range map[string]struct {
-		cmd  func(id string) domain.ProjectCommand
+		cmd  func(id string) projects.ProjectCommand
 		want domain.DeliveryState
 	}{
-		"disabled": {func(id string) domain.ProjectCommand {
-			return domain.DisableEndpoint{EndpointID: id, Reason: domain.DisabledByRequest}
+		"disabled": {func(id string) projects.ProjectCommand {
+			return projects.DisableEndpoint{EndpointID: id, Reason: projects.DisabledByRequest}
 		}, domain.DeliveryHeld},
-		"removed": {func(id string) domain.ProjectCommand { return domain.RemoveEndpoint{EndpointID: id} }, domain.DeliveryCancelled},
-		"unsubscribed": {func(id string) domain.ProjectCommand {
-			return domain.ChangeEndpoint{EndpointID: id, URL: "https://a.example/hooks", Kinds: []domain.Kind{domain.KindPaymentFailed}}
+		"removed": {func(id string) projects.ProjectCommand { return projects.RemoveEndpoint{EndpointID: id} }, domain.DeliveryCancelled},
+		"unsubscribed": {func(id string) projects.ProjectCommand {
+			return projects.ChangeEndpoint{EndpointID: id, URL: "https://a.example/hooks", Kinds: []domain.Kind{domain.KindPaymentFailed}}
 		}, domain.DeliveryCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/delivery"
@@ -38,7 +39,7 @@ type Lanes interface {
 type EndpointsView interface {
 	// EachEndpoint calls fn for each of a project's endpoints with the position
 	// at which it was added, as they are at the position or later.
-	EachEndpoint(ctx context.Context, project string, at eventstore.Position, fn func(one domain.Endpoint, added eventstore.Position)) error
+	EachEndpoint(ctx context.Context, project string, at eventstore.Position, fn func(one projects.Endpoint, added eventstore.Position)) error
 	// OldestEndpoint is the lowest position at which one of all endpoints was
 	// added, as they are at the log's end at the time of the call or later.
 	OldestEndpoint(ctx context.Context) (eventstore.Position, bool, error)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
@@ -80,10 +81,10 @@ func TestWhoIsToldOfWhat(t *testing.T) {
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
 	s.endpoint(t, "we_refunds", domain.KindRefundPending, domain.KindRefundFailed)
 	s.endpoint(t, "we_off", domain.KindPaymentPaid)
-	s.order(t, domain.DisableEndpoint{At: 1, EndpointID: "we_off", Reason: domain.DisabledByRequest})
+	s.order(t, projects.DisableEndpoint{At: 1, EndpointID: "we_off", Reason: projects.DisabledByRequest})
 	s.endpoint(t, "we_gone")
 	s.paid(t)
-	s.order(t, domain.RemoveEndpoint{EndpointID: "we_gone"})
+	s.order(t, projects.RemoveEndpoint{EndpointID: "we_gone"})
 	_, stop := s.serve(t, c, lanes, nil)
 	id := s.paid(t)
 	s.endpoint(t, "we_late", domain.KindPaymentPaid, domain.KindRefundPending)
@@ -198,7 +199,7 @@ func TestFanOutBeginsWhereItMatters(t *testing.T) {
 	s.endpoint(t, "we_2")
 	s.paid(t)
 	begins(s.added["we_1"])
-	s.order(t, domain.RemoveEndpoint{EndpointID: "we_1"})
+	s.order(t, projects.RemoveEndpoint{EndpointID: "we_1"})
 	begins(s.added["we_2"])
 	lanes.after = s.added["we_2"] + 2
 	begins(lanes.after)

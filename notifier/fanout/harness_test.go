@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/notifier/bus"
@@ -57,10 +58,10 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-func (s *shop) order(t *testing.T, cmd domain.ProjectCommand) eventstore.Position {
+func (s *shop) order(t *testing.T, cmd projects.ProjectCommand) eventstore.Position {
 	t.Helper()
 	r, err := eventstore.Execute(t.Context(), s.Ledger, eventstore.ProjectStream(bustest.Project),
-		domain.Project{ID: bustest.Project}, cmd, eventstore.Order{EventID: s.IDs.Next()})
+		projects.Project{ID: bustest.Project}, cmd, eventstore.Order{EventID: s.IDs.Next()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func (s *shop) order(t *testing.T, cmd domain.ProjectCommand) eventstore.Positio
 
 func (s *shop) endpoint(t *testing.T, id string, kinds ...domain.Kind) {
 	t.Helper()
-	s.added[id] = s.order(t, domain.AddEndpoint{
+	s.added[id] = s.order(t, projects.AddEndpoint{
 		At: domain.InstantOf(s.Now()), EndpointID: id, URL: "https://merchant.example/" + id, Kinds: kinds, KeyVersion: 1,
 	})
 }
@@ -226,5 +227,5 @@ func (s *shop) wanted(t *testing.T, listeners ...listener) (all []delivery.Event
 }
 
 func (s *shop) listener(id string, kinds ...domain.Kind) listener {
-	return listener{domain.Endpoint{ID: id, Kinds: kinds}, s.added[id]}
+	return listener{projects.Endpoint{ID: id, Kinds: kinds}, s.added[id]}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
@@ -80,7 +81,7 @@ func TestRealLanesAreFed(t *testing.T) {
 	s.paid(t)
 	s.endpoint(t, "we_all", domain.Kinds()...)
 	s.endpoint(t, "we_off", domain.KindPaymentPaid)
-	s.order(t, domain.DisableEndpoint{At: 1, EndpointID: "we_off", Reason: domain.DisabledByRequest})
+	s.order(t, projects.DisableEndpoint{At: 1, EndpointID: "we_off", Reason: projects.DisabledByRequest})
 	var base eventstore.Position
 	serve := func(meanwhile func(), check func(*delivery.Lanes)) {
 		t.Helper()

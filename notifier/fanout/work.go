@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/delivery"
@@ -124,7 +125,7 @@ func (f *FanOut) untilDone(ctx context.Context, trouble *health.State, step func
 
 // listener is a webhook endpoint as it is at the end of a batch.
 type listener struct {
-	domain.Endpoint
+	projects.Endpoint
 	added eventstore.Position
 }
 
@@ -136,7 +137,7 @@ func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo ev
 	for _, e := range events {
 		all, known := listeners[e.Project]
 		if !known {
-			err := f.endpoints.EachEndpoint(ctx, e.Project, upTo, func(one domain.Endpoint, added eventstore.Position) {
+			err := f.endpoints.EachEndpoint(ctx, e.Project, upTo, func(one projects.Endpoint, added eventstore.Position) {
 				all = append(all, listener{one, added})
 			})
 			if err != nil {

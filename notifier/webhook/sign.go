@@ -10,7 +10,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // The headers of a notification beside Content-Type and User-Agent, in the
@@ -33,8 +33,8 @@ const minSecret = len(secretPrefix) + 32
 // timestamp and signature. While secrets overlap there are several, the newest
 // first, and as many signatures; a receiver needs to know one.
 func Sign(id string, at time.Time, body []byte, secrets ...string) (http.Header, error) {
-	if len(secrets) < 1 || len(secrets) > 1+domain.MaxOldSecrets {
-		return nil, fmt.Errorf("signing a notification: want one secret, and up to %d more during rotations; got %d", domain.MaxOldSecrets, len(secrets))
+	if len(secrets) < 1 || len(secrets) > 1+projects.MaxOldSecrets {
+		return nil, fmt.Errorf("signing a notification: want one secret, and up to %d more during rotations; got %d", projects.MaxOldSecrets, len(secrets))
 	}
 	// A dot would let the end of the id pass for the beginning of the time.
 	if id == "" || strings.ContainsFunc(id, notInID) {

@@ -13,6 +13,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/webhook"
 )
 
@@ -43,7 +44,7 @@ func TestSignRefuses(t *testing.T) {
 		secrets []string
 	}{
 		"no secret":            {"id", nil},
-		"too many secrets":     {"id", slices.Repeat([]string{good}, 2+domain.MaxOldSecrets)},
+		"too many secrets":     {"id", slices.Repeat([]string{good}, 2+projects.MaxOldSecrets)},
 		"no prefix":            {"id", []string{strings.TrimPrefix(good, "whsec_")}},
 		"a short secret":       {"id", []string{"whsec_" + good[6:6+28]}},
 		"the second is wrong":  {"id", []string{good, "whsec_"}},

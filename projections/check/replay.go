@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/projections/table"
 	"payledger/projections/views"
@@ -21,7 +22,7 @@ import (
 // Payments are in a file of their own, which Close deletes.
 type Replayed struct {
 	position eventstore.Position
-	projects map[string]domain.Project
+	projects map[string]projects.Project
 	db       table.DB
 	payments *table.Table[*views.PaymentRow]
 	dir      string
@@ -48,7 +49,7 @@ func replay(
 	if err != nil {
 		return nil, err
 	}
-	r := &Replayed{projects: make(map[string]domain.Project), dir: dir}
+	r := &Replayed{projects: make(map[string]projects.Project), dir: dir}
 	r.payments = views.NewPayments(&r.db)
 	if err := r.db.Open(filepath.Join(dir, "payments.db")); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -68,8 +69,8 @@ func replay(
 func (r *Replayed) Position() eventstore.Position { return r.position }
 
 // Projects lists every project by id.
-func (r *Replayed) Projects() []domain.Project {
-	return slices.SortedFunc(maps.Values(r.projects), func(a, b domain.Project) int { return strings.Compare(a.ID, b.ID) })
+func (r *Replayed) Projects() []projects.Project {
+	return slices.SortedFunc(maps.Values(r.projects), func(a, b projects.Project) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // EachPayment calls fn for every payment, by id.

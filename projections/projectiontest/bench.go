@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -16,7 +17,7 @@ func (w *World) Lives(n int) []eventstore.Stored {
 	w.TB.Helper()
 	project := "prj_" + w.IDs.Next().String()
 	w.Projects = append(w.Projects, project)
-	w.CommandProject(project, domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	w.CommandProject(project, projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
 	table := domain.RoutingTable{{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
 	for i := range n {
 		w.Now = w.Now.Add(time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 )
@@ -31,7 +32,7 @@ type World struct {
 	Payments map[domain.ID]domain.Payment
 	Order    []domain.ID // of the payments, as they were created
 	Created  map[domain.ID]eventstore.Position
-	States   map[string]domain.Project
+	States   map[string]projects.Project
 	Added    map[string]eventstore.Position // of the endpoints there are, by id
 }
 
@@ -43,7 +44,7 @@ func New(tb testing.TB, intn func(n int) int) *World {
 		Random:   rand.NewChaCha8([32]byte{1}),
 		Payments: make(map[domain.ID]domain.Payment),
 		Created:  make(map[domain.ID]eventstore.Position),
-		States:   make(map[string]domain.Project),
+		States:   make(map[string]projects.Project),
 		Added:    make(map[string]eventstore.Position),
 	}
 	w.IDs = domain.NewIDs(func() time.Time { return w.Now }, w.Random, domain.ID{})
@@ -87,19 +88,19 @@ func (w *World) Project() {
 	if len(w.Projects) < 3 {
 		id := fmt.Sprintf("prj_%d", len(w.Projects))
 		w.Projects = append(w.Projects, id)
-		w.CommandProject(id, domain.RegisterProject{Name: "Лавка " + id, Settings: w.Settings()})
+		w.CommandProject(id, projects.RegisterProject{Name: "Лавка " + id, Settings: w.Settings()})
 		return
 	}
 	id := Pick(w, w.Projects...)
 	switch keys := w.States[id].Keys; w.Intn(6) {
 	case 0:
-		w.CommandProject(id, domain.ChangeProject{Name: "Shop", Settings: w.Settings()})
+		w.CommandProject(id, projects.ChangeProject{Name: "Shop", Settings: w.Settings()})
 	case 1:
 		key := fmt.Sprintf("key_%d", len(keys))
-		w.CommandProject(id, domain.IssueKey{KeyID: key, Hash: sha256.Sum256([]byte(key)), Scopes: domain.AllScopes()})
+		w.CommandProject(id, projects.IssueKey{KeyID: key, Hash: sha256.Sum256([]byte(key)), Scopes: projects.AllScopes()})
 	case 2:
 		if len(keys) > 0 {
-			w.CommandProject(id, domain.RevokeKey{KeyID: Pick(w, keys...).ID})
+			w.CommandProject(id, projects.RevokeKey{KeyID: Pick(w, keys...).ID})
 		}
 	default:
 		w.Endpoint(id)
@@ -112,17 +113,17 @@ func (w *World) Endpoint(project string) {
 	endpoints := w.States[project].Endpoints
 	if len(endpoints) == 0 || len(endpoints) < 3 && w.Intn(2) == 0 {
 		id := fmt.Sprintf("we_%d", w.Last())
-		w.CommandProject(project, domain.AddEndpoint{At: domain.InstantOf(w.Now), EndpointID: id, URL: "https://merchant.example/hook", KeyVersion: 1})
+		w.CommandProject(project, projects.AddEndpoint{At: domain.InstantOf(w.Now), EndpointID: id, URL: "https://merchant.example/hook", KeyVersion: 1})
 		w.Added[id] = w.Last()
 		return
 	}
 	id := Pick(w, endpoints...).ID
 	if w.Intn(2) == 0 {
-		w.CommandProject(project, domain.RemoveEndpoint{EndpointID: id})
+		w.CommandProject(project, projects.RemoveEndpoint{EndpointID: id})
 		delete(w.Added, id)
 		return
 	}
-	w.CommandProject(project, domain.ChangeEndpoint{EndpointID: id, URL: "https://merchant.example/other", Kinds: domain.Kinds()[:1+w.Intn(3)]})
+	w.CommandProject(project, projects.ChangeEndpoint{EndpointID: id, URL: "https://merchant.example/other", Kinds: domain.Kinds()[:1+w.Intn(3)]})
 }
 
 // Settings draws a project's settings.
@@ -238,10 +239,10 @@ func (w *World) Command(p domain.Payment, c domain.PaymentCommand, event domain.
 }
 
 // CommandProject executes a command on a project and keeps its state.
-func (w *World) CommandProject(id string, c domain.ProjectCommand) {
+func (w *World) CommandProject(id string, c projects.ProjectCommand) {
 	w.TB.Helper()
 	r, err := eventstore.Execute(w.TB.Context(), w.Ledger(), eventstore.ProjectStream(id),
-		domain.Project{ID: id}, c, eventstore.Order{EventID: w.IDs.Next()})
+		projects.Project{ID: id}, c, eventstore.Order{EventID: w.IDs.Next()})
 	if err != nil {
 		w.TB.Fatalf("%T: %v", c, err)
 	}

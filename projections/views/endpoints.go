@@ -3,7 +3,7 @@ package views
 import (
 	"context"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
 	"payledger/projections/table"
@@ -26,7 +26,7 @@ func newEndpointsView(db *table.DB) *endpointsView {
 
 func (v *endpointsView) fold(c *change) {
 	switch e := c.Event.(type) {
-	case domain.WebhookEndpointAdded:
+	case projects.WebhookEndpointAdded:
 		key, at := endpointKey(c.Record.Stream.ID, e.EndpointID), c.Record.Position
 		if _, ok := v.added[key]; ok {
 			v.Replace(key, at)
@@ -34,7 +34,7 @@ func (v *endpointsView) fold(c *change) {
 			v.Insert(key, at)
 		}
 		v.added[key] = at
-	case domain.WebhookEndpointRemoved:
+	case projects.WebhookEndpointRemoved:
 		key := endpointKey(c.Record.Stream.ID, e.EndpointID)
 		if _, ok := v.added[key]; ok {
 			v.Delete(key)
@@ -56,7 +56,7 @@ func endpointKey(project, endpoint string) string { return project + "\x00" + en
 // endpointAt is a webhook endpoint and the position of the event that added
 // it: it is notified of later events only.
 type endpointAt struct {
-	domain.Endpoint
+	projects.Endpoint
 	added eventstore.Position
 }
 
@@ -79,7 +79,7 @@ func (v *Views) endpointsOf(project string) []endpointAt {
 // are as they were at the position or later, and only for that it waits. It is
 // answered from memory; the endpoints' slices must not be modified.
 func (v *Views) EachEndpoint(
-	ctx context.Context, project string, at eventstore.Position, fn func(one domain.Endpoint, added eventstore.Position),
+	ctx context.Context, project string, at eventstore.Position, fn func(one projects.Endpoint, added eventstore.Position),
 ) error {
 	if err := v.log.Wait(ctx, at); err != nil {
 		return err

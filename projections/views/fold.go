@@ -5,6 +5,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 )
 
@@ -21,7 +22,7 @@ type Decoded struct {
 // is nil, and so is one of another kind than the event's.
 type change struct {
 	Decoded
-	projectBefore, projectAfter *domain.Project
+	projectBefore, projectAfter *projects.Project
 	paymentBefore, paymentAfter *PaymentRow
 	attempts                    attemptsEntry
 }
@@ -52,7 +53,7 @@ func (w *Writer) Prepare(d Decoded) error {
 
 func (w *Writer) prepareProject() {
 	c := &w.change
-	after := domain.Project{ID: c.Record.Stream.ID}
+	after := projects.Project{ID: c.Record.Stream.ID}
 	if p, ok := w.views.projects.live.at(after.ID); ok {
 		c.projectBefore, after = p, *p
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/projections/table"
 )
@@ -15,32 +15,32 @@ import (
 // projectsView holds every project under its id, in memory as well as in the
 // file: every request is authenticated with it.
 type projectsView struct {
-	*table.Table[*domain.Project]
+	*table.Table[*projects.Project]
 	live liveProjects
 }
 
 // liveProjects are the projects in memory, where a request finds its own without
 // a lock. Only the fold writes them.
-type liveProjects struct{ byID sync.Map } // of string to *domain.Project, never changed
+type liveProjects struct{ byID sync.Map } // of string to *projects.Project, never changed
 
-func (l *liveProjects) at(id string) (*domain.Project, bool) {
+func (l *liveProjects) at(id string) (*projects.Project, bool) {
 	p, ok := l.byID.Load(id)
 	if !ok {
 		return nil, false
 	}
-	return p.(*domain.Project), true
+	return p.(*projects.Project), true
 }
 
-func (l *liveProjects) set(p *domain.Project) { l.byID.Store(p.ID, p) }
+func (l *liveProjects) set(p *projects.Project) { l.byID.Store(p.ID, p) }
 
-func (l *liveProjects) all() iter.Seq[*domain.Project] {
-	return func(yield func(*domain.Project) bool) {
-		l.byID.Range(func(_, p any) bool { return yield(p.(*domain.Project)) })
+func (l *liveProjects) all() iter.Seq[*projects.Project] {
+	return func(yield func(*projects.Project) bool) {
+		l.byID.Range(func(_, p any) bool { return yield(p.(*projects.Project)) })
 	}
 }
 
 func newProjectsView(db *table.DB) *projectsView {
-	return &projectsView{Table: table.New(db, "projects", appendJSON[domain.Project], parseJSON[domain.Project])}
+	return &projectsView{Table: table.New(db, "projects", appendJSON[projects.Project], parseJSON[projects.Project])}
 }
 
 func (v *projectsView) fold(c *change) {
@@ -58,7 +58,7 @@ func (v *projectsView) fold(c *change) {
 
 // load reads the projects of an opened file.
 func (v *projectsView) load(tx tx, _ eventstore.Position) error {
-	return v.Each(tx, func(_ string, p *domain.Project) error {
+	return v.Each(tx, func(_ string, p *projects.Project) error {
 		v.live.set(p)
 		return nil
 	})
@@ -66,26 +66,26 @@ func (v *projectsView) load(tx tx, _ eventstore.Position) error {
 
 // Project finds a project. It is answered from memory. Its slices must not be
 // modified.
-func (v *Views) Project(ctx context.Context, id string) (domain.Project, bool, error) {
+func (v *Views) Project(ctx context.Context, id string) (projects.Project, bool, error) {
 	if _, err := v.log.Fresh(ctx, eventstore.Filter{ID: id}); err != nil {
-		return domain.Project{}, false, err
+		return projects.Project{}, false, err
 	}
 	p, ok := v.projects.live.at(id)
 	if !ok {
-		return domain.Project{}, false, nil
+		return projects.Project{}, false, nil
 	}
 	return *p, true, nil
 }
 
 // Projects lists every project by id. Their slices must not be modified.
-func (v *Views) Projects(ctx context.Context) ([]domain.Project, error) {
+func (v *Views) Projects(ctx context.Context) ([]projects.Project, error) {
 	if err := v.fresh(ctx); err != nil {
 		return nil, err
 	}
-	all := []domain.Project{}
+	all := []projects.Project{}
 	for p := range v.projects.live.all() {
 		all = append(all, *p)
 	}
-	slices.SortFunc(all, func(a, b domain.Project) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b projects.Project) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }

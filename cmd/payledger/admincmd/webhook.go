@@ -15,6 +15,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/wire"
 )
 
@@ -107,9 +108,9 @@ func endpointState(e wire.Endpoint) string {
 	switch {
 	case e.Reason == nil:
 		return e.Status
-	case *e.Reason == domain.DisabledGone:
+	case *e.Reason == projects.DisabledGone:
 		return "disabled: it answered 410"
-	case *e.Reason == domain.DisabledFailing:
+	case *e.Reason == projects.DisabledFailing:
 		return "disabled: it took nothing for days"
 	}
 	return "disabled"

@@ -13,6 +13,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/health/healthtest"
 )
@@ -31,8 +32,8 @@ func opensCore(t *testing.T, d datadir.Dir, log io.Writer) *core {
 func (c *core) register(t *testing.T) {
 	t.Helper()
 	id := "prj_" + c.ids.Next().String()
-	_, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), domain.Project{ID: id},
-		domain.ProjectCommand(domain.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
+	_, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
+		projects.ProjectCommand(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
 		eventstore.Order{EventID: c.ids.Next(), New: true})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/account/store"
 	"payledger/httpapi/merchant"
 )
@@ -39,12 +40,12 @@ const (
 type Who struct{ merchant.Caller }
 
 // May reports whether the session's key has a scope.
-func (w Who) May(s domain.Scope) bool { return w.Key.Has(s) }
+func (w Who) May(s projects.Scope) bool { return w.Key.Has(s) }
 
 // MayAll reports whether the session's key has all of the scopes, as it must
 // to revoke a key that has them.
-func (w Who) MayAll(scopes []domain.Scope) bool {
-	return !slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !w.May(s) })
+func (w Who) MayAll(scopes []projects.Scope) bool {
+	return !slices.ContainsFunc(scopes, func(s projects.Scope) bool { return !w.May(s) })
 }
 
 func newSessions(f *store.File, secure bool) *scs.SessionManager {

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/httpapi/account/store"
@@ -44,11 +45,11 @@ type front struct {
 func newFront(t *testing.T) *front {
 	t.Helper()
 	f := &front{t: t, path: filepath.Join(t.TempDir(), "account.db"), project: "prj_1", api: newAPI(t)}
-	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, domain.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, true); err != nil {
+	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.RegisterProject{Name: "Tea", Settings: domain.DefaultSettings()}, true); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	if _, f.key, err = f.api.NewKey(t.Context(), f.project, eventstore.Cause{}, "", []domain.Scope{domain.Read}); err != nil {
+	if _, f.key, err = f.api.NewKey(t.Context(), f.project, eventstore.Cause{}, "", []projects.Scope{projects.Read}); err != nil {
 		t.Fatal(err)
 	}
 	f.start()
@@ -215,7 +216,7 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	if raw, err := os.ReadFile(f.path); err != nil || bytes.Contains(raw, []byte(first)) || bytes.Contains(raw, []byte(f.key.APIKey)) {
 		t.Errorf("the file holds the token or the key (%v)", err)
 	}
-	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, domain.RevokeKey{KeyID: f.key.KeyID}, false); err != nil {
+	if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.RevokeKey{KeyID: f.key.KeyID}, false); err != nil {
 		t.Fatal(err)
 	}
 	if f.in() {

@@ -1,4 +1,4 @@
-package domain_test
+package projects_test
 
 import (
 	"math"
@@ -11,18 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 func registered() []domain.Event {
-	return []domain.Event{domain.ProjectRegistered{Name: "Чайная лавка", Settings: domain.DefaultSettings()}}
+	return []domain.Event{projects.ProjectRegistered{Name: "Чайная лавка", Settings: domain.DefaultSettings()}}
 }
 
-func keyIssued(keyID, secret string) domain.KeyIssued {
-	return domain.KeyIssued{KeyID: keyID, Hash: domain.HashKey(secret), Scopes: domain.AllScopes()}
+func keyIssued(keyID, secret string) projects.KeyIssued {
+	return projects.KeyIssued{KeyID: keyID, Hash: projects.HashKey(secret), Scopes: projects.AllScopes()}
 }
 
-func foldProject(events []domain.Event) domain.Project {
-	p := domain.Project{ID: "prj_1"}
+func foldProject(events []domain.Event) projects.Project {
+	p := projects.Project{ID: "prj_1"}
 	for _, e := range events {
 		p = p.Evolve(e)
 	}
@@ -36,21 +37,21 @@ func TestDecideProject(t *testing.T) {
 		change(&s)
 		return s
 	}
-	register := func(name string, s domain.Settings) domain.RegisterProject {
-		return domain.RegisterProject{Name: name, Settings: s}
+	register := func(name string, s domain.Settings) projects.RegisterProject {
+		return projects.RegisterProject{Name: name, Settings: s}
 	}
 	defaults := domain.DefaultSettings()
 	two := append(registered(), keyIssued("key_1", "a"), keyIssued("key_2", "b"))
-	oneRevoked := append(slices.Clone(two), domain.KeyRevoked{KeyID: "key_1"})
-	disabled := append(registered(), domain.ProjectDisabled{})
+	oneRevoked := append(slices.Clone(two), projects.KeyRevoked{KeyID: "key_1"})
+	disabled := append(registered(), projects.ProjectDisabled{})
 	notFound := &domain.Refusal{Code: domain.ProjectNotFound}
 	field := func(name string, code domain.Code) domain.FieldErrors {
 		return domain.FieldErrors{{Field: name, Code: code}}
 	}
-	lifetime := func(seconds int) domain.RegisterProject {
+	lifetime := func(seconds int) projects.RegisterProject {
 		return register("Лавка", settings(func(s *domain.Settings) { s.LifetimeSeconds = seconds }))
 	}
-	most := func(a domain.Amount) domain.RegisterProject {
+	most := func(a domain.Amount) projects.RegisterProject {
 		return register("Лавка", settings(func(s *domain.Settings) { s.MaxAmount = a }))
 	}
 	wrongMost := domain.FieldErrors{{
@@ -60,13 +61,13 @@ func TestDecideProject(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		given   []domain.Event
-		when    domain.ProjectCommand
+		when    projects.ProjectCommand
 		want    domain.Event
 		wantErr error
 	}{
 		{
 			name: "register", when: register("Лавка", defaults),
-			want: domain.ProjectRegistered{Name: "Лавка", Settings: defaults},
+			want: projects.ProjectRegistered{Name: "Лавка", Settings: defaults},
 		},
 		{
 			name: "register twice", given: registered(), when: register("Лавка", defaults),
@@ -78,7 +79,7 @@ func TestDecideProject(t *testing.T) {
 		{name: "name not UTF-8", when: register("a\xff", defaults), wantErr: field("name", domain.InvalidValue)},
 		{
 			name: "longest name", when: register(strings.Repeat("ж", 128), defaults),
-			want: domain.ProjectRegistered{Name: strings.Repeat("ж", 128), Settings: defaults},
+			want: projects.ProjectRegistered{Name: strings.Repeat("ж", 128), Settings: defaults},
 		},
 		{
 			name: "long name", when: register(strings.Repeat("ж", 129), defaults),
@@ -99,16 +100,16 @@ func TestDecideProject(t *testing.T) {
 		{name: "maximum above the greatest", when: most(domain.MaxAmount + 1), wantErr: wrongMost},
 		{
 			name: "least maximum", when: most(domain.MinAmount),
-			want: domain.ProjectRegistered{Name: "Лавка", Settings: most(domain.MinAmount).Settings},
+			want: projects.ProjectRegistered{Name: "Лавка", Settings: most(domain.MinAmount).Settings},
 		},
 		{name: "too short a lifetime", when: lifetime(299), wantErr: field("lifetime_seconds", domain.InvalidValue)},
 		{
 			name: "shortest lifetime", when: lifetime(300),
-			want: domain.ProjectRegistered{Name: "Лавка", Settings: lifetime(300).Settings},
+			want: projects.ProjectRegistered{Name: "Лавка", Settings: lifetime(300).Settings},
 		},
 		{
 			name: "longest lifetime", when: lifetime(90 * 86400),
-			want: domain.ProjectRegistered{Name: "Лавка", Settings: lifetime(90 * 86400).Settings},
+			want: projects.ProjectRegistered{Name: "Лавка", Settings: lifetime(90 * 86400).Settings},
 		},
 		{name: "too long a lifetime", when: lifetime(90*86400 + 1), wantErr: field("lifetime_seconds", domain.InvalidValue)},
 		{
@@ -125,46 +126,46 @@ func TestDecideProject(t *testing.T) {
 			},
 		},
 
-		{name: "change nothing", when: domain.ChangeProject{Name: "Лавка", Settings: defaults}, wantErr: notFound},
+		{name: "change nothing", when: projects.ChangeProject{Name: "Лавка", Settings: defaults}, wantErr: notFound},
 		{
-			name: "change", given: registered(), when: domain.ChangeProject{Name: "Лавка", Settings: most(7).Settings},
-			want: domain.ProjectChanged{Name: "Лавка", Settings: most(7).Settings},
+			name: "change", given: registered(), when: projects.ChangeProject{Name: "Лавка", Settings: most(7).Settings},
+			want: projects.ProjectChanged{Name: "Лавка", Settings: most(7).Settings},
 		},
 		{
-			name: "change to no name", given: registered(), when: domain.ChangeProject{Settings: defaults},
+			name: "change to no name", given: registered(), when: projects.ChangeProject{Settings: defaults},
 			wantErr: field("name", domain.Required),
 		},
 
-		{name: "disable nothing", when: domain.DisableProject{}, wantErr: notFound},
-		{name: "disable", given: registered(), when: domain.DisableProject{}, want: domain.ProjectDisabled{}},
-		{name: "disable again", given: disabled, when: domain.DisableProject{}},
+		{name: "disable nothing", when: projects.DisableProject{}, wantErr: notFound},
+		{name: "disable", given: registered(), when: projects.DisableProject{}, want: projects.ProjectDisabled{}},
+		{name: "disable again", given: disabled, when: projects.DisableProject{}},
 
-		{name: "key for nothing", when: domain.IssueKey(keyIssued("key_1", "a")), wantErr: notFound},
+		{name: "key for nothing", when: projects.IssueKey(keyIssued("key_1", "a")), wantErr: notFound},
 		{
-			name: "key", given: registered(), when: domain.IssueKey(keyIssued("key_1", "a")),
+			name: "key", given: registered(), when: projects.IssueKey(keyIssued("key_1", "a")),
 			want: keyIssued("key_1", "a"),
 		},
 		{
-			name: "key id that is taken", given: oneRevoked, when: domain.IssueKey(keyIssued("key_1", "c")),
+			name: "key id that is taken", given: oneRevoked, when: projects.IssueKey(keyIssued("key_1", "c")),
 			wantErr: &domain.Refusal{Code: domain.InternalError},
 		},
 		{
-			name: "key without scopes", given: registered(), when: domain.IssueKey{KeyID: "key_1"},
+			name: "key without scopes", given: registered(), when: projects.IssueKey{KeyID: "key_1"},
 			wantErr: field("scopes", domain.Required),
 		},
 		{
 			name: "unheard-of scope", given: registered(),
-			when:    domain.IssueKey{KeyID: "key_1", Scopes: []domain.Scope{domain.Read, "root"}},
+			when:    projects.IssueKey{KeyID: "key_1", Scopes: []projects.Scope{projects.Read, "root"}},
 			wantErr: field("scopes", domain.InvalidValue),
 		},
 
-		{name: "revoke of nothing", when: domain.RevokeKey{KeyID: "key_1"}, wantErr: notFound},
+		{name: "revoke of nothing", when: projects.RevokeKey{KeyID: "key_1"}, wantErr: notFound},
 		{
-			name: "revoke an unknown key", given: two, when: domain.RevokeKey{KeyID: "key_9"},
+			name: "revoke an unknown key", given: two, when: projects.RevokeKey{KeyID: "key_9"},
 			wantErr: &domain.Refusal{Code: domain.KeyNotFound},
 		},
-		{name: "revoke", given: two, when: domain.RevokeKey{KeyID: "key_2"}, want: domain.KeyRevoked{KeyID: "key_2"}},
-		{name: "revoke again", given: oneRevoked, when: domain.RevokeKey{KeyID: "key_1"}},
+		{name: "revoke", given: two, when: projects.RevokeKey{KeyID: "key_2"}, want: projects.KeyRevoked{KeyID: "key_2"}},
+		{name: "revoke again", given: oneRevoked, when: projects.RevokeKey{KeyID: "key_1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -184,14 +185,14 @@ func TestEvolveProject(t *testing.T) {
 	changed := domain.DefaultSettings()
 	changed.MaxAmount = 7
 	got := foldProject(append(registered(),
-		keyIssued("key_1", "a"), keyIssued("key_2", "b"), domain.KeyRevoked{KeyID: "key_1"},
-		domain.ProjectChanged{Name: "Лавка", Settings: changed}, domain.ProjectDisabled{}, paymentCreated(),
+		keyIssued("key_1", "a"), keyIssued("key_2", "b"), projects.KeyRevoked{KeyID: "key_1"},
+		projects.ProjectChanged{Name: "Лавка", Settings: changed}, projects.ProjectDisabled{}, domain.PaymentCreated{},
 	))
-	want := domain.Project{
+	want := projects.Project{
 		ID: "prj_1", Name: "Лавка", Settings: changed, Disabled: true,
-		Keys: []domain.Key{
-			{ID: "key_1", Hash: domain.HashKey("a"), Scopes: domain.AllScopes(), Revoked: true},
-			{ID: "key_2", Hash: domain.HashKey("b"), Scopes: domain.AllScopes()},
+		Keys: []projects.Key{
+			{ID: "key_1", Hash: projects.HashKey("a"), Scopes: projects.AllScopes(), Revoked: true},
+			{ID: "key_2", Hash: projects.HashKey("b"), Scopes: projects.AllScopes()},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -202,20 +203,20 @@ func TestEvolveProject(t *testing.T) {
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	reader := keyIssued("key_3", "c")
-	reader.Scopes = []domain.Scope{domain.Read}
+	reader.Scopes = []projects.Scope{projects.Read}
 	p := foldProject(append(registered(),
-		keyIssued("key_1", "a"), keyIssued("key_2", "b"), reader, domain.KeyRevoked{KeyID: "key_1"}))
+		keyIssued("key_1", "a"), keyIssued("key_2", "b"), reader, projects.KeyRevoked{KeyID: "key_1"}))
 	for secret, want := range map[string]string{"a": "", "b": "key_2", "c": "key_3", "": "", "B": ""} {
-		k, ok := p.Authenticate(domain.HashKey(secret))
+		k, ok := p.Authenticate(projects.HashKey(secret))
 		if k.ID != want || ok != (want != "") {
 			t.Errorf("the secret %q is that of %q, %t, want %q", secret, k.ID, ok, want)
 		}
 	}
-	k, _ := p.Authenticate(domain.HashKey("c"))
-	if !k.Has(domain.Read) || k.Has(domain.PaymentsWrite) {
+	k, _ := p.Authenticate(projects.HashKey("c"))
+	if !k.Has(projects.Read) || k.Has(projects.PaymentsWrite) {
 		t.Errorf("the reading key has scopes %q", k.Scopes)
 	}
-	if k, ok := (domain.Project{}).Authenticate(domain.Digest{}); ok {
+	if k, ok := (projects.Project{}).Authenticate(domain.Digest{}); ok {
 		t.Errorf("a project without keys let in %+v", k)
 	}
 }
@@ -228,10 +229,10 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 		key := rapid.SampledFrom([]string{"key_1", "key_2", "key_3"}).Draw(t, "key")
 		return rapid.SampledFrom([]domain.Event{
 			registered()[0],
-			domain.ProjectChanged{Name: key, Settings: domain.DefaultSettings()},
-			domain.ProjectDisabled{},
+			projects.ProjectChanged{Name: key, Settings: domain.DefaultSettings()},
+			projects.ProjectDisabled{},
 			keyIssued(key, key),
-			domain.KeyRevoked{KeyID: key},
+			projects.KeyRevoked{KeyID: key},
 		}).Draw(t, "event")
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -239,7 +240,7 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 		a, b := event.Draw(t, "a"), event.Draw(t, "b")
 		p, twin := foldProject(past), foldProject(past)
 		left, right := p.Evolve(a), p.Evolve(b)
-		for name, pair := range map[string][2]domain.Project{
+		for name, pair := range map[string][2]projects.Project{
 			"start":  {p, twin},
 			"first":  {left, foldProject(append(slices.Clone(past), a))},
 			"second": {right, foldProject(append(slices.Clone(past), b))},
@@ -259,7 +260,7 @@ func TestTimeZone(t *testing.T) {
 	} {
 		settings := domain.DefaultSettings()
 		settings.TimeZone = zone
-		_, err := domain.Project{}.Decide(domain.RegisterProject{Name: "Tea", Settings: settings})
+		_, err := projects.Project{}.Decide(projects.RegisterProject{Name: "Tea", Settings: settings})
 		if (err == nil) != ok {
 			t.Errorf("%q: %v", zone, err)
 		}
@@ -276,9 +277,25 @@ func TestShopURL(t *testing.T) {
 	} {
 		settings := domain.DefaultSettings()
 		settings.ShopURL = url
-		_, err := domain.Project{}.Decide(domain.RegisterProject{Name: "Tea", Settings: settings})
+		_, err := projects.Project{}.Decide(projects.RegisterProject{Name: "Tea", Settings: settings})
 		if (err == nil) != ok {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+}
+
+// TestKeysAreNotShared evolves one value twice. The capacity of slices grows in
+// steps, so it tries each length up to a few steps: at some, append has spare
+// capacity and could overwrite an element of the first result.
+func TestKeysAreNotShared(t *testing.T) {
+	t.Parallel()
+	project := foldProject(registered())
+	for n := byte(10); n < 30; n++ {
+		a, b := project.Evolve(keyIssued(string(rune(n+'A')), "a")), project.Evolve(keyIssued("key_b", "b"))
+		last := len(a.Keys) - 1
+		if a.Keys[last].ID == "key_b" || b.Keys[last].ID != "key_b" {
+			t.Fatalf("with %d keys, two projects share one slice", last)
+		}
+		project = a
 	}
 }

@@ -1,10 +1,12 @@
-package domain
+package projects
 
 import (
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"payledger/domain"
 )
 
 // The limits of webhook endpoints.
@@ -22,11 +24,11 @@ const (
 type Endpoint struct {
 	ID          string         `json:"id"`
 	URL         string         `json:"url"`
-	Kinds       []Kind         `json:"kinds"` // in the order of Kinds
+	Kinds       []domain.Kind  `json:"kinds"` // in the order of Kinds
 	Description *string        `json:"description"`
-	CreatedAt   Instant        `json:"created_at"`
+	CreatedAt   domain.Instant `json:"created_at"`
 	Disabled    DisabledReason `json:"disabled,omitempty"` // "": enabled
-	DisabledAt  Instant        `json:"disabled_at,omitempty"`
+	DisabledAt  domain.Instant `json:"disabled_at,omitempty"`
 	Secret      Secret         `json:"secret"`
 	Previous    []OldSecret    `json:"previous,omitempty"` // rotated out, newest first
 }
@@ -43,7 +45,7 @@ type Secret struct {
 // until Until; later rotations do not change Until.
 type OldSecret struct {
 	Secret
-	Until Instant `json:"until"`
+	Until domain.Instant `json:"until"`
 }
 
 // DisabledReason says why an endpoint is disabled.
@@ -58,7 +60,7 @@ const (
 
 // Secrets returns the secrets that sign a notification sent at an instant,
 // newest first.
-func (e Endpoint) Secrets(at Instant) []Secret {
+func (e Endpoint) Secrets(at domain.Instant) []Secret {
 	all := []Secret{e.Secret}
 	for _, old := range e.Previous {
 		if at < old.Until {
@@ -70,7 +72,7 @@ func (e Endpoint) Secrets(at Instant) []Secret {
 
 // SecretsUntil is when the last of the old secrets expires; 0 when all have
 // expired.
-func (e Endpoint) SecretsUntil(at Instant) (until Instant) {
+func (e Endpoint) SecretsUntil(at domain.Instant) (until domain.Instant) {
 	for _, old := range e.Previous {
 		if at < old.Until {
 			until = max(until, old.Until)
@@ -80,7 +82,7 @@ func (e Endpoint) SecretsUntil(at Instant) (until Instant) {
 }
 
 // Wants reports whether the endpoint subscribed to the kind.
-func (e Endpoint) Wants(k Kind) bool { return slices.Contains(e.Kinds, k) }
+func (e Endpoint) Wants(k domain.Kind) bool { return slices.Contains(e.Kinds, k) }
 
 // Endpoint finds one of the project's endpoints.
 func (p Project) Endpoint(id string) (Endpoint, bool) {
@@ -95,10 +97,10 @@ func (p Project) Endpoint(id string) (Endpoint, bool) {
 // AddEndpoint adds a webhook endpoint. The caller has already checked that the
 // sender may call URL; that check needs the network.
 type AddEndpoint struct {
-	At          Instant
+	At          domain.Instant
 	EndpointID  string
 	URL         string
-	Kinds       []Kind // none: FinalKinds
+	Kinds       []domain.Kind // none: FinalKinds
 	Description *string
 	KeyVersion  int // of the master key that the secret is derived from
 }
@@ -107,7 +109,7 @@ type AddEndpoint struct {
 type ChangeEndpoint struct {
 	EndpointID  string
 	URL         string
-	Kinds       []Kind // none: FinalKinds
+	Kinds       []domain.Kind // none: FinalKinds
 	Description *string
 }
 
@@ -116,13 +118,13 @@ type ChangeEndpoint struct {
 type EditEndpoint struct {
 	EndpointID  string
 	URL         *string
-	Kinds       []Kind // none: unchanged
+	Kinds       []domain.Kind // none: unchanged
 	Description *string
 }
 
 // DisableEndpoint stops notifications to an endpoint until it is enabled.
 type DisableEndpoint struct {
-	At         Instant
+	At         domain.Instant
 	EndpointID string
 	Reason     DisabledReason
 }
@@ -136,47 +138,47 @@ type RemoveEndpoint struct{ EndpointID string }
 // RotateSecret gives an endpoint a new secret. The current secret stays valid for
 // Overlap; secrets of earlier rotations keep their own end.
 type RotateSecret struct {
-	At         Instant
+	At         domain.Instant
 	EndpointID string
 	Overlap    time.Duration // 0 … MaxSecretOverlap
 	KeyVersion int
 }
 
 // normalKinds returns the kinds in the order of Kinds, without duplicates.
-func normalKinds(kinds []Kind) ([]Kind, FieldErrors) {
+func normalKinds(kinds []domain.Kind) ([]domain.Kind, domain.FieldErrors) {
 	if len(kinds) == 0 {
-		return FinalKinds(), nil
+		return domain.FinalKinds(), nil
 	}
 	for _, k := range kinds {
-		if !slices.Contains(Kinds(), k) {
-			allowed := make([]string, 0, len(Kinds()))
-			for _, k := range Kinds() {
+		if !slices.Contains(domain.Kinds(), k) {
+			allowed := make([]string, 0, len(domain.Kinds()))
+			for _, k := range domain.Kinds() {
 				allowed = append(allowed, string(k))
 			}
-			return nil, FieldErrors{{Field: "kinds", Code: InvalidValue, Allowed: allowed}}
+			return nil, domain.FieldErrors{{Field: "kinds", Code: domain.InvalidValue, Allowed: allowed}}
 		}
 	}
-	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !slices.Contains(kinds, k) }), nil
+	return slices.DeleteFunc(domain.Kinds(), func(k domain.Kind) bool { return !slices.Contains(kinds, k) }), nil
 }
 
-func validateEndpoint(url string, kinds []Kind, description *string) ([]Kind, FieldErrors) {
+func validateEndpoint(url string, kinds []domain.Kind, description *string) ([]domain.Kind, domain.FieldErrors) {
 	kinds, errs := normalKinds(kinds)
 	switch {
 	case url == "":
-		errs = append(errs, &FieldError{Field: "url", Code: Required})
+		errs = append(errs, &domain.FieldError{Field: "url", Code: domain.Required})
 	case len(url) > MaxEndpointURL:
-		errs = append(errs, &FieldError{Field: "url", Code: TooLong, Limit: MaxEndpointURL, Got: len(url)})
-	case hasControl(url):
-		errs = append(errs, &FieldError{Field: "url", Code: ControlCharacter})
+		errs = append(errs, &domain.FieldError{Field: "url", Code: domain.TooLong, Limit: MaxEndpointURL, Got: len(url)})
+	case domain.HasControl(url):
+		errs = append(errs, &domain.FieldError{Field: "url", Code: domain.ControlCharacter})
 	case strings.ContainsFunc(url, func(r rune) bool { return r <= ' ' || r > '~' }):
-		errs = append(errs, &FieldError{Field: "url", Code: InvalidValue}) // RFC 3986 allows printable ASCII only
+		errs = append(errs, &domain.FieldError{Field: "url", Code: domain.InvalidValue}) // RFC 3986 allows printable ASCII only
 	}
 	if description != nil {
 		if n := utf8.RuneCountInString(*description); n > MaxEndpointDescription {
-			errs = append(errs, &FieldError{Field: "description", Code: TooLong, Limit: MaxEndpointDescription, Got: n})
+			errs = append(errs, &domain.FieldError{Field: "description", Code: domain.TooLong, Limit: MaxEndpointDescription, Got: n})
 		}
-		if hasControl(*description) {
-			errs = append(errs, &FieldError{Field: "description", Code: ControlCharacter})
+		if domain.HasControl(*description) {
+			errs = append(errs, &domain.FieldError{Field: "description", Code: domain.ControlCharacter})
 		}
 	}
 	return kinds, errs
@@ -184,7 +186,7 @@ func validateEndpoint(url string, kinds []Kind, description *string) ([]Kind, Fi
 
 // Validate checks the members that are set, without the endpoint's state. It
 // names fields as the API does.
-func (c EditEndpoint) Validate() FieldErrors {
+func (c EditEndpoint) Validate() domain.FieldErrors {
 	url := "https://named.by.none"
 	if c.URL != nil {
 		url = *c.URL
@@ -193,9 +195,9 @@ func (c EditEndpoint) Validate() FieldErrors {
 	return errs
 }
 
-func (c AddEndpoint) decideProject(p Project) (Event, error) {
+func (c AddEndpoint) decideProject(p Project) (domain.Event, error) {
 	if p.Name == "" {
-		return nil, &Refusal{Code: ProjectNotFound}
+		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
 	}
 	kinds, errs := validateEndpoint(c.URL, c.Kinds, c.Description)
 	if len(errs) > 0 {
@@ -203,10 +205,10 @@ func (c AddEndpoint) decideProject(p Project) (Event, error) {
 	}
 	if _, taken := p.Endpoint(c.EndpointID); taken {
 		// Cannot happen: the caller issues a new id for each object.
-		return nil, &Refusal{Code: InternalError}
+		return nil, &domain.Refusal{Code: domain.InternalError}
 	}
 	if len(p.Endpoints) >= MaxEndpoints {
-		return nil, &Refusal{Code: WebhookEndpointLimit}
+		return nil, &domain.Refusal{Code: domain.WebhookEndpointLimit}
 	}
 	return WebhookEndpointAdded{
 		EndpointID: c.EndpointID, CreatedAt: c.At, URL: c.URL, Kinds: kinds, Description: c.Description, KeyVersion: c.KeyVersion,
@@ -217,12 +219,12 @@ func (c AddEndpoint) decideProject(p Project) (Event, error) {
 func (p Project) known(id string) (Endpoint, error) {
 	e, ok := p.Endpoint(id)
 	if !ok {
-		return e, &Refusal{Code: WebhookEndpointNotFound}
+		return e, &domain.Refusal{Code: domain.WebhookEndpointNotFound}
 	}
 	return e, nil
 }
 
-func (c ChangeEndpoint) decideProject(p Project) (Event, error) {
+func (c ChangeEndpoint) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil {
 		return nil, err
@@ -238,7 +240,7 @@ func (c ChangeEndpoint) decideProject(p Project) (Event, error) {
 	return WebhookEndpointChanged{EndpointID: c.EndpointID, URL: c.URL, Kinds: kinds, Description: c.Description}, nil
 }
 
-func (c EditEndpoint) decideProject(p Project) (Event, error) {
+func (c EditEndpoint) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil {
 		return nil, err
@@ -256,7 +258,7 @@ func (c EditEndpoint) decideProject(p Project) (Event, error) {
 	return all.decideProject(p)
 }
 
-func (c DisableEndpoint) decideProject(p Project) (Event, error) {
+func (c DisableEndpoint) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil || was.Disabled != "" {
 		return nil, err
@@ -265,11 +267,11 @@ func (c DisableEndpoint) decideProject(p Project) (Event, error) {
 	case DisabledByRequest, DisabledGone, DisabledFailing:
 		return WebhookEndpointDisabled(c), nil
 	default:
-		return nil, FieldErrors{{Field: "reason", Code: InvalidValue}}
+		return nil, domain.FieldErrors{{Field: "reason", Code: domain.InvalidValue}}
 	}
 }
 
-func (c EnableEndpoint) decideProject(p Project) (Event, error) {
+func (c EnableEndpoint) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil || was.Disabled == "" {
 		return nil, err
@@ -277,20 +279,20 @@ func (c EnableEndpoint) decideProject(p Project) (Event, error) {
 	return WebhookEndpointEnabled(c), nil
 }
 
-func (c RemoveEndpoint) decideProject(p Project) (Event, error) {
+func (c RemoveEndpoint) decideProject(p Project) (domain.Event, error) {
 	if _, err := p.known(c.EndpointID); err != nil {
 		return nil, err
 	}
 	return WebhookEndpointRemoved(c), nil
 }
 
-func (c RotateSecret) decideProject(p Project) (Event, error) {
+func (c RotateSecret) decideProject(p Project) (domain.Event, error) {
 	was, err := p.known(c.EndpointID)
 	if err != nil {
 		return nil, err
 	}
 	if c.Overlap < 0 || c.Overlap > MaxSecretOverlap {
-		return nil, FieldErrors{{Field: "overlap_seconds", Code: InvalidValue}}
+		return nil, domain.FieldErrors{{Field: "overlap_seconds", Code: domain.InvalidValue}}
 	}
 	return WebhookSecretRotated{
 		EndpointID: c.EndpointID, Generation: was.Secret.Generation + 1, KeyVersion: c.KeyVersion,

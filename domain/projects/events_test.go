@@ -1,4 +1,4 @@
-package domain_test
+package projects_test
 
 import (
 	"go/ast"
@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // TestWireNames lists the names that auditors and subscribers use. None may ever
@@ -35,28 +36,28 @@ func TestWireNames(t *testing.T) {
 		"return.created":          domain.ReturnCreated{},
 		"return.succeeded":        domain.ReturnSucceeded{},
 		"return.failed":           domain.ReturnFailed{},
-		"project.registered":      domain.ProjectRegistered{},
+		"project.registered":      projects.ProjectRegistered{},
 
 		"payment.suspense_settled":     domain.PaymentSuspenseSettled{},
 		"payment.refunded_at_provider": domain.PaymentRefundedAtProvider{},
 
-		"project.changed":           domain.ProjectChanged{},
-		"project.disabled":          domain.ProjectDisabled{},
-		"key.issued":                domain.KeyIssued{},
-		"key.revoked":               domain.KeyRevoked{},
-		"webhook_endpoint.added":    domain.WebhookEndpointAdded{},
-		"webhook_endpoint.changed":  domain.WebhookEndpointChanged{},
-		"webhook_endpoint.disabled": domain.WebhookEndpointDisabled{},
-		"webhook_endpoint.enabled":  domain.WebhookEndpointEnabled{},
-		"webhook_endpoint.removed":  domain.WebhookEndpointRemoved{},
-		"webhook_secret.rotated":    domain.WebhookSecretRotated{},
+		"project.changed":           projects.ProjectChanged{},
+		"project.disabled":          projects.ProjectDisabled{},
+		"key.issued":                projects.KeyIssued{},
+		"key.revoked":               projects.KeyRevoked{},
+		"webhook_endpoint.added":    projects.WebhookEndpointAdded{},
+		"webhook_endpoint.changed":  projects.WebhookEndpointChanged{},
+		"webhook_endpoint.disabled": projects.WebhookEndpointDisabled{},
+		"webhook_endpoint.enabled":  projects.WebhookEndpointEnabled{},
+		"webhook_endpoint.removed":  projects.WebhookEndpointRemoved{},
+		"webhook_secret.rotated":    projects.WebhookSecretRotated{},
 		"routes.loaded":             domain.RoutesLoaded{},
 		"route.paused":              domain.RoutePaused{},
 		"route.resumed":             domain.RouteResumed{},
 		"log.restored":              domain.LogRestored{},
 	}
 	seen := map[string]bool{}
-	for _, e := range domain.Events() {
+	for _, e := range append(domain.Events(), projects.Events()...) {
 		if seen[e.Name] {
 			t.Errorf("%s is registered twice", e.Name)
 		}
@@ -83,14 +84,19 @@ func TestWireNames(t *testing.T) {
 func TestEveryEventIsRegistered(t *testing.T) {
 	t.Parallel()
 	registered := map[string]bool{}
-	for _, e := range domain.Events() {
+	for _, e := range append(domain.Events(), projects.Events()...) {
 		registered[reflect.TypeOf(e.Sample).Name()] = true
 	}
 	var decls []ast.Decl
-	files, err := filepath.Glob("*events.go")
-	if err != nil || len(files) < 2 {
-		t.Fatal(files, err)
+	of, err := filepath.Glob("*events.go")
+	if err != nil {
+		t.Fatal(err)
 	}
+	files, err := filepath.Glob("../*events.go")
+	if err != nil || len(of) < 1 || len(files) < 2 {
+		t.Fatal(of, files, err)
+	}
+	files = append(files, of...)
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
@@ -142,7 +148,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 // TestSamplesHaveEveryMemberSet keeps the golden encodings complete.
 func TestSamplesHaveEveryMemberSet(t *testing.T) {
 	t.Parallel()
-	for _, e := range domain.Events() {
+	for _, e := range append(domain.Events(), projects.Events()...) {
 		for _, path := range unset(reflect.ValueOf(e.Sample)) {
 			// Only signals on refunds have a refund id.
 			if strings.HasSuffix(path, ".Signal.RefundID") && strings.HasPrefix(e.Name, "payment.") {
@@ -194,7 +200,7 @@ func TestUnsetFindsWhatIsMissing(t *testing.T) {
 // event decoded into it.
 func TestDecodingTarget(t *testing.T) {
 	t.Parallel()
-	for _, e := range domain.Events() {
+	for _, e := range append(domain.Events(), projects.Events()...) {
 		p := e.New()
 		if reflect.TypeOf(p) != reflect.PointerTo(reflect.TypeOf(e.Sample)) {
 			t.Errorf("%s is decoded into a %T", e.Name, p)
@@ -228,7 +234,7 @@ func TestEveryMemberHasAWireName(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range domain.Events() {
+	for _, e := range append(domain.Events(), projects.Events()...) {
 		walk(reflect.TypeOf(e.Sample))
 	}
 }
