@@ -69,6 +69,12 @@ func TestRunbookNamesDataFiles(t *testing.T) {
 		}
 	}
 	for _, name := range datadir.Dir(s.Data).Files() {
+		if name == datadir.Dir(s.Data).Restored() { // it is there from a restore to the next start
+			if !strings.Contains(table, "`"+filepath.Base(name)+"`") {
+				t.Errorf("the runbook does not say what %s is", name)
+			}
+			continue
+		}
 		if !made[name] {
 			t.Errorf("nothing makes %s", name)
 		}

@@ -26,9 +26,9 @@
 //	                  "spans"  -> up to three spans of claims: number (8), first position (8)
 //	                  "missing checkpoints" -> none, or up to 32 times the log was opened
 //	                              without its checkpoint: last position (8), Unix ms (8)
-//	records           position (8) -> record
 //	                  "groups" -> in a cluster: 16 bytes, the id of its LOG, and the number
 //	                              of the last group of LOG in this file (8)
+//	records           position (8) -> record
 //	heads             kind 0x00 id 0x00 project -> position (8) sequence (8) event id (16)
 //	                  of the stream's last record, CRC-32C of key and these (4)
 //
