@@ -312,6 +312,30 @@ func TestNotificationsAreReadBack(t *testing.T) {
 	})
 }
 
+// TestNotificationsAskNoMoreOften: whoever sends notifications about one payment
+// makes nobody ask its provider more often than that.
+func TestNotificationsAskNoMoreOften(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.payable(time.Hour)
+		w.pressed(id)
+		w.provider.Pay(w.reference(id))
+		after(time.Minute)
+		w.provider.RefundByHand(w.reference(id))
+		sent := w.provider.Sent()
+		refunded := sent[len(sent)-1]
+		start := time.Now()
+		const often = 20
+		for range often {
+			if err := w.now.Notify(w.Context(), route, refunded.Header, refunded.Body); err != nil {
+				w.Error(err)
+			}
+		}
+		if took := time.Since(start); took < (often-1)*MinInterval {
+			w.Errorf("%d notifications were read at the provider within %v", often, took)
+		}
+	})
+}
+
 // TestLateMoneyOfAFailedAttempt: the provider said that the attempt was closed, and
 // then that it was paid.
 func TestLateMoneyOfAFailedAttempt(t *testing.T) {

@@ -105,18 +105,18 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 			return err
 		}
 	}
-	if err := c.readClosed(ctx, conn, p, n.Reference); err != nil {
+	if err := c.readClosed(ctx, t, conn, p, n.Reference); err != nil {
 		return err
 	}
 	if n.Refunds {
-		return c.readRefunds(ctx, conn, p, n.Reference)
+		return c.readRefunds(ctx, t, conn, p, n.Reference)
 	}
 	return nil
 }
 
 // readClosed reads an attempt that the ledger does not know, or knows to have
 // failed: if there is money, it is booked.
-func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
+func (c *Collector) readClosed(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, reference string) error {
 	a, known := p.AttemptOf(reference)
 	if reference == "" || known && a.Status != domain.AttemptFailed {
 		return nil
@@ -125,6 +125,7 @@ func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p 
 		a = domain.Attempt{Reference: reference, BegunAt: domain.InstantOf(c.config.Now())}
 	}
 	st, err := c.ask(ctx, conn, p, a, false)
+	t.looked = c.config.Now()
 	switch {
 	case errors.Is(err, connector.ErrNotFound):
 		return nil
@@ -137,13 +138,14 @@ func (c *Collector) readClosed(ctx context.Context, conn connector.Connector, p 
 }
 
 // readRefunds reads the refunds of a reference, or of all money of the payment.
-func (c *Collector) readRefunds(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) error {
+func (c *Collector) readRefunds(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, reference string) error {
 	references := []string{reference}
 	if reference == "" {
 		references = p.BookedReferences()
 	}
 	for _, r := range references {
 		all, err := c.refunds(ctx, conn, p, r)
+		t.looked = c.config.Now()
 		if errors.Is(err, connector.ErrNotFound) {
 			continue
 		}

@@ -31,7 +31,7 @@ type task struct {
 
 	// Those that follow belong to who holds the task.
 	failures int       // calls in a row whose fate is unknown
-	looked   time.Time // when the provider was called about the attempt last
+	looked   time.Time // when the provider was asked about the payment last
 	alarmed  bool
 	unwanted int // the number of an attempt that is to be cancelled: its customer cannot be sent on
 }
@@ -191,7 +191,7 @@ func (ts *tasks) forget(t *task) {
 	}
 }
 
-// rest is how long the payment's attempt may not be called for. The caller holds
+// rest is how long the provider may not be asked about the payment. The caller holds
 // the task.
 func (t *task) rest() time.Duration {
 	if rest := MinInterval - t.all.now().Sub(t.looked); rest > 0 && rest <= MinInterval {
