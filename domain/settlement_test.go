@@ -3,6 +3,7 @@ package domain_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestMoneyInSuspenseIsSettled(t *testing.T) {
 	}
 	merchant, operator, suspense := domain.MerchantPayable, domain.Operator, domain.Suspense
 	then := func(given []domain.Event, more ...domain.Event) []domain.Event {
-		return append(given[:len(given):len(given)], more...)
+		return append(slices.Clip(given), more...)
 	}
 	refundFailed := domain.RefundFailedEvent{RefundID: id(2), Reason: domain.ReasonRefundedAtProvider, Signal: refundWord("failed", "R", id(2))}
 	dollars := byHand("P", "H2", 7)
