@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -156,10 +157,72 @@ func TestLongNotificationsAreNotRead(t *testing.T) {
 	}
 }
 
+// TestSlowNotificationsEnd: a body that does not end has ten seconds.
+func TestSlowNotificationsEnd(t *testing.T) {
+	t.Parallel()
+	j := new(judge)
+	s := start(t, func(c *settings) { c.Connectors = j })
+	w := &slow{ResponseRecorder: httptest.NewRecorder()}
+	from := time.Now()
+	s.public.ServeHTTP(w, notice("192.0.2.1:1", w, "X-Signed", "ours"))
+	if given := w.by.Sub(from); given < 5*time.Second || given > 10*time.Second+time.Since(from) {
+		t.Errorf("the connection has %v", given)
+	}
+	if w.Code != 400 || w.Header().Get("Connection") != "close" || j.judged() != 0 || !strings.Contains(w.Body.String(), "not in time") {
+		t.Errorf("%d %s, %d were judged", w.Code, w.Body, j.judged())
+	}
+}
+
+// slow is a connection whose body comes to no end within its time.
+type slow struct {
+	*httptest.ResponseRecorder
+	by time.Time
+}
+
+func (s *slow) SetReadDeadline(by time.Time) error { s.by = by; return nil }
+
+func (s *slow) Read([]byte) (int, error) {
+	if s.by.IsZero() {
+		return 0, errors.New("read without a deadline")
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
 // broken is a body whose connection ends.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestNotificationsAtOnce: of all, 256 are judged at the same time.
+func TestNotificationsAtOnce(t *testing.T) {
+	t.Parallel()
+	j := &judge{hold: make(chan struct{})}
+	s := start(t, func(c *settings) { c.Connectors = j })
+	send := func(from string) int {
+		w := httptest.NewRecorder()
+		s.public.ServeHTTP(w, notice(from, strings.NewReader("{}"), "X-Signed", "ours"))
+		return w.Code
+	}
+	var held sync.WaitGroup
+	for range 256 { // an address of this machine has no share of its own
+		held.Go(func() {
+			if code := send("127.0.0.1:1"); code != 200 {
+				t.Errorf("one of 256: %d", code)
+			}
+		})
+	}
+	for j.judged() < 256 {
+		time.Sleep(time.Millisecond)
+	}
+	if code := send("192.0.2.1:1"); code != 503 || j.judged() != 256 {
+		t.Errorf("one too many: %d, %d are being judged", code, j.judged())
+	}
+	close(j.hold)
+	held.Wait()
+	if code := send("192.0.2.1:1"); code != 200 {
+		t.Errorf("afterwards: %d", code)
+	}
+}
 
 // TestFloodOfNotifications: an address that sends too many at a time, or too many a
 // second, is refused; the notifications of others are judged.
