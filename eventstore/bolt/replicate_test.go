@@ -61,6 +61,9 @@ func joined(t *testing.T, path string, replicate func(*Group) error) *Store {
 
 // A store whose groups the others agree to is a store like any other.
 func TestReplicatedStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is the same suite on the same store, with a hook that agrees: run without -short")
+	}
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Log {
 		u, _ := create(t).(*underTest)
