@@ -13,7 +13,7 @@ func seeds(t *testing.T) (from, to uint64) {
 		return one, one + 1
 	}
 	if os.Getenv("PAYLEDGER_LONG") != "" {
-		return 0, 10_000
+		return 0, 2_000
 	}
 	return 0, 200
 }
