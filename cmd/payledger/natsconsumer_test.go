@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,21 +118,51 @@ func sameEvents(t *testing.T, what string, got, want []string) {
 	}
 }
 
+// readTo reads and acknowledges until the consumer is known to be at a position,
+// and returns the events as read does.
+func (r *reader) readTo(t *testing.T, s *server, position string) (all []string) {
+	t.Helper()
+	durable, err := r.js.Consumer(t.Context(), r.Stream, r.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); positionOf(t, s, r.Name) != position; {
+		batch, err := durable.Fetch(100, jetstream.FetchMaxWait(200*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() {
+			all = append(all, m.Headers().Get("ce-position")+" "+m.Headers().Get("ce-type"))
+			if err := m.DoubleAck(t.Context()); err != nil {
+				t.Fatalf("acknowledging: %v", err)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is at %s after %v, want %s", r.Name, positionOf(t, s, r.Name), all, position)
+		}
+	}
+	return all
+}
+
+// positionOf is how far a consumer got, as the command says.
+func positionOf(t *testing.T, s *server, name string) string {
+	t.Helper()
+	out, code := payledger(t, "nats", "consumer", "list", "--data", s.Data)
+	if code != 0 {
+		t.Fatal(out)
+	}
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); f[0] == name {
+			return f[len(f)-2]
+		}
+	}
+	return ""
+}
+
 // consumerAt waits until a consumer's position is known.
 func consumerAt(t *testing.T, s *server, name string, position string) {
 	t.Helper()
-	eventually(t, name+" is at "+position, func() bool {
-		out, code := payledger(t, "nats", "consumer", "list", "--data", s.Data)
-		if code != 0 {
-			t.Fatal(out)
-		}
-		for line := range strings.Lines(out) {
-			if f := strings.Fields(line); f[0] == name {
-				return f[len(f)-2] == position
-			}
-		}
-		return false
-	})
+	eventually(t, name+" is at "+position, func() bool { return positionOf(t, s, name) == position })
 }
 
 // TestConsumersOfTheirOwn follows consumers from their creation to their removal.
@@ -209,11 +240,12 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	s.paid(t)
 	booksReader = connected(t, s, books)
 	news := paymentEvents(t, s, 0, "")[len(all)+len(more):]
-	got := booksReader.read(t, len(news))
+	end, _, _ = strings.Cut(news[len(news)-1], " ")
+	// JetStream does not sync acknowledgements: a kill may lose the last ones, and
+	// their events come again when they were not acknowledged for a while.
+	got := slices.DeleteFunc(booksReader.readTo(t, s, end), func(e string) bool { return slices.Contains(more, e) })
 	sameEvents(t, "books after a kill", got, news)
 	unread := append(append([]string(nil), more...), news...)
-	end, _, _ = strings.Cut(news[len(news)-1], " ")
-	consumerAt(t, s, "books", end)
 	s.stops(t)
 	removeAll(t, datadir.Dir(d).NATS())
 	s = start(t, args...)
