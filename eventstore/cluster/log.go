@@ -91,6 +91,36 @@ func join(file *bolt.Store, b base) error {
 	return file.Join(b.log, 0)
 }
 
+// findLOG waits for LOG, or founds it.
+func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
+	r, err := s.Replica()
+	if err != nil {
+		return base{}, err
+	}
+	try := func() (jetstream.Stream, error) {
+		ctx, cancel := context.WithTimeout(ctx, publishTime)
+		defer cancel()
+		stream, err := s.js.Stream(ctx, logStream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Found && r.Log.IsZero() {
+			b := base{s.LogID(), c.LOG, r.Last, fmt.Sprintf("%x", r.Sum)}
+			return s.js.CreateStream(ctx, b.config(replicas))
+		}
+		return stream, err
+	}
+	for {
+		stream, err := try()
+		if err == nil {
+			return baseOf(stream.CachedInfo().Config)
+		}
+		s.report(fmt.Errorf("waiting for LOG: %w", err))
+		select {
+		case <-ctx.Done():
+			return base{}, errors.Join(ctx.Err(), err)
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
 // publish publishes a message for a slot: nil if LOG took it, in this slot. Any error
 // leaves it unknown.
 func (s *Store) publish(number uint64, message []byte) error {

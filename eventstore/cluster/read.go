@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"iter"
+
+	"payledger/domain"
+	"payledger/eventstore"
+)
+
+// trueRead waits until the file has all that was acknowledged before it was called.
+func (s *Store) trueRead(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	ready := make(chan error, 1)
+	s.mu.Lock()
+	if s.ctx.Err() != nil {
+		s.mu.Unlock()
+		return eventstore.ErrClosed
+	}
+	s.last++
+	id := s.last
+	s.reads[id] = ready
+	s.mu.Unlock()
+	s.post(reading{id})
+	select {
+	case err := <-ready:
+		return err
+	case <-s.Fatal():
+		return s.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Last implements eventstore.Store.
+func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
+	if err := s.trueRead(ctx); err != nil {
+		return 0, err
+	}
+	return s.Store.Last(ctx)
+}
+
+// LastOf implements eventstore.Store.
+func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	if err := s.trueRead(ctx); err != nil {
+		return 0, err
+	}
+	return s.Store.LastOf(ctx, f)
+}
+
+// Load implements eventstore.Store.
+func (s *Store) Load(ctx context.Context, st eventstore.Stream) iter.Seq2[eventstore.Stored, error] {
+	return s.LoadAfter(ctx, st, 0)
+}
+
+// LoadAfter implements eventstore.Store.
+func (s *Store) LoadAfter(ctx context.Context, st eventstore.Stream, after eventstore.Position) iter.Seq2[eventstore.Stored, error] {
+	return func(yield func(eventstore.Stored, error) bool) {
+		if err := s.trueRead(ctx); err != nil {
+			yield(eventstore.Stored{}, err)
+			return
+		}
+		s.Store.LoadAfter(ctx, st, after)(yield)
+	}
+}
+
+// Claimed implements eventstore.Store. A claim that is found is true at once.
+func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) (eventstore.Stored, bool, error) {
+	if r, ok, err := s.Store.Claimed(ctx, project, key); ok || err != nil {
+		return r, ok, err
+	}
+	if err := s.trueRead(ctx); err != nil {
+		return eventstore.Stored{}, false, err
+	}
+	return s.Store.Claimed(ctx, project, key)
+}
