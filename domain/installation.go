@@ -3,6 +3,8 @@ package domain
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Installation is what operators did to the program as a whole, rather than to a
@@ -10,15 +12,53 @@ import (
 // line, beside it.
 type Installation struct {
 	Routes     Digest  // of the routes file in use; zero: none
+	Paused     []Pause // by route
 	RestoredAt Instant // when the log was restored last
+}
+
+// Pause is a route that an operator has paused: no payment is given to it, and no
+// attempt to pay begins on it.
+type Pause struct {
+	Route  string
+	Since  Instant
+	Reason string // the operator's text
+}
+
+// Pause is the pause of a route; ok is false when it is not paused.
+func (i Installation) Pause(route string) (p Pause, ok bool) {
+	at, ok := i.pausedAt(route)
+	if ok {
+		p = i.Paused[at]
+	}
+	return p, ok
+}
+
+func (i Installation) pausedAt(route string) (int, bool) {
+	return slices.BinarySearchFunc(i.Paused, route, func(p Pause, route string) int { return strings.Compare(p.Route, route) })
+}
+
+// Split parts rules into those of routes in use and those of routes that are paused.
+func (i Installation) Split(t RoutingTable) (inUse, paused RoutingTable) {
+	if len(i.Paused) == 0 {
+		return t, nil
+	}
+	for _, rule := range t {
+		if _, ok := i.Pause(rule.Route); ok {
+			paused = append(paused, rule)
+		} else {
+			inUse = append(inUse, rule)
+		}
+	}
+	return inUse, paused
 }
 
 // InstallationEvent is an event of the installation's stream.
 type InstallationEvent interface {
 	Event
 	evolveInstallation(Installation) Installation
-	// origin returns the command that must have led to the event.
-	origin() InstallationCommand
+	// origin returns the command that must have led to the event, which was recorded
+	// at the instant.
+	origin(Instant) InstallationCommand
 }
 
 // InstallationCommand is a command on the installation.
@@ -39,12 +79,18 @@ func (i Installation) Evolve(e Event) Installation {
 }
 
 // Redecide checks an event as Payment.Redecide does.
-func (i Installation) Redecide(e Event) error {
+func (i Installation) Redecide(e Event, r Recorded) error {
 	of, ok := e.(InstallationEvent)
 	if !ok {
 		return errors.New("it is no event of the installation")
 	}
-	got, err := i.Decide(of.origin())
+	switch e.(type) {
+	case RoutePaused, RouteResumed:
+		if r.Version == 1 {
+			return nil // it was recorded also where it changed nothing
+		}
+	}
+	got, err := i.Decide(of.origin(r.At))
 	return SameEvent(got, err, e, "this installation", "")
 }
 
@@ -71,16 +117,29 @@ func (c LoadRoutes) decideInstallation(i Installation) (Event, error) {
 	return RoutesLoaded(c), nil
 }
 
-// PauseRoute records that a route was paused. Which routes are paused is kept
-// elsewhere, so it always does.
+// PauseRoute pauses a route from the instant on. A route that is paused already
+// keeps its time and gets the new reason, unless that is empty.
 type PauseRoute RoutePaused
 
-func (c PauseRoute) decideInstallation(Installation) (Event, error) { return RoutePaused(c), nil }
+func (c PauseRoute) decideInstallation(i Installation) (Event, error) {
+	if p, ok := i.Pause(c.Route); ok {
+		if c.Reason == "" || c.Reason == p.Reason {
+			return nil, nil
+		}
+		c.Since = p.Since
+	}
+	return RoutePaused(c), nil
+}
 
-// ResumeRoute records that the pause of a route was ended, always.
+// ResumeRoute ends the pause of a route, if there is one.
 type ResumeRoute RouteResumed
 
-func (c ResumeRoute) decideInstallation(Installation) (Event, error) { return RouteResumed(c), nil }
+func (c ResumeRoute) decideInstallation(i Installation) (Event, error) {
+	if _, ok := i.Pause(c.Route); !ok {
+		return nil, nil
+	}
+	return RouteResumed(c), nil
+}
 
 // RestoreLog records a restore, once.
 type RestoreLog LogRestored

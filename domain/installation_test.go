@@ -1,14 +1,17 @@
 package domain_test
 
 import (
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"payledger/domain"
 	"payledger/domain/projects"
 )
 
-// What is in use already is not recorded again, and each event is what its command
-// leads to.
+// What is so already is not recorded again, and each event is what its command leads
+// to.
 func TestInstallation(t *testing.T) {
 	t.Parallel()
 	var state domain.Installation
@@ -23,6 +26,13 @@ func TestInstallation(t *testing.T) {
 		{domain.RestoreLog{RestoredAt: 7, File: "monday.db"}, domain.LogRestored{RestoredAt: 7, File: "monday.db"}},
 		{domain.RestoreLog{RestoredAt: 7, File: "monday.db"}, nil},
 		{domain.RestoreLog{RestoredAt: 8, File: "monday.db"}, domain.LogRestored{RestoredAt: 8, File: "monday.db"}},
+		{domain.ResumeRoute{Route: "cards"}, nil},
+		{domain.PauseRoute{Route: "cash", Since: 8}, domain.RoutePaused{Route: "cash", Since: 8}},
+		{domain.PauseRoute{Route: "cards", Since: 9}, domain.RoutePaused{Route: "cards", Since: 9}},
+		{domain.PauseRoute{Route: "cards", Since: 10}, nil},
+		{domain.PauseRoute{Route: "cards", Since: 11, Reason: "Stripe is down"}, domain.RoutePaused{Route: "cards", Since: 9, Reason: "Stripe is down"}},
+		{domain.PauseRoute{Route: "cards", Since: 12}, nil},
+		{domain.ResumeRoute{Route: "cash"}, domain.RouteResumed{Route: "cash"}},
 	} {
 		got, err := state.Decide(step.command)
 		if err != nil || got != step.event {
@@ -31,18 +41,62 @@ func TestInstallation(t *testing.T) {
 		if got == nil {
 			continue
 		}
-		if err := state.Redecide(got); err != nil {
+		now := domain.Recorded{Version: 2}
+		if p, ok := step.command.(domain.PauseRoute); ok {
+			now.At = p.Since
+		}
+		if err := state.Redecide(got, now); err != nil {
 			t.Errorf("step %d: %v", i, err)
 		}
 		state = state.Evolve(got)
-		if err := state.Redecide(got); err == nil {
+		if err := state.Redecide(got, now); err == nil {
 			t.Errorf("step %d: recorded twice", i)
 		}
+	}
+	if want := []domain.Pause{{Route: "cards", Since: 9, Reason: "Stripe is down"}}; !slices.Equal(state.Paused, want) {
+		t.Errorf("paused: %+v", state.Paused)
 	}
 	if _, err := state.Decide(domain.LoadRoutes{SHA256: domain.Digest{9}, Rules: -1}); err == nil {
 		t.Error("a negative number of rules was recorded")
 	}
-	if err := state.Redecide(projects.ProjectDisabled{}); err == nil {
+	if err := state.Redecide(projects.ProjectDisabled{}, domain.Recorded{}); err == nil {
 		t.Error("an event of a project is none of the installation")
+	}
+}
+
+// Version 1 recorded each pause and resumption, without the time. Later ones begin
+// when they are recorded.
+func TestPausesOfVersion1(t *testing.T) {
+	t.Parallel()
+	var state domain.Installation
+	for _, e := range []domain.Event{
+		domain.RouteResumed{Route: "cards"}, domain.RoutePaused{Route: "cards"}, domain.RoutePaused{Route: "cards"},
+	} {
+		if err := state.Redecide(e, domain.Recorded{At: 5, Version: 1}); err != nil {
+			t.Error(err)
+		}
+		state = state.Evolve(e)
+	}
+	if _, ok := state.Pause("cards"); !ok {
+		t.Error("the route is not paused")
+	}
+	forged := domain.RoutePaused{Route: "cash", Since: 4}
+	if err := state.Redecide(forged, domain.Recorded{At: 5, Version: 2}); err == nil {
+		t.Error("a pause began before it was recorded")
+	}
+}
+
+func TestRulesOfPausedRoutes(t *testing.T) {
+	t.Parallel()
+	var none domain.Installation
+	cards, cash := domain.Rule{Route: "cards"}, domain.Rule{Route: "cash"}
+	all := domain.RoutingTable{cards, cash, cards}
+	one := none.Evolve(domain.RoutePaused{Route: "cards"})
+	both := one.Evolve(domain.RoutePaused{Route: "cash"})
+	for i, want := range [][2]domain.RoutingTable{{all, nil}, {{cash}, {cards, cards}}, {nil, all}} {
+		inUse, paused := []domain.Installation{none, one, both}[i].Split(all)
+		if diff := cmp.Diff(want, [2]domain.RoutingTable{inUse, paused}); diff != "" {
+			t.Errorf("%d paused:\n%s", i, diff)
+		}
 	}
 }

@@ -1,5 +1,7 @@
 package domain
 
+import "slices"
+
 // RoutesLoaded: the server took a routes file that differs from the one before.
 type RoutesLoaded struct {
 	SHA256     Digest       `json:"sha256"` // of the file; zero: the server has none
@@ -15,19 +17,31 @@ func (e RoutesLoaded) evolveInstallation(i Installation) Installation {
 	return i
 }
 
-func (e RoutesLoaded) origin() InstallationCommand { return LoadRoutes(e) }
+func (e RoutesLoaded) origin(Instant) InstallationCommand { return LoadRoutes(e) }
 
-// RoutePaused: an operator paused a route.
+// RoutePaused: an operator paused a route, or gave another reason for its pause.
 type RoutePaused struct {
-	Route  string `json:"route"`
-	Reason string `json:"reason"` // "": none was given
+	Route  string  `json:"route"`
+	Reason string  `json:"reason"`         // "": none was given
+	Since  Instant `json:"since,omitzero"` // 0 in version 1
 }
 
 func (RoutePaused) Type() string { return TypeRoutePaused }
 
-func (RoutePaused) evolveInstallation(i Installation) Installation { return i }
+func (e RoutePaused) evolveInstallation(i Installation) Installation {
+	i.Paused = slices.Clone(i.Paused)
+	at, again := i.pausedAt(e.Route)
+	if !again {
+		i.Paused = slices.Insert(i.Paused, at, Pause{})
+	}
+	i.Paused[at] = Pause{Route: e.Route, Since: e.Since, Reason: e.Reason}
+	return i
+}
 
-func (e RoutePaused) origin() InstallationCommand { return PauseRoute(e) }
+func (e RoutePaused) origin(at Instant) InstallationCommand {
+	e.Since = at
+	return PauseRoute(e)
+}
 
 // RouteResumed: an operator ended the pause of a route.
 type RouteResumed struct {
@@ -36,9 +50,14 @@ type RouteResumed struct {
 
 func (RouteResumed) Type() string { return TypeRouteResumed }
 
-func (RouteResumed) evolveInstallation(i Installation) Installation { return i }
+func (e RouteResumed) evolveInstallation(i Installation) Installation {
+	if at, ok := i.pausedAt(e.Route); ok {
+		i.Paused = slices.Delete(slices.Clone(i.Paused), at, at+1)
+	}
+	return i
+}
 
-func (e RouteResumed) origin() InstallationCommand { return ResumeRoute(e) }
+func (e RouteResumed) origin(Instant) InstallationCommand { return ResumeRoute(e) }
 
 // LogRestored: a copy was put in the place of the log. It is recorded when the copy
 // is first used.
@@ -56,4 +75,4 @@ func (e LogRestored) evolveInstallation(i Installation) Installation {
 	return i
 }
 
-func (e LogRestored) origin() InstallationCommand { return RestoreLog(e) }
+func (e LogRestored) origin(Instant) InstallationCommand { return RestoreLog(e) }

@@ -25,7 +25,7 @@ type backupCmd struct {
 	console.Directory
 	File     string `arg:"" help:"File to write."`
 	Force    bool   `help:"Replace FILE if it is there."`
-	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys, NATS users and paused routes. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
+	WithKeys bool   `help:"Also write FILE.keys, a copy of the directory's keys and NATS users. Whoever has it can read payment links, sign checkpoints and sign webhooks: keep it apart from FILE."`
 }
 
 // Help is shown by --help.
@@ -36,11 +36,10 @@ every record, every index and every event. FILE appears only when all of that is
 
 A log alone is not enough: without master.key payment links cannot be read and the secrets
 of webhook endpoints are lost, and without log.key the log's checkpoints cannot be signed by
-the same key. Keep copies of both. --with-keys copies them, and three files that are in no log:
-nats-credentials.json (passwords of --nats-listen), nats-consumers.json (consumers and their
-positions) and routes-paused.json (routes that were paused). Everything else in the data
-directory is rebuilt from the log, except the record of webhook deliveries: see "payledger
-restore --help".
+the same key. Keep copies of both. --with-keys copies them, and two files that are in no log:
+nats-credentials.json (passwords of --nats-listen) and nats-consumers.json (consumers and
+their positions). Everything else in the data directory is rebuilt from the log, except the
+record of webhook deliveries: see "payledger restore --help".
 
 To go back: "payledger restore FILE --data DIR".`
 }

@@ -239,14 +239,6 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
-			folder:  "notifier/pause",
-			why:     "which routes are paused, and the file that says so; what follows from it is the workers' and the collector's",
-			ours:    []string{"domain"},
-			modules: []string{jsonModule},
-			keepOut: []string{"encoding/json", "net"},
-			noClock: true,
-		},
-		{
 			folder:  "notifier/signals",
 			why:     "providers' outcomes change state by commands alone; who sent them and why is no matter of its own",
 			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health", "notifier/queue"},

@@ -52,6 +52,8 @@ const (
 //
 //   - project.registered and project.changed, version 2: their settings have the
 //     address of the shop, version 3: and the time zone.
+//   - route.paused and route.resumed, version 2: nothing is recorded that changes
+//     nothing, and a pause has its time.
 func Events() []domain.EventType {
 	at := domain.Instant(1795169730123)
 	order := "order-1042"
@@ -74,8 +76,8 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, WebhookEndpointEnabled{EndpointID: endpoint}),
 		domain.NewEventType(1, WebhookEndpointRemoved{EndpointID: endpoint}),
 		domain.NewEventType(1, domain.RoutesLoaded{SHA256: domain.Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: domain.RoutesOnCommand}),
-		domain.NewEventType(1, domain.RoutePaused{Route: "cards", Reason: "maintenance"}),
-		domain.NewEventType(1, domain.RouteResumed{Route: "cards"}),
+		domain.NewEventType(2, domain.RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
+		domain.NewEventType(2, domain.RouteResumed{Route: "cards"}),
 		domain.NewEventType(1, domain.LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
 		domain.NewEventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
 	}

@@ -161,7 +161,7 @@ func (c *checker) followInstallation(i *item) {
 	if r.Stream != eventstore.InstallationStream() {
 		c.add(r, BrokenStream, "a log has one installation")
 	}
-	if err := p.state.Redecide(i.event); err != nil {
+	if err := p.state.Redecide(i.event, domain.Recorded{At: domain.IDTime(r.Commit), Version: i.version}); err != nil {
 		c.add(r, ImpossibleEvent, "%v", err)
 		p.blind = true
 	}

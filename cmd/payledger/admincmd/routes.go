@@ -34,8 +34,9 @@ until this one is resumed, or expire. Payments that have the route keep it: thei
 that paying is paused, and begins no attempt. Attempts that are open, refunds and returns are
 followed to their end.
 
-A pause outlasts restarts: it is in DIR/routes-paused.json. Paused again, a route keeps the
-time and gets the new reason. "routes list", "status" and payledger_route_paused show it.`
+A pause is an event of the log, so it outlasts restarts, and comes back with a restored log.
+Paused again, a route keeps the time and gets the new reason. "routes list", "status" and
+payledger_route_paused show it.`
 }
 
 // Run pauses the route and shows it.

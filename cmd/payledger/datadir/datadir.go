@@ -34,7 +34,6 @@ import (
 //	nats/                  the embedded JetStream, derived from the log
 //	nats-credentials.json  passwords of subscribers and connectors
 //	nats-consumers.json    consumers with credentials of their own, and their positions
-//	routes-paused.json     the routes that the operator has paused
 //	admin.sock             the running server's admin socket
 //	demo.json              the demo's project and newest key
 type Dir string
@@ -75,9 +74,6 @@ func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-creden
 // Consumers is the path of the NATS consumers and their positions.
 func (d Dir) Consumers() string { return filepath.Join(string(d), "nats-consumers.json") }
 
-// PausedRoutes is the path of the routes that the operator has paused.
-func (d Dir) PausedRoutes() string { return filepath.Join(string(d), "routes-paused.json") }
-
 func (d Dir) socket() string { return filepath.Join(string(d), "admin.sock") }
 
 // Demo is the path of the demo's state.
@@ -90,7 +86,7 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.PausedRoutes(), d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(),
+		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(),
 	}
 }
 

@@ -2,26 +2,71 @@ package service
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/notifier/health"
 )
 
-// acts records what operators do to the installation as a whole.
-type acts struct {
+// installation is what operators did to the program as a whole: it records their acts
+// and holds the state after them. Safe for concurrent use.
+type installation struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
+
+	acting sync.Mutex // one act at a time, so that no state replaces a newer one
+	state  atomic.Pointer[domain.Installation]
 }
 
-// record records an act, unless it is recorded already.
-func (a acts) record(ctx context.Context, why eventstore.Cause, c domain.InstallationCommand) error {
-	return health.Persist(ctx, func() error {
-		_, err := eventstore.Execute(ctx, a.ledger, eventstore.InstallationStream(), domain.Installation{}, c,
-			eventstore.Order{EventID: a.ids.Next(), Cause: why})
+// openInstallation reads the acts of the log.
+func openInstallation(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (*installation, error) {
+	state, _, err := eventstore.Fold(ctx, l, eventstore.InstallationStream(), domain.Installation{})
+	if err != nil {
+		return nil, exit.With(exit.Directory, "reading what operators did, which routes are paused among it: %w", err)
+	}
+	i := &installation{ledger: l, ids: ids}
+	i.state.Store(&state)
+	return i, nil
+}
+
+// now is the present state.
+func (i *installation) now() domain.Installation { return *i.state.Load() }
+
+// paused reports whether the route is paused.
+func (i *installation) paused(route string) bool {
+	_, ok := i.now().Pause(route)
+	return ok
+}
+
+// split parts rules into those of routes in use and those of paused routes.
+func (i *installation) split(t domain.RoutingTable) (inUse, paused domain.RoutingTable) {
+	return i.now().Split(t)
+}
+
+// record records an act, and reports whether there was anything to record.
+func (i *installation) record(ctx context.Context, why eventstore.Cause, c domain.InstallationCommand) (did bool, err error) {
+	return i.recordAt(ctx, why, func(domain.Instant) domain.InstallationCommand { return c })
+}
+
+// recordAt is record for a command that holds the time at which it is recorded.
+func (i *installation) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) domain.InstallationCommand) (did bool, err error) {
+	err = health.Persist(ctx, func() error {
+		i.acting.Lock()
+		defer i.acting.Unlock()
+		id := i.ids.Next()
+		r, err := eventstore.Execute(ctx, i.ledger, eventstore.InstallationStream(), domain.Installation{}, command(domain.IDTime(id)),
+			eventstore.Order{EventID: id, Cause: why})
+		if err == nil {
+			i.state.Store(&r.State)
+			did = r.Event != nil
+		}
 		return err
 	})
+	return did, err
 }
 
 // recordRestore records the restore that the directory has a note of, which may
@@ -29,7 +74,7 @@ func (a acts) record(ctx context.Context, why eventstore.Cause, c domain.Install
 func (c *core) recordRestore(ctx context.Context) error {
 	note, ok, err := c.dir.ReadRestored()
 	if err == nil && ok {
-		err = acts{c.ledger, c.ids}.record(ctx, eventstore.Cause{Actor: note.Actor}, domain.RestoreLog(note.Act))
+		_, err = c.installation.record(ctx, eventstore.Cause{Actor: note.Actor}, domain.RestoreLog(note.Act))
 	}
 	if err == nil && ok {
 		err = datadir.RemoveIfExists(c.dir.Restored())

@@ -48,7 +48,7 @@ func (a attempts) Begin(ctx context.Context, payment domain.ID, language, mercha
 // Obstacle is what keeps the payment's customer from paying.
 func (a attempts) Obstacle(p domain.Payment) checkout.Obstacle {
 	switch {
-	case p.Route == "" && a.routes.waits(p), p.Route != "" && a.routes.paused.Paused(p.Route):
+	case p.Route == "" && a.routes.waits(p), p.Route != "" && a.routes.acts.paused(p.Route):
 		return checkout.RoutePaused
 	case a.routes.left(p):
 		return checkout.RouteGone

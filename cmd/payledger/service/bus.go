@@ -81,7 +81,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	if b.routes, err = openRoutes(c.dir, o, b.conn.NATS(), acts{c.ledger, c.ids}); err != nil {
+	if b.routes, err = openRoutes(o, b.conn.NATS(), c.installation); err != nil {
 		return nil, err
 	}
 	b.routes.watch(metrics)
@@ -90,7 +90,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.collector = collect.New(collect.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
-		ReturnURL: c.links.ReturnURL, Paused: b.routes.paused.Paused, Log: o.Log, Metrics: metrics,
+		ReturnURL: c.links.ReturnURL, Paused: c.installation.paused, Log: o.Log, Metrics: metrics,
 	})
 	b.watchConnectors(metrics, c.views)
 	b.routes.loaded = func() {
@@ -102,7 +102,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	b.routes.loaded()
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
-		Split: b.routes.paused.Split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
+		Split: c.installation.split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
 		Offer: func(e bus.Event) {
 			fanOut.Offer(e)
 			b.collector.Offer(e)

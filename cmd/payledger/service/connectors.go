@@ -63,7 +63,7 @@ func (b *messaging) connectors(all *projections.Engine) []wire.ConnectorStatus {
 		n := lately[route]
 		row := wire.ConnectorStatus{
 			Route: route, RouteAttempts: wire.AttemptsOf(n.Begun, n.Paid, n.Failed), Open: backlogs[route].Work, Lost: backlogs[route].Lost,
-			Paused: b.routes.paused.Paused(route),
+			Paused: b.routes.acts.paused(route),
 		}
 		if row.Open == nil {
 			row.Open = make(map[domain.WorkKind]int)

@@ -37,10 +37,11 @@ type core struct {
 	links  *checkout.Links
 	signed *checkpoints
 
-	deliveries *deliveries
-	consumers  *consumers.Book
-	account    *accountstore.File
-	seed       func(route string) // lets a route's counters begin with 0
+	installation *installation
+	deliveries   *deliveries
+	consumers    *consumers.Book
+	account      *accountstore.File
+	seed         func(route string) // lets a route's counters begin with 0
 
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
@@ -105,6 +106,10 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	ids := domain.NewIDs(time.Now, rand.Reader, last)
 	ledger := eventstore.Ledger{Store: store, Codec: codec}
+	acts, err := openInstallation(ctx, ledger, ids)
+	if err != nil {
+		return nil, errors.Join(err, views.Close())
+	}
 	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
@@ -127,7 +132,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
-		ledger: ledger, ids: ids, deliveries: deliveries, consumers: readers, account: sessions, seed: seed,
+		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()

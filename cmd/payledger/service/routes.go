@@ -14,42 +14,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
-	"payledger/notifier/pause"
 )
 
-// routes are the rules and connectors in use, the file they come from, and those
-// that the operator has paused.
+// routes are the rules and connectors in use, and the file they come from.
 type routes struct {
 	set    *connector.Set
-	paused *pause.Book
 	freed  chan struct{} // holds a token when payments without a route may get one
 	source routesfile.Source
 	env    connector.Env
 	again  <-chan os.Signal
 	log    zerolog.Logger
 	loaded func() // hears of each reload, before it is answered
-	acts   acts
+	acts   *installation
 	begun  domain.LoadRoutes // what was in use at the start
 
 	loading sync.Mutex // one reload at a time
 }
 
 // openRoutes reads the routes file and makes the connectors.
-func openRoutes(d datadir.Dir, o Options, nc *nats.Conn, a acts) (*routes, error) {
+func openRoutes(o Options, nc *nats.Conn, acts *installation) (*routes, error) {
 	r := &routes{
 		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
-		freed: make(chan struct{}, 1), acts: a,
-	}
-	var err error
-	if r.paused, err = pause.Open(d.PausedRoutes(), datadir.WriteFileSynced); err != nil {
-		return nil, exit.With(exit.Directory, "%w", err)
+		freed: make(chan struct{}, 1), acts: acts,
 	}
 	l, err := r.source.Load(r.env)
 	if err != nil {
@@ -74,7 +66,7 @@ func actOf(l routesfile.Loaded, on domain.RoutesReason) domain.LoadRoutes {
 // asked to, until ctx ends.
 func (r *routes) run(ctx context.Context) error {
 	r.loading.Lock()
-	err := r.acts.record(ctx, eventstore.Cause{}, r.begun)
+	_, err := r.acts.record(ctx, eventstore.Cause{}, r.begun)
 	r.loading.Unlock()
 	if err != nil && ctx.Err() == nil {
 		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
@@ -92,7 +84,7 @@ func (r *routes) run(ctx context.Context) error {
 // List are the routes in use and those that are paused, by name.
 func (r *routes) List() []wire.Route {
 	all := routesfile.List(r.set.Routes())
-	for _, p := range r.paused.All() {
+	for _, p := range r.acts.now().Paused {
 		i, known := slices.BinarySearchFunc(all, p.Route, func(row wire.Route, name string) int { return strings.Compare(row.Route, name) })
 		if !known {
 			all = slices.Insert(all, i, wire.Route{Route: p.Route, Rules: []domain.Rule{}})
@@ -104,21 +96,21 @@ func (r *routes) List() []wire.Route {
 
 // Pause pauses a route, also over restarts.
 func (r *routes) Pause(ctx context.Context, why eventstore.Cause, route, reason string) error {
-	p, err := r.paused.Pause(route, reason, domain.InstantOf(time.Now()))
-	if err == nil {
-		r.log.Warn().Str("route", route).Str("reason", p.Reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
-		err = r.acts.record(ctx, why, domain.PauseRoute{Route: route, Reason: p.Reason})
+	did, err := r.acts.recordAt(ctx, why, func(at domain.Instant) domain.InstallationCommand {
+		return domain.PauseRoute{Route: route, Reason: reason, Since: at}
+	})
+	if did {
+		r.log.Warn().Str("route", route).Str("reason", reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
 	}
 	return err
 }
 
 // Resume ends the pause of a route.
 func (r *routes) Resume(ctx context.Context, why eventstore.Cause, route string) error {
-	was, err := r.paused.Resume(route)
-	if was && err == nil {
+	did, err := r.acts.record(ctx, why, domain.ResumeRoute{Route: route})
+	if did {
 		r.log.Info().Str("route", route).Msg("the route is resumed")
 		r.free()
-		err = r.acts.record(ctx, why, domain.ResumeRoute{Route: route})
 	}
 	return err
 }
@@ -134,7 +126,7 @@ func (r *routes) free() {
 // waits reports whether a payment has no route because each that takes it is
 // paused.
 func (r *routes) waits(p domain.Payment) bool {
-	inUse, paused := r.paused.Split(r.set.Table())
+	inUse, paused := r.acts.split(r.set.Table())
 	_, ok := inUse.Choose(p.Amount, p.Currency, 0)
 	_, waits := paused.Choose(p.Amount, p.Currency, 0)
 	return p.Status == domain.Created && !ok && waits
@@ -179,7 +171,7 @@ func (r *routes) reload(ctx context.Context, why eventstore.Cause, on domain.Rou
 		r.log.Error().Msg(sentence)
 	}
 	r.log.Info().Str("file", r.source.File).Int("rules", len(l.Table)).Int("connectors", len(l.Connectors)).Msg("the routes file was read again")
-	if err := r.acts.record(ctx, why, actOf(l, on)); err != nil {
+	if _, err := r.acts.record(ctx, why, actOf(l, on)); err != nil {
 		r.log.Error().Err(err).Msg("the routes in use could not be recorded")
 	}
 	return r.List(), nil
@@ -217,7 +209,7 @@ func (r *routes) degraded() []string {
 	if len(r.set.Table()) == 0 {
 		all = append(all, noRoutes)
 	}
-	for _, p := range r.paused.All() {
+	for _, p := range r.acts.now().Paused {
 		all = append(all, fmt.Sprintf("The operator has paused the route %s since %s: it gets no payments, and its customers cannot begin to pay.", p.Route, p.Since))
 	}
 	return all
