@@ -62,6 +62,10 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 // call sends commits to the sequencer until they are answered.
 func (s *Store) call(ctx context.Context, c *waitingCall) {
 	c.ctx, c.done = ctx, make(chan struct{})
+	if err := s.ended(); err != nil {
+		c.fail(err)
+		return
+	}
 	s.mu.Lock()
 	closed := s.ctx.Err() != nil
 	s.last++

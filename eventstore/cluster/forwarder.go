@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// retryAfter is the time before an unanswered question or call is sent again.
@@ -133,6 +136,18 @@ func (f *forwarder) resend(now time.Duration) (out []effect) {
 			out = append(out, send{f.to, c.id})
 		}
 	}
+	return out
+}
+
+// end refuses all reads and gives up all calls.
+func (f *forwarder) end() (out []effect) {
+	for _, r := range slices.Concat(f.asked, f.waiting, f.granted) {
+		out = append(out, serve{read: r.id, failed: true})
+	}
+	for _, c := range f.calls {
+		out = append(out, giveUp{c.id})
+	}
+	*f = forwarder{self: f.self}
 	return out
 }
 

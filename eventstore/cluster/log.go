@@ -149,7 +149,7 @@ func (s *Store) feed() {
 
 func (s *Store) feedOnce() error {
 	consumer, err := s.js.OrderedConsumer(s.ctx, logStream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.number.Load() + 1,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.number() + 1,
 	})
 	if err != nil {
 		return fmt.Errorf("reading LOG: %w", err)
@@ -176,7 +176,7 @@ func (s *Store) feedOnce() error {
 		if err != nil || g.Number != meta.Sequence.Stream {
 			return fmt.Errorf("message %d of LOG: it is damaged, or not ours: %w", meta.Sequence.Stream, errors.Join(err, errMessage))
 		}
-		for g.Number > s.number.Load()+maxAhead/2 && s.ctx.Err() == nil {
+		for g.Number > s.number()+maxAhead/2 && s.ctx.Err() == nil {
 			s.sleep(time.Millisecond)
 		}
 		s.post(fed{g})
@@ -193,13 +193,19 @@ func (s *Store) hear() {
 		return
 	}
 	info := stream.CachedInfo()
-	leader := s.name
-	if info.Cluster != nil {
-		leader = nodeName(info.Cluster.Leader)
-	}
+	s.heard(info)
+	leader := s.leaderOf(info)
 	s.post(leads{leader == s.name})
 	s.post(sequencing{leader})
 	s.post(ended{info.State.LastSeq})
+}
+
+// leaderOf is the node whose server leads LOG; a server alone leads it always.
+func (s *Store) leaderOf(info *jetstream.StreamInfo) nodeName {
+	if info.Cluster == nil {
+		return s.name
+	}
+	return nodeName(info.Cluster.Leader)
 }
 
 // trimEvery is how often the sequencer looks whether LOG can be shorter.
@@ -209,7 +215,7 @@ const trimEvery = 10 * time.Second
 // answer keeps LOG from being trimmed until it is three quarters full; then half of it
 // goes, and that member gets what it lacks from a peer.
 func (s *Store) trim() {
-	if !s.leading.Load() {
+	if !s.progress.Load().leading {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
@@ -219,7 +225,7 @@ func (s *Store) trim() {
 		return
 	}
 	state := stream.CachedInfo().State
-	all, upTo := true, s.number.Load()
+	all, upTo := true, s.number()
 	for _, p := range s.peers {
 		n, err := s.statusOf(p)
 		all = all && err == nil
@@ -230,7 +236,7 @@ func (s *Store) trim() {
 	switch {
 	case all:
 	case state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= maxLogBytes/4*3:
-		upTo = min(s.number.Load(), state.FirstSeq+state.Msgs/2)
+		upTo = min(s.number(), state.FirstSeq+state.Msgs/2)
 	default:
 		return
 	}

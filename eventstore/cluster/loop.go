@@ -49,15 +49,10 @@ func (s *Store) loop() {
 		s.events = nil
 		s.mu.Unlock()
 		for _, e := range events {
-			if l, ok := e.(sequencing); ok {
-				s.leader.Store(l.name)
-			}
 			for _, x := range s.node.step(s.now().Sub(s.began), e) {
 				s.effect(x)
 			}
-			s.number.Store(s.node.follower.number)
-			s.leading.Store(s.node.sequencer.leading)
-			s.ready.Store(s.node.sequencer.ready)
+			s.show()
 		}
 	}
 }
@@ -122,6 +117,7 @@ func (s *Store) serve(x serve) {
 	case x.failed:
 		ready <- eventstore.ErrBusy
 	default:
+		s.readAt.Store(s.now().UnixMilli())
 		ready <- nil
 	}
 }
@@ -154,6 +150,8 @@ func (s *Store) republish(number uint64) {
 		g = &bolt.Group{Number: number, Writer: s.writer, At: s.now().UnixMilli()}
 		binary.BigEndian.PutUint64(g.Nonce[:], uint64(s.now().UnixNano()))
 	}
-	_ = s.publish(number, encode(g)) // what LOG has now says whether it was needed
+	if s.publish(number, encode(g)) == nil { // what LOG has now says whether it was needed
+		s.republished.Add(1)
+	}
 	s.hear()
 }

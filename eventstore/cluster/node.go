@@ -151,8 +151,13 @@ func newNode(name nodeName, start [8]byte, number uint64) *node {
 // step is the node's only entry: it takes an event and returns what is to be done.
 func (n *node) step(now time.Duration, e event) []effect {
 	if n.stopped {
-		if _, ok := e.(staged); ok {
+		switch e := e.(type) {
+		case staged:
 			return []effect{decide{}}
+		case reading:
+			return []effect{serve{read: e.read, failed: true}}
+		case calling:
+			return []effect{giveUp{e.call}}
 		}
 		return nil
 	}
@@ -164,8 +169,7 @@ func (n *node) step(now time.Duration, e event) []effect {
 	case applied:
 		n.follower.done()
 	case mismatched:
-		n.stopped = true
-		return append(n.sequencer.lead(now, false), stop(e))
+		return n.stop(now, e.why)
 	case staged, committed, accepted, unknown, ended, leads, asked, status:
 		out = n.sequencer.step(now, e)
 	case sequencing, answered, reading, calling, replied, lost:
@@ -178,4 +182,12 @@ func (n *node) step(now time.Duration, e event) []effect {
 	out = append(out, n.follower.next()...)
 	out = append(out, n.sequencer.next(now)...)
 	return append(out, n.forwarder.reached(n.follower.number)...)
+}
+
+// stop ends the node's part: what waits is refused, and a call's commits may have been
+// recorded.
+func (n *node) stop(now time.Duration, why error) []effect {
+	n.stopped = true
+	out := append([]effect{stop{why}}, n.sequencer.lead(now, false)...)
+	return append(out, n.forwarder.end()...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"payledger/eventstore"
@@ -26,8 +27,13 @@ func (s *Store) listen() error {
 				}
 			}
 		},
-		verbStatus: func(m *nats.Msg) { s.respond(m, binary.BigEndian.AppendUint64(nil, s.number.Load())) },
-		verbFetch:  func(m *nats.Msg) { s.beside(func() { s.respond(m, s.groupsFrom(m.Data)) }) },
+		verbStatus: func(m *nats.Msg) { s.respond(m, binary.BigEndian.AppendUint64(nil, s.number())) },
+		verbReport: func(m *nats.Msg) {
+			if b, err := json.Marshal(s.Status()); err == nil {
+				s.respond(m, b)
+			}
+		},
+		verbFetch: func(m *nats.Msg) { s.beside(func() { s.respond(m, s.groupsFrom(m.Data)) }) },
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
 		if err != nil {
@@ -111,13 +117,13 @@ func (s *Store) groupsFrom(b []byte) (out []byte) {
 	if !ok {
 		return nil
 	}
-	for n := from; n <= s.number.Load() && len(out) < fetchBytes; n++ {
+	for n := from; n <= s.number() && len(out) < fetchBytes; n++ {
 		g, ok, err := s.Group(s.ctx, n)
 		switch {
 		case err != nil:
 			s.report(err)
 			return nil
-		case !ok && s.number.Load() >= n+bolt.KeptGroups:
+		case !ok && s.number() >= n+bolt.KeptGroups:
 			return nil // it is not known any more whether it had records
 		case !ok:
 			g = &bolt.Group{Number: n}
@@ -143,6 +149,9 @@ func (s *Store) fetch(x fetch) {
 			g, damaged := decode(piece)
 			if err = damaged; err != nil {
 				break
+			}
+			if g.Number > s.number() {
+				s.fetched.Add(1)
 			}
 			s.post(fed{g})
 		}

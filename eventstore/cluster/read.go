@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -13,7 +14,7 @@ func (s *Store) trueRead(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.Err(); err != nil {
+	if err := cmp.Or(s.Err(), s.ended()); err != nil {
 		return err
 	}
 	ready := make(chan error, 1)

@@ -1,26 +1,173 @@
 package cluster
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"payledger/eventstore"
 )
 
-// Status is what a node knows of itself.
+// Status is what a node knows of itself and of LOG.
 type Status struct {
-	Leader   string // the sequencer, as far as known
-	Leading  bool   // it is this node
-	Ready    bool   // and it has LOG's end
-	Group    uint64 // the last group that the file has
-	Position eventstore.Position
-	Stopped  error // why the node takes no part any more; nil: it does
+	Name     string              `json:"name"`
+	Leader   string              `json:"leader,omitzero"`   // the sequencer, as far as known
+	Leading  bool                `json:"leading"`           // it is this node
+	Ready    bool                `json:"ready"`             // it is, and its file has LOG's end
+	Group    uint64              `json:"group"`             // the last group that the file has
+	GroupAt  time.Time           `json:"group_at,omitzero"` // when it got that group, by this node's clock; zero: before the start
+	Newest   uint64              `json:"newest"`            // the greatest number of a group that was seen anywhere
+	Position eventstore.Position `json:"position"`          // of the file's last record
+	ReadAt   time.Time           `json:"read_at,omitzero"`  // when a true read last went on here
+
+	// Counted since the start. Fetched groups came from a peer's file, because the
+	// feed of LOG did not bring them: the replica of LOG that feeds this node is
+	// damaged or slow. Republished ones had been forgotten by LOG.
+	Fetched     uint64 `json:"fetched"`
+	Republished uint64 `json:"republished"`
+
+	LOG LOG `json:"log"`
+	// Trouble is the last error that did not end the node's part, and when it was.
+	Trouble   string    `json:"trouble,omitzero"`
+	TroubleAt time.Time `json:"trouble_at,omitzero"`
+	// Stopped is why the node takes no part any more: its file and LOG differ, and it
+	// has to be made again from a peer's. Empty: it takes part.
+	Stopped string `json:"stopped,omitzero"`
+	// Silent is why the node did not tell its status; of what stands above, only the
+	// name is known then.
+	Silent string `json:"silent,omitzero"`
 }
 
-// Status is the node's.
+// Lag is how many groups are known that the file does not have.
+func (s Status) Lag() uint64 { return s.Newest - min(s.Newest, s.Group) }
+
+// LOG is JetStream's view of LOG, as the node's server told it last.
+type LOG struct {
+	At       time.Time `json:"at,omitzero"` // zero: it never answered
+	Leader   string    `json:"leader,omitzero"`
+	First    uint64    `json:"first"`
+	Last     uint64    `json:"last"`
+	Bytes    uint64    `json:"bytes"`
+	Replicas []Replica `json:"replicas,omitzero"` // other than the leader
+}
+
+// Replica is JetStream's view of one of LOG's replicas.
+type Replica struct {
+	Name    string        `json:"name"`
+	Current bool          `json:"current"`
+	Offline bool          `json:"offline"`
+	Lag     uint64        `json:"lag"`                 // messages
+	Active  time.Duration `json:"active,format:units"` // since it was heard of
+}
+
+// trouble is an error that did not end the node's part.
+type trouble struct {
+	err error
+	at  time.Time
+}
+
+// progress is what the machine's goroutine shows to others.
+type progress struct {
+	leader         nodeName
+	leading, ready bool
+	group, newest  uint64
+	groupAt        time.Time
+}
+
+// show publishes what has changed.
+func (s *Store) show() {
+	n, before := s.node, s.progress.Load()
+	p := *before
+	p.leader, p.leading, p.ready = n.forwarder.to, n.sequencer.leading, n.sequencer.ready
+	if p.newest = n.follower.last; p.group != n.follower.number {
+		p.group, p.groupAt = n.follower.number, s.now()
+	}
+	if p != *before {
+		s.progress.Store(&p)
+	}
+}
+
+// number is that of the last group that the file has, as the machine counts.
+func (s *Store) number() uint64 { return s.progress.Load().group }
+
+// Status is the node's. It reads memory alone.
 func (s *Store) Status() Status {
-	leader, _ := s.leader.Load().(nodeName)
+	p := s.progress.Load()
 	last, _ := s.Store.Last(s.ctx)
-	st := Status{Leader: string(leader), Leading: s.leading.Load(), Ready: s.ready.Load(), Group: s.number.Load(), Position: last}
+	st := Status{
+		Name: string(s.name), Leader: string(p.leader), Leading: p.leading, Ready: p.ready,
+		Group: p.group, GroupAt: p.groupAt, Newest: p.newest, Position: last,
+		Fetched: s.fetched.Load(), Republished: s.republished.Load(),
+	}
+	if at := s.readAt.Load(); at != 0 {
+		st.ReadAt = time.UnixMilli(at)
+	}
+	if l := s.log.Load(); l != nil {
+		st.LOG = *l
+	}
+	if t := s.trouble.Load(); t != nil {
+		st.Trouble, st.TroubleAt = t.err.Error(), t.at
+	}
 	if why := s.stopped.Load(); why != nil {
-		st.Stopped = *why
+		st.Stopped = (*why).Error()
 	}
 	return st
+}
+
+// Statuses are those of all members, by name. Who does not answer in time is Silent.
+func (s *Store) Statuses(ctx context.Context) []Status {
+	all := make([]Status, len(s.peers), len(s.peers)+1)
+	var asked sync.WaitGroup
+	for i, p := range s.peers {
+		asked.Go(func() {
+			if err := s.reportOf(ctx, p, &all[i]); err != nil {
+				all[i] = Status{Silent: err.Error()}
+			}
+			all[i].Name = p
+		})
+	}
+	asked.Wait()
+	all = append(all, s.Status())
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (s *Store) reportOf(ctx context.Context, peer string, to *Status) error {
+	ctx, cancel := context.WithTimeout(ctx, peerTime)
+	defer cancel()
+	reply, err := s.nc.RequestWithContext(ctx, s.prefix+peer+verbReport, nil)
+	switch {
+	case err != nil:
+		return err
+	case len(reply.Data) > maxReport:
+		return fmt.Errorf("%w: its status has %d bytes", errMessage, len(reply.Data))
+	}
+	return json.Unmarshal(reply.Data, to)
+}
+
+// ended refuses what comes to a node that takes no part any more.
+func (s *Store) ended() error {
+	if why := s.stopped.Load(); why != nil {
+		return fmt.Errorf("%w: %w", eventstore.ErrBusy, *why)
+	}
+	return nil
+}
+
+// heard keeps JetStream's view of LOG.
+func (s *Store) heard(info *jetstream.StreamInfo) {
+	l := &LOG{
+		At: s.now(), Leader: string(s.leaderOf(info)), First: info.State.FirstSeq, Last: info.State.LastSeq, Bytes: info.State.Bytes,
+	}
+	if info.Cluster != nil {
+		for _, r := range info.Cluster.Replicas {
+			l.Replicas = append(l.Replicas, Replica{r.Name, r.Current, r.Offline, r.Lag, r.Active})
+		}
+	}
+	s.log.Store(l)
 }

@@ -55,12 +55,15 @@ type Store struct {
 	end      context.CancelFunc
 	running  sync.WaitGroup
 	subs     []*nats.Subscription
-	number   atomic.Uint64 // of the last group that the file has, as the machine counts
-	leader   atomic.Value  // nodeName
-	leading  atomic.Bool
-	ready    atomic.Bool
-	stopped  atomic.Pointer[error]
 	decision chan *bolt.Group // of the staged group; nil: taken back
+
+	// For Status.
+	progress             atomic.Pointer[progress]
+	log                  atomic.Pointer[LOG]
+	readAt               atomic.Int64 // Unix ms
+	fetched, republished atomic.Uint64
+	trouble              atomic.Pointer[trouble]
+	stopped              atomic.Pointer[error]
 
 	node *node // of the loop
 
@@ -75,15 +78,17 @@ type Store struct {
 // Open opens the node's event log and begins to take part.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s := &Store{
-		name: nodeName(c.Name), peers: c.Peers, nc: c.Conn, report: c.Report, now: c.Now, began: c.Now(),
+		name: nodeName(c.Name), peers: c.Peers, nc: c.Conn, now: c.Now, began: c.Now(),
 		decision: make(chan *bolt.Group, 1), wake: make(chan struct{}, 1),
 		reads: make(map[uint64]chan error), calls: make(map[uint64]*waitingCall),
 	}
-	if s.report == nil {
-		s.report = func(error) {}
+	s.report = func(err error) {
+		s.trouble.Store(&trouble{err, s.now()})
+		if c.Report != nil {
+			c.Report(err)
+		}
 	}
 	copy(s.writer[:], c.Name)
-	s.leader.Store(nodeName(""))
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	c.Bolt.Replicate = s.replicate
 	c.Bolt.Replicated = func() { s.post(committed{}) }
@@ -111,7 +116,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s.prefix = "payledger.node." + b.log.String() + "."
-	s.number.Store(r.Applied)
+	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.node = newNode(s.name, c.Start, r.Applied)
 	if err := s.listen(); err != nil {
 		return nil, err

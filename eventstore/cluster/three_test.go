@@ -220,6 +220,20 @@ func TestThreeNodes(t *testing.T) {
 	}
 
 	x.stop(leader)
+	for i, s := range x.stores {
+		if s == nil {
+			continue
+		}
+		all := s.Statuses(ctx)
+		for j, st := range all {
+			if st.Name != names[j] || (st.Silent != "") != (j == leader) {
+				t.Errorf("node %s says of %s: %+v", names[i], names[j], st)
+			}
+		}
+		if st := all[i]; st.Group == 0 || st.Position == 0 || st.LOG.Last == 0 || len(st.LOG.Replicas) != 2 || st.ReadAt.IsZero() || st.Stopped != "" {
+			t.Errorf("node %s: %+v", names[i], st)
+		}
+	}
 	rest := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == leader })
 	x.sequencer()
 	write(10_000, rest...)

@@ -15,16 +15,19 @@ import (
 //	ask     question (8), asker -> nothing; the answer goes to PREFIX.ASKER.answer:
 //	        question (8) number (8)
 //	status  nothing -> number (8)
+//	report  nothing -> Status in JSON
 //	fetch   number (8) -> the groups from there on, as many as fit, each as parts writes it
 const (
 	verbAppend = ".append"
 	verbAsk    = ".ask"
 	verbAnswer = ".answer"
 	verbStatus = ".status"
+	verbReport = ".report"
 	verbFetch  = ".fetch"
 
 	peerTime   = 3 * time.Second
 	fetchBytes = 512 << 10
+	maxReport  = 16 << 10
 )
 
 // parts writes pieces one behind the other, each with its length (4).
