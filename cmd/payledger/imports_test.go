@@ -108,7 +108,7 @@ func rooms() []room {
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
 			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record"},
-			modules: []string{nats},
+			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},
 		{

@@ -29,9 +29,12 @@ func (s *Store) listen() error {
 		},
 		verbStatus: func(m *nats.Msg) { s.respond(m, binary.BigEndian.AppendUint64(nil, s.number())) },
 		verbReport: func(m *nats.Msg) {
-			if b, err := json.Marshal(s.Status()); err == nil {
-				s.respond(m, b)
+			b, err := json.Marshal(s.Status())
+			if err != nil {
+				s.report(err)
+				return
 			}
+			s.respond(m, b)
 		},
 		verbFetch: func(m *nats.Msg) { s.beside(func() { s.respond(m, s.groupsFrom(m.Data)) }) },
 	} {

@@ -59,11 +59,11 @@ type LOG struct {
 
 // Replica is JetStream's view of one of LOG's replicas.
 type Replica struct {
-	Name    string        `json:"name"`
-	Current bool          `json:"current"`
-	Offline bool          `json:"offline"`
-	Lag     uint64        `json:"lag"`                 // messages
-	Active  time.Duration `json:"active,format:units"` // since it was heard of
+	Name    string    `json:"name"`
+	Current bool      `json:"current"`
+	Offline bool      `json:"offline"`
+	Lag     uint64    `json:"lag"`      // messages
+	HeardAt time.Time `json:"heard_at"` // when the leader last heard of it
 }
 
 // trouble is an error that did not end the node's part.
@@ -166,7 +166,7 @@ func (s *Store) heard(info *jetstream.StreamInfo) {
 	}
 	if info.Cluster != nil {
 		for _, r := range info.Cluster.Replicas {
-			l.Replicas = append(l.Replicas, Replica{r.Name, r.Current, r.Offline, r.Lag, r.Active})
+			l.Replicas = append(l.Replicas, Replica{r.Name, r.Current, r.Offline, r.Lag, s.now().Add(-r.Active)})
 		}
 	}
 	s.log.Store(l)
