@@ -94,14 +94,22 @@ func (h HandOff) Validate() error {
 		return errors.New("the URL of the hand-off cannot be parsed")
 	case u.Scheme != "https" || u.User != nil || u.Hostname() == "":
 		return errors.New("the URL of the hand-off is not an absolute https URL without a password")
-	case !PublicHost(u.Hostname()):
+	case !isASCII(u.Hostname()), !PublicHost(u.Hostname()):
 		return fmt.Errorf("the URL of the hand-off leads to %q: want a public name", u.Hostname())
 	}
 	return nil
 }
 
+// isASCII reports whether a host has ASCII characters alone. Browsers replace others:
+// full-width digits are an address to them.
+func isASCII(host string) bool {
+	return !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
 // PublicHost reports whether a URL's host may be public: a name with a dot that
-// is not of the local machine or network, or a public address.
+// is not of the local machine or network, or a public address. A name
+// whose last part is a number, also in hexadecimal, is what browsers take for an
+// address: https://url.spec.whatwg.org/#ends-in-a-number-checker
 func PublicHost(host string) bool {
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		ip = ip.Unmap()
@@ -116,6 +124,9 @@ func PublicHost(host string) bool {
 	switch top {
 	case "localhost", "local", "internal", "home", "lan":
 		return false
+	}
+	if digits, ok := strings.CutPrefix(top, "0x"); ok && strings.Trim(digits, "0123456789abcdef") == "" {
+		return false // an address, as 127.0.0.0x1
 	}
 	return strings.Trim(top, "0123456789") != "" // else a shortened address, as 127.1
 }
