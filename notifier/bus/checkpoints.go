@@ -120,7 +120,7 @@ func (p *Checkpoints) publish(ctx context.Context) error {
 		return nil
 	}
 	// Asked each time: the JetStream stream may be gone since the last one.
-	if _, err := OpenStream(ctx, p.conn.JetStream(), checkpointsConfig(p.log), p.conn.Embedded()); err != nil {
+	if _, err := OpenStream(ctx, p.conn, checkpointsConfig(p.log)); err != nil {
 		return err
 	}
 	if _, err := p.conn.JetStream().Publish(ctx, CheckpointsSubject, signed, jetstream.WithExpectStream(CheckpointsStream)); err != nil {

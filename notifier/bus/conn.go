@@ -74,6 +74,8 @@ type Embedded interface {
 	// ForgetConsumer deletes the files of a consumer that the server did not load,
 	// and reports whether there were any.
 	ForgetConsumer(stream, consumer string) (lost bool, err error)
+	// Replicas is how many servers keep each JetStream stream, this one included.
+	Replicas() int
 }
 
 // EmbeddedStart bounds how long an embedded server reads a large directory. After
@@ -185,6 +187,15 @@ func (c *Conn) NATS() *nats.Conn { return c.nc }
 // Embedded reports whether the server is the one in this process, whose
 // JetStream is the ledger's alone.
 func (c *Conn) Embedded() bool { return c.server != nil }
+
+// Replicas is how many servers keep a JetStream stream that is made. That of a
+// stream of an external server is the operator's to raise.
+func (c *Conn) Replicas() int {
+	if c.server == nil {
+		return 1
+	}
+	return c.server.Replicas()
+}
 
 // Err says why NATS cannot be used just now; nil when it can.
 func (c *Conn) Err() error {

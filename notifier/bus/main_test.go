@@ -16,6 +16,7 @@ type plainServer struct{ *natsserver.Server }
 func (plainServer) Password() string                            { return "secret" }
 func (plainServer) Consumers() Consumers                        { return Consumers{} }
 func (plainServer) ForgetConsumer(string, string) (bool, error) { return false, nil }
+func (plainServer) Replicas() int                               { return 1 }
 
 // started is a server that ends with the test.
 func started(tb testing.TB) plainServer {

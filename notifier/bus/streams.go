@@ -80,12 +80,12 @@ func (e *ForeignStreamError) Error() string {
 }
 
 // OpenStream finds the JetStream stream or makes it. One that is not of this
-// log, or keeps its messages by other rules, is made anew when owned, and a
-// *ForeignStreamError otherwise.
-func OpenStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, owned bool) (jetstream.Stream, error) {
-	s, err := js.Stream(ctx, want.Name)
+// log, or keeps its messages by other rules, is made anew on the embedded server,
+// and a *ForeignStreamError otherwise.
+func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := c.JetStream().Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, js, want)
+		return createStream(ctx, c, want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", want.Name, err)
@@ -94,10 +94,10 @@ func OpenStream(ctx context.Context, js jetstream.JetStream, want jetstream.Stre
 	if reason == "" {
 		return s, nil
 	}
-	if !owned {
+	if !c.Embedded() {
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
-	return RemakeStream(ctx, js, want)
+	return RemakeStream(ctx, c, want)
 }
 
 // OpenParked finds PARKED, makes it, or brings one of an earlier version to what
@@ -106,7 +106,7 @@ func OpenStream(ctx context.Context, js jetstream.JetStream, want jetstream.Stre
 func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := c.JetStream().Stream(ctx, ParkedStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return createStream(ctx, c.JetStream(), want)
+		return createStream(ctx, c, want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", ParkedStream, err)
@@ -127,15 +127,16 @@ func OpenParked(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 }
 
 // RemakeStream deletes the JetStream stream and makes it anew.
-func RemakeStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	if err := js.DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+func RemakeStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if err := c.JetStream().DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("deleting the JetStream stream %s: %w", want.Name, err)
 	}
-	return createStream(ctx, js, want)
+	return createStream(ctx, c, want)
 }
 
-func createStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := js.CreateStream(ctx, want)
+func createStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	want.Replicas = c.Replicas()
+	s, err := c.JetStream().CreateStream(ctx, want)
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == subjectsOverlap {
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: "another JetStream stream takes its subjects"}

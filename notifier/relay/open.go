@@ -20,11 +20,11 @@ import (
 func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position, error) {
 	conn := r.config.Conn
 	want := bus.EventsConfig(r.config.LogID)
-	if conn.Embedded() {
+	if conn.Embedded() && conn.Replicas() == 1 {
 		// What a crash takes from the copy is copied again.
 		want.PersistMode = jetstream.AsyncPersistMode
 	}
-	stream, err := bus.OpenStream(ctx, conn.JetStream(), want, conn.Embedded())
+	stream, err := bus.OpenStream(ctx, conn, want)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -41,7 +41,7 @@ func (r *Relay) open(ctx context.Context) (jetstream.Stream, eventstore.Position
 		}
 		r.config.Log.Warn().Str("reason", reason).Msg("the copy of the log in JetStream is made anew")
 		r.rebuilt.Inc()
-		if stream, err = bus.RemakeStream(ctx, conn.JetStream(), want); err != nil {
+		if stream, err = bus.RemakeStream(ctx, conn, want); err != nil {
 			return nil, 0, err
 		}
 		from = 0

@@ -269,8 +269,7 @@ func (e *Enforcer) waiting() int {
 // memory only: read from disk it could be damaged, or belong to an earlier
 // SIGNALS, and skip signals.
 func (e *Enforcer) open(ctx context.Context) (jetstream.Stream, jetstream.Consumer, error) {
-	js := e.config.Conn.JetStream()
-	stream, err := bus.OpenStream(ctx, js, bus.SignalsConfig(e.config.LogID), e.config.Conn.Embedded())
+	stream, err := bus.OpenStream(ctx, e.config.Conn, bus.SignalsConfig(e.config.LogID))
 	if err != nil {
 		return nil, nil, err
 	}

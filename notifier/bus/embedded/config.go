@@ -23,8 +23,21 @@ type Config struct {
 	Consumers   bus.Consumers // others who connect to Listen; zero: none
 	WatchEvery  time.Duration // between looks at whether it works; 0: a second
 	MaxStore    int64         // bytes JetStream may keep on disk; 0: as much as there is
+	Cluster     *Cluster      // nil: the server is alone
 	Log         zerolog.Logger
 	Metrics     prometheus.Registerer // nil: none
+}
+
+func address(s string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: want HOST:PORT", err)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("port %q: want a number up to 65535", text)
+	}
+	return host, int(n), nil
 }
 
 func (s *Server) options() (*natsserver.Options, error) {
@@ -40,21 +53,22 @@ func (s *Server) options() (*natsserver.Options, error) {
 	if s.config.MaxStore > 0 {
 		o.JetStreamMaxStore = s.config.MaxStore
 	}
+	if c := s.config.Cluster; c != nil {
+		if err := c.options(o); err != nil {
+			return nil, err
+		}
+	}
 	var outsiders *Credentials
 	if s.config.Listen != "" {
 		listen := s.config.Listen
 		if addr := s.addr.Load(); addr != nil {
 			listen = addr.String()
 		}
-		host, port, err := net.SplitHostPort(listen)
+		host, port, err := address(listen)
 		if err != nil {
-			return nil, fmt.Errorf("the address for NATS clients: %w: want HOST:PORT", err)
+			return nil, fmt.Errorf("the address for NATS clients: %w", err)
 		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("the address for NATS clients: port %q: want a number up to 65535", port)
-		}
-		o.DontListen, o.Host, o.Port = false, host, int(n)
+		o.DontListen, o.Host, o.Port = false, host, port
 		if o.Port == 0 {
 			o.Port = natsserver.RANDOM_PORT
 		}

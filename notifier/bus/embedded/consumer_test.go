@@ -62,7 +62,7 @@ func TestConsumerMayDoNothingElse(t *testing.T) {
 		All: set.list, Progress: func(bus.Consumer, eventstore.Position, uint64) {},
 	}})
 	ledger := connected(t, s)
-	stream, err := bus.OpenStream(t.Context(), ledger.JetStream(), bus.EventsConfig(domain.ID{1}), true)
+	stream, err := bus.OpenStream(t.Context(), ledger, bus.EventsConfig(domain.ID{1}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,9 @@ func Repairs() []Repair { return []Repair{RepairRestart, repairStream, RepairEmp
 // keptAside bounds the damaged directories that are kept under another name.
 const keptAside = 3
 
-// Repair stops JetStream, repairs its directory and starts it again. While the
-// disk takes no writes it only returns an error: no repair could help then.
+// Repair stops JetStream, repairs its directory and starts it again; in a cluster
+// it only starts it again. While the disk takes no writes it only returns an error:
+// no repair could help then.
 func (s *Server) Repair(how Repair, stream string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,6 +60,9 @@ func (s *Server) Repair(how Repair, stream string) error {
 		s.current.WaitForShutdown()
 	}
 	var err error
+	if s.config.Cluster != nil {
+		how = RepairRestart
+	}
 	switch how {
 	case repairStream:
 		_, err = s.strip(stream)
@@ -133,8 +137,11 @@ func (s *Server) strip(stream string) (some bool, err error) {
 }
 
 // ForgetConsumer implements bus.Embedded: it deletes the files of a consumer that
-// the server did not load.
+// the server did not load. In a cluster another server may know it.
 func (s *Server) ForgetConsumer(stream, consumer string) (lost bool, err error) {
+	if s.config.Cluster != nil {
+		return false, nil
+	}
 	dir := s.streamDir(stream, consumersDir, consumer)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -3,7 +3,7 @@
 //
 // Everything in JetStream is derived from the log or sent again, so the server
 // syncs nothing by itself, and a directory that it cannot read is renamed and made
-// anew.
+// anew. One of a cluster (see Cluster) syncs everything and repairs nothing.
 package embedded
 
 import (
@@ -26,9 +26,7 @@ import (
 	"payledger/notifier/health"
 )
 
-// Server is the embedded NATS server with JetStream. What it keeps for the
-// ledger is derived from the log, so it does not sync to disk by itself, and
-// a directory it cannot read is renamed. Safe for concurrent use.
+// Server is the embedded NATS server with JetStream. Safe for concurrent use.
 type Server struct {
 	config   Config
 	password string // of the ledger's own connection
@@ -132,6 +130,9 @@ func (s *Server) startAnew() error {
 	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of NATS: %w", err)
 	}
+	if s.config.Cluster != nil {
+		return s.start()
+	}
 	streams, err := dropMisleadingIndexes(s.config.Dir)
 	if len(streams) > 0 {
 		s.config.Log.Error().Err(err).Strs("streams", streams).Msg("JetStream streams are damaged: a sequence is impossible; they are read anew without their index")
@@ -184,12 +185,14 @@ func (s *Server) start() error {
 	}
 	<-started
 	s.current = srv
-	if !o.DontListen {
+	if s.config.Listen != "" {
 		if addr, ok := srv.Addr().(*net.TCPAddr); ok {
 			s.addr.Store(addr)
 		}
 	}
-	s.stripLost()
+	if s.config.Cluster == nil {
+		s.stripLost()
+	}
 	s.storage = newStorageWatch(s.config.Dir)
 	s.storage.look()
 	return nil

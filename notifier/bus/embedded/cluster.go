@@ -1,0 +1,55 @@
+package embedded
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// Cluster makes the server one of several that keep every JetStream stream
+// together. Then each message is synced by a majority before it is acknowledged, and
+// nothing in the directory is repaired by this process: what a replica has agreed to
+// must not be forgotten.
+type Cluster struct {
+	Name  string   // the same for all servers
+	Node  string   // of this server alone
+	Own   string   // HOST:PORT on which it takes the others' connections
+	Peers []string // HOST:PORT of the others
+	// TLS of the connections between them, for both ends. It has to demand a
+	// certificate of the other end and to check it.
+	TLS *tls.Config
+}
+
+// Replicas implements bus.Embedded.
+func (s *Server) Replicas() int {
+	if s.config.Cluster == nil {
+		return 1
+	}
+	return 1 + len(s.config.Cluster.Peers)
+}
+
+// options are the cluster's part in those of the server.
+func (c *Cluster) options(o *natsserver.Options) error {
+	host, port, err := address(c.Own)
+	if err != nil {
+		return fmt.Errorf("the address of the node: %w", err)
+	}
+	o.ServerName, o.SyncAlways = c.Node, true
+	// A server without a listener never becomes ready in a cluster. Only this process
+	// knows a password of it.
+	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
+	o.Cluster = natsserver.ClusterOpts{
+		Name: c.Name, Host: host, Port: port, NoAdvertise: true,
+		TLSConfig: c.TLS.Clone(), TLSTimeout: routeTLSTime.Seconds(),
+	}
+	for _, peer := range c.Peers {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: peer})
+	}
+	return nil
+}
+
+// routeTLSTime is how long a handshake between two servers may take.
+const routeTLSTime = 5 * time.Second

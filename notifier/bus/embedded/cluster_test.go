@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
+	"payledger/notifier/bus"
+	"payledger/notifier/health/healthtest"
+)
+
+const testCluster = "cluster.test"
+
+// authority signs certificates for the servers of one cluster.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	a.cert = &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.key, _ = a.sign(t, a.cert).PrivateKey.(*ecdsa.PrivateKey)
+	return a
+}
+
+// sign makes a certificate, with a's key if it has one, else with its own.
+func (a *authority) sign(t *testing.T, c *x509.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := a.key
+	if signer == nil {
+		signer = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c == a.cert {
+		if a.cert, err = x509.ParseCertificate(der); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func (a *authority) config(t *testing.T) *tls.Config {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	own := a.sign(t, &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{testCluster},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	})
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ServerName: testCluster,
+		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+}
+
+// TestClusterKeepsEachStreamThreeTimes: three servers elect a leader, every stream
+// has a replica on each, and a server whose certificate another authority signed is
+// not let in.
+func TestClusterKeepsEachStreamThreeTimes(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	addresses := []string{healthtest.FreeAddress(t), healthtest.FreeAddress(t), healthtest.FreeAddress(t)}
+	var servers []*Server
+	start := func(node, own string, conf *tls.Config) {
+		peers := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return a == own })
+		s := started(t, Config{Cluster: &Cluster{Name: testCluster, Node: node, Own: own, Peers: peers, TLS: conf}})
+		if s.Addr() != nil {
+			t.Errorf("node %s listens for clients on %v", node, s.Addr())
+		}
+		servers = append(servers, s)
+	}
+	for i, node := range []string{"a", "b", "c"} {
+		start(node, addresses[i], ca.config(t))
+	}
+	start("stranger", healthtest.FreeAddress(t), newAuthority(t).config(t))
+	conn := connected(t, servers[0])
+	var stream jetstream.Stream
+	healthtest.Eventually(t, "a stream is made", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var err error
+		stream, err = bus.OpenStream(ctx, conn, bus.SignalsConfig(domain.ID{1}))
+		return err == nil
+	})
+	info := stream.CachedInfo()
+	if info.Config.Replicas != 3 || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
+		t.Errorf("the stream has %d replicas, and of the cluster is known %+v", info.Config.Replicas, info.Cluster)
+	}
+	if n := servers[3].current.NumRoutes(); n != 0 {
+		t.Errorf("the server of another authority has %d routes", n)
+	}
+	if n := servers[0].current.NumRoutes(); n == 0 {
+		t.Error("the servers of the cluster have no routes")
+	}
+}
