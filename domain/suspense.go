@@ -60,7 +60,8 @@ type CreateReturn struct {
 }
 
 // RecordProviderRefund records a refund that the provider has made by another
-// hand, once for each RefundReference.
+// hand, once for each RefundReference. One that is known as a refund or return of
+// ours is not recorded.
 type RecordProviderRefund struct{ ProviderRefund }
 
 func (c CreateReturn) decidePayment(p Payment) (Event, error) {
@@ -94,7 +95,8 @@ func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	switch {
 	case p.Status == "":
 		return nil, &Refusal{Code: PaymentNotFound}
-	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.RefundReference == c.RefundReference }):
+	case slices.ContainsFunc(p.ProviderRefunds, func(r ProviderRefund) bool { return r.RefundReference == c.RefundReference }),
+		p.returnedAs(c.RefundReference):
 		return nil, nil
 	case !booked:
 		return nil, &AttemptError{Reason: RefundOfNobody}
@@ -111,6 +113,19 @@ func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	return PaymentRefundedAtProvider{
 		Route: p.Route, Reference: c.Reference, RefundReference: c.RefundReference, Amount: c.Amount, Currency: c.Currency,
 	}, nil
+}
+
+// returnedAs reports whether a refund or return has succeeded that the provider knows
+// under the reference.
+func (p Payment) returnedAs(refundReference string) bool {
+	return slices.ContainsFunc(p.Signals, func(s Signal) bool {
+		if s.RefundID == nil || s.Reference != refundReference || s.Outcome != OutcomeSucceeded {
+			return false
+		}
+		r, _ := p.Refund(*s.RefundID)
+		back, _ := p.Return(*s.RefundID)
+		return r.Status == RefundSucceeded || back.Status == RefundSucceeded
+	})
 }
 
 // LateFund finds late funds by the provider's reference.

@@ -47,6 +47,9 @@ func TestLateFundsAreReturned(t *testing.T) {
 		"by hand":                       {lateFunds(), byHand, byHandDone, ""},
 		"by hand, heard twice":          {append(lateFunds(), byHandDone), byHand, nil, ""},
 		"by hand, of money unknown":     {expired(), byHand, nil, domain.RefundOfNobody},
+		"by hand, but ours": {ended(succeeded), domain.RecordProviderRefund{
+			ProviderRefund: domain.ProviderRefund{Reference: "L", RefundReference: "R", Amount: sum, Currency: "RUB"},
+		}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -153,13 +153,12 @@ func (c *Collector) readRefunds(ctx context.Context, t *task, conn connector.Con
 			return err
 		}
 		for _, st := range all {
-			for _, pending := range refundsOf(p) {
-				if pending.ID != st.ID {
-					continue
-				}
-				if err := c.refunded(ctx, p, pending, st); err != nil {
-					return err
-				}
+			ours, ok := refundOf(p, st.ID)
+			if !ok {
+				continue
+			}
+			if err := c.refunded(ctx, p, ours, st); err != nil {
+				return err
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func live(t *testing.T, seed uint64) {
 		if n := len(p.Attempts); n > 0 {
 			reference = p.Attempts[r.IntN(n)].Reference
 		}
-		switch r.IntN(13) {
+		switch r.IntN(14) {
 		case 0, 1:
 			_, _ = w.press(id) // it may be down or dead
 		case 2:
@@ -103,6 +103,8 @@ func live(t *testing.T, seed uint64) {
 			for _, refund := range p.Refunds {
 				w.provider.SettleRefund(refund.ID, r.IntN(3) > 0)
 			}
+		case 13:
+			w.provider.RefundByHand(reference)
 		}
 	}
 	w.end(ids)

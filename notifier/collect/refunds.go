@@ -14,31 +14,37 @@ import (
 // for first: the provider may have forgotten the key.
 const searchAfter = 20 * time.Hour
 
-// pendingRefund is a refund or a return that is pending.
-type pendingRefund struct {
+// ourRefund is a refund or a return.
+type ourRefund struct {
 	domain.Refund
 
 	attempt string // the reference of the attempt whose money it is
 }
 
 // refundsOf are those of the payment.
-func refundsOf(p domain.Payment) []pendingRefund {
-	var all []pendingRefund
+func refundsOf(p domain.Payment) []ourRefund {
+	var all []ourRefund
 	for _, r := range p.Refunds {
-		if !r.Status.Final() {
-			all = append(all, pendingRefund{r, p.PaidReference()})
-		}
+		all = append(all, ourRefund{r, p.PaidReference()})
 	}
 	for _, r := range p.Returns {
-		if !r.Status.Final() {
-			all = append(all, pendingRefund{r.Refund, r.Reference})
-		}
+		all = append(all, ourRefund{r.Refund, r.Reference})
 	}
 	return all
 }
 
+// refundOf finds one of them.
+func refundOf(p domain.Payment, id domain.ID) (ourRefund, bool) {
+	for _, r := range refundsOf(p) {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return ourRefund{}, false
+}
+
 // refund asks for a pending refund, or how far it is, and records the answer.
-func (c *Collector) refund(ctx context.Context, conn connector.Connector, p domain.Payment, r pendingRefund) error {
+func (c *Collector) refund(ctx context.Context, conn connector.Connector, p domain.Payment, r ourRefund) error {
 	ask := connector.Refund{
 		ID: r.ID, Attempt: c.moneyOf(p, r.attempt), AskedAt: r.CreatedAt.Time(), Amount: r.Amount, Currency: r.Currency,
 	}
@@ -67,6 +73,12 @@ func (c *Collector) refund(ctx context.Context, conn connector.Connector, p doma
 	if st.ID != r.ID {
 		return fmt.Errorf("the connector answers for the refund %s when asked for %s", st.ID, r.ID)
 	}
+	if st.Phase == connector.Closed {
+		// Another hand may have returned the money, and no notification have come.
+		if _, err := c.refunds(ctx, conn, p, r.attempt); err != nil && !errors.Is(err, connector.ErrNotFound) {
+			return err
+		}
+	}
 	return c.refunded(ctx, p, r, st)
 }
 
@@ -78,7 +90,8 @@ func (c *Collector) moneyOf(p domain.Payment, reference string) connector.Attemp
 }
 
 // refunds are all refunds of the money under a reference. Those that the provider
-// made by another hand are recorded.
+// made by another hand are recorded, and those that failed here and have returned
+// the money there.
 func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) (all []connector.RefundState, err error) {
 	err = c.call(ctx, p.Route, "refunds", func(ctx context.Context) (err error) {
 		all, err = conn.Refunds(ctx, c.moneyOf(p, reference))
@@ -88,9 +101,7 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 		return nil, err
 	}
 	for _, st := range all {
-		_, refund := p.Refund(st.ID)
-		_, back := p.Return(st.ID)
-		if refund || back || st.Phase != connector.Paid {
+		if ours, ok := refundOf(p, st.ID); st.Phase != connector.Paid || ok && ours.Status != domain.RefundFailed {
 			continue
 		}
 		_, err := c.execute(ctx, p, func(domain.ID) domain.PaymentCommand {
@@ -108,23 +119,39 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 }
 
 // refunded signals the provider's last word on a refund; before that it is nothing.
-func (c *Collector) refunded(ctx context.Context, p domain.Payment, r pendingRefund, st connector.RefundState) error {
+// Of one that has succeeded here it is of interest that it has failed after all.
+func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund, st connector.RefundState) error {
 	s := domain.Signal{Reference: st.Reference, RefundID: &r.ID, Amount: st.Amount, Currency: st.Currency}
 	if s.Reference == "" {
 		s.Reference = r.ID.String()
 	}
 	reason := ""
-	switch st.Phase {
-	case connector.Open:
+	switch {
+	case st.Phase == connector.Open, r.Status.Final() && (r.Status != domain.RefundSucceeded || st.Phase != connector.Closed):
 		return nil
-	case connector.Paid:
+	case st.Phase == connector.Paid:
 		s.Outcome = domain.OutcomeSucceeded
-	case connector.Closed:
+	case st.Phase == connector.Closed:
 		s.Outcome, reason = domain.OutcomeFailed, connector.ReasonCode(st.Reason)
 		s.Amount, s.Currency = r.Amount, r.Currency // none was moved
 	default:
 		return fmt.Errorf("the connector answers the unknown phase %q", st.Phase)
 	}
-	_, err := c.signal(ctx, p, s, reason)
+	reply, err := c.signal(ctx, p, s, reason)
+	if err != nil || reply.Result == domain.SignalApplied {
+		return err
+	}
+	if r.Status.Final() {
+		if reply.Result == domain.SignalRefused { // and not heard of before
+			c.config.Log.Error().Str("route", p.Route).Stringer("payment", p.ID).Stringer("refund", r.ID).Str("reason", reason).
+				Msg("the provider said that a refund had succeeded, and says now that it has failed: the money is in your balance there, " +
+					"and the customer has none; settle with the customer")
+		}
+		return nil
+	}
+	now, _, err := c.config.Views.Payment(ctx, p.ID)
+	if still, _ := refundOf(now, r.ID); err == nil && !still.Status.Final() {
+		err = fmt.Errorf("the provider says that the refund %s is %s with %s %s, which is not what was asked for", r.ID, st.Phase, st.Amount, st.Currency)
+	}
 	return err
 }

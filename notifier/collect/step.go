@@ -30,6 +30,9 @@ func (c *Collector) step(ctx context.Context, t *task, conn connector.Connector,
 		}
 	}
 	for _, r := range refundsOf(p) {
+		if r.Status.Final() {
+			continue
+		}
 		if err := c.refund(ctx, conn, p, r); err != nil {
 			errs = append(errs, err)
 		}

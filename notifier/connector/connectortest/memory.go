@@ -207,7 +207,10 @@ func (m *memory) Expire(ref string) bool  { return m.end(ref, connector.Closed) 
 func (m *memory) RefundByHand(ref string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := m.attempts[ref]
+	at, ok := m.attempts[ref]
+	if !ok || at.state.Phase != connector.Paid || slices.ContainsFunc(at.refunds, func(s connector.RefundState) bool { return s.Phase != connector.Closed }) {
+		return false
+	}
 	m.refund(at, domain.ID{}, connector.Paid)
 	return true
 }

@@ -1,0 +1,181 @@
+package collect
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/connectortest"
+)
+
+// odd is a provider whose connector answers oddly where a function is set.
+type odd struct {
+	connectortest.Provider
+
+	refunds func([]connector.RefundState) []connector.RefundState
+	refund  func(connector.RefundState) connector.RefundState
+}
+
+func (o *odd) Connector() connector.Connector { return oddConnector{o.Provider.Connector(), o} }
+
+type oddConnector struct {
+	connector.Connector
+
+	o *odd
+}
+
+func (c oddConnector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
+	all, err := c.Connector.Refunds(ctx, a)
+	if c.o.refunds != nil {
+		all = c.o.refunds(all)
+	}
+	return all, err
+}
+
+func (c oddConnector) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
+	st, err := c.Connector.Refund(ctx, r)
+	if c.o.refund != nil && err == nil {
+		st = c.o.refund(st)
+	}
+	return st, err
+}
+
+// oddly makes the provider an odd one.
+func (w *world) oddly() *odd {
+	o := &odd{Provider: w.provider}
+	w.provider = o
+	w.restart(-1)
+	return o
+}
+
+// paid is a payment whose money the provider has collected.
+func (w *world) paid() domain.ID {
+	w.Helper()
+	id := w.payable(time.Hour)
+	w.pressed(id)
+	w.provider.Pay(w.reference(id))
+	after(time.Minute)
+	if p := w.Payment(w.T, id); p.Status != domain.Paid {
+		w.Fatalf("%+v", p)
+	}
+	return id
+}
+
+// refund is a refund that a merchant asks for.
+func (w *world) refund(id domain.ID) domain.ID {
+	w.Helper()
+	refund := w.IDs.Next()
+	w.Do(w.T, id, domain.CreateRefund{At: domain.InstantOf(time.Now()), RefundID: refund})
+	w.now.Wake(id)
+	after(time.Minute)
+	return refund
+}
+
+// TestARefundFindsOneByAnotherHand of which no notification came: the money that
+// has gone is recorded, and not only that our refund failed.
+func TestARefundFindsOneByAnotherHand(t *testing.T) {
+	in(t, func(w *world) {
+		id := w.paid()
+		w.provider.RefundByHand(w.reference(id))
+		w.provider.Sent() // they get lost
+		w.refund(id)
+		p := w.Payment(w.T, id)
+		if p.Refunds[0].Status != domain.RefundFailed || len(p.ProviderRefunds) != 1 {
+			w.Errorf("%+v, by another hand %+v", p.Refunds, p.ProviderRefunds)
+		}
+	})
+}
+
+// TestARefundThatFailsLater: the provider said that it succeeded, and then that the
+// bank sent the money back. The refund stays as it is, and the log says so.
+func TestARefundThatFailsLater(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		id := w.paid()
+		refund := w.refund(id)
+		w.provider.SettleRefund(refund, true)
+		after(time.Hour)
+		if r := w.Payment(w.T, id).Refunds[0]; r.Status != domain.RefundSucceeded {
+			w.Fatalf("%+v", r)
+		}
+		o.refunds = func(all []connector.RefundState) []connector.RefundState {
+			all[0].Phase, all[0].Reason = connector.Closed, "expired_or_canceled_card"
+			return all
+		}
+		for range 2 {
+			if err := w.now.Ask(w.Context(), id); err != nil {
+				w.Error(err)
+			}
+		}
+		types := w.types(id)
+		if n := len(types) - 1; types[n] != domain.TypePaymentSignalRefused || types[n-1] != domain.TypeRefundSucceeded {
+			w.Errorf("%v", types)
+		}
+	})
+}
+
+// TestARefundThatSucceedsLater: the provider said that it failed, and has returned the
+// money all the same.
+func TestARefundThatSucceedsLater(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		id := w.paid()
+		o.refund = func(st connector.RefundState) connector.RefundState {
+			st.Phase, st.Reason = connector.Closed, "declined"
+			return st
+		}
+		refund := w.refund(id)
+		w.provider.SettleRefund(refund, true)
+		o.refunds = nil
+		for range 2 {
+			if err := w.now.Ask(w.Context(), id); err != nil {
+				w.Error(err)
+			}
+		}
+		p := w.Payment(w.T, id)
+		if p.Refunds[0].Status != domain.RefundFailed || len(p.ProviderRefunds) != 1 || p.ProviderRefunds[0].Amount != p.Amount {
+			w.Errorf("%+v, by another hand %+v", p.Refunds, p.ProviderRefunds)
+		}
+	})
+}
+
+// TestARefundOfOursIsNotRecordedAsAnothers, where the provider has lost our id of it.
+func TestARefundOfOursIsNotRecordedAsAnothers(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		id := w.paid()
+		w.provider.SettleRefund(w.refund(id), true)
+		after(time.Hour)
+		o.refunds = func(all []connector.RefundState) []connector.RefundState {
+			all[0].ID = domain.ID{}
+			return all
+		}
+		if err := w.now.Ask(w.Context(), id); err != nil {
+			w.Error(err)
+		}
+		if p := w.Payment(w.T, id); p.Refunds[0].Status != domain.RefundSucceeded || len(p.ProviderRefunds) != 0 {
+			w.Errorf("%+v, by another hand %+v", p.Refunds, p.ProviderRefunds)
+		}
+	})
+}
+
+// TestARefundOfAnotherAmount is not what was asked for: it stays pending, and the
+// operator sees why.
+func TestARefundOfAnotherAmount(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		id := w.paid()
+		o.refund = func(st connector.RefundState) connector.RefundState {
+			st.Amount--
+			return st
+		}
+		w.provider.SettleRefund(w.refund(id), true)
+		after(time.Hour)
+		p := w.Payment(w.T, id)
+		if looks := w.now.Looks(p); p.Refunds[0].Status != domain.RefundPending || looks.Error == "" {
+			w.Errorf("%+v, %+v", p.Refunds, looks)
+		}
+	})
+}
