@@ -214,6 +214,21 @@ type Store interface {
 	Close() error
 }
 
+// Replica is a Store that is one of several with the same log. Its reads, other than
+// Scan, Follow and Recent, first ask the others, so that they show every record whose
+// Append has returned on any of them.
+type Replica interface {
+	Store
+
+	// Here is the same store, whose reads ask nobody: they show what this one has.
+	Here() Store
+
+	// CatchUp waits until this one has every record whose Append had returned on any
+	// of them before CatchUp was called. The error is ErrBusy if that cannot be known
+	// in time.
+	CatchUp(ctx context.Context) error
+}
+
 // AppendOne appends one commit.
 func AppendOne(ctx context.Context, s Store, c Commit) (Stored, error) {
 	a := s.Append(ctx, c)[0]

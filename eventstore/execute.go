@@ -56,10 +56,45 @@ const maxTries = 16
 // earlier event, with Replayed set. A key that was claimed with another
 // fingerprint is a *ClaimedError; so is a provider's reference that was used.
 //
+// On a Replica the command is first decided on what this machine has. What is
+// recorded then is decided by Append for all machines, but a refusal, or that there is
+// nothing to do, may be old news: before it is answered, Execute catches up and decides
+// once more.
+//
 // If a command is executed again under the same event id while its event is the
 // stream's last, the result is that event: a command whose answer was lost in a
 // crash is not decided twice.
 func Execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
+	one, ok := l.Store.(Replica)
+	if !ok {
+		return execute(ctx, l, s, start, cmd, o)
+	}
+	here := Ledger{one.Here(), l.Codec}
+	r, err := execute(ctx, here, s, start, cmd, o)
+	if !doubtful(r.Event, err) {
+		return r, err
+	}
+	if err := one.CatchUp(ctx); err != nil {
+		return Result[S]{}, err
+	}
+	return execute(ctx, here, s, start, cmd, o)
+}
+
+// doubtful reports whether a result may be based on an old state of the stream. A
+// claim that was found was made.
+func doubtful(e domain.Event, err error) bool {
+	switch {
+	case err == nil:
+		return e == nil
+	case Passing(err), errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrClosed), errors.As(err, new(*FatalError)),
+		errors.As(err, new(*ClaimedError)), errors.As(err, new(*CorruptError)),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	return true
+}
+
+func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, start S, cmd C, o Order) (Result[S], error) {
 	if o.Claim != nil {
 		// Append would find the key too, but in a group and after its sync.
 		earlier, ok, err := l.Store.Claimed(ctx, s.Project, o.Claim.Key)

@@ -176,6 +176,31 @@ func (s *Store) stageGroup(g *Group) error {
 	return nil
 }
 
+// Compare checks that a group is the one of its number in the file, if the file still
+// knows that one: else the error is a *MismatchError.
+func (s *Store) Compare(g *Group) error {
+	return s.view(0, func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bucketGroups).Get(slot(g.Number))
+		own, _, ok := parseGroup(v)
+		switch {
+		case v != nil && !ok:
+			return unreadable(g.Number)
+		case v != nil && own.Number > g.Number: // a newer one is in its slot
+		case v != nil && own.Number == g.Number:
+			if own.Nonce != g.Nonce {
+				return &MismatchError{g.Number, fmt.Sprintf("from position %d on it has another group of that number", own.First)}
+			}
+		case len(g.Records) > 0:
+			return &MismatchError{g.Number, fmt.Sprintf("it begins at position %d, and this log has no records of that number", g.First)}
+		}
+		return nil
+	})
+}
+
+func unreadable(number uint64) error {
+	return &eventstore.CorruptError{Reason: fmt.Sprintf("its entry of group %d makes no sense", number)}
+}
+
 // recordSum is the SHA-256 of a record as it is stored, zero if there is none.
 func recordSum(log *bbolt.Bucket, at eventstore.Position) (sum [sha256.Size]byte) {
 	if v := log.Get(positionKey(at)); v != nil {
@@ -297,7 +322,7 @@ func (s *Store) Group(ctx context.Context, number uint64) (g *Group, ok bool, er
 		}
 		var commits int
 		if g, commits, ok = parseGroup(v); !ok {
-			return &eventstore.CorruptError{Reason: fmt.Sprintf("its entry of group %d makes no sense", number)}
+			return unreadable(number)
 		}
 		end := g.First + eventstore.Position(commits) - 1
 		if ok = g.Number == number && end <= durable; !ok {

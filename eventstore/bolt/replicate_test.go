@@ -206,6 +206,20 @@ func TestApply(t *testing.T) {
 		if err := to.Apply(g); !errors.As(err, new(*MismatchError)) {
 			t.Fatalf("group %d twice: %v", g.Number, err)
 		}
+		other := *g
+		other.Nonce[15] ^= 1
+		if err := errors.Join(to.Compare(g), from.Compare(g)); err != nil {
+			t.Errorf("group %d differs from itself: %v", g.Number, err)
+		}
+		if err := to.Compare(&other); !errors.As(err, new(*MismatchError)) {
+			t.Errorf("group %d with another nonce: %v", g.Number, err)
+		}
+		if g.Number++; g.Number == uint64(len(a.groups))+2 { // one that the file does not have
+			if err := to.Compare(g); !errors.As(err, new(*MismatchError)) {
+				t.Errorf("records that are not in the file: %v", err)
+			}
+		}
+		g.Number--
 	}
 	for range 2 {
 		same(t, from, to)
@@ -268,5 +282,49 @@ func TestRefusalsNeedAgreement(t *testing.T) {
 	a.refuse = func() bool { return true }
 	if _, err := eventstore.AppendOne(context.Background(), s, commitOf(1, 5)); !errors.Is(err, errRefuse) {
 		t.Error(err)
+	}
+}
+
+// A commit that is not admitted leaves nothing. One that was recorded is answered again
+// without being asked for, and so is one whose key is taken.
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	var asked []domain.ID
+	var refuse error
+	s, err := Open(newLog(t), Options{MinFree: 1, Admit: func(id, newest domain.ID) error {
+		asked = append(asked, newest)
+		return refuse
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	first := commitOf(1, 0)
+	if _, err := eventstore.AppendOne(t.Context(), s, first); err != nil {
+		t.Fatal(err)
+	}
+	refuse = errRefuse
+	other, thief := commitOf(2, 0), commitOf(3, 0)
+	thief.Claim = first.Claim
+	for _, c := range []struct {
+		commit eventstore.Commit
+		want   error
+	}{{first, nil}, {other, errRefuse}, {thief, &eventstore.ClaimedError{}}} {
+		_, err := eventstore.AppendOne(t.Context(), s, c.commit)
+		if claimed, ok := errors.AsType[*eventstore.ClaimedError](err); ok {
+			err = &eventstore.ClaimedError{Value: eventstore.Stored{}}
+			if claimed.Value.Commit != first.ID {
+				t.Error(claimed)
+			}
+		}
+		if !reflect.DeepEqual(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
+		}
+	}
+	if want := []domain.ID{{}, first.ID}; !reflect.DeepEqual(asked, want) {
+		t.Errorf("asked with the newest ids %v, want %v", asked, want)
+	}
+	if last, err := s.Last(t.Context()); err != nil || last != 1 {
+		t.Errorf("Last = %d, %v", last, err)
 	}
 }

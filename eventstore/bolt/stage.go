@@ -23,6 +23,7 @@ type staging struct {
 	spans  spans
 	before spans // the durable ones
 	recent recentIDs
+	admit  func(id, newest domain.ID) error // Options.Admit
 
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
@@ -119,7 +120,13 @@ func (g *staging) append(p *pending) error {
 	case head.position != 0 && head.commit == c.ID:
 		p.result.Stored, p.result.Err = g.read(head.position)
 		return nil
-	case head.position != c.Record.Expect:
+	}
+	if g.admit != nil {
+		if p.result.Err = g.admit(c.ID, g.newest); p.result.Err != nil {
+			return nil //nolint:nilerr // it fails this commit alone
+		}
+	}
+	if head.position != c.Record.Expect {
 		p.result.Err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: head.position}
 		return nil
 	}

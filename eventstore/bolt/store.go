@@ -31,6 +31,10 @@ type Options struct {
 	// commits are answered with; the store goes on. nil: the store is on its own, and
 	// the file must not be a cluster's.
 	Replicate func(*Group) error
+	// Admit is called with a commit's id that is not recognised, before the commit is
+	// staged or meets a conflict; newest is the greatest id in the log. An error
+	// refuses the commit alone. nil: all are admitted.
+	Admit func(id, newest domain.ID) error
 	// Replicated is called when the group that Replicate agreed to last is durable, or
 	// had no records, before its commits are answered.
 	Replicated func()

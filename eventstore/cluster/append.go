@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"payledger/domain"
@@ -27,6 +28,13 @@ var errTakenBack = errors.New("the group was taken back")
 // Append implements eventstore.Store.
 func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
 	results := make([]eventstore.Appended, len(commits))
+	if err := s.enter(); err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	defer s.appending.Done()
 	part := &waitingCall{}
 	size := 0
 	flush := func() {
@@ -35,7 +43,6 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 		}
 		part, size = &waitingCall{}, 0
 	}
-	var last eventstore.Position
 	for i, c := range commits {
 		if results[i].Err = cmp.Or(ctx.Err(), c.Validate()); results[i].Err != nil {
 			continue
@@ -47,11 +54,7 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 		part.commits, part.places, part.results = append(part.commits, c), append(part.places, i), results
 	}
 	flush()
-	for _, r := range results {
-		last = max(last, r.Position)
-	}
-	// The caller reads its own writes on this node.
-	if err := s.has(ctx, last); err != nil && last > 0 {
+	if err := s.has(ctx, spokenOf(results)); err != nil {
 		for i := range results {
 			results[i].Err = cmp.Or(results[i].Err, err)
 		}
@@ -59,39 +62,67 @@ func (s *Store) Append(ctx context.Context, commits ...eventstore.Commit) []even
 	return results
 }
 
+// enter admits an Append; Close waits for it.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Err() != nil {
+		return eventstore.ErrClosed
+	}
+	if err := cmp.Or(s.Err(), s.ended()); err != nil {
+		return err
+	}
+	s.appending.Add(1)
+	return nil
+}
+
+// spokenOf is the greatest position that the results speak of. The caller finds it in
+// this node's file: what it wrote, and why it was refused.
+func spokenOf(results []eventstore.Appended) (last eventstore.Position) {
+	for _, r := range results {
+		var conflict *eventstore.ConflictError
+		var claimed *eventstore.ClaimedError
+		switch {
+		case errors.As(r.Err, &conflict):
+			last = max(last, conflict.Actual)
+		case errors.As(r.Err, &claimed):
+			last = max(last, claimed.Value.Position)
+		default:
+			last = max(last, r.Position)
+		}
+	}
+	return last
+}
+
 // call sends commits to the sequencer until they are answered.
 func (s *Store) call(ctx context.Context, c *waitingCall) {
 	c.ctx, c.done = ctx, make(chan struct{})
-	if err := s.ended(); err != nil {
-		c.fail(err)
-		return
-	}
 	s.mu.Lock()
-	closed := s.ctx.Err() != nil
 	s.last++
 	id := s.last
-	if !closed {
-		s.calls[id] = c
-	}
+	s.calls[id] = c
 	s.mu.Unlock()
-	if closed {
-		c.fail(eventstore.ErrClosed)
-		return
-	}
 	s.post(calling{id})
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		s.mu.Lock()
-		_, waits := s.calls[id]
-		delete(s.calls, id)
-		s.mu.Unlock()
-		if !waits {
-			<-c.done
-			return
-		}
+		s.leave(id, ctx.Err())
+		<-c.done
+	case <-s.Fatal():
+		s.leave(id, s.Err())
+		<-c.done
+	}
+}
+
+// leave ends a call before all of its commits are answered.
+func (s *Store) leave(id uint64, err error) {
+	s.mu.Lock()
+	c := s.calls[id]
+	delete(s.calls, id)
+	s.mu.Unlock()
+	if c != nil {
 		s.post(replied{id})
-		c.fail(ctx.Err())
+		c.fail(err)
 	}
 }
 
@@ -104,13 +135,19 @@ func (c *waitingCall) fail(err error) {
 
 var errSeen = errors.New("seen")
 
-// has waits until the file has the position.
+// has waits until the file has the position, for a while: what was answered is true
+// without that.
 func (s *Store) has(ctx context.Context, p eventstore.Position) error {
+	if p == 0 {
+		return nil
+	}
 	if last, err := s.Store.Last(ctx); err != nil || last >= p {
 		return err
 	}
-	err := s.Follow(ctx, p-1, eventstore.Filter{}, func(eventstore.Stored) error { return errSeen })
-	if errors.Is(err, errSeen) {
+	until, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	err := s.Store.Follow(until, p-1, eventstore.Filter{}, func(eventstore.Stored) error { return errSeen })
+	if errors.Is(err, errSeen) || (until.Err() != nil && ctx.Err() == nil) {
 		return nil
 	}
 	return err
@@ -127,7 +164,7 @@ func (s *Store) send(x send) {
 	var answers [][]byte
 	var here []eventstore.Appended
 	if x.to == s.name {
-		here = s.appendOwn(c.commits)
+		here = s.Store.Append(s.ctx, c.commits...)
 	} else {
 		var request []byte
 		for _, commit := range c.commits {
@@ -188,28 +225,28 @@ func (s *Store) settle(id uint64, c, left *waitingCall, settled map[int]eventsto
 	close(c.done)
 }
 
-// tooOld is how much older than the log's newest id a commit may be: what is staged
-// must still be recognised if it is there already (eventstore.RecentTime).
-const tooOld = 30 * time.Second
+const (
+	// tooOld is how much older than the log's newest id a commit may be that is not
+	// recognised: an older one may have been recorded and forgotten
+	// (eventstore.RecentTime).
+	tooOld = 30 * time.Second
+	// tooNew is how much newer a commit may be than the sequencer's clock and the log's
+	// newest id: one node whose clock is wrong must not move the log's time.
+	tooNew = 500 * time.Millisecond
+)
 
-// appendOwn gives commits to the own committer.
-func (s *Store) appendOwn(commits []eventstore.Commit) []eventstore.Appended {
-	results := make([]eventstore.Appended, len(commits))
-	newest, err := s.LastID(s.ctx)
-	var fresh []eventstore.Commit
-	var places []int
-	for i, c := range commits {
-		switch {
-		case err != nil:
-			results[i].Err = err
-		case domain.IDTime(c.ID).Add(tooOld) < domain.IDTime(newest):
-			results[i].Err = errTakenBack
-		default:
-			fresh, places = append(fresh, c), append(places, i)
-		}
+// errTooNew refuses a commit for tooNew.
+var errTooNew = fmt.Errorf("%w: the clock of the node that took the command is ahead of the sequencer's", eventstore.ErrBusy)
+
+// admit is bolt's hook. It sees a commit when the committer has taken it from the
+// queue, where it may have waited.
+func (s *Store) admit(id, newest domain.ID) error {
+	at, last := domain.IDTime(id), domain.IDTime(newest)
+	switch {
+	case at.Add(tooOld) < last:
+		return eventstore.ErrUnconfirmed
+	case at > max(last, domain.InstantOf(s.now())).Add(tooNew):
+		return errTooNew
 	}
-	for i, a := range s.Store.Append(s.ctx, fresh...) {
-		results[places[i]] = a
-	}
-	return results
+	return nil
 }

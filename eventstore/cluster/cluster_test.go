@@ -1,10 +1,16 @@
 package cluster
 
 import (
+	"errors"
 	"os"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 )
 
 // seeds is how many seeds are played: PAYLEDGER_SEED plays one.
@@ -70,5 +76,65 @@ func TestFlaws(t *testing.T) {
 			}
 			t.Error("no seed shows it")
 		})
+	}
+}
+
+// A group that differs from the one that the file has in its place stops the node:
+// what waits is refused, and so is all that comes.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	n := newNode("A", [8]byte{1}, 5)
+	for _, e := range []event{leads{true}, sequencing{"A"}, status{"B", 1, 5}, calling{7}, reading{8}, asked{"A", 1}} {
+		n.step(time.Second, e)
+	}
+	n.step(time.Second, accepted{n.sequencer.flight.group.Nonce, 6}) // the barrier
+	n.step(time.Second, reading{9})
+	own := &bolt.Group{First: 1}
+	n.step(time.Second, staged{own})
+	g := &bolt.Group{Number: 4}
+	if got := n.step(time.Second, fed{g}); !reflect.DeepEqual(got, []effect{compare{g}}) {
+		t.Fatalf("an old group leads to %v", got)
+	}
+	why := &bolt.MismatchError{Number: 4, Reason: "it is another one"}
+	got := n.step(time.Second, mismatched{why})
+	want := []effect{stop{why}, decide{}, serve{8, true}, serve{9, true}, giveUp{7}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("it stops with %v, want %v", got, want)
+	}
+	for e, want := range map[event]effect{staged{own}: decide{}, reading{10}: serve{10, true}, calling{11}: giveUp{11}, leads{true}: nil} {
+		if got := n.step(time.Second, e); !reflect.DeepEqual(got, []effect{want}) && (want != nil || got != nil) {
+			t.Errorf("stopped, %T leads to %v, want %v", e, got, want)
+		}
+	}
+}
+
+// What is not recognised is refused if it may have been forgotten, and if its id is
+// ahead of the cluster's time.
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	const clock = 1_795_169_730_123
+	s := &Store{now: func() time.Time { return time.UnixMilli(clock) }}
+	at := func(millis int64) (id domain.ID) {
+		if err := id.SetTime(uint64(clock + millis)); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for _, c := range []struct {
+		id, newest int64
+		want       error
+	}{
+		{0, 0, nil},
+		{-90_000, -60_001, nil},
+		{-90_000, -60_000, nil},
+		{-90_000, -59_999, eventstore.ErrUnconfirmed},
+		{500, -1_000, nil},
+		{501, -1_000, errTooNew},
+		{10_500, 10_000, nil},
+		{10_501, 10_000, errTooNew},
+	} {
+		if err := s.admit(at(c.id), at(c.newest)); !errors.Is(err, c.want) {
+			t.Errorf("an id %d ms from now, the newest %d ms: %v, want %v", c.id, c.newest, err, c.want)
+		}
 	}
 }

@@ -27,14 +27,18 @@ type follower struct {
 	since time.Duration // when the next group was found missing; 0: it is not
 }
 
-func (f *follower) fed(now time.Duration, g *bolt.Group) {
+func (f *follower) fed(now time.Duration, g *bolt.Group) []effect {
 	f.heard, f.last = now, max(f.last, g.Number)
-	if g.Number > f.number && g.Number <= f.number+maxAhead {
+	switch {
+	case g.Number <= f.number:
+		return []effect{compare{g}}
+	case g.Number <= f.number+maxAhead:
 		if f.ahead == nil {
 			f.ahead = make(map[uint64]*bolt.Group)
 		}
 		f.ahead[g.Number] = g
 	}
+	return nil
 }
 
 // next applies the next group if it is there.

@@ -137,7 +137,8 @@ func (s *Store) publish(number uint64, message []byte) error {
 	return nil
 }
 
-// feed shows the machine LOG's groups in order, from the file's last one on.
+// feed shows the machine LOG's groups in order, from the file's last one on, so that
+// this one is compared.
 func (s *Store) feed() {
 	for s.ctx.Err() == nil {
 		if err := s.feedOnce(); err != nil {
@@ -148,8 +149,14 @@ func (s *Store) feed() {
 }
 
 func (s *Store) feedOnce() error {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	s.mu.Lock()
+	from := s.next
+	s.rewind = cancel
+	s.mu.Unlock()
 	consumer, err := s.js.OrderedConsumer(s.ctx, logStream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.number() + 1,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
 	})
 	if err != nil {
 		return fmt.Errorf("reading LOG: %w", err)
@@ -158,7 +165,7 @@ func (s *Store) feedOnce() error {
 	if err != nil {
 		return fmt.Errorf("reading LOG: %w", err)
 	}
-	stop := context.AfterFunc(s.ctx, messages.Stop)
+	stop := context.AfterFunc(ctx, messages.Stop)
 	defer func() {
 		stop()
 		messages.Stop()
@@ -179,7 +186,23 @@ func (s *Store) feedOnce() error {
 		for g.Number > s.number()+maxAhead/2 && s.ctx.Err() == nil {
 			s.sleep(time.Millisecond)
 		}
+		s.mu.Lock()
+		if ctx.Err() == nil {
+			s.next = g.Number + 1
+		}
+		s.mu.Unlock()
 		s.post(fed{g})
+	}
+}
+
+// feedAgain lets the feed show what LOG takes in a slot that it has shown already:
+// LOG has forgotten its end, or the news of its end is old.
+func (s *Store) feedAgain(slot uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slot < s.next {
+		s.next = slot
+		s.rewind()
 	}
 }
 
@@ -187,6 +210,7 @@ func (s *Store) feedOnce() error {
 func (s *Store) hear() {
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
+	before := s.number()
 	stream, err := s.js.Stream(ctx, logStream)
 	if err != nil {
 		s.report(fmt.Errorf("asking for LOG: %w", err))
@@ -197,7 +221,13 @@ func (s *Store) hear() {
 	leader := s.leaderOf(info)
 	s.post(leads{leader == s.name})
 	s.post(sequencing{leader})
-	s.post(ended{info.State.LastSeq})
+	end := info.State.LastSeq
+	if end >= before {
+		end = max(end, s.number()) // which LOG has taken meanwhile
+	} else {
+		s.feedAgain(end + 1)
+	}
+	s.post(ended{end})
 }
 
 // leaderOf is the node whose server leads LOG; a server alone leads it always.

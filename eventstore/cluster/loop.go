@@ -76,6 +76,12 @@ func (s *Store) effect(x effect) {
 		s.decision <- x.group
 	case apply:
 		s.beside(func() { s.applyGroup(x.group) })
+	case compare:
+		s.beside(func() {
+			if err := s.Compare(x.group); errors.As(err, new(*bolt.MismatchError)) {
+				s.post(mismatched{err})
+			}
+		})
 	case fetch:
 		s.beside(func() { s.fetch(x) })
 	case askStatus:
@@ -89,13 +95,7 @@ func (s *Store) effect(x effect) {
 	case send:
 		s.beside(func() { s.send(x) })
 	case giveUp:
-		s.mu.Lock()
-		c := s.calls[x.call]
-		delete(s.calls, x.call)
-		s.mu.Unlock()
-		if c != nil {
-			c.fail(eventstore.ErrUnconfirmed)
-		}
+		s.leave(x.call, eventstore.ErrUnconfirmed)
 	case stepDown:
 		s.beside(func() {
 			_, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+logStream, nil, publishTime)

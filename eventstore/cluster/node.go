@@ -90,6 +90,9 @@ type (
 	decide struct{ group *bolt.Group }
 	// apply applies the group to the own file; it ends in applied or mismatched.
 	apply struct{ group *bolt.Group }
+	// compare compares the group with the one that the own file has in its place; it
+	// may end in mismatched.
+	compare struct{ group *bolt.Group }
 	// fetch asks a peer, any if the name is empty, for its groups from the number on,
 	// which come as fed.
 	fetch struct {
@@ -165,7 +168,7 @@ func (n *node) step(now time.Duration, e event) []effect {
 	switch e := e.(type) {
 	case fed:
 		out = n.sequencer.fed(e.group)
-		n.follower.fed(now, e.group)
+		out = append(out, n.follower.fed(now, e.group)...)
 	case applied:
 		n.follower.done()
 	case mismatched:

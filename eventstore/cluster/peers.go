@@ -67,7 +67,7 @@ func (s *Store) appendHere(b []byte) (out []byte) {
 		}
 		commits = append(commits, c)
 	}
-	for _, a := range s.appendOwn(commits) {
+	for _, a := range s.Store.Append(s.ctx, commits...) {
 		out = parts(out, answerBytes(a))
 	}
 	return out

@@ -651,6 +651,10 @@ func (n *simNode) effect(x effect) {
 			}
 			n.event(applied{})
 		})
+	case compare:
+		if own := n.file.groups[x.group.Number]; (own == nil) != (len(x.group.Records) == 0) || (own != nil && own.Nonce != x.group.Nonce) {
+			n.event(mismatched{fmt.Errorf("group %d is another one in LOG", x.group.Number)})
+		}
 	case fetch:
 		n.fetch(x)
 	case askStatus:

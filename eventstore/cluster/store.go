@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
 
@@ -20,7 +19,7 @@ type Config struct {
 	Name  string
 	Peers []string
 	Path  string       // of the event log
-	Bolt  bolt.Options // Replicate and Replicated are set by Open
+	Bolt  bolt.Options // Replicate, Replicated and Admit are set by Open
 	Conn  *nats.Conn   // to the node's own server; Open does not close it
 
 	// Found makes a LOG that begins with what the file has, if there is none yet. One
@@ -51,9 +50,13 @@ type Store struct {
 	now    func() time.Time
 	began  time.Time
 
-	ctx      context.Context //nolint:containedctx // that of the goroutines, until Close
-	end      context.CancelFunc
-	running  sync.WaitGroup
+	closing      context.Context //nolint:containedctx // until Close
+	beginClosing context.CancelFunc
+	appending    sync.WaitGroup  // guarded by mu until closing
+	ctx          context.Context //nolint:containedctx // that of the goroutines, until no Append is under way
+	end          context.CancelFunc
+	running      sync.WaitGroup
+
 	subs     []*nats.Subscription
 	decision chan *bolt.Group // of the staged group; nil: taken back
 
@@ -70,7 +73,9 @@ type Store struct {
 	mu     sync.Mutex
 	events []event
 	wake   chan struct{}
-	last   uint64 // id of a read or a call
+	last   uint64             // id of a read or a call
+	next   uint64             // the slot that the feed shows next
+	rewind context.CancelFunc // lets the feed begin there anew
 	reads  map[uint64]chan error
 	calls  map[uint64]*waitingCall
 }
@@ -90,7 +95,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	copy(s.writer[:], c.Name)
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.closing, s.beginClosing = context.WithCancel(s.ctx)
 	c.Bolt.Replicate = s.replicate
+	c.Bolt.Admit = s.admit
 	c.Bolt.Replicated = func() { s.post(committed{}) }
 	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
 		s.end()
@@ -117,6 +124,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	s.prefix = "payledger.node." + b.log.String() + "."
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
+	s.next, s.rewind = max(r.Applied, 1), func() {}
 	s.node = newNode(s.name, c.Start, r.Applied)
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -129,8 +137,13 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// Close ends the node's part and closes its event log.
+// Close ends Follow, waits for the Appends under way, ends the node's part and closes
+// its event log. Closing again answers the same.
 func (s *Store) Close() error {
+	s.mu.Lock()
+	s.beginClosing()
+	s.mu.Unlock()
+	s.appending.Wait()
 	s.mu.Lock()
 	s.end()
 	s.mu.Unlock()
@@ -138,16 +151,6 @@ func (s *Store) Close() error {
 		_ = sub.Unsubscribe()
 	}
 	s.running.Wait()
-	s.mu.Lock()
-	for id, r := range s.reads {
-		delete(s.reads, id)
-		r <- eventstore.ErrClosed
-	}
-	for id, c := range s.calls {
-		delete(s.calls, id)
-		c.fail(eventstore.ErrClosed)
-	}
-	s.mu.Unlock()
 	return s.Store.Close()
 }
 

@@ -89,7 +89,9 @@ const (
 	answerClaimed  = 'K' // the record that holds the key
 	answerBusy     = 'B' // it was not taken up
 	answerFull     = 'F' // likewise
-	answerUnknown  = 'U' // it may be recorded
+	answerTooNew   = 'A' // likewise, since its id is ahead of the log's time
+	answerTooOld   = 'O' // it is not recognised, and too old for that to mean anything
+	answerUnknown  = 'U' // it may be recorded: it has to be sent again
 )
 
 func answerBytes(a eventstore.Appended) []byte {
@@ -102,6 +104,10 @@ func answerBytes(a eventstore.Appended) []byte {
 		return binary.BigEndian.AppendUint64([]byte{answerConflict}, uint64(conflict.Actual))
 	case errors.As(a.Err, &claimed):
 		return append([]byte{answerClaimed}, storedBytes(&claimed.Value)...)
+	case errors.Is(a.Err, errTooNew):
+		return []byte{answerTooNew}
+	case errors.Is(a.Err, eventstore.ErrUnconfirmed):
+		return []byte{answerTooOld}
 	case errors.Is(a.Err, eventstore.ErrBusy):
 		return []byte{answerBusy}
 	case errors.Is(a.Err, eventstore.ErrFull):
@@ -132,6 +138,10 @@ func answerOf(b []byte, c eventstore.Commit) (a eventstore.Appended, settled boo
 		a.Err = &eventstore.ClaimedError{Value: r}
 	case answerBusy:
 		a.Err = eventstore.ErrBusy
+	case answerTooNew:
+		a.Err = errTooNew
+	case answerTooOld:
+		a.Err = eventstore.ErrUnconfirmed
 	case answerFull:
 		a.Err = eventstore.ErrFull
 	default:
