@@ -72,6 +72,10 @@ func TestProjectLimits(t *testing.T) {
 	if f := m.pay(`{"amount":"1000000000"}`).problem().Errors[0]; f.Maximum != "100.00" {
 		t.Errorf("%+v", f)
 	}
+	// The name of a member can be empty.
+	if got := m.pay(`{"amount":1,"":2}`).fields(); got != "#/ unknown_field" {
+		t.Error(got)
+	}
 	// Faults that no project can allow bring those of the project along.
 	got := m.pay(`{"amount":"101","currency":"EUR","description":"\n","nothing":1}`).fields()
 	want := "#/amount amount_too_large, #/currency currency_not_supported, #/description control_character, #/nothing unknown_field"

@@ -17,6 +17,9 @@ func newFieldProblem(f *domain.FieldError) wire.FieldProblem {
 		at = "#/settings/" + f.Field
 	}
 	p := wire.FieldProblem{Pointer: at, Code: f.Code, Allowed: f.Allowed, Detail: fieldDetail(f)}
+	if f.Code == domain.UnknownField && f.Field == "" {
+		p.Pointer = "#/" // of RFC 6901: the member whose name is empty
+	}
 	if f.Code == domain.UnknownField {
 		p.Nearest = nearest(f.Field, f.Allowed)
 	}
