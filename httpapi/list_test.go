@@ -247,6 +247,7 @@ func TestCursors(t *testing.T) {
 	m.get("/v1/refunds?cursor="+cursor).want(400, domain.InvalidCursor)
 	m.get("/v1/payments/"+id+"/events?cursor="+cursor).want(400, domain.InvalidCursor)
 	other.get("/v1/payments?cursor="+cursor).want(400, domain.InvalidCursor)
+	m.get("/v1/payments/"+m.paid()+"/events?cursor="+events).want(400, domain.InvalidCursor)
 	m.get("/v1/payments?cursor="+cursor+"&cursor="+cursor).want(400, domain.InvalidParameter)
 }
 

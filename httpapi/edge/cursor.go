@@ -14,8 +14,8 @@ import (
 
 // Cursor says where a list goes on and under which filters. Its text is
 // base64url of a checksum and of three lines: the list's operation, the place,
-// and the filters as a query string. The checksum covers the project, so a
-// cursor that was cut, altered by accident or given to another project is
+// and the filters as a query string. The checksum covers the list's owner, so a
+// cursor that was cut, altered by accident or made for another list is
 // recognised. It protects nothing: a cursor shows no more than its list does.
 type Cursor struct {
 	Operation string
@@ -25,30 +25,30 @@ type Cursor struct {
 
 const checksumSize = 8
 
-func cursorChecksum(project string, body []byte) []byte {
-	sum := sha256.Sum256(append([]byte("payledger cursor 1\x00"+project+"\x00"), body...))
+func cursorChecksum(owner string, body []byte) []byte {
+	sum := sha256.Sum256(append([]byte("payledger cursor 1\x00"+owner+"\x00"), body...))
 	return sum[:checksumSize]
 }
 
-// Encode is the cursor's text, for lists of one project.
-func (c Cursor) Encode(project string) string {
+// Encode is the cursor's text, for lists of one owner.
+func (c Cursor) Encode(owner string) string {
 	values := make(url.Values, len(c.Filters))
 	for name, v := range c.Filters {
 		values.Set(name, v)
 	}
 	body := []byte(c.Operation + "\n" + c.Place + "\n" + values.Encode())
-	return base64.RawURLEncoding.EncodeToString(append(cursorChecksum(project, body), body...))
+	return base64.RawURLEncoding.EncodeToString(append(cursorChecksum(owner, body), body...))
 }
 
-// decodeCursor reads what encode has written for the same project and list.
-func decodeCursor(text, project, operation string) (Cursor, error) {
+// decodeCursor reads what Encode has written for the same owner and list.
+func decodeCursor(text, owner, operation string) (Cursor, error) {
 	invalid := wire.Problem{Code: domain.InvalidCursor}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) < checksumSize || strings.ContainsAny(text, "\r\n") {
 		return Cursor{}, invalid
 	}
 	body := raw[checksumSize:]
-	if !bytes.Equal(cursorChecksum(project, body), raw[:checksumSize]) {
+	if !bytes.Equal(cursorChecksum(owner, body), raw[:checksumSize]) {
 		return Cursor{}, invalid
 	}
 	lines := strings.SplitN(string(body), "\n", 3)
@@ -73,18 +73,19 @@ type List struct {
 	Limit   int    // rows of a page
 	Sized   bool   // the request named the limit
 
-	operation, project string // whose cursors fit
+	operation, owner string // whose cursors fit
 }
 
 // ParseList reads the query of a list, which has these filters beside limit
 // and cursor. A cursor brings its filters along; repeating them is allowed,
-// changing them is not. Cursors of another operation or project do not fit.
-func ParseList(values url.Values, operation, project string, filters ...string) (List, error) {
+// changing them is not. owner is whose list it is: the project, with the object
+// where the path names one. Cursors of another operation or owner do not fit.
+func ParseList(values url.Values, operation, owner string, filters ...string) (List, error) {
 	q, err := ParseQuery(values, append([]string{"limit", "cursor"}, filters...)...)
 	if err != nil {
 		return List{}, err
 	}
-	l := List{operation: operation, project: project, Filters: make(Query), Sized: q.Has("limit")}
+	l := List{operation: operation, owner: owner, Filters: make(Query), Sized: q.Has("limit")}
 	if l.Limit, err = q.Limit(); err != nil {
 		return l, err
 	}
@@ -96,7 +97,7 @@ func ParseList(values url.Values, operation, project string, filters ...string) 
 	if !q.Has("cursor") {
 		return l, nil
 	}
-	c, err := decodeCursor(q["cursor"], project, operation)
+	c, err := decodeCursor(q["cursor"], owner, operation)
 	if err != nil {
 		return l, err
 	}
@@ -114,7 +115,7 @@ func ParseList(values url.Values, operation, project string, filters ...string) 
 func PageOf[T any](l List, rows []T, last string) wire.Page[T] {
 	p := wire.Page[T]{Data: rows}
 	if last != "" {
-		next := Cursor{Operation: l.operation, Place: last, Filters: l.Filters}.Encode(l.project)
+		next := Cursor{Operation: l.operation, Place: last, Filters: l.Filters}.Encode(l.owner)
 		p.NextCursor = &next
 	}
 	return p

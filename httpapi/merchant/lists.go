@@ -182,7 +182,7 @@ func (a *API) PaymentEvents(ctx context.Context, c Caller, payment string, value
 	if err := a.Admit(&c, projects.Read, nil); err != nil {
 		return page, err
 	}
-	l, err := edge.ParseList(values, "listPaymentEvents", c.Project.ID)
+	l, err := edge.ParseList(values, "listPaymentEvents", c.Project.ID+"/"+payment)
 	if err != nil {
 		return page, err
 	}
