@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -66,13 +67,16 @@ func (x *Exchange) ReplyCSV(t Table) error {
 	return err
 }
 
-// Accepts reports whether Accept names the media type.
+// Accepts reports whether Accept names the media type, and not only to refuse it
+// with a weight of 0 (RFC 9110, section 12.4.2).
 func Accepts(h http.Header, media string) bool {
 	for _, line := range h.Values("Accept") {
 		for part := range strings.SplitSeq(line, ",") {
-			name, _, _ := strings.Cut(part, ";")
+			name, parameters, _ := strings.Cut(part, ";")
 			if strings.EqualFold(strings.TrimSpace(name), media) {
-				return true
+				_, weight, _ := strings.Cut(strings.ToLower(parameters), "q=")
+				q, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
+				return err != nil || q > 0
 			}
 		}
 	}
