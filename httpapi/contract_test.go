@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/httpapi/docs"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
@@ -307,6 +308,15 @@ func TestNotificationsOfTheDocument(t *testing.T) {
 		var headers []string
 		for _, p := range op.Parameters {
 			headers = append(headers, p.Value.Name)
+			if p.Value.Name == "webhook-signature" {
+				one := "v1," + strings.Repeat("A", 43) + "="
+				for n, want := range map[int]bool{0: false, 1: true, 1 + projects.MaxOldSecrets: true, 2 + projects.MaxOldSecrets: false} {
+					sent := strings.TrimSuffix(strings.Repeat(one+" ", n), " ")
+					if got := p.Value.Schema.Value.VisitJSON(sent) == nil; got != want {
+						t.Errorf("%s: %d signatures: accepted %t", name, n, got)
+					}
+				}
+			}
 		}
 		if want := []string{"webhook-id", "webhook-timestamp", "webhook-signature", "webhook-attempt", "traceparent"}; !slices.Equal(headers, want) {
 			t.Errorf("%s: %v", name, headers)
