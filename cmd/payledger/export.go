@@ -44,7 +44,7 @@ func (c exportCmd) Validate() error {
 	case c.Format == "bundle" && c.Output == "":
 		return errors.New("--format bundle needs --output: the directory, or a file named *.tar")
 	case c.Format == "bundle" && (c.Project != "" || c.After > 0):
-		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --project and --after away")
+		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --project and --after out")
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (c replayCmd) Run(a *console.App) error {
 func (c replayCmd) request() (q httpadmin.ReplayRequest, err error) {
 	q.Check = c.Check
 	if c.Check && (c.AsOf != "" || c.Payment != "") {
-		return q, exit.With(exit.Usage, "--check compares everything there is now: leave --as-of and --payment away")
+		return q, exit.With(exit.Usage, "--check compares everything there is now: leave --as-of and --payment out")
 	}
 	if c.Payment != "" {
 		id, ok := domain.ParseID(c.Payment)

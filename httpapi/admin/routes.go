@@ -82,7 +82,7 @@ func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) e
 func (a *admin) reloadRoutes(x *edge.Exchange) error {
 	all, err := a.cfg.Routes.Reload(x.Context(), causeOf(x))
 	if err != nil {
-		return wire.Problem{Code: domain.ValidationFailed, Detail: "The routes stay as they are. " + err.Error()}
+		return wire.Problem{Code: domain.ValidationFailed, Detail: "The routes stay as they are: " + err.Error()}
 	}
 	return x.Reply(http.StatusOK, wire.Page[wire.Route]{Data: all})
 }

@@ -103,7 +103,7 @@ func ParseFeedQuery(values url.Values, seen string) (f FeedQuery, err error) {
 	if q.Has("limit") {
 		f.Limit, err = strconv.Atoi(q["limit"])
 		if err != nil || f.Limit < 1 || f.Limit > maxFeedLimit || strconv.Itoa(f.Limit) != q["limit"] {
-			return f, edge.BadParameter("limit", "Send a whole number from 1 to 1000000, or leave it away for all events.")
+			return f, edge.BadParameter("limit", "Send a whole number from 1 to 1000000, or leave it out for all events.")
 		}
 	}
 	if seen != "" {

@@ -39,7 +39,7 @@ they are stored.`
 func (c eventsTailCmd) Run(a *console.App) error {
 	return c.Reading(a, func(m *adminclient.Client) error {
 		if c.Follow && !m.Live {
-			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow away", c.Data)
+			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Data)
 		}
 		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
 		if c.Project != "" {

@@ -39,7 +39,7 @@ func (c Man) Run(a *console.App, k *kong.Kong) error {
 		return a.Print(map[string]string{"name": name(n) + ".1", "page": text}, "%s", text)
 	}
 	if len(c.Command) > 0 {
-		return exit.With(exit.Usage, "--output writes the pages of all commands: leave the command away")
+		return exit.With(exit.Usage, "--output writes the pages of all commands: leave the command out")
 	}
 	if err := os.MkdirAll(c.Output, 0o755); err != nil { //nolint:gosec // manuals are for everybody
 		return err
