@@ -23,6 +23,37 @@ type Work struct {
 	Since Instant  `json:"since"`
 }
 
+// Outstanding is how much of a payment is open at the provider of its route: the
+// payment's Work, counted.
+type Outstanding struct {
+	Route    string
+	CancelAt Instant // when an open attempt is to be cancelled; 0: no attempt is open
+	Refunds  int     // pending
+	Returns  int     // pending
+}
+
+// Outstanding counts what is open at the payment's provider.
+func (p Payment) Outstanding() Outstanding {
+	o := Outstanding{Route: p.Route}
+	if _, open := p.OpenAttempt(); open {
+		o.CancelAt = p.DoorCloses()
+		if p.Status.Final() {
+			o.CancelAt = p.CreatedAt // it is already
+		}
+	}
+	for _, r := range p.Refunds {
+		if !r.Status.Final() {
+			o.Refunds++
+		}
+	}
+	for _, r := range p.Returns {
+		if !r.Status.Final() {
+			o.Returns++
+		}
+	}
+	return o
+}
+
 // Work is what is open at the payment's provider; none unless Uncollected.
 func (p Payment) Work(now Instant) []Work {
 	var all []Work

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -99,4 +100,32 @@ func BenchmarkRead(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkUncollected counts what is open of 10,000 payments, as is done once a
+// minute, and does the same by reading each payment.
+func BenchmarkUncollected(b *testing.B) {
+	w := seeded(b, 1)
+	const payments = 10_000
+	w.Handed(payments)
+	e := open(b, w.config(b.TempDir()))
+	count := func(b *testing.B, one func(domain.ID) error) {
+		for b.Loop() {
+			n := 0
+			err := e.EachUncollected(b.Context(), domain.ID{}, math.MaxInt, func(_ domain.Outstanding, id domain.ID) error {
+				n++
+				return one(id)
+			})
+			if err != nil || n != payments {
+				b.Fatal(n, err)
+			}
+		}
+	}
+	b.Run("rows", func(b *testing.B) { count(b, func(domain.ID) error { return nil }) })
+	b.Run("payments", func(b *testing.B) {
+		count(b, func(id domain.ID) error {
+			_, _, err := e.Payment(b.Context(), id)
+			return err
+		})
+	})
 }

@@ -168,13 +168,18 @@ func must(tb testing.TB, err error) {
 }
 
 // inPages compares a list of payments, in pages of one, with what it has to be.
-func inPages(t *testing.T, each func(context.Context, domain.ID, int, func(string, domain.ID) error) error, want []domain.ID) {
+func inPages[V any](
+	t *testing.T, each func(context.Context, domain.ID, int, func(V, domain.ID) error) error, want []domain.ID, value func(V, domain.ID) bool,
+) {
 	t.Helper()
 	slices.SortFunc(want, domain.ID.Compare)
 	var got []domain.ID
 	for after := (domain.ID{}); ; after = got[len(got)-1] {
 		n := len(got)
-		must(t, each(t.Context(), after, 1, func(_ string, id domain.ID) error {
+		must(t, each(t.Context(), after, 1, func(v V, id domain.ID) error {
+			if !value(v, id) {
+				t.Errorf("%s is listed with %v", id, v)
+			}
 			got = append(got, id)
 			return nil
 		}))
@@ -237,8 +242,8 @@ func checkAll(t *testing.T, w *world, e *Engine) {
 	if _, ok, err := e.PaymentOfReference(ctx, "sandbox", "try"); ok || err != nil {
 		t.Fatalf("an unknown reference: %v, %v", ok, err)
 	}
-	inPages(t, e.EachUncollected, uncollected)
-	inPages(t, e.EachInSuspense, suspended)
+	inPages(t, e.EachUncollected, uncollected, func(o domain.Outstanding, id domain.ID) bool { return o == w.Payments[id].Outstanding() })
+	inPages(t, e.EachInSuspense, suspended, func(project string, id domain.ID) bool { return project == w.Payments[id].Project })
 	got, ok, err := e.OldestUnrouted(ctx)
 	must(t, err)
 	if got != oldest || ok != (oldest != 0) {

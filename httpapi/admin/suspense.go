@@ -56,10 +56,10 @@ func (a *admin) listSuspense(x *edge.Exchange) error {
 
 // pageOfPayments takes up to limit of the payments that each lists whose value is
 // wanted. last is the place of the page's end, "" if there are no more.
-func pageOfPayments(
-	limit int, each func(fn func(value string, id domain.ID) error) error, wanted func(value string) bool,
+func pageOfPayments[V any](
+	limit int, each func(fn func(value V, id domain.ID) error) error, wanted func(value V) bool,
 ) (payments []domain.ID, last string, err error) {
-	err = each(func(value string, id domain.ID) error {
+	err = each(func(value V, id domain.ID) error {
 		switch {
 		case !wanted(value):
 		case len(payments) == limit:

@@ -23,9 +23,9 @@ func (a *admin) listOpenWork(x *edge.Exchange) error {
 	if req.Place != "" && !ok {
 		return wire.Problem{Code: domain.InvalidCursor}
 	}
-	payments, last, err := pageOfPayments(req.Limit, func(fn func(route string, id domain.ID) error) error {
+	payments, last, err := pageOfPayments(req.Limit, func(fn func(o domain.Outstanding, id domain.ID) error) error {
 		return a.cfg.Views.EachUncollected(x.Context(), after, math.MaxInt, fn)
-	}, func(route string) bool { return !req.Filters.Has("route") || req.Filters["route"] == route })
+	}, func(o domain.Outstanding) bool { return !req.Filters.Has("route") || req.Filters["route"] == o.Route })
 	if err != nil {
 		return err
 	}

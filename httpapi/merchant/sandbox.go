@@ -143,7 +143,7 @@ func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcom
 		return r, missing
 	}
 	var p domain.Payment
-	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(_ string, payment domain.ID) error {
+	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(_ domain.Outstanding, payment domain.ID) error {
 		var err error
 		if p, _, err = a.cfg.Views.Payment(ctx, payment); err != nil {
 			return err

@@ -22,6 +22,24 @@ type Backlog struct {
 	Lost int // payments that nobody follows, because the route has no connector
 }
 
+// count adds what is open about one payment.
+func (b Backlog) count(o domain.Outstanding, now domain.Instant) {
+	add := func(kind domain.WorkKind, n int) {
+		if n > 0 {
+			b.Work[kind] += n
+		}
+	}
+	add(domain.WorkRefund, o.Refunds)
+	add(domain.WorkReturn, o.Returns)
+	switch {
+	case o.CancelAt == 0:
+	case now < o.CancelAt:
+		add(domain.WorkAttempt, 1)
+	default:
+		add(domain.WorkCancel, 1)
+	}
+}
+
 // backlogs are those of all routes as the last scan found them.
 type backlogs struct {
 	open, lost *prometheus.GaugeVec
@@ -99,8 +117,9 @@ func lostSentence(route string, payments int) string {
 }
 
 // scan takes up the payments of the view that are not in memory, and counts what is
-// open by route. The payments of routes without a connector are left: they are for
-// programs elsewhere, and there may be more of them than have room.
+// open by route, also what has no room. The payments of routes without a connector
+// are left: they are for programs elsewhere. It reads nothing but the view's rows,
+// 10 ms for 10,000 of them: see BenchmarkUncollected of package projections.
 func (c *Collector) scan(ctx context.Context) error {
 	found := make(map[string]Backlog)
 	known := c.config.Routes.Routes().Connectors
@@ -109,39 +128,29 @@ func (c *Collector) scan(ctx context.Context) error {
 	}
 	now := domain.InstantOf(c.config.Now())
 	var after domain.ID
-	for {
-		n := 0
-		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(route string, id domain.ID) error {
+	for n := scanBatch; n == scanBatch; {
+		n = 0
+		err := c.config.Views.EachUncollected(ctx, after, scanBatch, func(o domain.Outstanding, id domain.ID) error {
 			n++
 			after = id
-			_, asked := c.config.Routes.Connector(route)
+			_, asked := c.config.Routes.Connector(o.Route)
 			if asked {
 				c.tasks.add(id)
 			}
-			p, ok, err := c.config.Views.Payment(ctx, id)
-			if err != nil || !ok {
-				return err
-			}
-			b, ok := found[route]
+			b, ok := found[o.Route]
 			if !ok {
 				b.Work = make(map[domain.WorkKind]int)
 			}
-			for _, w := range p.Work(now) {
-				b.Work[w.Kind]++
-			}
+			b.count(o, now)
 			// A program elsewhere may signal the end of refunds, but not that of attempts.
-			_, open := p.OpenAttempt()
-			if _, configured := known[route]; !asked && (open || !configured) && p.Uncollected() {
+			if _, configured := known[o.Route]; !asked && (o.CancelAt != 0 || !configured) {
 				b.Lost++
 			}
-			found[route] = b
+			found[o.Route] = b
 			return nil
 		})
 		if err != nil {
 			return err
-		}
-		if n < scanBatch || c.tasks.full() {
-			break
 		}
 	}
 	for _, route := range c.backlogs.set(found) {

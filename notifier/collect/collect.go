@@ -59,7 +59,7 @@ const (
 type Views interface {
 	Payment(ctx context.Context, id domain.ID) (domain.Payment, bool, error)
 	PaymentOfReference(ctx context.Context, route, reference string) (domain.ID, bool, error)
-	EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(route string, payment domain.ID) error) error
+	EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(o domain.Outstanding, payment domain.ID) error) error
 }
 
 // Config configures a Collector.

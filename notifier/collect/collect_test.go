@@ -453,6 +453,28 @@ func TestBacklogs(t *testing.T) {
 	})
 }
 
+// TestBacklogsCountWhatHasNoRoom: what is not followed yet is counted all the same.
+func TestBacklogsCountWhatHasNoRoom(t *testing.T) {
+	in(t, func(w *world) {
+		w.provider.Fault(connectortest.Down, 0, 1<<30)
+		w.now.tasks.mu.Lock()
+		w.now.tasks.room = 3
+		w.now.tasks.mu.Unlock()
+		const payments = 2*scanBatch + 1
+		for range payments {
+			id := w.payable(time.Hour)
+			w.Do(w.T, id, domain.BeginAttempt{At: domain.InstantOf(time.Now()), Language: "ru", Merchant: "Shop"})
+		}
+		after(2 * rescan)
+		if n := w.now.tasks.size(); n != 3 {
+			w.Errorf("%d payments in memory", n)
+		}
+		if b := w.now.Backlogs()[route]; b.Work[domain.WorkAttempt] != payments {
+			w.Errorf("%+v, want %d attempts", b, payments)
+		}
+	})
+}
+
 // TestPausedRoute: no attempt begins, and what is open comes to its end.
 func TestPausedRoute(t *testing.T) {
 	in(t, func(w *world) {

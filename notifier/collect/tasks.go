@@ -39,6 +39,7 @@ type task struct {
 // tasks are the payments in memory, ordered by when they are due.
 type tasks struct {
 	now   func() time.Time
+	room  int           // most payments in memory
 	woken chan struct{} // holds one token when something became due earlier
 
 	mu   sync.Mutex
@@ -47,7 +48,7 @@ type tasks struct {
 }
 
 func newTasks(now func() time.Time) *tasks {
-	return &tasks{now: now, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}
+	return &tasks{now: now, room: maxTasks, woken: make(chan struct{}, 1), byID: make(map[domain.ID]*task)}
 }
 
 func (ts *tasks) wake() {
@@ -61,7 +62,7 @@ func (ts *tasks) wake() {
 func (ts *tasks) add(id domain.ID) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.byID[id] == nil && len(ts.byID) < maxTasks {
+	if ts.byID[id] == nil && len(ts.byID) < ts.room {
 		ts.at(ts.get(id), ts.now())
 	}
 }
@@ -71,7 +72,7 @@ func (ts *tasks) add(id domain.ID) {
 func (ts *tasks) poke(id domain.ID) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.byID[id] != nil || len(ts.byID) < maxTasks {
+	if ts.byID[id] != nil || len(ts.byID) < ts.room {
 		ts.at(ts.get(id), ts.now())
 	}
 }
@@ -83,12 +84,6 @@ func (ts *tasks) pokeKnown(id domain.ID) {
 	if t := ts.byID[id]; t != nil {
 		ts.at(t, ts.now())
 	}
-}
-
-func (ts *tasks) full() bool {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return len(ts.byID) >= maxTasks
 }
 
 func (ts *tasks) size() int {

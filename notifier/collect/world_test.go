@@ -177,7 +177,7 @@ func (w *world) types(id domain.ID) []string {
 // views adds what the collector asks to those of the tests.
 type views struct{ bustest.Views }
 
-func (v views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(string, domain.ID) error) error {
+func (v views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(domain.Outstanding, domain.ID) error) error {
 	all, err := v.All(ctx)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (v views) EachUncollected(ctx context.Context, after domain.ID, limit int, 
 		if limit--; limit < 0 {
 			return nil
 		}
-		if err := fn(p.Route, p.ID); err != nil {
+		if err := fn(p.Outstanding(), p.ID); err != nil {
 			return err
 		}
 	}

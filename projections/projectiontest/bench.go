@@ -43,6 +43,25 @@ func (w *World) Lives(n int) []eventstore.Stored {
 	return w.Records()
 }
 
+// Handed registers a project and adds n payments whose customers were handed over to
+// a provider and have not paid yet.
+func (w *World) Handed(n int) {
+	w.TB.Helper()
+	project := "prj_" + w.IDs.Next().String()
+	w.CommandProject(project, projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()})
+	table := domain.RoutingTable{{Route: "cards", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1}}
+	for i := range n {
+		id, event := w.IDs.Pair()
+		p := domain.Payment{Project: project, ID: id}
+		w.Command(p, domain.CreatePayment{
+			At: domain.IDTime(event), Amount: 1, Currency: "RUB", Payload: domain.JSON(`{"cart":7}`), Settings: domain.DefaultSettings(),
+		}, event)
+		w.Command(p, domain.AssignRoute{Table: table}, w.IDs.Next())
+		w.Command(p, domain.BeginAttempt{At: domain.IDTime(event), Language: "ru", Merchant: "Shop"}, w.IDs.Next())
+		w.Command(p, domain.OfferAttempt{Number: 1, Reference: fmt.Sprintf("order-%d", i), HandOff: domain.HandOffRedirect}, w.IDs.Next())
+	}
+}
+
 // Records is all that the log holds.
 func (w *World) Records() []eventstore.Stored {
 	w.TB.Helper()

@@ -14,6 +14,7 @@
 package views
 
 import (
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/projections/table"
 )
@@ -21,7 +22,7 @@ import (
 // Format is the version of the file's form. It is raised whenever the same events
 // lead to other keys or values, here or in the books: a file of an older format
 // is rebuilt.
-const Format = 5
+const Format = 6
 
 // Views are all views of payments, refunds and projects, and the log's Merkle
 // tree. Their methods are the reads, each in the file of its view.
@@ -43,8 +44,8 @@ type Views struct {
 	byRefund     *byRefundView
 	due          *dueView
 	unrouted     *unroutedView
-	uncollected  *openView
-	suspense     *openView
+	uncollected  *openView[domain.Outstanding]
+	suspense     *openView[string]
 	references   *referencesView
 	projects     *projectsView
 	endpoints    *endpointsView

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"encoding/binary"
 
 	"payledger/domain"
 	"payledger/projections/table"
@@ -9,27 +10,51 @@ import (
 
 // openView lists the payments about which something is to be done. The key is the
 // payment's id, the value what readers have to know before they read the payment.
-type openView struct {
-	*table.Table[string]
+type openView[V comparable] struct {
+	*table.Table[V]
 
 	lists func(domain.Payment) bool
-	value func(domain.Payment) string
+	value func(domain.Payment) V
 }
 
 // newUncollectedView lists the payments about which something is to be done or
-// learned at a provider, with their route.
-func newUncollectedView(db *table.DB) *openView {
-	return newOpenView(db, "uncollected", domain.Payment.Uncollected, func(p domain.Payment) string { return p.Route })
+// learned at a provider, with how much that is.
+func newUncollectedView(db *table.DB) *openView[domain.Outstanding] {
+	return &openView[domain.Outstanding]{
+		Table: table.New(db, "uncollected", appendOutstanding, parseOutstanding),
+		lists: domain.Payment.Uncollected, value: domain.Payment.Outstanding,
+	}
 }
 
 // newSuspenseView lists the payments whose money the operator has to clear, with
 // their project.
-func newSuspenseView(db *table.DB) *openView {
-	return newOpenView(db, "suspense", domain.Payment.AwaitsOperator, func(p domain.Payment) string { return p.Project })
+func newSuspenseView(db *table.DB) *openView[string] {
+	return &openView[string]{
+		Table: newTextTable(db, "suspense"),
+		lists: domain.Payment.AwaitsOperator, value: func(p domain.Payment) string { return p.Project },
+	}
 }
 
-func newOpenView(db *table.DB, name string, lists func(domain.Payment) bool, value func(domain.Payment) string) *openView {
-	return &openView{lists: lists, value: value, Table: newTextTable(db, name)}
+// appendOutstanding adds three numbers and the route.
+func appendOutstanding(b []byte, o domain.Outstanding) ([]byte, error) {
+	for _, n := range []uint64{uint64(o.CancelAt), uint64(o.Refunds), uint64(o.Returns)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return append(b, o.Route...), nil
+}
+
+func parseOutstanding(b []byte) (domain.Outstanding, error) {
+	var numbers [3]uint64
+	for i := range numbers {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			return domain.Outstanding{}, table.Damage("a row of what is open is cut off")
+		}
+		numbers[i], b = n, b[size:]
+	}
+	return domain.Outstanding{
+		CancelAt: domain.Instant(numbers[0]), Refunds: int(numbers[1]), Returns: int(numbers[2]), Route: string(b),
+	}, nil
 }
 
 // newTextTable is a table of texts.
@@ -41,30 +66,35 @@ func newTextTable(db *table.DB, name string) *table.Table[string] {
 	)
 }
 
-func (v *openView) update(before, after *PaymentRow) {
+func (v *openView[V]) update(before, after *PaymentRow) {
 	listed, is := before != nil && v.lists(before.Payment), v.lists(after.Payment)
+	key := idKey(after.Payment.ID)
 	switch {
 	case is && !listed:
-		v.Insert(idKey(after.Payment.ID), v.value(after.Payment))
+		v.Insert(key, v.value(after.Payment))
+	case is && v.value(before.Payment) != v.value(after.Payment):
+		v.Replace(key, v.value(after.Payment))
 	case listed && !is:
-		v.Delete(idKey(after.Payment.ID))
+		v.Delete(key)
 	}
 }
 
 // EachUncollected calls fn for the payments that Payment.Uncollected is true of,
 // oldest first, from behind an id, up to limit, until fn answers an error, which
 // it returns.
-func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(route string, payment domain.ID) error) error {
-	return v.eachOpen(ctx, v.uncollected, after, limit, fn)
+func (v *Views) EachUncollected(ctx context.Context, after domain.ID, limit int, fn func(o domain.Outstanding, payment domain.ID) error) error {
+	return eachOpen(ctx, v, v.uncollected, after, limit, fn)
 }
 
 // EachInSuspense is EachUncollected for the payments that Payment.AwaitsOperator is
 // true of.
 func (v *Views) EachInSuspense(ctx context.Context, after domain.ID, limit int, fn func(project string, payment domain.ID) error) error {
-	return v.eachOpen(ctx, v.suspense, after, limit, fn)
+	return eachOpen(ctx, v, v.suspense, after, limit, fn)
 }
 
-func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, limit int, fn func(value string, payment domain.ID) error) error {
+func eachOpen[V comparable](
+	ctx context.Context, v *Views, of *openView[V], after domain.ID, limit int, fn func(value V, payment domain.ID) error,
+) error {
 	if err := v.fresh(ctx); err != nil {
 		return err
 	}
@@ -72,15 +102,15 @@ func (v *Views) eachOpen(ctx context.Context, of *openView, after domain.ID, lim
 }
 
 // eachInWindows is eachRow for keys that end in a payment's id.
-func eachInWindows(
-	ctx context.Context, of *table.Table[string], rest table.Range, limit int, fn func(value string, payment domain.ID) error,
+func eachInWindows[V any](
+	ctx context.Context, of *table.Table[V], rest table.Range, limit int, fn func(value V, payment domain.ID) error,
 ) error {
-	return eachRow(ctx, of, rest, limit, func(key, value string) error { return fn(value, idOf(key)) })
+	return eachRow(ctx, of, rest, limit, func(key string, value V) error { return fn(value, idOf(key)) })
 }
 
 // eachRow calls fn for up to limit rows of a range, in ascending order, until fn
 // answers an error, which it returns. No lock is held while fn runs.
-func eachRow(ctx context.Context, of *table.Table[string], rest table.Range, limit int, fn func(key, value string) error) error {
+func eachRow[V any](ctx context.Context, of *table.Table[V], rest table.Range, limit int, fn func(key string, value V) error) error {
 	for limit > 0 {
 		found, next, err := of.Window(ctx, rest, false, min(limit, table.MaxWindow))
 		if err != nil {
