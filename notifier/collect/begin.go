@@ -60,13 +60,13 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 	if !health.Pause(ctx, t.rest()) {
 		return nil, ctx.Err()
 	}
-	gate := c.gates.of(p.Route)
 	wait, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if err := gate.await(wait); err != nil {
+	leave, err := c.gates.of(p.Route).await(wait)
+	if err != nil {
 		return nil, ErrDown
 	}
-	defer gate.leave()
+	defer leave()
 	for range 2 { // the second time with another key
 		var h *connector.HandOff
 		h, err = c.handOver(ctx, t, conn, p, language, merchant)

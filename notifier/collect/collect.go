@@ -184,12 +184,12 @@ func (c *Collector) work(ctx context.Context, id domain.ID) error {
 		t.next(rest)
 		return nil
 	}
-	gate := c.gates.of(p.Route)
-	if wait, ok := gate.enter(); !ok {
+	leave, wait := c.gates.of(p.Route).enter()
+	if leave == nil {
 		t.next(wait)
 		return nil
 	}
-	defer gate.leave()
+	defer leave()
 	again, err := c.step(ctx, t, conn, p)
 	t.tried(err)
 	if health.Ends(err) {

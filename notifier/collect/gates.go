@@ -11,12 +11,7 @@ import (
 	"payledger/notifier/connector"
 )
 
-// What a route's provider is asked at most.
 const (
-	callsAtATime   = 16
-	callsPerSecond = 20
-	callsAtOnce    = 40
-
 	breakAfter = 5 // calls in a row that failed
 	breakFirst = 2 * time.Second
 	breakMost  = time.Minute
@@ -39,16 +34,59 @@ func (g *gates) of(route string) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.all[route] == nil {
-		g.all[route] = &gate{now: g.now, slots: make(chan struct{}, callsAtATime), rate: rate.NewLimiter(callsPerSecond, callsAtOnce)}
+		g.all[route] = &gate{now: g.now, all: newLane(12, 16), notices: newLane(3, 5), spare: newLane(4, 4)}
 	}
 	return g.all[route]
 }
 
-// gate lets calls to one route's provider pass.
-type gate struct {
-	now   func() time.Time
+// lane lets so many calls pass at a time and per second, and twice as many at once
+// after a rest.
+type lane struct {
 	slots chan struct{}
 	rate  *rate.Limiter
+}
+
+func newLane(atATime, perSecond int) lane {
+	return lane{slots: make(chan struct{}, atATime), rate: rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)}
+}
+
+func (l lane) leave() { <-l.slots }
+
+func (l lane) try(now time.Time) bool {
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		return false
+	}
+	if l.rate.AllowN(now, 1) {
+		return true
+	}
+	l.leave()
+	return false
+}
+
+// wait is try for somebody who waits. The error is ErrDown or the context's.
+func (l lane) wait(ctx context.Context) error {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := l.rate.Wait(ctx); err != nil {
+		l.leave()
+		return ErrDown // the deadline would pass first
+	}
+	return nil
+}
+
+// gate lets calls to one route's provider pass: 16 at a time, and 20 a second.
+//
+// Whoever presses Pay or sends notifications in masses keeps nobody from being asked
+// about: notifications have a part of the gate, and what the collector does by
+// itself has another one beside it.
+type gate struct {
+	now                 func() time.Time
+	all, notices, spare lane
 
 	mu       sync.Mutex
 	failures int
@@ -57,40 +95,48 @@ type gate struct {
 }
 
 // enter lets a call pass that can wait, or says how long to wait. leave follows.
-func (g *gate) enter() (wait time.Duration, ok bool) {
+func (g *gate) enter() (leave func(), wait time.Duration) {
 	if wait := g.shut(); wait > 0 {
-		return wait, false
+		return nil, wait
 	}
-	select {
-	case g.slots <- struct{}{}:
-	default:
-		return time.Second, false
+	for _, l := range []lane{g.all, g.spare} {
+		if l.try(g.now()) {
+			return l.leave, 0
+		}
 	}
-	if !g.rate.AllowN(g.now(), 1) {
-		<-g.slots
-		return time.Second, false
-	}
-	return 0, true
+	return nil, time.Second
 }
 
 // await is enter for somebody who waits. The error is ErrDown or the context's.
-func (g *gate) await(ctx context.Context) error {
+func (g *gate) await(ctx context.Context) (leave func(), err error) {
 	if g.shut() > 0 {
-		return ErrDown
+		return nil, ErrDown
 	}
-	select {
-	case g.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := g.all.wait(ctx); err != nil {
+		return nil, err
 	}
-	if err := g.rate.Wait(ctx); err != nil {
-		<-g.slots
-		return ErrDown // the deadline would pass first
+	if g.shut() > 0 { // meanwhile
+		g.all.leave()
+		return nil, ErrDown
 	}
-	return nil
+	return g.all.leave, nil
 }
 
-func (g *gate) leave() { <-g.slots }
+// awaitNotice is await for what a notification leads to.
+func (g *gate) awaitNotice(ctx context.Context) (leave func(), err error) {
+	if g.shut() > 0 {
+		return nil, ErrDown
+	}
+	if err := g.notices.wait(ctx); err != nil {
+		return nil, err
+	}
+	leaveAll, err := g.await(ctx)
+	if err != nil {
+		g.notices.leave()
+		return nil, err
+	}
+	return func() { leaveAll(); g.notices.leave() }, nil
+}
 
 // shut is how long no call passes.
 func (g *gate) shut() time.Duration {

@@ -14,6 +14,7 @@ import (
 type odd struct {
 	connectortest.Provider
 
+	takes   time.Duration // each call
 	refunds func([]connector.RefundState) []connector.RefundState
 	refund  func(connector.RefundState) connector.RefundState
 }
@@ -26,7 +27,18 @@ type oddConnector struct {
 	o *odd
 }
 
+func (c oddConnector) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	time.Sleep(c.o.takes)
+	return c.Connector.Begin(ctx, a)
+}
+
+func (c oddConnector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	time.Sleep(c.o.takes)
+	return c.Connector.Read(ctx, a)
+}
+
 func (c oddConnector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
+	time.Sleep(c.o.takes)
 	all, err := c.Connector.Refunds(ctx, a)
 	if c.o.refunds != nil {
 		all = c.o.refunds(all)

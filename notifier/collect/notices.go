@@ -89,11 +89,11 @@ func (c *Collector) read(ctx context.Context, id domain.ID, n connector.Notice) 
 	if !health.Pause(ctx, t.rest()) {
 		return ctx.Err()
 	}
-	gate := c.gates.of(p.Route)
-	if err := gate.await(ctx); err != nil {
+	leave, err := c.gates.of(p.Route).awaitNotice(ctx)
+	if err != nil {
 		return err
 	}
-	defer gate.leave()
+	defer leave()
 	defer t.next(MinInterval)
 	defer func() { t.tried(err) }()
 

@@ -1,0 +1,120 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/connector"
+	"payledger/notifier/connector/connectortest"
+)
+
+// TestNotificationsInMasses about payments of one's own, as anybody can send where
+// they are not signed, delay no other payment of the route: neither what is asked by
+// itself, nor its customer.
+func TestNotificationsInMasses(t *testing.T) {
+	for _, takes := range []time.Duration{0, 2 * time.Second} {
+		t.Run(fmt.Sprint(takes), func(t *testing.T) {
+			in(t, func(w *world) {
+				w.oddly().takes = takes
+				var flood []connectortest.Notification
+				for range 64 {
+					id := w.payable(2 * time.Hour)
+					w.pressed(id)
+					flood = append(flood, w.provider.Signed([]byte("refund "+w.reference(id))))
+				}
+				paid, fresh := w.payable(time.Hour), w.payable(time.Hour)
+				w.pressed(paid)
+				ctx, stop := context.WithCancel(w.Context())
+				var senders sync.WaitGroup
+				for _, n := range flood {
+					senders.Go(func() {
+						for ctx.Err() == nil {
+							_ = w.now.Notify(ctx, route, n.Header, n.Body)
+							time.Sleep(10 * time.Millisecond)
+						}
+					})
+				}
+				after(time.Minute)
+				w.provider.Pay(w.reference(paid))
+				start := time.Now()
+				w.pressed(fresh)
+				if took := time.Since(start); took > takes+3*time.Second {
+					w.Errorf("a customer waited for %v", took)
+				}
+				after(2 * time.Minute)
+				if p := w.Payment(w.T, paid); p.Status != domain.Paid {
+					w.Errorf("two minutes after it was paid: %s", p.Status)
+				}
+				stop()
+				senders.Wait()
+			})
+		})
+	}
+}
+
+// TestCustomersInMasses leave something of a slow provider for what is asked by
+// itself.
+func TestCustomersInMasses(t *testing.T) {
+	in(t, func(w *world) {
+		g := newGates(time.Now).of(route)
+		ctx, stop := context.WithCancel(w.Context())
+		var customers sync.WaitGroup
+		for range 64 {
+			customers.Go(func() {
+				for ctx.Err() == nil {
+					if leave, err := g.await(ctx); err == nil {
+						time.Sleep(2 * time.Second)
+						leave()
+					}
+				}
+			})
+		}
+		asked := 0
+		for range 60 {
+			after(time.Second)
+			if leave, _ := g.enter(); leave != nil {
+				leave()
+				asked++
+			}
+		}
+		if asked < 50 {
+			w.Errorf("asked %d times in a minute", asked)
+		}
+		stop()
+		customers.Wait()
+	})
+}
+
+// TestAProviderThatIsBusy is left alone by those, too, who waited for their turn when
+// it said so.
+func TestAProviderThatIsBusy(t *testing.T) {
+	in(t, func(w *world) {
+		g := newGates(time.Now).of(route)
+		var leave []func()
+		for range cap(g.all.slots) {
+			l, err := g.await(w.Context())
+			if err != nil {
+				w.Fatal(err)
+			}
+			leave = append(leave, l)
+		}
+		waited := make(chan error, 1)
+		go func() {
+			_, err := g.await(w.Context())
+			waited <- err
+		}()
+		after(time.Second)
+		g.called(&connector.BusyError{After: 10 * time.Second})
+		for _, l := range leave {
+			l()
+		}
+		if err := <-waited; !errors.Is(err, ErrDown) {
+			w.Errorf("%v", err)
+		}
+	})
+}
