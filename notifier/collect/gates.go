@@ -152,6 +152,7 @@ func (g *gate) called(err error) {
 	defer g.mu.Unlock()
 	var busy *connector.BusyError
 	switch {
+	case errors.As(err, new(*strangerError)):
 	case errors.As(err, &busy):
 		g.closed = g.now().Add(min(max(busy.After, time.Second), breakMost))
 	case !unknown(err):
@@ -163,6 +164,13 @@ func (g *gate) called(err error) {
 		}
 	}
 }
+
+// strangerError is the error of a call about an attempt that only a notification knows.
+// Whoever sent that may have made up what the provider stumbles over, so it does not
+// say whether the provider can be reached.
+type strangerError struct{ error }
+
+func (e *strangerError) Unwrap() error { return e.error }
 
 // unknown reports whether it is not known what the provider did.
 func unknown(err error) bool {

@@ -90,6 +90,28 @@ func TestCustomersInMasses(t *testing.T) {
 	})
 }
 
+// TestNotificationsOfUnknownAttempts, which a provider answers with an error: who
+// sends them makes nobody believe that it is away.
+func TestNotificationsOfUnknownAttempts(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		id := w.payable(time.Hour)
+		o.notices = func() []connector.Notice { return []connector.Notice{{Payment: id, Reference: "of no form"}} }
+		o.read = func(a connector.Attempt, st connector.State, err error) (connector.State, error) {
+			if a.Reference == "of no form" {
+				err = errors.New("bad request")
+			}
+			return st, err
+		}
+		for range 2 * breakAfter {
+			if err := w.now.Notify(w.Context(), route, nil, nil); err == nil {
+				w.Error("judged")
+			}
+		}
+		w.pressed(w.payable(time.Hour))
+	})
+}
+
 // TestAProviderThatIsBusy is left alone by those, too, who waited for their turn when
 // it said so.
 func TestAProviderThatIsBusy(t *testing.T) {

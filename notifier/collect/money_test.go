@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ type odd struct {
 	connectortest.Provider
 
 	takes   time.Duration // each call
+	read    func(connector.Attempt, connector.State, error) (connector.State, error)
+	notices func() []connector.Notice
 	refunds func([]connector.RefundState) []connector.RefundState
 	refund  func(connector.RefundState) connector.RefundState
 }
@@ -34,7 +37,18 @@ func (c oddConnector) Begin(ctx context.Context, a connector.Attempt) (connector
 
 func (c oddConnector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
 	time.Sleep(c.o.takes)
-	return c.Connector.Read(ctx, a)
+	st, err := c.Connector.Read(ctx, a)
+	if c.o.read != nil {
+		return c.o.read(a, st, err)
+	}
+	return st, err
+}
+
+func (c oddConnector) Notices(ctx context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
+	if c.o.notices != nil {
+		return c.o.notices(), nil
+	}
+	return c.Connector.Notices(ctx, header, body)
 }
 
 func (c oddConnector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {

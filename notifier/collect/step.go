@@ -100,6 +100,9 @@ func (c *Collector) ask(
 	}
 	err = c.call(ctx, p.Route, name, func(ctx context.Context) (err error) {
 		st, err = ask(ctx, c.attemptOf(p, a))
+		if a.Number == 0 && unknown(err) {
+			err = &strangerError{err}
+		}
 		return err
 	})
 	return st, err
