@@ -134,6 +134,7 @@ const (
 	RateLimited                 Code = "rate_limited"
 	InternalError               Code = "internal_error"
 	Unavailable                 Code = "unavailable"
+	Unconfirmed                 Code = "unconfirmed"
 )
 
 // Codes of single fields, in the errors of a ValidationFailed.

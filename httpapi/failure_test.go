@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -39,6 +40,54 @@ func TestStoreThatTakesNothing(t *testing.T) {
 	again := m.pay(`{"amount":1}`, key(1)).want(201, "")
 	if string(again.Body) != string(first.Body) {
 		t.Errorf("%s", again.Body)
+	}
+}
+
+// A store of several machines may not find out in time what became of a commit. Then
+// every surface says that it may have happened, and the same request with the same key
+// happens once.
+func TestUnconfirmedCommit(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	id := m.paid()
+	b := s.browser().signIn(m)
+	form := b.open("/account/payments/" + id + "/refund").token("refund")
+	unconfirmed := func(a *answer) {
+		t.Helper()
+		a.want(503, domain.Unconfirmed)
+		if a.Header.Get("Retry-After") == "" || !strings.Contains(a.problem().Detail, "same Idempotency-Key") {
+			t.Errorf("%v %s", a.Header, a.Body)
+		}
+	}
+	refunds := func() int { return len(m.list("/v1/refunds").Data) }
+
+	s.store.Refuse(eventstore.ErrUnconfirmed) // it did not happen
+	unconfirmed(m.pay(`{"amount":1}`))
+	unconfirmed(m.pay(`{"amount":2}`, key(1)))
+	unconfirmed(m.refund(id))
+	unconfirmed(s.adminDo("POST", "/admin/projects", `{"name":"Tea"}`))
+	b.post("/account/payments/"+id+"/refund", url.Values{"form": {form}}).want(503).has("not known yet whether this was done")
+	m.pay(`{"amount":"x"}`).want(422, domain.ValidationFailed)
+	s.store.Refuse(nil)
+	if n := refunds(); n != 0 {
+		t.Errorf("%d refunds", n)
+	}
+	m.pay(`{"amount":2}`, key(1)).want(201, "")
+
+	s.store.Lose(eventstore.ErrUnconfirmed) // it did, and the answer is lost
+	unconfirmed(m.refund(id))
+	first := m.pay(`{"amount":3}`, key(2)).want(201, "") // by its key it is found at once
+	s.store.Lose(nil)
+	if n := refunds(); n != 1 {
+		t.Errorf("%d refunds", n)
+	}
+	m.refund(id).want(409, domain.RefundExists)
+	if again := m.pay(`{"amount":3}`, key(2)).want(201, ""); string(again.Body) != string(first.Body) {
+		t.Errorf("%s", again.Body)
+	}
+	if n := len(m.list("/v1/payments").Data); n != 3 {
+		t.Errorf("%d payments, want 3", n)
 	}
 }
 

@@ -19,6 +19,7 @@ type hooks struct {
 	fault  *Fault
 	stall  *stall
 	refuse error
+	lose   error
 }
 
 // flaws break the store, to show that its tests notice.
@@ -46,6 +47,14 @@ func (s *Store) Refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks.refuse = err
+}
+
+// Lose makes every Append answer err for what it records, for instance
+// eventstore.ErrUnconfirmed, until it is called with nil.
+func (s *Store) Lose(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks.lose = err
 }
 
 // Damage makes every read of the record at the position fail with an

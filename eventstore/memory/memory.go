@@ -154,6 +154,9 @@ func (s *Store) commitGroup(group []*pending) {
 		if s.fatal != nil && !s.flaws.survivesFaults {
 			p.stored, p.err = eventstore.Stored{}, s.fatal
 		}
+		if p.err == nil && s.hooks.lose != nil {
+			p.stored, p.err = eventstore.Stored{}, s.hooks.lose
+		}
 		if !early {
 			close(p.done)
 		}

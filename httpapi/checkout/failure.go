@@ -63,6 +63,8 @@ func failureOf(err error) *failure {
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.Is(err, eventstore.ErrUnconfirmed):
+		return &failure{status: http.StatusServiceUnavailable, why: undecided, retryAfter: 2, cause: err}
 	case eventstore.Passing(err), errors.Is(err, eventstore.ErrClosed),
 		errors.As(err, &fatal), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &failure{status: http.StatusServiceUnavailable, why: unavailable, retryAfter: 5, cause: err}

@@ -244,6 +244,11 @@ func ProblemRows() []ProblemRow {
 			"The service cannot do this right now. Try again as Retry-After says.",
 			"The service is starting, stopping, or has no room to record anything new. Wait for the seconds in <code>Retry-After</code> and repeat; a creation with the same <code>Idempotency-Key</code>.",
 		},
+		{
+			domain.Unconfirmed, http.StatusServiceUnavailable, "Unconfirmed",
+			"It is not known yet whether this was recorded. Repeat the same request: with the same Idempotency-Key it happens once.",
+			"The machines of the service lost contact while they recorded this: it may have happened, or happen in a moment. Wait for the seconds in <code>Retry-After</code> and repeat the request with the same <code>Idempotency-Key</code>: you get the object that was made, or it is made now, and never twice. Without a key look first whether it is there.",
+		},
 	}
 }
 

@@ -23,6 +23,8 @@ func Explain(err error) (p wire.Problem, known bool) {
 		return edge.Unavailable("30", "The server has no room to record anything new. Reading works. Try again later; nothing was stored."), true
 	case errors.As(err, &suspended):
 		return edge.Unavailable("30", "The server records nothing new until its operator has repaired it. Reading works. Try again later; nothing was stored."), true
+	case errors.Is(err, eventstore.ErrUnconfirmed):
+		return wire.Problem{Code: domain.Unconfirmed}.With("Retry-After", "2"), true
 	case errors.Is(err, eventstore.ErrBusy):
 		return edge.Unavailable("1", "The server is too busy to record this now. Try again; nothing was stored."), true
 	case errors.As(err, &early):

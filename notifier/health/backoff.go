@@ -58,8 +58,11 @@ func Persist(ctx context.Context, command func() error) error {
 	}
 }
 
-// Passes reports whether a command that met the error is worth trying again.
-func Passes(err error) bool { return eventstore.Passing(err) }
+// Passes reports whether a command that met the error is worth trying again. If it was
+// recorded after all, it is decided on that.
+func Passes(err error) bool {
+	return eventstore.Passing(err) || errors.Is(err, eventstore.ErrUnconfirmed)
+}
 
 // Ends reports whether the store takes no more commands, so that the caller has
 // to stop. A damaged record ends only the work on its own stream.

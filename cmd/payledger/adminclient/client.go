@@ -106,6 +106,9 @@ type Member struct{ Name, Help string }
 // Error answers the refusal without the interface it came through: what is wrong
 // with which flag, or the ledger's sentence.
 func (p *Problem) Error() string {
+	if p.Code == domain.Unconfirmed {
+		return "It is not known yet whether this was recorded. Look whether it is done before you give the command again."
+	}
 	if len(p.Errors) == 0 {
 		return spoken(p.Detail)
 	}
