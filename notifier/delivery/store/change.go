@@ -15,14 +15,18 @@ type Tx struct {
 	Tables
 	Now domain.Instant // by the lanes' clock
 
-	err error
+	entry *entry // for other nodes; nil: there are none
+	err   error
 }
 
 // Update changes the file, at an instant by the lanes' clock. It returns once
-// the change is synced.
+// the change is synced, and other nodes have it if it is shared.
 func (f *File) Update(now domain.Instant, fn func(*Tx) error) error {
 	err := f.db.Update(func(btx *bbolt.Tx) error {
 		x := &Tx{Tables: tablesOf(btx), Now: now}
+		if f.share != nil {
+			x.entry = new(entry)
+		}
 		for _, b := range [...]*bbolt.Bucket{x.lanes, x.due, x.pending, x.settled} {
 			b.FillPercent = 0.9 // ids and times rise
 		}
@@ -30,7 +34,7 @@ func (f *File) Update(now domain.Instant, fn func(*Tx) error) error {
 			return err
 		}
 		x.setNumber(keyTime, uint64(now))
-		return x.err
+		return f.shared(x)
 	})
 	return f.explain(err)
 }
@@ -44,12 +48,14 @@ func (x *Tx) set(b *bbolt.Bucket, key, value []byte) {
 	if x.err == nil {
 		x.err = b.Put(key, value)
 	}
+	x.wrote(b, key, value)
 }
 
 func (x *Tx) remove(b *bbolt.Bucket, key []byte) {
 	if x.err == nil {
 		x.err = b.Delete(key)
 	}
+	x.removed(b, key)
 }
 
 // SetAfter notes how far the fan-out got.

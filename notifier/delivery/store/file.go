@@ -32,6 +32,7 @@ const (
 	keyAfter       = "after"        // how far the fan-out got
 	keyEndpoints   = "endpoints"    // the highest number of one
 	keyTime        = "time"         // the lanes' clock at the last change
+	keyShared      = "shared"       // the place of the last entry, see Share
 
 	// The format is this and the version that follows. It rises whenever an older
 	// program could not read the file. Version 5, which is read too, lacks the
@@ -77,8 +78,9 @@ var ErrDamaged = errors.New("the lane file is damaged")
 
 // File is the open lane file. Update is for one goroutine, View for any.
 type File struct {
-	db   *boltfile.File
-	mark string
+	db    *boltfile.File
+	mark  string
+	share Share // nil: there is one node
 }
 
 // Open opens the lane file, or moves it aside and makes a fresh one.
@@ -100,12 +102,12 @@ func Open(ctx context.Context, o Options) (*File, error) {
 		o.Log.Warn().Str("file", o.Path).Str("kept_as", name).Str("why", unfit.why).
 			Msg("the lane file was moved aside. " + startsAgain)
 	} else if err != nil || db != nil {
-		return &File{db, o.Mark}, err
+		return &File{db: db, mark: o.Mark}, err
 	} else if mark != (epoch{}) {
 		o.Log.Warn().Str("file", o.Path).Msg("the lane file is missing. " + startsAgain)
 	}
 	db, err = makeFile(ctx, o, mark, last)
-	return &File{db, o.Mark}, err
+	return &File{db: db, mark: o.Mark}, err
 }
 
 // explain distinguishes damage to the file from other errors.
@@ -132,6 +134,7 @@ func (f *File) Distrust(err error) error {
 // epoch, which distinguishes it from earlier copies of it.
 func (f *File) Close(now domain.Instant) error {
 	next := newEpoch()
+	f.share = nil // an epoch is this file's alone
 	err := f.Update(now, func(x *Tx) error { return putEpochs(x.meta, next, epochIn(x.meta, keyEpoch)) })
 	if err != nil {
 		err = fmt.Errorf("closing the lane file: %w", err)

@@ -50,6 +50,11 @@ func tablesOf(btx *bbolt.Tx) Tables {
 	}
 }
 
+// all are the buckets in the order of their names in buckets.
+func (t Tables) all() []*bbolt.Bucket {
+	return []*bbolt.Bucket{t.meta, t.endpoints, t.lanes, t.due, t.pending, t.undelivered, t.settled}
+}
+
 // Bolt is the transaction, for what is about the file as a whole.
 func (t Tables) Bolt() *bbolt.Tx { return t.meta.Tx() }
 
@@ -95,6 +100,11 @@ func (n Number) Lane(payment domain.ID) (k LaneKey) {
 	copy(k[:], payment[:])
 	binary.BigEndian.PutUint32(k[len(payment):], uint32(n))
 	return k
+}
+
+// Parts are the endpoint and the payment of the lane.
+func (k LaneKey) Parts() (n Number, payment domain.ID) {
+	return Number(binary.BigEndian.Uint32(k[len(payment):])), domain.ID(k[:len(payment)])
 }
 
 // DueKey is the key of a waiting lane among those of its endpoint: the
