@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
 
@@ -33,6 +34,12 @@ type Config struct {
 	Full    func() bool           // the disk has too little room to write to the file; asked by one goroutine; nil: never
 	Metrics prometheus.Registerer // nil: none
 	Limits  Limits                // zero members: the defaults
+
+	// Lead, on a node of a cluster, brings the lane file to what the other nodes have,
+	// ends the part of the one that led before, and lets each change be shared from
+	// then on. What that one had begun and not ended is left alone until its requests
+	// are over. When sharing fails, so does Run. nil: there is one node.
+	Lead func(context.Context, *store.File) error
 }
 
 // Endpoints finds the webhook endpoints of a project as they are now.

@@ -73,7 +73,8 @@ type world struct {
 
 	lanes *Lanes
 	path  string
-	stop  func() error // ends the engine
+	lead  func(context.Context, *store.File) error // of the configuration
+	stop  func() error                             // ends the engine
 	files int
 
 	full atomic.Bool // the disk
@@ -112,12 +113,15 @@ func (w *world) setBack(d time.Duration) {
 
 func (w *world) config() Config {
 	return Config{
-		Path: w.path, Mark: filepath.Join(w.dir, "lanes.mark"), LogID: w.logID, Ledger: w.ledger, Endpoints: w,
+		Path: w.path, Mark: w.markPath(), LogID: w.logID, Ledger: w.ledger, Endpoints: w,
 		Secrets: w.secrets, Sender: webhook.NewSender(webhook.Config{Transport: w.net}), Schedule: w.schema,
 		IDs: w.ids, Now: w.now, Random: func() float64 { return 0.5 }, Limits: w.limits,
-		Full: w.full.Load, Log: w.log,
+		Full: w.full.Load, Log: w.log, Lead: w.lead,
 	}
 }
+
+// markPath is the path of the file beside the lane file; each node has its own.
+func (w *world) markPath() string { return filepath.Join(filepath.Dir(w.path), "lanes.mark") }
 
 // open opens the lanes; run lets them send.
 func (w *world) open() error {
@@ -125,14 +129,19 @@ func (w *world) open() error {
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.lanes = l
 	return nil
 }
 
 // mark is the high-water mark of a lane as of the last synced change.
 func (w *world) mark(endpoint string, payment domain.ID) (mark uint64) {
-	err := w.lanes.file.View(func(x store.Tables) error {
-		at, err := x.Lane(w.lanes.known(endpoint).number, payment)
+	w.mu.Lock()
+	lanes := w.lanes
+	w.mu.Unlock()
+	err := lanes.file.View(func(x store.Tables) error {
+		at, err := x.Lane(lanes.known(endpoint).number, payment)
 		mark = at.Started
 		return err
 	})
@@ -182,7 +191,7 @@ func (w *world) crash() error {
 	if err := w.copyTo(next); err != nil {
 		return err
 	}
-	mark, err := os.ReadFile(filepath.Join(w.dir, "lanes.mark"))
+	mark, err := os.ReadFile(w.markPath())
 	if err != nil {
 		return err
 	}
@@ -191,7 +200,7 @@ func (w *world) crash() error {
 		return err
 	}
 	w.path = next
-	return os.WriteFile(filepath.Join(w.dir, "lanes.mark"), mark, 0o600)
+	return os.WriteFile(w.markPath(), mark, 0o600)
 }
 
 // copyTo copies the lane file as of its last synced change.

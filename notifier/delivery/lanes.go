@@ -36,6 +36,7 @@ type Lanes struct {
 	crowded zerolog.Logger // for one line a minute
 
 	underWay map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
+	foreign  []store.LaneKey        // of these, the ones that another node may have begun
 
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
@@ -59,6 +60,11 @@ func Open(ctx context.Context, c Config) (*Lanes, error) {
 	l.crowded = c.Log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
 	if err := l.open(ctx); err != nil {
 		return nil, err
+	}
+	if c.Lead != nil {
+		if err := l.leaveAlone(); err != nil {
+			return nil, errors.Join(err, l.file.Abandon())
+		}
 	}
 	l.writer = newWriter(l)
 	l.metrics = newMetrics(l)
@@ -108,6 +114,11 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 		l.file, err = store.Open(ctx, store.Options{Path: c.Path, Mark: c.Mark, LogID: c.LogID, Store: c.Ledger.Store, Now: c.Now, Log: c.Log})
 		if err != nil {
 			return err
+		}
+		if c.Lead != nil {
+			if err := c.Lead(ctx, l.file); err != nil {
+				return errors.Join(err, l.file.Abandon())
+			}
 		}
 		if err = l.load(); err == nil {
 			return nil
@@ -161,6 +172,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	l.mu.Unlock()
 	serving.Go(func() { l.prune(ctx) })
 	serving.Go(func() { l.keepAlive(ctx) })
+	serving.Go(func() { l.release(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-l.writer.failed:

@@ -1,0 +1,69 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"payledger/domain"
+	"payledger/notifier/delivery/store"
+	"payledger/notifier/health"
+)
+
+// foreignTime is longer than a request takes. So long after another node led, none of
+// its requests is under way.
+const foreignTime = domain.AnswerTime + 5*time.Second
+
+// leaveAlone takes the attempts whose end is not in the file for being under way: the
+// node that led before may be making them. The writer does not run yet.
+func (l *Lanes) leaveAlone() error {
+	horizon := l.clock.now().Add(foreignTime)
+	return l.file.View(func(x store.Tables) error {
+		for _, t := range l.all() {
+			after := store.DueKey{}
+			for keys := x.DueAfter(t.number, after, windowSize); len(keys) > 0; keys = x.DueAfter(t.number, after, windowSize) {
+				for _, after = range keys {
+					lane, err := x.Lane(t.number, after.Payment())
+					if err != nil {
+						return err
+					}
+					if lane.Started > 0 && lane.Line[0].Sequence <= lane.Started {
+						l.foreign = append(l.foreign, lane.Key())
+						l.underWay[lane.Key()] = true
+					}
+				}
+				if after.At() > horizon {
+					break // the rest waits longer
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// release lets attempts begin again where another node may have made some.
+func (l *Lanes) release(ctx context.Context) {
+	if len(l.foreign) > 0 && health.Pause(ctx, foreignTime) {
+		_ = l.writer.insist(ctx, releaseOp{l.foreign}, 0) // a failure of the file is Run's
+	}
+}
+
+type releaseOp struct{ keys []store.LaneKey }
+
+func (o releaseOp) apply(x *tx) error {
+	targets := make(map[store.Number]*target)
+	for _, t := range x.lanes.all() {
+		targets[t.number] = t
+	}
+	for _, k := range o.keys {
+		delete(x.lanes.underWay, k)
+		number, payment := k.Parts()
+		lane, err := x.Lane(number, payment)
+		if err != nil {
+			return err
+		}
+		if t := targets[number]; t != nil {
+			x.save(t, lane)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/notifier/delivery/store"
+)
+
+// nodes are the lanes of two nodes of a cluster: one leads, and each change of its
+// file is in the other's before it is in its own.
+type nodes struct {
+	*player
+	former []func() error // end the engines of nodes that led
+
+	sharing sync.Mutex
+	at      store.Place
+	follows *store.File
+	next    string // path of the file that follows
+	terms   int
+}
+
+var errEnded = errors.New("another node leads")
+
+// begin makes the node with the file at path lead, and another one follow it.
+func (n *nodes) begin() error {
+	term := n.terms
+	n.lead = func(_ context.Context, f *store.File) error {
+		f.Share(func(entry []byte) (store.Place, error) { return n.share(term, entry) })
+		return nil
+	}
+	if err := n.open(); err != nil {
+		return err
+	}
+	return n.follow()
+}
+
+// share is a store.Share of a term.
+func (n *nodes) share(term int, entry []byte) (store.Place, error) {
+	n.sharing.Lock()
+	defer n.sharing.Unlock()
+	if term != n.terms {
+		return store.Place{}, errEnded
+	}
+	n.at.Number++
+	if n.follows == nil { // the node that leads has not begun to send
+		return n.at, nil
+	}
+	return n.at, n.follows.Apply(n.at, entry)
+}
+
+// follow lets another node have a copy of the file and follow.
+func (n *nodes) follow() error {
+	dir := filepath.Join(n.dir, fmt.Sprint("node", n.terms))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	n.next = filepath.Join(dir, "lanes.db")
+	if err := n.copyTo(n.next); err != nil {
+		return err
+	}
+	mark, err := os.ReadFile(n.markPath())
+	if err != nil {
+		return err
+	}
+	markPath := filepath.Join(dir, "lanes.mark")
+	if err := os.WriteFile(markPath, mark, 0o600); err != nil {
+		return err
+	}
+	n.follows, err = store.Open(context.Background(), store.Options{
+		Path: n.next, Mark: markPath, LogID: n.logID, Store: n.ledger.Store, Now: n.now, Log: zerolog.Nop(),
+	})
+	return err
+}
+
+// handOver lets the other node lead. Nobody tells the one before: its requests go on,
+// and what it wants to change is refused.
+func (n *nodes) handOver() error {
+	n.sharing.Lock()
+	n.terms++
+	err := n.follows.Close(0)
+	n.follows = nil
+	n.sharing.Unlock()
+	if err != nil {
+		return err
+	}
+	lanes, stop := n.lanes, n.stop
+	n.former = append(n.former, func() error {
+		if err := stop(); err != nil && !errors.Is(err, errEnded) {
+			return err
+		}
+		if err := lanes.Close(); err != nil && !errors.Is(err, errEnded) {
+			return err
+		}
+		return nil
+	})
+	n.path, n.older, n.unsynced = n.next, "", ""
+	return n.begin()
+}
+
+// handedOver plays a script in which nodes take over from each other wherever a
+// program would end.
+func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []string) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &nodes{player: &player{world: newWorld(t)}}
+		for _, name := range []string{"a", "b", "c"} {
+			n.endpoint(name)
+		}
+		play := func() error {
+			if err := n.begin(); err != nil {
+				return err
+			}
+			n.run()
+			for i, s := range script {
+				time.Sleep(s.Pause)
+				switch s.What {
+				case "restart", "crash", "lose file", "older file":
+					if err := n.handOver(); err != nil {
+						return fmt.Errorf("step %d: %w", i, err)
+					}
+					opened(n.lanes)
+					n.run()
+					if err := n.fanOut(); err != nil {
+						return err
+					}
+				default:
+					if err := n.step(s); err != nil {
+						return fmt.Errorf("step %d, %+v: %w", i, s, err)
+					}
+				}
+				if len(n.net.found()) > 0 {
+					return nil
+				}
+			}
+			time.Sleep(76 * time.Hour)
+			return n.finish()
+		}
+		if err := play(); err != nil {
+			n.net.note("%v", err)
+		}
+		for _, end := range append(n.former, n.end, func() error { return n.follows.Close(0) }) {
+			if err := end(); err != nil {
+				n.net.note("at the end: %v", err)
+			}
+		}
+		faults = n.net.found()
+	})
+	return faults
+}
+
+// TestForwardOnlyOnSeveralNodes plays scripts in which nodes take over from each
+// other, without a word and while requests of the one before are under way.
+func TestForwardOnlyOnSeveralNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays so much that the race detector itself may give up")
+	}
+	t.Parallel()
+	seeds := uint64(4)
+	if os.Getenv("PAYLEDGER_LONG") != "" {
+		seeds = 100
+	}
+	for seed := range seeds {
+		if faults := handedOver(t, script(seed, 100), func(*Lanes) {}); len(faults) > 0 {
+			t.Fatalf("seed %d: %v", seed, faults)
+		}
+	}
+}
+
+// Whoever does not wait for the requests of the node before goes wrong.
+func TestForeignRequestsAreWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays so much that the race detector itself may give up")
+	}
+	t.Parallel()
+	for seed := range uint64(300) {
+		for _, fault := range handedOver(t, script(seed, 100), func(l *Lanes) { clear(l.underWay) }) {
+			if strings.Contains(fault, "while another one was under way") {
+				t.Logf("script %d: %s", seed, fault)
+				return
+			}
+		}
+	}
+	t.Fatal("no script went wrong")
+}
