@@ -411,6 +411,13 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder:  "notifier/delivery/replica",
+			why:     "the same lane file on each node of a cluster: it carries rows and knows none of them",
+			ours:    []string{"domain", "notifier/delivery/store", "notifier/health"},
+			modules: []string{nats},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder:  "notifier/webhook",
 			why:     "one request to a merchant's server, and nothing about which or when: it reads no log and keeps no state",
 			ours:    []string{"domain", "domain/projects"},
