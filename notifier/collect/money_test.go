@@ -16,6 +16,7 @@ type odd struct {
 	connectortest.Provider
 
 	takes   time.Duration // each call
+	forgets bool          // of cancelled attempts
 	read    func(connector.Attempt, connector.State, error) (connector.State, error)
 	notices func() []connector.Notice
 	refunds func([]connector.RefundState) []connector.RefundState
@@ -42,6 +43,13 @@ func (c oddConnector) Read(ctx context.Context, a connector.Attempt) (connector.
 		return c.o.read(a, st, err)
 	}
 	return st, err
+}
+
+func (c oddConnector) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
+	if c.o.forgets {
+		return connector.State{}, connector.ErrNotFound
+	}
+	return c.Connector.Cancel(ctx, a)
 }
 
 func (c oddConnector) Notices(ctx context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
@@ -202,6 +210,36 @@ func TestARefundOfAnotherAmount(t *testing.T) {
 		p := w.Payment(w.T, id)
 		if looks := w.now.Looks(p); p.Refunds[0].Status != domain.RefundPending || looks.Error == "" {
 			w.Errorf("%+v, %+v", p.Refunds, looks)
+		}
+	})
+}
+
+// TestAProviderThatForgetsForAWhile, as with the key of another account: what was
+// offered to the customer is not given up for that, until the payment has ended.
+func TestAProviderThatForgetsForAWhile(t *testing.T) {
+	in(t, func(w *world) {
+		o := w.oddly()
+		paid, gone := w.payable(3*time.Hour), w.payable(3*time.Hour)
+		first := w.pressed(paid)
+		w.pressed(gone)
+		o.read = func(connector.Attempt, connector.State, error) (connector.State, error) {
+			return connector.State{}, connector.ErrNotFound
+		}
+		after(time.Hour)
+		if again := w.pressed(paid); again != first {
+			w.Errorf("another attempt, while the first can be paid: %s", again)
+		}
+		w.provider.Pay(w.reference(paid))
+		w.provider.Sent() // they get lost
+		o.read = nil
+		after(10 * time.Minute)
+		if p := w.Payment(w.T, paid); p.Status != domain.Paid {
+			w.Errorf("%+v", p)
+		}
+		o.forgets = true
+		after(48 * time.Hour)
+		if a := w.Payment(w.T, gone).Attempts[0]; a.Status != domain.AttemptFailed || a.Reason != "not_found" {
+			w.Errorf("%+v", a)
 		}
 	})
 }

@@ -76,12 +76,14 @@ func (c *Collector) attempt(ctx context.Context, t *task, conn connector.Connect
 // not wanted any more, and records what it says.
 func (c *Collector) look(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
 	st, err := c.ask(ctx, conn, p, a, t.unwanted == a.Number)
-	now := c.config.Now()
-	t.looked = now
+	t.looked = c.config.Now()
+	closed := t.looked.Sub(p.DoorCloses().Time())
 	switch {
-	case errors.Is(err, connector.ErrNotFound) && now.Sub(a.BegunAt.Time()) > unseenAfter:
+	case errors.Is(err, connector.ErrNotFound) && closed > domain.MaxAttemptWait:
+		// Not earlier: it was offered, so it was there, and perhaps the route has the
+		// key of another account by mistake. The customer may be about to pay it.
 		return nil, c.failed(ctx, p, a, "not_found")
-	case err != nil && now.Sub(p.DoorCloses().Time()) > MaxSilence:
+	case err != nil && closed > MaxSilence:
 		return nil, c.failed(ctx, p, a, domain.ReasonUnreachable)
 	case err != nil:
 		return nil, err
@@ -107,10 +109,6 @@ func (c *Collector) ask(
 	})
 	return st, err
 }
-
-// unseenAfter is how long a provider may not know an attempt that it has just
-// made.
-const unseenAfter = 10 * time.Minute
 
 // settle records the provider's word on an attempt.
 func (c *Collector) settle(ctx context.Context, t *task, p domain.Payment, a domain.Attempt, st connector.State) (*connector.HandOff, error) {
