@@ -64,7 +64,9 @@ func full(t *testing.T, h *shop, s *server) {
 	if refused.text(t, "code") != "unavailable" || refused.Header.Get("Retry-After") == "" {
 		t.Errorf("a write on a full disk: %v %s", refused.Header, refused.Body)
 	}
-	s.do(t, 200, "GET", "/readyz", "")
+	if got := string(s.do(t, 200, "GET", "/readyz", "").Body); got == "ok\n" || !strings.Contains(got, "the disk with the event log is nearly full") {
+		t.Errorf("/readyz on a full disk: %q", got)
+	}
 	h.mu.Lock()
 	var id string
 	for _, id = range h.made {

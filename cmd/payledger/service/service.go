@@ -256,7 +256,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: b.degraded,
+		Ready: c.ready, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}

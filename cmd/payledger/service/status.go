@@ -16,6 +16,26 @@ func (b *messaging) degraded() []string {
 	return slices.Concat(b.watchdog.Degraded(), b.routes.degraded(), b.collector.Degraded())
 }
 
+// room is how many bytes are free on the disk, how many have to be, and why
+// nothing can be recorded where they are fewer. What cannot be read is 0.
+func (c *core) room(minFree uint64) (free, floor uint64, full error) {
+	floor = cmp.Or(minFree, diskspace.DefaultFloor)
+	free, err := diskspace.Free(string(c.dir))
+	if err == nil && free < floor {
+		full = eventstore.ErrFull
+	}
+	return free, floor, full
+}
+
+// cramped says for /readyz that the disk has no room. Reading goes on, so the
+// server stays ready.
+func (c *core) cramped(minFree uint64) []string {
+	if _, _, full := c.room(minFree); full != nil {
+		return []string{"Nothing new is recorded: " + full.Error() + "."}
+	}
+	return nil
+}
+
 // statusOf answers for the command status. It reads what is in memory, and asks
 // the disk for its free space.
 func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status {
@@ -23,18 +43,17 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 	return func() wire.Status {
 		s := wire.Status{
 			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(b.routes.set.Table()),
-			Ready: true, Trouble: append([]string{}, b.degraded()...), DiskFreeMinBytes: cmp.Or(o.MinFree, diskspace.DefaultFloor),
+			Ready: true, Trouble: append([]string{}, b.degraded()...),
 		}
 		s.Version, s.Revision = BuiltFrom()
 		s.Connectors = b.connectors(c.views)
 		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.lanes.Open()
-		if free, err := diskspace.Free(string(c.dir)); err == nil {
-			if s.DiskFreeBytes = free; free < s.DiskFreeMinBytes {
-				s.Ready, s.Trouble = false, append(s.Trouble, eventstore.ErrFull.Error())
+		var full error
+		s.DiskFreeBytes, s.DiskFreeMinBytes, full = c.room(o.MinFree)
+		for _, err := range []error{full, c.ready()} {
+			if err != nil {
+				s.Ready, s.Trouble = false, append(s.Trouble, err.Error())
 			}
-		}
-		if err := c.ready(); err != nil {
-			s.Ready, s.Trouble = false, append(s.Trouble, err.Error())
 		}
 		return s
 	}
