@@ -26,6 +26,11 @@ func (a *admin) events(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
+	if q.Has("project") {
+		if _, err := a.project(x, q["project"]); err != nil {
+			return err
+		}
+	}
 	filter := eventstore.Filter{Project: q["project"]}
 	if q.Has("payment") {
 		p, err := a.api.Payment(x.Context(), merchant.Operator(x, projects.Project{ID: q["project"]}), q["payment"])
