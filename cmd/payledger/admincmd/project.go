@@ -2,6 +2,7 @@ package admincmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -119,6 +120,15 @@ type projectChangeCmd struct {
 	ProjectID       string `arg:"" help:"Project to change."`
 	Name            string `help:"New name."`
 	projectSettings `embed:""`
+}
+
+// Validate refuses to change nothing, which would be an event of the log.
+func (c projectChangeCmd) Validate() error {
+	s := c.projectSettings
+	if c.Name == "" && s.Currencies == nil && s.MaxAmount == "" && s.LifetimeSeconds == 0 && s.RequireIdempotencyKey == nil && s.ShopURL == nil && s.TimeZone == nil {
+		return errors.New("nothing to change: give --name or a setting")
+	}
+	return c.Directory.Validate()
 }
 
 // Run changes what was named and leaves the rest.
