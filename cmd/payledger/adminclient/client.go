@@ -110,6 +110,9 @@ func (p *Problem) Error() string {
 		return "It is not known yet whether this was recorded. Look whether it is done before you give the command again."
 	}
 	if len(p.Errors) == 0 {
+		if of, known := p.Members[strings.ReplaceAll(p.Parameter, "-", "_")]; known {
+			return of.Name + ": " + spoken(p.Detail)
+		}
 		return spoken(p.Detail)
 	}
 	lines := make([]string, len(p.Errors))
