@@ -1,14 +1,29 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"payledger/cmd/payledger/exit"
 )
+
+// Whoever may not open a file is told as which user they tried.
+func TestDeniedFilesNameTheUser(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	denied := exit.With(exit.Directory, "opening the event log: %w", &fs.PathError{Op: "open", Path: "d/ledger.db", Err: syscall.EACCES})
+	if code := report(&said, denied); code != exit.Directory || !strings.Contains(said.String(), "user "+strconv.Itoa(os.Geteuid())+":") {
+		t.Errorf("%d %s", code, said.String())
+	}
+}
 
 // TestEveryCommandHasAScript fails while an added command is incomplete: each
 // has a line of help, and a script in testdata/script runs it.

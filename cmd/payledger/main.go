@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"reflect"
@@ -170,6 +171,9 @@ func report(stderr io.Writer, err error) int {
 			fmt.Fprintln(stderr, "No file is damaged. Files are mapped into 64 GiB of address space each, which takes no memory:\n"+
 				"lift the limit of the process's address space (ulimit -v, LimitAS= of systemd).")
 			return exit.Failed
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			fmt.Fprintf(stderr, "This process runs as user %d: run it as the user who owns the file, or give the file to this one (chown).\n", os.Geteuid())
 		}
 	}
 	if e, ok := errors.AsType[*exit.Error](err); ok {

@@ -153,10 +153,18 @@ func (d Dir) Initialise() error {
 
 // MustExist fails unless d is a data directory.
 func (d Dir) MustExist() error {
-	if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
 		return exit.With(exit.Directory, "the data directory %s does not exist: make it with \"payledger init --data %s\"", d, d)
 	}
-	if _, err := os.Stat(d.Ledger()); errors.Is(err, fs.ErrNotExist) {
+	if err == nil && !info.IsDir() {
+		return exit.With(exit.Directory, "%s is not a directory: name the one that holds ledger.db", d)
+	}
+	_, err = os.Stat(d.Ledger())
+	if errors.Is(err, fs.ErrPermission) {
+		return exit.With(exit.Directory, "looking for the event log: %w", err)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		if saved, err := filepath.Glob(d.Ledger() + ".saved-*"); err == nil && len(saved) > 0 {
 			newest := saved[len(saved)-1]
 			return exit.With(exit.Directory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
@@ -219,8 +227,11 @@ func (d Dir) OpenReadOnly() (*bolt.Store, error) {
 // MasterKeys reads the keys by version, and the version in use.
 func (d Dir) MasterKeys() (keys map[int][32]byte, current int, err error) {
 	b, err := os.ReadFile(d.MasterKey())
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, exit.With(exit.Directory, "the master key is missing: payment links cannot be read without it; restore it from your backup: %w", err)
+	}
+	if err != nil {
+		return nil, 0, exit.With(exit.Directory, "the master key cannot be read: %w", err)
 	}
 	keys = make(map[int][32]byte)
 	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
