@@ -22,6 +22,9 @@ func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.Detail
 	}
+	if p.Pointer == "" { // the whole value
+		return fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p.Detail)
+	}
 	return fmt.Sprintf("%d:%d: %s: %s", p.Line, p.Column, p.Pointer, p.Detail)
 }
 

@@ -149,14 +149,14 @@ func TestWhatIsWrong(t *testing.T) {
 		file string
 		want []string
 	}{
-		"nothing":          {"", []string{"1:1: : the file is empty"}},
+		"nothing":          {"", []string{"1:1: the file is empty"}},
 		"no JSON":          {"[\n {\"route\": a}]", []string{"2:12: /0/route: not JSON: "}},
 		"cut short":        {`{"rules":[`, []string{"not JSON: "}},
-		"more behind it":   {"[]\n []", []string{"2:2: : there is more behind the end"}},
-		"a byte order":     {"\ufeff[]", []string{"1:1: : not JSON: "}},
+		"more behind it":   {"[]\n []", []string{"2:2: there is more behind the end"}},
+		"a byte order":     {"\ufeff[]", []string{"1:1: not JSON: "}},
 		"a member twice":   {"{\"rules\":[],\n\"rules\":[]}", []string{"2:1: /rules: this member is given twice"}},
 		"twice below":      {rule(`{"a":{"type":"bank","key_env":"K","key_env":"K"}}`), []string{"/connectors/a/key_env: this member is given twice"}},
-		"a number":         {"7", []string{`1:1: : want an object with "rules" and "connectors", or an array of rules`}},
+		"a number":         {"7", []string{`1:1: want an object with "rules" and "connectors", or an array of rules`}},
 		"no rules":         {`{"connectors":{}}`, []string{"1:1: /rules: the rules are missing"}},
 		"another member":   {`{"rules":[],"routes":[]}`, []string{"1:22: /routes: unknown member"}},
 		"rules no array":   {`{"rules":{}}`, []string{"1:10: /rules: want an array"}},
