@@ -185,8 +185,9 @@ func Events() []EventType {
 		}),
 		NewEventType(1, PaymentAttemptOffered{Attempt: 1, Reference: "prv-77", HandOff: HandOffRedirect, ExpiresAt: at.Add(time.Hour)}),
 		NewEventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
-		NewEventType(1, PaymentRefundedAtProvider{
+		NewEventType(2, PaymentRefundedAtProvider{
 			Route: "sandbox", Reference: "prv-77", RefundReference: "prv-r-78", Amount: 150000, Currency: DefaultCurrency,
+			LateFunds: &LateFund{Reference: "prv-77", Reason: ReasonPaidTwice, Amount: 150000, Currency: DefaultCurrency},
 		}),
 		NewEventType(1, PaymentSuspenseSettled{
 			Reference: "prv-77", Debit: MerchantPayable, Credit: Suspense, Amount: 150000, Currency: DefaultCurrency,

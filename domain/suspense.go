@@ -62,12 +62,16 @@ type CreateReturn struct {
 // RecordProviderRefund records a refund that the provider has made by another
 // hand, once for each RefundReference. One that is known as a refund or return of
 // ours is not recorded.
-type RecordProviderRefund struct{ ProviderRefund }
+type RecordProviderRefund struct {
+	ProviderRefund
+
+	Earlier *LateFund // as in CreateReturn
+}
 
 func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 	fund, ok := p.LateFund(c.Reference)
-	if !ok && c.Earlier != nil && p.LateFunds > MaxLateFunds {
-		fund, ok = *c.Earlier, c.Earlier.Reference == c.Reference
+	if unlisted := p.unlisted(c.Reference, c.Earlier); unlisted != nil {
+		fund, ok = *unlisted, true
 	}
 	_, settled := p.Settled(c.Reference)
 	_, back := p.ReturnOf(c.Reference)
@@ -89,7 +93,8 @@ func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 
 func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	_, late := p.LateFund(c.Reference)
-	booked := late || slices.ContainsFunc(p.Signals, func(s Signal) bool {
+	unlisted := p.unlisted(c.Reference, c.Earlier)
+	booked := late || unlisted != nil || slices.ContainsFunc(p.Signals, func(s Signal) bool {
 		return s.Reference == c.Reference && s.Outcome == OutcomePaid && s.Route == p.Route
 	})
 	switch {
@@ -111,8 +116,17 @@ func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 		return nil, err
 	}
 	return PaymentRefundedAtProvider{
-		Route: p.Route, Reference: c.Reference, RefundReference: c.RefundReference, Amount: c.Amount, Currency: c.Currency,
+		Route: p.Route, Reference: c.Reference, RefundReference: c.RefundReference, Amount: c.Amount, Currency: c.Currency, LateFunds: unlisted,
 	}, nil
+}
+
+// unlisted are late funds of the reference that the log has and the payment does
+// not list; nil if found are none such.
+func (p Payment) unlisted(reference string, found *LateFund) *LateFund {
+	if _, listed := p.LateFund(reference); listed || found == nil || found.Reference != reference || p.LateFunds <= MaxLateFunds {
+		return nil
+	}
+	return found
 }
 
 // returnedAs reports whether a refund or return has succeeded that the provider knows

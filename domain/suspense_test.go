@@ -2,6 +2,8 @@ package domain_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +27,17 @@ func TestLateFundsAreReturned(t *testing.T) {
 	}
 	byHand := domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{Reference: "L", RefundReference: "H", Amount: sum, Currency: "RUB"}}
 	byHandDone := domain.PaymentRefundedAtProvider{Route: "sandbox", Reference: "L", RefundReference: "H", Amount: sum, Currency: "RUB"}
+	fund := domain.LateFund{Reference: "B", Reason: domain.ReasonAfterExpired, Amount: sum, Currency: "RUB"}
+	many := append(lateFunds(), slices.Repeat(lateFunds()[len(lateFunds())-1:], domain.MaxLateFunds-1)...)
+	many = slices.Clip(append(many, domain.PaymentLateFunds{Reason: fund.Reason, Signal: word("paid", "B")}))
+	beyond := domain.RecordProviderRefund{
+		ProviderRefund: domain.ProviderRefund{Reference: "B", RefundReference: "H", Amount: sum - 1, Currency: "RUB"}, Earlier: &fund,
+	}
+	beyondDone := domain.PaymentRefundedAtProvider{
+		Route: "sandbox", Reference: "B", RefundReference: "H", Amount: sum - 1, Currency: "RUB", LateFunds: &fund,
+	}
+	again, againDone := beyond, beyondDone
+	again.RefundReference, again.Amount, againDone.RefundReference, againDone.Amount, againDone.LateFunds = "H2", 1, "H2", 1, nil
 	ended := func(e domain.Event) []domain.Event { return append(lateFunds(), returnCreated(2), e) }
 	succeeded := domain.ReturnSucceeded{ReturnID: id(2), Signal: refundWord("succeeded", "R", id(2))}
 	failure := domain.ReturnFailed{ReturnID: id(2), Reason: "card_closed", Signal: refundWord("failed", "R", id(2))}
@@ -47,6 +60,9 @@ func TestLateFundsAreReturned(t *testing.T) {
 		"by hand":                       {lateFunds(), byHand, byHandDone, ""},
 		"by hand, heard twice":          {append(lateFunds(), byHandDone), byHand, nil, ""},
 		"by hand, of money unknown":     {expired(), byHand, nil, domain.RefundOfNobody},
+		"by hand, beyond those listed":  {many, beyond, beyondDone, ""},
+		"by hand, again of them":        {append(many, beyondDone), again, againDone, ""},
+		"by hand, as if beyond":         {lateFunds(), beyond, nil, domain.RefundOfNobody},
 		"by hand, but ours": {ended(succeeded), domain.RecordProviderRefund{
 			ProviderRefund: domain.ProviderRefund{Reference: "L", RefundReference: "R", Amount: sum, Currency: "RUB"},
 		}, nil, ""},
@@ -76,5 +92,31 @@ func TestARefundFailsWithItsReason(t *testing.T) {
 	want := domain.RefundFailedEvent{RefundID: id(2), Reason: "refunded_at_provider", Signal: refundWord("failed", "R", id(2))}
 	if diff := cmp.Diff(domain.Event(want), got); diff != "" || err != nil {
 		t.Error(diff, err)
+	}
+}
+
+// TestLateFundsBeyondThoseListed: another hand returns some of them, then the rest.
+func TestLateFundsBeyondThoseListed(t *testing.T) {
+	t.Parallel()
+	p := fold(expired())
+	for i := range domain.MaxLateFunds + 2 {
+		p = p.Evolve(domain.PaymentLateFunds{Reason: domain.ReasonAfterExpired, Signal: word("paid", fmt.Sprint("L", i))})
+	}
+	fund := domain.LateFund{Reference: "L101", Reason: domain.ReasonAfterExpired, Amount: sum, Currency: "RUB"}
+	for i, step := range []struct {
+		amount       domain.Amount
+		inSuspense   int
+		unlistedLate uint64
+	}{{sum - 1, domain.MaxLateFunds + 1, 1}, {1, domain.MaxLateFunds, 1}} {
+		e, err := p.Decide(domain.RecordProviderRefund{Earlier: &fund, ProviderRefund: domain.ProviderRefund{
+			Reference: "L101", RefundReference: fmt.Sprint("H", i), Amount: step.amount, Currency: "RUB",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = p.Evolve(e)
+		if n, unlisted := len(p.InSuspense()), p.LateUnlisted(); n != step.inSuspense || unlisted != step.unlistedLate {
+			t.Errorf("step %d: %d in suspense and %d unlisted, want %d and %d", i, n, unlisted, step.inSuspense, step.unlistedLate)
+		}
 	}
 }

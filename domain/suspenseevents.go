@@ -14,12 +14,18 @@ type PaymentRefundedAtProvider struct {
 	RefundReference string   `json:"refund_reference"` // the provider's id of the refund
 	Amount          Amount   `json:"amount"`
 	Currency        Currency `json:"currency"`
+	// LateFunds are the late funds of the reference where the payment, which has more
+	// than MaxLateFunds, did not list them: from now on it does.
+	LateFunds *LateFund `json:"late_funds,omitempty"`
 }
 
 func (PaymentRefundedAtProvider) Type() string { return TypePaymentRefundedAtProvider }
 
 func (e PaymentRefundedAtProvider) evolvePayment(p Payment) Payment {
 	p.ProviderRefunds = append(slices.Clip(p.ProviderRefunds), e.refund())
+	if e.LateFunds != nil {
+		p.Late = append(slices.Clip(p.Late), *e.LateFunds)
+	}
 	return p
 }
 
@@ -33,7 +39,7 @@ func (e PaymentRefundedAtProvider) origin(p Payment, _ Recorded) (Payment, Payme
 	if e.Route != p.Route {
 		return p, nil, fmt.Errorf("it is of the route %q, the payment is of %q", e.Route, p.Route)
 	}
-	return p, RecordProviderRefund{e.refund()}, nil
+	return p, RecordProviderRefund{e.refund(), e.LateFunds}, nil
 }
 
 func (e PaymentRefundedAtProvider) refund() ProviderRefund {

@@ -154,15 +154,8 @@ func (a *admin) createReturn(x *edge.Exchange) error {
 	}
 	id, event := a.cfg.IDs.Pair()
 	c := domain.CreateReturn{At: domain.IDTime(event), ReturnID: id, Reference: wish.Reference}
-	if _, listed := p.LateFund(wish.Reference); !listed && p.LateFunds > domain.MaxLateFunds {
-		err := a.eachEvent(x, p, func(e domain.Event, _ domain.Instant) {
-			if e, ok := e.(domain.PaymentLateFunds); ok && e.Signal.Reference == wish.Reference {
-				c.Earlier = new(e.Fund())
-			}
-		})
-		if err != nil {
-			return err
-		}
+	if c.Earlier, err = eventstore.UnlistedLateFund(x.Context(), a.cfg.Ledger, p, c.Reference); err != nil {
+		return err
 	}
 	made, err := a.execute(x, p, event, c)
 	refused, ok := errors.AsType[*domain.AttemptError](err)

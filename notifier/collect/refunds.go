@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/connector"
 )
 
@@ -104,8 +105,12 @@ func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p dom
 		if ours, ok := refundOf(p, st.ID); st.Phase != connector.Paid || ok && ours.Status != domain.RefundFailed {
 			continue
 		}
-		_, err := c.execute(ctx, p, func(domain.ID) domain.PaymentCommand {
-			return domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+		earlier, err := eventstore.UnlistedLateFund(ctx, c.config.Ledger, p, reference)
+		if err != nil {
+			return nil, err
+		}
+		_, err = c.execute(ctx, p, func(domain.ID) domain.PaymentCommand {
+			return domain.RecordProviderRefund{Earlier: earlier, ProviderRefund: domain.ProviderRefund{
 				Reference: reference, RefundReference: st.Reference, Amount: st.Amount, Currency: st.Currency,
 			}}
 		})
