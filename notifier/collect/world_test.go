@@ -30,6 +30,9 @@ type world struct {
 	*bustest.Book
 
 	provider connectortest.Provider
+	says     func(*connector.State, error) error // changes what the provider says of attempts; nil: nothing
+	calls    atomic.Int64                        // of the provider
+	log      healthtest.Buffer
 	paused   bool
 	now      *life
 }
@@ -70,11 +73,11 @@ func (w *world) start(effects int64) {
 	ledger := w.Ledger
 	ledger.Store = mortal{w.Store, l}
 	set := connector.NewSet(connector.Routes{Connectors: map[string]connector.Opened{
-		route: {Type: "memory", Connector: mortalConnector{w.provider.Connector(), l}},
+		route: {Type: "memory", Connector: mortalConnector{w.provider.Connector(), l, w}},
 	}})
 	l.Collector = New(Config{
 		Ledger: ledger, IDs: w.IDs, Now: time.Now, Routes: set, Views: views{bustest.Views{Book: w.Book}}, Signal: w.judge(l),
-		ReturnURL: func(p domain.Payment) string { return "https://shop.example.com/p/" + p.ID.String() }, Log: zerolog.Nop(),
+		ReturnURL: func(p domain.Payment) string { return "https://shop.example.com/p/" + p.ID.String() }, Log: zerolog.New(&w.log),
 		Paused: func(string) bool { return w.paused },
 	})
 	ctx, cancel := context.WithCancel(w.Context())
@@ -103,8 +106,14 @@ func (w *world) judge(l *life) func(context.Context, string, domain.ID, domain.S
 		if err := l.effect(); err != nil {
 			return domain.SignalReply{}, err
 		}
-		r, err := eventstore.Execute(ctx, w.Ledger, eventstore.PaymentStream(project, id), domain.Payment{Project: project, ID: id},
-			domain.PaymentCommand(domain.ApplySignal{Signal: s, Reason: reason}), eventstore.Order{EventID: w.IDs.Next()})
+		apply := func(used bool) (eventstore.Result[domain.Payment], error) {
+			return eventstore.Execute(ctx, w.Ledger, eventstore.PaymentStream(project, id), domain.Payment{Project: project, ID: id},
+				domain.PaymentCommand(domain.ApplySignal{Signal: s, Reason: reason, ReferenceUsed: used}), eventstore.Order{EventID: w.IDs.Next()})
+		}
+		r, err := apply(false)
+		if errors.As(err, new(*eventstore.ClaimedError)) {
+			r, err = apply(true) // another payment has the reference
+		}
 		switch f := domain.FactsOf(r.Event); {
 		case err != nil:
 			return domain.SignalReply{}, err
@@ -229,40 +238,39 @@ func (m mortal) Append(ctx context.Context, commits ...eventstore.Commit) []even
 type mortalConnector struct {
 	connector.Connector
 
-	life *life
+	life  *life
+	world *world
+}
+
+// called is a call of a connector, unless the process is dead.
+func called[A, S any](m mortalConnector, ctx context.Context, call func(context.Context, A) (S, error), a A) (s S, err error) {
+	if err := m.life.effect(); err != nil {
+		return s, err
+	}
+	m.world.calls.Add(1)
+	s, err = call(ctx, a)
+	if st, ok := any(&s).(*connector.State); ok && m.world.says != nil {
+		err = m.world.says(st, err)
+	}
+	return s, err
 }
 
 func (m mortalConnector) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	if err := m.life.effect(); err != nil {
-		return connector.State{}, err
-	}
-	return m.Connector.Begin(ctx, a)
+	return called(m, ctx, m.Connector.Begin, a)
 }
 
 func (m mortalConnector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	if err := m.life.effect(); err != nil {
-		return connector.State{}, err
-	}
-	return m.Connector.Read(ctx, a)
+	return called(m, ctx, m.Connector.Read, a)
 }
 
 func (m mortalConnector) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	if err := m.life.effect(); err != nil {
-		return connector.State{}, err
-	}
-	return m.Connector.Cancel(ctx, a)
+	return called(m, ctx, m.Connector.Cancel, a)
 }
 
 func (m mortalConnector) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
-	if err := m.life.effect(); err != nil {
-		return connector.RefundState{}, err
-	}
-	return m.Connector.Refund(ctx, r)
+	return called(m, ctx, m.Connector.Refund, r)
 }
 
 func (m mortalConnector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
-	if err := m.life.effect(); err != nil {
-		return nil, err
-	}
-	return m.Connector.Refunds(ctx, a)
+	return called(m, ctx, m.Connector.Refunds, a)
 }
