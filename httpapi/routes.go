@@ -85,7 +85,9 @@ func newAPI(cfg Config) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := edge.New(cfg.Edge(cfg.Log, cfg.Metrics, "public"))
+	public := cfg.Edge(cfg.Log, cfg.Metrics, "public")
+	public.Untraced = []string{"/livez", "/readyz"} // asked every few seconds
+	e, err := edge.New(public)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,8 @@ const (
 	nats       = "github.com/nats-io/nats.go"
 	bbolt      = "go.etcd.io/bbolt"
 
+	attributes   = "go.opentelemetry.io/otel/attribute"
+	conventions  = "go.opentelemetry.io/otel/semconv"
 	stripeModule = "github.com/stripe/stripe-go/v85"
 )
 
@@ -116,6 +118,15 @@ func rooms() []room {
 			why:     "how much room a disk has; whose files are on it is no matter of its own",
 			modules: []string{"golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder: "eventstore/tracing",
+			why:    "spans as whoever makes them needs them; where they are exported to is no matter of its own",
+			ours:   []string{"domain"},
+			modules: []string{
+				attributes, conventions, "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/trace",
+			},
+			keepOut: []string{"encoding/json", "net", "os"},
 		},
 		{
 			folder:  "eventstore/memory",
@@ -268,7 +279,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/collect",
 			why:     "it brings what is open at providers to its end, by commands and signals; the views it needs are an interface it declares, and providers are behind connector",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/connector", "notifier/health"},
+			ours:    []string{"domain", "eventstore", "eventstore/tracing", "notifier/bus", "notifier/connector", "notifier/health"},
 			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -398,8 +409,8 @@ func rooms() []room {
 		{
 			folder:  "notifier/delivery",
 			why:     "it decides when and in which order merchants are notified; it changes state by commands alone, and the views it needs are interfaces it declares",
-			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
-			modules: []string{prometheus, zerolog, "golang.org/x/time/rate"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/tracing", "notifier/delivery/store", "notifier/health", "notifier/queue", "notifier/webhook"},
+			modules: []string{attributes, conventions, prometheus, zerolog, "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -434,8 +445,8 @@ func rooms() []room {
 		{
 			folder:  "httpapi/edge",
 			why:     "a request in, an answer out: it knows no payment, no log and no view, so that every listener can stand on it",
-			ours:    []string{"domain", "domain/projects", "httpapi/conns", "httpapi/wire"},
-			modules: []string{jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
+			ours:    []string{"domain", "domain/projects", "eventstore/tracing", "httpapi/conns", "httpapi/wire"},
+			modules: []string{attributes, conventions, jsonModule, prometheus, zerolog, "github.com/gorilla/mux", "golang.org/x/text/unicode/norm", "golang.org/x/time/rate"},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -454,7 +465,7 @@ func rooms() []room {
 			folder: "httpapi/merchant",
 			why:    "what merchants can have done: it works while NATS is away, and what it needs of it is an interface it declares",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
+				"domain", "domain/projects", "eventstore", "eventstore/tracing", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/checkout", "httpapi/conns", "httpapi/edge", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -585,6 +596,16 @@ func rooms() []room {
 			folder: "cmd/payledger/httpserver",
 			why:    "the limits of every HTTP server of the program; what is served is no matter of its own",
 			ours:   []string{"cmd/payledger/exit", "httpapi/conns"},
+		},
+		{
+			folder: "cmd/payledger/otlp",
+			why:    "spans out to a collector, and nothing else: no gRPC, and no part of the program waits for it",
+			ours:   []string{"eventstore/tracing"},
+			modules: []string{
+				prometheus, zerolog, "go.opentelemetry.io/otel/exporters/otlp/otlptrace", "go.opentelemetry.io/otel/sdk/resource",
+				"go.opentelemetry.io/otel/sdk/trace", conventions, "go.opentelemetry.io/proto/otlp/trace", "google.golang.org/protobuf",
+			},
+			keepOut: []string{"encoding/json"},
 		},
 		{
 			folder:  "cmd/payledger/adminclient",

@@ -14,6 +14,7 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
+	"payledger/eventstore/tracing"
 	"payledger/httpapi/wire"
 
 	"github.com/go-json-experiment/json"
@@ -28,6 +29,8 @@ type Server struct {
 	requestIDs *domain.IDs
 	problems   problems
 	metrics    *metrics
+	tracer     *tracing.Tracer
+	untraced   []string
 	log        zerolog.Logger
 }
 
@@ -44,10 +47,11 @@ type Exchange struct {
 	timed   *deadline         // nil: for as long as the client stays
 	Project projects.Project  // who asks; zero: nobody in particular
 	Key     projects.Key
-	Trace   domain.Traceparent // that the request is part of; "": none
+	Trace   domain.Traceparent // what follows from the request is in it; "": none
 	Actor   string             // the operator who asks; "": none does
 	Body    []byte             // nil unless the route takes one
 
+	span   tracing.Span
 	fields [5]string // values of the answer's header
 	status int       // of the answer; 0 while there is none
 	bytes  int64     // of the answer's body
@@ -67,6 +71,9 @@ func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 		x.fields[0] = x.ID
 		x.Header()["X-Request-Id"] = x.fields[0:1:1]
 		e.metrics.begin()
+		if e.tracer != nil {
+			x.begin()
+		}
 		defer func() {
 			v := recover()
 			cut := v == http.ErrAbortHandler //nolint:errorlint // identity is its contract
@@ -77,6 +84,9 @@ func (e *Server) Wrap(serve func(*Exchange)) http.Handler {
 			took := e.now().Sub(start)
 			e.metrics.end(x, took)
 			x.record(took)
+			if x.span.Recorded() {
+				x.end(cut)
+			}
 			if cut {
 				panic(http.ErrAbortHandler) // the answer is cut short: so must be the connection
 			}
@@ -106,7 +116,11 @@ func (x *Exchange) record(took time.Duration) {
 		rec.Str("actor", x.Actor)
 	}
 	if x.Trace != "" {
-		rec.Str("trace_id", x.Trace.Trace()).Str("parent_id", x.Trace.Parent())
+		id := "parent_id"
+		if x.span.Recorded() {
+			id = "span_id"
+		}
+		rec.Str("trace_id", x.Trace.Trace()).Str(id, x.Trace.Parent())
 	}
 	if x.err != nil && (x.status >= http.StatusInternalServerError || x.code == "") {
 		rec.AnErr("error", x.err)
@@ -246,6 +260,8 @@ type Config struct {
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none are kept
 	Listener  string                // label of the metrics: public or admin
+	Tracer    *tracing.Tracer       // nil: requests have no spans
+	Untraced  []string              // paths whose requests have none
 
 	// Explain names the problem that an error of the rooms behind the edge
 	// amounts to; false: it does not know the error.
@@ -263,6 +279,8 @@ func New(c Config) (*Server, error) {
 		requestIDs: domain.NewIDs(c.Now, c.Entropy, domain.ID{}),
 		problems:   newProblems(c.PublicURL, c.Explain),
 		metrics:    m,
+		tracer:     c.Tracer,
+		untraced:   c.Untraced,
 		log:        c.Log,
 	}, nil
 }

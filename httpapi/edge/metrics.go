@@ -96,5 +96,7 @@ func methodLabel(method string) string {
 		http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
 		return method
 	}
-	return "other"
+	return otherMethod
 }
+
+const otherMethod = "other"

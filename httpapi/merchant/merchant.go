@@ -13,6 +13,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/eventstore/tracing"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/edge"
 	"payledger/projections"
@@ -28,12 +29,13 @@ type Config struct {
 	IDs       *domain.IDs      // the process's only source of event ids
 	Now       func() time.Time // default: time.Now
 	Links     *checkout.Links
-	PublicURL string      // where the world reaches this program; base of links and of problem types
-	Sandbox   Sandbox     // nil: no sandbox endpoints
-	Webhooks  Webhooks    // nil: no endpoints for webhooks
-	KeyTimes  KeyTimes    // nil: times of use of keys are not kept
-	Limits    edge.Limits // zero: none
-	Entropy   io.Reader   // default: crypto/rand; must be safe for concurrent use
+	PublicURL string          // where the world reaches this program; base of links and of problem types
+	Sandbox   Sandbox         // nil: no sandbox endpoints
+	Webhooks  Webhooks        // nil: no endpoints for webhooks
+	KeyTimes  KeyTimes        // nil: times of use of keys are not kept
+	Tracer    *tracing.Tracer // nil: requests have no spans
+	Limits    edge.Limits     // zero: none
+	Entropy   io.Reader       // default: crypto/rand; must be safe for concurrent use
 
 	// Checkpoint answers a signed checkpoint of everything that is durable
 	// when it is called, or more. nil: no endpoints for checkpoints.
@@ -61,6 +63,7 @@ func (c Config) Prefix() string {
 func (c Config) Edge(log zerolog.Logger, m prometheus.Registerer, listener string) edge.Config {
 	return edge.Config{
 		Now: c.Now, Entropy: c.Entropy, PublicURL: c.PublicURL, Log: log, Metrics: m, Listener: listener, Explain: Explain,
+		Tracer: c.Tracer,
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *Collector) forCustomer(p domain.Payment, err error) error {
 // offer makes a begun attempt at its provider, and records what it answered.
 func (c *Collector) offer(ctx context.Context, t *task, conn connector.Connector, p domain.Payment, a domain.Attempt) (*connector.HandOff, error) {
 	var st connector.State
-	err := c.call(ctx, p.Route, "begin", func(ctx context.Context) (err error) {
+	err := c.call(ctx, p, "begin", func(ctx context.Context) (err error) {
 		st, err = conn.Begin(ctx, c.attemptOf(p, a))
 		return err
 	})

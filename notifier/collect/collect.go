@@ -36,6 +36,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/tracing"
 	"payledger/notifier/bus"
 	"payledger/notifier/connector"
 	"payledger/notifier/health"
@@ -80,6 +81,7 @@ type Config struct {
 	ReturnURL func(domain.Payment) string
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
+	Tracer    *tracing.Tracer       // nil: calls have no spans
 }
 
 // Collector works on what is open. Safe for concurrent use.

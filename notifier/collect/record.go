@@ -6,6 +6,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/tracing"
 	"payledger/notifier/health"
 )
 
@@ -14,16 +15,41 @@ import (
 const signalTime = 30 * time.Second
 
 // call makes one call of a connector, within its time.
-func (c *Collector) call(ctx context.Context, route, name string, do func(context.Context) error) error {
+func (c *Collector) call(ctx context.Context, p domain.Payment, name string, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	var span tracing.Span
+	if c.config.Tracer != nil {
+		span = c.config.Tracer.Follow(tracing.Client, c.traceOf(ctx, p), "provider "+name)
+	}
 	err := do(limited)
 	if ctx.Err() != nil {
+		span.End("cancelled")
 		return ctx.Err() // the provider is not to blame
 	}
-	c.gates.of(route).called(err)
-	c.metrics.calls.WithLabelValues(route, name, endOf(err)).Inc()
+	end := endOf(err)
+	if span.Recorded() {
+		failure := end
+		if err == nil {
+			failure = ""
+		}
+		span.End(failure, tracing.Route.String(p.Route), tracing.Call.String(name), tracing.Project.String(p.Project), tracing.Payment.String(p.ID.String()))
+	}
+	c.gates.of(p.Route).called(err)
+	c.metrics.calls.WithLabelValues(p.Route, name, end).Inc()
 	return err
+}
+
+// traceOf is the trace of the payment's last event; "" without one.
+func (c *Collector) traceOf(ctx context.Context, p domain.Payment) domain.Traceparent {
+	var last eventstore.Stored
+	for r, err := range c.config.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
+		if err != nil {
+			return ""
+		}
+		last = r
+	}
+	return eventstore.CauseOf(last.Body).Trace
 }
 
 // execute runs a command on the payment, again while the store is busy or full.

@@ -61,7 +61,7 @@ func (c *Collector) refund(ctx context.Context, conn connector.Connector, p doma
 		}
 	}
 	var st connector.RefundState
-	err := c.call(ctx, p.Route, "refund", func(ctx context.Context) (err error) {
+	err := c.call(ctx, p, "refund", func(ctx context.Context) (err error) {
 		st, err = conn.Refund(ctx, ask)
 		return err
 	})
@@ -94,7 +94,7 @@ func (c *Collector) moneyOf(p domain.Payment, reference string) connector.Attemp
 // made by another hand are recorded, and those that failed here and have returned
 // the money there.
 func (c *Collector) refunds(ctx context.Context, conn connector.Connector, p domain.Payment, reference string) (all []connector.RefundState, err error) {
-	err = c.call(ctx, p.Route, "refunds", func(ctx context.Context) (err error) {
+	err = c.call(ctx, p, "refunds", func(ctx context.Context) (err error) {
 		all, err = conn.Refunds(ctx, c.moneyOf(p, reference))
 		return err
 	})

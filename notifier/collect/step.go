@@ -100,7 +100,7 @@ func (c *Collector) ask(
 	if unwanted || p.Status.Final() || domain.InstantOf(c.config.Now()) >= p.DoorCloses() {
 		name, ask = "cancel", conn.Cancel
 	}
-	err = c.call(ctx, p.Route, name, func(ctx context.Context) (err error) {
+	err = c.call(ctx, p, name, func(ctx context.Context) (err error) {
 		st, err = ask(ctx, c.attemptOf(p, a))
 		if a.Number == 0 && unknown(err) {
 			err = &strangerError{err}

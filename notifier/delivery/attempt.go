@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/eventstore/tracing"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/health"
 	"payledger/notifier/webhook"
@@ -107,9 +108,13 @@ func (l *Lanes) send(ctx context.Context, a attempt) (outcome, error) {
 		o.Class = classInternal
 		return o, nil
 	}
+	span := l.config.Tracer.Follow(tracing.Client, trace, "POST webhook")
 	o.Outcome = l.config.Sender.Send(ctx, webhook.Request{
-		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets, Trace: trace,
+		URL: a.endpoint.URL, ID: a.Event.String(), Attempt: a.number, At: at, Body: body, Secrets: secrets, Trace: span.Traceparent(trace),
 	})
+	if span.Recorded() {
+		endSpan(span, a, o.Outcome)
+	}
 	if o.Class == webhook.ClassCancelled {
 		return o, context.Canceled
 	}

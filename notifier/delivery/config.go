@@ -10,6 +10,7 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/eventstore/tracing"
 	"payledger/notifier/delivery/store"
 	"payledger/notifier/webhook"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Log     zerolog.Logger        // the zero value logs nothing
 	Full    func() bool           // the disk has too little room to write to the file; asked by one goroutine; nil: never
 	Metrics prometheus.Registerer // nil: none
+	Tracer  *tracing.Tracer       // nil: attempts have no spans
 	Limits  Limits                // zero members: the defaults
 
 	// Lead, on a node of a cluster, brings the lane file to what the other nodes have,

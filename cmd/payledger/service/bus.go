@@ -90,7 +90,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	})
 	b.collector = collect.New(collect.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
-		ReturnURL: c.links.ReturnURL, Paused: c.installation.paused, Log: o.Log, Metrics: metrics,
+		ReturnURL: c.links.ReturnURL, Paused: c.installation.paused, Log: o.Log, Metrics: metrics, Tracer: c.tracer,
 	})
 	b.watchConnectors(metrics, c.views)
 	b.routes.loaded = func() {

@@ -15,6 +15,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/tracing"
 	accountstore "payledger/httpapi/account/store"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
@@ -41,6 +42,7 @@ type core struct {
 	deliveries   *deliveries
 	consumers    *consumers.Book
 	account      *accountstore.File
+	tracer       *tracing.Tracer    // nil: nothing is traced
 	seed         func(route string) // lets a route's counters begin with 0
 
 	stopping  context.Context    // ends when streaming answers must end
@@ -60,6 +62,7 @@ type CoreOptions struct {
 	Schedule     webhook.Schedule      // of notifications; nil: the default
 	Webhooks     int                   // under way at the same time; 0: the default
 	Metrics      prometheus.Registerer // nil for a command, which has no metrics
+	Tracer       *tracing.Tracer       // nil: nothing is traced
 
 	SyncDelay time.Duration // added to each sync of the log
 
@@ -105,7 +108,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		signed.observe(o.Metrics)
 	}
 	ids := domain.NewIDs(time.Now, rand.Reader, last)
-	ledger := eventstore.Ledger{Store: store, Codec: codec}
+	ledger := eventstore.Ledger{Store: traced(store, o.Tracer), Codec: codec}
 	acts, err := openInstallation(ctx, ledger, ids)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
@@ -132,7 +135,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
-		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, seed: seed,
+		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	go func() { c.viewsDone <- views.Run(runCtx) }()
@@ -203,7 +206,7 @@ func (c *core) close() error {
 func (c *core) merchantConfig() merchant.Config {
 	return merchant.Config{
 		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
-		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, Stopping: c.stopping,
+		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, Stopping: c.stopping, Tracer: c.tracer,
 	}
 }
 

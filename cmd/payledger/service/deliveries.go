@@ -48,7 +48,7 @@ func openDeliveries(
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
 	lanes, err := delivery.Open(ctx, delivery.Config{
 		Path: d.Lanes(), Mark: d.LanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,
-		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics,
+		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics, Tracer: o.Tracer,
 		Limits: delivery.Limits{Requests: o.Webhooks},
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/eventstore"
@@ -93,13 +94,16 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	started("the heap's limit", RoomyHeap())
 	started("the processors", moreProcessors())
 	metrics := newMetrics()
+	version, _ := BuiltFrom()
+	traces := otlp.Start(otlp.Config{Version: version, Log: o.Log, Metrics: metrics})
+	started("the export of traces", traces.Stop)
 	room, err := o.connectionRoom()
 	if err != nil {
 		return err
 	}
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
-		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics,
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics, Tracer: traces.Tracer,
 	})
 	if err != nil {
 		return err
