@@ -134,7 +134,7 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 			return err
 		}
 	}
-	if err := r.putLanesAside(); err != nil {
+	if err := r.clearDerived(); err != nil {
 		return err
 	}
 	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: domain.LogRestored{
@@ -162,10 +162,11 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	return errors.Join(datadir.RemoveIfExists(r.Data.Checkpoint()), boltfile.SyncDir(string(r.Data)))
 }
 
-// putLanesAside moves the record of deliveries aside if it may contain events that
-// the backup lacks. It runs before the log is replaced, so that no log is used
-// with the deliveries of another log.
-func (r *restoring) putLanesAside() error {
+// clearDerived moves the record of deliveries aside, and deletes the projections,
+// if they may contain events that the backup lacks: verify would report these as
+// cut off. It runs before the log is replaced, so that no log is used with the
+// deliveries of another log.
+func (r *restoring) clearDerived() error {
 	if r.old != nil && !r.lost {
 		return nil
 	}
@@ -174,7 +175,7 @@ func (r *restoring) putLanesAside() error {
 			return err
 		}
 	}
-	return boltfile.SyncDir(string(r.Data))
+	return errors.Join(datadir.RemoveIfExists(r.Data.Projections()), boltfile.SyncDir(string(r.Data)))
 }
 
 // keep gives a file a second name before it is replaced.
