@@ -238,6 +238,8 @@ func (u *underTest) Waiting(eventstore.Store) int {
 	return len(u.store.queue.next.commits)
 }
 
+func (u *underTest) Shared() bool { return false }
+
 func (u *underTest) Faults() []storetest.Fault {
 	var faults []storetest.Fault
 	add := func(name string, persisted bool, f fault) {

@@ -18,7 +18,7 @@ func seeds(t *testing.T) (from, to uint64) {
 	if one, err := strconv.ParseUint(os.Getenv("PAYLEDGER_SEED"), 10, 64); err == nil {
 		return one, one + 1
 	}
-	if os.Getenv("PAYLEDGER_LONG") != "" {
+	if long() {
 		return 0, 2_000
 	}
 	return 0, 200
@@ -49,6 +49,20 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%+v", total)
 	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0) {
 		t.Errorf("too little happened: %+v", total)
+	}
+}
+
+// While nothing goes wrong, every read is answered and every command is decided, and
+// LOG's leader stays.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		w := newWorld(seed, flaw{})
+		w.quiet = true
+		w.run(20 * time.Second)
+		if d := w.done; w.wrong != "" || d.refusedReads > 0 || d.unknown > 0 || d.takeovers != 2 || d.reads < 100 || d.ok < 100 {
+			t.Errorf("seed %d: %+v %s", seed, d, w.wrong)
+		}
 	}
 }
 

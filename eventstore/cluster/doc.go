@@ -58,8 +58,8 @@
 //
 // Followers apply groups in the order of their numbers and skip none. bolt checks
 // that each follows from the file: first position, hash of the record before it,
-// every record's place in its stream, claims. A group that stays missing for a
-// second is fetched from a peer's file. If a group does not follow, the node stops:
+// every record's place in its stream, claims. A group that stays missing for
+// 400 ms is fetched from a peer's file. If a group does not follow, the node stops:
 // its file is of another history and is made anew from a peer's, never mended.
 //
 // # The parts

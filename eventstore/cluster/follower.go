@@ -8,7 +8,7 @@ import (
 
 const (
 	// gapTime is how long a group may be missing before it is fetched from a peer.
-	gapTime = time.Second
+	gapTime = 400 * time.Millisecond
 	// silence is how long the feed may bring nothing before a peer is asked.
 	silence = 3 * time.Second
 	// maxAhead bounds the groups that wait for one before them.

@@ -30,7 +30,10 @@ type world struct {
 	count  int
 	wrong  string // the first promise that was broken; empty: none
 	flaw   flaw
-	calm   bool // no more faults
+	calm   bool // no more faults, and no more clients
+	quiet  bool // no faults at all
+
+	demanded int // reads and commands that have to succeed
 
 	log       []*bolt.Group // LOG's groups, by number from 1
 	truth     file          // what they make
@@ -128,7 +131,9 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-func (w *world) chance(perMille int) bool { return !w.calm && w.random.IntN(1000) < perMille }
+func (w *world) chance(perMille int) bool {
+	return !w.calm && !w.quiet && w.random.IntN(1000) < perMille
+}
 
 func (w *world) delay() time.Duration {
 	d := time.Millisecond + time.Duration(w.random.IntN(8000))*time.Microsecond
@@ -264,8 +269,42 @@ func (w *world) run(d time.Duration) {
 		}
 	}
 	w.elect(w.random.IntN(simNodes))
+	w.until(d + 10*time.Second)
+	if w.flaw == (flaw{}) {
+		w.demand()
+	}
 	w.until(d + 15*time.Second)
+	if w.wrong == "" && w.demanded > 0 {
+		w.fail("%d reads and commands are not answered although nothing goes wrong any more", w.demanded)
+	}
 	w.audit()
+}
+
+// demand sends a read and a command to each node, which have to succeed.
+func (w *world) demand() {
+	for _, n := range w.nodes {
+		w.lastID += 2
+		read, id := w.lastID-1, w.lastID
+		w.demanded += 2
+		refused := w.done.refusedReads
+		w.reads[read] = &simRead{node: n.self, need: w.acked}
+		n.onServed(read, func() {
+			w.demanded--
+			if w.done.refusedReads > refused {
+				w.fail("node %s refuses a read although nothing goes wrong any more", n.name)
+			}
+		})
+		n.event(reading{read})
+		c := &command{id: id, stream: n.self, expect: w.truth.heads[n.self], node: n.self}
+		c.told = func(r result) {
+			w.demanded--
+			if c.position = r.position; r.outcome == unsure {
+				w.fail("node %s cannot say what became of a command although nothing goes wrong any more", n.name)
+			}
+		}
+		w.commands[id], n.calls[id] = c, c
+		n.event(calling{id})
+	}
 }
 
 func (w *world) until(end time.Duration) {
@@ -367,7 +406,7 @@ func sync1(f func()) func() {
 
 // fault lets something go wrong from time to time.
 func (w *world) fault() {
-	if w.calm {
+	if w.calm || w.quiet {
 		return
 	}
 	w.after(time.Duration(200+w.random.IntN(2200))*time.Millisecond, w.fault)

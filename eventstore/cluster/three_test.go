@@ -30,11 +30,12 @@ type three struct {
 	stores  [3]*Store
 }
 
-var names = []string{"A", "B", "C"}
+// patienceOfTests is how long a test waits for what has to come, on a busy machine.
+const patienceOfTests = 2 * time.Minute
 
-func startThree(t testing.TB) *three {
+// serverOptions are those of three servers that form a cluster.
+func serverOptions(t testing.TB) (options []*natsserver.Options) {
 	t.Helper()
-	x := &three{t: t, dir: t.TempDir()}
 	var routes []*url.URL
 	for range names {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,11 +48,22 @@ func startThree(t testing.TB) *three {
 	}
 	for i, name := range names {
 		addr, _ := net.ResolveTCPAddr("tcp", routes[i].Host)
-		x.options = append(x.options, &natsserver.Options{
+		options = append(options, &natsserver.Options{
 			ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, SyncAlways: true,
-			StoreDir: filepath.Join(x.dir, name), Routes: routes,
+			StoreDir: t.TempDir(), Routes: routes,
 			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: addr.Port},
 		})
+	}
+	return options
+}
+
+var names = []string{"A", "B", "C"}
+
+func startThree(t testing.TB) *three {
+	t.Helper()
+	x := &three{t: t, dir: t.TempDir()}
+	x.options = serverOptions(t)
+	for i := range names {
 		if err := bolt.Init(x.path(i), domain.ID{1, 2, 3}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +95,7 @@ func (x *three) serve(i int) {
 		x.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(patienceOfTests) {
 		x.t.Fatal("the server does not start")
 	}
 	x.servers[i] = s
@@ -93,7 +105,7 @@ func (x *three) serve(i int) {
 }
 
 func (x *three) open(i int) {
-	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(x.t.Context(), patienceOfTests)
 	defer cancel()
 	s, err := Open(ctx, Config{
 		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),

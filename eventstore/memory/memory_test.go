@@ -66,6 +66,8 @@ func (u *underTest) Stall(eventstore.Store) (<-chan struct{}, func()) { return u
 
 func (u *underTest) Waiting(eventstore.Store) int { return u.store.Waiting() }
 
+func (u *underTest) Shared() bool { return false }
+
 func (u *underTest) Faults() []storetest.Fault {
 	arm := func(f Fault) func(eventstore.Store) {
 		return func(eventstore.Store) { u.store.FailNext(f) }

@@ -51,7 +51,7 @@ func (s *subject) meet(fault Fault) {
 	s.isFatal(fault.Name+", afterwards", err)
 	s.same(fault.Name+": what is shown", s.scan(0, eventstore.Filter{}), base)
 	for _, c := range commits {
-		if _, ok := s.claimed(c); ok || len(s.load(c.Record.Stream)) > 0 {
+		if records, _ := s.peekLoad(c.Record.Stream); len(records) > 0 || s.peekClaimed(c) {
 			s.Errorf("%s: a record is shown that failed", fault.Name)
 		}
 	}

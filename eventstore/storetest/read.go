@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"iter"
 	"reflect"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,6 +64,58 @@ func (s *subject) lastOf(f eventstore.Filter) eventstore.Position {
 		s.Fatalf("LastOf(%+v): %v", f, err)
 	}
 	return p
+}
+
+// peek runs reads that must show nothing of a group that is under way or has failed.
+// On a shared log they may show nothing at all: shown is false then.
+func (s *subject) peek(read func(context.Context) error) (shown bool) {
+	s.Helper()
+	ctx := s.Context()
+	if s.log.Shared() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+	}
+	err := read(ctx)
+	if err == nil {
+		return true
+	}
+	if !s.log.Shared() || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, eventstore.ErrBusy) && !errors.As(err, new(*eventstore.FatalError)) {
+		s.Fatalf("reading while a group is under way or after it has failed: %v", err)
+	}
+	return false
+}
+
+func (s *subject) peekLoad(st eventstore.Stream) (records []eventstore.Stored, shown bool) {
+	s.Helper()
+	shown = s.peek(func(ctx context.Context) error {
+		for r, err := range s.store.Load(ctx, st) {
+			if err != nil {
+				return err
+			}
+			records = append(records, r)
+		}
+		return nil
+	})
+	return records, shown
+}
+
+func (s *subject) peekLast() (p eventstore.Position, shown bool) {
+	s.Helper()
+	shown = s.peek(func(ctx context.Context) (err error) {
+		p, err = s.store.Last(ctx)
+		return err
+	})
+	return p, shown
+}
+
+func (s *subject) peekClaimed(c eventstore.Commit) (found bool) {
+	s.Helper()
+	s.peek(func(ctx context.Context) (err error) {
+		_, found, err = s.store.Claimed(ctx, c.Record.Stream.Project, c.Claim.Key)
+		return err
+	})
+	return found
 }
 
 func (s *subject) claimed(c eventstore.Commit) (eventstore.Stored, bool) {

@@ -37,6 +37,11 @@ type Log interface {
 	// Waiting is the number of commits that wait for the next group.
 	Waiting(eventstore.Store) int
 
+	// Shared reports whether other stores have the log too and reads ask them. Such a
+	// read waits for a group under way, and fails with the store; it shows nothing
+	// of it.
+	Shared() bool
+
 	// Faults are the ways in which the log's writes can fail.
 	Faults() []Fault
 
