@@ -44,12 +44,13 @@ func (c Audit) Run(a *console.App) error {
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, 1<<20)
 		var rows [][]string
+		names := make(map[string]string)
 		for lines.Scan() {
 			if a.JSON {
 				fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
 				continue
 			}
-			row, err := act(lines.Bytes())
+			row, err := act(lines.Bytes(), names)
 			if err != nil {
 				return err
 			}
@@ -65,8 +66,9 @@ func (c Audit) Run(a *console.App) error {
 	})
 }
 
-// act is the row of a line.
-func act(line []byte) ([]string, error) {
+// act is the row of a line. names are those of the keys in the lines before, by
+// their ids.
+func act(line []byte, names map[string]string) ([]string, error) {
 	var e struct {
 		Position uint64 `json:"position"`
 		Event    struct {
@@ -84,7 +86,31 @@ func act(line []byte) ([]string, error) {
 	if e.Event.Kind == e.Event.Project { // of the installation
 		e.Event.Project = "-"
 	}
-	return []string{
-		strconv.FormatUint(e.Position, 10), e.Event.At, cmp.Or(e.Event.Actor, "-"), e.Event.Type, e.Event.Project, string(e.Event.Data),
-	}, nil
+	details, err := detailsOf(e.Event.Data, names)
+	if err != nil {
+		return nil, fmt.Errorf("an act that cannot be read: %w", err)
+	}
+	return []string{strconv.FormatUint(e.Position, 10), e.Event.At, cmp.Or(e.Event.Actor, "-"), e.Event.Type, e.Event.Project, details}, nil
+}
+
+// detailsOf is an event's data; of a key its name, where it has one, its id and what
+// it may do, and not its hash.
+func detailsOf(data jsontext.Value, names map[string]string) (string, error) {
+	var key struct {
+		Name   string   `json:"name,omitempty"`
+		ID     string   `json:"key_id"`
+		Scopes []string `json:"scopes,omitempty"`
+	}
+	if err := json.Unmarshal(data, &key); err != nil {
+		return "", err
+	}
+	if key.ID == "" {
+		return string(data), nil
+	}
+	if key.Name == "" {
+		key.Name = names[key.ID]
+	}
+	names[key.ID] = key.Name
+	details, err := json.Marshal(key)
+	return string(details), err
 }
