@@ -104,3 +104,44 @@ func TestFeedBehindSilentProxy(t *testing.T) {
 		t.Errorf("the page is the same: %t; streams: %d", same, silent.Load())
 	}
 }
+
+// TestPaymentPageBehindSilentProxy: the page asks where a proxy takes its stream
+// and says nothing, whether it answers with a head or not at all.
+func TestPaymentPageBehindSilentProxy(t *testing.T) {
+	t.Parallel()
+	s := start(t, "demo")
+	upstream, err := url.Parse(s.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := httputil.NewSingleHostReverseProxy(upstream)
+	for name, head := range map[string]bool{"no answer": false, "a head alone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var silent atomic.Int64
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasSuffix(r.URL.Path, "/events") {
+					pass.ServeHTTP(w, r)
+					return
+				}
+				silent.Add(1)
+				if head {
+					w.Header().Set("Content-Type", "text/event-stream")
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-r.Context().Done()
+			}))
+			t.Cleanup(proxy.Close)
+			w := uitest.OpenTab(t, uitest.Browser(t))
+			followsPayment(t, w, s, proxy.URL)
+			if silent.Load() == 0 {
+				t.Error("no stream was asked for")
+			}
+			// 40 s is how long the script takes a stream that has given a sign of life for alive.
+			const asked = `performance.getEntriesByType("resource").find((r) => r.name.includes("/status")).startTime`
+			if at := uitest.Eval[float64](w, asked); at >= 40000 {
+				t.Errorf("the page has asked after %.0f ms", at)
+			}
+		})
+	}
+}

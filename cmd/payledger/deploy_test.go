@@ -111,7 +111,7 @@ func goMod(t *testing.T) string {
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
-	secure, buffering := startNginx(t, strings.TrimPrefix(s.BaseURL, "http://"))
+	secure, buffering, slow := startNginx(t, strings.TrimPrefix(s.BaseURL, "http://"))
 
 	t.Run("live answers pass through", func(t *testing.T) {
 		t.Parallel()
@@ -156,29 +156,37 @@ func TestBehindNginx(t *testing.T) {
 		}
 	})
 
-	t.Run("pages of a buffering proxy ask", func(t *testing.T) {
-		t.Parallel()
-		browser := uitest.Browser(t)
-		created := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`)
-		instructions, ok := created.object(t)["instructions"].(map[string]any)
-		if !ok {
-			t.Fatalf("%s", created.Body)
-		}
-		link := strings.Replace(fmt.Sprint(instructions["url"]), s.BaseURL, "http://"+buffering, 1)
-		w := uitest.OpenTab(t, browser)
-		w.Do(chromedp.Navigate(link), chromedp.WaitVisible(`button[value="pay"]`))
-		uitest.Eval[bool](w, `window.same = true`)
-		s.do(t, 200, "POST", "/v1/sandbox/payments/"+created.text(t, "id"), `{"outcome":"paid"}`)
-		w.Do(chromedp.WaitVisible(`[data-status="paid"]`))
-		if same := uitest.Eval[bool](w, `window.same === true`); !same {
-			t.Error("the page was loaded anew")
-		}
-	})
+	for name, address := range map[string]string{"a buffering proxy": buffering, "a slow link": slow} {
+		t.Run("the payment page follows behind "+name, func(t *testing.T) {
+			t.Parallel()
+			w := uitest.OpenTab(t, uitest.Browser(t))
+			followsPayment(t, w, s, "http://"+address)
+		})
+	}
 }
 
-// startNginx runs nginx in front of a server: the sample's TLS server, and one
-// that buffers everything.
-func startNginx(t *testing.T, upstream string) (secure, buffering string) {
+// followsPayment opens the page of a payment under an address, has it paid, and
+// waits until the page shows that without having been loaded anew.
+func followsPayment(t *testing.T, w *uitest.Tab, s *server, address string) {
+	t.Helper()
+	created := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`)
+	instructions, ok := created.object(t)["instructions"].(map[string]any)
+	if !ok {
+		t.Fatalf("%s", created.Body)
+	}
+	w.Do(chromedp.Navigate(strings.Replace(fmt.Sprint(instructions["url"]), s.BaseURL, address, 1)), chromedp.WaitVisible(`button[value="pay"]`))
+	uitest.Eval[bool](w, `window.same = true`)
+	s.do(t, 200, "POST", "/v1/sandbox/payments/"+created.text(t, "id"), `{"outcome":"paid"}`)
+	w.Do(chromedp.WaitVisible(`[data-status="paid"]`))
+	if same := uitest.Eval[bool](w, `window.same === true`); !same {
+		t.Error("the page was loaded anew")
+	}
+}
+
+// startNginx runs nginx in front of a server: the sample's TLS server, one that
+// buffers and compresses everything, live answers too, and one at the end of a slow
+// link.
+func startNginx(t *testing.T, upstream string) (secure, buffering, slow string) {
 	t.Helper()
 	nginx := requireTool(t, "nginx", "nginx")
 	dir := t.TempDir()
@@ -186,7 +194,7 @@ func startNginx(t *testing.T, upstream string) (secure, buffering string) {
 		t.Fatal(err)
 	}
 	certificate(t, dir)
-	secure, buffering = healthtest.FreeAddress(t), healthtest.FreeAddress(t)
+	secure, buffering, slow = healthtest.FreeAddress(t), healthtest.FreeAddress(t), healthtest.FreeAddress(t)
 	sample := deployed(t, "nginx.conf")
 	for from, to := range map[string]string{
 		"server 127.0.0.1:8080;":                 "server " + upstream + ";",
@@ -206,8 +214,10 @@ func startNginx(t *testing.T, upstream string) (secure, buffering string) {
 	for _, what := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		conf += what + "_temp_path " + dir + "/" + what + ";\n"
 	}
-	conf += sample + "server { listen " + buffering + "; location / { proxy_pass http://payledger; proxy_http_version 1.1;" +
-		" proxy_set_header Host $http_host; proxy_buffering on; proxy_ignore_headers X-Accel-Buffering; } }\n}\n"
+	const pass = "; location / { proxy_pass http://payledger; proxy_http_version 1.1; proxy_set_header Host $http_host; "
+	conf += sample + "server { listen " + buffering + pass + "proxy_buffering on; proxy_ignore_headers X-Accel-Buffering;" +
+		" gzip on; gzip_types *; gzip_proxied any; gzip_min_length 0; } }\n" +
+		"server { listen " + slow + pass + "limit_rate 4k; } }\n}\n" // bytes a second for each answer
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
@@ -228,7 +238,7 @@ func startNginx(t *testing.T, upstream string) (secure, buffering string) {
 			t.Logf("nginx:\n%s", stderr.String())
 		}
 	})
-	for _, address := range []string{secure, buffering} {
+	for _, address := range []string{secure, buffering, slow} {
 		eventually(t, "nginx listens", func() bool {
 			conn, err := net.Dial("tcp", address)
 			if err == nil {
@@ -237,7 +247,7 @@ func startNginx(t *testing.T, upstream string) (secure, buffering string) {
 			return err == nil
 		})
 	}
-	return secure, buffering
+	return secure, buffering, slow
 }
 
 // certificate writes cert.pem and key.pem.

@@ -163,7 +163,8 @@
   const listen = () => {
     if (away() || streaming() || performance.now() - opened < again) return;
     stream?.close();
-    opened = heard = performance.now();
+    opened = performance.now();
+    heard = -patience; // an open connection is no sign of life: a proxy may answer for a service that says nothing
     stream = new EventSource(main.dataset.live);
     stream.addEventListener("state", (event) => {
       heard = performance.now();
