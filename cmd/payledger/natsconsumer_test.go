@@ -162,7 +162,10 @@ func positionOf(t *testing.T, s *server, name string) string {
 // consumerAt waits until a consumer's position is known.
 func consumerAt(t *testing.T, s *server, name string, position string) {
 	t.Helper()
-	eventually(t, name+" is at "+position, func() bool { return positionOf(t, s, name) == position })
+	eventually(t, name+" is at "+position, func() bool {
+		time.Sleep(200 * time.Millisecond) // each look is a process
+		return positionOf(t, s, name) == position
+	})
 }
 
 // TestConsumersOfTheirOwn follows consumers from their creation to their removal.

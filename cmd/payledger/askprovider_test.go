@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"payledger/domain"
+)
+
+// TestPaymentAtProvider takes payments to a provider of each type and back: heard
+// of by polling alone and by notification alone, refunded, paid by a second
+// attempt, and with another amount than was asked for.
+func TestPaymentAtProvider(t *testing.T) {
+	t.Parallel()
+	for name, play := range providers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := play(t)
+			s := openTill(t, p)
+
+			polled := s.create(t)
+			to := s.handOver(t, polled)
+			if again := s.handOver(t, polled); again != to {
+				t.Errorf("the same attempt leads to %s and to %s", to, again)
+			}
+			s.comeBack(t, polled, s.atProvider(t, to, "pay"))
+			s.becomes(t, paymentPath(polled), "paid")
+			p.Sent() // lost
+
+			// An attempt that fails can be made again.
+			declined := s.create(t)
+			first := s.handOver(t, declined)
+			s.atProvider(t, first, "decline")
+			p.Expire(p.Attempts(declined.id)[0]) // where a decline leaves it open
+			s.notify(t)
+			eventually(t, "the page offers another attempt", func() bool {
+				return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+declined.page, nil).Body), `data-state="declined"`)
+			})
+			second := s.handOver(t, declined)
+			if second == first {
+				t.Errorf("the second attempt leads to %s again", first)
+			}
+
+			noticed := s.create(t)
+			s.atProvider(t, s.handOver(t, noticed), "pay")
+			s.atProvider(t, second, "pay")
+			s.notify(t)
+			s.becomes(t, paymentPath(noticed), "paid")
+			s.becomes(t, paymentPath(declined), "paid")
+
+			// Another amount than was asked for is no payment, and not forgotten.
+			p.WrongAmount()
+			wrong := s.create(t)
+			s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
+			s.refunded(t, s.refund(t, polled))
+			eventually(t, "the wrong amount is late funds", func() bool { return s.has(t, wrong, domain.TypePaymentLateFunds) })
+			kinds := s.balanced(t)
+			for kind, want := range map[string]int{
+				domain.TypePaymentAttemptBegun: 5, domain.TypePaymentAttemptOffered: 5,
+				domain.TypePaymentPaid: 3, domain.TypePaymentLateFunds: 1, domain.TypePaymentSignalRefused: 0, domain.TypeRefundSucceeded: 1,
+			} {
+				if kinds[kind] != want {
+					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
+				}
+			}
+		})
+	}
+}
+
+// TestAskingProvider: the notifications of a payment and of a refund made by hand
+// are lost, and the next regular look is minutes away. The operator asks, and both
+// are recorded before the answer.
+func TestAskingProvider(t *testing.T) {
+	t.Parallel()
+	for name, play := range providers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := play(t)
+			s := openTill(t, p)
+			s.stops(t)
+			b, reference := s.handedOver(t, 30*time.Minute, 4*time.Hour)
+			before := p.line.count()
+			s.restart(t)
+			eventually(t, "the server has looked at the attempt", func() bool { return p.line.count() > before })
+			if !p.Pay(reference) {
+				t.Fatal("the customer cannot pay")
+			}
+			p.Sent() // lost
+			if s.has(t, b, domain.TypePaymentPaid) {
+				t.Error("the provider was asked without need")
+			}
+			ask := func(want string) {
+				t.Helper()
+				out, code := payledger(t, "payments", "ask", b.id.String(), "--data", s.data, "--json")
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("asked: exit code %d, want %s in\n%s", code, want, out)
+				}
+			}
+			ask(`"status":"paid"`)
+			if !p.RefundByHand(reference) {
+				t.Fatal("the money cannot be refunded by hand")
+			}
+			p.Sent() // lost
+			ask(`"refund_reference":`)
+			if kinds := s.balanced(t); kinds[domain.TypePaymentRefundedAtProvider] != 1 {
+				t.Errorf("the events are %v", kinds)
+			}
+		})
+	}
+}
