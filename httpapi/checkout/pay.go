@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"payledger/domain"
+	"payledger/httpapi/ui"
 )
 
 // maxForm is the longest body of a form, in bytes; a real one has about 90.
@@ -78,23 +76,9 @@ func (h *handler) pay(w http.ResponseWriter, v *visit) error {
 }
 
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset, has := params["charset"]
-	if err != nil || mediaType != "application/x-www-form-urlencoded" ||
-		has && !strings.EqualFold(charset, "utf-8") || r.Header.Get("Content-Encoding") != "" {
-		return nil, &failure{status: http.StatusUnsupportedMediaType, why: badForm}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &failure{status: http.StatusRequestEntityTooLarge, why: badForm}
-	case err != nil:
-		return nil, &failure{status: http.StatusBadRequest, why: badForm, cause: err}
-	}
-	form, err := url.ParseQuery(string(body))
+	form, status, err := ui.ReadForm(w, r, maxForm)
 	if err != nil {
-		return nil, &failure{status: http.StatusBadRequest, why: badForm}
+		return nil, &failure{status: status, why: badForm, cause: err}
 	}
 	return form, nil
 }

@@ -5,18 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"html/template"
-	"io"
-	"mime"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"payledger/domain"
+	"payledger/httpapi/ui"
 )
 
 // maxForm is the longest body of a form, in bytes.
@@ -52,34 +46,12 @@ func (v *Visit) ofSession(token string) bool {
 }
 
 func (v *Visit) readForm() error {
-	media, params, err := mime.ParseMediaType(v.Request.Header.Get("Content-Type"))
-	charset, has := params["charset"]
-	if err != nil || media != "application/x-www-form-urlencoded" || has && !strings.EqualFold(charset, "utf-8") {
-		return &Failure{Status: http.StatusUnsupportedMediaType, Why: "form"}
+	form, status, err := ui.ReadForm(v.X, v.Request, maxForm)
+	if err != nil {
+		return &Failure{Status: status, Why: "form"}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(v.X, v.Request.Body, maxForm))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return &Failure{Status: http.StatusRequestEntityTooLarge, Why: "form"}
-	case err != nil:
-		return &Failure{Status: http.StatusBadRequest, Why: "form"}
-	}
-	if v.form, err = url.ParseQuery(string(body)); err != nil || !validUTF8(v.form) {
-		return &Failure{Status: http.StatusBadRequest, Why: "form"}
-	}
+	v.form = form
 	return nil
-}
-
-// validUTF8 reports whether the values of all fields are, as they must be to be
-// handed to the API.
-func validUTF8(form url.Values) bool {
-	for _, values := range form {
-		if slices.ContainsFunc(values, func(text string) bool { return !utf8.ValidString(text) }) {
-			return false
-		}
-	}
-	return true
 }
 
 // IdempotencyKey is that of what the form leads to, so that the API counts it

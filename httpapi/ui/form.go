@@ -1,0 +1,53 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The errors of ReadForm that are not those of the connection. They name nothing of
+// what was sent.
+var (
+	errNoForm     = errors.New("the body is not a form in UTF-8")
+	errLongForm   = errors.New("the form is too long")
+	errBrokenForm = errors.New("the form cannot be read")
+)
+
+// ReadForm reads the form that a page has sent, of at most limit bytes. status is
+// that of the answer if err is not nil.
+func ReadForm(w http.ResponseWriter, r *http.Request, limit int64) (form url.Values, status int, err error) {
+	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset, has := params["charset"]
+	if err != nil || media != "application/x-www-form-urlencoded" || has && !strings.EqualFold(charset, "utf-8") ||
+		r.Header.Get("Content-Encoding") != "" {
+		return nil, http.StatusUnsupportedMediaType, errNoForm
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, http.StatusRequestEntityTooLarge, errLongForm
+	case err != nil:
+		return nil, http.StatusBadRequest, fmt.Errorf("reading the form: %w", err)
+	}
+	if form, err = url.ParseQuery(string(body)); err != nil || !validUTF8(form) {
+		return nil, http.StatusBadRequest, errBrokenForm
+	}
+	return form, 0, nil
+}
+
+// validUTF8 reports whether the values of all fields are.
+func validUTF8(form url.Values) bool {
+	for _, values := range form {
+		if slices.ContainsFunc(values, func(text string) bool { return !utf8.ValidString(text) }) {
+			return false
+		}
+	}
+	return true
+}
