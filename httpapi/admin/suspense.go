@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -15,64 +16,76 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// errFull ends a page: it has all payments that it may have.
-var errFull = errors.New("the page is full")
-
 // listSuspense answers GET /admin/suspense, the oldest payment first.
 func (a *admin) listSuspense(x *edge.Exchange) error {
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	req, err := edge.ParseList(values, "adminListSuspense", "", "project")
-	if err != nil {
-		return err
-	}
-	if err := a.checkProject(x, req.Filters); err != nil {
-		return err
-	}
-	after, ok := domain.ParseID(req.Place)
-	if req.Place != "" && !ok {
-		return wire.Problem{Code: domain.InvalidCursor}
-	}
-	payments, last, err := pageOfPayments(req.Limit, func(fn func(project string, id domain.ID) error) error {
-		return a.cfg.Views.EachInSuspense(x.Context(), after, math.MaxInt, fn)
-	}, func(project string) bool { return !req.Filters.Has("project") || req.Filters["project"] == project })
+	page, err := pageOfPayments(a, x, "adminListSuspense", "project", a.cfg.Views.EachInSuspense,
+		func(project string) string { return project })
 	if err != nil {
 		return err
 	}
 	rows := []wire.Suspense{}
-	for _, id := range payments {
-		p, _, err := a.cfg.Views.Payment(x.Context(), id)
-		if err != nil {
-			return err
-		}
+	for _, p := range page.payments {
 		if rows, err = a.suspenseOf(x, rows, p); err != nil {
 			return err
 		}
 	}
-	return edge.ReplyPage(x, edge.PageOf(req, rows, last))
+	return edge.ReplyPage(x, edge.PageOf(page.List, rows, page.last))
 }
 
-// pageOfPayments takes up to limit of the payments that each lists whose value is
-// wanted. last is the place of the page's end, "" if there are no more.
+// paymentsPage is a page of payments about which something is to be done.
+type paymentsPage struct {
+	edge.List
+
+	payments []domain.Payment
+	last     string // place of the page's end; "": there are no more
+}
+
+// errFull ends a page: it has all payments that it may have.
+var errFull = errors.New("the page is full")
+
+// pageOfPayments reads the request for a page of what each lists. The list has one
+// filter, a project or another value that of knows of a row.
 func pageOfPayments[V any](
-	limit int, each func(fn func(value V, id domain.ID) error) error, wanted func(value V) bool,
-) (payments []domain.ID, last string, err error) {
-	err = each(func(value V, id domain.ID) error {
+	a *admin, x *edge.Exchange, operation, filter string,
+	each func(ctx context.Context, after domain.ID, limit int, fn func(row V, id domain.ID) error) error, of func(row V) string,
+) (page paymentsPage, err error) {
+	values, err := x.Values()
+	if err != nil {
+		return page, err
+	}
+	if page.List, err = edge.ParseList(values, operation, "", filter); err != nil {
+		return page, err
+	}
+	if err := a.checkProject(x, page.Filters); err != nil {
+		return page, err
+	}
+	after, ok := domain.ParseID(page.Place)
+	if page.Place != "" && !ok {
+		return page, wire.Problem{Code: domain.InvalidCursor}
+	}
+	var ids []domain.ID
+	err = each(x.Context(), after, math.MaxInt, func(row V, id domain.ID) error {
 		switch {
-		case !wanted(value):
-		case len(payments) == limit:
+		case page.Filters.Has(filter) && page.Filters[filter] != of(row):
+		case len(ids) == page.Limit:
 			return errFull
 		default:
-			payments = append(payments, id)
+			ids = append(ids, id)
 		}
 		return nil
 	})
 	if errors.Is(err, errFull) {
-		return payments, payments[len(payments)-1].String(), nil
+		page.last, err = ids[len(ids)-1].String(), nil
 	}
-	return payments, "", err
+	for _, id := range ids {
+		if err != nil {
+			break
+		}
+		var p domain.Payment
+		p, _, err = a.cfg.Views.Payment(x.Context(), id)
+		page.payments = append(page.payments, p)
+	}
+	return page, err
 }
 
 // suspenseOf adds the rows of a payment. Its events say since when, and which late

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"math"
-
 	"payledger/domain"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -11,30 +9,13 @@ import (
 // listOpenWork answers GET /admin/payments/open: what is open at providers, the
 // oldest payment first.
 func (a *admin) listOpenWork(x *edge.Exchange) error {
-	values, err := x.Values()
-	if err != nil {
-		return err
-	}
-	req, err := edge.ParseList(values, "adminListOpenWork", "", "route")
-	if err != nil {
-		return err
-	}
-	after, ok := domain.ParseID(req.Place)
-	if req.Place != "" && !ok {
-		return wire.Problem{Code: domain.InvalidCursor}
-	}
-	payments, last, err := pageOfPayments(req.Limit, func(fn func(o domain.Outstanding, id domain.ID) error) error {
-		return a.cfg.Views.EachUncollected(x.Context(), after, math.MaxInt, fn)
-	}, func(o domain.Outstanding) bool { return !req.Filters.Has("route") || req.Filters["route"] == o.Route })
+	page, err := pageOfPayments(a, x, "adminListOpenWork", "route", a.cfg.Views.EachUncollected,
+		func(o domain.Outstanding) string { return o.Route })
 	if err != nil {
 		return err
 	}
 	rows := []wire.OpenWork{}
-	for _, id := range payments {
-		p, _, err := a.cfg.Views.Payment(x.Context(), id)
-		if err != nil {
-			return err
-		}
+	for _, p := range page.payments {
 		var looks wire.Looks
 		if a.cfg.Looks != nil {
 			looks = a.cfg.Looks(p)
@@ -43,5 +24,5 @@ func (a *admin) listOpenWork(x *edge.Exchange) error {
 			rows = append(rows, wire.OpenWork{ProjectID: p.Project, PaymentID: p.ID, Route: p.Route, Work: w, Looks: looks})
 		}
 	}
-	return edge.ReplyPage(x, edge.PageOf(req, rows, last))
+	return edge.ReplyPage(x, edge.PageOf(page.List, rows, page.last))
 }

@@ -143,7 +143,10 @@ func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcom
 		return r, missing
 	}
 	var p domain.Payment
-	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(_ domain.Outstanding, payment domain.ID) error {
+	err = a.cfg.Views.EachUncollected(ctx, domain.ID{}, math.MaxInt, func(o domain.Outstanding, payment domain.ID) error {
+		if o.Returns == 0 {
+			return nil
+		}
 		var err error
 		if p, _, err = a.cfg.Views.Payment(ctx, payment); err != nil {
 			return err
