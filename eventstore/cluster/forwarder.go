@@ -21,7 +21,7 @@ type forwarder struct {
 	to   nodeName // the sequencer, as far as known
 
 	question uint64 // the newest one
-	asked    []read // collected in it
+	asked    []read // collected in it, or in one before it
 	askedAt  time.Duration
 	waiting  []read // came after it was sent
 	granted  []read // wait until the file has a group
@@ -29,9 +29,10 @@ type forwarder struct {
 }
 
 type read struct {
-	id     uint64
-	until  time.Duration
-	number uint64
+	id       uint64
+	until    time.Duration
+	question uint64 // the first one that was sent after it came
+	number   uint64
 }
 
 type call struct {
@@ -75,25 +76,35 @@ func (f *forwarder) step(now time.Duration, e event) []effect {
 // askAgain sends one question for all reads that are not granted. Each question
 // serves the reads that came before it was sent, so it has a number of its own.
 func (f *forwarder) askAgain(now time.Duration) []effect {
-	f.asked, f.waiting = append(f.asked, f.waiting...), nil
-	if len(f.asked) == 0 || f.to == "" {
+	if len(f.asked)+len(f.waiting) == 0 || f.to == "" {
 		return nil
 	}
 	f.question++
-	f.askedAt = now
+	for _, r := range f.waiting {
+		r.question = f.question
+		f.asked = append(f.asked, r)
+	}
+	f.waiting, f.askedAt = nil, now
 	return []effect{ask{f.to, f.question}}
 }
 
-// grant: the reads of the question are true once the file has the group.
+// grant: the reads that came before the question was sent are true once the file has
+// the group. The answer may be to an old question: when answers take longer than
+// retryAfter, there is always a newer one.
 func (f *forwarder) grant(now time.Duration, a answered) []effect {
-	if a.question != f.question || len(f.asked) == 0 {
+	if a.question > f.question {
 		return nil
 	}
-	for _, r := range f.asked {
-		r.number = a.number
-		f.granted = append(f.granted, r)
+	f.asked = without(f.asked, func(r read) bool {
+		if r.question <= a.question {
+			r.number = a.number
+			f.granted = append(f.granted, r)
+		}
+		return r.question <= a.question
+	})
+	if len(f.waiting) == 0 {
+		return nil
 	}
-	f.asked = nil
 	return f.askAgain(now)
 }
 

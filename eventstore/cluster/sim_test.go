@@ -30,8 +30,9 @@ type world struct {
 	count  int
 	wrong  string // the first promise that was broken; empty: none
 	flaw   flaw
-	calm   bool // no more faults, and no more clients
-	quiet  bool // no faults at all
+	calm   bool          // no more faults, and no more clients
+	quiet  bool          // no faults at all
+	lag    time.Duration // of every message and every sync, beside the usual
 
 	demanded int // reads and commands that have to succeed
 
@@ -136,7 +137,7 @@ func (w *world) chance(perMille int) bool {
 }
 
 func (w *world) delay() time.Duration {
-	d := time.Millisecond + time.Duration(w.random.IntN(8000))*time.Microsecond
+	d := w.lag + time.Millisecond + time.Duration(w.random.IntN(8000))*time.Microsecond
 	if w.chance(25) {
 		d += time.Duration(w.random.IntN(2500)) * time.Millisecond
 	}
