@@ -24,10 +24,9 @@ func NewMemory() Provider {
 // Its notifications are the reference, or "refund" and the reference, signed by
 // a header.
 type memory struct {
+	Faults
+
 	mu       sync.Mutex
-	fault    Fault
-	after    int
-	faults   int
 	wrong    domain.Amount
 	keys     map[string]string // key → reference, or "" for a stored error
 	attempts map[string]*attempt
@@ -43,21 +42,16 @@ type attempt struct {
 var errServer = errors.New("server error")
 
 // call locks the provider for one request, and answers how it ends if not well:
-// before anything is done, or after.
-func (m *memory) call(ctx context.Context) (before, after error) {
+// before anything is done, or after. key is its idempotency key; "": none.
+func (m *memory) call(ctx context.Context, key string) (before, after error) {
+	fault := m.Next(key != "")
 	m.mu.Lock()
 	if err := ctx.Err(); err != nil {
 		return err, nil
 	}
-	switch {
-	case m.faults == 0:
+	switch fault {
+	case 0:
 		return nil, nil
-	case m.after > 0:
-		m.after--
-		return nil, nil
-	}
-	m.faults--
-	switch m.fault {
 	case Busy:
 		return &connector.BusyError{After: time.Second, Err: errServer}, nil
 	case Silent:
@@ -67,23 +61,16 @@ func (m *memory) call(ctx context.Context) (before, after error) {
 		return nil, ctx.Err()
 	case ErrorAfter, Garbage, Endless:
 		return nil, errServer
-	default:
-		return errServer, nil
-	}
-}
-
-func (m *memory) key(key string, fails error) (reference string, known bool) {
-	reference, known = m.keys[key]
-	if fails != nil && m.fault == StoredError {
+	case StoredError:
 		m.keys[key] = ""
 	}
-	return reference, known
+	return errServer, nil
 }
 
 func (m *memory) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	before, after := m.call(ctx)
+	before, after := m.call(ctx, a.Key)
 	defer m.mu.Unlock()
-	ref, known := m.key(a.Key, before)
+	ref, known := m.keys[a.Key]
 	switch {
 	case before != nil:
 		return connector.State{}, before
@@ -100,7 +87,7 @@ func (m *memory) Begin(ctx context.Context, a connector.Attempt) (connector.Stat
 }
 
 func (m *memory) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	before, after := m.call(ctx)
+	before, after := m.call(ctx, "")
 	defer m.mu.Unlock()
 	at, ok := m.attempts[a.Reference]
 	switch {
@@ -121,9 +108,9 @@ func (m *memory) Cancel(ctx context.Context, a connector.Attempt) (connector.Sta
 }
 
 func (m *memory) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
-	before, after := m.call(ctx)
+	before, after := m.call(ctx, r.ID.String())
 	defer m.mu.Unlock()
-	stored, known := m.key(r.ID.String(), before)
+	stored, known := m.keys[r.ID.String()]
 	at := m.attempts[r.Attempt.Reference]
 	switch {
 	case before != nil:
@@ -155,7 +142,7 @@ func (m *memory) refund(at *attempt, id domain.ID, phase connector.Phase) connec
 }
 
 func (m *memory) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
-	before, after := m.call(ctx)
+	before, after := m.call(ctx, "")
 	defer m.mu.Unlock()
 	at, ok := m.attempts[a.Reference]
 	switch {
@@ -245,12 +232,6 @@ func (m *memory) Attempts(payment domain.ID) []string {
 		}
 	}
 	return refs
-}
-
-func (m *memory) Fault(f Fault, after, n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fault, m.after, m.faults = f, after, n
 }
 
 func (m *memory) ForgetKeys() {

@@ -4,6 +4,7 @@ package connectortest
 
 import (
 	"net/http"
+	"sync"
 
 	"payledger/domain"
 	"payledger/notifier/connector"
@@ -92,3 +93,34 @@ const (
 	Endless                      // it is done, and the answer does not end
 	Silent                       // it is done, and no answer comes until the caller gives up
 )
+
+// Faults are those of a Provider, as its Fault says. The zero value has none. Safe
+// for concurrent use.
+type Faults struct {
+	mu    sync.Mutex
+	fault Fault
+	after int // requests that it leaves alone
+	left  int // requests that it still ends
+}
+
+// Fault implements Provider.
+func (f *Faults) Fault(fault Fault, after, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault, f.after, f.left = fault, after, n
+}
+
+// Next is how the next request ends; 0: well. keyed: it has an idempotency key.
+func (f *Faults) Next(keyed bool) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.left == 0, f.fault == StoredError && !keyed:
+		return 0
+	case f.after > 0:
+		f.after--
+		return 0
+	}
+	f.left--
+	return f.fault
+}

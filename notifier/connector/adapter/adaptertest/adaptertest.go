@@ -32,19 +32,18 @@ const Page = "https://pay.adapter.example"
 // Provider is an adapter with its provider, as connectortest.Provider has it. It
 // is the http.Handler of the calls and of the page.
 type Provider struct {
+	connectortest.Faults
+
 	URL    string // where it listens; see Start
 	Client *http.Client
 	Keys   adapter.Keys
 
 	adapter *reference.Adapter
 
-	mu     sync.Mutex
-	fault  connectortest.Fault
-	skip   int // calls before it
-	faults int
-	spent  map[string]bool // keys whose answer is a stored error
-	wrong  bool            // new attempts collect another amount
-	sent   []connectortest.Notification
+	mu    sync.Mutex
+	spent map[string]bool // keys whose answer is a stored error
+	wrong bool            // new attempts collect another amount
+	sent  []connectortest.Notification
 }
 
 var _ connectortest.Provider = (*Provider)(nil)
@@ -138,20 +137,14 @@ func (p *Provider) next(c remote.Request) (f connectortest.Fault, spent bool) {
 		key = c.Refund.ID.String()
 	}
 	keyed := c.Call == remote.Begin || c.Call == remote.Refund
-	switch {
-	case keyed && p.spent[key]:
+	if keyed && p.spent[key] {
 		return 0, true
-	case p.fault == connectortest.StoredError && !keyed:
-		return 0, false
-	case p.skip > 0:
-		p.skip--
-		return 0, false
-	case p.faults == 0:
-		return 0, false
 	}
-	p.faults--
-	p.spent[key] = p.fault == connectortest.StoredError
-	return p.fault, false
+	f = p.Next(keyed)
+	if f != 0 {
+		p.spent[key] = f == connectortest.StoredError
+	}
+	return f, false
 }
 
 // after does what the reference adapter does not: it collects another amount, and

@@ -74,13 +74,6 @@ func (p *Provider) Attempts(payment domain.ID) []string {
 	return refs
 }
 
-// Fault is connectortest.Provider's.
-func (p *Provider) Fault(f connectortest.Fault, after, n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fault, p.skip, p.faults = f, after, n
-}
-
 // ForgetKeys ends the stored errors; the adapter keeps its keys for ever, as every adapter has to.
 func (p *Provider) ForgetKeys() {
 	p.mu.Lock()

@@ -38,8 +38,8 @@ func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, invalid("", "", "the form cannot be read"))
 		return
 	}
+	fault := s.Next(r.Header.Get("Idempotency-Key") != "")
 	s.mu.Lock()
-	fault := s.nextFault(r)
 	a, replayed := s.answer(r, fault)
 	s.mu.Unlock()
 
@@ -74,19 +74,6 @@ func write(w http.ResponseWriter, a answer) {
 	w.Header().Set("Request-Id", id("req_"))
 	w.WriteHeader(a.status)
 	_ = json.MarshalWrite(w, a.body)
-}
-
-// nextFault is how the request ends; 0: well.
-func (s *Stripe) nextFault(r *http.Request) connectortest.Fault {
-	switch {
-	case s.faults == 0, s.fault == connectortest.StoredError && r.Header.Get("Idempotency-Key") == "":
-		return 0
-	case s.after > 0:
-		s.after--
-		return 0
-	}
-	s.faults--
-	return s.fault
 }
 
 func (s *Stripe) answer(r *http.Request, fault connectortest.Fault) (a answer, replayed bool) {

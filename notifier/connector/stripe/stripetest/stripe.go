@@ -33,15 +33,14 @@ const CheckoutHost = "checkout.stripe.test.example"
 
 // Stripe is one account at Stripe, in test mode.
 type Stripe struct {
+	connectortest.Faults
+
 	API      string // base URL of the API
 	Checkout string // address of the customers' pages, with TLS
 	Key      string // secret API key
 	Secret   string // signing secret of notifications
 
 	mu       sync.Mutex
-	fault    connectortest.Fault
-	after    int
-	faults   int
 	surplus  int64 // collected beyond what was asked for
 	keys     map[string]saved
 	sessions map[string]*session
@@ -187,13 +186,6 @@ func (s *Stripe) Attempts(payment domain.ID) []string {
 		}
 	}
 	return ids
-}
-
-// Fault makes calls of the API fail.
-func (s *Stripe) Fault(f connectortest.Fault, after, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault, s.after, s.faults = f, after, n
 }
 
 // ForgetKeys forgets the answers to all idempotency keys.

@@ -36,7 +36,9 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.servePage(w, r)
 		return
 	}
-	switch fault := f.nextFault(); fault {
+	// YooKassa keeps no errors for a key: after a 500 the same request with the same
+	// key is to be repeated. So StoredError is as ErrorBefore, of every request.
+	switch fault := f.Next(true); fault {
 	case connectortest.Down:
 		panic(http.ErrAbortHandler)
 	case connectortest.ErrorBefore, connectortest.StoredError:
@@ -50,20 +52,6 @@ func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.serveAPI(w, r, path)
 	}
-}
-
-// nextFault is what happens to the next request; 0: nothing.
-func (f *Fake) nextFault() connectortest.Fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.skip > 0:
-		f.skip--
-	case f.left > 0:
-		f.left--
-		return f.fault
-	}
-	return 0
 }
 
 // spoil answers a request that has been done.

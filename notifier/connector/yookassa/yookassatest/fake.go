@@ -38,6 +38,8 @@ type Options struct {
 // Fake is YooKassa. It serves the API under /v3/ and the customers' pages under
 // /pay/. Safe for concurrent use.
 type Fake struct {
+	connectortest.Faults
+
 	options Options
 	server  *httptest.Server
 	client  *http.Client
@@ -48,9 +50,6 @@ type Fake struct {
 	refunds     []*refund
 	keys        map[string]answered
 	sent        []connectortest.Notification
-	fault       connectortest.Fault
-	skip        int // requests that the fault leaves alone
-	left        int // requests that it still spoils
 	wrongAmount bool
 	live        bool
 	noMetadata  bool
@@ -233,15 +232,6 @@ func (f *Fake) Attempts(of domain.ID) []string {
 		}
 	}
 	return all
-}
-
-// Fault leaves some requests alone and spoils the next n. YooKassa keeps no
-// errors for a key: after a 500 the same request with the same key is to be
-// repeated. So StoredError is as ErrorBefore.
-func (f *Fake) Fault(fault connectortest.Fault, after, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fault, f.skip, f.left = fault, after, n
 }
 
 // WrongAmount lets payments made from now on collect 1.00 too much.
