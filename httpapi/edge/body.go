@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"payledger/domain"
@@ -37,10 +38,11 @@ func (x *Exchange) readBody() error {
 	case errors.As(err, &tooLong):
 		return tooLarge()
 	case err != nil:
-		return wire.Problem{
-			Code:   domain.MalformedJSON,
-			Detail: "The body ended before it was complete. Send as many bytes as Content-Length says, or a well-formed chunked body.",
-		}.With("Connection", "close")
+		detail := "The body ended before it was complete. Send as many bytes as Content-Length says, or a well-formed chunked body."
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			detail = "The body did not arrive in time. Send all of it at once, and as many bytes as Content-Length says."
+		}
+		return wire.Problem{Code: domain.MalformedJSON, Detail: detail}.With("Connection", "close")
 	}
 	if x.Body = body; x.Route.Optional && len(body) == 0 {
 		x.Body = []byte("{}")
