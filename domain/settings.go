@@ -14,6 +14,13 @@ type Settings struct {
 	RequireIdempotencyKey bool       `json:"require_idempotency_key"`
 	ShopURL               string     `json:"shop_url,omitempty"`  // where the payment page leads back to; "": nowhere
 	TimeZone              string     `json:"time_zone,omitempty"` // IANA name of the zone whose days reports have; "": UTC
+
+	// The project's own Limits; nil: the server's.
+	RateWrites         *int `json:"rate_writes,omitempty"`
+	RateReads          *int `json:"rate_reads,omitempty"`
+	RateCustomers      *int `json:"rate_customers,omitempty"`
+	SessionIdleSeconds *int `json:"session_idle_seconds,omitempty"`
+	SessionMaxSeconds  *int `json:"session_max_seconds,omitempty"`
 }
 
 // The bounds of a payment's lifetime and its default.
@@ -49,6 +56,11 @@ func (s Settings) currencyNotSupported() *FieldError {
 	return &FieldError{Field: "currency", Code: CurrencyNotSupported, Allowed: allowed}
 }
 
+// SettingNames are the wire names of all settings.
+func SettingNames() []string {
+	return append([]string{"currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone"}, LimitNames()...)
+}
+
 // Validate checks the settings against the fixed limits.
 func (s Settings) Validate() FieldErrors {
 	var errs FieldErrors
@@ -80,7 +92,7 @@ func (s Settings) Validate() FieldErrors {
 	case strings.ContainsFunc(s.TimeZone, notInZone):
 		errs = append(errs, &FieldError{Field: "time_zone", Code: InvalidValue})
 	}
-	return errs
+	return append(errs, s.LimitsOver(DefaultLimits()).Validate()...)
 }
 
 // notInZone reports a character that no name of a time zone has. Whether there is a

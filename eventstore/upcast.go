@@ -42,6 +42,9 @@ func upcasters() []Upcaster {
 		// Version 3 adds the time zone, which may be absent.
 		{Type: projects.TypeProjectRegistered, From: 2, Lift: unchanged},
 		{Type: projects.TypeProjectChanged, From: 2, Lift: unchanged},
+		// Version 4 adds limits, which may be absent.
+		{Type: projects.TypeProjectRegistered, From: 3, Lift: unchanged},
+		{Type: projects.TypeProjectChanged, From: 3, Lift: unchanged},
 		// Version 2 adds the time, which may be absent.
 		{Type: domain.TypeRoutePaused, From: 1, Lift: unchanged},
 		{Type: domain.TypeRouteResumed, From: 1, Lift: unchanged},

@@ -34,7 +34,7 @@ func (m shop) session() session {
 // caller is the session's as a new request finds it.
 func (in session) caller() merchant.Caller {
 	in.s.t.Helper()
-	c, err := in.api.Resume(in.s.t.Context(), in.project, in.key)
+	c, err := in.api.Resume(in.s.t.Context(), in.project, in.key, 1)
 	if err != nil {
 		in.s.t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSessionsEndWithTheirKey(t *testing.T) {
 		{"prj_none", m.keyID, domain.Unauthorized},
 		{s.merchant("").project, m.keyID, domain.Unauthorized},
 	} {
-		if _, err := in.api.Resume(t.Context(), c.project, c.key); codeOf(err) != c.want {
+		if _, err := in.api.Resume(t.Context(), c.project, c.key, 1); codeOf(err) != c.want {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -337,7 +337,7 @@ func TestKeysInTheAccount(t *testing.T) {
 		t.Error(err)
 	}
 	must(revoke(m.keyID, true))
-	if _, err := in.api.Resume(t.Context(), m.project, m.keyID); codeOf(err) != domain.Unauthorized {
+	if _, err := in.api.Resume(t.Context(), m.project, m.keyID, 1); codeOf(err) != domain.Unauthorized {
 		t.Error(err)
 	}
 }

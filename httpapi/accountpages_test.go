@@ -15,7 +15,6 @@ import (
 
 	"payledger/domain"
 	"payledger/httpapi/account/store"
-	"payledger/httpapi/edge"
 
 	"github.com/rs/zerolog"
 )
@@ -174,12 +173,12 @@ func (b *browser) signIn(m shop) *browser {
 func TestRateLimitOfTheAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t), func(c *settings) {
-		c.Limits.CustomersPerMinute = 20
-		c.Limits.Reads = edge.Rate{PerSecond: 1, Burst: 5}
+		c.Limits.RateCustomers = 20
+		c.Limits.RateReads = 3
 	})
 	m := s.merchant("")
 	b := s.browser().signIn(m)
-	for range 5 {
+	for range 6 {
 		b.open("/account/keys").want(200)
 	}
 	if got := b.open("/account/keys").want(429).Header.Get("Retry-After"); got != "1" {
@@ -229,7 +228,7 @@ func TestRecordsOfPages(t *testing.T) {
 
 func TestSigningInAndOut(t *testing.T) {
 	t.Parallel()
-	s := start(t, withAccount(t), func(c *settings) { c.Limits.FailedAuthPerMinute = 3 })
+	s := start(t, withAccount(t), func(c *settings) { c.FailedAuthPerMinute = 3 })
 	m := s.merchant("")
 	b := s.browser()
 	page := b.open("/account/payments?status=paid").leads("/account/signin?next=payments%3Fstatus%3Dpaid")
@@ -632,7 +631,7 @@ func TestALiveFeedEndsWithItsSession(t *testing.T) {
 	s := start(t, withAccount(t))
 	m := s.merchant("")
 	watcher, other := s.browser().signIn(m), s.browser().signIn(m)
-	for _, end := range []string{"signout", "signout-everywhere"} {
+	for _, end := range []string{"signout", "signout-everywhere", "by the operator"} {
 		b := watcher
 		if end == "signout-everywhere" {
 			b = other
@@ -650,7 +649,11 @@ func TestALiveFeedEndsWithItsSession(t *testing.T) {
 		if res.StatusCode != http.StatusOK {
 			t.Error(res.Status)
 		}
-		b.post("/account/"+end, url.Values{"form": {b.open("/account/session").token("signout")}}).want(303)
+		if end == "by the operator" {
+			s.adminDo("POST", "/admin/projects/"+m.project+"/sign-out", "{}").want(200, "")
+		} else {
+			b.post("/account/"+end, url.Values{"form": {b.open("/account/session").token("signout")}}).want(303)
+		}
 		if _, err := io.Copy(io.Discard, res.Body); err != nil { // it ends, or the test never does
 			t.Error(err)
 		}

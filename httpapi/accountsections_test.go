@@ -393,3 +393,16 @@ func TestEventPages(t *testing.T) {
 		}
 	}
 }
+
+// The account says which limits hold for its project.
+func TestLimitsInTheAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t), func(c *settings) { c.Limits.RateReads = 100 })
+	m := s.merchant("")
+	b := s.browser().signIn(m)
+	b.open("/account/settings").has("Requests that may change something</dt><dd>no limit", "100 a second, 200 at once", "30 minutes", "12 hours")
+	s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"rate_writes":5,"session_idle_seconds":5400}}`).want(200, "")
+	b.open("/account/settings").has("5 a second, 10 at once", "1 hour 30 minutes")
+	b.open("/account/session").has("1 hour 30 minutes")
+	b.open("/account/settings?lang=ru").has("5 в секунду, до 10 сразу")
+}

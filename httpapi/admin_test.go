@@ -129,6 +129,12 @@ func TestAdminRefusals(t *testing.T) {
 		{"/admin/projects", `{"name":"x","settings":{"time_zone":"Mars/Olympus"}}`, "#/settings/time_zone invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"time_zone":"Local"}}`, "#/settings/time_zone invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"time_zone":3}}`, "#/settings/time_zone wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"rate_writes":-1}}`, "#/settings/rate_writes invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"rate_reads":1000001}}`, "#/settings/rate_reads invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"rate_customers":1.5}}`, "#/settings/rate_customers wrong_type"},
+		{"/admin/projects", `{"name":"x","settings":{"session_idle_seconds":299}}`, "#/settings/session_idle_seconds invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"session_max_seconds":2592001}}`, "#/settings/session_max_seconds invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"session_max_seconds":"1h"}}`, "#/settings/session_max_seconds wrong_type"},
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":1}}`, "#/settings/shop_url wrong_type"},
 		{"/admin/projects", `{"name":"x","settings":{"nothing":1}}`, "#/nothing unknown_field"},
 		{project, `{"name":""}`, "#/name required"},
@@ -150,6 +156,7 @@ func TestAdminRefusals(t *testing.T) {
 	for _, path := range []string{"/admin/projects/x", "/admin/projects/prj_00000000000000000000000000"} {
 		s.adminDo("GET", path, "").want(404, domain.ProjectNotFound)
 		s.adminDo("POST", path, `{"name":"x"}`).want(404, domain.ProjectNotFound)
+		s.adminDo("POST", path+"/sign-out", "{}").want(404, domain.ProjectNotFound)
 		s.adminDo("POST", path+"/disable", "{}").want(404, domain.ProjectNotFound)
 		s.adminDo("POST", path+"/keys", "{}").want(404, domain.ProjectNotFound)
 		s.adminDo("GET", path+"/keys", "").want(404, domain.ProjectNotFound)

@@ -133,7 +133,7 @@ func TestScopes(t *testing.T) {
 // Failures of others at one address never lock out who has a valid key.
 func TestFailedAuthenticationIsLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *settings) { c.Limits.FailedAuthPerMinute = 10 })
+	s := start(t, func(c *settings) { c.FailedAuthPerMinute = 10 })
 	m := s.merchant("")
 	bad := header{"Authorization", "Bearer prj_x:sk_y"}
 	for range 10 {

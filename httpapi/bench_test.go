@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"payledger/domain"
-	"payledger/httpapi/edge"
 
 	"github.com/gorilla/mux"
 	"github.com/rs/zerolog"
@@ -28,7 +27,7 @@ func (d discard) WriteHeader(int)             {}
 // tells of the handler and the fold, not of a disk.
 func BenchmarkHandler(b *testing.B) {
 	const body = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`
-	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = edge.Limits{} })
+	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = domain.Limits{} })
 	s.cfg.IDs = domain.NewIDs(s.clock.Now, rand.Reader, domain.ID{})
 	m := s.merchant("")
 	first := m.pay(body)

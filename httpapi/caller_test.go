@@ -10,7 +10,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
@@ -20,7 +19,7 @@ import (
 func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {
-		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 5}, Reads: edge.Rate{PerSecond: 1, Burst: 1}, FailedAuthPerMinute: 1}
+		c.Limits, c.FailedAuthPerMinute = domain.Limits{RateWrites: 3, RateReads: 1}, 1
 	})
 	api, err := merchant.New(s.cfg.Config.Config)
 	if err != nil {
@@ -51,33 +50,37 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	// Each call costs the budget once, however many checks it passes.
-	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
-		t.Error(err)
+	for range 2 {
+		if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	s.clock.advance(time.Hour)
-	if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); err != nil {
-		t.Error(err)
+	for range 2 {
+		if _, err := api.Payment(t.Context(), c, first.Object.ID.String()); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := api.Payments(t.Context(), c, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
 	// Pages have a limit of their own.
-	page, err := api.Resume(t.Context(), m.project, m.keyID)
+	page, err := api.Resume(t.Context(), m.project, m.keyID, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if list, err := api.Payments(t.Context(), page, nil); err != nil || len(list.Data) != 2 {
+		if list, err := api.Payments(t.Context(), page, nil); err != nil || len(list.Data) != 3 {
 			t.Error(list, err)
 		}
 	}
 	if _, err := api.Payments(t.Context(), page, map[string][]string{"status": {"x"}}); codeOf(err) != domain.InvalidParameter {
 		t.Error(err)
 	}
-	for range 5 { // what they change counts
+	for range 6 { // what they change counts
 		if _, err := api.CreatePayment(t.Context(), page, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
 			t.Error(err)
 		}
@@ -85,12 +88,12 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), page, merchant.PaymentRequest{Amount: &amount}, nil); codeOf(err) != domain.RateLimited {
 		t.Error(err)
 	}
-	other, err := api.Resume(t.Context(), s.merchant("").project, m.keyID)
+	other, err := api.Resume(t.Context(), s.merchant("").project, m.keyID, 1)
 	if codeOf(err) != domain.Unauthorized {
 		t.Error(other, err)
 	}
 	reader := s.merchant("", "read")
-	if c, err = api.Resume(t.Context(), reader.project, reader.keyID); err != nil {
+	if c, err = api.Resume(t.Context(), reader.project, reader.keyID, 1); err != nil {
 		t.Fatal(err)
 	}
 	var missing wire.Problem
@@ -115,7 +118,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 func TestEveryRequestCostsOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {
-		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 1000}, Reads: edge.Rate{PerSecond: 1, Burst: 1000}}
+		c.Limits = domain.Limits{RateWrites: 500, RateReads: 500}
 	})
 	a, err := newAPI(s.cfg.Config)
 	if err != nil {
@@ -138,9 +141,9 @@ func TestEveryRequestCostsOnce(t *testing.T) {
 		} else {
 			r = m.send(rt.Method, paths.Replace(rt.Path), nil)
 		}
-		next, want := m.get, `"reads";r=998;t=2`
+		next, want := m.get, `"reads";r=998;t=1`
 		if rt.Method != http.MethodGet {
-			next, want = func(string) *answer { return m.pay("x") }, `"writes";r=998;t=2`
+			next, want = func(string) *answer { return m.pay("x") }, `"writes";r=998;t=1`
 		}
 		if got := next("/v1/payments/x").Header.Get("RateLimit"); got != want || r.Code == 403 {
 			t.Errorf("%s: %d, then %s", rt.Operation, r.Code, got)

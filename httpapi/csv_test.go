@@ -92,7 +92,7 @@ func TestLongListsAsCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := api.Resume(t.Context(), m.project, m.keyID)
+	c, err := api.Resume(t.Context(), m.project, m.keyID, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -255,8 +255,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"other scheme":  func(c *settings) { c.PublicURL = "ftp://pay.example.com" },
 		"query":         func(c *settings) { c.PublicURL = "https://pay.example.com/?x=1" },
 		"user":          func(c *settings) { c.PublicURL = "https://u:p@pay.example.com" },
-		"burst of 0":    func(c *settings) { c.Limits.Writes = edge.Rate{PerSecond: 1} },
-		"rate of 0":     func(c *settings) { c.Limits.Reads = edge.Rate{Burst: 1} },
+		"negative rate": func(c *settings) { c.Limits.RateWrites = -1 },
+		"short session": func(c *settings) { c.Limits.SessionMaxSeconds = 1 },
 	} {
 		cfg := s.cfg
 		change(&cfg)

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/edge"
+	"payledger/httpapi/wire"
 )
 
 func TestRateLimitsOfAProject(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *settings) { c.Limits = edge.DefaultLimits() })
+	s := start(t, func(c *settings) { c.Limits = domain.DefaultLimits() })
 	m, other := s.merchant(""), s.merchant("")
 	check := func(a *answer, limit, policy string) {
 		t.Helper()
@@ -69,7 +70,7 @@ func TestNoLimits(t *testing.T) {
 // when to come again.
 func TestRateLimitOfThePaymentPage(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *settings) { c.Limits.CustomersPerMinute = 20 })
+	s := start(t, func(c *settings) { c.Limits.RateCustomers = 20 })
 	ask := func(method, peer, forwarded string) int {
 		r := httptest.NewRequest(method, "/p/x", nil)
 		r.RemoteAddr = peer + ":4711"
@@ -110,5 +111,80 @@ func TestRateLimitOfThePaymentPage(t *testing.T) {
 	s.clock.advance(3 * time.Second)
 	if code := ask("GET", "203.0.113.1", ""); code != http.StatusNotFound {
 		t.Errorf("3 s later: %d", code)
+	}
+}
+
+// A project's own limits hold at once, for it alone, and what it has not is the
+// server's.
+func TestLimitsOfOneProject(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) { c.Limits = domain.DefaultLimits() })
+	m, other := s.merchant(""), s.merchant("")
+	change := func(settings string) *answer {
+		return s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":`+settings+`}`).want(200, "")
+	}
+	left := func(a *answer, limit string) {
+		t.Helper()
+		if got := a.want(200, "").Header.Get("RateLimit"); got != limit {
+			t.Errorf("RateLimit %s, want %s", got, limit)
+		}
+	}
+	left(m.get("/v1/payments"), `"reads";r=199;t=1`)
+	var p wire.Project
+	change(`{"rate_reads":2,"rate_writes":0}`).decode(&p)
+	if *p.Settings.RateReads != 2 || *p.Settings.RateWrites != 0 || p.Settings.RateCustomers != nil {
+		t.Errorf("%+v", p.Settings)
+	}
+	for i, limit := range []string{`"reads";r=3;t=1`, `"reads";r=2;t=1`, `"reads";r=1;t=2`, `"reads";r=0;t=2`} {
+		a := m.get("/v1/payments")
+		left(a, limit)
+		if got := a.Header.Get("RateLimit-Policy"); got != `"reads";q=4;w=2` {
+			t.Errorf("%d: RateLimit-Policy %s", i, got)
+		}
+	}
+	m.get("/v1/payments").want(429, domain.RateLimited)
+	for range 60 {
+		if a := m.pay(`{"amount":1}`).want(201, ""); a.Header.Get("RateLimit") != "" {
+			t.Fatal("a limit is announced")
+		}
+	}
+	left(other.get("/v1/payments"), `"reads";r=199;t=1`)
+	change(`{"rate_reads":null}`)
+	m.get("/v1/payments").want(429, domain.RateLimited) // what was used stays used
+	s.clock.advance(time.Second)
+	left(m.get("/v1/payments"), `"reads";r=99;t=2`)
+	m.pay(`{"amount":1}`).want(201, "") // the other limit stayed
+}
+
+// Customers of a project with a limit of its own are counted apart from those of
+// others.
+func TestCustomersOfOneProject(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *settings) { c.Limits.RateCustomers = 3 })
+	pages := make([]string, 2)
+	for i, settings := range []string{`{"rate_customers":5}`, `{}`} {
+		m := s.merchant("")
+		s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":`+settings+`}`).want(200, "")
+		page, err := url.Parse(m.pay(`{"amount":1}`).want(201, "").object().Instructions.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[i] = page.Path
+	}
+	passed := func(path string) (n int) {
+		for {
+			w := httptest.NewRecorder()
+			s.public.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+			if w.Code == http.StatusTooManyRequests {
+				return n
+			}
+			n++
+		}
+	}
+	if n := passed(pages[0]); n != 5 {
+		t.Errorf("%d requests of the project's customers passed, want its own 5", n)
+	}
+	if n := passed(pages[1]) + passed("/p/x"); n != 3 {
+		t.Errorf("%d requests of other customers passed, want the server's 3", n)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"payledger/domain"
-	"payledger/httpapi/edge"
 	"payledger/httpapi/notifications"
 )
 
@@ -229,7 +228,7 @@ func TestNotificationsAtOnce(t *testing.T) {
 func TestFloodOfNotifications(t *testing.T) {
 	t.Parallel()
 	j := &judge{hold: make(chan struct{})}
-	s := start(t, func(c *settings) { c.Connectors, c.Limits = j, edge.DefaultLimits() })
+	s := start(t, func(c *settings) { c.Connectors, c.Limits = j, domain.DefaultLimits() })
 	send := func(from string, header ...string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		s.public.ServeHTTP(w, notice(from, strings.NewReader("{}"), header...))

@@ -99,10 +99,11 @@ func TestEarlierCheckDecides(t *testing.T) {
 func TestRateLimitInTheOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {
-		c.Limits = edge.Limits{Writes: edge.Rate{PerSecond: 1, Burst: 1}, FailedAuthPerMinute: 100}
+		c.Limits, c.FailedAuthPerMinute = domain.Limits{RateWrites: 1}, 100
 	})
 	m := s.merchant("")
 	reader := s.merchant("", "read")
+	m.pay(`{"amount":1}`).want(201, "")
 	m.pay(`{"amount":1}`).want(201, "")
 	m.send("POST", "/v1/payments", strings.NewReader("{"), header{"Content-Type", "text/plain"}).want(429, domain.RateLimited)
 	m.send("POST", "/v1/nothing", nil).want(404, domain.PathNotFound)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"payledger/domain/projects"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
@@ -25,18 +26,18 @@ func checkoutConfig(cfg Config) checkout.Config {
 	if cfg.Attempts != nil {
 		c.Attempts = cfg.Attempts
 	}
-	if n := cfg.Limits.CustomersPerMinute; n > 0 {
-		forms := max(1, n/formShare)
-		reads := edge.NewLimiter("page-reads", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
-		writes := edge.NewLimiter("page-forms", edge.Rate{PerSecond: float64(forms) / 60, Burst: forms})
-		c.Limit = func(r *http.Request) (time.Duration, bool) {
-			l := writes
-			if r.Method == http.MethodGet || r.Method == http.MethodHead {
-				l = reads
-			}
-			v := l.Take(conns.Visitor(r), cfg.Now())
-			return v.Wait, v.OK
+	reads, writes := edge.NewLimiter("page-reads"), edge.NewLimiter("page-forms")
+	c.Limit = func(r *http.Request, of projects.Project) (time.Duration, bool) {
+		n, name := of.Settings.LimitsOver(cfg.Limits).RateCustomers, conns.Visitor(r)
+		if of.Settings.RateCustomers != nil {
+			name = of.ID + " " + name
 		}
+		l := reads
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			l, n = writes, (n+formShare-1)/formShare
+		}
+		v := l.Take(name, edge.PerMinute(n), cfg.Now())
+		return v.Wait, v.OK
 	}
 	return c
 }

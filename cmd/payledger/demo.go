@@ -19,7 +19,6 @@ import (
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
 	"payledger/httpapi/account"
-	"payledger/httpapi/edge"
 )
 
 // demoCmd runs the service with a demo project.
@@ -61,7 +60,7 @@ func (c demoCmd) Run(a *console.App) (err error) {
 	}
 	reload, done := c.hangups()
 	defer done()
-	o, err := c.options(a, serveDefaults{edge.Limits{}, zerolog.WarnLevel})
+	o, err := c.options(a, serveDefaults{logLevel: zerolog.WarnLevel})
 	if err != nil {
 		return err
 	}

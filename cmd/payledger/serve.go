@@ -18,7 +18,7 @@ import (
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/cmd/payledger/service"
-	"payledger/httpapi/edge"
+	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/all"
 	"payledger/notifier/webhook"
@@ -39,10 +39,12 @@ type serveFlags struct {
 	WebhookAllowPrivate  bool   `help:"Webhook endpoints may be http, any port and any address, this machine and its network included. For development."`
 	WebhookRetrySchedule string `help:"Waits before each attempt of a notification, separated by commas; each is up to a quarter longer. Default: 0s,5s,30s,2m,10m,30m,2h,5h,10h,14h,20h,24h." placeholder:"LIST"`
 
-	RateWrites       *int `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0." placeholder:"N"`
-	RateReads        *int `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
-	RateAuthFailures *int `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
-	RateCustomers    *int `help:"Requests to the payment page, and as many to the account, a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
+	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have rates and times of sessions of their own: \"payledger project change --help\"." placeholder:"N"`
+	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
+	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
+	RateCustomers    *int          `help:"Requests to the payment page, and as many to the account, a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
+	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h." default:"30m" placeholder:"TIME"`
+	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h." default:"12h" placeholder:"TIME"`
 
 	MaxConnections           *int `help:"Connections to --listen at once. When there are more, one that waits for its client is closed. Default: half of what the limit of open files (ulimit -n) leaves, at most 4096." placeholder:"N"`
 	MaxConnectionsPerAddress *int `help:"How many of these one address may have; 0: no limit. Addresses of this machine and of private networks, where proxies are, have no limit. Default: a quarter of all, at most 256." placeholder:"N"`
@@ -73,7 +75,7 @@ TLS of --listen is the task of a proxy in front; give the outside address with -
 func (c serveCmd) Run(a *console.App) error {
 	reload, done := c.hangups()
 	defer done()
-	o, err := c.options(a, serveDefaults{edge.DefaultLimits(), zerolog.InfoLevel})
+	o, err := c.options(a, serveDefaults{domain.DefaultLimits(), 10, zerolog.InfoLevel})
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,8 @@ func (c serveCmd) Run(a *console.App) error {
 
 // serveDefaults are where serve and demo differ while a flag is not given.
 type serveDefaults struct {
-	limits   edge.Limits
+	limits   domain.Limits
+	failures int // failed authentications a minute and address
 	logLevel zerolog.Level
 }
 
@@ -97,7 +100,7 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
 		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
-		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
+		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, FailedAuthPerMinute: defaults.failures, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {
 		var err error
@@ -105,19 +108,27 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 			return o, exit.With(exit.Usage, "--webhook-retry-schedule: %w", err)
 		}
 	}
-	for flag, set := range map[*int]func(int){
-		f.RateWrites:       func(n int) { o.Limits.Writes = rate(n) },
-		f.RateReads:        func(n int) { o.Limits.Reads = rate(n) },
-		f.RateAuthFailures: func(n int) { o.Limits.FailedAuthPerMinute = n },
-		f.RateCustomers:    func(n int) { o.Limits.CustomersPerMinute = n },
+	for _, one := range []struct{ given, to *int }{
+		{f.RateWrites, &o.Limits.RateWrites},
+		{f.RateReads, &o.Limits.RateReads},
+		{f.RateCustomers, &o.Limits.RateCustomers},
+		{f.RateAuthFailures, &o.FailedAuthPerMinute},
 	} {
-		if flag == nil {
-			continue
+		if one.given != nil {
+			*one.to = *one.given
 		}
-		if *flag < 0 {
-			return o, exit.With(exit.Usage, "a rate limit of %d: want 0 for none, or more", *flag)
+	}
+	o.Limits.SessionIdleSeconds, o.Limits.SessionMaxSeconds = int(f.SessionIdle.Seconds()), int(f.SessionMax.Seconds())
+	for _, fault := range o.Limits.Validate() {
+		flag, unit := fault.Field, ""
+		if name, ok := strings.CutSuffix(flag, "_seconds"); ok {
+			flag, unit = name, " seconds"
 		}
-		set(*flag)
+		least, greatest := domain.LimitBounds(fault.Field)
+		return o, exit.With(exit.Usage, "--%s: want %d to %d%s", strings.ReplaceAll(flag, "_", "-"), least, greatest, unit)
+	}
+	if o.FailedAuthPerMinute < 0 || o.FailedAuthPerMinute > domain.MaxRate {
+		return o, exit.With(exit.Usage, "--rate-auth-failures: want 0 to %d", domain.MaxRate)
 	}
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
@@ -163,9 +174,4 @@ func (f serveFlags) hangups() (reload <-chan os.Signal, done func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	return c, func() { signal.Stop(c) }
-}
-
-// rate allows bursts of two seconds' worth.
-func rate(perSecond int) edge.Rate {
-	return edge.Rate{PerSecond: float64(perSecond), Burst: 2 * perSecond}
 }

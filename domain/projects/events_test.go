@@ -43,6 +43,7 @@ func TestWireNames(t *testing.T) {
 
 		"project.changed":           projects.ProjectChanged{},
 		"project.disabled":          projects.ProjectDisabled{},
+		"project.signed_out":        projects.ProjectSignedOut{},
 		"key.issued":                projects.KeyIssued{},
 		"key.revoked":               projects.KeyRevoked{},
 		"webhook_endpoint.added":    projects.WebhookEndpointAdded{},

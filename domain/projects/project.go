@@ -61,6 +61,8 @@ type Project struct {
 	Disabled  bool            `json:"disabled,omitempty"`
 	Keys      []Key           `json:"keys,omitempty"`      // oldest first, revoked ones included
 	Endpoints []Endpoint      `json:"endpoints,omitempty"` // oldest first
+
+	SignedOutAt domain.Instant `json:"signed_out_at,omitzero"` // sessions of the account that began before are over; 0: never
 }
 
 // Authenticate finds the key with this hash that is not revoked. It compares
@@ -99,6 +101,9 @@ type ChangeProject struct {
 
 // DisableProject disables a project's API.
 type DisableProject struct{}
+
+// SignOutProject ends all sessions of a project's account.
+type SignOutProject struct{ At domain.Instant }
 
 // IssueKey adds an API key, given by its hash.
 type IssueKey struct {
@@ -181,6 +186,13 @@ func (c DisableProject) decideProject(p Project) (domain.Event, error) {
 		return nil, nil
 	}
 	return ProjectDisabled{}, nil
+}
+
+func (c SignOutProject) decideProject(p Project) (domain.Event, error) {
+	if p.Name == "" {
+		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	return ProjectSignedOut(c), nil
 }
 
 func (c IssueKey) decideProject(p Project) (domain.Event, error) {

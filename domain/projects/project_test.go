@@ -136,6 +136,8 @@ func TestDecideProject(t *testing.T) {
 			wantErr: field("name", domain.Required),
 		},
 
+		{name: "sign out of nothing", when: projects.SignOutProject{At: 5}, wantErr: notFound},
+		{name: "sign out", given: registered(), when: projects.SignOutProject{At: 5}, want: projects.ProjectSignedOut{At: 5}},
 		{name: "disable nothing", when: projects.DisableProject{}, wantErr: notFound},
 		{name: "disable", given: registered(), when: projects.DisableProject{}, want: projects.ProjectDisabled{}},
 		{name: "disable again", given: disabled, when: projects.DisableProject{}},
@@ -250,6 +252,30 @@ func TestEvolveLeavesItsProjectAlone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Each limit has bounds, and the value at each bound is taken.
+func TestOwnLimits(t *testing.T) {
+	t.Parallel()
+	for _, name := range domain.LimitNames() {
+		least, greatest := domain.LimitBounds(name)
+		for n, ok := range map[int]bool{least - 1: false, least: true, greatest: true, greatest + 1: false} {
+			settings := domain.DefaultSettings()
+			*settings.OwnLimit(name) = &n
+			_, err := projects.Project{}.Decide(projects.RegisterProject{Name: "Tea", Settings: settings})
+			if want := (domain.FieldErrors{{Field: name, Code: domain.InvalidValue}}); ok && err != nil || !ok && !cmp.Equal(err, error(want)) {
+				t.Errorf("%s %d: %v", name, n, err)
+			}
+			limits := settings.LimitsOver(domain.DefaultLimits())
+			if got := *limits.Named(name); got != n {
+				t.Errorf("%s is %d, want %d", name, got, n)
+			}
+			*limits.Named(name) = *new(domain.DefaultLimits()).Named(name)
+			if limits != domain.DefaultLimits() {
+				t.Errorf("%s changed another limit: %+v", name, limits)
+			}
+		}
+	}
 }
 
 func TestTimeZone(t *testing.T) {

@@ -37,6 +37,7 @@ const (
 	TypeProjectRegistered       = "project.registered"
 	TypeProjectChanged          = "project.changed"
 	TypeProjectDisabled         = "project.disabled"
+	TypeProjectSignedOut        = "project.signed_out"
 	TypeKeyIssued               = "key.issued"
 	TypeKeyRevoked              = "key.revoked"
 	TypeWebhookEndpointAdded    = "webhook_endpoint.added"
@@ -51,7 +52,7 @@ const (
 // domain.Events says:
 //
 //   - project.registered and project.changed, version 2: their settings have the
-//     address of the shop, version 3: and the time zone.
+//     address of the shop, version 3: and the time zone, version 4: and limits.
 //   - route.paused and route.resumed, version 2: nothing is recorded that changes
 //     nothing, and a pause has its time.
 func Events() []domain.EventType {
@@ -60,10 +61,15 @@ func Events() []domain.EventType {
 	endpoint := "we_01M7W78FJBM8T4R7B5N0C1D2E3"
 	settings := domain.DefaultSettings()
 	settings.RequireIdempotencyKey, settings.ShopURL, settings.TimeZone = true, "https://shop.example.com/", "Europe/Moscow"
+	for i, name := range domain.LimitNames() {
+		own := 600 + i
+		*settings.OwnLimit(name) = &own
+	}
 	return []domain.EventType{
-		domain.NewEventType(3, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
-		domain.NewEventType(3, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
+		domain.NewEventType(4, ProjectRegistered{Name: "Чайная лавка", Settings: settings}),
+		domain.NewEventType(4, ProjectChanged{Name: "Чайная лавка", Settings: settings}),
 		domain.NewEventType(1, ProjectDisabled{}),
+		domain.NewEventType(1, ProjectSignedOut{At: at}),
 		domain.NewEventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: domain.Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),
 		domain.NewEventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		domain.NewEventType(1, WebhookEndpointAdded{
@@ -132,6 +138,22 @@ func (e ProjectDisabled) evolveProject(p Project) Project {
 
 func (e ProjectDisabled) origin(Project, domain.Instant) (ProjectCommand, error) {
 	return DisableProject(e), nil
+}
+
+// ProjectSignedOut ends all sessions of a project's account that began before.
+type ProjectSignedOut struct {
+	At domain.Instant `json:"at"`
+}
+
+func (ProjectSignedOut) Type() string { return TypeProjectSignedOut }
+
+func (e ProjectSignedOut) evolveProject(p Project) Project {
+	p.SignedOutAt = e.At
+	return p
+}
+
+func (e ProjectSignedOut) origin(_ Project, at domain.Instant) (ProjectCommand, error) {
+	return SignOutProject(e), happened(e.At, at)
 }
 
 // KeyIssued adds an API key. Only the key's SHA-256 is ever recorded.

@@ -54,6 +54,9 @@ type Config struct {
 	// route has such a connector.
 	Ask func(ctx context.Context, payment domain.ID) error
 
+	// Running are the limits of the running server. nil: none runs.
+	Running *domain.Limits
+
 	// Looks says how a payment is followed at its provider. nil: no server runs.
 	Looks func(domain.Payment) wire.Looks
 }
@@ -66,6 +69,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "GET", Path: project, Operation: "adminGetProject", Handle: a.of(a.getProject)},
 		{Method: "POST", Path: project, Operation: "adminChangeProject", Body: true, Handle: a.of(a.changeProject)},
 		{Method: "POST", Path: project + "/disable", Operation: "adminDisableProject", Handle: a.of(a.disableProject)},
+		{Method: "POST", Path: project + "/sign-out", Operation: "adminSignOutProject", Handle: a.of(a.signOutProject)},
 		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.of(a.issueKey)},
 		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
@@ -126,6 +130,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/projects/{id}         → project
 //	POST   /admin/projects/{id}         {"name"?,"settings"?: only members to change} → project
 //	POST   /admin/projects/{id}/disable → project
+//	POST   /admin/projects/{id}/sign-out → project: all sessions of its account have ended
 //	POST   /admin/projects/{id}/keys    {"name"?,"scopes"?} → 201 {"key_id","name"?,"api_key","scopes"}
 //	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","name"?,"scopes","revoked"}…]}
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
@@ -202,8 +207,12 @@ func New(cfg Config) (http.Handler, error) {
 	}), nil
 }
 
-func viewOf(p projects.Project) wire.Project {
-	return wire.Project{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: merchant.KeysOf(p)}
+func (a *admin) viewOf(p projects.Project) wire.Project {
+	v := wire.Project{ProjectID: p.ID, Name: p.Name, Disabled: p.Disabled, Settings: p.Settings, Keys: merchant.KeysOf(p)}
+	if a.cfg.Running != nil {
+		v.Limits = wire.LimitsOf(p.Settings, *a.cfg.Running)
+	}
+	return v
 }
 
 func (a *admin) createProject(x *edge.Exchange) error {
@@ -220,7 +229,7 @@ func (a *admin) createProject(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	v := viewOf(p)
+	v := a.viewOf(p)
 	v.KeyID, v.APIKey = key.KeyID, key.APIKey
 	x.Header().Set("Location", "/admin/projects/"+id)
 	return x.Reply(http.StatusCreated, v)
@@ -233,13 +242,13 @@ func (a *admin) listProjects(x *edge.Exchange) error {
 	}
 	views := make([]wire.Project, 0, len(all))
 	for _, p := range all {
-		views = append(views, viewOf(p))
+		views = append(views, a.viewOf(p))
 	}
 	return x.Reply(http.StatusOK, map[string]any{"data": views})
 }
 
 func (a *admin) getProject(x *edge.Exchange, p projects.Project) error {
-	return x.Reply(http.StatusOK, viewOf(p))
+	return x.Reply(http.StatusOK, a.viewOf(p))
 }
 
 func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
@@ -254,7 +263,16 @@ func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, viewOf(p))
+	return x.Reply(http.StatusOK, a.viewOf(p))
+}
+
+// signOutProject ends all sessions of the project's account.
+func (a *admin) signOutProject(x *edge.Exchange, p projects.Project) error {
+	p, err := a.api.SignOutProject(x.Context(), p.ID, causeOf(x))
+	if err != nil {
+		return err
+	}
+	return x.Reply(http.StatusOK, a.viewOf(p))
 }
 
 func (a *admin) disableProject(x *edge.Exchange, p projects.Project) error {
@@ -262,7 +280,7 @@ func (a *admin) disableProject(x *edge.Exchange, p projects.Project) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, viewOf(p))
+	return x.Reply(http.StatusOK, a.viewOf(p))
 }
 
 func (a *admin) issueKey(x *edge.Exchange, p projects.Project) error {

@@ -112,9 +112,17 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 				}
 			}
 		default:
-			fields = append(fields, edge.UnknownMember(
-				m.Name, "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone",
-			))
+			own := s.OwnLimit(m.Name)
+			if own == nil {
+				fields = append(fields, edge.UnknownMember(m.Name, domain.SettingNames()...))
+				continue
+			}
+			*own = nil
+			if m.Value.Kind() != 'n' {
+				var n int
+				n, err = strconv.Atoi(string(m.Value))
+				*own, ok = &n, err == nil
+			}
 		}
 		if !ok {
 			fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.WrongType})

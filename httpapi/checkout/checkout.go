@@ -53,9 +53,10 @@ type Config struct {
 	// payment, or has the sandbox's form.
 	Attempts Attempts
 
-	// Limit asks whether a request may pass, and if not, when to come again.
-	// nil: all pass. Files that the page loads are not asked for.
-	Limit func(*http.Request) (wait time.Duration, ok bool)
+	// Limit asks whether a request for a page of the project may pass, and if not, when
+	// to come again. The project is zero where the link leads to none. nil: all pass.
+	// Files that the page loads are not asked for.
+	Limit func(r *http.Request, of projects.Project) (wait time.Duration, ok bool)
 
 	// Visitor names the network a request came from, which has a share of the
 	// streams of open pages. nil: all come from one.
@@ -134,7 +135,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if token, ok := strings.CutSuffix(path, "/events"); ok {
 		v.token, answer, refuse = token, h.events, h.failStatus
 	}
-	err := h.admit(r)
+	err := h.admit(v)
 	if err == nil {
 		err = answer(w, v)
 	}
@@ -144,11 +145,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit lets a request pass that is within its limit.
-func (h *handler) admit(r *http.Request) error {
+func (h *handler) admit(v *visit) error {
 	if h.Limit == nil {
 		return nil
 	}
-	wait, ok := h.Limit(r)
+	var of projects.Project // what cannot be read is said by whoever needs it
+	if p, err := h.paymentBehind(v.request.Context(), v); err == nil {
+		of, _ = h.projectOf(v.request.Context(), p)
+	}
+	wait, ok := h.Limit(v.request, of)
 	if ok {
 		return nil
 	}

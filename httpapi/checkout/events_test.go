@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 )
 
 // listener is a customer's open stream.
@@ -250,7 +251,7 @@ func TestLimit(t *testing.T) {
 	h := w.handler(true).(*handler)
 	path := w.path(w.create(domain.AwaitingPayment))
 	asset := assetPath(t, get(h, path).Body.String())
-	h.Limit = func(r *http.Request) (time.Duration, bool) {
+	h.Limit = func(r *http.Request, _ projects.Project) (time.Duration, bool) {
 		return 1500 * time.Millisecond, r.Method == http.MethodPut
 	}
 	rec := get(h, path, "Accept-Language", "ru")

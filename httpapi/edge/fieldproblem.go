@@ -3,6 +3,7 @@ package edge
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -132,6 +133,10 @@ func invalidDetail(field string) string {
 	case "since":
 		return "Send a time such as 2026-11-20T10:15:30Z."
 	}
+	if slices.Contains(domain.LimitNames(), field) {
+		least, greatest := domain.LimitBounds(field)
+		return fmt.Sprintf("Send a whole number from %d to %d.", least, greatest)
+	}
 	return "This value is not accepted."
 }
 
@@ -151,14 +156,11 @@ func typeOf(field string) string {
 	case "":
 		return ""
 	}
+	if slices.Contains(domain.LimitNames(), field) {
+		return "a whole number, or null for what the server has"
+	}
 	return "a string"
 }
 
 // isSetting reports whether a field is a member of a project's settings.
-func isSetting(field string) bool {
-	switch field {
-	case "currencies", "max_amount", "lifetime_seconds", "require_idempotency_key", "shop_url", "time_zone":
-		return true
-	}
-	return false
-}
+func isSetting(field string) bool { return slices.Contains(domain.SettingNames(), field) }

@@ -23,33 +23,19 @@ type Rate struct {
 	Burst     int
 }
 
-// Limits bound how often the API may be called.
-type Limits struct {
-	Writes              Rate // per project: every request that may change something
-	Reads               Rate // per project: every other
-	FailedAuthPerMinute int  // per client address; 0: no limit
-	CustomersPerMinute  int  // requests to the payment page per client address, forms a tenth of it; 0: no limit
-}
+// PerSecond allows bursts of two seconds' worth.
+func PerSecond(n int) Rate { return Rate{PerSecond: float64(n), Burst: 2 * n} }
 
-// DefaultLimits are the limits of a server without flags for them.
-func DefaultLimits() Limits {
-	return Limits{
-		Writes:              Rate{PerSecond: 25, Burst: 50},
-		Reads:               Rate{PerSecond: 100, Burst: 200},
-		FailedAuthPerMinute: 10,
-		CustomersPerMinute:  600,
-	}
-}
+// PerMinute allows bursts of a minute's worth.
+func PerMinute(n int) Rate { return Rate{PerSecond: float64(n) / 60, Burst: n} }
 
 // maxBuckets bounds the memory of a limiter. Beyond it the bucket that was
 // unused for longest is forgotten, which by then is most likely full again.
 const maxBuckets = 16_384
 
-// Limiter keeps one token bucket per name. A nil *limiter lets everything
-// pass. Safe for concurrent use.
+// Limiter keeps one token bucket per name. Safe for concurrent use.
 type Limiter struct {
 	policy string // its name in the RateLimit fields
-	rate   Rate
 
 	mu     sync.Mutex
 	byName map[string]*list.Element
@@ -69,45 +55,52 @@ type Verdict struct {
 	Wait      time.Duration // until the next request can pass; 0 when ok
 }
 
-// NewLimiter is nil, which lets everything pass, for a rate of zero.
-func NewLimiter(policy string, r Rate) *Limiter {
-	if r.PerSecond == 0 {
-		return nil
-	}
-	return &Limiter{policy: policy, rate: r, byName: make(map[string]*list.Element), recent: list.New()}
+// NewLimiter names the limiter in the RateLimit fields.
+func NewLimiter(policy string) *Limiter {
+	return &Limiter{policy: policy, byName: make(map[string]*list.Element), recent: list.New()}
 }
 
-// Take asks for one request in name's favour.
-func (l *Limiter) Take(name string, now time.Time) Verdict {
+// Take asks for one request in name's favour. The rate holds from now on: a name's
+// bucket keeps what is in it when the rate changes, as far as it has room.
+func (l *Limiter) Take(name string, r Rate, now time.Time) Verdict {
+	if r == (Rate{}) {
+		return Verdict{OK: true}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.bucket(name)
+	b := l.bucket(name, r, now)
 	v := Verdict{OK: b.AllowN(now, 1)}
 	tokens := b.TokensAt(now)
 	v.remaining = max(0, int(tokens))
-	v.full = l.after(float64(l.rate.Burst) - tokens)
+	v.full = r.after(float64(r.Burst) - tokens)
 	if !v.OK {
 		v.remaining = 0
-		v.Wait = l.after(1 - tokens)
+		v.Wait = r.after(1 - tokens)
 	}
 	return v
 }
 
-func (l *Limiter) after(tokens float64) time.Duration {
-	return time.Duration(max(0, tokens) / l.rate.PerSecond * float64(time.Second))
+// after is how long the tokens take to come.
+func (r Rate) after(tokens float64) time.Duration {
+	return time.Duration(max(0, tokens) / r.PerSecond * float64(time.Second))
 }
 
-func (l *Limiter) bucket(name string) *bucket {
+func (l *Limiter) bucket(name string, r Rate, now time.Time) *bucket {
 	if e, ok := l.byName[name]; ok {
 		l.recent.MoveToFront(e)
-		return e.Value.(*bucket)
+		b := e.Value.(*bucket)
+		if b.Limit() != rate.Limit(r.PerSecond) || b.Burst() != r.Burst {
+			b.SetLimitAt(now, rate.Limit(r.PerSecond))
+			b.SetBurstAt(now, r.Burst)
+		}
+		return b
 	}
 	if l.recent.Len() >= maxBuckets {
 		oldest := l.recent.Back()
 		delete(l.byName, oldest.Value.(*bucket).name)
 		l.recent.Remove(oldest)
 	}
-	b := &bucket{name, rate.NewLimiter(rate.Limit(l.rate.PerSecond), l.rate.Burst)}
+	b := &bucket{name, rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)}
 	l.byName[name] = l.recent.PushFront(b)
 	return b
 }
@@ -115,22 +108,22 @@ func (l *Limiter) bucket(name string) *bucket {
 // announce writes the RateLimit and RateLimit-Policy fields of
 // draft-ietf-httpapi-ratelimit-headers: q is the quota, w the seconds in
 // which it is restored, r what is left and t the seconds until all is.
-func (l *Limiter) announce(h http.Header, v Verdict) {
-	window := l.after(float64(l.rate.Burst))
-	h.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, l.rate.Burst, seconds(window)))
+func (l *Limiter) announce(h http.Header, r Rate, v Verdict) {
+	window := r.after(float64(r.Burst))
+	h.Set("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", l.policy, r.Burst, seconds(window)))
 	h.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", l.policy, v.remaining, seconds(v.full)))
 }
 
 // Allow takes one request in name's favour. The problem is 429 rate_limited.
-// What is left is announced in the header, which may be nil. A nil limiter
-// lets everything pass.
-func (l *Limiter) Allow(name string, now time.Time, announced http.Header) error {
-	if l == nil {
+// What is left is announced in the header, which may be nil. A zero rate lets
+// everything pass.
+func (l *Limiter) Allow(name string, r Rate, now time.Time, announced http.Header) error {
+	if r == (Rate{}) {
 		return nil
 	}
-	v := l.Take(name, now)
+	v := l.Take(name, r, now)
 	if announced != nil {
-		l.announce(announced, v)
+		l.announce(announced, r, v)
 	}
 	if v.OK {
 		return nil

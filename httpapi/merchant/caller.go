@@ -24,6 +24,7 @@ type Caller struct {
 
 	admitted projects.Scope // checked and counted already; "": nothing yet
 	page     bool           // reads cost nothing: one page of the account makes several
+	began    domain.Instant // of the session of the account; 0: there is none
 	operator bool           // no key: every scope and no budget
 	actor    string         // the operator's name in the log
 }
@@ -56,6 +57,9 @@ func (a *API) Enter(x *edge.Exchange) error {
 	return edge.Run(x)
 }
 
+// Limits are the limits of a project that are in force.
+func (a *API) Limits(p projects.Project) domain.Limits { return p.Settings.LimitsOver(a.cfg.Limits) }
+
 // Admit lets a caller do something that needs a scope, if the key has it and
 // the project's budget has something left. The budget is taken from once for
 // each operation. What is left is announced in the header, which may be nil.
@@ -66,15 +70,14 @@ func (a *API) Admit(c *Caller, need projects.Scope, announced http.Header) error
 	if !c.Key.Has(need) {
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: need}
 	}
-	read := need == projects.Read || need == projects.Audit
-	budget := a.writes
-	switch {
-	case read && c.page:
-		budget = nil
-	case read:
-		budget = a.reads
+	budget, rate := a.writes, a.Limits(c.Project).RateWrites
+	if need == projects.Read || need == projects.Audit {
+		budget, rate = a.reads, a.Limits(c.Project).RateReads
+		if c.page {
+			rate = 0
+		}
 	}
-	if err := budget.Allow(c.Project.ID, a.cfg.Now(), announced); err != nil {
+	if err := budget.Allow(c.Project.ID, edge.PerSecond(rate), a.cfg.Now(), announced); err != nil {
 		return err
 	}
 	c.admitted = need
@@ -106,7 +109,7 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 	}
 	key, live := project.Authenticate(projects.HashKey(secret))
 	if !known || !live {
-		if err := a.failures.Allow(address(), a.cfg.Now(), announced); err != nil {
+		if err := a.failures.Allow(address(), edge.PerMinute(a.cfg.FailedAuthPerMinute), a.cfg.Now(), announced); err != nil {
 			return Caller{}, err
 		}
 		if announced != nil { // this budget is announced where it is used up, not before
@@ -119,9 +122,10 @@ func (a *API) signIn(ctx context.Context, address func() string, id, secret stri
 }
 
 // Resume finds the project and the key of a session of the account as they
-// are now. The caller's reads cost nothing of the project's budget, as pages
-// have a limit of their own.
-func (a *API) Resume(ctx context.Context, projectID, keyID string) (Caller, error) {
+// are now. The problem is 401 when the key was revoked, or the project's sessions
+// were ended after this one began. The caller's reads cost nothing of the project's
+// budget, as pages have a limit of their own.
+func (a *API) Resume(ctx context.Context, projectID, keyID string, began domain.Instant) (Caller, error) {
 	project, known, err := a.cfg.Views.Project(ctx, projectID)
 	if err != nil {
 		return Caller{}, err
@@ -130,8 +134,11 @@ func (a *API) Resume(ctx context.Context, projectID, keyID string) (Caller, erro
 	if !known || i < 0 {
 		return Caller{}, wire.Problem{Code: domain.Unauthorized, Detail: "The API key of this session is not in use any more. Sign in with another one."}
 	}
+	if project.SignedOutAt >= began {
+		return Caller{}, wire.Problem{Code: domain.Unauthorized}
+	}
 	c, err := a.enterAs(project, project.Keys[i])
-	c.page = true
+	c.page, c.began = true, began
 	return c, err
 }
 
@@ -159,7 +166,7 @@ func (a *API) recheck(ctx context.Context, c Caller) error {
 	}
 	i := liveKey(p, c.Key.ID)
 	switch {
-	case !known || i < 0:
+	case !known || i < 0 || c.began != 0 && p.SignedOutAt >= c.began:
 		return wire.Problem{Code: domain.Unauthorized}.With("WWW-Authenticate", challenge)
 	case !p.Keys[i].Has(c.admitted):
 		return wire.Problem{Code: domain.ScopeMissing, RequiredScope: c.admitted}

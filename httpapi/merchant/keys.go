@@ -31,8 +31,17 @@ func keyView(k projects.Key) wire.Key {
 
 // ChangeProject runs a command on a project, which is new or must exist.
 func (a *API) ChangeProject(ctx context.Context, id string, why eventstore.Cause, cmd projects.ProjectCommand, isNew bool) (projects.Project, error) {
-	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), projects.Project{ID: id}, cmd,
-		eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: why, New: isNew})
+	return a.changeProject(ctx, id, cmd, eventstore.Order{EventID: a.cfg.IDs.Next(), Cause: why, New: isNew})
+}
+
+// SignOutProject ends all sessions of a project's account that have begun.
+func (a *API) SignOutProject(ctx context.Context, id string, why eventstore.Cause) (projects.Project, error) {
+	event := a.cfg.IDs.Next()
+	return a.changeProject(ctx, id, projects.SignOutProject{At: domain.IDTime(event)}, eventstore.Order{EventID: event, Cause: why})
+}
+
+func (a *API) changeProject(ctx context.Context, id string, cmd projects.ProjectCommand, o eventstore.Order) (projects.Project, error) {
+	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.ProjectStream(id), projects.Project{ID: id}, cmd, o)
 	return res.State, err
 }
 

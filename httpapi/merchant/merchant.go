@@ -1,6 +1,7 @@
 package merchant
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,8 +35,10 @@ type Config struct {
 	Webhooks  Webhooks        // nil: no endpoints for webhooks
 	KeyTimes  KeyTimes        // nil: times of use of keys are not kept
 	Tracer    *tracing.Tracer // nil: requests have no spans
-	Limits    edge.Limits     // zero: none
 	Entropy   io.Reader       // default: crypto/rand; must be safe for concurrent use
+
+	Limits              domain.Limits // of projects that have none of their own; default: no rates, and sessions of the usual length
+	FailedAuthPerMinute int           // per client address; 0: no limit
 
 	// Checkpoint answers a signed checkpoint of everything that is durable
 	// when it is called, or more. nil: no endpoints for checkpoints.
@@ -80,10 +83,11 @@ func (c Config) Checked() (Config, error) {
 		return c, fmt.Errorf("public URL %q: want http:// or https://, a host and nothing after the path", c.PublicURL)
 	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	for _, r := range []edge.Rate{c.Limits.Writes, c.Limits.Reads} {
-		if r.PerSecond < 0 || r.Burst < 0 || (r.PerSecond > 0) != (r.Burst > 0) {
-			return c, fmt.Errorf("rate limit of %v/s, burst %d: want both above 0, or both 0 for no limit", r.PerSecond, r.Burst)
-		}
+	usual := domain.DefaultLimits()
+	c.Limits.SessionIdleSeconds = cmp.Or(c.Limits.SessionIdleSeconds, usual.SessionIdleSeconds)
+	c.Limits.SessionMaxSeconds = cmp.Or(c.Limits.SessionMaxSeconds, usual.SessionMaxSeconds)
+	if faults := c.Limits.Validate(); len(faults) > 0 {
+		return c, fmt.Errorf("the limit %s is out of its bounds", faults[0].Field)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -148,7 +152,7 @@ type Webhooks interface {
 type API struct {
 	cfg      Config
 	nobody   projects.Project
-	writes   *edge.Limiter // nil, as the next two: no limit
+	writes   *edge.Limiter
 	reads    *edge.Limiter
 	failures *edge.Limiter
 	feeds    openFeeds
@@ -169,12 +173,8 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		cfg: c, nobody: nobody(),
-		writes: edge.NewLimiter("writes", c.Limits.Writes),
-		reads:  edge.NewLimiter("reads", c.Limits.Reads),
-		feeds:  openFeeds{byProject: make(map[string]int)},
-	}
-	if n := c.Limits.FailedAuthPerMinute; n > 0 {
-		a.failures = edge.NewLimiter("failed-authentication", edge.Rate{PerSecond: float64(n) / 60, Burst: n})
+		writes: edge.NewLimiter("writes"), reads: edge.NewLimiter("reads"), failures: edge.NewLimiter("failed-authentication"),
+		feeds: openFeeds{byProject: make(map[string]int)},
 	}
 	return a, nil
 }

@@ -73,6 +73,7 @@ type Config struct {
 type Handlers struct {
 	config Config
 	limit  *edge.Limiter
+	rate   edge.Rate
 	forged zerolog.Logger
 
 	mu     sync.Mutex
@@ -82,9 +83,12 @@ type Handlers struct {
 
 // New makes the handlers.
 func New(c Config) *Handlers {
-	h := &Handlers{config: c, of: make(map[string]int), forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute})}
+	h := &Handlers{
+		config: c, of: make(map[string]int), limit: edge.NewLimiter("notifications"),
+		forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute}),
+	}
 	if c.Limited {
-		h.limit = edge.NewLimiter("notifications", edge.Rate{PerSecond: perSecond, Burst: burst})
+		h.rate = edge.Rate{PerSecond: perSecond, Burst: burst}
 	}
 	return h
 }
@@ -102,7 +106,7 @@ func (h *Handlers) notify(x *edge.Exchange) error {
 	}
 	address := publicAddress(x.Request)
 	if address != "" {
-		if err := h.limit.Allow(address, h.config.Now(), x.Header()); err != nil {
+		if err := h.limit.Allow(address, h.rate, h.config.Now(), x.Header()); err != nil {
 			return closing(err)
 		}
 	}

@@ -14,9 +14,32 @@ type Project struct {
 	Name      string          `json:"name"`
 	Disabled  bool            `json:"disabled"`
 	Settings  domain.Settings `json:"settings"`
+	Limits    []Limit         `json:"limits,omitempty"` // in force; absent when no server runs
 	Keys      []Key           `json:"keys"`
 	KeyID     string          `json:"key_id,omitempty"`  // of the first key, when the project was just made
 	APIKey    string          `json:"api_key,omitempty"` // its secret, likewise
+}
+
+// Limit is one of the limits in force.
+type Limit struct {
+	Name  string `json:"name"` // as among the settings
+	Value int    `json:"value"`
+	From  string `json:"from"` // "project": of its settings; "server"
+}
+
+// LimitsOf are the limits in force for a project with the settings, on a server with
+// these limits.
+func LimitsOf(s domain.Settings, server domain.Limits) []Limit {
+	all := s.LimitsOver(server)
+	var list []Limit
+	for _, name := range domain.LimitNames() {
+		from := "server"
+		if *s.OwnLimit(name) != nil {
+			from = "project"
+		}
+		list = append(list, Limit{Name: name, Value: *all.Named(name), From: from})
+	}
+	return list
 }
 
 // Key is an API key; its secret is in the answer that issues it and in no other.

@@ -23,6 +23,8 @@ type Status struct {
 
 	DiskFreeBytes    uint64 `json:"disk_free_bytes"`
 	DiskFreeMinBytes uint64 `json:"disk_free_min_bytes"` // below it nothing is recorded
+
+	Limits []Limit `json:"limits"` // of projects that have none of their own
 }
 
 // OperatorsPayment is a payment as the operator sees it.

@@ -73,6 +73,7 @@ func statusRows(s wire.Status) [][2]string {
 		[2]string{"Running", "since " + s.StartedAt.String()},
 		[2]string{"Address", s.BaseURL},
 		[2]string{"Log", "position " + strconv.FormatUint(s.Position, 10)},
+		[2]string{"Limits", limitsLine(s.Limits)},
 		[2]string{"Routes", count.Of(s.RoutingRules, "rule")},
 	)
 	for _, c := range s.Connectors {
@@ -83,6 +84,15 @@ func statusRows(s wire.Status) [][2]string {
 		[2]string{"Webhooks", fmt.Sprintf("%s in line, %d undelivered", count.Of(s.NotificationsPending, "notification"), s.NotificationsUndelivered)},
 		[2]string{"Disk", fmt.Sprintf("%d MiB free, %d MiB needed", s.DiskFreeBytes>>20, s.DiskFreeMinBytes>>20)},
 	)
+}
+
+// limitsLine is what projects have that have no limits of their own.
+func limitsLine(all []wire.Limit) string {
+	parts := make([]string, len(all))
+	for i, l := range all {
+		parts[i] = fmt.Sprintf("%s %d", l.Name, l.Value)
+	}
+	return strings.Join(parts, ", ") + "; a project may have its own"
 }
 
 // connectorLine is what a route's connector does.

@@ -93,7 +93,7 @@ func (b *messaging) looks(p domain.Payment) wire.Looks {
 
 // administration is what the operator can do on a running server alone.
 func (b *messaging) administration(o Options, status func() wire.Status) httpadmin.Config {
-	c := httpadmin.Config{Status: status, Parked: b.parked, Routes: b.routes, Ask: b.ask, Looks: b.looks}
+	c := httpadmin.Config{Status: status, Parked: b.parked, Routes: b.routes, Ask: b.ask, Looks: b.looks, Running: &o.Limits}
 	c.Sandbox = b.sandbox(o)
 	return c
 }

@@ -25,12 +25,12 @@ import (
 	"payledger/cmd/payledger/otlp"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/diskspace"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
-	"payledger/httpapi/edge"
 	"payledger/notifier/webhook"
 )
 
@@ -44,7 +44,8 @@ type Options struct {
 	WebhookSchedule                webhook.Schedule // nil: the default
 	Routes                         routesfile.Source
 	Reload                         <-chan os.Signal // each has the routes file read again; nil: none
-	Limits                         edge.Limits
+	Limits                         domain.Limits    // of projects that have none of their own
+	FailedAuthPerMinute            int              // per client address; 0: no limit
 	MinFree                        uint64
 	SyncDelay                      time.Duration
 	ShutdownTimeout                time.Duration
@@ -264,6 +265,7 @@ func (c *core) publicHandler(base string, o Options, room connectionRoom, b *mes
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
-	config.PublicURL, config.Sandbox, config.Limits, config.Checkpoint = base, b.sandbox(o), o.Limits, c.signed.promptly
+	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.promptly
+	config.Limits, config.FailedAuthPerMinute = o.Limits, o.FailedAuthPerMinute
 	return httpapi.New(config)
 }

@@ -43,7 +43,7 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 	return func() wire.Status {
 		s := wire.Status{
 			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(b.routes.set.Table()),
-			Ready: true, Trouble: append([]string{}, b.degraded()...),
+			Limits: wire.LimitsOf(domain.Settings{}, o.Limits), Ready: true, Trouble: append([]string{}, b.degraded()...),
 		}
 		s.Version, s.Revision = BuiltFrom()
 		s.Connectors = b.connectors(c.views)

@@ -54,13 +54,13 @@ type Pages struct {
 	Tabs   []Tab
 }
 
-// Config is what the account works with. Everything but Limits and
+// Config is what the account works with. Everything but Visits and
 // Webhooks is needed.
 type Config struct {
 	API       *merchant.API
-	Webhooks  *webhooks.API // nil: there are no pages about webhooks
-	File      *store.File   // where sessions are kept
-	Limits    edge.Limits
+	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
+	File      *store.File      // where sessions are kept
+	Visits    int              // requests for pages a minute and address; 0: no limit
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
@@ -72,7 +72,7 @@ type handler struct {
 	site      *ui.Site
 	templates *template.Template
 	origins   *http.CrossOriginProtection
-	byAddress *edge.Limiter // of requests for pages; nil, as the next: no limit
+	byAddress *edge.Limiter // of requests for pages
 	byProject *edge.Limiter
 	sessions  *scs.SessionManager
 	table     []Route
@@ -107,8 +107,7 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	}
 	h := &handler{
 		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
-		byAddress: edge.NewLimiter("account-visits", edge.Rate{PerSecond: float64(c.Limits.CustomersPerMinute) / 60, Burst: c.Limits.CustomersPerMinute}),
-		byProject: edge.NewLimiter("account-pages", c.Limits.Reads),
+		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
 	}
 	if base.Host != "" {
 		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
@@ -146,14 +145,15 @@ func (h *handler) serve(x *edge.Exchange) error {
 }
 
 func (h *handler) answer(v *Visit, path string) error {
-	if err := h.byAddress.Allow(conns.Visitor(v.Request), h.Now(), nil); err != nil {
+	if err := h.byAddress.Allow(conns.Visitor(v.Request), edge.PerMinute(h.Visits), h.Now(), nil); err != nil {
 		return err
 	}
 	if err := v.loadSession(); err != nil {
 		return err
 	}
 	if v.signedIn() {
-		if err := h.byProject.Allow(v.session.Project, h.Now(), nil); err != nil {
+		rate := edge.PerSecond(h.API.Limits(v.Caller.Project).RateReads)
+		if err := h.byProject.Allow(v.session.Project, rate, h.Now(), nil); err != nil {
 			return err
 		}
 	}

@@ -19,12 +19,9 @@ import (
 	"payledger/httpapi/merchant"
 )
 
-// A session ends after idleLimit without a request, give or take store.TouchEvery,
-// and after lifeLimit whatever happens.
-const (
-	idleLimit = 30 * time.Minute
-	lifeLimit = 12 * time.Hour
-)
+// touchEvery is how often it is written that a session is in use. A session may so
+// end this much before the project's limit without use.
+const touchEvery = time.Minute
 
 // What a session holds.
 const (
@@ -34,6 +31,7 @@ const (
 	formsValue      = "forms" // key of the tokens of forms
 	noticeValue     = "notice"
 	sinceValue      = "since"
+	seenValue       = "seen" // when it was in use, give or take touchEvery
 )
 
 // Who is whom a page is shown to.
@@ -50,9 +48,10 @@ func (w Who) MayAll(scopes []projects.Scope) bool {
 
 func newSessions(f *store.File, secure bool) *scs.SessionManager {
 	// scs.New would begin with a store of its own, and a goroutine that tidies
-	// it for ever.
+	// it for ever. Sessions end by their project's limits, which may change meanwhile:
+	// scs's own limit is the longest there can be.
 	s := &scs.SessionManager{
-		Store: store.Sessions{File: f}, Codec: valuesCodec{}, HashTokenInStore: true, IdleTimeout: idleLimit, Lifetime: lifeLimit,
+		Store: store.Sessions{File: f}, Codec: valuesCodec{}, HashTokenInStore: true, Lifetime: domain.MaxSessionSeconds * time.Second,
 		Cookie: scs.SessionCookie{
 			Name: "payledger_account", Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 		},
@@ -124,8 +123,12 @@ func (v *Visit) loadSession() error {
 		return nil
 	}
 	v.session = s
-	v.Caller, err = v.API.Resume(ctx, s.Project, s.KeyID)
-	if v.over(err) {
+	began := v.instant(sinceValue)
+	v.Caller, err = v.API.Resume(ctx, s.Project, s.KeyID, began)
+	limits := v.API.Limits(v.Caller.Project)
+	v.until = began.Time().Add(time.Duration(limits.SessionMaxSeconds) * time.Second)
+	idle := v.instant(seenValue).Time().Add(time.Duration(limits.SessionIdleSeconds) * time.Second)
+	if now := v.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) {
 		v.EndSession()
 		return nil
 	}
@@ -136,6 +139,12 @@ func (v *Visit) loadSession() error {
 	v.X.Project, v.X.Key = v.Caller.Project, v.Caller.Key
 	v.Locale = v.Locale.In(v.Caller.Calendar().Zone())
 	return nil
+}
+
+// instant is a time that the session holds, 0 if it does not.
+func (v *Visit) instant(value string) (at domain.Instant) {
+	_ = at.UnmarshalText([]byte(v.sessions.GetString(v.Request.Context(), value)))
+	return at
 }
 
 // over reports whether an error says that the session's key is of no use any
@@ -153,6 +162,9 @@ func (v *Visit) over(err error) bool {
 func (v *Visit) SaveSession() error {
 	if !v.signedIn() {
 		return nil
+	}
+	if now := domain.InstantOf(v.Now()); now >= v.instant(seenValue).Add(touchEvery) {
+		v.sessions.Put(v.Request.Context(), seenValue, now.String())
 	}
 	_, _, err := v.sessions.Commit(v.Request.Context())
 	return err
@@ -186,7 +198,9 @@ func (v *Visit) startSession(c merchant.Caller) error {
 	v.sessions.Put(ctx, keyValue, s.KeyID)
 	v.sessions.Put(ctx, generationValue, strconv.FormatUint(generation, 10))
 	v.sessions.Put(ctx, formsValue, rand.Text())
-	v.sessions.Put(ctx, sinceValue, domain.InstantOf(v.Now()).String())
+	now := domain.InstantOf(v.Now()).String()
+	v.sessions.Put(ctx, sinceValue, now)
+	v.sessions.Put(ctx, seenValue, now)
 	token, end, err := v.sessions.Commit(ctx)
 	if err != nil {
 		return err

@@ -179,8 +179,9 @@ func TestLimitsOfASession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFront(t)
+		const idleLimit, lifeLimit = 30 * time.Minute, 12 * time.Hour
 		f.signIn()
-		time.Sleep(idleLimit - store.TouchEvery - time.Second)
+		time.Sleep(idleLimit - touchEvery - time.Second)
 		if !f.in() {
 			t.Error("the session ended before it was idle for long")
 		}
@@ -200,6 +201,54 @@ func TestLimitsOfASession(t *testing.T) {
 		time.Sleep(20*time.Minute + time.Second)
 		if f.in() {
 			t.Error("a session goes on for ever while it is used")
+		}
+	})
+}
+
+// A project's own limits and its signing out end the sessions that have begun.
+func TestLimitsChangeUnderASession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t)
+		change := func(idle, most int) {
+			t.Helper()
+			settings := domain.DefaultSettings()
+			settings.SessionIdleSeconds, settings.SessionMaxSeconds = &idle, &most
+			if _, err := f.api.ChangeProject(t.Context(), f.project, eventstore.Cause{}, projects.ChangeProject{Name: "Tea", Settings: settings}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.signIn()
+		change(7200, 14400)
+		time.Sleep(100 * time.Minute)
+		if !f.in() {
+			t.Error("the session ended before the new limit without use")
+		}
+		time.Sleep(21 * time.Minute)
+		if change(1200, 14400); f.in() {
+			t.Error("the session outlives a limit without use that became shorter")
+		}
+		f.signIn()
+		time.Sleep(15 * time.Minute)
+		if !f.in() {
+			t.Error("the session ended before its limits")
+		}
+		if change(1200, 600); f.in() {
+			t.Error("the session outlives a limit that became shorter")
+		}
+		change(1200, 14400)
+		f.signIn()
+		time.Sleep(time.Second)
+		if _, err := f.api.SignOutProject(t.Context(), f.project, eventstore.Cause{}); err != nil {
+			t.Fatal(err)
+		}
+		if f.in() {
+			t.Error("the session outlives the signing out of its project")
+		}
+		time.Sleep(time.Second)
+		f.signIn()
+		if !f.in() {
+			t.Error("nobody can sign in any more")
 		}
 	})
 }
@@ -263,7 +312,7 @@ func TestNextIsOurs(t *testing.T) {
 
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
-	h := &handler{}
+	h := &handler{Config: Config{Now: time.Now}}
 	h.sessions = newSessions(nil, false)
 	open := func(s store.Session) (*Visit, func() bool) {
 		ctx, err := h.sessions.Load(t.Context(), "")
@@ -271,7 +320,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.sessions.Put(ctx, projectValue, s.Project)
-		v := &Visit{handler: h, Request: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s}
+		v := &Visit{handler: h, Request: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), session: s, until: time.Now().Add(time.Hour)}
 		stream, done := v.Streaming()
 		t.Cleanup(done)
 		return v, func() bool { return stream.Err() == nil }

@@ -3,6 +3,7 @@ package frame
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/conns"
@@ -92,17 +93,14 @@ func (v *Visit) signIn() error {
 type sessionPage struct {
 	PageData
 	Since, Until domain.Instant
+	Idle         string // how long it may be without use
 }
 
 func (v *Visit) showSession() error {
-	page := sessionPage{
-		PageData: v.PageData(v.Locale.T("session.title")),
-		Until:    domain.InstantOf(v.sessions.Deadline(v.Request.Context())),
-	}
-	if err := page.Since.UnmarshalText([]byte(v.sessions.GetString(v.Request.Context(), sinceValue))); err != nil {
-		return err
-	}
-	return v.Render(http.StatusOK, "session.html", page)
+	return v.Render(http.StatusOK, "session.html", sessionPage{
+		PageData: v.PageData(v.Locale.T("session.title")), Since: v.instant(sinceValue), Until: domain.InstantOf(v.until),
+		Idle: v.Locale.Left(time.Duration(v.API.Limits(v.Caller.Project).SessionIdleSeconds) * time.Second),
+	})
 }
 
 func (v *Visit) signOut() error {

@@ -22,7 +22,7 @@ type stream struct {
 // Streaming is the context of an answer that may go on until the session ends,
 // by its limit or by signing out.
 func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
-	ctx, end := context.WithDeadline(v.Request.Context(), v.sessions.Deadline(v.Request.Context()))
+	ctx, end := context.WithTimeout(v.Request.Context(), v.until.Sub(v.Now()))
 	s := &stream{session: v.session, token: v.sessions.Token(v.Request.Context()), end: end}
 	v.streams.mu.Lock()
 	if v.streams.all == nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/account/store"
@@ -25,6 +26,7 @@ type Visit struct {
 
 	route   *Route
 	session store.Session // zero: not signed in
+	until   time.Time     // when it ends, however much it is used
 	ended   bool          // there was a session that is over
 	form    url.Values    // of a POST
 	token   string        // of the form that was sent, checked

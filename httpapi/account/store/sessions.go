@@ -29,10 +29,6 @@ const maxCleaned = 1000
 // Session names the key that somebody has signed in with.
 type Session struct{ Project, KeyID string }
 
-// TouchEvery is how much later the end of a session must be to be worth a
-// write of its own.
-const TouchEvery = time.Minute
-
 // Sessions keeps sessions in a File, for scs. Tokens come hashed.
 type Sessions struct{ *File }
 
@@ -57,7 +53,7 @@ func (s Sessions) Commit(token string, values []byte, expiry time.Time) error {
 	err := s.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			end, old := ended(b.Get([]byte(token)))
-			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli()-end < TouchEvery.Milliseconds())
+			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli() == end)
 		}
 		return nil
 	})
