@@ -172,7 +172,7 @@ func (s *Store) send(x send) {
 		}
 		reply, err := s.nc.Request(s.prefix+string(x.to)+verbAppend, request, peerTime)
 		if err == nil {
-			answers, err = pieces(reply.Data)
+			answers, err = pieces(reply.Data, len(c.commits))
 		}
 		if err != nil || len(answers) != len(c.commits) {
 			s.post(lost{x.call})

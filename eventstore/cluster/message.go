@@ -58,7 +58,7 @@ func encode(g *bolt.Group) []byte {
 // the log is bolt's to check.
 func decode(b []byte) (*bolt.Group, error) {
 	switch {
-	case len(b) < headSize:
+	case len(b) < headSize, len(b) > maxMessage:
 		return nil, fmt.Errorf("%w: it has %d bytes", errMessage, len(b))
 	case binary.BigEndian.Uint32(b) != crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)):
 		return nil, fmt.Errorf("%w: it does not match its checksum", errMessage)

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -14,17 +16,15 @@ import (
 // listen answers the peers.
 func (s *Store) listen() error {
 	for verb, do := range map[string]func(*nats.Msg){
-		verbAppend: func(m *nats.Msg) { s.beside(func() { s.respond(m, s.appendHere(m.Data)) }) },
+		verbAppend: func(m *nats.Msg) { s.serveBeside(s.appends, m, s.appendHere) },
 		verbAsk: func(m *nats.Msg) {
-			if q, from, ok := number(m.Data); ok {
+			if q, from, ok := number(m.Data); ok && slices.Contains(s.peers, string(from)) {
 				s.post(asked{nodeName(from), q})
 			}
 		},
 		verbAnswer: func(m *nats.Msg) {
-			if q, rest, ok := number(m.Data); ok {
-				if n, _, ok := number(rest); ok {
-					s.post(answered{q, n})
-				}
+			if n, ok := numbers(m.Data, 2); ok {
+				s.post(answered{n[0], n[1]})
 			}
 		},
 		verbStatus: func(m *nats.Msg) { s.respond(m, binary.BigEndian.AppendUint64(nil, s.number())) },
@@ -36,15 +36,32 @@ func (s *Store) listen() error {
 			}
 			s.respond(m, b)
 		},
-		verbFetch: func(m *nats.Msg) { s.beside(func() { s.respond(m, s.groupsFrom(m.Data)) }) },
+		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
 		if err != nil {
 			return err
 		}
 		s.subs = append(s.subs, sub)
+		if err := sub.SetPendingLimits(maxPending, pendingSize); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// serveBeside answers a request beside the others that have a place, or with nothing:
+// then it is sent again.
+func (s *Store) serveBeside(places chan struct{}, m *nats.Msg, serve func([]byte) []byte) {
+	select {
+	case places <- struct{}{}:
+		s.beside(func() {
+			defer func() { <-places }()
+			s.respond(m, serve(m.Data))
+		})
+	default:
+		s.respond(m, nil)
+	}
 }
 
 func (s *Store) respond(m *nats.Msg, b []byte) {
@@ -55,20 +72,24 @@ func (s *Store) respond(m *nats.Msg, b []byte) {
 
 // appendHere appends commits that a node has sent to this one as the sequencer.
 func (s *Store) appendHere(b []byte) (out []byte) {
-	var commits []eventstore.Commit
-	all, err := pieces(b)
+	commits, err := commitsOf(b)
 	if err != nil {
+		s.report(fmt.Errorf("a peer's commits: %w", err))
 		return nil
 	}
-	for _, piece := range all {
-		c, err := commitOf(piece)
-		if err != nil {
-			return nil
+	ctx, cancel := context.WithTimeout(s.ctx, appendTime)
+	defer cancel()
+	return answers(s.Store.Append(ctx, commits...))
+}
+
+// answers writes results. Those for which there is no room are sent again alone.
+func answers(results []eventstore.Appended) (out []byte) {
+	for i, a := range results {
+		b := answerBytes(a)
+		if least := 5 * (len(results) - i); len(out)+len(b)+least > maxMessage {
+			b = []byte{answerUnknown}
 		}
-		commits = append(commits, c)
-	}
-	for _, a := range s.Store.Append(s.ctx, commits...) {
-		out = parts(out, answerBytes(a))
+		out = parts(out, b)
 	}
 	return out
 }
@@ -89,11 +110,11 @@ func (s *Store) statusOf(peer string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, _, ok := number(reply.Data)
+	n, ok := numbers(reply.Data, 1)
 	if !ok {
-		err = errMessage
+		return 0, errMessage
 	}
-	return n, err
+	return n[0], nil
 }
 
 func (s *Store) ask(x ask) {
@@ -116,11 +137,11 @@ func (s *Store) answer(x answer) {
 
 // groupsFrom are the groups of the own file from a number on.
 func (s *Store) groupsFrom(b []byte) (out []byte) {
-	from, _, ok := number(b)
+	asked, ok := numbers(b, 1)
 	if !ok {
 		return nil
 	}
-	for n := from; n <= s.number() && len(out) < fetchBytes; n++ {
+	for n, end := asked[0], asked[0]+maxAhead; n <= s.number() && n < end && len(out) < fetchBytes; n++ {
 		g, ok, err := s.Group(s.ctx, n)
 		switch {
 		case err != nil:
@@ -147,12 +168,8 @@ func (s *Store) fetch(x fetch) {
 		if err != nil {
 			continue
 		}
-		all, err := pieces(reply.Data)
-		for _, piece := range all {
-			g, damaged := decode(piece)
-			if err = damaged; err != nil {
-				break
-			}
+		all, err := groupsOf(reply.Data, x.number)
+		for _, g := range all {
 			if g.Number > s.number() {
 				s.fetched.Add(1)
 			}

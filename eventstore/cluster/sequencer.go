@@ -151,9 +151,11 @@ func (s *sequencer) ended(number uint64) []effect {
 // ask is a read. It can be answered once a group is accepted that is published after
 // this moment: then nothing was acknowledged elsewhere before it.
 func (s *sequencer) ask(q asked) []effect {
-	if s.leading {
-		s.waiting = append(s.waiting, q)
+	if !s.leading {
+		return nil
 	}
+	// A node looks at the answer to its newest question alone.
+	s.waiting = append(without(s.waiting, func(old asked) bool { return old.from == q.from }), q)
 	return nil
 }
 

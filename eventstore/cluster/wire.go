@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/eventstore/bolt/record"
 )
 
@@ -25,9 +28,19 @@ const (
 	verbReport = ".report"
 	verbFetch  = ".fetch"
 
+	// A peer is known by its certificate, and may be of another version or mad all the
+	// same. What it sends is bounded: messages that are longer, or have more in them,
+	// are dropped, and so are requests beyond those that wait to be served.
+	maxMessage  = 1<<20 - 4<<10 // of bytes: NATS' own bound is 1 MiB
+	maxReport   = 16 << 10
+	maxAppends  = 8192 // requests
+	maxFetches  = 4
+	maxPending  = 4096 // messages that the node has not looked at yet, of each verb
+	pendingSize = 16 << 20
+
 	peerTime   = 3 * time.Second
-	fetchBytes = 512 << 10
-	maxReport  = 16 << 10
+	appendTime = callTime // nobody waits longer for an answer
+	fetchBytes = 256 << 10
 )
 
 // parts writes pieces one behind the other, each with its length (4).
@@ -35,10 +48,13 @@ func parts(to, piece []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(to, uint32(len(piece))), piece...)
 }
 
-// pieces reads what parts wrote.
-func pieces(b []byte) (all [][]byte, err error) {
+// pieces reads what parts wrote, at most so many.
+func pieces(b []byte, most int) (all [][]byte, err error) {
+	if len(b) > maxMessage {
+		return nil, errMessage
+	}
 	for len(b) > 0 {
-		if len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
+		if len(all) == most || len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
 			return nil, errMessage
 		}
 		n := 4 + binary.BigEndian.Uint32(b)
@@ -77,9 +93,54 @@ func commitBytes(c eventstore.Commit) []byte {
 
 func commitOf(b []byte) (eventstore.Commit, error) {
 	r, err := storedOf(b)
-	return eventstore.Commit{
+	if err != nil {
+		return eventstore.Commit{}, err
+	}
+	c := eventstore.Commit{
 		ID: r.Commit, Claim: r.Claim, Record: eventstore.Record{Stream: r.Stream, Expect: r.Prev, Body: r.Body},
-	}, err
+	}
+	return c, c.Validate()
+}
+
+// commitsOf reads a request to append.
+func commitsOf(b []byte) (commits []eventstore.Commit, err error) {
+	all, err := pieces(b, bolt.MaxGroupCommits)
+	for _, piece := range all {
+		c, bad := commitOf(piece)
+		if err = cmp.Or(err, bad); err != nil {
+			return nil, err
+		}
+		commits = append(commits, c)
+	}
+	return commits, err
+}
+
+// groupsOf reads the answer to a request for the groups from a number on.
+func groupsOf(b []byte, from uint64) (groups []*bolt.Group, err error) {
+	all, err := pieces(b, maxAhead)
+	for i, piece := range all {
+		g, bad := decode(piece)
+		if bad == nil && g.Number != from+uint64(i) {
+			bad = fmt.Errorf("%w: group %d comes in the place of %d", errMessage, g.Number, from+uint64(i))
+		}
+		if err = cmp.Or(err, bad); err != nil {
+			return groups, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, err
+}
+
+// numbers reads a message of so many numbers.
+func numbers(b []byte, n int) (all []uint64, ok bool) {
+	for range n {
+		var x uint64
+		if x, b, ok = number(b); !ok {
+			return nil, false
+		}
+		all = append(all, x)
+	}
+	return all, len(b) == 0
 }
 
 // The kinds of answers to a commit.
@@ -124,17 +185,24 @@ func answerOf(b []byte, c eventstore.Commit) (a eventstore.Appended, settled boo
 	var err error
 	switch kind, rest := b[0], b[1:]; kind {
 	case answerStored:
-		a.Stored, err = storedOf(rest)
-		if a.Commit == c.ID && string(a.Body) == string(c.Record.Body) {
+		if a.Stored, err = storedOf(rest); err == nil && (a.Commit != c.ID || a.Stream != c.Record.Stream) {
+			return eventstore.Appended{}, false
+		}
+		if string(a.Body) == string(c.Record.Body) {
 			a.Event = c.Record.Event
 		}
 	case answerConflict:
-		actual, _, ok := number(rest)
-		a.Err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: eventstore.Position(actual)}
-		return a, ok
+		actual, ok := numbers(rest, 1)
+		if !ok || eventstore.Position(actual[0]) == c.Record.Expect {
+			return a, false
+		}
+		a.Err = &eventstore.ConflictError{Stream: c.Record.Stream, Actual: eventstore.Position(actual[0])}
 	case answerClaimed:
 		var r eventstore.Stored
 		r, err = storedOf(rest)
+		if c.Claim == nil || r.Claim == nil || r.Claim.Key != c.Claim.Key {
+			return a, false
+		}
 		a.Err = &eventstore.ClaimedError{Value: r}
 	case answerBusy:
 		a.Err = eventstore.ErrBusy
