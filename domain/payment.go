@@ -32,7 +32,8 @@ type Payment struct {
 	Link          Link          `json:"link"`
 	Route         string        `json:"route,omitempty"`
 	FailureReason string        `json:"failure_reason,omitempty"`
-	Refunds       []Refund      `json:"refunds,omitempty"` // oldest first
+	PaidReference string        `json:"paid_reference,omitempty"` // the provider's, of the money that paid it; "" unless Paid
+	Refunds       []Refund      `json:"refunds,omitempty"`        // oldest first
 
 	Attempts        []Attempt        `json:"attempts,omitempty"`         // in order; at most the last is open
 	Late            []LateFund       `json:"late,omitempty"`             // the first MaxLateFunds, and those of which another hand has returned some

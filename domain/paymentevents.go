@@ -111,7 +111,9 @@ type PaymentPaid struct {
 func (PaymentPaid) Type() string { return TypePaymentPaid }
 
 func (e PaymentPaid) evolvePayment(p Payment) Payment {
-	p.Status = p.Status.advance(Paid)
+	if p.Status.CanBecome(Paid) {
+		p.Status, p.PaidReference = Paid, e.Signal.Reference
+	}
 	return p.remember(&e.Signal).collected(e.Signal)
 }
 

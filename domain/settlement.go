@@ -143,7 +143,7 @@ func (p Payment) merchantHas(e Settlement) bool {
 			left -= s.Amount
 		}
 	}
-	return e.Reference == p.PaidReference() && e.Currency == p.Currency && e.Amount <= left &&
+	return e.Reference == p.PaidReference && e.Currency == p.Currency && e.Amount <= left &&
 		!slices.ContainsFunc(p.Refunds, func(r Refund) bool { return r.Status != RefundFailed })
 }
 

@@ -195,32 +195,12 @@ func validReason(reason string) error {
 	return nil
 }
 
-// PaidReference is the provider's reference of the money that paid the payment; ""
-// if it was not paid.
-func (p Payment) PaidReference() string {
-	if p.Status != Paid {
-		return ""
-	}
-	for _, a := range p.Attempts {
-		if _, late := p.LateFund(a.Reference); !late && a.Status == AttemptCollected {
-			return a.Reference
-		}
-	}
-	for _, s := range p.Signals { // without an attempt: the first such one, every later one is late funds
-		if _, late := p.LateFund(s.Reference); !late && s.RefundID == nil && s.Outcome == OutcomePaid && s.Route == p.Route &&
-			s.Amount == p.Amount && s.Currency == p.Currency && s.StartedAt <= p.ExpiresAt && !s.startedBefore(p.CreatedAt) {
-			return s.Reference
-		}
-	}
-	return ""
-}
-
 // BookedReferences are the provider's references of all money that was booked for
 // the payment.
 func (p Payment) BookedReferences() []string {
 	var all []string
-	if r := p.PaidReference(); r != "" {
-		all = append(all, r)
+	if p.PaidReference != "" {
+		all = append(all, p.PaidReference)
 	}
 	for _, f := range p.Late {
 		all = append(all, f.Reference)

@@ -120,3 +120,26 @@ func TestLateFundsBeyondThoseListed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheReferenceThatPaid is that of the money, whatever was refused before: the
+// money under that reference is another payment's, or nobody's.
+func TestTheReferenceThatPaid(t *testing.T) {
+	t.Parallel()
+	p := fold(awaiting())
+	for _, c := range []domain.ApplySignal{
+		{Signal: word("paid", "another's"), ReferenceUsed: true},
+		{Signal: with(word("paid", "early"), func(s *domain.Signal) { s.StartedAt = 1 })},
+		{Signal: with(word("paid", "less"), func(s *domain.Signal) { s.Amount-- })},
+		{Signal: word("paid", "P")},
+		{Signal: word("paid", "again")},
+	} {
+		e, err := p.Decide(c)
+		if err != nil || e == nil {
+			t.Fatalf("%+v: %v, %v", c.Signal, e, err)
+		}
+		p = p.Evolve(e)
+	}
+	if p.Status != domain.Paid || p.PaidReference != "P" {
+		t.Errorf("%s by %q", p.Status, p.PaidReference)
+	}
+}

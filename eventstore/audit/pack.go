@@ -52,6 +52,7 @@ func (k *packer) pack(h head, p domain.Payment) string {
 		k.number(1)
 		k.buf = append(k.buf, s.RefundID[:]...)
 	}
+	k.bytes(p.PaidReference)
 	k.number(p.Refused)
 	k.number(p.LateFunds)
 	k.collection(p)
@@ -142,6 +143,7 @@ func (k *packer) unpack(id domain.ID, s string) (h head, p domain.Payment) {
 		}
 		p.Signals = append(p.Signals, sig)
 	}
+	p.PaidReference = u.words()
 	p.Refused, p.LateFunds = u.number(), u.number()
 	u.collection(&p)
 	return h, p

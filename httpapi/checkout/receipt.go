@@ -16,9 +16,9 @@ type receipt struct {
 func receiptOf(l *ui.Locale, p domain.Payment) *receipt {
 	r := &receipt{Number: p.ID}
 	for _, s := range p.Signals {
-		if s.RefundID == nil && s.Outcome == domain.OutcomePaid && s.Route == p.Route &&
-			s.Amount == p.Amount && s.Currency == p.Currency && s.StartedAt <= p.ExpiresAt {
-			r.PaidAt = s.StartedAt // every later one like it is late funds
+		if s.RefundID == nil && s.Outcome == domain.OutcomePaid && s.Route == p.Route && s.Reference == p.PaidReference &&
+			s.Amount == p.Amount && s.Currency == p.Currency {
+			r.PaidAt = s.StartedAt
 			break
 		}
 	}

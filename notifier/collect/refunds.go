@@ -26,7 +26,7 @@ type ourRefund struct {
 func refundsOf(p domain.Payment) []ourRefund {
 	var all []ourRefund
 	for _, r := range p.Refunds {
-		all = append(all, ourRefund{r, p.PaidReference()})
+		all = append(all, ourRefund{r, p.PaidReference})
 	}
 	for _, r := range p.Returns {
 		all = append(all, ourRefund{r.Refund, r.Reference})

@@ -96,6 +96,7 @@ func appendRow(b []byte, row *PaymentRow) ([]byte, error) {
 	b = binary.AppendVarint(b, int64(p.Link.Render))
 	b = boltfile.AppendText(b, p.Route)
 	b = boltfile.AppendText(b, p.FailureReason)
+	b = boltfile.AppendText(b, p.PaidReference)
 	b = binary.AppendUvarint(b, uint64(len(p.Refunds)))
 	for i := range p.Refunds {
 		b = appendRefund(b, &p.Refunds[i])
@@ -139,6 +140,7 @@ func parseRow(b []byte) (*PaymentRow, error) {
 	p.Link = domain.Link{Base: string(d.Text()), KeyVersion: int(d.Int()), Render: int(d.Int())}
 	p.Route = string(d.Text())
 	p.FailureReason = string(d.Text())
+	p.PaidReference = string(d.Text())
 	for range d.Uint() {
 		p.Refunds = append(p.Refunds, parseRefund(&d))
 	}
