@@ -35,7 +35,9 @@ func TestListsAsCSV(t *testing.T) {
 	other.paid()
 	evil := m.pay(`{"amount":"10.00","description":"=HYPERLINK(\"http://x\")","payload":{"a":"b,\"c"}}`).want(201, "").object().ID
 	s.clock.advance(time.Second)
-	p := m.paid()
+	p := m.pay(`{"amount":"1500.00","description":"+tea"}`).want(201, "").object().ID
+	m.route(p)
+	m.post("/v1/sandbox/payments/"+p, `{"outcome":"paid"}`).want(200, "")
 	r := m.refund(p).want(201, "").object().ID
 
 	columns, rows := m.csv("/v1/payments")
@@ -66,7 +68,7 @@ func TestListsAsCSV(t *testing.T) {
 	for _, row := range rows {
 		got = append(got, strings.Join(append([]string{row[3], row[5]}, row[6:]...), "|"))
 	}
-	want := []string{"payment.paid||merchant_payable|RUB||1500.00|1500.00|credit", "refund.created|" + r + "|merchant_payable|RUB|1500.00||0.00|"}
+	want := []string{"payment.paid||merchant_payable|RUB||1500.00|1500.00|credit|'+tea", "refund.created|" + r + "|merchant_payable|RUB|1500.00||0.00||'+tea"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q", got)
 	}

@@ -76,12 +76,22 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 	}
 	columns := []string{
 		"position", "time", "event_id", "event_type", "payment_id", "refund_id", "account", "currency",
-		"debit", "credit", "balance", "balance_side",
+		"debit", "credit", "balance", "balance_side", "description",
 	}
 	zone := c.Calendar().Zone()
 	return a.table(c, l, columns, func(ctx context.Context, limit int) (rows [][]string, more bool, err error) {
 		q.Limit = limit
 		found, err := a.cfg.Views.Journal(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		descriptions, err := a.descriptions(ctx, c, func(yield func(domain.ID) bool) {
+			for _, l := range found.Lines {
+				if !yield(l.Payment) {
+					return
+				}
+			}
+		})
 		for _, l := range found.Lines {
 			q.After = l.Place()
 			refund := ""
@@ -95,7 +105,7 @@ func (a *API) StatementTable(_ context.Context, c Caller, values url.Values) (ed
 			balance, side := sided(l.Balance)
 			rows = append(rows, []string{
 				PositionText(l.Position), l.At.In(zone), l.Event.String(), l.Type, l.Payment.String(), refund, string(l.Account),
-				string(l.Currency), debit, credit, balance, side,
+				string(l.Currency), debit, credit, balance, side, descriptions[l.Payment],
 			})
 		}
 		return rows, found.More, err
