@@ -48,6 +48,7 @@ func TestREADME(t *testing.T) {
 func TestRunbook(t *testing.T) {
 	t.Parallel()
 	doctest.Run(t, "RUNBOOK.md",
+		doctest.Section{Heading: "Three nodes", Elsewhere: "TestThreeNodesServeOneLedger"},
 		doctest.Section{
 			Heading: "Back up", Start: startPaidDemo,
 			After: "cat monday.db.keys",

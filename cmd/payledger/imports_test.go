@@ -649,6 +649,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/members",
+			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
+			ours: []string{
+				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
+				"domain", "eventstore", "eventstore/bolt", "eventstore/cluster", "notifier/bus", "notifier/bus/embedded",
+			},
+			modules: []string{jsonModule, prometheus, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder: "cmd/payledger/export",
 			why:    "an auditor's files come from the log by the admin interface, whether a server runs or not",
 			ours: []string{

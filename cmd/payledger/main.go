@@ -46,6 +46,7 @@ type cli struct {
 	Demo     demoCmd           `cmd:"" help:"Run everything on this machine, ready to take a first payment."`
 	Init     initCmd           `cmd:"" help:"Make a new data directory."`
 	Serve    serveCmd          `cmd:"" help:"Run the service on a data directory."`
+	Cluster  clusterCmd        `cmd:"" help:"Keep the log on three nodes, any one of which may fail."`
 	Status   admincmd.Status   `cmd:"" help:"Show whether a server runs on a data directory, and how it is."`
 	Project  admincmd.Project  `cmd:"" help:"Register and change merchant projects."`
 	Key      admincmd.Key      `cmd:"" help:"Issue and revoke API keys."`

@@ -42,6 +42,9 @@ type Config struct {
 	// Status says how the server is. nil: no row for it.
 	Status func() wire.Status
 
+	// Nodes are those of the cluster. nil: there is none, and no row for it.
+	Nodes func(context.Context) []wire.Node
+
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
@@ -91,6 +94,11 @@ func (a *admin) routes() []edge.Route {
 	}
 	if a.cfg.Status != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/status", Operation: "adminStatus", Handle: a.status})
+	}
+	if a.cfg.Nodes != nil {
+		table = append(table, edge.Route{Method: "GET", Path: "/admin/cluster", Operation: "adminCluster", Handle: func(x *edge.Exchange) error {
+			return x.Reply(http.StatusOK, map[string]any{"data": a.cfg.Nodes(x.Context())})
+		}})
 	}
 	if a.cfg.Backup != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
@@ -143,6 +151,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/payments/{payment_id}/settlements wire.Settle → 201 domain.Settlement; 200 if it was settled so before
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
+//	GET    /admin/cluster               → {"data": [wire.Node]}
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference

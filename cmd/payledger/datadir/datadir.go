@@ -4,9 +4,11 @@
 package datadir
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +34,8 @@ import (
 //	log.key                the key that the log's checkpoints are signed with
 //	checkpoint             the newest signed checkpoint
 //	nats/                  the embedded JetStream, derived from the log
+//	cluster.json           the node of a cluster that the directory is: members, certificate, keys
+//	nats-cluster/          the embedded JetStream of a node, LOG among it
 //	nats-credentials.json  passwords of subscribers and connectors
 //	nats-consumers.json    consumers with credentials of their own, and their positions
 //	admin.sock             the running server's admin socket
@@ -68,6 +72,16 @@ func (d Dir) Checkpoint() string { return filepath.Join(string(d), "checkpoint")
 // NATS is the path of the directory of the embedded JetStream.
 func (d Dir) NATS() string { return filepath.Join(string(d), "nats") }
 
+// Cluster is the path of what makes the directory a node of a cluster.
+func (d Dir) Cluster() string { return filepath.Join(string(d), "cluster.json") }
+
+// ClusterNATS is the path of the directory of a node's JetStream. A JetStream that was
+// alone cannot become a part of one on several servers, and keeps its own.
+func (d Dir) ClusterNATS() string { return filepath.Join(string(d), "nats-cluster") }
+
+// Clustered reports whether the directory is a node of a cluster.
+func (d Dir) Clustered() bool { return Exists(d.Cluster()) }
+
 // Credentials is the path of the passwords of NATS clients.
 func (d Dir) Credentials() string { return filepath.Join(string(d), "nats-credentials.json") }
 
@@ -86,7 +100,7 @@ func (d Dir) Restored() string { return filepath.Join(string(d), "restored.json"
 func (d Dir) Files() []string {
 	return []string{
 		d.Ledger(), d.MasterKey(), d.LogKey(), d.Checkpoint(), d.Projections(), d.Lanes(), d.LanesMark(), d.NATS(), d.Credentials(), d.Consumers(),
-		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(),
+		d.Claims(), d.Account(), d.socket(), d.Demo(), d.Restored(), d.Cluster(), d.ClusterNATS(),
 	}
 }
 
@@ -102,27 +116,7 @@ func (d Dir) Owns(name string) bool {
 // comes last, under its final name only when it is whole: a directory without
 // it is not a data directory yet, and initialising it again goes on.
 func (d Dir) Initialise() error {
-	if _, err := os.Stat(d.Ledger()); err == nil {
-		return exit.With(exit.Directory, "%s is a data directory already: its ledger.db was left as it is", d)
-	}
-	if err := Sweep(string(d)); err != nil {
-		return exit.With(exit.Directory, "%w", err)
-	}
-	entries, err := os.ReadDir(string(d))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.With(exit.Directory, "looking into %s: %w", d, err)
-	}
-	for _, e := range entries {
-		if n := e.Name(); !strings.HasPrefix(n, "master.key") && !strings.HasPrefix(n, "log.key") && !strings.HasPrefix(n, "ledger.db") && !strings.HasPrefix(n, "checkpoint") {
-			return exit.With(exit.Directory, "%s holds other files (%s): choose a new or empty directory", d, n)
-		}
-	}
-	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
-		return exit.With(exit.Directory, "making %s: %w", d, err)
-	}
-	// It is empty, so nobody else needs access to it.
-	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; if it has another owner, its mode is checked next
-	if err := d.mustBePrivate(); err != nil {
+	if err := d.Make("master.key", "log.key", "checkpoint"); err != nil {
 		return err
 	}
 	if _, err := os.Stat(d.MasterKey()); errors.Is(err, fs.ErrNotExist) {
@@ -149,6 +143,34 @@ func (d Dir) Initialise() error {
 		return exit.With(exit.Directory, "making the event log: %w", err)
 	}
 	return nil
+}
+
+// Make makes a private directory for a log, which is to come last. It may exist if it
+// is empty but for these files, which an earlier attempt has left, and an unfinished
+// log.
+func (d Dir) Make(left ...string) error {
+	if _, err := os.Stat(d.Ledger()); err == nil {
+		return exit.With(exit.Directory, "%s is a data directory already: its ledger.db was left as it is", d)
+	}
+	if err := Sweep(string(d)); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.With(exit.Directory, "looking into %s: %w", d, err)
+	}
+	left = append(left, "ledger.db")
+	for _, e := range entries {
+		if !slices.ContainsFunc(left, func(name string) bool { return strings.HasPrefix(e.Name(), name) }) {
+			return exit.With(exit.Directory, "%s holds other files (%s): choose a new or empty directory", d, e.Name())
+		}
+	}
+	if err := makeDirSynced(filepath.Clean(string(d))); err != nil {
+		return exit.With(exit.Directory, "making %s: %w", d, err)
+	}
+	// It is empty, so nobody else needs access to it.
+	_ = os.Chmod(string(d), 0o700) //nolint:gosec // a directory; if it has another owner, its mode is checked next
+	return d.mustBePrivate()
 }
 
 // MustExist fails unless d is a data directory.
@@ -191,21 +213,32 @@ func (d Dir) mustBePrivate() error {
 
 // Open opens the event log and with it locks the directory.
 func (d Dir) Open(o bolt.Options) (*bolt.Store, error) {
+	if d.Clustered() {
+		return nil, exit.With(exit.Directory, "%[1]s is a node of a cluster, and its log is written to by all nodes together: "+
+			"run the command while \"payledger serve --data %[1]s\" runs", d)
+	}
+	return OpenBy(d, func() (*bolt.Store, error) { return bolt.Open(d.Ledger(), o) })
+}
+
+// OpenBy opens the event log by a function and with it locks the directory.
+func OpenBy[S io.Closer](d Dir, open func() (S, error)) (none S, err error) {
 	if err := d.MustExist(); err != nil {
-		return nil, err
+		return none, err
 	}
 	if err := d.mustBePrivate(); err != nil {
-		return nil, err
+		return none, err
 	}
-	store, err := bolt.Open(d.Ledger(), o)
+	store, err := open()
 	switch {
 	case errors.Is(err, bolt.ErrLocked):
-		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+		return none, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+	case errors.Is(err, context.Canceled):
+		return none, err
 	case err != nil:
-		return nil, exit.With(exit.Directory, "opening the event log: %w", err)
+		return none, exit.With(exit.Directory, "opening the event log: %w", err)
 	}
 	if err := Sweep(string(d), d.Files()...); err != nil {
-		return nil, errors.Join(exit.With(exit.Directory, "%w", err), store.Close())
+		return none, errors.Join(exit.With(exit.Directory, "%w", err), store.Close())
 	}
 	return store, nil
 }

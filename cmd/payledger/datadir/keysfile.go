@@ -70,6 +70,14 @@ func ReadKeys(name string) (KeyPack, error) {
 	if err != nil {
 		return pack, exit.With(exit.Directory, "the file of keys: %w", err)
 	}
+	if pack, err = ParseKeys(b); err != nil {
+		return pack, exit.With(exit.Directory, "%s is not a file of keys that \"payledger backup --with-keys\" wrote: %w", name, err)
+	}
+	return pack, nil
+}
+
+// ParseKeys is ReadKeys for the content of such a file.
+func ParseKeys(b []byte) (pack KeyPack, err error) {
 	err = json.Unmarshal(b, &pack, json.RejectUnknownMembers(true))
 	if err == nil && pack.Files[KeyFiles()[0]] == "" {
 		err = errors.New("it holds no " + KeyFiles()[0])
@@ -79,10 +87,7 @@ func ReadKeys(name string) (KeyPack, error) {
 			err = fmt.Errorf("%q is no file of payledger's", file)
 		}
 	}
-	if err != nil {
-		return pack, exit.With(exit.Directory, "%s is not a file of keys that \"payledger backup --with-keys\" wrote: %w", name, err)
-	}
-	return pack, nil
+	return pack, err
 }
 
 // KeyPlan says what a restore does to the directory's keys.

@@ -33,6 +33,32 @@ func openInstallation(ctx context.Context, l eventstore.Ledger, ids *domain.IDs)
 	return i, nil
 }
 
+// follow takes up what other nodes of a cluster record, until ctx ends. changed hears of
+// it.
+func (i *installation) follow(ctx context.Context, file eventstore.Store, changed func()) error {
+	refresh := func(eventstore.Stored) error {
+		i.acting.Lock()
+		defer i.acting.Unlock()
+		state, _, err := eventstore.Fold(ctx, eventstore.Ledger{Store: file, Codec: i.ledger.Codec}, eventstore.InstallationStream(), domain.Installation{})
+		if err == nil {
+			i.state.Store(&state)
+			changed()
+		}
+		return err
+	}
+	from, err := file.Last(ctx)
+	if err == nil {
+		err = refresh(eventstore.Stored{})
+	}
+	if err == nil {
+		err = file.Follow(ctx, from, eventstore.Filter{Kind: eventstore.KindInstallation}, refresh)
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was asked to end
+	}
+	return err
+}
+
 // now is the present state.
 func (i *installation) now() domain.Installation { return *i.state.Load() }
 

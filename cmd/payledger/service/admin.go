@@ -37,8 +37,11 @@ func Connect(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer
 func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
 	o.Log, o.Progress = zerolog.New(io.Discard), progress.New(stderr, "Reading the log")
 	core, err := openCore(ctx, d, o)
-	if o.Reading && notWritable(err) {
-		return readingAdmin(ctx, d, o, stderr)
+	switch {
+	case o.Reading && notWritable(err):
+		return readingAdmin(ctx, d, o, stderr, "cannot be written to")
+	case o.Reading && err != nil && d.Clustered():
+		return readingAdmin(ctx, d, o, stderr, "is a node of a cluster that does not run")
 	}
 	if err != nil {
 		return nil, err

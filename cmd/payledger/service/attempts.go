@@ -92,8 +92,11 @@ func (b *messaging) looks(p domain.Payment) wire.Looks {
 }
 
 // administration is what the operator can do on a running server alone.
-func (b *messaging) administration(o Options, status func() wire.Status) httpadmin.Config {
-	c := httpadmin.Config{Status: status, Parked: b.parked, Routes: b.routes, Ask: b.ask, Looks: b.looks, Running: &o.Limits}
+func (b *messaging) administration(o Options, core *core, status func() wire.Status) httpadmin.Config {
+	c := httpadmin.Config{Status: status, Parked: b.enforcer.Parked(), Routes: b.routes, Ask: b.ask, Looks: b.looks, Running: &o.Limits}
 	c.Sandbox = b.sandbox(o)
+	if core.node != nil {
+		c.Nodes = core.nodes
+	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"payledger/notifier/collect"
 	"payledger/notifier/connector"
 	"payledger/notifier/consumers"
+	"payledger/notifier/delivery"
 	"payledger/notifier/fanout"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
@@ -37,15 +39,16 @@ type messaging struct {
 	address string // where subscribers and connectors connect, if anywhere
 	server  *embedded.Server
 	conn    *bus.Conn
+	noded   bool       // server and conn are a node's of a cluster
 	failed  chan error // what ended the workers, the deliveries or the relay before stop
 
 	checkpoints *bus.Checkpoints
-	parked      *signals.Parked
-	watchdog    *notifier.Watchdog
+	enforcer    *signals.Enforcer
+	watchdog    atomic.Pointer[notifier.Watchdog] // nil: there is nothing to watch
 	routes      *routes
 	collector   *collect.Collector
 
-	stopWorkers, stopDeliveries, stopRelay func() error
+	stopWork, stopServer func() error
 }
 
 // checkWait is how long the start waits for an external NATS server to say which
@@ -64,30 +67,13 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if err := b.connect(c, o, metrics); err != nil {
 		return nil, err
 	}
-	copier := relay.New(relay.Config{
-		Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics,
-	})
-	c.consumers.Attach(consumers.Live{
-		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
-	})
 	if n := len(c.consumers.All()); n > 0 && b.server == nil {
 		o.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
-	}
-	if o.NATSURL != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
-		defer cancel()
-		var foreign *bus.ForeignStreamError
-		if err := copier.Check(ctx); errors.As(err, &foreign) {
-			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
-		}
 	}
 	if b.routes, err = openRoutes(o, b.conn.NATS(), c.installation); err != nil {
 		return nil, err
 	}
 	b.routes.watch(metrics)
-	fanOut := fanout.New(fanout.Config{
-		Store: c.store, Lanes: c.deliveries.lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics,
-	})
 	b.collector = collect.New(collect.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
 		ReturnURL: c.links.ReturnURL, Paused: c.installation.paused, Log: o.Log, Metrics: metrics, Tracer: c.tracer,
@@ -100,9 +86,52 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		}
 	}
 	b.routes.loaded()
+	b.enforcer = signals.New(signals.Config{
+		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: b.routes.set.Table, Log: o.Log, Metrics: metrics,
+	})
+	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
+	if c.node != nil {
+		b.stopServer = b.run(b.server.Run, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
+			return c.installation.follow(ctx, c.store, b.routes.free)
+		})
+		b.stopWork = b.run(func(ctx context.Context) error { return c.inOffice(ctx, b, o, metrics) })
+		return b, nil
+	}
+	watched := func(context.Context) error { return nil }
+	if b.server != nil {
+		watched = b.server.Run
+	}
+	w, err := b.begin(c, o, metrics, c.deliveries.lanes, send)
+	if err != nil {
+		return nil, err
+	}
+	b.stopServer, b.stopWork = b.run(watched, c.consumers.Run, b.routes.run), w.stop
+	return b, nil
+}
+
+// work is what one process at a time does for the whole log.
+type work struct{ stopWorkers, stopDeliveries, stopRelay func() error }
+
+// begin begins it. The lanes are sent by a function of their own.
+func (b *messaging) begin(
+	c *core, o Options, metrics prometheus.Registerer, lanes *delivery.Lanes, sending func(context.Context, *delivery.Lanes) error,
+) (*work, error) {
+	copier := relay.New(relay.Config{Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics})
+	c.consumers.Attach(consumers.Live{
+		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
+	})
+	if o.NATSURL != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+		defer cancel()
+		var foreign *bus.ForeignStreamError
+		if err := copier.Check(ctx); errors.As(err, &foreign) {
+			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
+		}
+	}
+	fanOut := fanout.New(fanout.Config{Store: c.store, Lanes: lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
-		Split: c.installation.split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
+		Split: b.routes.acts.split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
 		Offer: func(e bus.Event) {
 			fanOut.Offer(e)
 			b.collector.Offer(e)
@@ -112,23 +141,21 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if err != nil {
 		return nil, err
 	}
-	enforcer := signals.New(signals.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: b.routes.set.Table, Log: o.Log, Metrics: metrics,
-	})
-	b.parked = enforcer.Parked()
-	watched := func(context.Context) error { return nil }
-	if b.server != nil {
-		watched = b.server.Run
-	}
-	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
-	b.watchdog = notifier.NewWatchdog(notifier.WatchdogConfig{
-		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: enforcer,
+	watchdog := notifier.NewWatchdog(notifier.WatchdogConfig{
+		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: b.enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
-	b.stopRelay = b.run(copier.Run, b.checkpoints.Run, watched, c.consumers.Run)
-	b.stopDeliveries = b.run(c.deliveries.run)
-	b.stopWorkers = b.run(workers.Run, fanOut.Run, enforcer.Run, b.watchdog.Run, b.routes.run, b.collector.Run, c.recordRestore)
-	return b, nil
+	b.watchdog.Store(watchdog)
+	return &work{
+		stopRelay:      b.run(copier.Run, b.checkpoints.Run),
+		stopDeliveries: b.run(func(ctx context.Context) error { return sending(ctx, lanes) }),
+		stopWorkers:    b.run(workers.Run, fanOut.Run, b.enforcer.Run, watchdog.Run, b.collector.Run, c.recordRestore),
+	}, nil
+}
+
+// stop stops the workers, then the deliveries and the relay.
+func (w *work) stop() error {
+	return errors.Join(w.stopWorkers(), w.stopDeliveries(), w.stopRelay())
 }
 
 // run starts the parts together and answers how to stop them and wait.
@@ -152,9 +179,13 @@ func (b *messaging) run(parts ...func(context.Context) error) (stop func() error
 	}
 }
 
-// connect starts the embedded server, unless an external one is named, and
-// connects to it.
+// connect starts the embedded server, unless an external one is named or a node has
+// started its own, and connects to it.
 func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (err error) {
+	if c.node != nil {
+		b.server, b.conn, b.noded = c.node.Server, c.node.Conn, true
+		return nil
+	}
 	if o.NATSURL != "" {
 		if b.conn, err = bus.Connect(o.NATSURL, o.Log); err != nil {
 			return exit.With(exit.Usage, "--nats-url: %w", err)
@@ -193,14 +224,16 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 	return err
 }
 
-// stop stops the workers, then the deliveries, the relay, the connection and
-// the server.
+// stop stops the work, the connection and the server; those of a node are the node's.
 func (b *messaging) stop() error {
 	var errs []error
-	for _, stop := range []func() error{b.stopWorkers, b.stopDeliveries, b.stopRelay} {
+	for _, stop := range []func() error{b.stopWork, b.stopServer} {
 		if stop != nil {
 			errs = append(errs, stop())
 		}
+	}
+	if b.noded {
+		return errors.Join(errs...)
 	}
 	if b.conn != nil {
 		b.conn.Close()

@@ -12,6 +12,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -31,8 +32,9 @@ import (
 type core struct {
 	dir    datadir.Dir
 	log    zerolog.Logger
-	store  *bolt.Store
-	ledger eventstore.Ledger
+	store  *bolt.Store       // the directory's own file
+	node   *members.Node     // the directory's part in a cluster; nil: it is alone
+	ledger eventstore.Ledger // of the file, or in a cluster of all nodes
 	views  *projections.Engine
 	ids    *domain.IDs
 	links  *checkout.Links
@@ -45,6 +47,7 @@ type core struct {
 	tracer       *tracing.Tracer    // nil: nothing is traced
 	seed         func(route string) // lets a route's counters begin with 0
 
+	closeLog  func() error
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
@@ -67,20 +70,23 @@ type CoreOptions struct {
 	SyncDelay time.Duration // added to each sync of the log
 
 	Reading bool // a command that only reads: the directory may be read-only
+
+	Member *members.Member // what the directory is in a cluster, to take part; nil: it is alone
 }
 
 // openCore locks the directory, opens the log and brings the projections up
 // to it.
 func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err error) {
-	store, err := d.Open(bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: commitMetrics(o.Metrics)})
+	opened, err := openLog(ctx, d, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, store.Close())
+			err = errors.Join(err, opened.Close())
 		}
 	}()
+	store := opened.file
 	keys, current, err := d.MasterKeys()
 	if err != nil {
 		return nil, err
@@ -99,8 +105,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	codec := eventstore.NewCodec()
 	counted, seed := paymentMetrics(o.Metrics)
+	ledger := eventstore.Ledger{Store: opened.log, Codec: codec}
 	views, signed, err := openViews(ctx, d, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
-		projections.Config{Path: d.Projections(), Store: store, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
+		projections.Config{Path: d.Projections(), Store: opened.folded, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +115,12 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		signed.observe(o.Metrics)
 	}
 	ids := domain.NewIDs(time.Now, rand.Reader, last)
-	ledger := eventstore.Ledger{Store: traced(store, o.Tracer), Codec: codec}
-	acts, err := openInstallation(ctx, ledger, ids)
+	acts, err := openInstallation(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
-	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids)
+	acts.ledger = ledger
+	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids, opened.node != nil)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
@@ -134,10 +141,11 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
-		dir: d, log: o.Log, store: store, views: views, links: links, signed: signed,
+		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
 		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
+	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()
 	signed.begin()
 	go func() {
@@ -199,14 +207,14 @@ func (c *core) close() error {
 		err = nil
 	}
 	<-c.noted
-	return errors.Join(closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.store.Close())
+	return errors.Join(closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.closeLog())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.
 func (c *core) merchantConfig() merchant.Config {
 	return merchant.Config{
 		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
-		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.lanes, Stopping: c.stopping, Tracer: c.tracer,
+		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
 	}
 }
 

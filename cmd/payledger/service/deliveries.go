@@ -12,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/diskspace"
+	"payledger/httpapi/merchant"
 	"payledger/notifier/delivery"
 	"payledger/notifier/webhook"
 	"payledger/projections"
@@ -20,16 +21,18 @@ import (
 // deliveries are the notifications of a data directory and what sends them.
 // Commands on a stopped directory have them too; only a server runs them.
 type deliveries struct {
-	lanes    *delivery.Lanes
+	config   delivery.Config
 	sender   *webhook.Sender
 	schedule webhook.Schedule
+	lanes    *delivery.Lanes // nil in a node of a cluster
+	node     *nodeLanes      // of a node of a cluster
 }
 
 // openDeliveries opens the lanes, which are part of no backup: where the file
 // is missing, or older than its mark, they start at the newest event of each
 // payment.
 func openDeliveries(
-	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs,
+	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs, clustered bool,
 ) (*deliveries, error) {
 	keys, current, err := d.MasterKeys()
 	if err != nil {
@@ -46,21 +49,45 @@ func openDeliveries(
 	space := diskspace.New(filepath.Dir(d.Lanes()), max(cmp.Or(o.MinFree, diskspace.DefaultFloor)/2, 1))
 	version, _ := BuiltFrom()
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
-	lanes, err := delivery.Open(ctx, delivery.Config{
+	all := &deliveries{sender: sender, schedule: o.Schedule, config: delivery.Config{
 		Path: d.Lanes(), Mark: d.LanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,
 		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics, Tracer: o.Tracer,
 		Limits: delivery.Limits{Requests: o.Webhooks},
-	})
-	if err != nil {
+	}}
+	if clustered {
+		all.node = &nodeLanes{secrets: secrets, check: sender.Check}
+		return all, nil
+	}
+	if all.lanes, err = delivery.Open(ctx, all.config); err != nil {
 		sender.Close()
 		return nil, exit.With(exit.Directory, "opening the lanes of webhook deliveries: %w", err)
 	}
-	return &deliveries{lanes, sender, o.Schedule}, nil
+	return all, nil
 }
 
-// run sends until ctx ends.
-func (d *deliveries) run(ctx context.Context) error {
-	if err := d.lanes.Run(ctx); err != nil {
+// webhooks are the deliveries as requests reach them.
+func (d *deliveries) webhooks() merchant.Webhooks {
+	if d.node != nil {
+		return d.node
+	}
+	return d.lanes
+}
+
+// open is how many notifications are in line, and undelivered.
+func (d *deliveries) open() (pending, undelivered int) {
+	lanes := d.lanes
+	if d.node != nil {
+		lanes = d.node.lanes.Load()
+	}
+	if lanes == nil {
+		return 0, 0
+	}
+	return lanes.Open()
+}
+
+// send sends what is in the lanes until ctx ends.
+func send(ctx context.Context, lanes *delivery.Lanes) error {
+	if err := lanes.Run(ctx); err != nil {
 		return fmt.Errorf("webhook deliveries: %w", err)
 	}
 	return nil
@@ -68,7 +95,9 @@ func (d *deliveries) run(ctx context.Context) error {
 
 // close closes the lanes. run has ended.
 func (d *deliveries) close() error {
-	err := d.lanes.Close()
-	d.sender.Close()
-	return err
+	defer d.sender.Close()
+	if d.lanes == nil {
+		return nil
+	}
+	return d.lanes.Close()
 }

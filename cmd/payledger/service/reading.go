@@ -109,7 +109,7 @@ func (r *reading) config() httpadmin.Config {
 
 // readingAdmin serves the admin interface of a read-only directory to this
 // process.
-func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer) (*adminclient.Client, error) {
+func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Writer, why string) (*adminclient.Client, error) {
 	tmp, err := os.MkdirTemp("", "payledger")
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func readingAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.W
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(tmp))
 	}
-	fmt.Fprintf(stderr, "payledger: %s cannot be written to, so it is only read, and no new checkpoint is signed\n", d)
+	fmt.Fprintf(stderr, "payledger: %s %s, so it is only read, and no new checkpoint is signed\n", d, why)
 	handler, err := httpadmin.New(r.config())
 	return serveAdmin(datadir.Dir(tmp), handler, err, func() error { return errors.Join(r.close(), os.RemoveAll(tmp)) })
 }

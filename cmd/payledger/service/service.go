@@ -98,6 +98,10 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	version, _ := BuiltFrom()
 	traces := otlp.Start(otlp.Config{Version: version, Log: o.Log, Metrics: metrics})
 	started("the export of traces", traces.Stop)
+	member, err := memberOf(d, o)
+	if err != nil {
+		return err
+	}
 	room, err := o.connectionRoom()
 	if err != nil {
 		return err
@@ -105,6 +109,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics, Tracer: traces.Tracer,
+		Member: member,
 	})
 	if err != nil {
 		return err
@@ -113,6 +118,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	saving := core.store.Saving
 	end.saving.Store(&saving)
 	core.watchLog(metrics)
+	watchNode(metrics, core.node)
 	watchMoney(metrics, core.views)
 	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
 
@@ -138,7 +144,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if err != nil {
 		return err
 	}
-	adminHandler, err := core.adminHandler(bus.administration(o, core.statusOf(o, at.BaseURL, bus)))
+	adminHandler, err := core.adminHandler(bus.administration(o, core, core.statusOf(o, at.BaseURL, bus)))
 	if err != nil {
 		return err
 	}
@@ -261,7 +267,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.ready, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
+		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
 		MaxStreams: max(1, room.all/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}

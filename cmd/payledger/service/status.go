@@ -13,7 +13,11 @@ import (
 
 // degraded says what waits although payments are recorded.
 func (b *messaging) degraded() []string {
-	return slices.Concat(b.watchdog.Degraded(), b.routes.degraded(), b.collector.Degraded())
+	all := slices.Concat(b.routes.degraded(), b.collector.Degraded())
+	if w := b.watchdog.Load(); w != nil {
+		all = slices.Concat(w.Degraded(), all)
+	}
+	return all
 }
 
 // room is how many bytes are free on the disk, how many have to be, and why
@@ -47,10 +51,10 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 		}
 		s.Version, s.Revision = BuiltFrom()
 		s.Connectors = b.connectors(c.views)
-		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.lanes.Open()
+		s.NotificationsPending, s.NotificationsUndelivered = c.deliveries.open()
 		var full error
 		s.DiskFreeBytes, s.DiskFreeMinBytes, full = c.room(o.MinFree)
-		for _, err := range []error{full, c.ready()} {
+		for _, err := range []error{full, c.answers()} {
 			if err != nil {
 				s.Ready, s.Trouble = false, append(s.Trouble, err.Error())
 			}

@@ -45,11 +45,15 @@ func (c *Cluster) options(o *natsserver.Options) error {
 		Name: c.Name, Host: host, Port: port, NoAdvertise: true,
 		TLSConfig: c.TLS.Clone(), TLSTimeout: routeTLSTime.Seconds(),
 	}
+	// A peer that is down is tried about once a second.
+	o.ConnectErrorReports, o.ReconnectErrorReports = reportedEach, reportedEach
 	for _, peer := range c.Peers {
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: peer})
 	}
 	return nil
 }
 
-// routeTLSTime is how long a handshake between two servers may take.
-const routeTLSTime = 5 * time.Second
+const (
+	routeTLSTime = 5 * time.Second // for a handshake between two servers
+	reportedEach = 60              // failed attempts to reach a peer are logged
+)

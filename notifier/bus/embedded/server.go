@@ -261,7 +261,7 @@ func (s *Server) Shutdown() {
 	if s.current == nil {
 		return
 	}
-	if s.config.Listen != "" {
+	if s.config.Listen != "" || s.config.Cluster != nil { // the other servers lead from then on
 		s.current.LameDuckShutdown()
 	}
 	s.current.Shutdown()

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
+	"payledger/httpapi/wire"
+)
+
+// clusterCmd are the commands about a cluster of three nodes.
+type clusterCmd struct {
+	Init   clusterInitCmd   `cmd:"" help:"Make a data directory the first node of a new cluster."`
+	Invite clusterInviteCmd `cmd:"" help:"Let a node join: print a token for it, and wait until it has."`
+	Join   clusterJoinCmd   `cmd:"" help:"Make a data directory that is another node of a cluster."`
+	Status clusterStatusCmd `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
+}
+
+// Help is shown by --help.
+func (clusterCmd) Help() string {
+	return `Each node is a payledger with a whole copy of the log. A payment is recorded once two of
+the three have it on disk, so any one may fail. All of them answer every request.
+
+On the first machine:
+  payledger init --data DIR
+  payledger cluster init a=10.0.0.1:7400 b=10.0.0.2:7400 c=10.0.0.3:7400 --data DIR
+  payledger cluster invite b --data DIR     (prints a token)
+  payledger cluster invite c --data DIR
+
+On each of the others:
+  payledger cluster join TOKEN --data DIR
+
+Then, on all three, "payledger serve --data DIR" with the same flags.`
+}
+
+// clusterInitCmd begins a cluster.
+type clusterInitCmd struct {
+	console.Directory
+	Nodes []string `arg:"" name:"node" help:"The three nodes, this one first: NAME=HOST:PORT, at which the others reach it."`
+}
+
+// Help is shown by --help.
+func (clusterInitCmd) Help() string {
+	return `No server may run on the directory. Its log becomes that of the cluster, and nothing can be
+added to it until all three nodes run. Names and addresses stay as they are.
+
+cluster.json in the directory holds the node's certificate and key, and here, on the first
+node, the key with which others are let in: keep a copy with that of master.key.`
+}
+
+// Run makes the directory a node.
+func (c clusterInitCmd) Run(a *console.App) error {
+	var all []members.Address
+	for _, text := range c.Nodes {
+		one, err := members.ParseAddress(text)
+		if err != nil {
+			return exit.Wrap(exit.Usage, err)
+		}
+		all = append(all, one)
+	}
+	m, err := members.Init(datadir.Dir(c.Data), all)
+	if err != nil {
+		return err
+	}
+	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
+		"%[1]s is node %[2]s of cluster %[3]s.\n\nNext, for each of the other two:\n  payledger cluster invite %[4]s --data %[5]s\n  payledger cluster invite %[6]s --data %[5]s\n",
+		c.Data, m.Node, m.Cluster, all[1].Name, shellWord(c.Data), all[2].Name)
+}
+
+// clusterInviteCmd lets a node join.
+type clusterInviteCmd struct {
+	console.Directory
+	Node string        `arg:"" help:"Name of the node that is to join."`
+	For  time.Duration `help:"How long the token is valid." default:"1h"`
+}
+
+// Help is shown by --help.
+func (clusterInviteCmd) Help() string {
+	return `On the first node, while no server runs there. The token is good for one node and for one
+time: with it go the keys and the log, so hand it over as you would a password. The command
+waits at the node's address until the other one has joined, or the time is over.`
+}
+
+// Run waits for the node.
+func (c clusterInviteCmd) Run(a *console.App) error {
+	if c.For <= 0 {
+		return exit.With(exit.Usage, "--for %v: want a time above 0", c.For)
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, c.For)
+	defer cancel()
+	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, func(t members.Token) error {
+		valid := time.Now().Add(c.For).UTC().Truncate(time.Second)
+		return a.Print(map[string]any{"node": c.Node, "token": t.String(), "address": t.Address, "fingerprint": t.Fingerprint, "expires_at": valid},
+			"Run this where node %s is to be, before %s:\n  payledger cluster join %s --data DIR\n", c.Node, valid.Format(time.RFC3339), t)
+	})
+	if err != nil {
+		return err
+	}
+	return a.Note("node " + c.Node + " has joined")
+}
+
+// clusterJoinCmd makes a node.
+type clusterJoinCmd struct {
+	Token string `arg:"" help:"What payledger cluster invite printed."`
+	Data  string `help:"Directory to make." required:"" placeholder:"DIR"`
+}
+
+// Validate refuses an empty name, as for the commands that use the directory.
+func (c clusterJoinCmd) Validate() error { return console.Directory{Data: c.Data}.Validate() }
+
+// Help is shown by --help.
+func (clusterJoinCmd) Help() string {
+	return `The directory gets the log, the keys and a certificate from the node that printed the token.
+The token names that node's address and the fingerprint of the cluster; nothing is sent to,
+or taken from, a program that cannot show the certificate for it.`
+}
+
+// Run makes the directory.
+func (c clusterJoinCmd) Run(a *console.App) error {
+	m, err := members.Join(a.Ctx, datadir.Dir(c.Data), c.Token, a.Stderr)
+	if err != nil {
+		return err
+	}
+	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
+		"%[1]s is node %[2]s of cluster %[3]s. Once all three nodes have joined:\n  payledger serve --data %[4]s\n",
+		c.Data, m.Node, m.Cluster, shellWord(c.Data))
+}
+
+// clusterStatusCmd shows the nodes.
+type clusterStatusCmd struct{ console.Directory }
+
+// Help is shown by --help.
+func (clusterStatusCmd) Help() string {
+	return `Asks the server that runs on the directory, and it asks the other nodes.
+
+ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
+         log differs: have it join again in a new directory) or silent (it does not answer)
+LAG      groups of commits that the node knows of and does not have yet
+REPLICA  the node's replica of the common write-ahead log, as its leader sees it
+
+Exit code 0: all nodes take part; 1: not all do, or no server answers.`
+}
+
+// Run shows the nodes.
+func (c clusterStatusCmd) Run(a *console.App) error {
+	d := datadir.Dir(c.Data)
+	m, err := c.Running(a)
+	switch {
+	case err != nil:
+		return err
+	case !d.Clustered():
+		return exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+	case m == nil:
+		return fmt.Errorf("no server answers on %s: it does not run, or waits for the other nodes", d)
+	}
+	var all struct {
+		Data []wire.Node `json:"data"`
+	}
+	if err := m.Call(a.Ctx, http.MethodGet, "/admin/cluster", nil, &all); err != nil {
+		return err
+	}
+	if a.JSON {
+		err = a.PrintJSON(all.Data)
+	} else {
+		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all.Data))
+	}
+	for _, n := range all.Data {
+		if n.Role == wire.RoleStopped || n.Role == wire.RoleSilent {
+			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
+		}
+	}
+	return err
+}
+
+func nodeRows(all []wire.Node) (rows [][]string) {
+	for _, n := range all {
+		name, trouble := n.Node, n.Trouble
+		if n.Here {
+			name += " (here)"
+		}
+		if n.TroubleAt != nil {
+			trouble = n.TroubleAt.String() + " " + trouble
+		}
+		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
+		rows = append(rows, []string{name, string(n.Role), number(n.Groups), number(n.Position), number(n.Lag), n.Replica, trouble})
+	}
+	return rows
+}

@@ -1,0 +1,176 @@
+package members
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/httpserver"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+const (
+	joinPath       = "/join"
+	maxJoinRequest = 64 << 10
+	maxJoinAnswer  = 4 << 20 // without the log
+)
+
+// joinRequest asks for everything a node needs.
+type joinRequest struct {
+	Secret  string `json:"secret"`
+	Request string `json:"request"` // for a certificate, PEM
+}
+
+// joinAnswer is one line; the log follows it.
+type joinAnswer struct {
+	Member     *Member             `json:"member"` // without the new node's key
+	Keys       jsontext.Value      `json:"keys"`   // as datadir packs them
+	Checkpoint string              `json:"checkpoint"`
+	Position   eventstore.Position `json:"position"` // at which the log ends
+	Bytes      int64               `json:"bytes"`    // of the log
+}
+
+// Invite lets one node join at the address of this one, until ctx ends. tell hears the
+// token once the address is taken. The directory is in use meanwhile.
+func Invite(ctx context.Context, d datadir.Dir, node string, tell func(Token) error) (err error) {
+	m, err := Load(d)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+	case m.AuthorityKey == "":
+		return exit.With(exit.Usage, "only node %s, which the cluster began with, can invite", m.Members[0].Name)
+	}
+	if _, ok := m.member(node); !ok || node == m.Node {
+		return exit.With(exit.Usage, "%q is none of the nodes that can join: %s", node, names(m.Peers()))
+	}
+	store, err := d.OpenReadOnly()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	i := &inviting{member: m, dir: d, store: store, node: node, joined: make(chan error, 1)}
+	token := Token{Node: node, Address: m.Own()}
+	if token.Fingerprint, err = m.fingerprint(); err != nil {
+		return err
+	}
+	token.secret, i.secret = newSecret()
+	l, err := m.listen()
+	if err != nil {
+		return err
+	}
+	conf, err := m.TLS()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	conf.ClientAuth = tls.NoClientCert // it gets its certificate here
+	authority, _ := fromPEM(m.Authority, pemCertificate, func(der []byte) ([]byte, error) { return der, nil })
+	conf.Certificates[0].Certificate = append(conf.Certificates[0].Certificate, authority)
+	server := &http.Server{Handler: i, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(tls.NewListener(l, conf)) }()
+	defer func() {
+		_ = server.Close()
+		err = errors.Join(err, httpserver.IgnoreClosed(<-served))
+	}()
+	if err := tell(token); err != nil {
+		return err
+	}
+	select {
+	case err = <-i.joined:
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return errors.Join(err, server.Shutdown(ending)) // once the end of the log is sent
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return exit.With(exit.Failed, "node %s did not join in time: invite it again", node)
+		}
+		return ctx.Err()
+	}
+}
+
+func names(all []Address) (text string) {
+	for i, a := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += a.Name
+	}
+	return text
+}
+
+// inviting serves the one request of a new node.
+type inviting struct {
+	member *Member
+	dir    datadir.Dir
+	store  *bolt.Store
+	node   string
+	secret secret
+	used   atomic.Bool
+	joined chan error
+}
+
+func (i *inviting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var q joinRequest
+	err := json.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxJoinRequest), &q)
+	switch {
+	case r.URL.Path != joinPath || r.Method != http.MethodPost:
+		http.Error(w, "only POST "+joinPath, http.StatusNotFound)
+		return
+	case err != nil || !i.secret.is(q.Secret):
+		http.Error(w, "the token is not valid", http.StatusForbidden)
+		return
+	}
+	certificate, err := i.member.sign(q.Request, i.node)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if i.used.Swap(true) {
+		http.Error(w, "the token was used already", http.StatusForbidden)
+		return
+	}
+	i.joined <- i.send(r.Context(), w, certificate)
+}
+
+// send sends the new node's certificate, the keys, the newest checkpoint and the log.
+func (i *inviting) send(ctx context.Context, w io.Writer, certificate string) error {
+	member := *i.member
+	member.Node, member.Certificate, member.Key, member.AuthorityKey = i.node, certificate, "", ""
+	keys, err := i.dir.PackKeys()
+	if err != nil {
+		return err
+	}
+	checkpoint, err := os.ReadFile(i.dir.Checkpoint())
+	if err != nil {
+		return exit.With(exit.Directory, "the newest checkpoint: %w", err)
+	}
+	out := bufio.NewWriterSize(w, 1<<20)
+	err = i.store.Backup(ctx, func(last eventstore.Position, bytes int64) (io.Writer, error) {
+		line, err := json.Marshal(joinAnswer{&member, keys, string(checkpoint), last, bytes}, json.Deterministic(true))
+		if err != nil {
+			return nil, err
+		}
+		_, err = out.Write(append(line, '\n'))
+		return out, err
+	})
+	if err = errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("sending the log to node %s: %w; invite it again", i.node, err)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package members
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster"
+	"payledger/notifier/bus"
+	"payledger/notifier/bus/embedded"
+)
+
+// Node is a member that takes part: its NATS server, the connection to it, and the
+// log of the cluster.
+type Node struct {
+	*Member
+	Server *embedded.Server
+	Conn   *bus.Conn
+	Store  *cluster.Store
+
+	closing atomic.Bool
+}
+
+// Part is what a node needs to take part.
+type Part struct {
+	Dir     datadir.Dir
+	Bolt    bolt.Options
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Start starts the node and returns once it can read the log as the cluster has it,
+// which takes two of the three nodes, and all of them at the very first time.
+func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
+	if err := m.meet(ctx, p.Dir); err != nil {
+		return nil, err
+	}
+	conf, err := m.TLS()
+	if err != nil {
+		return nil, err
+	}
+	c := cluster.Config{
+		Name: m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+	}
+	routes := embedded.Cluster{Name: m.domain(), Node: m.Node, Own: m.Own(), TLS: conf}
+	for _, peer := range m.Peers() {
+		c.Peers, routes.Peers = append(c.Peers, peer.Name), append(routes.Peers, peer.Address)
+	}
+	_, _ = rand.Read(c.Start[:]) // never fails
+	n := &Node{Member: m}
+	c.Report = n.report(p.Log)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if n.Server, err = embedded.Start(embedded.Config{Dir: p.Dir.ClusterNATS(), Cluster: &routes, Log: p.Log, Metrics: p.Metrics}); err != nil {
+		return nil, err
+	}
+	if n.Conn, err = n.Server.Connect(); err != nil {
+		return nil, err
+	}
+	c.Conn = n.Conn.NATS()
+	p.Log.Info().Str("node", m.Node).Str("address", m.Own()).Str("others", names(m.Peers())).Msg("waiting for the other nodes")
+	n.Store, err = datadir.OpenBy(p.Dir, func() (*cluster.Store, error) { return cluster.Open(ctx, c) })
+	if err != nil {
+		n.Store = nil
+		return nil, err
+	}
+	if err := n.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// report logs what keeps the node from its part, which is tried again many times a
+// second.
+func (n *Node) report(log zerolog.Logger) func(error) {
+	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: 10 * time.Second})
+	return func(err error) {
+		if !n.closing.Load() {
+			log.Warn().Err(err).Msg("the node cannot do its part in the cluster just now")
+		}
+	}
+}
+
+// caughtUp waits until the file has all that was acknowledged before.
+func (n *Node) caughtUp(ctx context.Context) error {
+	for {
+		err := n.Store.CatchUp(ctx)
+		if !errors.Is(err, eventstore.ErrBusy) {
+			return err
+		}
+	}
+}
+
+// meet refuses to start where that could not come to an end: another process has the
+// directory or the address, or a peer is of another cluster. Peers may be down.
+func (m *Member) meet(ctx context.Context, d datadir.Dir) error {
+	release, err := bolt.Hold(d.Ledger())
+	switch {
+	case errors.Is(err, bolt.ErrLocked):
+		return exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+	case err == nil:
+		defer release() //nolint:errcheck // nothing was written
+	}
+	if _, err := d.LogSigner(m.Ledger); err != nil {
+		return err
+	}
+	l, err := m.listen()
+	if err != nil {
+		return err
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	for _, peer := range m.Peers() {
+		if err := m.recognises(ctx, peer); err != nil {
+			return exit.With(exit.Directory, "node %s at %s is not of this cluster: %w", peer.Name, peer.Address, err)
+		}
+	}
+	return nil
+}
+
+// recognises fails if another program than a node of the cluster answers at a peer's
+// address.
+func (m *Member) recognises(ctx context.Context, peer Address) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conf, err := m.TLS()
+	if err != nil {
+		return err
+	}
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}).DialContext(ctx, "tcp", peer.Address)
+	if err != nil {
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			return err
+		}
+		return nil // it is down, or busy
+	}
+	return conn.Close()
+}
+
+// Close ends the node's part. Whatever uses it has stopped before.
+func (n *Node) Close() (err error) {
+	n.closing.Store(true)
+	if n.Store != nil {
+		err = n.Store.Close()
+	}
+	if n.Conn != nil {
+		n.Conn.Close()
+	}
+	if n.Server != nil {
+		n.Server.Shutdown()
+	}
+	return err
+}

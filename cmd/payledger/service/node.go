@@ -1,0 +1,281 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster"
+	"payledger/httpapi/wire"
+	"payledger/notifier/health"
+)
+
+// memberOf is what the directory is in a cluster; nil: it is alone.
+func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
+	m, err := members.Load(d)
+	switch {
+	case err != nil || m == nil:
+		return nil, err
+	case o.NATSURL != "":
+		return nil, exit.With(exit.Usage, "--nats-url: %s is a node of a cluster, which has NATS servers of its own", d)
+	case o.NATSListen != "":
+		return nil, exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients yet", d)
+	}
+	return m, nil
+}
+
+// opened is the log of a directory: its own file, and where that is a part of a
+// cluster's log, all of it.
+type opened struct {
+	file *bolt.Store
+	log  eventstore.Store // what is appended to, and whose reads are true
+	node *members.Node    // nil: the directory is alone
+	io.Closer
+
+	folded eventstore.Store // log, as the projections see it
+	follow func()           // is called before they follow it
+}
+
+func openLog(ctx context.Context, d datadir.Dir, o CoreOptions) (opened, error) {
+	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: commitMetrics(o.Metrics)}
+	if o.Member == nil {
+		store, err := d.Open(options)
+		if err != nil {
+			return opened{}, err
+		}
+		return opened{file: store, log: traced(store, o.Tracer), Closer: store, folded: store, follow: func() {}}, nil
+	}
+	node, err := o.Member.Start(ctx, members.Part{Dir: d, Bolt: options, Log: o.Log, Metrics: o.Metrics})
+	if err != nil {
+		return opened{}, err
+	}
+	g := &growing{Store: node.Store}
+	if g.end, err = node.Store.Store.Last(ctx); err != nil {
+		return opened{}, errors.Join(err, node.Close())
+	}
+	return opened{
+		file: node.Store.Store, log: node.Store, node: node, Closer: node, folded: g, follow: func() { g.followed.Store(true) },
+	}, nil
+}
+
+// growing is a cluster's log as the projections see it. It grows while they are opened,
+// and they fold what comes only when they follow it: until then it ends where it did.
+type growing struct {
+	*cluster.Store
+	end      eventstore.Position
+	followed atomic.Bool
+}
+
+// Last implements eventstore.Store.
+func (g *growing) Last(ctx context.Context) (eventstore.Position, error) {
+	if !g.followed.Load() {
+		return g.end, nil
+	}
+	return g.Store.Last(ctx)
+}
+
+// LastOf implements eventstore.Store. Until the log is followed it is no lower than that.
+func (g *growing) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+	if !g.followed.Load() {
+		return g.end, nil
+	}
+	return g.Store.LastOf(ctx, f)
+}
+
+// watchNode keeps metrics of the node's part in its cluster. A directory that is alone
+// is its own sequencer.
+func watchNode(m prometheus.Registerer, node *members.Node) {
+	began := time.Now()
+	gauge := func(name, help string, value func(cluster.Status) float64) {
+		health.GaugeFunc(m, name, help, func() float64 {
+			s := cluster.Status{Ready: true, GroupAt: time.Now()}
+			if node != nil {
+				s = node.Store.Status()
+			}
+			return value(s)
+		})
+	}
+	is := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	gauge("payledger_cluster_sequencer", "1 while this server writes the log and does what follows from it; of the nodes of a cluster one does.",
+		func(s cluster.Status) float64 { return is(s.Ready) })
+	gauge("payledger_cluster_stopped", "1 when this node takes no part any more, because its log and that of the cluster differ.",
+		func(s cluster.Status) float64 { return is(s.Stopped != "") })
+	gauge("payledger_cluster_groups", "Number of the last group of commits of the cluster's log that this node has; 0 without a cluster.",
+		func(s cluster.Status) float64 { return float64(s.Group) })
+	gauge("payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
+		func(s cluster.Status) float64 { return float64(s.Lag()) })
+	gauge("payledger_cluster_group_age_seconds", "Time since this node got its last group of commits, or since its start; 0 without a cluster.",
+		func(s cluster.Status) float64 {
+			if s.GroupAt.IsZero() {
+				s.GroupAt = began
+			}
+			return max(0, time.Since(s.GroupAt).Seconds())
+		})
+}
+
+// readTime is how long a node tries to find out whether its reads are true.
+const readTime = 3 * time.Second
+
+// answers says why requests cannot be answered, nil if they can.
+func (c *core) answers() error {
+	if err := c.ready(); err != nil || c.node == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.stopping, readTime)
+	defer cancel()
+	if err := c.node.Store.CatchUp(ctx); err != nil {
+		return fmt.Errorf("this node cannot reach the cluster's log: %w", err)
+	}
+	return nil
+}
+
+// nodes are the cluster's for the operator.
+func (c *core) nodes(ctx context.Context) []wire.Node {
+	var all []wire.Node
+	for _, s := range c.node.Store.Statuses(ctx) {
+		n := wire.Node{
+			Node: s.Name, Here: s.Name == c.node.Node, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(),
+			Trouble: s.Trouble, Replica: replicaOf(c.node.Store.Status().LOG, s.Name),
+		}
+		switch {
+		case s.Silent != "":
+			n.Role, n.Trouble = wire.RoleSilent, s.Silent
+		case s.Stopped != "":
+			n.Role, n.Trouble = wire.RoleStopped, s.Stopped
+		case s.Ready:
+			n.Role = wire.RoleSequencer
+		}
+		if !s.TroubleAt.IsZero() {
+			at := domain.InstantOf(s.TroubleAt)
+			n.TroubleAt = &at
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// replicaOf says how JetStream sees a node's replica of LOG.
+func replicaOf(l cluster.LOG, node string) string {
+	if l.Leader == node {
+		return "leads"
+	}
+	for _, r := range l.Replicas {
+		switch {
+		case r.Name != node:
+		case r.Offline:
+			return "offline"
+		case !r.Current:
+			return fmt.Sprintf("behind by %d", r.Lag)
+		default:
+			return "current"
+		}
+	}
+	return "unknown"
+}
+
+// roleEvery is how often a node looks whether it is the sequencer.
+const roleEvery = 50 * time.Millisecond
+
+// inOffice does the work of the whole log while this node is the sequencer.
+func (c *core) inOffice(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
+	var end func() error
+	defer func() {
+		if end != nil {
+			err = errors.Join(err, end())
+		}
+	}()
+	for health.Pause(ctx, roleEvery) {
+		switch ready := c.node.Store.Status().Ready; {
+		case ready && end == nil:
+			end, err = c.takeOver(ctx, b, o, metrics)
+			if errors.Is(err, eventstore.ErrBusy) { // the role is gone again
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("taking over the work: %w", err)
+			}
+			c.log.Info().Str("node", c.node.Node).Msg("this node is the sequencer now: it writes the log, routes payments and sends webhooks")
+		case !ready && end != nil:
+			if err := end(); err != nil {
+				return err
+			}
+			end = nil
+			c.log.Info().Str("node", c.node.Node).Msg("this node is not the sequencer any more: it follows")
+		}
+	}
+	return nil
+}
+
+// takeOver begins the work, with parts that know nothing of an earlier time.
+func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (end func() error, err error) {
+	lanes, err := c.deliveries.takeOver(ctx, c.dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &term{Registerer: metrics}
+	w, err := b.begin(c, o, t, lanes, sendLate)
+	if err != nil {
+		return nil, errors.Join(err, c.deliveries.release(lanes))
+	}
+	return func() error {
+		b.watchdog.Store(nil)
+		err := errors.Join(w.stop(), c.deliveries.release(lanes))
+		t.end()
+		return err
+	}, nil
+}
+
+// term is the metrics of one time in office. Each has parts of its own, whose metrics
+// go with them.
+type term struct {
+	prometheus.Registerer
+	mu  sync.Mutex
+	all []prometheus.Collector
+}
+
+// Register implements prometheus.Registerer.
+func (t *term) Register(c prometheus.Collector) error {
+	err := t.Registerer.Register(c)
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.all = append(t.all, c)
+	}
+	return err
+}
+
+// MustRegister implements prometheus.Registerer.
+func (t *term) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := t.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// end removes the metrics.
+func (t *term) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.all {
+		t.Unregister(c)
+	}
+	t.all = nil
+}
