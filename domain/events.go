@@ -125,6 +125,14 @@ const (
 	TypeRoutePaused     = "route.paused"
 	TypeRouteResumed    = "route.resumed"
 	TypeLogRestored     = "log.restored"
+	TypeLogKeyRenewed   = "log_key.renewed"
+
+	TypeNATSConsumerCreated = "nats_consumer.created"
+	TypeNATSConsumerReset   = "nats_consumer.reset"
+	TypeNATSConsumerRemoved = "nats_consumer.removed"
+
+	TypeParkedSignalDiscarded  = "parked_signal.discarded"
+	TypeParkedSignalsDiscarded = "parked_signals.discarded"
 )
 
 // EventType is one row of the registry of events.

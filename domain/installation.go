@@ -150,3 +150,9 @@ func (c RestoreLog) decideInstallation(i Installation) (Event, error) {
 	}
 	return LogRestored(c), nil
 }
+
+// RecordAct records an act on what the log does not hold, always: it is recorded
+// before it is done, and done again it is recorded again.
+type RecordAct struct{ Act InstallationEvent }
+
+func (c RecordAct) decideInstallation(Installation) (Event, error) { return c.Act, nil }

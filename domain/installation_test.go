@@ -64,6 +64,31 @@ func TestInstallation(t *testing.T) {
 	}
 }
 
+// An act on what the log does not hold is recorded each time.
+func TestActsBesideTheLog(t *testing.T) {
+	t.Parallel()
+	var state domain.Installation
+	for _, e := range []domain.InstallationEvent{
+		domain.NATSConsumerCreated{Name: "books"},
+		domain.NATSConsumerReset{Name: "books", Position: 7},
+		domain.NATSConsumerRemoved{Name: "books"},
+		domain.ParkedSignalDiscarded{ID: 7},
+		domain.ParkedSignalsDiscarded{Through: 7},
+		domain.LogKeyRenewed{VerifierKey: "k"},
+	} {
+		for range 2 {
+			got, err := state.Decide(domain.RecordAct{Act: e})
+			if err != nil || got != domain.Event(e) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if err := state.Redecide(e, domain.Recorded{Version: 1}); err != nil {
+				t.Error(err)
+			}
+			state = state.Evolve(e)
+		}
+	}
+}
+
 // Version 1 recorded each pause and resumption, without the time. Later ones begin
 // when they are recorded.
 func TestPausesOfVersion1(t *testing.T) {

@@ -76,3 +76,73 @@ func (e LogRestored) evolveInstallation(i Installation) Installation {
 }
 
 func (e LogRestored) origin(Instant) InstallationCommand { return RestoreLog(e) }
+
+// LogKeyRenewed: an operator made another key for the log's checkpoints. It is
+// recorded before the key is written, by the command itself, while no server runs.
+type LogKeyRenewed struct {
+	VerifierKey string `json:"verifier_key"`
+}
+
+func (LogKeyRenewed) Type() string { return TypeLogKeyRenewed }
+
+func (LogKeyRenewed) evolveInstallation(i Installation) Installation { return i }
+
+func (e LogKeyRenewed) origin(Instant) InstallationCommand { return RecordAct{e} }
+
+// NATSConsumerCreated: an operator gave a reader of events credentials of its own.
+type NATSConsumerCreated struct {
+	Name      string `json:"name"`
+	ProjectID string `json:"project_id"` // whose payments it reads; "": those of all
+}
+
+func (NATSConsumerCreated) Type() string { return TypeNATSConsumerCreated }
+
+func (NATSConsumerCreated) evolveInstallation(i Installation) Installation { return i }
+
+func (e NATSConsumerCreated) origin(Instant) InstallationCommand { return RecordAct{e} }
+
+// NATSConsumerReset: an operator let a consumer go on behind another position.
+type NATSConsumerReset struct {
+	Name     string `json:"name"`
+	Position uint64 `json:"position"`
+}
+
+func (NATSConsumerReset) Type() string { return TypeNATSConsumerReset }
+
+func (NATSConsumerReset) evolveInstallation(i Installation) Installation { return i }
+
+func (e NATSConsumerReset) origin(Instant) InstallationCommand { return RecordAct{e} }
+
+// NATSConsumerRemoved: an operator took a consumer's credentials away.
+type NATSConsumerRemoved struct {
+	Name string `json:"name"`
+}
+
+func (NATSConsumerRemoved) Type() string { return TypeNATSConsumerRemoved }
+
+func (NATSConsumerRemoved) evolveInstallation(i Installation) Installation { return i }
+
+func (e NATSConsumerRemoved) origin(Instant) InstallationCommand { return RecordAct{e} }
+
+// ParkedSignalDiscarded: an operator deleted a provider's signal that could not be
+// judged.
+type ParkedSignalDiscarded struct {
+	ID uint64 `json:"id"`
+}
+
+func (ParkedSignalDiscarded) Type() string { return TypeParkedSignalDiscarded }
+
+func (ParkedSignalDiscarded) evolveInstallation(i Installation) Installation { return i }
+
+func (e ParkedSignalDiscarded) origin(Instant) InstallationCommand { return RecordAct{e} }
+
+// ParkedSignalsDiscarded: an operator deleted all such signals up to one.
+type ParkedSignalsDiscarded struct {
+	Through uint64 `json:"through"`
+}
+
+func (ParkedSignalsDiscarded) Type() string { return TypeParkedSignalsDiscarded }
+
+func (ParkedSignalsDiscarded) evolveInstallation(i Installation) Installation { return i }
+
+func (e ParkedSignalsDiscarded) origin(Instant) InstallationCommand { return RecordAct{e} }

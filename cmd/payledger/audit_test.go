@@ -82,16 +82,25 @@ func TestWhoActed(t *testing.T) {
 	run(0, "routes", "reload", "--data", data, "--as", "bob")
 	run(0, "routes", "reload", "--data", data, "--as", "bob") // the same file
 	run(0, "routes", "pause", "cards", "--data", data, "--as", "bob")
+	run(0, "routes", "pause", "cards", "--data", data, "--as", "bob") // it is paused already
 	run(0, "routes", "resume", "cards", "--data", data)
+	run(0, "nats", "consumer", "create", "books", "--data", data, "--as", "bob")
+	run(0, "nats", "consumer", "reset", "books", "--to", "0", "--data", data, "--as", "bob")
 	backup := filepath.Join(dir, "monday.db")
 	run(0, "backup", backup, "--data", data)
 	s.stops(t)
 	run(0, "restore", backup, "--data", data, "--as", "carol")
+	run(0, "nats", "consumer", "remove", "books", "--data", data, "--as", "carol") // while no server runs
+	if err := os.Remove(filepath.Join(data, "log.key")); err != nil {
+		t.Fatal(err)
+	}
+	run(0, "log", "key", "--new", "--data", data, "--as", "carol")
 	s = serve()
 	want := []string{
 		"project.registered operator:Мария П.", "key.issued operator:Мария П.", "routes.loaded ", "project.changed operator:" + me.Username,
 		"webhook_endpoint.added key_", "routes.loaded operator:bob", "route.paused operator:bob",
-		"route.resumed operator:" + me.Username, "log.restored operator:carol",
+		"route.resumed operator:" + me.Username, "nats_consumer.created operator:bob", "nats_consumer.reset operator:bob",
+		"nats_consumer.removed operator:carol", "log_key.renewed operator:carol", "log.restored operator:carol",
 	}
 	var got []acted
 	eventually(t, "the restore is recorded", func() bool { got = actsOf(t, data); return len(got) >= len(want) })

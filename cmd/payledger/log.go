@@ -15,6 +15,7 @@ import (
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/service"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/translog"
@@ -40,14 +41,19 @@ func (logKeyCmd) Help() string {
 in log.key and never leaves the directory.
 
 With --new, checkpoints signed with the lost key can no longer be compared with the log by
-the server; the newest is moved aside, and auditors need both verifier keys.`
+the server; the newest is moved aside, and auditors need both verifier keys. That a key was
+made, and by whom, is recorded in the log before the key is written.`
 }
 
 // Run prints the key.
 func (c logKeyCmd) Run(a *console.App) error {
 	d := datadir.Dir(c.Data)
 	if c.New {
-		if err := d.RenewLogKey(a.Stderr); err != nil {
+		actor, err := a.Actor()
+		if err != nil {
+			return err
+		}
+		if err := service.RenewLogKey(a.Ctx, d, eventstore.Cause{Actor: actor}, a.Stderr); err != nil {
 			return err
 		}
 	} else if err := d.MustExist(); err != nil {

@@ -26,7 +26,7 @@ one that was finished with --resume. It is copied into the directory and read fr
 only when all of it is proved it takes the place of ledger.db. The directory may be missing or
 empty; then the keys have to come too: put master.key (and log.key) there yourself, or restore
 them from the file that "backup --with-keys" wrote. That file also brings back the users and
-consumers of NATS and the paused routes; those that the directory has already stay as they are.
+consumers of NATS; those that the directory has already stay as they are.
 
 An export has no checksums: a signed checkpoint has to prove it, the bundle's own, the one in
 the directory or one given with --checkpoint. A log in an older format is taken over this way:

@@ -56,6 +56,12 @@ func TestWireNames(t *testing.T) {
 		"route.paused":              domain.RoutePaused{},
 		"route.resumed":             domain.RouteResumed{},
 		"log.restored":              domain.LogRestored{},
+		"log_key.renewed":           domain.LogKeyRenewed{},
+		"nats_consumer.created":     domain.NATSConsumerCreated{},
+		"nats_consumer.reset":       domain.NATSConsumerReset{},
+		"nats_consumer.removed":     domain.NATSConsumerRemoved{},
+		"parked_signal.discarded":   domain.ParkedSignalDiscarded{},
+		"parked_signals.discarded":  domain.ParkedSignalsDiscarded{},
 	}
 	seen := map[string]bool{}
 	for _, e := range append(domain.Events(), projects.Events()...) {

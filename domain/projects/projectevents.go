@@ -85,6 +85,12 @@ func Events() []domain.EventType {
 		domain.NewEventType(2, domain.RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
 		domain.NewEventType(2, domain.RouteResumed{Route: "cards"}),
 		domain.NewEventType(1, domain.LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
+		domain.NewEventType(1, domain.LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
+		domain.NewEventType(1, domain.NATSConsumerCreated{Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3"}),
+		domain.NewEventType(1, domain.NATSConsumerReset{Name: "books", Position: 88417}),
+		domain.NewEventType(1, domain.NATSConsumerRemoved{Name: "books"}),
+		domain.NewEventType(1, domain.ParkedSignalDiscarded{ID: 7}),
+		domain.NewEventType(1, domain.ParkedSignalsDiscarded{Through: 7}),
 		domain.NewEventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
 	}
 }

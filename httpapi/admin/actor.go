@@ -36,6 +36,11 @@ func userOf(remote string) string {
 	return remote
 }
 
+// recorded records acts of the request that the log does not hold otherwise.
+func (a *admin) recorded(x *edge.Exchange) func(domain.InstallationEvent) error {
+	return func(act domain.InstallationEvent) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
+}
+
 // causeOf is the cause of the events that a request has recorded.
 func causeOf(x *edge.Exchange) eventstore.Cause {
 	return eventstore.Cause{Actor: x.Actor, Trace: x.Trace}

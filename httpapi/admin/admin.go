@@ -39,6 +39,9 @@ type Config struct {
 	// for them.
 	Parked Parked
 
+	// Record records an act on what Parked and Consumers hold; needed with them.
+	Record func(ctx context.Context, why eventstore.Cause, act domain.InstallationEvent) error
+
 	// Status says how the server is. nil: no row for it.
 	Status func() wire.Status
 

@@ -16,12 +16,12 @@ import (
 
 // Consumers are those who read events from the embedded NATS server with
 // credentials of their own. Names are checked before, projects exist, positions are
-// in the log. Refusals are *domain.Refusal.
+// in the log. Refusals are *domain.Refusal. Acts are recorded before they are done.
 type Consumers interface {
-	Create(ctx context.Context, name, project string) (domain.NewNATSConsumer, error)
+	Create(ctx context.Context, name, project string, record func(domain.InstallationEvent) error) (domain.NewNATSConsumer, error)
 	List(ctx context.Context) []domain.NATSConsumer
-	Reset(ctx context.Context, name string, to eventstore.Position) error
-	Remove(ctx context.Context, name string) error
+	Reset(ctx context.Context, name string, to eventstore.Position, record func(domain.InstallationEvent) error) error
+	Remove(ctx context.Context, name string, record func(domain.InstallationEvent) error) error
 }
 
 func (a *admin) consumerRoutes() []edge.Route {
@@ -50,7 +50,7 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 			return err
 		}
 	}
-	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project)
+	made, err := a.cfg.Consumers.Create(x.Context(), wish.Name, wish.Project, a.recorded(x))
 	if err != nil {
 		return consumersAway(err, "Nothing was made.")
 	}
@@ -77,14 +77,14 @@ func (a *admin) resetConsumer(x *edge.Exchange) error {
 		return edge.BadParameter("position", "The log ends at position "+strconv.FormatUint(uint64(last), 10)+". Send that or an earlier one.")
 	}
 	name := x.Vars["name"]
-	if err := a.cfg.Consumers.Reset(x.Context(), name, to); err != nil {
+	if err := a.cfg.Consumers.Reset(x.Context(), name, to, a.recorded(x)); err != nil {
 		return consumersAway(err, "Send it again.")
 	}
 	return x.Reply(http.StatusOK, map[string]any{"name": name, "position": to})
 }
 
 func (a *admin) removeConsumer(x *edge.Exchange) error {
-	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"]); err != nil {
+	if err := a.cfg.Consumers.Remove(x.Context(), x.Vars["name"], a.recorded(x)); err != nil {
 		return consumersAway(err, "It is removed; if programs stay connected with it, start the server again.")
 	}
 	x.WriteHeader(http.StatusNoContent)

@@ -71,7 +71,15 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 }
 
 func (a *admin) discardParked(x *edge.Exchange) error {
-	err := onParked(x, func(id uint64) (bool, error) { return a.cfg.Parked.Discard(x.Context(), id) })
+	err := onParked(x, func(id uint64) (bool, error) {
+		if there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1); err != nil || len(there.Data) == 0 || there.Data[0].ID != id {
+			return false, err
+		}
+		if err := a.recorded(x)(domain.ParkedSignalDiscarded{ID: id}); err != nil {
+			return false, err
+		}
+		return a.cfg.Parked.Discard(x.Context(), id)
+	})
 	if err != nil {
 		return err
 	}
@@ -105,7 +113,13 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	n, err := a.cfg.Parked.DiscardThrough(x.Context(), through)
+	var n uint64
+	there, err := a.cfg.Parked.List(x.Context(), 0, "", 1)
+	if err == nil && len(there.Data) > 0 && there.Data[0].ID <= through {
+		if err = a.recorded(x)(domain.ParkedSignalsDiscarded{Through: through}); err == nil {
+			n, err = a.cfg.Parked.DiscardThrough(x.Context(), through)
+		}
+	}
 	if err != nil {
 		return parkedAway(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,12 +38,15 @@ func open(t *testing.T, c Config) *Book {
 
 func create(t *testing.T, b *Book, name string) domain.NewNATSConsumer {
 	t.Helper()
-	made, err := b.Create(t.Context(), name, "")
+	made, err := b.Create(t.Context(), name, "", unrecorded)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return made
 }
+
+// unrecorded takes acts for recorded.
+func unrecorded(domain.InstallationEvent) error { return nil }
 
 func refusedWith(t *testing.T, err error, code domain.Code) {
 	t.Helper()
@@ -76,7 +80,7 @@ func TestPositionsSkipNoEvent(t *testing.T) {
 		}
 	}
 
-	if err := b.Reset(t.Context(), "books", 10); err != nil {
+	if err := b.Reset(t.Context(), "books", 10, unrecorded); err != nil {
 		t.Fatal(err)
 	}
 	b.Progress(begun, 70, 0) // from before the reset
@@ -94,19 +98,19 @@ func TestConsumersAreBounded(t *testing.T) {
 	for i := range bus.MaxConsumers {
 		create(t, b, fmt.Sprintf("c%d", i))
 	}
-	_, err := b.Create(t.Context(), "more", "")
+	_, err := b.Create(t.Context(), "more", "", unrecorded)
 	refusedWith(t, err, domain.NATSConsumerLimit)
-	_, err = b.Create(t.Context(), "c1", "")
+	_, err = b.Create(t.Context(), "c1", "", unrecorded)
 	refusedWith(t, err, domain.NATSConsumerExists)
 	for _, name := range bus.ReservedNames() {
-		_, err = b.Create(t.Context(), name, "")
+		_, err = b.Create(t.Context(), name, "", unrecorded)
 		refusedWith(t, err, domain.NATSConsumerExists)
 	}
-	if err := b.Remove(t.Context(), "c1"); err != nil {
+	if err := b.Remove(t.Context(), "c1", unrecorded); err != nil {
 		t.Fatal(err)
 	}
-	refusedWith(t, b.Remove(t.Context(), "c1"), domain.NATSConsumerNotFound)
-	refusedWith(t, b.Reset(t.Context(), "c1", 0), domain.NATSConsumerNotFound)
+	refusedWith(t, b.Remove(t.Context(), "c1", unrecorded), domain.NATSConsumerNotFound)
+	refusedWith(t, b.Reset(t.Context(), "c1", 0, unrecorded), domain.NATSConsumerNotFound)
 	create(t, b, "c1")
 }
 
@@ -116,13 +120,13 @@ func TestExternalServerTakesNoConsumers(t *testing.T) {
 	create(t, open(t, c), "books")
 	b := open(t, c)
 	b.Attach(Live{External: true})
-	_, err := b.Create(t.Context(), "more", "")
+	_, err := b.Create(t.Context(), "more", "", unrecorded)
 	refusedWith(t, err, domain.NATSExternal)
-	refusedWith(t, b.Reset(t.Context(), "books", 0), domain.NATSExternal)
+	refusedWith(t, b.Reset(t.Context(), "books", 0, unrecorded), domain.NATSExternal)
 	if n := len(b.List(t.Context())); n != 1 {
 		t.Errorf("%d consumers", n)
 	}
-	if err := b.Remove(t.Context(), "books"); err != nil {
+	if err := b.Remove(t.Context(), "books", unrecorded); err != nil {
 		t.Error(err)
 	}
 }
@@ -136,7 +140,7 @@ func TestCreateAllOrNothing(t *testing.T) {
 		Users:    func() error { return embedded.ErrStarting },
 		Durables: func(context.Context) error { return nil },
 	})
-	if made, err := b.Create(t.Context(), "books", ""); !errors.Is(err, embedded.ErrStarting) || made.Password != "" {
+	if made, err := b.Create(t.Context(), "books", "", unrecorded); !errors.Is(err, embedded.ErrStarting) || made.Password != "" {
 		t.Errorf("%+v, %v", made, err)
 	}
 	if n := len(b.All()) + len(open(t, c).All()); n != 0 {
@@ -165,5 +169,45 @@ func TestFileHoldsNoPassword(t *testing.T) {
 		if _, err := Open(c); err == nil {
 			t.Errorf("opened %s", damaged)
 		}
+	}
+}
+
+// An act is recorded once nothing stands in its way, and before it is done: what
+// cannot be recorded is not done.
+func TestActsAreRecordedFirst(t *testing.T) {
+	t.Parallel()
+	b := open(t, config(t))
+	var acts []domain.InstallationEvent
+	record := func(e domain.InstallationEvent) error {
+		acts = append(acts, e)
+		return nil
+	}
+	full := errors.New("the disk is full")
+	refuse := func(domain.InstallationEvent) error { return full }
+	if _, err := b.Create(t.Context(), "books", "prj_1", refuse); !errors.Is(err, full) || len(b.All()) != 0 {
+		t.Errorf("%v, %d consumers", err, len(b.All()))
+	}
+	for range 2 { // the second is refused
+		_, _ = b.Create(t.Context(), "books", "prj_1", record)
+	}
+	if err := b.Reset(t.Context(), "books", 7, refuse); !errors.Is(err, full) || b.All()[0].Position != 0 {
+		t.Errorf("%v, at %d", err, b.All()[0].Position)
+	}
+	if err := b.Reset(t.Context(), "books", 7, record); err != nil {
+		t.Error(err)
+	}
+	if err := b.Remove(t.Context(), "books", refuse); !errors.Is(err, full) || len(b.All()) != 1 {
+		t.Errorf("%v, %d consumers", err, len(b.All()))
+	}
+	for range 2 {
+		_ = b.Remove(t.Context(), "books", record)
+	}
+	want := []domain.InstallationEvent{
+		domain.NATSConsumerCreated{Name: "books", ProjectID: "prj_1"},
+		domain.NATSConsumerReset{Name: "books", Position: 7},
+		domain.NATSConsumerRemoved{Name: "books"},
+	}
+	if !slices.Equal(acts, want) {
+		t.Errorf("recorded: %v", acts)
 	}
 }

@@ -2,6 +2,7 @@ package consumers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -10,10 +11,14 @@ import (
 	"payledger/notifier/bus"
 )
 
+// Record records an act, before it is done. It is called once nothing stands in the
+// way of the act; with an error nothing is done.
+type Record = func(domain.InstallationEvent) error
+
 // Create makes a consumer that begins with the first event. The name is valid and
 // the project, unless empty, exists. Refusals are of NATSConsumerExists,
 // NATSConsumerLimit and NATSExternal.
-func (b *Book) Create(ctx context.Context, name, project string) (domain.NewNATSConsumer, error) {
+func (b *Book) Create(ctx context.Context, name, project string, record Record) (domain.NewNATSConsumer, error) {
 	b.change.Lock()
 	defer b.change.Unlock()
 	all := b.All()
@@ -26,6 +31,9 @@ func (b *Book) Create(ctx context.Context, name, project string) (domain.NewNATS
 		return domain.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerLimit}
 	}
 	password, hash, err := hashed()
+	if err == nil {
+		err = record(domain.NATSConsumerCreated{Name: name, ProjectID: project})
+	}
 	if err != nil {
 		return domain.NewNATSConsumer{}, err
 	}
@@ -38,7 +46,7 @@ func (b *Book) Create(ctx context.Context, name, project string) (domain.NewNATS
 	if err != nil {
 		// Nobody learns the password, so the consumer is of no use.
 		_ = b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
-		return domain.NewNATSConsumer{}, err
+		return domain.NewNATSConsumer{}, errors.Join(err, record(domain.NATSConsumerRemoved{Name: name}))
 	}
 	b.durables(ctx)
 	out := domain.NewNATSConsumer{
@@ -68,11 +76,14 @@ func (b *Book) List(ctx context.Context) []domain.NATSConsumer {
 
 // Remove ends a consumer: its credentials, its connections and its durable
 // consumer. The refusal is of NATSConsumerNotFound.
-func (b *Book) Remove(ctx context.Context, name string) error {
+func (b *Book) Remove(ctx context.Context, name string, record Record) error {
 	b.change.Lock()
 	defer b.change.Unlock()
 	if !slices.ContainsFunc(b.All(), named(name)) {
 		return &domain.Refusal{Code: domain.NATSConsumerNotFound}
+	}
+	if err := record(domain.NATSConsumerRemoved{Name: name}); err != nil {
+		return err
 	}
 	err := b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
 	b.durables(ctx)
@@ -84,7 +95,7 @@ func (b *Book) Remove(ctx context.Context, name string) error {
 
 // Reset lets a consumer go on behind a position of the log. The refusals are of
 // NATSConsumerNotFound and NATSExternal.
-func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position) error {
+func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position, record Record) error {
 	b.change.Lock()
 	defer b.change.Unlock()
 	switch {
@@ -92,6 +103,9 @@ func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position) e
 		return &domain.Refusal{Code: domain.NATSConsumerNotFound}
 	case b.live != nil && b.live.External:
 		return &domain.Refusal{Code: domain.NATSExternal}
+	}
+	if err := record(domain.NATSConsumerReset{Name: name, Position: uint64(to)}); err != nil {
+		return err
 	}
 	start := b.config.IDs.Next().String()
 	err := b.alter(func(all []bus.Consumer) []bus.Consumer {

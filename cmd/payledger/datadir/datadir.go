@@ -132,7 +132,7 @@ func (d Dir) Initialise() error {
 	}
 	if id.IsZero() {
 		id = domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
-		if err := d.makeLogKey(id); err != nil {
+		if err := d.makeLogKey(id, func(string) error { return nil }); err != nil {
 			return exit.With(exit.Directory, "making the log's key: %w", err)
 		}
 	}

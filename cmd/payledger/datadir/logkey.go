@@ -43,10 +43,18 @@ func (d Dir) ReadLogKey() (*translog.Signer, error) {
 	return s, nil
 }
 
-// makeLogKey makes the key of a log.
-func (d Dir) makeLogKey(log domain.ID) error {
+// makeLogKey makes the key of a log. record is called with the verifier key before
+// the key is written.
+func (d Dir) makeLogKey(log domain.ID, record func(verifierKey string) error) error {
 	key, err := translog.NewKey(rand.Reader, translog.Origin(log))
 	if err != nil {
+		return err
+	}
+	s, err := translog.ParseSigner(key)
+	if err != nil {
+		return err
+	}
+	if err := record(s.VerifierKey()); err != nil {
 		return err
 	}
 	return WriteFileSynced(d.LogKey(), []byte(key+"\n"))
@@ -102,8 +110,9 @@ func (d Dir) OwnVerifierKey() (string, error) {
 	return s.VerifierKey(), nil
 }
 
-// RenewLogKey makes a key where there is none.
-func (d Dir) RenewLogKey(stderr io.Writer) (err error) {
+// RenewLogKey makes a key where there is none. record is called with the log and the
+// verifier key before anything changes in the directory.
+func (d Dir) RenewLogKey(stderr io.Writer, record func(log *bolt.Store, verifierKey string) error) (err error) {
 	store, err := d.Open(bolt.Options{})
 	if err != nil {
 		return err
@@ -112,15 +121,26 @@ func (d Dir) RenewLogKey(stderr io.Writer) (err error) {
 	if _, err := os.Lstat(d.LogKey()); err == nil {
 		return exit.With(exit.Directory, "%s is there already: it was left as it is", d.LogKey())
 	}
+	err = d.makeLogKey(store.LogID(), func(key string) error {
+		if err := record(store, key); err != nil {
+			return err
+		}
+		return d.checkpointAside(stderr)
+	})
+	if err != nil {
+		return exit.With(exit.Directory, "making the log's key: %w", err)
+	}
+	return nil
+}
+
+// checkpointAside moves the newest checkpoint aside.
+func (d Dir) checkpointAside(stderr io.Writer) error {
 	aside := d.Checkpoint() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	switch err := os.Rename(d.Checkpoint(), aside); {
 	case err == nil:
 		fmt.Fprintf(stderr, "payledger: the newest checkpoint, signed with the lost key, is now %s\n", aside)
 	case !errors.Is(err, fs.ErrNotExist):
-		return exit.With(exit.Directory, "%w", err)
-	}
-	if err := d.makeLogKey(store.LogID()); err != nil {
-		return exit.With(exit.Directory, "making the log's key: %w", err)
+		return err
 	}
 	return nil
 }

@@ -2,13 +2,17 @@ package service
 
 import (
 	"context"
+	"crypto/rand"
+	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/notifier/health"
 )
 
@@ -78,6 +82,12 @@ func (i *installation) record(ctx context.Context, why eventstore.Cause, c domai
 	return i.recordAt(ctx, why, func(domain.Instant) domain.InstallationCommand { return c })
 }
 
+// act records an act on what the log does not hold.
+func (i *installation) act(ctx context.Context, why eventstore.Cause, e domain.InstallationEvent) error {
+	_, err := i.record(ctx, why, domain.RecordAct{Act: e})
+	return err
+}
+
 // recordAt is record for a command that holds the time at which it is recorded.
 func (i *installation) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) domain.InstallationCommand) (did bool, err error) {
 	err = health.Persist(ctx, func() error {
@@ -93,6 +103,23 @@ func (i *installation) recordAt(ctx context.Context, why eventstore.Cause, comma
 		return err
 	})
 	return did, err
+}
+
+// RenewLogKey makes a key for the log's checkpoints where there is none. No server
+// runs, so the command records the act itself, before the key is written.
+func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stderr io.Writer) error {
+	return d.RenewLogKey(stderr, func(store *bolt.Store, verifierKey string) error {
+		last, err := store.LastID(ctx)
+		if err != nil {
+			return err
+		}
+		ledger := eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()}
+		acts, err := openInstallation(ctx, ledger, domain.NewIDs(time.Now, rand.Reader, last))
+		if err != nil {
+			return err
+		}
+		return acts.act(ctx, why, domain.LogKeyRenewed{VerifierKey: verifierKey})
+	})
 }
 
 // recordRestore records the restore that the directory has a note of, which may

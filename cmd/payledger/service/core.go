@@ -224,6 +224,6 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config := running
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
-	config.Log, config.Backup, config.Consumers = c.log, c.store.Backup, c.consumers
+	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.installation.act
 	return httpadmin.New(config)
 }
