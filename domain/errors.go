@@ -118,6 +118,7 @@ const (
 	PaymentNotPaid              Code = "payment_not_paid"
 	RefundExists                Code = "refund_exists"
 	FinalStatus                 Code = "final_status"
+	NotSimulated                Code = "not_simulated"
 	DeliverySupersededCode      Code = "delivery_superseded"
 	WebhookEndpointLimit        Code = "webhook_endpoint_limit"
 	WebhookEndpointDisabledCode Code = "webhook_endpoint_disabled"

@@ -69,6 +69,27 @@ func TestPaymentAtProvider(t *testing.T) {
 	}
 }
 
+// TestSandboxSpeaksForNoProvider: with --sandbox, neither a merchant's key nor the
+// operator makes a payment paid whose money a provider collects.
+func TestSandboxSpeaksForNoProvider(t *testing.T) {
+	t.Parallel()
+	s := openTill(t, providers()["stripe"](t))
+	s.stops(t)
+	s.args = append(s.args, "--sandbox")
+	s.restart(t)
+	p := s.create(t)
+	path := paymentPath(p)
+	s.becomes(t, path, "awaiting_payment")
+	a := s.do(t, http.StatusConflict, http.MethodPost, strings.Replace(path, "/v1/", "/v1/sandbox/", 1), `{"outcome":"paid"}`)
+	if !strings.Contains(string(a.Body), `"code":"not_simulated"`) {
+		t.Errorf("%s", a.Body)
+	}
+	if out, code := payledger(t, "sandbox", "pay", p.id.String(), "--data", s.data); code == 0 || !strings.Contains(out, "provider of its own") {
+		t.Errorf("%d: %s", code, out)
+	}
+	s.becomes(t, path, "awaiting_payment")
+}
+
 // TestAskingProvider: the notifications of a payment and of a refund made by hand
 // are lost, and the next regular look is minutes away. The operator asks, and both
 // are recorded before the answer.

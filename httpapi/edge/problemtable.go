@@ -165,6 +165,11 @@ func ProblemRows() []ProblemRow {
 			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> tells the present one.",
 		},
 		{
+			domain.NotSimulated, http.StatusConflict, "Not simulated",
+			"The payment has a provider of its own, for whom the sandbox does not speak.",
+			"Sandbox only: the payment's route has a connector to a real provider, so its outcome comes from there, and nothing changed. The sandbox decides about payments on the route <code>sandbox</code>, and on routes that payledger asks nothing about.",
+		},
+		{
 			domain.DeliverySupersededCode, http.StatusConflict, "Delivery superseded",
 			"A later event of this payment was sent already, and a receiver is never told of an earlier status after a later one. Resend the event in event_id instead.",
 			"Statuses only move forward, for receivers too: once something later about a payment was sent to an endpoint, what came before is not sent again. The member <code>event_id</code> names the newest event of the payment; resend that one.",

@@ -18,6 +18,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/domain"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -249,7 +250,37 @@ func (b *messaging) sandbox(o Options) merchant.Sandbox {
 	if !o.Sandbox {
 		return nil
 	}
-	return connector.NewSandbox(b.conn.NATS(), time.Now)
+	return sandbox{connector.NewSandbox(b.conn.NATS(), time.Now), b.routes.set}
+}
+
+// sandbox plays the provider where nobody else is one: a merchant's key must not make
+// a payment paid whose money a real provider collects.
+type sandbox struct {
+	plays  *connector.Sandbox
+	routes *connector.Set
+}
+
+// SignalPayment implements merchant.Sandbox.
+func (s sandbox) SignalPayment(ctx context.Context, p domain.Payment, o domain.Outcome, reference string) (domain.SignalReply, error) {
+	if err := s.allowed(p); err != nil {
+		return domain.SignalReply{}, err
+	}
+	return s.plays.SignalPayment(ctx, p, o, reference)
+}
+
+// SignalRefund implements merchant.Sandbox.
+func (s sandbox) SignalRefund(ctx context.Context, p domain.Payment, refund domain.ID, o domain.Outcome, reference string) (domain.SignalReply, error) {
+	if err := s.allowed(p); err != nil {
+		return domain.SignalReply{}, err
+	}
+	return s.plays.SignalRefund(ctx, p, refund, o, reference)
+}
+
+func (s sandbox) allowed(p domain.Payment) error {
+	if _, connected := s.routes.Connector(p.Route); connected {
+		return &domain.Refusal{Code: domain.NotSimulated}
+	}
+	return nil
 }
 
 // natsCredentials reads the passwords of subscribers and connectors, which it
