@@ -249,7 +249,7 @@ func TestUnknownFields(t *testing.T) {
 		`{"amount":1,"status":"paid"}`:                           "#/status unknown_field",
 		`{"amount":1,"a/b~c":1}`:                                 "#/a~1b~0c unknown_field",
 		`{"amount":1,"a b%":null}`:                               "#/a%20b%25 unknown_field",
-		`{"amount":1,"":1}`:                                      "# unknown_field",
+		`{"amount":1,"":1}`:                                      "#/ unknown_field",
 		`{"amount":1,"` + strings.Repeat("s", 65) + `":1}`:       "# unknown_field",
 		`{"amount":1,"<script>":1}`:                              "#/%3Cscript%3E unknown_field",
 		`{"Amount":1}`:                                           "#/amount required, #/Amount unknown_field",
