@@ -119,12 +119,12 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 		}
 	}
 	o.Limits.SessionIdleSeconds, o.Limits.SessionMaxSeconds = int(f.SessionIdle.Seconds()), int(f.SessionMax.Seconds())
-	for _, fault := range o.Limits.Validate() {
-		flag, unit := fault.Field, ""
+	if faults := o.Limits.Validate(); len(faults) > 0 {
+		flag, unit := faults[0].Field, ""
 		if name, ok := strings.CutSuffix(flag, "_seconds"); ok {
 			flag, unit = name, " seconds"
 		}
-		least, greatest := domain.LimitBounds(fault.Field)
+		least, greatest := domain.LimitBounds(faults[0].Field)
 		return o, exit.With(exit.Usage, "--%s: want %d to %d%s", strings.ReplaceAll(flag, "_", "-"), least, greatest, unit)
 	}
 	if o.FailedAuthPerMinute < 0 || o.FailedAuthPerMinute > domain.MaxRate {

@@ -160,7 +160,7 @@ func (n *node) step(now time.Duration, e event) []effect {
 		case reading:
 			return []effect{serve{read: e.read, failed: true}}
 		case calling:
-			return []effect{giveUp{e.call}}
+			return []effect{giveUp(e)}
 		}
 		return nil
 	}

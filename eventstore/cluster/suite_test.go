@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -367,8 +366,9 @@ func (u *underTest) Flip(p eventstore.Position, offset int) {
 		var b [1]byte
 		_, err := f.ReadAt(b[:], at)
 		b[0] ^= 1 << (at % 8)
-		if _, err2 := f.WriteAt(b[:], at); cmp.Or(err, err2) != nil {
-			u.t.Fatal(err, err2)
+		_, written := f.WriteAt(b[:], at)
+		if err := errors.Join(err, written); err != nil {
+			u.t.Fatal(err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -105,30 +104,36 @@ func commitOf(b []byte) (eventstore.Commit, error) {
 // commitsOf reads a request to append.
 func commitsOf(b []byte) (commits []eventstore.Commit, err error) {
 	all, err := pieces(b, bolt.MaxGroupCommits)
+	if err != nil {
+		return nil, err
+	}
 	for _, piece := range all {
-		c, bad := commitOf(piece)
-		if err = cmp.Or(err, bad); err != nil {
+		c, err := commitOf(piece)
+		if err != nil {
 			return nil, err
 		}
 		commits = append(commits, c)
 	}
-	return commits, err
+	return commits, nil
 }
 
 // groupsOf reads the answer to a request for the groups from a number on.
 func groupsOf(b []byte, from uint64) (groups []*bolt.Group, err error) {
 	all, err := pieces(b, maxAhead)
+	if err != nil {
+		return nil, err
+	}
 	for i, piece := range all {
-		g, bad := decode(piece)
-		if bad == nil && g.Number != from+uint64(i) {
-			bad = fmt.Errorf("%w: group %d comes in the place of %d", errMessage, g.Number, from+uint64(i))
+		g, err := decode(piece)
+		if err == nil && g.Number != from+uint64(i) {
+			err = fmt.Errorf("%w: group %d comes in the place of %d", errMessage, g.Number, from+uint64(i))
 		}
-		if err = cmp.Or(err, bad); err != nil {
+		if err != nil {
 			return groups, err
 		}
 		groups = append(groups, g)
 	}
-	return groups, err
+	return groups, nil
 }
 
 // numbers reads a message of so many numbers.
