@@ -144,8 +144,15 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 	tried := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
 		w, e := drawn(t, rt)
+		order := "order-1"
+		queries := []views.PaymentQuery{
+			{Description: &order}, {DescriptionPrefix: "order-"}, {DescriptionTerms: []string{"1", "order"}},
+		}
 		for range 10 {
-			project, q := pick(w, w.Projects...), w.query()
+			queries = append(queries, w.query())
+		}
+		for _, q := range queries {
+			project := pick(w, w.Projects...)
 			want := w.asked(project, q)
 			got := pageThrough(t, w, e, project, q, func() {})
 			if !slices.Equal(idsOf(got), idsOf(want)) {

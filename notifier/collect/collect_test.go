@@ -480,7 +480,7 @@ func TestPausedRoute(t *testing.T) {
 	in(t, func(w *world) {
 		open, fresh := w.payable(time.Hour), w.payable(time.Hour)
 		first := w.pressed(open)
-		w.paused = true
+		w.paused.set(true)
 		if _, err := w.press(fresh); !errors.Is(err, ErrPaused) {
 			w.Errorf("pressed: %v", err)
 		}
@@ -495,7 +495,7 @@ func TestPausedRoute(t *testing.T) {
 		if p := w.Payment(w.T, open); p.Status != domain.Paid {
 			w.Errorf("the open attempt's money came: %s", p.Status)
 		}
-		w.paused = false
+		w.paused.set(false)
 		w.pressed(fresh)
 	})
 }
@@ -509,7 +509,7 @@ func TestPausedRouteBeginsNoSecondKey(t *testing.T) {
 		if _, err := w.press(id); err == nil {
 			w.Fatal("the provider answered")
 		}
-		w.paused = true
+		w.paused.set(true)
 		if _, err := w.press(id); !errors.Is(err, ErrPaused) {
 			w.Errorf("pressed: %v", err)
 		}

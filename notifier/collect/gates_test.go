@@ -20,7 +20,7 @@ func TestNotificationsInMasses(t *testing.T) {
 	for _, takes := range []time.Duration{0, 2 * time.Second} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
 			in(t, func(w *world) {
-				w.oddly().takes = takes
+				w.oddly().takes.set(takes)
 				var flood []connectortest.Notification
 				for range 64 {
 					id := w.payable(2 * time.Hour)
@@ -96,13 +96,13 @@ func TestNotificationsOfUnknownAttempts(t *testing.T) {
 	in(t, func(w *world) {
 		o := w.oddly()
 		id := w.payable(time.Hour)
-		o.notices = func() []connector.Notice { return []connector.Notice{{Payment: id, Reference: "of no form"}} }
-		o.read = func(a connector.Attempt, st connector.State, err error) (connector.State, error) {
+		o.notices.set(func() []connector.Notice { return []connector.Notice{{Payment: id, Reference: "of no form"}} })
+		o.read.set(func(a connector.Attempt, st connector.State, err error) (connector.State, error) {
 			if a.Reference == "of no form" {
 				err = errors.New("bad request")
 			}
 			return st, err
-		}
+		})
 		for range 2 * breakAfter {
 			if err := w.now.Notify(w.Context(), route, nil, nil); err == nil {
 				w.Error("judged")

@@ -15,12 +15,12 @@ import (
 type odd struct {
 	connectortest.Provider
 
-	takes   time.Duration // each call
-	forgets bool          // of cancelled attempts
-	read    func(connector.Attempt, connector.State, error) (connector.State, error)
-	notices func() []connector.Notice
-	refunds func([]connector.RefundState) []connector.RefundState
-	refund  func(connector.RefundState) connector.RefundState
+	takes   setting[time.Duration] // each call
+	forgets setting[bool]          // of cancelled attempts
+	read    setting[func(connector.Attempt, connector.State, error) (connector.State, error)]
+	notices setting[func() []connector.Notice]
+	refunds setting[func([]connector.RefundState) []connector.RefundState]
+	refund  setting[func(connector.RefundState) connector.RefundState]
 }
 
 func (o *odd) Connector() connector.Connector { return oddConnector{o.Provider.Connector(), o} }
@@ -32,46 +32,46 @@ type oddConnector struct {
 }
 
 func (c oddConnector) Begin(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	time.Sleep(c.o.takes)
+	time.Sleep(c.o.takes.get())
 	return c.Connector.Begin(ctx, a)
 }
 
 func (c oddConnector) Read(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	time.Sleep(c.o.takes)
+	time.Sleep(c.o.takes.get())
 	st, err := c.Connector.Read(ctx, a)
-	if c.o.read != nil {
-		return c.o.read(a, st, err)
+	if read := c.o.read.get(); read != nil {
+		return read(a, st, err)
 	}
 	return st, err
 }
 
 func (c oddConnector) Cancel(ctx context.Context, a connector.Attempt) (connector.State, error) {
-	if c.o.forgets {
+	if c.o.forgets.get() {
 		return connector.State{}, connector.ErrNotFound
 	}
 	return c.Connector.Cancel(ctx, a)
 }
 
 func (c oddConnector) Notices(ctx context.Context, header http.Header, body []byte) ([]connector.Notice, error) {
-	if c.o.notices != nil {
-		return c.o.notices(), nil
+	if notices := c.o.notices.get(); notices != nil {
+		return notices(), nil
 	}
 	return c.Connector.Notices(ctx, header, body)
 }
 
 func (c oddConnector) Refunds(ctx context.Context, a connector.Attempt) ([]connector.RefundState, error) {
-	time.Sleep(c.o.takes)
+	time.Sleep(c.o.takes.get())
 	all, err := c.Connector.Refunds(ctx, a)
-	if c.o.refunds != nil {
-		all = c.o.refunds(all)
+	if refunds := c.o.refunds.get(); refunds != nil {
+		all = refunds(all)
 	}
 	return all, err
 }
 
 func (c oddConnector) Refund(ctx context.Context, r connector.Refund) (connector.RefundState, error) {
 	st, err := c.Connector.Refund(ctx, r)
-	if c.o.refund != nil && err == nil {
-		st = c.o.refund(st)
+	if refund := c.o.refund.get(); refund != nil && err == nil {
+		st = refund(st)
 	}
 	return st, err
 }
@@ -134,10 +134,10 @@ func TestARefundThatFailsLater(t *testing.T) {
 		if r := w.Payment(w.T, id).Refunds[0]; r.Status != domain.RefundSucceeded {
 			w.Fatalf("%+v", r)
 		}
-		o.refunds = func(all []connector.RefundState) []connector.RefundState {
+		o.refunds.set(func(all []connector.RefundState) []connector.RefundState {
 			all[0].Phase, all[0].Reason = connector.Closed, "expired_or_canceled_card"
 			return all
-		}
+		})
 		for range 2 {
 			if err := w.now.Ask(w.Context(), id); err != nil {
 				w.Error(err)
@@ -156,13 +156,13 @@ func TestARefundThatSucceedsLater(t *testing.T) {
 	in(t, func(w *world) {
 		o := w.oddly()
 		id := w.paid()
-		o.refund = func(st connector.RefundState) connector.RefundState {
+		o.refund.set(func(st connector.RefundState) connector.RefundState {
 			st.Phase, st.Reason = connector.Closed, "declined"
 			return st
-		}
+		})
 		refund := w.refund(id)
 		w.provider.SettleRefund(refund, true)
-		o.refunds = nil
+		o.refunds.set(nil)
 		for range 2 {
 			if err := w.now.Ask(w.Context(), id); err != nil {
 				w.Error(err)
@@ -182,10 +182,10 @@ func TestARefundOfOursIsNotRecordedAsAnothers(t *testing.T) {
 		id := w.paid()
 		w.provider.SettleRefund(w.refund(id), true)
 		after(time.Hour)
-		o.refunds = func(all []connector.RefundState) []connector.RefundState {
+		o.refunds.set(func(all []connector.RefundState) []connector.RefundState {
 			all[0].ID = domain.ID{}
 			return all
-		}
+		})
 		if err := w.now.Ask(w.Context(), id); err != nil {
 			w.Error(err)
 		}
@@ -201,10 +201,10 @@ func TestARefundOfAnotherAmount(t *testing.T) {
 	in(t, func(w *world) {
 		o := w.oddly()
 		id := w.paid()
-		o.refund = func(st connector.RefundState) connector.RefundState {
+		o.refund.set(func(st connector.RefundState) connector.RefundState {
 			st.Amount--
 			return st
-		}
+		})
 		w.provider.SettleRefund(w.refund(id), true)
 		after(time.Hour)
 		p := w.Payment(w.T, id)
@@ -222,21 +222,21 @@ func TestAProviderThatForgetsForAWhile(t *testing.T) {
 		paid, gone := w.payable(3*time.Hour), w.payable(3*time.Hour)
 		first := w.pressed(paid)
 		w.pressed(gone)
-		o.read = func(connector.Attempt, connector.State, error) (connector.State, error) {
+		o.read.set(func(connector.Attempt, connector.State, error) (connector.State, error) {
 			return connector.State{}, connector.ErrNotFound
-		}
+		})
 		after(time.Hour)
 		if again := w.pressed(paid); again != first {
 			w.Errorf("another attempt, while the first can be paid: %s", again)
 		}
 		w.provider.Pay(w.reference(paid))
 		w.provider.Sent() // they get lost
-		o.read = nil
+		o.read.set(nil)
 		after(10 * time.Minute)
 		if p := w.Payment(w.T, paid); p.Status != domain.Paid {
 			w.Errorf("%+v", p)
 		}
-		o.forgets = true
+		o.forgets.set(true)
 		after(48 * time.Hour)
 		if a := w.Payment(w.T, gone).Attempts[0]; a.Status != domain.AttemptFailed || a.Reason != "not_found" {
 			w.Errorf("%+v", a)

@@ -25,12 +25,12 @@ func (w *world) deliver() {
 // TestAnotherCurrency than was asked for is no payment, and not forgotten.
 func TestAnotherCurrency(t *testing.T) {
 	in(t, func(w *world) {
-		w.says = func(st *connector.State, err error) error {
+		w.says.set(func(st *connector.State, err error) error {
 			if st.Phase == connector.Paid {
 				st.Currency = "USD"
 			}
 			return err
-		}
+		})
 		id := w.payable(10 * time.Minute)
 		w.pressed(id)
 		w.provider.Pay(w.reference(id))
@@ -59,10 +59,10 @@ func TestPaidThenCancelled(t *testing.T) {
 		sent := w.provider.Sent()
 		after(time.Minute)
 		before := w.types(id)
-		w.says = func(st *connector.State, err error) error {
+		w.says.set(func(st *connector.State, err error) error {
 			st.Phase, st.Reason, st.Amount = connector.Closed, "cancelled", 0
 			return err
-		}
+		})
 		for _, n := range sent {
 			if err := w.now.Notify(w.Context(), route, n.Header, n.Body); err != nil {
 				w.Error(err)
@@ -82,10 +82,10 @@ func TestPaidThenCancelled(t *testing.T) {
 // that it is paid when the payment has expired. The money is late funds.
 func TestCancelledThenPaid(t *testing.T) {
 	in(t, func(w *world) {
-		w.says = func(st *connector.State, err error) error {
+		w.says.set(func(st *connector.State, err error) error {
 			st.Phase, st.Reason = connector.Closed, "cancelled"
 			return err
-		}
+		})
 		id := w.payable(10 * time.Minute)
 		if _, err := w.press(id); !errors.As(err, new(*FailedError)) {
 			w.Errorf("%v", err)
@@ -94,7 +94,7 @@ func TestCancelledThenPaid(t *testing.T) {
 		if err := w.expire(id); err != nil {
 			w.Fatal(err)
 		}
-		w.says = nil
+		w.says.set(nil)
 		w.provider.Pay(w.reference(id))
 		w.deliver()
 		if p := w.Payment(w.T, id); p.Status != domain.Expired || len(p.Late) != 1 || p.Late[0].Reason != domain.ReasonAfterExpired {
@@ -150,17 +150,17 @@ func TestOneReferenceForTwoAttempts(t *testing.T) {
 		first, second := w.payable(10*time.Minute), w.payable(10*time.Minute)
 		w.pressed(first)
 		reference := w.reference(first)
-		w.says = func(st *connector.State, err error) error {
+		w.says.set(func(st *connector.State, err error) error {
 			st.Reference = reference
 			return err
-		}
+		})
 		w.pressed(second)
 		w.provider.Pay(reference)
 		after(time.Minute)
-		w.says = func(st *connector.State, _ error) error {
+		w.says.set(func(st *connector.State, _ error) error {
 			*st = connector.State{Reference: reference, Phase: connector.Paid, Amount: 150000, Currency: domain.DefaultCurrency}
 			return nil
-		}
+		})
 		if err := w.now.Ask(w.Context(), second); err != nil {
 			w.Error(err)
 		}

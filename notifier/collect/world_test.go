@@ -30,10 +30,10 @@ type world struct {
 	*bustest.Book
 
 	provider connectortest.Provider
-	says     func(*connector.State, error) error // changes what the provider says of attempts; nil: nothing
-	calls    atomic.Int64                        // of the provider
+	says     setting[func(*connector.State, error) error] // changes what the provider says of attempts; nil: nothing
+	calls    atomic.Int64                                 // of the provider
 	log      healthtest.Buffer
-	paused   bool
+	paused   setting[bool]
 	now      *life
 }
 
@@ -58,6 +58,18 @@ func (l *life) effect() error {
 	return nil
 }
 
+// setting is something that a test changes while the collector works.
+type setting[T any] struct{ v atomic.Pointer[T] }
+
+func (s *setting[T]) set(v T) { s.v.Store(&v) }
+
+func (s *setting[T]) get() (v T) {
+	if p := s.v.Load(); p != nil {
+		v = *p
+	}
+	return v
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, Book: bustest.NewBook(t), provider: connectortest.NewMemory()}
@@ -78,7 +90,7 @@ func (w *world) start(effects int64) {
 	l.Collector = New(Config{
 		Ledger: ledger, IDs: w.IDs, Now: time.Now, Routes: set, Views: views{bustest.Views{Book: w.Book}}, Signal: w.judge(l),
 		ReturnURL: func(p domain.Payment) string { return "https://shop.example.com/p/" + p.ID.String() }, Log: zerolog.New(&w.log),
-		Paused: func(string) bool { return w.paused },
+		Paused: func(string) bool { return w.paused.get() },
 	})
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan error, 1)
@@ -249,8 +261,9 @@ func called[A, S any](m mortalConnector, ctx context.Context, call func(context.
 	}
 	m.world.calls.Add(1)
 	s, err = call(ctx, a)
-	if st, ok := any(&s).(*connector.State); ok && m.world.says != nil {
-		err = m.world.says(st, err)
+	says := m.world.says.get()
+	if st, ok := any(&s).(*connector.State); ok && says != nil {
+		err = says(st, err)
 	}
 	return s, err
 }
