@@ -257,6 +257,13 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "notifier/filecopy",
+			why:     "a copy of any file, in pieces over NATS: whose file it is and what becomes of the copy is the caller's",
+			ours:    []string{"notifier/health"},
+			modules: []string{nats},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder:  "notifier/fanout",
 			why:     "it decides who hears of an event; when and in which order is delivery's, and NATS is the bus's",
 			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health", "notifier/queue"},

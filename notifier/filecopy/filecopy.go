@@ -1,0 +1,236 @@
+// Package filecopy gives another node of a cluster a copy of a file, over NATS.
+//
+// The copy is of one instant: the giving node writes it to a file of its own first.
+// Then the other one asks for one piece after the other, each as often as it needs,
+// and checks the SHA-256 of all in the end. A node gives one copy at a time; one that
+// nobody asks for any more is removed.
+package filecopy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"payledger/notifier/health"
+)
+
+const (
+	// maxPiece fits into a message of NATS.
+	maxPiece = 512 << 10
+
+	// kept is how long a copy is kept that nobody asks for.
+	kept = time.Minute
+
+	// beginTime is how long making a copy may take, pieceTime how long a piece.
+	beginTime = 5 * time.Minute
+	pieceTime = 5 * time.Second
+	tries     = 5
+)
+
+// Pattern is that of the names of copies, also of those that a receiver makes. What a
+// killed process left of them Serve removes.
+const Pattern = "copy-*.tmp"
+
+// The headers of requests and answers. A request without headerCopy asks for a new copy.
+const (
+	headerCopy   = "Copy"
+	headerOffset = "Offset"
+	headerSize   = "Size"
+	headerSum    = "Sum"
+	headerError  = "Error"
+)
+
+// errBusy: another node gets a copy.
+var errBusy = errors.New("another copy is under way")
+
+// Server gives copies of one file.
+type Server struct {
+	dir   string // where copies are
+	write func(io.Writer) error
+	sub   *nats.Subscription
+	now   func() time.Time
+
+	mu    sync.Mutex
+	given *copied // nil: none
+}
+
+// copied is a copy that is being given.
+type copied struct {
+	id, sum string
+	file    *os.File
+	size    int64
+	used    time.Time
+}
+
+// Serve gives copies of what write writes to those who ask on the subject, until Close.
+// The copies are in the directory meanwhile.
+func Serve(nc *nats.Conn, subject, dir string, write func(io.Writer) error) (*Server, error) {
+	s := &Server{dir: dir, write: write, now: time.Now}
+	left, err := filepath.Glob(filepath.Join(dir, Pattern))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.sub, err = nc.Subscribe(subject, s.answer); err != nil {
+		return nil, fmt.Errorf("waiting for nodes that need a copy: %w", err)
+	}
+	return s, s.sub.SetPendingLimits(16, 1<<16)
+}
+
+// Close ends it. What was asked for before is answered first.
+func (s *Server) Close() error {
+	err := s.sub.Unsubscribe()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.end())
+}
+
+// end removes the copy; mu is held.
+func (s *Server) end() error {
+	if s.given == nil {
+		return nil
+	}
+	f := s.given.file
+	s.given = nil
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func (s *Server) answer(m *nats.Msg) {
+	out := nats.NewMsg(m.Reply)
+	if err := s.piece(m, out); err != nil {
+		out.Header.Set(headerError, err.Error())
+	}
+	_ = m.RespondMsg(out) // the other one asks again
+}
+
+// piece makes the answer to a request.
+func (s *Server) piece(m, out *nats.Msg) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := m.Header.Get(headerCopy)
+	if id == "" {
+		if err := s.begin(); err != nil {
+			return err
+		}
+		id = s.given.id
+	}
+	g := s.given
+	if g == nil || g.id != id {
+		return errors.New("the copy is not kept any more")
+	}
+	g.used = s.now()
+	offset := int64(0)
+	if text := m.Header.Get(headerOffset); text != "" {
+		var err error
+		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || offset < 0 || offset > g.size {
+			return fmt.Errorf("the copy has no byte %q", text)
+		}
+	}
+	out.Data = make([]byte, min(maxPiece, g.size-offset))
+	if _, err := g.file.ReadAt(out.Data, offset); err != nil {
+		return err
+	}
+	out.Header.Set(headerCopy, g.id)
+	out.Header.Set(headerSize, strconv.FormatInt(g.size, 10))
+	out.Header.Set(headerSum, g.sum)
+	if offset+int64(len(out.Data)) == g.size {
+		g.used = time.Time{} // the other one may ask for the end again, and another one for a copy
+	}
+	return nil
+}
+
+// begin makes a copy; mu is held.
+func (s *Server) begin() error {
+	if s.given != nil && s.now().Sub(s.given.used) < kept {
+		return errBusy
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, Pattern)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	err = s.write(io.MultiWriter(f, sum))
+	info, statErr := f.Stat()
+	if err = errors.Join(err, statErr); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	s.given = &copied{id: rand.Text(), sum: hex.EncodeToString(sum.Sum(nil)), file: f, size: info.Size(), used: s.now()}
+	return nil
+}
+
+// Fetch writes the copy that the node behind the subject gives to a writer; what was
+// written is no good if there is an error. A copy of more than most bytes is refused.
+func Fetch(ctx context.Context, nc *nats.Conn, subject string, most int64, to io.Writer) error {
+	first, err := ask(ctx, nc, subject, "", 0, beginTime)
+	if err != nil {
+		return err
+	}
+	id := first.Header.Get(headerCopy)
+	size, err := strconv.ParseInt(first.Header.Get(headerSize), 10, 64)
+	if err != nil || size < 0 || size > most {
+		return fmt.Errorf("the copy has %q bytes, at most %d are taken", first.Header.Get(headerSize), most)
+	}
+	sum := sha256.New()
+	to = io.MultiWriter(to, sum)
+	piece := first
+	for at := int64(0); ; {
+		if len(piece.Data) == 0 && at < size || at+int64(len(piece.Data)) > size {
+			return fmt.Errorf("the copy ends at byte %d of %d", at+int64(len(piece.Data)), size)
+		}
+		if _, err := to.Write(piece.Data); err != nil {
+			return err
+		}
+		if at += int64(len(piece.Data)); at == size {
+			break
+		}
+		if piece, err = ask(ctx, nc, subject, id, at, pieceTime); err != nil {
+			return err
+		}
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != first.Header.Get(headerSum) {
+		return errors.New("the copy was damaged on its way")
+	}
+	return nil
+}
+
+// ask asks for a piece, again if no answer comes.
+func ask(ctx context.Context, nc *nats.Conn, subject, id string, offset int64, within time.Duration) (m *nats.Msg, err error) {
+	q := nats.NewMsg(subject)
+	if id != "" {
+		q.Header.Set(headerCopy, id)
+		q.Header.Set(headerOffset, strconv.FormatInt(offset, 10))
+	}
+	for try := range tries {
+		if try > 0 && !health.Pause(ctx, time.Second) {
+			return nil, ctx.Err()
+		}
+		m, err = func() (*nats.Msg, error) {
+			ctx, cancel := context.WithTimeout(ctx, within)
+			defer cancel()
+			return nc.RequestMsgWithContext(ctx, q)
+		}()
+		if err == nil && m.Header.Get(headerError) != "" {
+			return nil, fmt.Errorf("the other node answers: %s", m.Header.Get(headerError))
+		}
+		if err == nil {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("asking another node for a copy: %w", err)
+}
