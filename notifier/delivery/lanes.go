@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -197,6 +198,9 @@ func (l *Lanes) Close() error {
 	}
 	return l.file.Close(l.clock.now())
 }
+
+// WriteTo writes a copy of the lane file, as it is at one instant.
+func (l *Lanes) WriteTo(w io.Writer) (int64, error) { return l.file.WriteTo(w) }
 
 // known finds an endpoint that has had deliveries.
 func (l *Lanes) known(id string) *target {

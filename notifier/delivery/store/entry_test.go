@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	bbolt "go.etcd.io/bbolt"
@@ -101,6 +102,60 @@ func TestEntriesMakeTheSameFile(t *testing.T) {
 	was := at
 	if err := leads.Close(now); err != nil || at != was {
 		t.Errorf("closing was shared, %v", err)
+	}
+}
+
+// A node that has no lane file, or one that is too far behind, goes on with a copy of
+// another one's.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	from := openFile(t)
+	if err := from.Apply(Place{Number: 7, Sum: [8]byte{1}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Update(5, func(x *Tx) error { x.SetAfter(0); x.PutEndpoint(1, "prj", "we_1", Tally{Pending: 3}); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, had := range []bool{false, true} {
+		o, log := options(t)
+		if had {
+			own, err := Open(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := own.Close(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		copied := o.Path + ".copy"
+		to, err := os.Create(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := from.WriteTo(to); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := o
+		other.LogID = domain.ID{9}
+		if err := Adopt(other, copied); err == nil {
+			t.Error("the file of another log was taken")
+		}
+		if err := Adopt(o, copied); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(t.Context(), o)
+		if err != nil || log.Len() > 0 {
+			t.Fatalf("%v; logged: %s", err, log)
+		}
+		if a, b := rows(t, from), rows(t, f); a != b {
+			t.Errorf("the copy has\n%s\nwant\n%s", b, a)
+		}
+		if err := f.Close(0); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

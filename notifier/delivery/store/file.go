@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -146,6 +147,44 @@ func (f *File) Close(now domain.Instant) error {
 
 // Abandon closes the file and leaves it as it is, for one that failed.
 func (f *File) Abandon() error { return f.db.Close() }
+
+// WriteTo writes a copy of the file, as it is at one instant, for Adopt.
+func (f *File) WriteTo(w io.Writer) (n int64, err error) {
+	err = f.View(func(t Tables) error {
+		n, err = t.Bolt().WriteTo(w)
+		return err
+	})
+	return n, err
+}
+
+// Adopt puts a copy of another node's file in the place of the own one, which is not
+// open. The copy is on the same disk and synced.
+func Adopt(o Options, copied string) error {
+	db, err := openBolt(copied)
+	if err != nil {
+		return fmt.Errorf("the copy of another node's lane file: %w", err)
+	}
+	var e epoch
+	err = db.View(func(btx *bbolt.Tx) error {
+		meta := btx.Bucket([]byte(bucketMeta))
+		if meta == nil || !bytes.Equal(meta.Get([]byte(keyLog)), o.LogID[:]) {
+			return errors.New("the copy of another node's lane file is not of this event log")
+		}
+		e = epochIn(meta, keyEpoch)
+		return checkFormat(copied, string(meta.Get([]byte(keyFormat))))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	// After a crash in between, the own file does not fit the mark and counts for nothing.
+	if err := writeMark(o.Mark, e); err != nil {
+		return err
+	}
+	if err := os.Rename(copied, o.Path); err != nil {
+		return err
+	}
+	return boltfile.SyncDir(filepath.Dir(o.Path))
+}
 
 // openKnown opens the file if there is one; nil: there is none.
 func openKnown(o Options, mark epoch, last eventstore.Position) (_ *boltfile.File, err error) {
