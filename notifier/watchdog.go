@@ -44,6 +44,9 @@ type WatchdogConfig struct {
 // lost, though subscribers may get events twice. Pauses between repairs grow, so
 // that repairs that do not help cost little.
 //
+// A node of a cluster only starts its server again, and not while another node is away:
+// what waits may wait for an election, and another one less would make it impossible.
+//
 // The JetStream streams of an external server belong to the operator: there the
 // watchdog only reports which work waits and where to look.
 type Watchdog struct {
@@ -118,6 +121,9 @@ func (w *Watchdog) Run(ctx context.Context) error {
 		worst := w.look(ctx, time.Now())
 		if worst == nil || w.config.Server == nil || w.config.Conn.Err() != nil || w.config.Server.Err() != nil {
 			continue // Server.Run repairs the faults that it finds
+		}
+		if w.config.Server.Deserted() {
+			continue
 		}
 		how, due := l.next(time.Now(), w.stall, w.pause)
 		if !due {

@@ -142,7 +142,12 @@ func (b *messaging) begin(
 	if err != nil {
 		return nil, err
 	}
+	var stall time.Duration // the default
+	if b.noded {
+		stall = time.Minute // elections come first
+	}
 	watchdog := notifier.NewWatchdog(notifier.WatchdogConfig{
+		Stall:  stall,
 		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: b.enforcer,
 		Log: o.Log, Metrics: metrics,
 	})

@@ -31,6 +31,17 @@ func (s *Server) Replicas() int {
 	return 1 + len(s.config.Cluster.Peers)
 }
 
+// Deserted reports whether the server is one of a cluster and has no connection to some
+// other one. If it ended now, no majority might be left.
+func (s *Server) Deserted() bool {
+	if s.config.Cluster == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != nil && s.current.NumRemotes() < len(s.config.Cluster.Peers)
+}
+
 // options are the cluster's part in those of the server.
 func (c *Cluster) options(o *natsserver.Options) error {
 	host, port, err := address(c.Own)

@@ -110,7 +110,12 @@ func TestClusterKeepsEachStreamThreeTimes(t *testing.T) {
 	if n := servers[3].current.NumRoutes(); n != 0 {
 		t.Errorf("the server of another authority has %d routes", n)
 	}
-	if n := servers[0].current.NumRoutes(); n == 0 {
-		t.Error("the servers of the cluster have no routes")
+	if !servers[3].Deserted() {
+		t.Error("the server of another authority is in the cluster")
 	}
+	healthtest.Eventually(t, "the servers of the cluster are connected", func() bool {
+		return !slices.ContainsFunc(servers[:3], (*Server).Deserted)
+	})
+	servers[2].Shutdown()
+	healthtest.Eventually(t, "the others notice that one is away", func() bool { return servers[0].Deserted() && servers[1].Deserted() })
 }
