@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -422,19 +423,17 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 }
 
 // TestWebhooksAfterHandOver: the next sequencer notifies of what the killed one had
-// not, and of nothing that is older than what an endpoint has heard.
+// not, of nothing that is older than what an endpoint has heard, and of nothing again
+// that was delivered.
 func TestWebhooksAfterHandOver(t *testing.T) {
 	t.Parallel()
-	if !long() {
-		t.Skip("a hand-over of webhooks takes half a minute: set PAYLEDGER_LONG=1")
-	}
 	n, h := newNodes(t), newHook(t)
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[0])
 	var ids []string
 	pay := func() {
-		for i := range 20 {
+		for i := range 10 {
 			a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`)
 			if !ok || a.Status != 201 {
 				t.Fatalf("POST: %d %s", a.Status, a.Body)
@@ -447,22 +446,50 @@ func TestWebhooksAfterHandOver(t *testing.T) {
 			})
 		}
 	}
-	for round := range rounds(1, 3) {
+	for range rounds(1, 3) {
 		pay()
-		eventually(t, "some are notified", func() bool { return h.taken() >= 10 })
-		n.servers[n.sequencer(t, round)].kill()
-		killed := slices.IndexFunc(n.servers, func(s *server) bool { return s.cmd.ProcessState != nil })
+		sends := n.sequencer(t, 0)
+		eventually(t, "all notifications are delivered", func() bool {
+			var status wire.Status
+			if err := json.Unmarshal([]byte(does(t, "status", "--json", "--data", n.dirs[sends])), &status); err != nil {
+				t.Fatal(err)
+			}
+			return status.NotificationsPending == 0 && h.knows(ids)
+		})
+		before := h.heardOf(ids)
+		half := len(ids)
 		pay()
-		n.start(t, killed)
+		n.servers[sends].kill()
+		pay()
+		n.start(t, sends)
+		eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+		if after := h.heardOf(ids[:half]); !maps.Equal(before, after) {
+			t.Errorf("notifications that were delivered: before the hand-over %v, then %v", before, after)
+		}
 	}
-	eventually(t, "every payment's outcome is notified", func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return !slices.ContainsFunc(ids, func(id string) bool { return h.newest["/hook "+id] < 3 })
-	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, w := range h.wrongs {
 		t.Error(w)
 	}
+}
+
+// knows reports whether the hook has heard the outcome of all payments.
+func (h *hook) knows(ids []string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !slices.ContainsFunc(ids, func(id string) bool { return h.newest["/hook "+id] < 3 })
+}
+
+// heardOf is how many notifications the hook has heard of each payment.
+func (h *hook) heardOf(ids []string) map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]int)
+	for _, id := range ids {
+		for _, n := range h.heard["/hook "+id] {
+			all[id] += n
+		}
+	}
+	return all
 }

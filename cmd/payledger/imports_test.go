@@ -631,6 +631,15 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder: "cmd/payledger/nodelanes",
+			why:    "the webhook deliveries of a node, and nothing else of what a sequencer does",
+			ours: []string{
+				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "httpapi/edge", "notifier/delivery",
+				"notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
+			},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder:  "cmd/payledger/admincmd",
 			why:     "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/exit", "cmd/payledger/service", "domain", "domain/projects", "httpapi/wire"},

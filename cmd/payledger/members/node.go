@@ -28,6 +28,7 @@ type Node struct {
 	Server *embedded.Server
 	Conn   *bus.Conn
 	Store  *cluster.Store
+	Report func(error) // logs what keeps the node from its part and is tried again; some of it is left out
 
 	closing atomic.Bool
 }
@@ -59,7 +60,8 @@ func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
 	}
 	_, _ = rand.Read(c.Start[:]) // never fails
 	n := &Node{Member: m}
-	c.Report = n.report(p.Log)
+	n.Report = n.report(p.Log)
+	c.Report = n.Report
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())

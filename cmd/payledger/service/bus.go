@@ -102,7 +102,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if b.server != nil {
 		watched = b.server.Run
 	}
-	w, err := b.begin(c, o, metrics, c.deliveries.lanes, send)
+	w, err := b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err })
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +113,10 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 // work is what one process at a time does for the whole log.
 type work struct{ stopWorkers, stopDeliveries, stopRelay func() error }
 
-// begin begins it. The lanes are sent by a function of their own.
+// begin begins it. Where a part that changes the lanes ends with an error, failed says
+// what of it ends the process.
 func (b *messaging) begin(
-	c *core, o Options, metrics prometheus.Registerer, lanes *delivery.Lanes, sending func(context.Context, *delivery.Lanes) error,
+	c *core, o Options, metrics prometheus.Registerer, lanes *delivery.Lanes, failed func(error) error,
 ) (*work, error) {
 	copier := relay.New(relay.Config{Conn: b.conn, Store: c.store, LogID: c.store.LogID(), Log: o.Log, Metrics: metrics})
 	c.consumers.Attach(consumers.Live{
@@ -152,10 +153,13 @@ func (b *messaging) begin(
 		Log: o.Log, Metrics: metrics,
 	})
 	b.watchdog.Store(watchdog)
+	with := func(part func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { return failed(part(ctx)) }
+	}
 	return &work{
 		stopRelay:      b.run(copier.Run, b.checkpoints.Run),
-		stopDeliveries: b.run(func(ctx context.Context) error { return sending(ctx, lanes) }),
-		stopWorkers:    b.run(workers.Run, fanOut.Run, b.enforcer.Run, watchdog.Run, b.collector.Run, c.recordRestore),
+		stopDeliveries: b.run(with(func(ctx context.Context) error { return send(ctx, lanes) })),
+		stopWorkers:    b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run, c.recordRestore),
 	}, nil
 }
 

@@ -120,7 +120,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		return nil, errors.Join(err, views.Close())
 	}
 	acts.ledger = ledger
-	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids, opened.node != nil)
+	deliveries, err := openDeliveries(ctx, d, o, store.LogID(), ledger, views, ids, opened.node)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}

@@ -9,6 +9,8 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/nodelanes"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/diskspace"
@@ -24,15 +26,15 @@ type deliveries struct {
 	config   delivery.Config
 	sender   *webhook.Sender
 	schedule webhook.Schedule
-	lanes    *delivery.Lanes // nil in a node of a cluster
-	node     *nodeLanes      // of a node of a cluster
+	lanes    *delivery.Lanes  // nil in a node of a cluster
+	node     *nodelanes.Lanes // of a node of a cluster
 }
 
 // openDeliveries opens the lanes, which are part of no backup: where the file
 // is missing, or older than its mark, they start at the newest event of each
 // payment.
 func openDeliveries(
-	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs, clustered bool,
+	ctx context.Context, d datadir.Dir, o CoreOptions, log domain.ID, ledger eventstore.Ledger, views *projections.Engine, ids *domain.IDs, node *members.Node,
 ) (*deliveries, error) {
 	keys, current, err := d.MasterKeys()
 	if err != nil {
@@ -54,9 +56,11 @@ func openDeliveries(
 		Schedule: o.Schedule, IDs: ids, Now: time.Now, Log: o.Log, Full: space.Low, Metrics: o.Metrics, Tracer: o.Tracer,
 		Limits: delivery.Limits{Requests: o.Webhooks},
 	}}
-	if clustered {
-		all.node = &nodeLanes{secrets: secrets, check: sender.Check}
-		return all, nil
+	if node != nil {
+		if all.node, err = nodelanes.Open(all.config, node); err != nil {
+			sender.Close()
+		}
+		return all, err
 	}
 	if all.lanes, err = delivery.Open(ctx, all.config); err != nil {
 		sender.Close()
@@ -75,14 +79,10 @@ func (d *deliveries) webhooks() merchant.Webhooks {
 
 // open is how many notifications are in line, and undelivered.
 func (d *deliveries) open() (pending, undelivered int) {
-	lanes := d.lanes
 	if d.node != nil {
-		lanes = d.node.lanes.Load()
+		return d.node.Open()
 	}
-	if lanes == nil {
-		return 0, 0
-	}
-	return lanes.Open()
+	return d.lanes.Open()
 }
 
 // send sends what is in the lanes until ctx ends.
@@ -96,8 +96,8 @@ func send(ctx context.Context, lanes *delivery.Lanes) error {
 // close closes the lanes. run has ended.
 func (d *deliveries) close() error {
 	defer d.sender.Close()
-	if d.lanes == nil {
-		return nil
+	if d.node != nil {
+		return d.node.Close()
 	}
 	return d.lanes.Close()
 }

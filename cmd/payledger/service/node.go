@@ -195,48 +195,73 @@ const roleEvery = 50 * time.Millisecond
 
 // inOffice does the work of the whole log while this node is the sequencer.
 func (c *core) inOffice(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
-	var end func() error
+	var end func() error // nil: the lane file follows
+	unfollow := c.deliveries.node.Follow(ctx)
 	defer func() {
 		if end != nil {
 			err = errors.Join(err, end())
+		} else {
+			unfollow()
 		}
 	}()
 	for health.Pause(ctx, roleEvery) {
 		switch ready := c.node.Store.Status().Ready; {
 		case ready && end == nil:
-			end, err = c.takeOver(ctx, b, o, metrics)
-			if errors.Is(err, eventstore.ErrBusy) { // the role is gone again
+			unfollow()
+			if end, err = c.takeOver(ctx, b, o, metrics); err != nil {
+				unfollow = c.deliveries.node.Follow(ctx)
+				if errors.As(err, new(*eventstore.FatalError)) {
+					return fmt.Errorf("taking over the work: %w", err)
+				}
+				c.node.Report(fmt.Errorf("taking over the work: %w", err))
 				continue
 			}
-			if err != nil {
-				return fmt.Errorf("taking over the work: %w", err)
-			}
 			c.log.Info().Str("node", c.node.Node).Msg("this node is the sequencer now: it writes the log, routes payments and sends webhooks")
-		case !ready && end != nil:
-			if err := end(); err != nil {
+		case end != nil && (!ready || c.deliveries.node.Lost()):
+			err, end = end(), nil
+			unfollow = c.deliveries.node.Follow(ctx)
+			if err != nil {
 				return err
 			}
-			end = nil
 			c.log.Info().Str("node", c.node.Node).Msg("this node is not the sequencer any more: it follows")
 		}
 	}
 	return nil
 }
 
+// whileSequencer is ctx until this node is not the sequencer any more.
+func (c *core) whileSequencer(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for health.Pause(ctx, roleEvery) {
+			if !c.node.Store.Status().Ready {
+				cancel()
+			}
+		}
+	})
+	return ctx, func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
 // takeOver begins the work, with parts that know nothing of an earlier time.
 func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (end func() error, err error) {
-	lanes, err := c.deliveries.takeOver(ctx, c.dir)
+	ctx, ended := c.whileSequencer(ctx)
+	defer ended()
+	lanes, err := c.deliveries.node.TakeOver(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &term{Registerer: metrics}
-	w, err := b.begin(c, o, t, lanes, sendLate)
+	w, err := b.begin(c, o, t, lanes, c.deliveries.node.UnlessLost)
 	if err != nil {
-		return nil, errors.Join(err, c.deliveries.release(lanes))
+		return nil, errors.Join(err, c.deliveries.node.Release(lanes))
 	}
 	return func() error {
 		b.watchdog.Store(nil)
-		err := errors.Join(w.stop(), c.deliveries.release(lanes))
+		err := errors.Join(w.stop(), c.deliveries.node.Release(lanes))
 		t.end()
 		return err
 	}, nil

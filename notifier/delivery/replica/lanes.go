@@ -43,6 +43,9 @@ var (
 	// a copy of that of the node that leads.
 	ErrBehind = errors.New("the lane file does not have what LANES follows from")
 
+	// ErrMissing: there is no LANES, and it was not to be made.
+	ErrMissing = errors.New("there is no LANES yet")
+
 	// ErrForeign: LANES is that of another event log.
 	ErrForeign = errors.New("LANES belongs to another event log")
 )
@@ -71,7 +74,10 @@ type Config struct {
 // Open finds LANES or, if found, makes it: then it follows from what the file has.
 func Open(ctx context.Context, c Config, f *store.File, found bool) (*Lanes, error) {
 	stream, err := c.JetStream.Stream(ctx, streamName)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && found {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if !found {
+			return nil, ErrMissing
+		}
 		stream, err = create(ctx, c, f)
 	}
 	if err != nil {

@@ -251,6 +251,9 @@ func TestFilesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	f := b.file()
+	if _, err := Open(t.Context(), b.config(1), f, false); !errors.Is(err, ErrMissing) {
+		t.Errorf("before LANES is made: %v", err)
+	}
 	a := b.node(1, f, true)
 	behind, other := b.copied(f), b.file()
 	b.lead(a)

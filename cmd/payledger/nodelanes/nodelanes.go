@@ -1,0 +1,239 @@
+// Package nodelanes is the webhook deliveries of a node of a cluster.
+//
+// While the node is the sequencer it sends, and each change of its lane file is on a
+// majority of the nodes before the file has it. Else its file follows that of the
+// sequencer, so that it knows all that was begun when it takes over. A file that LANES
+// does not follow from is replaced by a copy of another node's.
+package nodelanes
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/members"
+	"payledger/notifier/delivery"
+	"payledger/notifier/delivery/replica"
+	"payledger/notifier/delivery/store"
+	"payledger/notifier/filecopy"
+	"payledger/notifier/health"
+)
+
+// Lanes are a node's. Safe for concurrent use, but for Follow, TakeOver and Release,
+// which are called one after the other.
+type Lanes struct {
+	door
+
+	config delivery.Config
+	node   *members.Node
+	random [8]byte // of this start
+	copies *filecopy.Server
+	lost   atomic.Bool
+
+	mu     sync.Mutex
+	writes io.WriterTo // the file, or the lanes that have it; nil: neither is open
+}
+
+// Open makes the lanes of a node. Their file is opened by Follow and TakeOver.
+func Open(config delivery.Config, node *members.Node) (*Lanes, error) {
+	l := &Lanes{door: door{secrets: config.Secrets, check: config.Sender.Check}, config: config, node: node}
+	_, _ = rand.Read(l.random[:]) // never fails
+	var err error
+	l.copies, err = filecopy.Serve(node.Conn.NATS(), l.subject(node.Node), filepath.Dir(config.Path), l.write)
+	return l, err
+}
+
+// Close ends what other nodes get of the file.
+func (l *Lanes) Close() error { return l.copies.Close() }
+
+// subject is where a node gives copies of its lane file.
+func (l *Lanes) subject(node string) string {
+	return "payledger.node." + l.node.Cluster.String() + "." + node + ".lanes"
+}
+
+var errNoLanes = errors.New("its lane file is not open just now")
+
+// write writes a copy of the lane file.
+func (l *Lanes) write(w io.Writer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writes == nil {
+		return errNoLanes
+	}
+	_, err := l.writes.WriteTo(w)
+	return err
+}
+
+func (l *Lanes) opened(f io.WriterTo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writes = f
+}
+
+// replica is what LANES needs to know of the node.
+func (l *Lanes) replica() replica.Config {
+	return replica.Config{
+		JetStream: l.node.Conn.JetStream(), LogID: l.config.LogID, Replicas: len(l.node.Members), Random: l.random,
+		Report: l.node.Report,
+	}
+}
+
+func (l *Lanes) file() store.Options {
+	return store.Options{
+		Path: l.config.Path, Mark: l.config.Mark, LogID: l.config.LogID, Store: l.config.Ledger.Store, Now: l.config.Now, Log: l.config.Log,
+	}
+}
+
+// founds reports whether LANES begins with this node's file, if there is none yet.
+func (l *Lanes) founds() bool { return l.node.Node == l.node.Members[0].Name }
+
+// Follow lets the lane file follow that of the sequencer until stop is called.
+func (l *Lanes) Follow(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		for {
+			if err := l.followOnce(ctx); err != nil && ctx.Err() == nil {
+				l.node.Report(err)
+			}
+			if !health.Pause(ctx, time.Second) {
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		following.Wait()
+	}
+}
+
+// followOnce follows until ctx ends or the file has to be replaced, which it is then.
+func (l *Lanes) followOnce(ctx context.Context) (err error) {
+	f, err := store.Open(ctx, l.file())
+	if err != nil {
+		return err
+	}
+	l.opened(f)
+	err = func() error {
+		all, err := replica.Open(ctx, l.replica(), f, l.founds())
+		if err != nil {
+			return err
+		}
+		return all.Follow(ctx)
+	}()
+	l.opened(nil)
+	if closed := f.Close(0); closed != nil {
+		return closed
+	}
+	if errors.Is(err, replica.ErrBehind) {
+		return l.adopt(ctx, err)
+	}
+	return err
+}
+
+// adopt puts a copy of another node's lane file in the place of the own one. The file
+// that LANES follows from is that of the node which leads it: of the others it may be
+// no better than the own one, and then the next one is asked.
+func (l *Lanes) adopt(ctx context.Context, why error) error {
+	l.config.Log.Warn().Err(why).Msg("the lane file is replaced by a copy of another node's")
+	errs := []error{why}
+	peers := l.node.Peers()
+	if leader := l.node.Store.Status().Leader; len(peers) > 1 && peers[1].Name == leader {
+		peers[0], peers[1] = peers[1], peers[0]
+	}
+	for _, peer := range peers {
+		err := l.adoptFrom(ctx, peer.Name)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", peer.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(l.config.Path), filecopy.Pattern)
+	if err != nil {
+		return err
+	}
+	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), math.MaxInt64, f)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = store.Adopt(l.file(), f.Name())
+	}
+	return errors.Join(err, datadir.RemoveIfExists(f.Name()))
+}
+
+// TakeOver opens the lanes with what the other nodes know of them. Release closes them,
+// once nothing uses them any more.
+func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
+	l.lost.Store(false)
+	config := l.config
+	config.Lead = l.lead
+	lanes, err := delivery.Open(ctx, config)
+	if errors.Is(err, replica.ErrBehind) {
+		if err = l.adopt(ctx, err); err == nil {
+			lanes, err = delivery.Open(ctx, config)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the lanes of webhook deliveries: %w", err)
+	}
+	l.lanes.Store(lanes)
+	l.opened(lanes)
+	return lanes, nil
+}
+
+// foundAfter is how long the node that is to found LANES is waited for.
+const foundAfter = 30 * time.Second
+
+// lead is delivery.Config.Lead.
+func (l *Lanes) lead(ctx context.Context, f *store.File) error {
+	for began := time.Now(); ; {
+		all, err := replica.Open(ctx, l.replica(), f, l.founds() || time.Since(began) > foundAfter)
+		if err == nil {
+			return all.Lead(ctx)
+		}
+		if !errors.Is(err, replica.ErrMissing) || !health.Pause(ctx, 200*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// Release closes the lanes that TakeOver opened.
+func (l *Lanes) Release(lanes *delivery.Lanes) error {
+	l.lanes.Store(nil)
+	l.opened(nil)
+	return l.UnlessLost(lanes.Close())
+}
+
+// UnlessLost leaves out the error that another node leads the lanes: this one ends its
+// work then and begins it anew, if it still is the sequencer.
+func (l *Lanes) UnlessLost(err error) error {
+	if errors.Is(err, replica.ErrLost) {
+		l.lost.Store(true)
+		return nil
+	}
+	return err
+}
+
+// Lost reports whether another node has begun to lead the lanes since TakeOver.
+func (l *Lanes) Lost() bool { return l.lost.Load() }
+
+// Open is how many notifications are in line, and undelivered; none is known of while
+// another node is the sequencer.
+func (l *Lanes) Open() (pending, undelivered int) {
+	if lanes := l.lanes.Load(); lanes != nil {
+		return lanes.Open()
+	}
+	return 0, 0
+}
