@@ -112,16 +112,28 @@ func Within(tb testing.TB) context.Context {
 	return ctx
 }
 
-// FreeAddress is an address for a server that starts later, on a port that no
-// system gives to a connection meanwhile.
+// FreeAddress is an address for a TCP server that starts later, on a port that no
+// system gives to a connection meanwhile. Until the test ends no other test is given
+// it, in this process or another one: a UDP socket, which no server of ours has, holds
+// the port's number.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			_ = l.Close()
-			return l.Addr().String()
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		held, err := net.ListenPacket("udp", address)
+		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
 		}
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			t.Cleanup(func() { _ = held.Close() })
+			_ = l.Close()
+			return address
+		}
+		_ = held.Close()
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
 		}
