@@ -22,7 +22,7 @@ func TestReplacedUnderTheStore(t *testing.T) {
 		"renamed":           func(path, _ string) error { return os.Rename(path, path+".moved") },
 		"another":           func(path, other string) error { return os.Rename(other, path) },
 		"link":              func(path, other string) error { return errors.Join(os.Remove(path), os.Symlink(other, path)) },
-		"directory removed": func(path, _ string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"directory removed": func(path, _ string) error { return removeAtOnce(filepath.Dir(path)) },
 		"directory renamed": func(path, _ string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".moved") },
 	} {
 		for _, when := range []string{"written to", "idle", "closed"} {
@@ -69,6 +69,12 @@ func TestReplacedUnderTheStore(t *testing.T) {
 	}
 }
 
+// removeAtOnce removes a directory. What is put there meanwhile stays, as the log that
+// the store saves.
+func removeAtOnce(dir string) error {
+	return errors.Join(os.Rename(dir, dir+".removed"), os.RemoveAll(dir+".removed"))
+}
+
 // inDirectory makes a log in a directory of its own, which a test may remove.
 func inDirectory(t *testing.T) (*Store, string) {
 	t.Helper()
@@ -87,7 +93,7 @@ func TestSavedElsewhere(t *testing.T) {
 	l := newLoad()
 	l.write(t.Context(), s, 2, 10, nil)
 	dir := filepath.Dir(path)
-	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+	if err := errors.Join(removeAtOnce(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	<-s.Fatal()
