@@ -158,6 +158,16 @@ func (s *server) kill() {
 	<-s.exited
 }
 
+// killed reports whether the process has ended.
+func (s *server) killed() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // stop asks the process to shut down and answers its exit code.
 func (s *server) stop() int {
 	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
