@@ -33,7 +33,8 @@ type Status struct {
 	Republished uint64 `json:"republished"`
 
 	LOG LOG `json:"log"`
-	// Trouble is the last error that did not end the node's part, and when it was.
+	// Trouble is the last error that did not end the node's part, and when it was, until
+	// the node gets a group or a true read goes on.
 	Trouble   string    `json:"trouble,omitzero"`
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 	// Stopped is why the node takes no part any more: its file and LOG differ, and it
@@ -111,7 +112,7 @@ func (s *Store) Status() Status {
 	if l := s.log.Load(); l != nil {
 		st.LOG = *l
 	}
-	if t := s.trouble.Load(); t != nil {
+	if t := s.trouble.Load(); t != nil && t.at.After(st.GroupAt) && t.at.After(st.ReadAt) {
 		st.Trouble, st.TroubleAt = t.err.Error(), t.at
 	}
 	if why := s.stopped.Load(); why != nil {
