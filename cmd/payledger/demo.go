@@ -9,15 +9,14 @@ import (
 	"os"
 	"strings"
 
-	"github.com/go-json-experiment/json"
+	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/service"
-	"payledger/domain"
 	"payledger/httpapi/account"
 )
 
@@ -26,6 +25,7 @@ type demoCmd struct {
 	Data string `help:"Keep everything in this directory. Default: a temporary one, removed at the end." placeholder:"DIR"`
 
 	Webhook    bool   `help:"Set up a webhook endpoint for \"payledger listen\" on this machine, print its secret and how to listen. Sets --webhook-allow-private."`
+	Nodes      int    `help:"1, or 3: a cluster of three processes, any of which may be killed. --listen is the address of the first; the others have the next two ports." default:"1" enum:"1,3" placeholder:"N"`
 	WebhookURL string `help:"The same for an endpoint of yours. Default with --webhook: http://127.0.0.1:8099/." placeholder:"URL" name:"webhook-url"`
 	serveFlags
 }
@@ -36,21 +36,14 @@ func (demoCmd) Help() string {
 payment page, and a sandbox in place of the payment provider. With --data the demo
 project and its payments are kept; each start issues a new API key and revokes the
 one of the start before. The secret of --webhook changes likewise; a receiver that
-knows the one before can go on with it for a day.`
-}
+knows the one before can go on with it for a day.
 
-const demoName = "Demo shop"
-
-// demoState is the content of demo.json.
-type demoState struct {
-	ProjectID string `json:"project_id"`
-	KeyID     string `json:"key_id"`
-
-	EndpointID string `json:"endpoint_id,omitzero"` // of --webhook
+With --nodes 3 one of the processes can be killed: the other two go on within seconds,
+nothing is lost, and ten seconds later it is started again.`
 }
 
 // Run serves until the process is asked to stop.
-func (c demoCmd) Run(a *console.App) (err error) {
+func (c demoCmd) Run(a *console.App, flags *kong.Context) (err error) {
 	c.Sandbox = true
 	if c.Webhook && c.WebhookURL == "" {
 		c.WebhookURL = listenURL
@@ -74,6 +67,9 @@ func (c demoCmd) Run(a *console.App) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 		d = datadir.Dir(tmp)
 	}
+	if c.Nodes > 1 {
+		return c.runNodes(a, d, kept, flags)
+	}
 	if _, err := os.Stat(d.Ledger()); errors.Is(err, fs.ErrNotExist) {
 		if err := d.Initialise(); err != nil {
 			return err
@@ -82,7 +78,7 @@ func (c demoCmd) Run(a *console.App) (err error) {
 	return service.Run(a.Ctx, d, o, func(at service.Addresses) error {
 		key, hook, err := c.setUp(a, d)
 		if err != nil {
-			return fmt.Errorf("setting up the demo project: %w", err)
+			return err
 		}
 		if a.JSON {
 			return a.PrintJSON(struct {
@@ -102,55 +98,11 @@ func (c demoCmd) Run(a *console.App) (err error) {
 func (c demoCmd) setUp(a *console.App, d datadir.Dir) (admincmd.IssuedKey, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
 	defer cancel()
-	m := adminclient.Of(d)
-	var last demoState
-	content, err := os.ReadFile(d.Demo())
-	if err == nil {
-		err = json.Unmarshal(content, &last)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return admincmd.IssuedKey{}, demoHook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
-	}
-	key, err := demoKey(ctx, m, last)
+	key, hook, err := demoproject.SetUp(ctx, d, c.WebhookURL)
 	if err != nil {
-		return key, demoHook{}, err
+		err = fmt.Errorf("setting up the demo project: %w", err)
 	}
-	now := demoState{key.ProjectID, key.KeyID, ""}
-	if key.ProjectID == last.ProjectID {
-		now.EndpointID = last.EndpointID
-	}
-	var hook demoHook
-	if c.WebhookURL != "" {
-		if hook, err = demoEndpoint(ctx, m, now, c.WebhookURL); err != nil {
-			return key, hook, err
-		}
-		now.EndpointID = hook.EndpointID
-	}
-	state, err := json.Marshal(now)
-	if err != nil {
-		return key, hook, err
-	}
-	return key, hook, datadir.WriteFileSynced(d.Demo(), append(state, '\n'))
-}
-
-// demoKey answers a new key of the demo project, which it makes when there is
-// none, and revokes the key of the start before.
-func demoKey(ctx context.Context, m *adminclient.Client, last demoState) (key admincmd.IssuedKey, err error) {
-	// The log may have been restored to a time before the project or the key.
-	made := last.ProjectID != ""
-	if made {
-		key, err = admincmd.IssueKey(ctx, m, last.ProjectID, "demo", nil)
-		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
-	}
-	if !made {
-		key, err = admincmd.RegisterProject(ctx, m, demoName)
-	} else if err == nil {
-		err = admincmd.RevokeKey(ctx, m, last.ProjectID, last.KeyID)
-		if adminclient.RefusedFor(err, domain.KeyNotFound) {
-			err = nil
-		}
-	}
-	return key, err
+	return key, demoHook{hook}, err
 }
 
 // greeting is what the demo prints for people. Its export lines set the
@@ -178,9 +130,7 @@ For the commands of the README, paste this into another terminal:
 	if addr, ok := hook.onThisMachine(); ok {
 		variables = append(variables, [2]string{"WEBHOOK_ADDR", addr}, [2]string{"WEBHOOK_SECRET", hook.Secret})
 	}
-	for _, v := range variables {
-		fmt.Fprintf(&b, "  export %s=%s\n", v[0], shellWord(v[1]))
-	}
+	exports(&b, variables)
 	fmt.Fprintf(&b, `
 Create a payment:
 
@@ -194,6 +144,13 @@ payment at /v1/payments/ID. Watch the log:  %[4]s events tail --follow --data %[
 `, at.BaseURL, key.ProjectID, key.APIKey, programName(os.Args[0]), shellWord(at.Data))
 	b.WriteString(hook.greeting(at))
 	return b.String()
+}
+
+// exports prints lines that set variables of a shell.
+func exports(b *strings.Builder, variables [][2]string) {
+	for _, v := range variables {
+		fmt.Fprintf(b, "  export %s=%s\n", v[0], shellWord(v[1]))
+	}
 }
 
 // shellWord quotes a text so that a POSIX shell takes it as one word.

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 
-	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/admincmd"
+	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/service"
-	"payledger/domain"
-	"payledger/httpapi/wire"
 )
 
 // listenAddr is the default address of "payledger listen".
@@ -21,28 +17,7 @@ const (
 )
 
 // demoHook is the endpoint that the demo sets up on request.
-type demoHook struct {
-	EndpointID string `json:"webhook_endpoint_id,omitzero"`
-	URL        string `json:"webhook_url,omitzero"`
-	Secret     string `json:"webhook_secret,omitzero"`
-}
-
-// demoEndpoint answers the demo's endpoint with a new secret. That of a start
-// before is used again, pointed to the URL and enabled.
-func demoEndpoint(ctx context.Context, m *adminclient.Client, now demoState, to string) (demoHook, error) {
-	hook := func(e wire.Endpoint, err error) (demoHook, error) { return demoHook{e.ID, e.URL, e.Secret}, err }
-	if now.EndpointID != "" {
-		e, err := admincmd.RenewEndpoint(ctx, m, now.ProjectID, now.EndpointID, to)
-		if !adminclient.RefusedFor(err, domain.WebhookEndpointNotFound) {
-			return hook(e, err)
-		}
-	}
-	all := make([]string, 0, len(domain.Kinds()))
-	for _, k := range domain.Kinds() {
-		all = append(all, string(k))
-	}
-	return hook(admincmd.AddEndpoint(ctx, m, now.ProjectID, to, all, "Set up by payledger demo"))
-}
+type demoHook struct{ demoproject.Hook }
 
 // greeting says where webhooks go and how to see them, "" without an endpoint.
 func (h demoHook) greeting(at service.Addresses) string {

@@ -34,6 +34,11 @@ func TestREADME(t *testing.T) {
 			Want:   []string{`"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 3", "200"},
 		},
 		doctest.Section{
+			Heading: "Three nodes", Tools: []string{"curl"}, Start: startDemo("--nodes", "3"),
+			Before: "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n",
+			Want:   []string{`"amount":"1500.00"`, `"amount":"2.00"`},
+		},
+		doctest.Section{
 			Heading: "Running it",
 			Edit: strings.NewReplacer("/var/lib/payledger", "data", "127.0.0.1:8080", "127.0.0.1:0", "--routes routes.json",
 				"--routes routes.json --json > ready &\nuntil grep base_url ready; do sleep 0.1; done"),
@@ -112,12 +117,12 @@ func startDemo(flags ...string) func(*testing.T) []string {
 		cmd := exec.Command("payledger", append([]string{"demo", "--listen", "127.0.0.1:0"}, flags...)...)
 		var stdout, stderr healthtest.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it is killed before it removes its directory
+		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
+			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait()
 		})
 		eventually(t, "the demo is ready", func() bool {

@@ -640,6 +640,20 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "cmd/payledger/demoproject",
+			why:     "it asks the admin interface for what the demo needs, as an operator would",
+			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/admincmd", "cmd/payledger/datadir", "domain", "httpapi/wire"},
+			modules: []string{jsonModule},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
+			folder:  "cmd/payledger/demonodes",
+			why:     "a node is a process: what it does in there is seen from outside alone",
+			ours:    []string{"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/members", "notifier/health"},
+			modules: []string{jsonModule, "golang.org/x/sync/errgroup"},
+			keepOut: []string{"encoding/json"},
+		},
+		{
 			folder:  "cmd/payledger/admincmd",
 			why:     "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/exit", "cmd/payledger/service", "domain", "domain/projects", "httpapi/wire"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/url"
 	"os"
@@ -60,6 +61,8 @@ type serveFlags struct {
 type serveCmd struct {
 	console.Directory
 	serveFlags
+
+	UntilStdinEnds bool `help:"Stop when standard input ends, as it does with the process that started this one." hidden:""`
 }
 
 // Help is shown by --help.
@@ -80,7 +83,16 @@ func (c serveCmd) Run(a *console.App) error {
 		return err
 	}
 	o.Reload = reload
-	return service.Run(a.Ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
+	ctx := a.Ctx
+	if c.UntilStdinEnds {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		go func() { // until the process ends
+			defer stop()
+			_, _ = io.Copy(io.Discard, os.Stdin)
+		}()
+	}
+	return service.Run(ctx, datadir.Dir(c.Data), o, func(at service.Addresses) error {
 		if a.JSON {
 			return a.PrintJSON(at)
 		}

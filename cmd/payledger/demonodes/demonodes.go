@@ -1,0 +1,145 @@
+// Package demonodes runs the three nodes of a cluster on this machine, each as a process
+// of its own, so that one of them can be killed.
+package demonodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
+)
+
+// Config says how the nodes run.
+type Config struct {
+	Command []string // runs a node, without the flags for its directory and address
+	Dir     string   // has a directory for each node
+	Listen  string   // address of the first; the others have the next ports. With port 0 all are free ones
+	Stderr  io.Writer
+}
+
+// names are those of the nodes, and of their directories.
+func names() []string { return []string{"a", "b", "c"} }
+
+// Make makes the nodes' directories, or those that are missing.
+func Make(ctx context.Context, dir string, stderr io.Writer) error {
+	var nodes []members.Address
+	addresses, err := freeAddresses("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	for i, name := range names() {
+		one, err := members.ParseAddress(name + "=" + addresses[i])
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, one)
+	}
+	of := func(name string) datadir.Dir { return datadir.Dir(filepath.Join(dir, name)) }
+	first := of(nodes[0].Name)
+	if first.MustExist() != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := first.Initialise(); err != nil {
+			return err
+		}
+	}
+	m, err := members.Load(first)
+	if err == nil && m == nil {
+		_, err = members.Init(first, nodes)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes[1:] {
+		if of(n.Name).MustExist() == nil {
+			continue
+		}
+		var joining errgroup.Group
+		err := members.Invite(ctx, first, n.Name, func(t members.Token) error {
+			joining.Go(func() error {
+				_, err := members.Join(ctx, of(n.Name), t.String(), stderr)
+				return err
+			})
+			return nil
+		})
+		if err := errors.Join(joining.Wait(), err); err != nil {
+			return fmt.Errorf("making node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// freeAddresses are addresses that nothing listens at.
+func freeAddresses(host string) (all []string, err error) {
+	var taken []net.Listener // until the last one is known
+	for range names() {
+		l, listenErr := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if listenErr != nil {
+			err = exit.Wrap(exit.Failed, listenErr)
+			break
+		}
+		taken, all = append(taken, l), append(all, l.Addr().String())
+	}
+	for _, l := range taken {
+		err = errors.Join(err, l.Close())
+	}
+	return all, err
+}
+
+// listens are the addresses at which the nodes listen.
+func (c Config) listens() (all []string, err error) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	first, numberErr := strconv.Atoi(port)
+	if err = errors.Join(err, numberErr); err != nil {
+		return nil, exit.With(exit.Usage, "--listen %s: want HOST:PORT, with a number for the port", c.Listen)
+	}
+	if first == 0 {
+		return freeAddresses(host)
+	}
+	for i := range names() {
+		all = append(all, net.JoinHostPort(host, strconv.Itoa(first+i)))
+	}
+	return all, nil
+}
+
+// Run runs the nodes until ctx ends. ready hears of them once all are. A node that ends
+// by itself after that, or is killed, is started again; before, Run ends with an error.
+func Run(ctx context.Context, c Config, ready func([]Node) error) error {
+	listens, err := c.listens()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	up := make(chan Node, len(listens))
+	for i, name := range names() {
+		n := Node{Name: name, Data: filepath.Join(c.Dir, name), listen: listens[i]}
+		group.Go(func() error { return keep(ctx, c, n, up) })
+	}
+	group.Go(func() error {
+		var all []Node
+		for range listens {
+			select {
+			case n := <-up:
+				all = append(all, n)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+		return ready(all)
+	})
+	return group.Wait()
+}
