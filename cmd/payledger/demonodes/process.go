@@ -106,7 +106,7 @@ func keep(ctx context.Context, c Config, n Node, up chan<- Node) error {
 		ended := p.end()
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was to end
 		case notReady != nil && !began:
 			return exit.With(max(p.ProcessState.ExitCode(), exit.Failed), "node %s did not start: %s", n.Name, lastLine(n.Data+".log"))
 		}
