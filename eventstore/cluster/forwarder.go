@@ -6,8 +6,12 @@ import (
 )
 
 const (
-	// retryAfter is the time before an unanswered question or call is sent again.
-	retryAfter = 200 * time.Millisecond
+	// retryAfter is the time before an unanswered question is sent again, and anything
+	// that a node cannot do just now. A call is sent again sooner: the answer that it
+	// was taken back comes at once from a node that is not the sequencer yet.
+	retryAfter  = 200 * time.Millisecond
+	resendAfter = 50 * time.Millisecond
+	tickEvery   = 50 * time.Millisecond
 	// readTime and callTime are how long a read and a call are tried.
 	readTime = 2 * time.Second
 	callTime = 10 * time.Second
@@ -66,7 +70,7 @@ func (f *forwarder) step(now time.Duration, e event) []effect {
 	case lost:
 		for i := range f.calls {
 			if f.calls[i].id == e.call && f.calls[i].again == 0 {
-				f.calls[i].again = now + retryAfter
+				f.calls[i].again = now + resendAfter
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
@@ -25,6 +27,7 @@ const (
 	replicas    = 3
 
 	publishTime = 2 * time.Second
+	hearEvery   = 250 * time.Millisecond
 	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 )
 
@@ -206,17 +209,51 @@ func (s *Store) feedAgain(slot uint64) {
 	}
 }
 
-// hear asks who leads LOG, and where it ends.
+// electedSubject is where JetStream says that LOG has a new leader.
+const electedSubject = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + logStream
+
+// elected takes up who leads LOG now.
+func (s *Store) elected(m *nats.Msg) {
+	var news struct {
+		Leader string `json:"leader"`
+	}
+	if err := json.Unmarshal(m.Data, &news); err != nil || news.Leader == "" {
+		return // it is asked for
+	}
+	s.newest(s.turns.Add(1), func() {
+		s.post(leads{nodeName(news.Leader) == s.name})
+		s.post(sequencing{nodeName(news.Leader)})
+	})
+	s.beside(s.hear)
+}
+
+// newest takes up news of LOG, unless some were that were asked for later.
+func (s *Store) newest(turn uint64, take func()) {
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	if turn > s.turn {
+		s.turn = turn
+		take()
+	}
+}
+
+// hear asks who leads LOG, and where it ends. While LOG has no leader nobody answers,
+// so it may be asked again meanwhile.
 func (s *Store) hear() {
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	before := s.number()
+	turn, before := s.turns.Add(1), s.number()
 	stream, err := s.js.Stream(ctx, logStream)
 	if err != nil {
 		s.report(fmt.Errorf("asking for LOG: %w", err))
 		return
 	}
-	info := stream.CachedInfo()
+	s.newest(turn, func() { s.learn(stream.CachedInfo(), before) })
+}
+
+// learn takes up what LOG said of itself; before is the last group that the file had
+// when it was asked.
+func (s *Store) learn(info *jetstream.StreamInfo, before uint64) {
 	s.heard(info)
 	leader := s.leaderOf(info)
 	s.post(leads{leader == s.name})

@@ -97,10 +97,7 @@ func (s *Store) effect(x effect) {
 	case giveUp:
 		s.leave(x.call, eventstore.ErrUnconfirmed)
 	case stepDown:
-		s.beside(func() {
-			_, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+logStream, nil, publishTime)
-			s.report(fmt.Errorf("this node cannot sequence and asks LOG for another leader: %w", err))
-		})
+		s.beside(func() { s.stepDown(x.to) })
 	case stop:
 		s.stopped.Store(&x.why)
 		s.report(fmt.Errorf("this node takes no part any more: %w", x.why))

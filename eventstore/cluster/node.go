@@ -42,6 +42,10 @@ type (
 	ended struct{ number uint64 }
 	// leads: whether this node is to be the sequencer.
 	leads struct{ yes bool }
+	// leaves: this node is to cease to be the sequencer, in favour of a peer.
+	leaves struct{ to nodeName }
+	// asksNoMore: LOG has answered stepDown with a name, or did not in time.
+	asksNoMore struct{}
 	// sequencing: the node that is said to be the sequencer; it may be none.
 	sequencing struct{ name nodeName }
 )
@@ -71,7 +75,7 @@ type (
 	// lost: the call was not answered, or not by a sequencer. Its commits may have
 	// been recorded.
 	lost struct{ call uint64 }
-	// tick comes some ten times a second.
+	// tick comes some twenty times a second.
 	tick struct{}
 )
 
@@ -124,8 +128,9 @@ type (
 	}
 	// giveUp answers a call whose commits may have been recorded.
 	giveUp struct{ call uint64 }
-	// stepDown asks LOG for another leader: this node cannot sequence.
-	stepDown struct{}
+	// stepDown asks LOG for another leader, any if the name is empty: then this node
+	// cannot sequence. With a name it ends in asksNoMore.
+	stepDown struct{ to nodeName }
 	// stop ends the node's part in the cluster: its file and LOG differ.
 	stop struct{ why error }
 )
@@ -173,7 +178,7 @@ func (n *node) step(now time.Duration, e event) []effect {
 		n.follower.done()
 	case mismatched:
 		return n.stop(now, e.why)
-	case staged, committed, accepted, unknown, ended, leads, asked, status:
+	case staged, committed, accepted, unknown, ended, leads, leaves, asksNoMore, asked, status:
 		out = n.sequencer.step(now, e)
 	case sequencing, answered, reading, calling, replied, lost:
 		out = n.forwarder.step(now, e)

@@ -36,6 +36,7 @@ func (s *Store) listen() error {
 			}
 			s.respond(m, b)
 		},
+		verbLeave: s.serveLeave,
 		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
@@ -47,7 +48,11 @@ func (s *Store) listen() error {
 			return err
 		}
 	}
-	return nil
+	sub, err := s.nc.Subscribe(electedSubject, s.elected)
+	if err == nil {
+		s.subs = append(s.subs, sub)
+	}
+	return err
 }
 
 // serveBeside answers a request beside the others that have a place, or with nothing:

@@ -29,6 +29,8 @@ type sequencer struct {
 	peers   int           // how many have said how far they are since then
 	ready   bool          // it has found LOG's end since it leads
 	began   time.Duration // when it last made progress
+	heir    nodeName      // who is to be the next one, once nothing is under way
+	asking  bool          // LOG is being asked to have the heir for its leader
 
 	group   *bolt.Group // that the committer has staged; nil: none
 	flight  *flight
@@ -60,7 +62,16 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 	case ended:
 		return s.ended(e.number)
 	case leads:
+		if e.yes && s.asking {
+			return nil // it is older than the question
+		}
 		return s.lead(now, e.yes)
+	case leaves:
+		if s.leading {
+			s.heir = e.to
+		}
+	case asksNoMore:
+		s.asking = false
 	case asked:
 		return s.ask(e)
 	case status:
@@ -70,9 +81,10 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 }
 
 // stage takes a group from the committer. It is decided later, but by a node that
-// does not lead it is taken back at once.
+// does not lead it is taken back at once. While the sequencer looks for LOG's end, the
+// group is its first attempt at that.
 func (s *sequencer) stage(g *bolt.Group) []effect {
-	if !s.leading || !s.ready || s.follower.busy || s.follower.behind() {
+	if !s.leading || s.heir != "" || s.follower.busy || s.follower.behind() {
 		return []effect{decide{}}
 	}
 	s.group = g
@@ -85,7 +97,7 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 	if yes == s.leading {
 		return nil
 	}
-	s.leading, s.ready, s.peers, s.began = yes, false, 0, now
+	s.leading, s.ready, s.peers, s.began, s.heir = yes, false, 0, now, ""
 	if yes {
 		s.term++
 		return []effect{askStatus{s.term}}
@@ -162,6 +174,11 @@ func (s *sequencer) ask(q asked) []effect {
 // next publishes for the next slot, if there is reason to and none is under way.
 func (s *sequencer) next(now time.Duration) []effect {
 	f := s.follower
+	if s.heir != "" && s.flight == nil { // nothing is under way that could be lost
+		to := s.heir
+		s.asking = true
+		return append(s.lead(now, false), stepDown{to})
+	}
 	switch {
 	case !s.leading || s.flight != nil || s.peers == 0:
 		return nil

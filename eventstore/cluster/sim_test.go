@@ -417,7 +417,7 @@ func (w *world) fault() {
 	}
 	other := w.random.IntN(simNodes)
 	w.shunned = w.random.IntN(simNodes + 1)
-	switch w.random.IntN(10) {
+	switch w.random.IntN(11) {
 	case 0, 1:
 		if n.up {
 			n.crash()
@@ -442,6 +442,9 @@ func (w *world) fault() {
 		n.ahead += time.Duration(w.random.IntN(20000)) * time.Millisecond
 	case 9:
 		w.forget()
+	case 10:
+		to := w.nodes[(w.leader+1+w.random.IntN(simNodes-1))%simNodes].name
+		w.nodes[w.leader].event(leaves{to})
 	}
 }
 
@@ -722,9 +725,16 @@ func (n *simNode) effect(x effect) {
 			c.told(result{outcome: unsure})
 		}
 	case stepDown:
+		next := w.random.IntN(simNodes)
+		if x.to != "" && !w.chance(200) {
+			next = n.index(x.to)
+		}
 		w.after(w.delay(), func() {
 			if w.leader == n.self {
-				w.elect(w.random.IntN(simNodes))
+				w.elect(next)
+			}
+			if x.to != "" {
+				n.event(asksNoMore{})
 			}
 		})
 	case stop:

@@ -40,6 +40,9 @@ type Status struct {
 	// Stopped is why the node takes no part any more: its file and LOG differ, and it
 	// has to be made again from a peer's. Empty: it takes part.
 	Stopped string `json:"stopped,omitzero"`
+	// Unable is why nobody should hand over to this node just now, although it takes
+	// part; empty: it could be the sequencer.
+	Unable string `json:"unable,omitzero"`
 	// Silent is why the node did not tell its status; of what stands above, only the
 	// name is known then.
 	Silent string `json:"silent,omitzero"`
@@ -117,6 +120,9 @@ func (s *Store) Status() Status {
 	}
 	if why := s.stopped.Load(); why != nil {
 		st.Stopped = (*why).Error()
+	}
+	if s.withdrawn.Load() {
+		st.Unable = "it is being stopped"
 	}
 	return st
 }

@@ -68,8 +68,13 @@ type Store struct {
 	fetched, republished atomic.Uint64
 	trouble              atomic.Pointer[trouble]
 	stopped              atomic.Pointer[error]
+	withdrawn            atomic.Bool // nobody hands over to this node
 
 	node *node // of the loop
+
+	turns   atomic.Uint64 // counts the questions for LOG
+	hearing sync.Mutex
+	turn    uint64 // of the newest answer
 
 	mu     sync.Mutex
 	events []event
@@ -133,8 +138,8 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	s.running.Go(s.loop)
 	s.running.Go(s.feed)
-	s.running.Go(func() { s.every(100*time.Millisecond, func() { s.post(tick{}) }) })
-	s.running.Go(func() { s.every(250*time.Millisecond, s.hear) })
+	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })
+	s.running.Go(func() { s.every(hearEvery, func() { s.beside(s.hear) }) })
 	s.running.Go(func() { s.every(trimEvery, s.trim) })
 	return s, nil
 }

@@ -283,3 +283,75 @@ func TestThreeNodes(t *testing.T) {
 		}
 	}
 }
+
+// While the office goes from node to node no command fails, none happens twice, and
+// each node finds at once what any of them has acknowledged.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	x := startThree(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
+	defer cancel()
+	over := make(chan struct{})
+	var written [3]int
+	var longest [3]time.Duration
+	var all sync.WaitGroup
+	for i, s := range x.stores {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				began := time.Now()
+				r, err := appended(ctx, s, paymentCommit(1000*i+n, 0))
+				if err != nil {
+					t.Errorf("node %s: %v", names[i], err)
+					return
+				}
+				longest[i] = max(longest[i], time.Since(began))
+				written[i]++
+				if last, err := lastOf(ctx, x.stores[(i+1)%3]); err != nil || last < r.Position {
+					t.Errorf("after position %d another node is at %d: %v", r.Position, last, err)
+				}
+			}
+		})
+	}
+	hand := func(asked, to int) (string, error) { // until the node is fit
+		for {
+			got, err := x.stores[asked].HandOver(ctx, names[to])
+			if !errors.As(err, new(*HandOverError)) {
+				return got, err
+			}
+			t.Logf("node %s says: %v", names[asked], err)
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	last := x.sequencer()
+	for n := range 6 {
+		to, asked := (last+1)%3, (last+n)%3
+		began := time.Now()
+		got, err := hand(asked, to)
+		if err != nil || got != names[to] || !x.stores[to].Status().Ready {
+			t.Errorf("node %s, asked to have %s take over from %s: %s, %v", names[asked], names[to], names[last], got, err)
+			break
+		}
+		t.Logf("from %s to %s: %v", names[last], names[to], time.Since(began))
+		last = to
+	}
+	if got, err := hand((last+1)%3, last); err != nil || got != names[last] {
+		t.Errorf("handing over to the sequencer itself: %s, %v", got, err)
+	}
+	if err := x.stores[last].Withdraw(ctx); err != nil {
+		t.Errorf("withdrawing: %v", err)
+	}
+	if _, err := x.stores[(last+1)%3].HandOver(ctx, names[last]); !errors.As(err, new(*HandOverError)) {
+		t.Errorf("handing over to a node that is withdrawn: %v", err)
+	}
+	close(over)
+	all.Wait()
+	t.Logf("the longest commit of each node took %v", longest)
+	if last, err := lastOf(ctx, x.stores[0]); err != nil || int(last) != written[0]+written[1]+written[2] {
+		t.Errorf("%d records after %v commits: %v", last, written, err)
+	}
+}

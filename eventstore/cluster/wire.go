@@ -18,6 +18,7 @@ import (
 //	        question (8) number (8)
 //	status  nothing -> number (8)
 //	report  nothing -> Status in JSON
+//	leave   node, or nothing for any -> left in JSON: the sequencer hands over to it
 //	fetch   number (8) -> the groups from there on, as many as fit, each as parts writes it
 const (
 	verbAppend = ".append"
@@ -26,6 +27,7 @@ const (
 	verbStatus = ".status"
 	verbReport = ".report"
 	verbFetch  = ".fetch"
+	verbLeave  = ".leave"
 
 	// A peer is known by its certificate, and may be of another version or mad all the
 	// same. What it sends is bounded: messages that are longer, or have more in them,
