@@ -27,7 +27,16 @@ import (
 // nodes are three processes that serve one ledger.
 type nodes struct {
 	dirs    []string
-	servers []*server // nil: it does not run
+	servers []*server // nil: it has not run yet
+
+	starting sync.Mutex // guards servers where clients run beside start
+}
+
+// server is the one of a node that started last.
+func (n *nodes) server(i int) *server {
+	n.starting.Lock()
+	defer n.starting.Unlock()
+	return n.servers[i]
 }
 
 var nodeNames = []string{"a", "b", "c"}
@@ -97,7 +106,7 @@ func invite(t testing.TB, first, name string, args ...string) (token string, inv
 // start starts nodes together: none is ready before two of them are.
 func (n *nodes) start(t testing.TB, which ...int) {
 	t.Helper()
-	outs := make(map[int]io.Reader)
+	outs, started := make(map[int]io.Reader), make(map[int]*server)
 	for _, i := range which {
 		s := newServer(exec.Command("payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0"))
 		out, err := s.begin()
@@ -107,7 +116,7 @@ func (n *nodes) start(t testing.TB, which ...int) {
 		if n.servers[i] != nil {
 			s.ProjectID, s.APIKey = n.servers[i].ProjectID, n.servers[i].APIKey
 		}
-		n.servers[i], outs[i] = s, out
+		started[i], outs[i] = s, out
 		t.Cleanup(func() {
 			s.cmd.Process.Kill() //nolint:errcheck // it may be gone already
 			if t.Failed() {
@@ -118,12 +127,17 @@ func (n *nodes) start(t testing.TB, which ...int) {
 	var all sync.WaitGroup
 	for _, i := range which {
 		all.Go(func() {
-			if err := n.servers[i].ready(outs[i]); err != nil {
+			if err := started[i].ready(outs[i]); err != nil {
 				t.Errorf("node %s: %v", nodeNames[i], err)
 			}
 		})
 	}
 	all.Wait()
+	n.starting.Lock()
+	for i, s := range started {
+		n.servers[i] = s
+	}
+	n.starting.Unlock()
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -173,7 +187,7 @@ func (n *nodes) sequencer(t testing.TB, asked int) (found int) {
 // client does that finds no server, or a server that cannot answer now.
 func (n *nodes) persist(t testing.TB, first int, method, path, body string, header ...string) (answer, bool) {
 	for i, deadline := first, time.Now().Add(patience); time.Now().Before(deadline); i++ {
-		a, err := n.servers[i%len(n.servers)].send(method, path, body, header...)
+		a, err := n.server(i%len(n.servers)).send(method, path, body, header...)
 		if err == nil && a.Status != http.StatusServiceUnavailable {
 			return a, true
 		}
@@ -492,4 +506,116 @@ func (h *hook) heardOf(ids []string) map[string]int {
 		}
 	}
 	return all
+}
+
+// writers are clients that create payments, each at a node of its own while that runs.
+// They notice any answer but 201 and 503 with Retry-After.
+type writers struct {
+	n    *nodes
+	stop chan struct{}
+	all  sync.WaitGroup
+
+	mu       sync.Mutex
+	payments int
+	longest  time.Duration // from a request to its 201
+}
+
+func (n *nodes) write(t testing.TB) *writers {
+	w := &writers{n: n, stop: make(chan struct{})}
+	for i := range n.servers {
+		w.all.Go(func() {
+			for round := 0; ; round++ {
+				select {
+				case <-w.stop:
+					return
+				case <-time.After(50 * time.Millisecond): // a project's rate limit
+				}
+				key := fmt.Sprintf("00000000-0000-4000-8000-%012d", 100_000*i+round)
+				began := time.Now()
+				a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`, "Idempotency-Key", key)
+				if !ok || a.Status != 201 {
+					t.Errorf("POST %s: %d %s", key, a.Status, a.Body)
+					return
+				}
+				w.mu.Lock()
+				w.payments++
+				w.longest = max(w.longest, time.Since(began))
+				w.mu.Unlock()
+			}
+		})
+	}
+	return w
+}
+
+// slowest is the longest request since it was asked last.
+func (w *writers) slowest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := w.longest
+	w.longest = 0
+	return longest
+}
+
+func (w *writers) end() (payments int) {
+	close(w.stop)
+	w.all.Wait()
+	return w.payments
+}
+
+// TestHandOver: the office goes from node to node, by command and because the sequencer
+// is stopped, while payments are created; none fails, is lost or happens twice.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	w := n.write(t)
+	promote := func(asked, to int) string {
+		var out string
+		eventually(t, "node "+nodeNames[to]+" is promoted", func() bool {
+			var code int
+			out, code = payledger(t, "cluster", "promote", nodeNames[to], "--data", n.dirs[asked])
+			return code == 0
+		})
+		return out
+	}
+	was := n.sequencer(t, 0)
+	w.slowest()
+	for i := range 3 {
+		to := (was + 1) % 3
+		out := promote((was+i)%3, to)
+		if !strings.Contains(out, "node "+nodeNames[to]+" is the sequencer now") {
+			t.Errorf("promote says %q", out)
+		}
+		if now := n.sequencer(t, was); now != to {
+			t.Errorf("node %s is the sequencer, %s was promoted", nodeNames[now], nodeNames[to])
+		}
+		t.Logf("promoted: the slowest payment took %v", w.slowest())
+		was = to
+	}
+	if out := does(t, "cluster", "promote", nodeNames[was], "--data", n.dirs[0], "--json"); !strings.Contains(out, `"was":"`+nodeNames[was]) {
+		t.Errorf("promoting the sequencer says %q", out)
+	}
+	if out, code := payledger(t, "cluster", "promote", "d", "--data", n.dirs[0]); code != 2 || !strings.Contains(out, `"d" is none of the nodes: a b c`) {
+		t.Errorf("promoting a stranger: exit code %d, %q", code, out)
+	}
+	for range rounds(1, 3) {
+		stopped := n.sequencer(t, 0)
+		w.slowest()
+		n.servers[stopped].stops(t)
+		t.Logf("stopped: the slowest payment took %v", w.slowest())
+		left := (stopped + 1) % 3
+		if now := n.sequencer(t, left); now == stopped {
+			t.Errorf("node %s is stopped and the sequencer", nodeNames[stopped])
+		}
+		if out, code := payledger(t, "cluster", "promote", nodeNames[stopped], "--data", n.dirs[left]); code != 5 || !strings.Contains(out, "node "+nodeNames[stopped]+" does not answer") {
+			t.Errorf("promoting a node that is away: exit code %d, %q", code, out)
+		}
+		n.start(t, stopped)
+	}
+	payments := w.end()
+	if t.Failed() {
+		t.FailNow()
+	}
+	n.agree(t, payments)
 }

@@ -48,6 +48,10 @@ type Config struct {
 	// Nodes are those of the cluster. nil: there is none, and no row for it.
 	Nodes func(context.Context) []wire.Node
 
+	// Promote makes a node of the cluster the sequencer, and returns once it is; needed
+	// with Nodes. The error says why it is not.
+	Promote func(ctx context.Context, node string) error
+
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
@@ -99,9 +103,7 @@ func (a *admin) routes() []edge.Route {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/status", Operation: "adminStatus", Handle: a.status})
 	}
 	if a.cfg.Nodes != nil {
-		table = append(table, edge.Route{Method: "GET", Path: "/admin/cluster", Operation: "adminCluster", Handle: func(x *edge.Exchange) error {
-			return x.Reply(http.StatusOK, map[string]any{"data": a.cfg.Nodes(x.Context())})
-		}})
+		table = append(table, a.nodeRoutes()...)
 	}
 	if a.cfg.Backup != nil {
 		table = append(table, edge.Route{Method: "GET", Path: "/admin/backup", Operation: "adminBackup", Endless: true, Handle: a.backup})
@@ -155,6 +157,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/suspense?project=&limit=&cursor= → {"data":[wire.Suspense…],"next_cursor"}, of at most limit payments
 //	GET    /admin/status                → wire.Status
 //	GET    /admin/cluster               → {"data": [wire.Node]}
+//	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference

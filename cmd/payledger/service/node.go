@@ -171,6 +171,34 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 	return all
 }
 
+const (
+	// promoteTime is how long a node may take to become the sequencer.
+	promoteTime = 15 * time.Second
+	// withdrawTime is the same for the next one of a node that is being stopped. The
+	// requests that come meanwhile wait for it.
+	withdrawTime = 5 * time.Second
+)
+
+// promote makes a node the sequencer.
+func (c *core) promote(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, promoteTime)
+	defer cancel()
+	_, err := c.node.Store.HandOver(ctx, node)
+	return err
+}
+
+// withdraw hands over to another node before this one stops.
+func (c *core) withdraw() {
+	if c.node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
+	defer cancel()
+	if err := c.node.Store.Withdraw(ctx); err != nil {
+		c.log.Warn().Err(err).Msg("no other node has become the sequencer before this one stops: requests wait until one does")
+	}
+}
+
 // replicaOf says how JetStream sees a node's replica of LOG.
 func replicaOf(l cluster.LOG, node string) string {
 	if l.Leader == node {

@@ -203,6 +203,7 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 		return err
 	}
 	o.Log.Info().Msg("shutting down")
+	core.withdraw()
 	return nil
 }
 
