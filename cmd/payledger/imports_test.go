@@ -634,9 +634,10 @@ func rooms() []room {
 			folder: "cmd/payledger/nodelanes",
 			why:    "the webhook deliveries of a node, and nothing else of what a sequencer does",
 			ours: []string{
-				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "httpapi/edge", "notifier/delivery",
+				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "eventstore", "httpapi/edge", "notifier/delivery",
 				"notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
 			},
+			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -685,7 +686,7 @@ func rooms() []room {
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
 				"domain", "eventstore", "eventstore/bolt", "eventstore/cluster", "notifier/bus", "notifier/bus/embedded",
 			},
-			modules: []string{jsonModule, prometheus, zerolog},
+			modules: []string{jsonModule, nats, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
 		},
 		{

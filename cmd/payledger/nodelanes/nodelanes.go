@@ -4,6 +4,13 @@
 // majority of the nodes before the file has it. Else its file follows that of the
 // sequencer, so that it knows all that was begun when it takes over. A file that LANES
 // does not follow from is replaced by a copy of another node's.
+//
+// What is asked about deliveries, or wanted of them, only the sequencer answers: the
+// other nodes ask it over NATS. They do not read their own files, which may lag behind
+// what a merchant has just been told, and know nothing of attempts and pauses that only
+// the sequencer has in memory. A question that nobody has taken up is asked again for 3
+// seconds; then, and where the answer to a change is lost, the merchant is asked to try
+// again (503).
 package nodelanes
 
 import (
@@ -33,11 +40,11 @@ import (
 type Lanes struct {
 	door
 
-	config delivery.Config
-	node   *members.Node
-	random [8]byte // of this start
-	copies *filecopy.Server
-	lost   atomic.Bool
+	config  delivery.Config
+	random  [8]byte // of this start
+	copies  *filecopy.Server
+	unasked func() error // ends the answers to other nodes
+	lost    atomic.Bool
 
 	mu     sync.Mutex
 	writes io.WriterTo // the file, or the lanes that have it; nil: neither is open
@@ -45,15 +52,20 @@ type Lanes struct {
 
 // Open makes the lanes of a node. Their file is opened by Follow and TakeOver.
 func Open(config delivery.Config, node *members.Node) (*Lanes, error) {
-	l := &Lanes{door: door{secrets: config.Secrets, check: config.Sender.Check}, config: config, node: node}
+	l := &Lanes{door: door{node: node, secrets: config.Secrets, check: config.Sender.Check}, config: config}
 	_, _ = rand.Read(l.random[:]) // never fails
 	var err error
-	l.copies, err = filecopy.Serve(node.Conn.NATS(), l.subject(node.Node), filepath.Dir(config.Path), l.write)
-	return l, err
+	if l.copies, err = filecopy.Serve(node.Conn.NATS(), l.subject(node.Node), filepath.Dir(config.Path), l.write); err != nil {
+		return nil, err
+	}
+	if l.unasked, err = node.Answer(kind, l.answer); err != nil {
+		return nil, errors.Join(err, l.copies.Close())
+	}
+	return l, nil
 }
 
-// Close ends what other nodes get of the file.
-func (l *Lanes) Close() error { return l.copies.Close() }
+// Close ends what other nodes get of the file, and are answered.
+func (l *Lanes) Close() error { return errors.Join(l.unasked(), l.copies.Close()) }
 
 // subject is where a node gives copies of its lane file.
 func (l *Lanes) subject(node string) string {
@@ -228,12 +240,3 @@ func (l *Lanes) UnlessLost(err error) error {
 
 // Lost reports whether another node has begun to lead the lanes since TakeOver.
 func (l *Lanes) Lost() bool { return l.lost.Load() }
-
-// Open is how many notifications are in line, and undelivered; none is known of while
-// another node is the sequencer.
-func (l *Lanes) Open() (pending, undelivered int) {
-	if lanes := l.lanes.Load(); lanes != nil {
-		return lanes.Open()
-	}
-	return 0, 0
-}

@@ -78,11 +78,12 @@ func (d *deliveries) webhooks() merchant.Webhooks {
 }
 
 // open is how many notifications are in line, and undelivered.
-func (d *deliveries) open() (pending, undelivered int) {
+func (d *deliveries) open(ctx context.Context) (pending, undelivered int, err error) {
 	if d.node != nil {
-		return d.node.Open()
+		return d.node.Open(ctx)
 	}
-	return d.lanes.Open()
+	pending, undelivered = d.lanes.Open()
+	return pending, undelivered, nil
 }
 
 // send sends what is in the lanes until ctx ends.
