@@ -367,11 +367,45 @@ func (p Payment) Refund(id ID) (Refund, bool) {
 	return Refund{}, false
 }
 
-// RefundStatus is the status of the payment's last refund, "" for none. Refunds
-// before the last one have failed.
+// RefundStatus is what became of the money that paid the payment: the status of its
+// last refund, "" for none. Refunds before the last one have failed. It is RefundByHand
+// where the provider has returned some of the money by another hand and no refund is
+// pending or has succeeded.
 func (p Payment) RefundStatus() RefundStatus {
-	if len(p.Refunds) == 0 {
-		return ""
+	var last RefundStatus
+	if len(p.Refunds) > 0 {
+		last = p.Refunds[len(p.Refunds)-1].Status
 	}
-	return p.Refunds[len(p.Refunds)-1].Status
+	if (last == "" || last == RefundFailed) && p.ReturnedByHand() > 0 {
+		return RefundByHand
+	}
+	return last
+}
+
+// ReturnedByHand is how much the provider has returned by another hand of the money
+// that paid the payment. Late funds that it returned are not in it.
+func (p Payment) ReturnedByHand() (total Amount) {
+	for _, r := range p.ProviderRefunds {
+		if p.paidBy(r) {
+			total += r.Amount
+		}
+	}
+	return total
+}
+
+// Returned is how much of the money that paid the payment went back to the customer, by
+// a refund or by another hand.
+func (p Payment) Returned() Amount {
+	total := p.ReturnedByHand()
+	for _, r := range p.Refunds {
+		if r.Status == RefundSucceeded {
+			total += r.Amount
+		}
+	}
+	return total
+}
+
+// paidBy reports whether a refund by another hand is of the money that paid the payment.
+func (p Payment) paidBy(r ProviderRefund) bool {
+	return p.PaidReference != "" && p.PaidReference == r.Reference && p.Currency == r.Currency
 }

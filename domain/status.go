@@ -54,10 +54,17 @@ const (
 	RefundFailed    RefundStatus = "failed"
 )
 
+// RefundByHand is no status of a refund. It is what Payment.RefundStatus says of money
+// that the provider returned by another hand.
+const RefundByHand RefundStatus = ReasonRefundedAtProvider
+
 // RefundStatuses lists every refund status.
 func RefundStatuses() []RefundStatus {
 	return []RefundStatus{RefundPending, RefundSucceeded, RefundFailed}
 }
+
+// PaymentRefundStatuses lists what Payment.RefundStatus can say, apart from "".
+func PaymentRefundStatuses() []RefundStatus { return append(RefundStatuses(), RefundByHand) }
 
 // CanBecome is the forward-only rule of refunds.
 func (s RefundStatus) CanBecome(next RefundStatus) bool {

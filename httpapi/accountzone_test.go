@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/calendar"
 	"payledger/httpapi/wire"
 )
@@ -163,6 +164,58 @@ func TestRefundsShow(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	b.open("/account/payments?lang=en&refund=maybe").want(400).has("There is no such value.", `id="refund-error"`)
+}
+
+// TestRefundsAtProviderShow meets money that the provider returned by another hand, all
+// of it or a part, with and without a refund of ours that failed for it.
+func TestRefundsAtProviderShow(t *testing.T) {
+	t.Parallel()
+	s := start(t, withAccount(t))
+	m := s.merchant("")
+	byHand := func(payment string, amount domain.Amount) {
+		t.Helper()
+		id, _ := domain.ParseID(payment)
+		p, _, err := eventstore.Fold(t.Context(), s.cfg.Ledger, eventstore.PaymentStream(m.project, id), domain.Payment{Project: m.project, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.decide(t.Context(), m.project, id, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+			Reference: p.PaidReference, RefundReference: fmt.Sprint("by hand ", len(p.ProviderRefunds)), Amount: amount, Currency: "RUB",
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := m.settle(`{"amount":"100"}`, "paid", "failed")
+	part := m.settle(`{"amount":"1000"}`, "paid", "")
+	kept := m.settle(`{"amount":"10"}`, "paid", "")
+	byHand(whole, 100_00)
+	byHand(part, 100_00)
+	byHand(part, 50_50)
+	if got := m.list("/v1/payments?refund_status=refunded_at_provider").ids(); !slices.Equal(got, []string{part, whole}) {
+		t.Errorf("%v", got)
+	}
+	if got := m.list("/v1/payments?status=paid&refund_status=none").ids(); !slices.Equal(got, []string{kept}) {
+		t.Errorf("%v", got)
+	}
+	if _, rows := m.csv("/v1/payments"); rows[0][7] != "" || rows[1][7] != "refunded_at_provider" || rows[2][7] != "refunded_at_provider" {
+		t.Errorf("%q", rows)
+	}
+	b := s.browser()
+	b.signIn(m)
+	b.open("/account/payments?lang=en&refund=refunded_at_provider").want(200).
+		has(">Refunded by the provider</span>", ">Partly refunded by the provider</span>", "paid ₽1,100.00", "refunded ₽250.50", "after refunds ₽849.50")
+	b.open("/account/payments?lang=en").want(200).has("paid ₽1,110.00", "refunded ₽250.50", "after refunds ₽859.50")
+	b.open("/account/payments?lang=en&amount_from=500").want(200).has("paid ₽1,000.00", "refunded ₽150.50", "after refunds ₽849.50")
+	b.open("/account?lang=en").want(200).has("₽250.50", "₽859.50", "of these refunded")
+	b.open("/account/payments/"+whole+"?lang=en").want(200).
+		has("Refunded by the provider</span></h1>", "The provider has returned ₽100.00 without our request.")
+	b.open("/account/payments/"+part+"?lang=en").want(200).
+		has("Partly refunded by the provider</span></h1>", "The provider has returned ₽150.50 without our request.")
+	b.open("/account/payments/"+part+"/refund?lang=en").want(200).has("without our request", "refuse")
+	m.refund(part).want(201, "")
+	b.open("/account/payments/"+part+"?lang=ru").want(200).has("Возврат в обработке</span></h1>", "без нашего запроса")
+	b.open("/account/payments?lang=ru&refund=refunded_at_provider").want(200).has("Возвращён провайдером</span>")
+	b.open("/account/payments?lang=en").want(200).has("refunded ₽250.50")
 }
 
 // TestOverviewByCurrency shows one currency at a time, that with most money first.

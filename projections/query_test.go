@@ -25,7 +25,7 @@ func (w *world) query() views.PaymentQuery {
 		q.Currency = pick[domain.Currency](w, "RUB", "USD", "EUR")
 	}
 	if w.Intn(4) == 0 {
-		q.Refund = pick(w, views.NotRefunded, domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed)
+		q.Refund = pick(w, views.NotRefunded, domain.RefundPending, domain.RefundSucceeded, domain.RefundFailed, domain.RefundByHand)
 	}
 	for _, bound := range []*domain.Instant{&q.From, &q.To} {
 		if w.Intn(4) == 0 && len(w.Order) > 0 {
@@ -72,6 +72,9 @@ func lastRefund(p domain.Payment) domain.RefundStatus {
 	status := views.NotRefunded
 	for _, r := range p.Refunds {
 		status = r.Status
+	}
+	if len(p.ProviderRefunds) > 0 && (status == views.NotRefunded || status == domain.RefundFailed) {
+		return "refunded_at_provider"
 	}
 	return status
 }

@@ -48,14 +48,6 @@ func (f paymentFacts) Refundable() bool {
 	return true
 }
 
-// Refund is the status of the last refund, "" for none.
-func (f paymentFacts) Refund() domain.RefundStatus {
-	if len(f.Refunds) == 0 {
-		return ""
-	}
-	return f.Refunds[len(f.Refunds)-1].Status
-}
-
 // event is what of a stored event is shown.
 type event struct {
 	ID   domain.ID      `json:"id"`

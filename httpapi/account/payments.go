@@ -184,7 +184,7 @@ type paymentsPage struct {
 func (v *visit) listPayments() error {
 	page := paymentsPage{
 		pageData: v.pageData(v.Locale.T("payments.title")), Filter: v.paymentFilter(),
-		Statuses: domain.PaymentStatuses(), Refunds: append(domain.RefundStatuses(), "none"), Currencies: v.Caller.Project.Settings.Currencies,
+		Statuses: domain.PaymentStatuses(), Refunds: append(domain.PaymentRefundStatuses(), "none"), Currencies: v.Caller.Project.Settings.Currencies,
 	}
 	if _, ok := domain.ParseID(strings.ToUpper(strings.TrimSpace(page.Filter.Text))); ok {
 		return v.Leave("search?" + url.Values{"q": {page.Filter.Text}}.Encode())

@@ -36,12 +36,18 @@ func (d pageData) StatusWord(status any) string {
 	return ""
 }
 
-// RefundMark shows on a payment what became of its refund; nothing without one.
-func (d pageData) RefundMark(s domain.RefundStatus) template.HTML {
+// RefundMark shows on a payment what became of its money, nothing unless some went back
+// or was to. byHand is what the provider returned by another hand of the amount.
+func (d pageData) RefundMark(s domain.RefundStatus, byHand, amount domain.Amount) template.HTML {
 	if s == "" {
 		return ""
 	}
-	tone := map[domain.RefundStatus]string{domain.RefundPending: "wait", domain.RefundSucceeded: "quiet", domain.RefundFailed: "bad"}[s]
+	tone := map[domain.RefundStatus]string{
+		domain.RefundPending: "wait", domain.RefundSucceeded: "quiet", domain.RefundFailed: "bad", domain.RefundByHand: "quiet",
+	}[s]
+	if s == domain.RefundByHand && byHand < amount {
+		return d.Tag(tone, d.T("refund_mark.part_at_provider"))
+	}
 	return d.Tag(tone, d.RefundWord(s))
 }
 

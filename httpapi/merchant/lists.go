@@ -82,7 +82,7 @@ func (a *API) PaymentRows(ctx context.Context, c Caller, values url.Values) (pag
 	}
 	rows := make([]wire.PaymentRow, 0, len(found.Payments))
 	for _, p := range found.Payments {
-		rows = append(rows, wire.PaymentRow{PaymentObject: p.Object(), Refund: p.RefundStatus()})
+		rows = append(rows, wire.PaymentRow{PaymentObject: p.Object(), Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand()})
 	}
 	last := ""
 	if found.More && len(rows) > 0 {
@@ -221,7 +221,7 @@ func paymentQuery(req edge.List) (q views.PaymentQuery, err error) {
 	if q.Status, err = edge.OneOf(f, "status", domain.PaymentStatuses()); err != nil {
 		return q, err
 	}
-	if q.Refund, err = edge.OneOf(f, "refund_status", append(domain.RefundStatuses(), views.NotRefunded)); err != nil {
+	if q.Refund, err = edge.OneOf(f, "refund_status", append(domain.PaymentRefundStatuses(), views.NotRefunded)); err != nil {
 		return q, err
 	}
 	q.Currency = domain.Currency(f["currency"])

@@ -24,7 +24,7 @@ func (a *API) PaymentFacts(ctx context.Context, c Caller, id string) (v wire.Pay
 	}
 	v = wire.PaymentFacts{
 		Payment: p.Object(), ExpiresAt: p.ExpiresAt, Link: a.cfg.Links.URL(p.Link.Base, p.Link.KeyVersion, p.ID),
-		Refunds: []domain.RefundObject{},
+		Refunds: []domain.RefundObject{}, Refund: p.RefundStatus(), ReturnedByHand: p.ReturnedByHand(),
 	}
 	if p.Route != "" {
 		v.Route = &p.Route

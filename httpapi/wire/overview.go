@@ -20,7 +20,7 @@ type CurrencyOverview struct {
 	Created  Tally           `json:"created"`
 	Paid     Tally           `json:"paid"`
 	Refunded Tally           `json:"refunded"`
-	Returned Tally           `json:"returned"` // of the payments created in the range: those whose refund has succeeded by now
+	Returned Tally           `json:"returned"` // of the payments created in the range: those of which money went back by now, and how much
 	Outcomes []Outcome       `json:"outcomes"` // of the payments created in the range; every status, in order of a payment's life
 }
 
@@ -29,7 +29,7 @@ type Day struct {
 	Date     string `json:"date"`
 	Created  Tally  `json:"created"`
 	Paid     Tally  `json:"paid"`     // on the day, whenever they were created
-	Refunded Tally  `json:"refunded"` // refunds that succeeded on the day, likewise
+	Refunded Tally  `json:"refunded"` // refunds that succeeded on the day, likewise, and those by another hand
 }
 
 // Tally is how many there are of something and what they sum up to.
@@ -59,5 +59,5 @@ type Total struct {
 	Currency domain.Currency      `json:"currency"`
 	Status   domain.PaymentStatus `json:"status"`
 	Tally
-	Refunded Tally `json:"refunded"` // of these: those whose refund has succeeded
+	Refunded Tally `json:"refunded"` // of these: those of which money went back, and how much
 }

@@ -5,7 +5,8 @@ import "payledger/domain"
 // PaymentRow is a payment in a list of its merchant's.
 type PaymentRow struct {
 	domain.PaymentObject
-	Refund domain.RefundStatus // of its last refund, "" for none
+	Refund         domain.RefundStatus // as Payment.RefundStatus
+	ReturnedByHand domain.Amount       // what the provider returned by another hand
 }
 
 // PaymentFacts is a payment with what is its merchant's to see and not part of
@@ -17,6 +18,11 @@ type PaymentFacts struct {
 	FailureReason *string               `json:"failure_reason"` // null unless failed
 	Link          string                `json:"link"`           // where the customer pays
 	Refunds       []domain.RefundObject `json:"refunds"`        // oldest first
+
+	// Refund is Payment.RefundStatus, ReturnedByHand what the provider returned by
+	// another hand of the money that paid the payment.
+	Refund         domain.RefundStatus `json:"refund_status"`
+	ReturnedByHand domain.Amount       `json:"returned_by_hand"`
 }
 
 // Place is what an id names, and where it belongs.

@@ -186,6 +186,11 @@ func (w *World) Advance(p domain.Payment) {
 		}, Draw: 0}, event)
 	case p.Status == domain.Created || w.Intn(12) == 0:
 		w.Command(p, domain.ExpirePayment{At: max(domain.InstantOf(w.Now), p.ExpiryDue())}, event)
+	case p.Status == domain.Paid && p.PaidReference != "" && len(p.ProviderRefunds) < 3 && w.Intn(8) == 0:
+		w.Command(p, domain.RecordProviderRefund{ProviderRefund: domain.ProviderRefund{
+			Reference: p.PaidReference, RefundReference: fmt.Sprint("by hand ", len(p.ProviderRefunds)),
+			Amount: 1 + domain.Amount(w.Intn(int(p.Amount))), Currency: p.Currency,
+		}}, event)
 	case p.Status == domain.Paid && w.Intn(3) > 0:
 		if n := len(p.Refunds); n > 0 && p.Refunds[n-1].Status == domain.RefundPending {
 			signal.Outcome, signal.RefundID = Pick(w, domain.OutcomeSucceeded, domain.OutcomeFailed), &p.Refunds[n-1].ID

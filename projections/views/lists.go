@@ -49,23 +49,28 @@ func byStatusKey(project string, s domain.PaymentStatus) string { return listKey
 type byRefundView struct{ *table.Table[facts] }
 
 func newByRefundView(db *table.DB) *byRefundView {
-	return &byRefundView{table.New(db, "payments_by_refund", appendFacts, parseFacts)}
+	return &byRefundView{table.New(db, "payments_by_refund", appendRefunded, parseRefunded)}
 }
 
 func (v *byRefundView) update(before, after *PaymentRow) {
 	p := &after.Payment
 	var was domain.RefundStatus
+	var wasReturned domain.Amount
 	if before != nil {
-		was = before.Payment.RefundStatus()
+		was, wasReturned = before.Payment.RefundStatus(), before.Payment.Returned()
 	}
-	is := p.RefundStatus()
+	is, f := p.RefundStatus(), factsOf(p)
+	f.returned = p.Returned()
 	if was == is {
+		if f.returned != wasReturned {
+			v.Replace(listKeyOf(p.ID, p.Project, string(is)), f)
+		}
 		return
 	}
 	if was != "" {
 		v.Delete(listKeyOf(p.ID, p.Project, string(was)))
 	}
-	v.Insert(listKeyOf(p.ID, p.Project, string(is)), factsOf(p))
+	v.Insert(listKeyOf(p.ID, p.Project, string(is)), f)
 }
 
 func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }
@@ -76,9 +81,10 @@ func byRefundKey(project string, s domain.RefundStatus) string { return listKey(
 type facts struct {
 	amount   domain.Amount
 	currency domain.Currency
+	returned domain.Amount // in byRefundView alone, where it may change: what went back
 }
 
-func factsOf(p *domain.Payment) facts { return facts{p.Amount, p.Currency} }
+func factsOf(p *domain.Payment) facts { return facts{amount: p.Amount, currency: p.Currency} }
 
 func appendFacts(b []byte, f facts) ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, uint64(f.amount))
@@ -90,7 +96,22 @@ func parseFacts(b []byte) (facts, error) {
 		return facts{}, boltfile.ErrLength
 	}
 	n := binary.BigEndian.Uint64(b)
-	return facts{domain.Amount(n), currencyOf(b[8:])}, nil
+	return facts{amount: domain.Amount(n), currency: currencyOf(b[8:])}, nil
+}
+
+// A row of byRefundView is what went back, as 8 bytes, and then as in the other lists.
+
+func appendRefunded(b []byte, f facts) ([]byte, error) {
+	return appendFacts(binary.BigEndian.AppendUint64(b, uint64(f.returned)), f)
+}
+
+func parseRefunded(b []byte) (facts, error) {
+	if len(b) < 8 {
+		return facts{}, boltfile.ErrLength
+	}
+	f, err := parseFacts(b[8:])
+	f.returned = domain.Amount(binary.BigEndian.Uint64(b))
+	return f, err
 }
 
 func currencyOf(b []byte) domain.Currency {

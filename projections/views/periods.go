@@ -44,9 +44,9 @@ type PeriodRow struct {
 	Currency domain.Currency
 	Created  Tally
 	Paid     Tally // payments that were paid in the period, whenever they were created
-	Refunded Tally // refunds that succeeded in the period, likewise
+	Refunded Tally // refunds that succeeded in the period, likewise, and those by another hand
 	ByStatus ByStatus
-	Returned Tally // of the payments created in the period: those whose refund has succeeded
+	Returned Tally // of the payments created in the period: those of which money went back, and how much
 }
 
 // ByStatus are tallies in the order of domain.PaymentStatuses.
@@ -158,20 +158,24 @@ func (v *periodsView) count(c *change) error {
 			row.Paid = row.Paid.add(1, p.Amount)
 		}
 	}
-	if done, ok := c.Event.(domain.RefundSucceededEvent); ok {
-		refund, ok := p.Refund(done.RefundID)
-		if !ok {
-			return nil
-		}
+	var returned domain.Amount // before the event
+	if c.paymentBefore != nil {
+		returned = c.paymentBefore.Payment.Returned()
+	}
+	if more := p.Returned() - returned; more > 0 {
 		row, err := v.row(p, now)
 		if err != nil {
 			return err
 		}
-		row.Refunded = row.Refunded.add(1, refund.Amount)
+		row.Refunded = row.Refunded.add(1, more)
 		if row, err = v.row(p, p.CreatedAt); err != nil {
 			return err
 		}
-		row.Returned = row.Returned.add(1, refund.Amount)
+		payments := 0
+		if returned == 0 {
+			payments = 1
+		}
+		row.Returned = row.Returned.add(payments, more)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // match everything.
 type PaymentQuery struct {
 	Status            domain.PaymentStatus
-	Refund            domain.RefundStatus // of the last refund; NotRefunded: none was made
+	Refund            domain.RefundStatus // as Payment.RefundStatus; NotRefunded: nothing went back
 	Currency          domain.Currency
 	From, To          domain.Instant // created at From or later, and before To
 	Min, Max          domain.Amount  // inclusive; equal ones ask for one amount
@@ -23,7 +23,7 @@ type PaymentQuery struct {
 	Limit             int       // 1 to MaxLimit; cut to these bounds
 }
 
-// NotRefunded asks for payments without a refund.
+// NotRefunded asks for payments whose RefundStatus is "".
 const NotRefunded domain.RefundStatus = "none"
 
 // MaxLimit is the largest number of rows that a page can have.

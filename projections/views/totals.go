@@ -15,7 +15,7 @@ type Total struct {
 	Currency domain.Currency
 	Status   domain.PaymentStatus
 	Tally
-	Refunded Tally // of these: those whose refund has succeeded
+	Refunded Tally // of these: those of which money went back, and how much
 }
 
 // Totals are those of a query, in order of currency and of a payment's life.
@@ -47,6 +47,7 @@ type sums struct{ all, refunded Tally }
 type totalling struct {
 	rows  map[totalKey]sums
 	seen  map[domain.ID]bool
+	back  map[domain.ID]bool // those of which money went back
 	limit int
 }
 
@@ -66,14 +67,15 @@ func (t *totalling) take(id domain.ID, f facts, s domain.PaymentStatus) bool {
 	return true
 }
 
-// refund counts a payment that was taken as refunded.
-func (t *totalling) refund(id domain.ID, f facts) {
-	if !t.seen[id] {
+// refund counts what went back of a payment that was taken.
+func (t *totalling) refund(id domain.ID, c domain.Currency, returned domain.Amount) {
+	if returned == 0 || !t.seen[id] || t.back[id] {
 		return
 	}
-	key := totalKey{f.currency, domain.Paid}
+	t.back[id] = true
+	key := totalKey{c, domain.Paid}
 	row := t.rows[key]
-	row.refunded = row.refunded.add(1, f.amount)
+	row.refunded = row.refunded.add(1, returned)
 	t.rows[key] = row
 }
 
@@ -87,7 +89,7 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 		return Totals{}, err
 	}
 	q.Before, q.Limit = domain.ID{}, MaxLimit
-	t := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), limit: limit}
+	t := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), back: make(map[domain.ID]bool), limit: limit}
 	var complete bool
 	var err error
 	switch {
@@ -185,13 +187,15 @@ func (v *Views) totalLists(ctx context.Context, project string, q PaymentQuery, 
 			}
 		}
 	}
-	if err != nil || q.Refund != "" && q.Refund != domain.RefundSucceeded {
-		return complete, err
+	for _, s := range domain.PaymentRefundStatuses() {
+		if err != nil || q.Refund != "" && q.Refund != s {
+			continue
+		}
+		_, err = v.totalList(ctx, v.byRefund.Table, byRefundKey(project, s), q, func(id domain.ID, f facts) bool {
+			t.refund(id, f.currency, f.returned)
+			return true
+		})
 	}
-	_, err = v.totalList(ctx, v.byRefund.Table, byRefundKey(project, domain.RefundSucceeded), q, func(id domain.ID, f facts) bool {
-		t.refund(id, f)
-		return true
-	})
 	return complete, err
 }
 
@@ -228,9 +232,7 @@ func (v *Views) totalPages(ctx context.Context, project string, q PaymentQuery, 
 			if !t.take(p.ID, factsOf(&p), p.Status) {
 				return false, nil
 			}
-			if p.RefundStatus() == domain.RefundSucceeded {
-				t.refund(p.ID, factsOf(&p))
-			}
+			t.refund(p.ID, p.Currency, p.Returned())
 		}
 		if !page.More {
 			return true, nil

@@ -187,8 +187,8 @@ func TestFirstChange(t *testing.T) {
 // between them.
 func TestTotalsCountEachOnce(t *testing.T) {
 	t.Parallel()
-	all := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), limit: 2}
-	one := facts{100, "RUB"}
+	all := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), back: make(map[domain.ID]bool), limit: 2}
+	one := facts{amount: 100, currency: "RUB"}
 	for i, c := range []struct {
 		id     domain.ID
 		status domain.PaymentStatus
