@@ -177,7 +177,7 @@ func (s *server) furnish(t *testing.T, m shop) map[string]string {
 		"refunds": "/refunds", "no refunds": "/refunds?payment_id=x", "webhooks": "/webhooks", "new webhook": "/webhooks/new",
 		"webhook": hook, "disabled webhook": "/webhooks/" + second.ID, "change webhook": hook + "/edit", "rotate secret": hook + "/rotate",
 		"remove webhook": hook + "/remove", "delivery": hook + "/deliveries/" + event.String(),
-		"keys": "/keys", "new key": "/keys/new", "revoke key": "/keys/" + m.keyID + "/revoke",
+		"keys": "/keys", "new key": "/keys/new", "rename key": "/keys/" + m.keyID + "/rename", "revoke key": "/keys/" + m.keyID + "/revoke",
 		"balance": "/balance", "no postings": "/balance?to=2020-01-01", "events": "/events", "events of payment": "/events?payment_id=" + refunded,
 		"settings": "/settings", "session": "/session", "not found": "/nosuch", "secret gone": "/secrets/x",
 	}

@@ -121,6 +121,7 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 		if scope == projects.PaymentsWrite {
 			operations = map[string]func() error{
 				"IssueKey":  func() error { _, err := in.api.IssueKey(ctx, c, "", []string{"read"}); return err },
+				"RenameKey": func() error { _, err := in.api.RenameKey(ctx, c, in.key, "x"); return err },
 				"RevokeKey": func() error { _, err := in.api.RevokeKey(ctx, c, in.key, true); return err },
 			}
 		}
@@ -357,6 +358,9 @@ func TestNoKeyGivesWhatItHasNot(t *testing.T) {
 		}
 	}
 	must(weak.api.IssueKey(t.Context(), weak.caller(), "", []string{"read", "payments:write"}))
+	if _, err := weak.api.RenameKey(t.Context(), weak.caller(), m.keyID, "x"); codeOf(err) != domain.ScopeMissing {
+		t.Error(err)
+	}
 	if _, err := weak.api.RevokeKey(t.Context(), weak.caller(), m.keyID, true); codeOf(err) != domain.ScopeMissing {
 		t.Error(err)
 	}

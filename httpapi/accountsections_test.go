@@ -229,6 +229,17 @@ func TestKeyPages(t *testing.T) {
 	reader.open("/account/webhooks/"+hooked).has("hooks.example.com").lacks("/test", "/edit", "/remove", "/recover")
 	reader.open("/account/webhooks").has("hooks.example.com").lacks("webhooks/new")
 
+	// A key is renamed by who may handle it.
+	reader.open("/account/keys").lacks("/rename")
+	rename := "/account/" + regexp.MustCompile(`keys/key_\w+/rename`).FindString(b.open("/account/keys").Text)
+	b.post(rename, url.Values{"form": {b.open(rename).has(`value="Warehouse &lt;2&gt;"`).token("rename-key")}, "name": {strings.Repeat("x", 65)}}).
+		want(422).has("This is too long.", `id="name-error"`)
+	reader.post(rename, url.Values{"form": {reader.open("/account/session").token("signout")}, "name": {"mine"}}).want(403)
+	b.open(rename).complete("rename-key", rename, url.Values{"name": {" Till "}}).has("The key is renamed.", "<bdi>Till</bdi>").lacks("Warehouse")
+	b.open(rename).complete("rename-key", rename, url.Values{"name": {""}}).has("The key is renamed.").lacks("Till")
+	b.open(rename).complete("rename-key", rename, url.Values{"name": {"Warehouse <2>"}})
+	made.get("/v1/payments").want(200, "")
+
 	id := regexp.MustCompile(`keys/(key_\w+)/revoke`).FindStringSubmatch(b.open("/account/keys").Text)[1]
 	asked := b.open("/account/keys/"+id+"/revoke").has("Revoke this key?", "Warehouse &lt;2&gt;").lacks("last live key", "signed in with this key")
 	b.open("/account/keys").has("Live")

@@ -45,6 +45,7 @@ func TestWireNames(t *testing.T) {
 		"project.disabled":          projects.ProjectDisabled{},
 		"project.signed_out":        projects.ProjectSignedOut{},
 		"key.issued":                projects.KeyIssued{},
+		"key.renamed":               projects.KeyRenamed{},
 		"key.revoked":               projects.KeyRevoked{},
 		"webhook_endpoint.added":    projects.WebhookEndpointAdded{},
 		"webhook_endpoint.changed":  projects.WebhookEndpointChanged{},

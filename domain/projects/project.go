@@ -113,6 +113,12 @@ type IssueKey struct {
 	Name   string  // what its merchant knows it by; "" for none
 }
 
+// RenameKey gives an API key another name, or with "" none.
+type RenameKey struct {
+	KeyID string
+	Name  string
+}
+
 // RevokeKey revokes an API key.
 type RevokeKey struct{ KeyID string }
 
@@ -202,10 +208,8 @@ func (c IssueKey) decideProject(p Project) (domain.Event, error) {
 	if len(c.Scopes) == 0 {
 		return nil, domain.FieldErrors{{Field: "scopes", Code: domain.Required}}
 	}
-	if c.Name != "" {
-		if err := validateName(c.Name, MaxKeyName); err != nil {
-			return nil, domain.FieldErrors{err}
-		}
+	if err := validateKeyName(c.Name); err != nil {
+		return nil, err
 	}
 	for _, s := range c.Scopes {
 		if !slices.Contains(AllScopes(), s) {
@@ -219,18 +223,52 @@ func (c IssueKey) decideProject(p Project) (domain.Event, error) {
 	return KeyIssued(c), nil
 }
 
+func (c RenameKey) decideProject(p Project) (domain.Event, error) {
+	if p.Name == "" {
+		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
+	}
+	k, ok := p.Key(c.KeyID)
+	if !ok {
+		return nil, &domain.Refusal{Code: domain.KeyNotFound}
+	}
+	if err := validateKeyName(c.Name); err != nil {
+		return nil, err
+	}
+	if k.Name == c.Name {
+		return nil, nil
+	}
+	return KeyRenamed(c), nil
+}
+
+// Key finds one of the project's keys.
+func (p Project) Key(id string) (Key, bool) {
+	for _, k := range p.Keys {
+		if k.ID == id {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+func validateKeyName(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := validateName(name, MaxKeyName); err != nil {
+		return domain.FieldErrors{err}
+	}
+	return nil
+}
+
 func (c RevokeKey) decideProject(p Project) (domain.Event, error) {
 	if p.Name == "" {
 		return nil, &domain.Refusal{Code: domain.ProjectNotFound}
 	}
-	for _, k := range p.Keys {
-		if k.ID != c.KeyID {
-			continue
-		}
-		if k.Revoked {
-			return nil, nil
-		}
-		return KeyRevoked(c), nil
+	switch k, ok := p.Key(c.KeyID); {
+	case !ok:
+		return nil, &domain.Refusal{Code: domain.KeyNotFound}
+	case k.Revoked:
+		return nil, nil
 	}
-	return nil, &domain.Refusal{Code: domain.KeyNotFound}
+	return KeyRevoked(c), nil
 }

@@ -166,6 +166,10 @@ func TestDecideProject(t *testing.T) {
 			name: "revoke an unknown key", given: two, when: projects.RevokeKey{KeyID: "key_9"},
 			wantErr: &domain.Refusal{Code: domain.KeyNotFound},
 		},
+		{name: "rename", given: two, when: projects.RenameKey{KeyID: "key_2", Name: "Till"}, want: projects.KeyRenamed{KeyID: "key_2", Name: "Till"}},
+		{name: "rename to the same", given: append(slices.Clone(two), projects.KeyRenamed{KeyID: "key_2", Name: "Till"}), when: projects.RenameKey{KeyID: "key_2", Name: "Till"}},
+		{name: "take a name away", given: append(slices.Clone(two), projects.KeyRenamed{KeyID: "key_2", Name: "Till"}), when: projects.RenameKey{KeyID: "key_2"}, want: projects.KeyRenamed{KeyID: "key_2"}},
+		{name: "rename a revoked one", given: oneRevoked, when: projects.RenameKey{KeyID: "key_1", Name: "Till"}, want: projects.KeyRenamed{KeyID: "key_1", Name: "Till"}},
 		{name: "revoke", given: two, when: projects.RevokeKey{KeyID: "key_2"}, want: projects.KeyRevoked{KeyID: "key_2"}},
 		{name: "revoke again", given: oneRevoked, when: projects.RevokeKey{KeyID: "key_1"}},
 	} {

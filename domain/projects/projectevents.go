@@ -39,6 +39,7 @@ const (
 	TypeProjectDisabled         = "project.disabled"
 	TypeProjectSignedOut        = "project.signed_out"
 	TypeKeyIssued               = "key.issued"
+	TypeKeyRenamed              = "key.renamed"
 	TypeKeyRevoked              = "key.revoked"
 	TypeWebhookEndpointAdded    = "webhook_endpoint.added"
 	TypeWebhookEndpointChanged  = "webhook_endpoint.changed"
@@ -71,6 +72,7 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, ProjectDisabled{}),
 		domain.NewEventType(1, ProjectSignedOut{At: at}),
 		domain.NewEventType(3, KeyIssued{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Hash: domain.Digest{7, 8, 9}, Scopes: AllScopes(), Name: "Чайная лавка"}),
+		domain.NewEventType(1, KeyRenamed{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3", Name: "Чайная лавка"}),
 		domain.NewEventType(1, KeyRevoked{KeyID: "key_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		domain.NewEventType(1, WebhookEndpointAdded{
 			EndpointID: endpoint, CreatedAt: at, URL: "https://shop.example.com/hooks", Kinds: domain.FinalKinds(), Description: &order, KeyVersion: 1,
@@ -179,6 +181,20 @@ func (e KeyIssued) evolveProject(p Project) Project {
 
 func (e KeyIssued) origin(Project, domain.Instant) (ProjectCommand, error) { return IssueKey(e), nil }
 
+// KeyRenamed gives an API key another name, or with "" none.
+type KeyRenamed struct {
+	KeyID string `json:"key_id"`
+	Name  string `json:"name"`
+}
+
+func (KeyRenamed) Type() string { return TypeKeyRenamed }
+
+func (e KeyRenamed) evolveProject(p Project) Project {
+	return p.withKey(e.KeyID, func(k *Key) { k.Name = e.Name })
+}
+
+func (e KeyRenamed) origin(Project, domain.Instant) (ProjectCommand, error) { return RenameKey(e), nil }
+
 // KeyRevoked revokes an API key.
 type KeyRevoked struct {
 	KeyID string `json:"key_id"`
@@ -187,13 +203,7 @@ type KeyRevoked struct {
 func (KeyRevoked) Type() string { return TypeKeyRevoked }
 
 func (e KeyRevoked) evolveProject(p Project) Project {
-	p.Keys = slices.Clone(p.Keys)
-	for i := range p.Keys {
-		if p.Keys[i].ID == e.KeyID {
-			p.Keys[i].Revoked = true
-		}
-	}
-	return p
+	return p.withKey(e.KeyID, func(k *Key) { k.Revoked = true })
 }
 
 func (e KeyRevoked) origin(Project, domain.Instant) (ProjectCommand, error) { return RevokeKey(e), nil }
@@ -323,6 +333,17 @@ func (e WebhookSecretRotated) evolveProject(p Project) Project {
 func (e WebhookSecretRotated) origin(_ Project, at domain.Instant) (ProjectCommand, error) { //nolint:unparam // as projectEvent has it
 	overlap := time.Duration(e.PreviousUntil-at) * time.Millisecond
 	return RotateSecret{At: at, EndpointID: e.EndpointID, Overlap: overlap, KeyVersion: e.KeyVersion}, nil
+}
+
+// withKey returns the project with one key changed.
+func (p Project) withKey(id string, change func(*Key)) Project {
+	p.Keys = slices.Clone(p.Keys)
+	for i := range p.Keys {
+		if p.Keys[i].ID == id {
+			change(&p.Keys[i])
+		}
+	}
+	return p
 }
 
 // withEndpoint returns the project with one endpoint changed.

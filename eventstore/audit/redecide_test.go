@@ -71,6 +71,8 @@ func TestImpossibleEvents(t *testing.T) {
 		}, "required"},
 		"disabled twice":              {-1, func(*world) domain.Event { return projects.ProjectDisabled{} }, "nothing left to do"},
 		"a key issued twice":          {-1, func(*world) domain.Event { return projects.KeyIssued{KeyID: "key_1", Scopes: projects.AllScopes()} }, "internal_error"},
+		"an unknown key renamed":      {-1, func(*world) domain.Event { return projects.KeyRenamed{KeyID: "key_9"} }, "key_not_found"},
+		"a key renamed to its name":   {-1, func(*world) domain.Event { return projects.KeyRenamed{KeyID: "key_1"} }, "nothing left to do"},
 		"an unknown key revoked":      {-1, func(*world) domain.Event { return projects.KeyRevoked{KeyID: "key_9"} }, "key_not_found"},
 		"a key revoked twice":         {-1, func(*world) domain.Event { return projects.KeyRevoked{KeyID: "key_1"} }, "nothing left to do"},
 		"an unknown endpoint enabled": {-1, func(*world) domain.Event { return projects.WebhookEndpointEnabled{EndpointID: "we_9"} }, "webhook_endpoint_not_found"},

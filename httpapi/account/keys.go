@@ -16,6 +16,8 @@ func keyPages() []page {
 		{method: "GET", path: "keys", serve: (*visit).listKeys},
 		{method: "GET", path: "keys/new", serve: (*visit).newKey},
 		{method: "POST", path: "keys/new", serve: (*visit).createKey},
+		{method: "GET", path: "keys/{key}/rename", serve: (*visit).nameKey},
+		{method: "POST", path: "keys/{key}/rename", serve: (*visit).renameKey},
 		{method: "GET", path: "keys/{key}/revoke", serve: (*visit).confirmRevoke},
 		{method: "POST", path: "keys/{key}/revoke", serve: (*visit).revokeKey},
 	}
@@ -80,6 +82,42 @@ func (v *visit) createKey() error {
 		return err
 	}
 	return v.LeaveToSecret(frame.Reveal{Kind: "key", Name: cmp.Or(made.Name, made.KeyID), Secret: made.APIKey, Path: "keys"})
+}
+
+// renamePage is what key-rename.html is filled with.
+type renamePage struct {
+	pageData
+	Key  wire.AccountKey
+	Name string // as it was entered
+}
+
+func (v *visit) renamePage(key wire.AccountKey, name string) renamePage {
+	return renamePage{pageData: v.pageData(v.Locale.T("keys.rename")), Key: key, Name: name}
+}
+
+func (v *visit) nameKey() error {
+	key, _, err := v.keyNamed()
+	if err != nil {
+		return err
+	}
+	return v.Render(http.StatusOK, "key-rename.html", v.renamePage(key, key.Name))
+}
+
+func (v *visit) renameKey() error {
+	key, _, err := v.keyNamed()
+	if err != nil {
+		return err
+	}
+	_, err = v.API.RenameKey(v.Ctx(), v.Caller, key.KeyID, strings.TrimSpace(v.Value("name")))
+	if p := v.Refusal(err); p != nil {
+		page := v.renamePage(key, v.Value("name"))
+		page.Refuse(p)
+		return v.Render(p.Status, "key-rename.html", page)
+	}
+	if err != nil {
+		return err
+	}
+	return v.Done("keys", "keys.renamed")
 }
 
 // revokePage is what key-revoke.html is filled with.

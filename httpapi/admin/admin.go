@@ -82,6 +82,7 @@ func (a *admin) routes() []edge.Route {
 		{Method: "POST", Path: project + "/sign-out", Operation: "adminSignOutProject", Handle: a.of(a.signOutProject)},
 		{Method: "POST", Path: project + "/keys", Operation: "adminIssueKey", Body: true, Handle: a.of(a.issueKey)},
 		{Method: "GET", Path: project + "/keys", Operation: "adminListKeys", Handle: a.of(a.listKeys)},
+		{Method: "PATCH", Path: project + "/keys/{key}", Operation: "adminRenameKey", Body: true, Handle: a.of(a.renameKey)},
 		{Method: "DELETE", Path: project + "/keys/{key}", Operation: "adminRevokeKey", Handle: a.of(a.revokeKey)},
 		{Method: "GET", Path: project + "/payments", Operation: "adminListPayments", Handle: a.of(a.listPayments)},
 		{Method: "GET", Path: "/admin/payments", Operation: "adminFindPayments", Handle: a.findPayments},
@@ -146,6 +147,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/projects/{id}/sign-out → project: all sessions of its account have ended
 //	POST   /admin/projects/{id}/keys    {"name"?,"scopes"?} → 201 {"key_id","name"?,"api_key","scopes"}
 //	GET    /admin/projects/{id}/keys    → {"data":[{"key_id","name"?,"scopes","revoked"}…]}
+//	PATCH  /admin/projects/{id}/keys/{key_id} {"name"} → 200 {"key_id","name"?,"scopes","revoked"}; a name "" takes it away
 //	DELETE /admin/projects/{id}/keys/{key_id} → 204
 //	GET    /admin/projects/{id}/payments?status=&currency=…&limit=&cursor= → {"data":[payment…],"next_cursor"}
 //	GET    /admin/payments?reference=&route= → {"data":[wire.OperatorsPayment…]}, oldest first within a route
@@ -312,6 +314,22 @@ func (a *admin) issueKey(x *edge.Exchange, p projects.Project) error {
 
 func (a *admin) listKeys(x *edge.Exchange, p projects.Project) error {
 	return x.Reply(http.StatusOK, map[string]any{"data": merchant.KeysOf(p)})
+}
+
+func (a *admin) renameKey(x *edge.Exchange, p projects.Project) error {
+	wish, err := projectWishOf(x.Body, p.Settings, "name")
+	if err != nil {
+		return err
+	}
+	if !wish.named {
+		return domain.FieldErrors{{Field: "name", Code: domain.Required}}
+	}
+	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.RenameKey{KeyID: x.Vars["key"], Name: wish.name}, false)
+	if err != nil {
+		return err
+	}
+	k, _ := p.Key(x.Vars["key"])
+	return x.Reply(http.StatusOK, merchant.KeyOf(k))
 }
 
 func (a *admin) revokeKey(x *edge.Exchange, p projects.Project) error {

@@ -20,12 +20,13 @@ import (
 func KeysOf(p projects.Project) []wire.Key {
 	keys := make([]wire.Key, 0, len(p.Keys))
 	for _, k := range p.Keys {
-		keys = append(keys, keyView(k))
+		keys = append(keys, KeyOf(k))
 	}
 	return keys
 }
 
-func keyView(k projects.Key) wire.Key {
+// KeyOf is a key as it is shown.
+func KeyOf(k projects.Key) wire.Key {
 	return wire.Key{KeyID: k.ID, Name: k.Name, Scopes: k.Scopes, Revoked: k.Revoked}
 }
 
@@ -87,7 +88,7 @@ func (a *API) Keys(c Caller) ([]wire.AccountKey, error) {
 }
 
 func (a *API) keyOf(c Caller, k projects.Key) wire.AccountKey {
-	v := wire.AccountKey{Key: keyView(k), Current: k.ID == c.Key.ID}
+	v := wire.AccountKey{Key: KeyOf(k), Current: k.ID == c.Key.ID}
 	if id, ok := domain.ParseID(strings.TrimPrefix(k.ID, keyPrefix)); ok {
 		at := domain.IDTime(id)
 		v.CreatedAt = &at
@@ -107,7 +108,7 @@ func (c Caller) mayHandle(scopes []projects.Scope) error {
 		if !c.Key.Has(s) {
 			return wire.Problem{
 				Code: domain.ScopeMissing, RequiredScope: s,
-				Detail: "A key can be created or revoked only with a key that has all its scopes. See required_scope.",
+				Detail: "A key can be created, renamed or revoked only with a key that has all its scopes. See required_scope.",
 			}
 		}
 	}
@@ -134,6 +135,27 @@ func (a *API) IssueKey(ctx context.Context, c Caller, name string, scopeNames []
 	}
 	_, key, err = a.NewKey(ctx, c.Project.ID, c.Cause(), name, scopes)
 	return key, err
+}
+
+// RenameKey gives a key a name, or with "" none. Needs payments:write and every scope of
+// the key.
+func (a *API) RenameKey(ctx context.Context, c Caller, id, name string) (v wire.AccountKey, err error) {
+	if err := a.Admit(&c, projects.PaymentsWrite, nil); err != nil {
+		return v, err
+	}
+	k, ok := c.Project.Key(id)
+	if !ok {
+		return v, &domain.Refusal{Code: domain.KeyNotFound}
+	}
+	if err := c.mayHandle(k.Scopes); err != nil {
+		return v, err
+	}
+	p, err := a.ChangeProject(ctx, c.Project.ID, c.Cause(), projects.RenameKey{KeyID: id, Name: name}, false)
+	if err != nil {
+		return v, err
+	}
+	k, _ = p.Key(id)
+	return a.keyOf(c, k), nil
 }
 
 // RevokeKey takes a key out of use. Without confirmed, the key of the

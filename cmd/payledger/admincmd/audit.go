@@ -44,7 +44,7 @@ func (c Audit) Run(a *console.App) error {
 		lines := bufio.NewScanner(resp.Body)
 		lines.Buffer(nil, 1<<20)
 		var rows [][]string
-		names := make(map[string]string)
+		names := make(map[string]*string)
 		for lines.Scan() {
 			if a.JSON {
 				fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
@@ -68,7 +68,7 @@ func (c Audit) Run(a *console.App) error {
 
 // act is the row of a line. names are those of the keys in the lines before, by
 // their ids.
-func act(line []byte, names map[string]string) ([]string, error) {
+func act(line []byte, names map[string]*string) ([]string, error) {
 	var e struct {
 		Position uint64 `json:"position"`
 		Event    struct {
@@ -95,9 +95,9 @@ func act(line []byte, names map[string]string) ([]string, error) {
 
 // detailsOf is an event's data; of a key its name, where it has one, its id and what
 // it may do, and not its hash.
-func detailsOf(data jsontext.Value, names map[string]string) (string, error) {
+func detailsOf(data jsontext.Value, names map[string]*string) (string, error) {
 	var key struct {
-		Name   string   `json:"name,omitempty"`
+		Name   *string  `json:"name,omitzero"`
 		ID     string   `json:"key_id"`
 		Scopes []string `json:"scopes,omitempty"`
 	}
@@ -107,7 +107,7 @@ func detailsOf(data jsontext.Value, names map[string]string) (string, error) {
 	if key.ID == "" {
 		return string(data), nil
 	}
-	if key.Name == "" {
+	if key.Name == nil {
 		key.Name = names[key.ID]
 	}
 	names[key.ID] = key.Name

@@ -16,6 +16,7 @@ import (
 type Key struct {
 	Create keyCreateCmd `cmd:"" help:"Issue a new API key."`
 	List   keyListCmd   `cmd:"" help:"List a project's API keys."`
+	Rename keyRenameCmd `cmd:"" help:"Give an API key another name."`
 	Revoke keyRevokeCmd `cmd:"" help:"Take an API key out of use, at once and for good."`
 }
 
@@ -96,6 +97,30 @@ func (c keyListCmd) Run(a *console.App) error {
 			rows[i] = []string{k.KeyID, k.Name, state, joined(k.Scopes, " ")}
 		}
 		return a.PrintTable("No keys.", []string{"KEY", "NAME", "STATE", "SCOPES"}, rows)
+	})
+}
+
+type keyRenameCmd struct {
+	console.Directory
+	ProjectID string `arg:"" help:"Project the key belongs to."`
+	KeyID     string `arg:"" help:"Key to rename, as \"key list\" shows it."`
+	Name      string `arg:"" help:"What you will know the key by in lists, up to 64 characters; '' for no name."`
+}
+
+// Run renames the key.
+func (c keyRenameCmd) Run(a *console.App) error {
+	return c.With(a, func(m *adminclient.Client) error {
+		var key wire.Key
+		body := struct {
+			Name string `json:"name"`
+		}{c.Name}
+		if err := m.Call(a.Ctx, http.MethodPatch, keysPath(c.ProjectID)+"/"+url.PathEscape(c.KeyID), body, &key); err != nil {
+			return err
+		}
+		if key.Name == "" {
+			return a.Print(key, "Key %s has no name now.\n", key.KeyID)
+		}
+		return a.Print(key, "Key %s is named %s now.\n", key.KeyID, key.Name)
 	})
 }
 
