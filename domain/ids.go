@@ -43,6 +43,13 @@ func NewIDs(now func() time.Time, entropy io.Reader, last ID) *IDs {
 	return &IDs{now: now, entropy: bufio.NewReaderSize(entropy, readAhead*randomSize), last: last.Time()}
 }
 
+// Observe takes up an id that was issued elsewhere: no later one is of an earlier time.
+func (s *IDs) Observe(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, id.Time())
+}
+
 const (
 	randomSize = 10 // bytes of an id
 	readAhead  = 32 // ids

@@ -182,3 +182,23 @@ func TestNoIDWithoutRandomness(t *testing.T) {
 	}()
 	ids.Next()
 }
+
+// What other nodes issued is observed: ids never run back.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_795_169_730_123)
+	ids := domain.NewIDs(func() time.Time { return at }, rand.Reader, domain.ID{})
+	var other domain.ID
+	if err := other.SetTime(uint64(at.UnixMilli()) + 300); err != nil {
+		t.Fatal(err)
+	}
+	first := ids.Next()
+	ids.Observe(other)
+	if got := ids.Next(); got.Time() != other.Time() {
+		t.Errorf("after an id of %d comes one of %d", other.Time(), got.Time())
+	}
+	ids.Observe(first)
+	if got := ids.Next(); got.Time() != other.Time() {
+		t.Errorf("an older id moves the time back to %d", got.Time())
+	}
+}

@@ -112,7 +112,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
 	}
 	s.slower, s.yields, s.agree = o.SyncDelay, o.Replaceable, o.Replicate
-	s.staging.admit = o.Admit
+	s.staging.admit, s.staging.observe = o.Admit, o.Newest
 	if o.Replicated != nil {
 		s.agreed = o.Replicated
 	}

@@ -25,6 +25,8 @@ type staging struct {
 	recent recentIDs
 	admit  func(id, newest domain.ID) error // Options.Admit
 
+	observe func(newest domain.ID) // Options.Newest
+
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
 	values  [][]byte            // of the records, as they are stored
@@ -173,6 +175,9 @@ func (g *staging) durableNow() {
 		g.index.keys.Forget(uint64(g.spans.first()))
 	}
 	g.recent.durable(g.newest)
+	if g.observe != nil {
+		g.observe(g.newest)
+	}
 }
 
 // undo takes back in memory what was staged in a transaction that was rolled back.

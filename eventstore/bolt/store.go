@@ -38,6 +38,9 @@ type Options struct {
 	// Replicated is called when the group that Replicate agreed to last is durable, or
 	// had no records, before its commits are answered.
 	Replicated func()
+	// Newest is called with the greatest id in the log after each group that became
+	// durable, the store's own or another node's. nil: nobody wants to know.
+	Newest func(domain.ID)
 	// Committed is called after each group of commits that became durable, with how
 	// many they were and how long their transaction took. The committer waits for it.
 	Committed func(commits int, took time.Duration)
@@ -157,6 +160,18 @@ func (s *Store) end() { s.fatalOnce.Do(func() { close(s.fatal) }) }
 func (s *Store) Suspended() error {
 	if e := s.suspended.Load(); e != nil {
 		return e
+	}
+	return nil
+}
+
+// Refuses says why commits fail now or would, nil if they do not: the log was stopped,
+// or its disk has no room. It asks the disk.
+func (s *Store) Refuses() error {
+	if err := s.stopped(); err != nil {
+		return err
+	}
+	if s.space.LowNow() {
+		return eventstore.ErrFull
 	}
 	return nil
 }

@@ -230,12 +230,12 @@ const (
 	// recognised: an older one may have been recorded and forgotten
 	// (eventstore.RecentTime).
 	tooOld = 30 * time.Second
-	// tooNew is how much newer a commit may be than the sequencer's clock and the log's
+	// MaxAhead is how much newer a commit may be than the sequencer's clock and the log's
 	// newest id: one node whose clock is wrong must not move the log's time.
-	tooNew = 500 * time.Millisecond
+	MaxAhead = 500 * time.Millisecond
 )
 
-// errTooNew refuses a commit for tooNew.
+// errTooNew refuses a commit for MaxAhead.
 var errTooNew = fmt.Errorf("%w: the clock of the node that took the command is ahead of the sequencer's", eventstore.ErrBusy)
 
 // admit is bolt's hook. It sees a commit when the committer has taken it from the
@@ -245,7 +245,7 @@ func (s *Store) admit(id, newest domain.ID) error {
 	switch {
 	case at.Add(tooOld) < last:
 		return eventstore.ErrUnconfirmed
-	case at > max(last, domain.InstantOf(s.now())).Add(tooNew):
+	case at > max(last, domain.InstantOf(s.now())).Add(MaxAhead):
 		return errTooNew
 	}
 	return nil

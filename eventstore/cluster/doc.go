@@ -56,6 +56,14 @@
 // file. Not covered is what LOG forgets before the sequencer's file has it, if nobody
 // else takes over, and what is only in the file of a node that cannot be reached.
 //
+// Handing over. A sequencer that is to be stopped, or cannot do its work because its
+// disk is full or its clock is off, ends what it has under way and has LOG elect one of
+// its peers that can. The peer hears of that from JetStream at once. Whatever comes
+// meanwhile is sent again by the node that took it, so it waits for some 50 ms and
+// nothing of it is refused. Ids do not run back: every node observes those in the log
+// (bolt.Options.Newest), and those far ahead of the log and of the sequencer's clock are
+// refused.
+//
 // Followers apply groups in the order of their numbers and skip none. bolt checks
 // that each follows from the file: first position, hash of the record before it,
 // every record's place in its stream, claims. A group that stays missing for

@@ -43,6 +43,10 @@ type Status struct {
 	// Unable is why nobody should hand over to this node just now, although it takes
 	// part; empty: it could be the sequencer.
 	Unable string `json:"unable,omitzero"`
+	// Clock is the node's at the moment of the answer, AheadMillis how far it was ahead
+	// of the nearest one of the others' when it last heard of both; below 0: behind it.
+	Clock       time.Time `json:"clock"`
+	AheadMillis int64     `json:"ahead_ms"`
 	// Silent is why the node did not tell its status; of what stands above, only the
 	// name is known then.
 	Silent string `json:"silent,omitzero"`
@@ -50,6 +54,9 @@ type Status struct {
 
 // Lag is how many groups are known that the file does not have.
 func (s Status) Lag() uint64 { return s.Newest - min(s.Newest, s.Group) }
+
+// Ahead is AheadMillis.
+func (s Status) Ahead() time.Duration { return time.Duration(s.AheadMillis) * time.Millisecond }
 
 // LOG is JetStream's view of LOG, as the node's server told it last.
 type LOG struct {
@@ -120,6 +127,10 @@ func (s *Store) Status() Status {
 	}
 	if why := s.stopped.Load(); why != nil {
 		st.Stopped = (*why).Error()
+	}
+	st.Clock, st.AheadMillis = s.now(), s.ahead.Load()
+	if why := s.unable.Load(); why != nil {
+		st.Unable = *why
 	}
 	if s.withdrawn.Load() {
 		st.Unable = "it is being stopped"

@@ -69,6 +69,8 @@ type Store struct {
 	trouble              atomic.Pointer[trouble]
 	stopped              atomic.Pointer[error]
 	withdrawn            atomic.Bool // nobody hands over to this node
+	unable               atomic.Pointer[string]
+	ahead                atomic.Int64 // Status.AheadMillis
 
 	node *node // of the loop
 
@@ -141,6 +143,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })
 	s.running.Go(func() { s.every(hearEvery, func() { s.beside(s.hear) }) })
 	s.running.Go(func() { s.every(trimEvery, s.trim) })
+	s.running.Go(func() { s.every(fitEvery, s.examine) })
 	return s, nil
 }
 

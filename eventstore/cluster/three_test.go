@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,8 @@ type three struct {
 	servers [3]*natsserver.Server
 	conns   [3]*nats.Conn
 	stores  [3]*Store
+	ahead   [3]atomic.Int64 // of the nodes' clocks, in nanoseconds
+	minFree [3]uint64
 }
 
 // patienceOfTests is how long a test waits for what has to come, on a busy machine.
@@ -109,8 +113,9 @@ func (x *three) open(i int) {
 	defer cancel()
 	s, err := Open(ctx, Config{
 		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),
-		Path: x.path(i), Bolt: bolt.Options{MinFree: 1}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
-		Start: [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)}, Now: time.Now,
+		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
+		Start: [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
+		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
 		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) },
 	})
 	if err != nil {
@@ -353,5 +358,81 @@ func TestHandOver(t *testing.T) {
 	t.Logf("the longest commit of each node took %v", longest)
 	if last, err := lastOf(ctx, x.stores[0]); err != nil || int(last) != written[0]+written[1]+written[2] {
 		t.Errorf("%d records after %v commits: %v", last, written, err)
+	}
+}
+
+// until waits until something is so.
+func (x *three) until(what string, is func() bool) {
+	x.t.Helper()
+	for deadline := time.Now().Add(patienceOfTests); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			x.t.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}
+
+// A sequencer whose clock is wrong, or whose disk is full, hands over, and nobody hands
+// over to it.
+func TestUnfitSequencer(t *testing.T) {
+	t.Parallel()
+	x := startThree(t)
+	ctx := t.Context()
+	records := 0
+	write := func(at int) {
+		records++
+		x.until("a commit is recorded", func() bool { // meanwhile it is refused
+			_, err := appended(ctx, x.stores[at], paymentCommit(records, 0))
+			return err == nil
+		})
+	}
+	write(0)
+	wrong := x.sequencer()
+	fit := (wrong + 1) % 3
+	x.ahead[wrong].Store(int64(-2 * time.Second)) // each way of being wrong is tried once
+	unfit := func(why string) {
+		t.Helper()
+		x.until("node "+names[wrong]+" hands over, because "+why, func() bool {
+			return !x.stores[wrong].Status().Leading && x.stores[fit].Status().Leader != "" && x.stores[fit].Status().Leader != names[wrong]
+		})
+		write(fit)
+		x.until("the sequencer refuses to hand over to it: "+why, func() bool {
+			_, err := x.stores[fit].HandOver(ctx, names[wrong])
+			return errors.As(err, new(*HandOverError)) && strings.Contains(err.Error(), why)
+		})
+	}
+	unfit("behind those of all others")
+	x.ahead[wrong].Store(int64(2 * time.Second))
+	x.until("the clock is noticed", func() bool {
+		st := x.stores[wrong].Status()
+		return st.Ahead() > time.Second && strings.Contains(st.Unable, "ahead of those of all others")
+	})
+	x.ahead[wrong].Store(0)
+	x.until("the clock is right again", func() bool { return x.stores[wrong].Status().Unable == "" })
+
+	// Its file is at LOG's end, but cannot grow.
+	x.until("all nodes have all groups", func() bool {
+		_, err := lastOf(ctx, x.stores[wrong])
+		return err == nil
+	})
+	x.stop(wrong)
+	x.minFree[wrong] = 1 << 62
+	x.serve(wrong)
+	x.open(wrong)
+	x.until("its replica of LOG is current", func() bool {
+		return slices.ContainsFunc(x.stores[fit].Status().LOG.Replicas, func(r Replica) bool { return r.Name == names[wrong] && r.Current && !r.Offline })
+	})
+	x.until("node "+names[wrong]+" is made LOG's leader", func() bool {
+		x.stores[fit].stepDown(nodeName(names[wrong]))
+		for range 100 {
+			if x.stores[wrong].Status().Leading {
+				return true
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return false
+	})
+	unfit(eventstore.ErrFull.Error())
+	if last, err := lastOf(ctx, x.stores[fit]); err != nil || int(last) != records {
+		t.Errorf("%d records after %d commits: %v", last, records, err)
 	}
 }

@@ -32,10 +32,15 @@ func New(path string, floor uint64) *Watch {
 // cannot be read, there is room.
 func (w *Watch) Low() bool {
 	if w.looked.IsZero() || time.Since(w.looked) >= period {
-		free, err := w.free(w.path)
-		w.looked, w.low = time.Now(), err == nil && free < w.floor
+		w.looked, w.low = time.Now(), w.LowNow()
 	}
 	return w.low
+}
+
+// LowNow looks at once. Any goroutine may call it.
+func (w *Watch) LowNow() bool {
+	free, err := w.free(w.path)
+	return err == nil && free < w.floor
 }
 
 // Free is what an unprivileged process may still write, in bytes.

@@ -77,7 +77,8 @@ type CoreOptions struct {
 // openCore locks the directory, opens the log and brings the projections up
 // to it.
 func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err error) {
-	opened, err := openLog(ctx, d, o)
+	ids := domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	opened, err := openLog(ctx, d, o, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if o.Metrics != nil {
 		signed.observe(o.Metrics)
 	}
-	ids := domain.NewIDs(time.Now, rand.Reader, last)
+	ids.Observe(last)
 	acts, err := openInstallation(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())

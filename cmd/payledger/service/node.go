@@ -48,7 +48,8 @@ type opened struct {
 	follow func()           // is called before they follow it
 }
 
-func openLog(ctx context.Context, d datadir.Dir, o CoreOptions) (opened, error) {
+// openLog opens the log. ids observe what other nodes add to it.
+func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs) (opened, error) {
 	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: commitMetrics(o.Metrics)}
 	if o.Member == nil {
 		store, err := d.Open(options)
@@ -57,6 +58,7 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions) (opened, error) 
 		}
 		return opened{file: store, log: traced(store, o.Tracer), Closer: store, folded: store, follow: func() {}}, nil
 	}
+	options.Newest = ids.Observe
 	node, err := o.Member.Start(ctx, members.Part{Dir: d, Bolt: options, Log: o.Log, Metrics: o.Metrics})
 	if err != nil {
 		return opened{}, err
@@ -107,6 +109,8 @@ func watchNode(m prometheus.Registerer, node *members.Node) {
 			return value(s)
 		})
 	}
+	gauge("payledger_cluster_clock_ahead_seconds", "How far this node's clock is ahead of the nearest one of the other nodes; below 0: behind it; 0 where that is not known.",
+		func(s cluster.Status) float64 { return s.Ahead().Seconds() })
 	is := func(b bool) float64 {
 		if b {
 			return 1
@@ -117,6 +121,8 @@ func watchNode(m prometheus.Registerer, node *members.Node) {
 		func(s cluster.Status) float64 { return is(s.Ready) })
 	gauge("payledger_cluster_stopped", "1 when this node takes no part any more, because its log and that of the cluster differ.",
 		func(s cluster.Status) float64 { return is(s.Stopped != "") })
+	gauge("payledger_cluster_unable", "1 while this node cannot be the sequencer: it records nothing, because its disk is full or its log damaged, its clock is off, or it is being stopped.",
+		func(s cluster.Status) float64 { return is(s.Unable != "") })
 	gauge("payledger_cluster_groups", "Number of the last group of commits of the cluster's log that this node has; 0 without a cluster.",
 		func(s cluster.Status) float64 { return float64(s.Group) })
 	gauge("payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
@@ -137,6 +143,9 @@ const readTime = 3 * time.Second
 func (c *core) answers() error {
 	if err := c.ready(); err != nil || c.node == nil {
 		return err
+	}
+	if s := c.node.Store.Status(); s.Ahead() > cluster.MaxAhead {
+		return fmt.Errorf("this node's commands are refused: %s", s.Unable)
 	}
 	ctx, cancel := context.WithTimeout(c.stopping, readTime)
 	defer cancel()
@@ -161,6 +170,9 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 			n.Role, n.Trouble = wire.RoleStopped, s.Stopped
 		case s.Ready:
 			n.Role = wire.RoleSequencer
+		}
+		if s.Unable != "" {
+			n.Trouble = s.Unable
 		}
 		if !s.TroubleAt.IsZero() {
 			at := domain.InstantOf(s.TroubleAt)

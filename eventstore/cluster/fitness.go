@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// fitEvery is how often a node looks whether it can be the sequencer.
+const fitEvery = time.Second
+
+// examine finds out whether this node can be the sequencer. One that is it and cannot
+// hands over, if another node can.
+func (s *Store) examine() {
+	ctx, cancel := context.WithTimeout(s.ctx, peerTime)
+	defer cancel()
+	why := s.clockOff(ctx)
+	if err := s.Refuses(); err != nil {
+		why = err.Error()
+	}
+	if why == "" {
+		s.unable.Store(nil)
+		return
+	}
+	s.unable.Store(&why)
+	if !s.progress.Load().ready || s.ctx.Err() != nil {
+		return
+	}
+	to, err := s.leaveTo(ctx, "")
+	if err != nil {
+		s.report(fmt.Errorf("this node cannot be the sequencer, %s, and no other one takes over: %w", why, err))
+		return
+	}
+	s.report(fmt.Errorf("this node hands over to node %s, because it cannot be the sequencer: %w", to, errors.New(why)))
+}
+
+// clockOff compares this node's clock with those of all others. A node whose clock is
+// off is more than MaxAhead ahead of all of them, or behind all, whatever the time that
+// the answers took: so of three nodes one is never off.
+func (s *Store) clockOff(ctx context.Context) string {
+	var least, most time.Duration // by which this clock is ahead
+	for i, p := range s.peers {
+		sent := s.now()
+		var st Status
+		if err := s.reportOf(ctx, p, &st); err != nil || st.Clock.IsZero() {
+			s.ahead.Store(0)
+			return ""
+		}
+		received := s.now()
+		low, high := sent.Sub(st.Clock), received.Sub(st.Clock)
+		if i == 0 || low < least {
+			least = low
+		}
+		if i == 0 || high > most {
+			most = high
+		}
+	}
+	// The nearest of them; 0 if this clock is between theirs.
+	ahead := max(least, 0) + min(most, 0)
+	s.ahead.Store(ahead.Milliseconds())
+	switch {
+	case ahead > MaxAhead:
+		return fmt.Sprintf("its clock is %v ahead of those of all others", ahead.Round(time.Millisecond))
+	case ahead < -MaxAhead:
+		return fmt.Sprintf("its clock is %v behind those of all others", -ahead.Round(time.Millisecond))
+	}
+	return ""
+}
