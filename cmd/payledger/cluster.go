@@ -2,28 +2,23 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
-	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
-	"payledger/httpapi/wire"
 )
 
 // clusterCmd are the commands about a cluster of three nodes.
 type clusterCmd struct {
-	Init   clusterInitCmd   `cmd:"" help:"Make a data directory the first node of a new cluster."`
-	Invite clusterInviteCmd `cmd:"" help:"Let a node join: print a token for it, and wait until it has."`
-	Join   clusterJoinCmd   `cmd:"" help:"Make a data directory that is another node of a cluster."`
-	Status clusterStatusCmd `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
+	Init   clusterInitCmd         `cmd:"" help:"Make a data directory the first node of a new cluster."`
+	Invite clusterInviteCmd       `cmd:"" help:"Let a node join: print a token for it, and wait until it has."`
+	Join   clusterJoinCmd         `cmd:"" help:"Make a data directory that is another node of a cluster."`
+	Status admincmd.ClusterStatus `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
 
-	Promote clusterPromoteCmd `cmd:"" help:"Make a node the sequencer."`
+	Promote admincmd.ClusterPromote `cmd:"" help:"Make a node the sequencer."`
 }
 
 // Help is shown by --help.
@@ -134,135 +129,4 @@ func (c clusterJoinCmd) Run(a *console.App) error {
 	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
 		"%[1]s is node %[2]s of cluster %[3]s. Once all three nodes have joined:\n  payledger serve --data %[4]s\n",
 		c.Data, m.Node, m.Cluster, shellWord(c.Data))
-}
-
-// clusterStatusCmd shows the nodes.
-type clusterStatusCmd struct{ console.Directory }
-
-// Help is shown by --help.
-func (clusterStatusCmd) Help() string {
-	return `Asks the server that runs on the directory, and it asks the other nodes.
-
-ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
-         log differs: have it join again in a new directory) or silent (it does not answer)
-LAG      groups of commits that the node knows of and does not have yet
-REPLICA  the node's replica of the common write-ahead log, as its leader sees it
-
-Exit code 0: all nodes take part; 1: not all do, or no server answers.`
-}
-
-// runningNode is the server that runs on a node's directory.
-func runningNode(a *console.App, c console.Directory) (*adminclient.Client, error) {
-	d := datadir.Dir(c.Data)
-	m, err := c.Running(a)
-	switch {
-	case err != nil:
-		return nil, err
-	case !d.Clustered():
-		return nil, exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
-	case m == nil:
-		return nil, fmt.Errorf("no server answers on %s: it does not run, or waits for the other nodes", d)
-	}
-	return m, nil
-}
-
-// nodesOf asks a server for the nodes.
-func nodesOf(ctx context.Context, m *adminclient.Client, method, path string) ([]wire.Node, error) {
-	var all struct {
-		Data []wire.Node `json:"data"`
-	}
-	err := m.Call(ctx, method, path, nil, &all)
-	return all.Data, err
-}
-
-// Run shows the nodes.
-func (c clusterStatusCmd) Run(a *console.App) error {
-	m, err := runningNode(a, c.Directory)
-	if err != nil {
-		return err
-	}
-	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		err = a.PrintJSON(all)
-	} else {
-		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all))
-	}
-	for _, n := range all {
-		if n.Role == wire.RoleStopped || n.Role == wire.RoleSilent {
-			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
-		}
-	}
-	return err
-}
-
-func nodeRows(all []wire.Node) (rows [][]string) {
-	for _, n := range all {
-		name, trouble := n.Node, n.Trouble
-		if n.Here {
-			name += " (here)"
-		}
-		if n.TroubleAt != nil {
-			trouble = n.TroubleAt.String() + " " + trouble
-		}
-		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
-		rows = append(rows, []string{name, string(n.Role), number(n.Groups), number(n.Position), number(n.Lag), n.Replica, trouble})
-	}
-	return rows
-}
-
-// clusterPromoteCmd hands over.
-type clusterPromoteCmd struct {
-	Node string `arg:"" help:"Name of the node that is to be the sequencer."`
-	console.Directory
-}
-
-// Help is shown by --help.
-func (clusterPromoteCmd) Help() string {
-	return `Asks the server that runs on the directory, which may be any node. The sequencer ends what
-it has under way; what comes meanwhile waits for the new one, usually for less than half a
-second. The command returns once that one writes the log. Webhooks and the like follow.
-
-A node that does not answer, is behind, or cannot record anything cannot become it. A node
-that is stopped in order hands over by itself. If the node is the sequencer already, nothing
-changes.`
-}
-
-// Run hands over.
-func (c clusterPromoteCmd) Run(a *console.App) error {
-	m, err := runningNode(a, c.Directory)
-	if err != nil {
-		return err
-	}
-	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
-	if err != nil {
-		return err
-	}
-	var names, was string
-	known := false
-	for _, n := range all {
-		names += " " + n.Node
-		known = known || n.Node == c.Node
-		if n.Role == wire.RoleSequencer {
-			was = n.Node
-		}
-	}
-	if !known {
-		return exit.With(exit.Usage, "%q is none of the nodes:%s", c.Node, names)
-	}
-	result := map[string]any{"node": c.Node, "was": was}
-	if was == c.Node {
-		return a.Print(result, "node %s is the sequencer already\n", c.Node)
-	}
-	if was != "" {
-		if err := a.Note("node " + was + " hands over to node " + c.Node); err != nil {
-			return err
-		}
-	}
-	if _, err := nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/"+c.Node+"/promote"); err != nil {
-		return err
-	}
-	return a.Print(result, "node %s is the sequencer now\n", c.Node)
 }

@@ -655,9 +655,12 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
-			folder:  "cmd/payledger/admincmd",
-			why:     "commands that do nothing but ask the admin interface, whether a server runs or not",
-			ours:    []string{"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/exit", "cmd/payledger/service", "domain", "domain/projects", "httpapi/wire"},
+			folder: "cmd/payledger/admincmd",
+			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
+			ours: []string{
+				"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/service",
+				"domain", "domain/projects", "httpapi/wire",
+			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},

@@ -114,7 +114,7 @@ func (x *three) open(i int) {
 	s, err := Open(ctx, Config{
 		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),
 		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
-		Start: [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
+		Start:  [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
 		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
 		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) },
 	})

@@ -1,0 +1,146 @@
+package admincmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/console"
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/httpapi/wire"
+)
+
+// ClusterStatus shows the nodes.
+type ClusterStatus struct{ console.Directory }
+
+// Help is shown by --help.
+func (ClusterStatus) Help() string {
+	return `Asks the server that runs on the directory, and it asks the other nodes.
+
+ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
+         log differs: have it join again in a new directory) or silent (it does not answer)
+LAG      groups of commits that the node knows of and does not have yet
+REPLICA  the node's replica of the common write-ahead log, as its leader sees it
+
+Exit code 0: all nodes take part; 1: not all do, or no server answers.`
+}
+
+// runningNode is the server that runs on a node's directory.
+func runningNode(a *console.App, c console.Directory) (*adminclient.Client, error) {
+	d := datadir.Dir(c.Data)
+	m, err := c.Running(a)
+	switch {
+	case err != nil:
+		return nil, err
+	case !d.Clustered():
+		return nil, exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+	case m == nil:
+		return nil, fmt.Errorf("no server answers on %s: it does not run, or waits for the other nodes", d)
+	}
+	return m, nil
+}
+
+// nodesOf asks a server for the nodes.
+func nodesOf(ctx context.Context, m *adminclient.Client, method, path string) ([]wire.Node, error) {
+	var all struct {
+		Data []wire.Node `json:"data"`
+	}
+	err := m.Call(ctx, method, path, nil, &all)
+	return all.Data, err
+}
+
+// Run shows the nodes.
+func (c ClusterStatus) Run(a *console.App) error {
+	m, err := runningNode(a, c.Directory)
+	if err != nil {
+		return err
+	}
+	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		err = a.PrintJSON(all)
+	} else {
+		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all))
+	}
+	for _, n := range all {
+		if n.Role == wire.RoleStopped || n.Role == wire.RoleSilent {
+			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
+		}
+	}
+	return err
+}
+
+func nodeRows(all []wire.Node) (rows [][]string) {
+	for _, n := range all {
+		name, trouble := n.Node, n.Trouble
+		if n.Here {
+			name += " (here)"
+		}
+		if n.TroubleAt != nil {
+			trouble = n.TroubleAt.String() + " " + trouble
+		}
+		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
+		rows = append(rows, []string{name, string(n.Role), number(n.Groups), number(n.Position), number(n.Lag), n.Replica, trouble})
+	}
+	return rows
+}
+
+// ClusterPromote hands over.
+type ClusterPromote struct {
+	Node string `arg:"" help:"Name of the node that is to be the sequencer."`
+	console.Directory
+}
+
+// Help is shown by --help.
+func (ClusterPromote) Help() string {
+	return `Asks the server that runs on the directory, which may be any node. The sequencer ends what
+it has under way; what comes meanwhile waits for the new one, usually for less than half a
+second. The command returns once that one writes the log. Webhooks and the like follow.
+
+A node that does not answer, is behind, or cannot record anything cannot become it. A node
+that is stopped in order hands over by itself. If the node is the sequencer already, nothing
+changes.`
+}
+
+// Run hands over.
+func (c ClusterPromote) Run(a *console.App) error {
+	m, err := runningNode(a, c.Directory)
+	if err != nil {
+		return err
+	}
+	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
+	if err != nil {
+		return err
+	}
+	var names, was string
+	known := false
+	for _, n := range all {
+		names += " " + n.Node
+		known = known || n.Node == c.Node
+		if n.Role == wire.RoleSequencer {
+			was = n.Node
+		}
+	}
+	if !known {
+		return exit.With(exit.Usage, "%q is none of the nodes:%s", c.Node, names)
+	}
+	result := map[string]any{"node": c.Node, "was": was}
+	if was == c.Node {
+		return a.Print(result, "node %s is the sequencer already\n", c.Node)
+	}
+	if was != "" {
+		if err := a.Note("node " + was + " hands over to node " + c.Node); err != nil {
+			return err
+		}
+	}
+	if _, err := nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/"+c.Node+"/promote"); err != nil {
+		return err
+	}
+	return a.Print(result, "node %s is the sequencer now\n", c.Node)
+}
