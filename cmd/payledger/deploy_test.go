@@ -113,55 +113,69 @@ func TestBehindNginx(t *testing.T) {
 	s := start(t, "demo")
 	secure, buffering, slow := startNginx(t, strings.TrimPrefix(s.BaseURL, "http://"))
 
-	t.Run("live answers pass through", func(t *testing.T) {
-		t.Parallel()
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+secure+"/v1/events", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+s.ProjectID+":"+s.APIKey)
-		req.Header.Set("Accept", "text/event-stream")
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
-		for lines := bufio.NewScanner(resp.Body); ; {
-			if !lines.Scan() {
-				t.Fatalf("the stream ended before the payment came: %v", lines.Err())
-			}
-			if strings.Contains(lines.Text(), id) {
-				break
-			}
-		}
-	})
-
-	t.Run("the feed of a buffering proxy asks", func(t *testing.T) {
-		t.Parallel()
-		w := uitest.OpenTab(t, uitest.Browser(t))
-		css := func(selector string) chromedp.CSS { return chromedp.CSS(selector) }
-		w.Do(chromedp.Navigate("http://"+buffering+"/account?lang=en"), chromedp.WaitVisible(css("#project")),
-			chromedp.SendKeys(css("#project"), s.ProjectID), chromedp.SendKeys(css("#key"), s.APIKey),
-			chromedp.Click(css(`[data-hook="signin"] button`)), chromedp.WaitVisible(css(`[data-hook="search"]`)),
-			chromedp.Navigate("http://"+buffering+"/account/events"), chromedp.WaitReady(css(`[data-feed]`)))
-		uitest.Eval[bool](w, `window.same = true`)
-		id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
-		w.Do(chromedp.WaitReady(css(`[data-feed] a[href*="` + id + `"]`)))
-		if same := uitest.Eval[bool](w, `window.same === true`); !same {
-			t.Error("the page was loaded anew")
-		}
-	})
-
+	for name, base := range map[string]string{"the sample": "https://" + secure, "a slow link": "http://" + slow} {
+		t.Run("live answers pass through "+name, func(t *testing.T) {
+			t.Parallel()
+			passesEvents(t, s, base)
+		})
+	}
 	for name, address := range map[string]string{"a buffering proxy": buffering, "a slow link": slow} {
+		t.Run("the account follows behind "+name, func(t *testing.T) {
+			t.Parallel()
+			w := uitest.OpenTab(t, uitest.Browser(t))
+			followsAccount(t, w, s, "http://"+address)
+		})
 		t.Run("the payment page follows behind "+name, func(t *testing.T) {
 			t.Parallel()
 			w := uitest.OpenTab(t, uitest.Browser(t))
 			followsPayment(t, w, s, "http://"+address)
 		})
+	}
+}
+
+// passesEvents follows GET /v1/events under an address until a payment comes that is
+// made meanwhile.
+func passesEvents(t *testing.T, s *server, base string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.ProjectID+":"+s.APIKey)
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id")
+	for lines := bufio.NewScanner(resp.Body); !strings.Contains(lines.Text(), id); {
+		if !lines.Scan() {
+			t.Fatalf("the stream ended before the payment came: %v", lines.Err())
+		}
+	}
+}
+
+// followsAccount signs in under an address, sees a payment in the list, and waits until
+// the page of events shows the next one without having been loaded anew.
+func followsAccount(t *testing.T, w *uitest.Tab, s *server, address string) {
+	t.Helper()
+	create := func() string { return s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id") }
+	css := func(selector string) chromedp.CSS { return chromedp.CSS(selector) }
+	id := create()
+	w.Do(chromedp.Navigate(address+"/account?lang=en"), chromedp.WaitVisible(css("#project")),
+		chromedp.SendKeys(css("#project"), s.ProjectID), chromedp.SendKeys(css("#key"), s.APIKey),
+		chromedp.Click(css(`[data-hook="signin"] button`)), chromedp.WaitVisible(css(`[data-hook="search"]`)),
+		chromedp.Navigate(address+"/account/payments"), chromedp.WaitVisible(css(`[data-hook="payments"] [data-id="`+id+`"]`)),
+		chromedp.Navigate(address+"/account/events"), chromedp.WaitReady(css(`[data-feed]`)))
+	uitest.Eval[bool](w, `window.same = true`)
+	id = create()
+	w.Do(chromedp.WaitReady(css(`[data-feed] a[href*="` + id + `"]`)))
+	if same := uitest.Eval[bool](w, `window.same === true`); !same {
+		t.Error("the page was loaded anew")
 	}
 }
 
