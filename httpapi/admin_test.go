@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"payledger/domain"
@@ -57,6 +58,34 @@ func TestAdminProjects(t *testing.T) {
 	}
 	m := shop{s: s, project: p.ProjectID, secret: p.APIKey}
 	m.get("/v1/payments").want(403, domain.ProjectDisabledCode)
+}
+
+// TestOperatorsChangeAProjectAtOnce: changes of different members, made at the same time,
+// are all kept.
+func TestOperatorsChangeAProjectAtOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	path := "/admin/projects/" + m.project
+	for round := range 10 {
+		wishes := []string{
+			fmt.Sprintf(`{"name":"Tea %d"}`, round),
+			fmt.Sprintf(`{"settings":{"lifetime_seconds":%d}}`, 300+round),
+			fmt.Sprintf(`{"settings":{"max_amount":"%d.00"}}`, 100+round),
+			fmt.Sprintf(`{"settings":{"rate_reads":%d}}`, 10+round),
+		}
+		var all sync.WaitGroup
+		for _, wish := range wishes {
+			all.Go(func() { s.adminDo("POST", path, wish).want(200, "") })
+		}
+		all.Wait()
+		var p wire.Project
+		s.adminDo("GET", path, "").want(200, "").decode(&p)
+		if reads := p.Settings.RateReads; p.Name != fmt.Sprint("Tea ", round) || p.Settings.LifetimeSeconds != 300+round ||
+			p.Settings.MaxAmount != domain.Amount(100+round)*100 || reads == nil || *reads != 10+round {
+			t.Fatalf("round %d: %+v", round, p)
+		}
+	}
 }
 
 func TestAdminKeys(t *testing.T) {

@@ -99,6 +99,13 @@ type ChangeProject struct {
 	Settings domain.Settings
 }
 
+// EditProject changes what Edit changes of a project's name and settings and leaves the
+// rest as it is when the command is decided. So two edits of different members do not
+// overwrite each other, in either order. Edit must not change what the members point to.
+type EditProject struct {
+	Edit func(name *string, s *domain.Settings)
+}
+
 // DisableProject disables a project's API.
 type DisableProject struct{}
 
@@ -182,6 +189,14 @@ func (c ChangeProject) decideProject(p Project) (domain.Event, error) {
 		return nil, err
 	}
 	return ProjectChanged(c), nil
+}
+
+func (c EditProject) decideProject(p Project) (domain.Event, error) {
+	all := ChangeProject{Name: p.Name, Settings: p.Settings}
+	if p.Name != "" {
+		c.Edit(&all.Name, &all.Settings)
+	}
+	return all.decideProject(p)
 }
 
 func (c DisableProject) decideProject(p Project) (domain.Event, error) {

@@ -126,6 +126,11 @@ func TestDecideProject(t *testing.T) {
 			},
 		},
 
+		{
+			name: "edit", given: registered(), when: projects.EditProject{Edit: func(name *string, _ *domain.Settings) { *name = "Лавка 2" }},
+			want: projects.ProjectChanged{Name: "Лавка 2", Settings: defaults},
+		},
+		{name: "edit nothing there", when: projects.EditProject{Edit: func(*string, *domain.Settings) { panic("there is none") }}, wantErr: notFound},
 		{name: "change nothing", when: projects.ChangeProject{Name: "Лавка", Settings: defaults}, wantErr: notFound},
 		{
 			name: "change", given: registered(), when: projects.ChangeProject{Name: "Лавка", Settings: most(7).Settings},

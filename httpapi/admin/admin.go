@@ -273,10 +273,16 @@ func (a *admin) changeProject(x *edge.Exchange, p projects.Project) error {
 	if err != nil {
 		return err
 	}
-	if !wish.named {
-		wish.name = p.Name
+	// Another operator may change other members meanwhile.
+	edit := func(name *string, s *domain.Settings) {
+		if again, err := projectWishOf(x.Body, *s, "name", "settings"); err == nil {
+			*s = again.settings
+		}
+		if wish.named {
+			*name = wish.name
+		}
 	}
-	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.ChangeProject{Name: wish.name, Settings: wish.settings}, false)
+	p, err = a.api.ChangeProject(x.Context(), p.ID, causeOf(x), projects.EditProject{Edit: edit}, false)
 	if err != nil {
 		return err
 	}
