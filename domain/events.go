@@ -131,6 +131,7 @@ const (
 	TypeNATSConsumerReset   = "nats_consumer.reset"
 	TypeNATSConsumerRemoved = "nats_consumer.removed"
 
+	TypeParkedSignalRetried    = "parked_signal.retried"
 	TypeParkedSignalDiscarded  = "parked_signal.discarded"
 	TypeParkedSignalsDiscarded = "parked_signals.discarded"
 )

@@ -72,6 +72,7 @@ func TestActsBesideTheLog(t *testing.T) {
 		domain.NATSConsumerCreated{Name: "books"},
 		domain.NATSConsumerReset{Name: "books", Position: 7},
 		domain.NATSConsumerRemoved{Name: "books"},
+		domain.ParkedSignalRetried{ID: 7},
 		domain.ParkedSignalDiscarded{ID: 7},
 		domain.ParkedSignalsDiscarded{Through: 7},
 		domain.LogKeyRenewed{VerifierKey: "k"},

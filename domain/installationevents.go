@@ -124,6 +124,18 @@ func (NATSConsumerRemoved) evolveInstallation(i Installation) Installation { ret
 
 func (e NATSConsumerRemoved) origin(Instant) InstallationCommand { return RecordAct{e} }
 
+// ParkedSignalRetried: an operator had a provider's signal judged again that could not
+// be judged. What came of it are events of their own.
+type ParkedSignalRetried struct {
+	ID uint64 `json:"id"`
+}
+
+func (ParkedSignalRetried) Type() string { return TypeParkedSignalRetried }
+
+func (ParkedSignalRetried) evolveInstallation(i Installation) Installation { return i }
+
+func (e ParkedSignalRetried) origin(Instant) InstallationCommand { return RecordAct{e} }
+
 // ParkedSignalDiscarded: an operator deleted a provider's signal that could not be
 // judged.
 type ParkedSignalDiscarded struct {

@@ -61,6 +61,7 @@ func TestWireNames(t *testing.T) {
 		"nats_consumer.created":     domain.NATSConsumerCreated{},
 		"nats_consumer.reset":       domain.NATSConsumerReset{},
 		"nats_consumer.removed":     domain.NATSConsumerRemoved{},
+		"parked_signal.retried":     domain.ParkedSignalRetried{},
 		"parked_signal.discarded":   domain.ParkedSignalDiscarded{},
 		"parked_signals.discarded":  domain.ParkedSignalsDiscarded{},
 	}

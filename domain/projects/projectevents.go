@@ -91,6 +91,7 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, domain.NATSConsumerCreated{Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3"}),
 		domain.NewEventType(1, domain.NATSConsumerReset{Name: "books", Position: 88417}),
 		domain.NewEventType(1, domain.NATSConsumerRemoved{Name: "books"}),
+		domain.NewEventType(1, domain.ParkedSignalRetried{ID: 7}),
 		domain.NewEventType(1, domain.ParkedSignalDiscarded{ID: 7}),
 		domain.NewEventType(1, domain.ParkedSignalsDiscarded{Through: 7}),
 		domain.NewEventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),

@@ -61,6 +61,12 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 	defer cancel()
 	var reply domain.SignalReply
 	err := onParked(x, func(id uint64) (found bool, err error) {
+		if found, err = a.isParked(x, id); err != nil || !found {
+			return false, err
+		}
+		if err := a.recorded(x)(domain.ParkedSignalRetried{ID: id}); err != nil {
+			return false, err
+		}
 		reply, found, err = a.cfg.Parked.Retry(ctx, id)
 		return found, err
 	})
@@ -72,7 +78,7 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 
 func (a *admin) discardParked(x *edge.Exchange) error {
 	err := onParked(x, func(id uint64) (bool, error) {
-		if there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1); err != nil || len(there.Data) == 0 || there.Data[0].ID != id {
+		if found, err := a.isParked(x, id); err != nil || !found {
 			return false, err
 		}
 		if err := a.recorded(x)(domain.ParkedSignalDiscarded{ID: id}); err != nil {
@@ -85,6 +91,12 @@ func (a *admin) discardParked(x *edge.Exchange) error {
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// isParked reports whether there is a parked signal of the id.
+func (a *admin) isParked(x *edge.Exchange, id uint64) (bool, error) {
+	there, err := a.cfg.Parked.List(x.Context(), max(id, 1)-1, "", 1)
+	return err == nil && len(there.Data) > 0 && there.Data[0].ID == id, err
 }
 
 // onParked does something to the parked signal in the path.
