@@ -18,7 +18,7 @@ import (
 type Config struct {
 	merchant.Config
 
-	Account  *store.File // of the account's sessions and the times of use of keys; nil: no account
+	Account  store.Store // of the account's sessions and the times of use of keys; nil: no account
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer // nil: none are kept
 	Ready    func() error          // nil: always ready; the error says why not

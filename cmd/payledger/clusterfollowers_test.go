@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +23,7 @@ func TestFollowersAnswerAsTheSequencer(t *testing.T) {
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	t.Run("deliveries", func(t *testing.T) { deliveriesOnEveryNode(t, n) })
+	t.Run("sessions", func(t *testing.T) { sessionsOnEveryNode(t, n) })
 }
 
 // everyNode runs a check for each node, the sequencer last.
@@ -94,4 +98,148 @@ func deliveriesOnEveryNode(t *testing.T, n *nodes) {
 		s.do(t, 200, "GET", "/v1/payments/"+payment+"/deliveries", "")
 		s.do(t, 204, "DELETE", of, "")
 	})
+}
+
+// visitor is a browser of the account that comes to another node each time, as behind a
+// proxy.
+type visitor struct {
+	t      *testing.T
+	nodes  []*server
+	turn   int
+	client http.Client
+}
+
+func (n *nodes) visitor(t *testing.T) *visitor {
+	jar, err := cookiejar.New(nil) // the nodes differ by their ports, which cookies do not mind
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &visitor{t: t, nodes: n.servers, client: http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// ask sends a request below /account to the next node that can answer it now.
+func (v *visitor) ask(method, path string, form url.Values) (status int, page, location string) {
+	v.t.Helper()
+	eventually(v.t, method+" "+path, func() bool {
+		v.turn++
+		req, err := http.NewRequest(method, v.nodes[v.turn%len(v.nodes)].BaseURL+"/account/"+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		if form != nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		resp, err := v.client.Do(req)
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if to := resp.Header.Get("Location"); to != "" { // relative to the page
+			at, err := req.URL.Parse(to)
+			if err != nil {
+				v.t.Fatal(err)
+			}
+			location = strings.TrimPrefix(at.RequestURI(), "/account/")
+		}
+		status, page = resp.StatusCode, string(b)
+		return err == nil && status != http.StatusServiceUnavailable
+	})
+	return status, page, location
+}
+
+// opens checks that a page is shown.
+func (v *visitor) opens(path string) string {
+	v.t.Helper()
+	status, page, location := v.ask("GET", path, nil)
+	if status != http.StatusOK {
+		v.t.Fatalf("GET %s: %d, leads to %q", path, status, location)
+	}
+	return page
+}
+
+// isOut checks that every node asks the visitor to sign in.
+func (v *visitor) isOut() {
+	v.t.Helper()
+	for range v.nodes {
+		if status, _, location := v.ask("GET", "session", nil); status != http.StatusSeeOther || !strings.HasPrefix(location, "signin") {
+			v.t.Errorf("GET session: %d, leads to %q, want signin", status, location)
+		}
+	}
+}
+
+func (v *visitor) signsIn() {
+	v.t.Helper()
+	s := v.nodes[0]
+	status, _, location := v.ask("POST", "signin", url.Values{"project": {s.ProjectID}, "key": {s.APIKey}})
+	if status != http.StatusSeeOther || strings.HasPrefix(location, "signin") {
+		v.t.Fatalf("signing in: %d, leads to %q", status, location)
+	}
+}
+
+// sends sends a form of a page, with its token.
+func (v *visitor) sends(page, to string, form url.Values) (status int, location string) {
+	v.t.Helper()
+	token := formToken.FindStringSubmatch(page)
+	if token == nil {
+		v.t.Fatalf("no form in\n%s", page)
+	}
+	form.Set("form", token[1])
+	status, _, location = v.ask("POST", to, form)
+	return status, location
+}
+
+// sessionsOnEveryNode: who signed in at one node is signed in at each, can send a form
+// to another node than the one that showed it, once, and see the secret that came of it
+// at a third; and who signed out is signed out everywhere, also while a node is down.
+func sessionsOnEveryNode(t *testing.T, n *nodes) {
+	one, two := n.visitor(t), n.visitor(t)
+	one.signsIn()
+	two.signsIn()
+	for range n.servers {
+		one.opens("session")
+	}
+	page := one.opens("keys/new")
+	key := url.Values{"name": {"till"}, "scopes": {"read"}}
+	status, location := one.sends(page, "keys/new", key)
+	if status != http.StatusSeeOther || !strings.HasPrefix(location, "secrets/") {
+		t.Fatalf("a new key: %d, leads to %q", status, location)
+	}
+	if shown := one.opens(location); !strings.Contains(shown, "till") || !strings.Contains(shown, "sk_") {
+		t.Errorf("the key is not shown:\n%s", shown)
+	}
+	for range n.servers {
+		if status, _, _ := one.ask("GET", location, nil); status != http.StatusGone {
+			t.Errorf("the key is shown again: %d", status)
+		}
+		if status, _ := one.sends(page, "keys/new", key); status != http.StatusConflict {
+			t.Errorf("the same form again: %d", status)
+		}
+	}
+
+	killed := n.sequencer(t, 0)
+	n.servers[killed].kill()
+	page = one.opens("session")
+	if status, _ := one.sends(page, "signout", url.Values{}); status != http.StatusSeeOther {
+		t.Errorf("signing out: %d", status)
+	}
+	one.isOut()
+	two.opens("session")
+	n.start(t, killed)
+	for range n.servers {
+		two.opens("session")
+	}
+	one.isOut()
+
+	one.signsIn()
+	if status, _ := two.sends(two.opens("session"), "signout-everywhere", url.Values{}); status != http.StatusSeeOther {
+		t.Errorf("signing out everywhere: %d", status)
+	}
+	one.isOut()
+	two.isOut()
+	one.signsIn()
+	does(t, "project", "sign-out", n.servers[0].ProjectID, "--data", n.dirs[killed])
+	one.isOut()
 }

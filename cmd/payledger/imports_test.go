@@ -631,6 +631,13 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "cmd/payledger/nodeaccount",
+			why:     "what the account keeps in a cluster; no page, and nothing of the log",
+			ours:    []string{"cmd/payledger/members", "eventstore", "httpapi/account/store", "notifier/health"},
+			modules: []string{jsonModule, nats},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder: "cmd/payledger/nodelanes",
 			why:    "the webhook deliveries of a node, and nothing else of what a sequencer does",
 			ours: []string{

@@ -204,6 +204,9 @@ func (v *visit) followEvents() error {
 	}
 	return feed.Serve(ctx, out, func(e merchant.FeedEvent) (string, []byte, error) {
 		if e.Position == 0 {
+			if !v.Live() {
+				end()
+			}
 			return "alive", []byte("1"), nil
 		}
 		row, err := d.eventRow(e.EventLine)

@@ -13,6 +13,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/nodeaccount"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -43,7 +44,7 @@ type core struct {
 	installation *installation
 	deliveries   *deliveries
 	consumers    *consumers.Book
-	account      *accountstore.File
+	account      account
 	tracer       *tracing.Tracer    // nil: nothing is traced
 	seed         func(route string) // lets a route's counters begin with 0
 
@@ -135,7 +136,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	if err != nil {
 		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
 	}
-	sessions, err := accountstore.Open(d.Account(), o.Log)
+	sessions, err := openAccount(d, o, opened.node)
 	if err != nil {
 		return nil, errors.Join(exit.With(exit.Directory, "%w", err), deliveries.close(), views.Close())
 	}
@@ -154,6 +155,25 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		sessions.Run(runCtx)
 	}()
 	return c, nil
+}
+
+// account keeps what the merchant's account needs from one request to the next.
+type account interface {
+	accountstore.Store
+	Run(ctx context.Context)
+	Close() error
+}
+
+func openAccount(d datadir.Dir, o CoreOptions, node *members.Node) (account, error) {
+	file, err := accountstore.Open(d.Account(), o.Log)
+	if err != nil || node == nil {
+		return file, err
+	}
+	all, err := nodeaccount.Open(file, node)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return all, nil
 }
 
 // logTrouble logs faults of the event log that are found while it is in use, with

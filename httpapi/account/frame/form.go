@@ -106,7 +106,7 @@ func (v *Visit) once(carryOut func() error) error {
 		v.forms.mu.Unlock()
 		close(use.done)
 	}()
-	fresh, path, err := v.File.UseForm(token, v.until)
+	fresh, path, err := v.Kept.UseForm(token, v.until)
 	switch {
 	case err != nil:
 		return err

@@ -59,7 +59,7 @@ type Pages struct {
 type Config struct {
 	API       *merchant.API
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
-	File      *store.File      // where sessions are kept
+	Kept      store.Store      // of one request for the next
 	Visits    int              // requests for pages a minute and address; 0: no limit
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
@@ -79,7 +79,6 @@ type handler struct {
 	tabs      []Tab
 	forms     forms
 	streams   streams
-	reveals   reveals
 	prefix    string // path of the public URL
 }
 
@@ -98,8 +97,8 @@ func New(c Config, p Pages) (func(*edge.Exchange) error, error) {
 }
 
 func newHandler(c Config, p Pages) (*handler, error) {
-	if c.API == nil || c.File == nil || c.Now == nil {
-		return nil, errors.New("account: the API, a file and a clock are needed")
+	if c.API == nil || c.Kept == nil || c.Now == nil {
+		return nil, errors.New("account: the API, a store and a clock are needed")
 	}
 	base, err := url.Parse(c.PublicURL)
 	if err != nil {
@@ -120,7 +119,7 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	if h.templates, err = h.site.Templates(p.Files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
-	h.sessions = newSessions(c.File, base.Scheme == "https")
+	h.sessions = newSessions(c.Kept, base.Scheme == "https")
 	h.table, h.tabs = slices.Concat(h.sessionPages(), p.Routes, h.revealPages()), p.Tabs
 	return h, nil
 }

@@ -46,12 +46,12 @@ func (w Who) MayAll(scopes []projects.Scope) bool {
 	return !slices.ContainsFunc(scopes, func(s projects.Scope) bool { return !w.May(s) })
 }
 
-func newSessions(f *store.File, secure bool) *scs.SessionManager {
+func newSessions(kept store.Store, secure bool) *scs.SessionManager {
 	// scs.New would begin with a store of its own, and a goroutine that tidies
 	// it for ever. Sessions end by their project's limits, which may change meanwhile:
 	// scs's own limit is the longest there can be.
 	s := &scs.SessionManager{
-		Store: store.Sessions{File: f}, Codec: valuesCodec{}, HashTokenInStore: true, Lifetime: domain.MaxSessionSeconds * time.Second,
+		Store: sessionStore{kept}, Codec: valuesCodec{}, HashTokenInStore: true, Lifetime: domain.MaxSessionSeconds * time.Second,
 		Cookie: scs.SessionCookie{
 			Name: "payledger_account", Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 		},
@@ -60,6 +60,19 @@ func newSessions(f *store.File, secure bool) *scs.SessionManager {
 		s.Cookie.Name = "__Host-" + s.Cookie.Name // no other host and no plain http can set it
 	}
 	return s
+}
+
+// sessionStore keeps the sessions of scs.
+type sessionStore struct{ store.Store }
+
+// Commit implements scs.Store.
+func (s sessionStore) Commit(token string, b []byte, end time.Time) error {
+	_, values, err := valuesCodec{}.Decode(b)
+	if err != nil {
+		return err
+	}
+	project, _ := values[projectValue].(string)
+	return s.Store.Commit(token, project, b, end)
 }
 
 // valuesCodec writes the same values as the same bytes, so that nothing is
@@ -114,7 +127,7 @@ func (v *Visit) loadSession() error {
 		v.ended = token != ""
 		return nil
 	}
-	generation, err := v.File.Generation(s)
+	generation, err := v.Kept.Generation(s)
 	if err != nil {
 		return err
 	}
@@ -183,11 +196,11 @@ func (v *Visit) EndSession() {
 // startSession makes the session of somebody who has signed in.
 func (v *Visit) startSession(c merchant.Caller) error {
 	s := store.Session{Project: c.Project.ID, KeyID: c.Key.ID}
-	generation, err := v.File.Generation(s)
+	generation, err := v.Kept.Generation(s)
 	if err != nil {
 		return err
 	}
-	if err := v.File.Clean(v.Now()); err != nil {
+	if err := v.Kept.Clean(v.Now()); err != nil {
 		return err
 	}
 	ctx := v.Request.Context()

@@ -104,7 +104,7 @@ func (f *front) start() {
 	if f.file, err = store.Open(f.path, zerolog.Nop()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.handler, err = newHandler(Config{API: f.api, File: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
+	f.handler, err = newHandler(Config{API: f.api, Kept: f.file, Now: time.Now, PublicURL: "http://pay.example.com", Log: zerolog.Nop()}, testPages())
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func (v *Visit) signOut() error {
 }
 
 func (v *Visit) signOutEverywhere() error {
-	if err := v.File.EndAll(v.session); err != nil {
+	if err := v.Kept.EndAll(v.session); err != nil {
 		return err
 	}
 	v.streams.end(func(s *stream) bool { return s.session == v.session })

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"strconv"
 	"sync"
 
 	"payledger/httpapi/account/store"
@@ -36,6 +37,18 @@ func (v *Visit) Streaming() (context.Context, context.CancelFunc) {
 		v.streams.mu.Unlock()
 		end()
 	}
+}
+
+// Live reports whether the session of an answer that goes on has not been ended
+// meanwhile: another server may have done so.
+func (v *Visit) Live() bool {
+	ctx, err := v.sessions.Load(v.X.Request.Context(), v.sessions.Token(v.Request.Context()))
+	if err != nil {
+		return true // it is not known
+	}
+	generation, err := v.Kept.Generation(v.session)
+	return err != nil || v.sessions.GetString(ctx, projectValue) != "" &&
+		v.sessions.GetString(ctx, generationValue) == strconv.FormatUint(generation, 10)
 }
 
 // end ends the streams that are over.

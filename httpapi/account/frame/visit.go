@@ -167,7 +167,7 @@ func (v *Visit) to(path string) string { return ui.Root(v.Request, Path+"/") + p
 // Leave sends the browser to another page of the account.
 func (v *Visit) Leave(path string) error {
 	if v.use != nil {
-		if err := v.File.FormLed(v.token, path); err != nil {
+		if err := v.Kept.FormLed(v.token, path); err != nil {
 			return err
 		}
 		v.use.path = path

@@ -1,5 +1,6 @@
-// Package store keeps the file of the account: sessions, which forms were sent,
-// and when each API key was used last.
+// Package store keeps what the account needs from one request to the next: sessions,
+// which forms were sent, secrets that wait to be shown, and when each API key was used
+// last. File does so for a server that is alone.
 package store
 
 import (
@@ -29,7 +30,8 @@ import (
 type File struct {
 	path string
 	log  zerolog.Logger
-	used sync.Map    // of usedKey to *usedAt
+	used sync.Map // of usedKey to *usedAt
+	reveals
 	anew atomic.Bool // no time of use is in the file
 
 	mu sync.RWMutex // guards db, which is replaced when it is damaged

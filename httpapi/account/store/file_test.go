@@ -122,8 +122,8 @@ func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
 		if err := f.flush(); err != nil {
 			t.Fatal(err)
 		}
-		sessions, end := Sessions{f}, time.Now().Add(time.Hour)
-		if err := sessions.Commit("before", []byte("values"), end); err != nil {
+		end := time.Now().Add(time.Hour)
+		if err := f.Commit("before", "prj_1", []byte("values"), end); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Truncate(path, size); err != nil {
@@ -134,20 +134,20 @@ func TestAFileIsMadeAnewWhileItIsUsed(t *testing.T) {
 			all.Go(func() {
 				for i := range 20 {
 					token := fmt.Sprintf("%d %d", n, i)
-					if err := sessions.Commit(token, []byte("values"), end); err != nil {
+					if err := f.Commit(token, "prj_1", []byte("values"), end); err != nil {
 						t.Errorf("%d bytes: %v", size, err)
 					}
-					if _, _, err := sessions.Find("before"); err != nil {
+					if _, _, err := f.Find("before"); err != nil {
 						t.Errorf("%d bytes: %v", size, err)
 					}
 				}
 			})
 		}
 		all.Wait()
-		if _, found, err := sessions.Find("before"); found || err != nil {
+		if _, found, err := f.Find("before"); found || err != nil {
 			t.Errorf("%d bytes: a session that was lost is found: %v, %v", size, found, err)
 		}
-		if values, found, err := sessions.Find("7 19"); string(values) != "values" || !found || err != nil {
+		if values, found, err := f.Find("7 19"); string(values) != "values" || !found || err != nil {
 			t.Errorf("%d bytes: a new session is not found: %v", size, err)
 		}
 		if err := f.Close(); err != nil {

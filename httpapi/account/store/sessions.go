@@ -29,15 +29,12 @@ const maxCleaned = 1000
 // Session names the key that somebody has signed in with.
 type Session struct{ Project, KeyID string }
 
-// Sessions keeps sessions in a File, for scs. Tokens come hashed.
-type Sessions struct{ *File }
-
-// Find implements scs.Store.
-func (s Sessions) Find(token string) (values []byte, found bool, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
+// Find implements Store.
+func (f *File) Find(token string) (values []byte, found bool, err error) {
+	err = f.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
 			var end int64
-			end, values = ended(b.Get([]byte(token)))
+			end, values = Ended(b.Get([]byte(token)))
 			found = len(values) > 0 && time.Now().UnixMilli() < end
 			values = bytes.Clone(values)
 		}
@@ -46,13 +43,12 @@ func (s Sessions) Find(token string) (values []byte, found bool, err error) {
 	return values, found, err
 }
 
-// Commit implements scs.Store. A session that was signed out stays so, though
-// a request that began before may end after.
-func (s Sessions) Commit(token string, values []byte, expiry time.Time) error {
+// Commit implements Store.
+func (f *File) Commit(token, _ string, values []byte, expiry time.Time) error {
 	same := false
-	err := s.view(func(tx *bolt.Tx) error {
+	err := f.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(sessionsBucket)); b != nil {
-			end, old := ended(b.Get([]byte(token)))
+			end, old := Ended(b.Get([]byte(token)))
 			same = end != 0 && (len(old) == 0 || bytes.Equal(old, values) && expiry.UnixMilli() == end)
 		}
 		return nil
@@ -60,44 +56,46 @@ func (s Sessions) Commit(token string, values []byte, expiry time.Time) error {
 	if err != nil || same {
 		return err
 	}
-	return s.update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(sessionsBucket))
 		if err != nil {
 			return err
 		}
-		if end, old := ended(b.Get([]byte(token))); end != 0 && len(old) == 0 {
+		if end, old := Ended(b.Get([]byte(token))); end != 0 && len(old) == 0 {
 			return nil
 		}
-		return b.Put([]byte(token), ending(expiry, values))
+		return b.Put([]byte(token), Ending(expiry, values))
 	})
 }
 
-// Delete implements scs.Store.
-func (s Sessions) Delete(token string) error {
-	return s.update(func(tx *bolt.Tx) error {
+// Delete implements Store.
+func (f *File) Delete(token string) error {
+	return f.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(sessionsBucket))
 		if b == nil {
 			return nil
 		}
-		if end, _ := ended(b.Get([]byte(token))); end != 0 {
+		if end, _ := Ended(b.Get([]byte(token))); end != 0 {
 			return b.Put([]byte(token), binary.BigEndian.AppendUint64(nil, uint64(end)))
 		}
 		return nil
 	})
 }
 
-func ending(end time.Time, content []byte) []byte {
+// Ending is the end of something, and what is kept of it until then.
+func Ending(end time.Time, content []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(end.UnixMilli())), content...)
 }
 
-func ended(v []byte) (end int64, content []byte) {
+// Ended reads what Ending wrote.
+func Ended(v []byte) (end int64, content []byte) {
 	if len(v) < 8 {
 		return 0, nil
 	}
 	return int64(binary.BigEndian.Uint64(v)), v[8:]
 }
 
-// Clean removes what ended before now.
+// Clean implements Store.
 func (f *File) Clean(now time.Time) error {
 	return f.update(func(tx *bolt.Tx) error {
 		for _, name := range []string{sessionsBucket, formsBucket} {
@@ -108,7 +106,7 @@ func (f *File) Clean(now time.Time) error {
 			var old [][]byte
 			c := b.Cursor()
 			for k, v := c.First(); k != nil && len(old) < maxCleaned; k, v = c.Next() {
-				if end, _ := ended(v); end < now.UnixMilli() {
+				if end, _ := Ended(v); end < now.UnixMilli() {
 					old = append(old, bytes.Clone(k))
 				}
 			}
@@ -122,9 +120,7 @@ func (f *File) Clean(now time.Time) error {
 	})
 }
 
-// UseForm uses up a form's token, which nobody asks for after end. fresh is
-// false when it was used before; path is then where it led to, "" if that is
-// not known.
+// UseForm implements Store.
 func (f *File) UseForm(token string, end time.Time) (fresh bool, path string, err error) {
 	key := sha256.Sum256([]byte(token))
 	err = f.update(func(tx *bolt.Tx) error {
@@ -133,17 +129,17 @@ func (f *File) UseForm(token string, end time.Time) (fresh bool, path string, er
 			return err
 		}
 		if old := b.Get(key[:]); old != nil {
-			_, led := ended(old)
+			_, led := Ended(old)
 			path = string(led)
 			return nil
 		}
 		fresh = true
-		return b.Put(key[:], ending(end, nil))
+		return b.Put(key[:], Ending(end, nil))
 	})
 	return fresh && err == nil, path, err
 }
 
-// FormLed notes where a used form led to.
+// FormLed implements Store.
 func (f *File) FormLed(token, path string) error {
 	key := sha256.Sum256([]byte(token))
 	return f.update(func(tx *bolt.Tx) error {
@@ -159,8 +155,7 @@ func (f *File) FormLed(token, path string) error {
 	})
 }
 
-// Generation is how often all sessions of a key were ended. A session of an
-// earlier generation is over.
+// Generation implements Store.
 func (f *File) Generation(s Session) (n uint64, err error) {
 	err = f.view(func(tx *bolt.Tx) error {
 		if b := tx.Bucket([]byte(generationsBucket)); b != nil {
@@ -173,7 +168,7 @@ func (f *File) Generation(s Session) (n uint64, err error) {
 	return n, err
 }
 
-// EndAll ends all sessions of a key.
+// EndAll implements Store.
 func (f *File) EndAll(s Session) error {
 	return f.update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists([]byte(generationsBucket))

@@ -13,9 +13,9 @@ import (
 // signed out and ends after.
 func TestSignedOutStaysSignedOut(t *testing.T) {
 	t.Parallel()
-	s := Sessions{openAt(t, filepath.Join(t.TempDir(), "account.db"))}
+	s := openAt(t, filepath.Join(t.TempDir(), "account.db"))
 	end := time.Now().Add(time.Hour)
-	if err := s.Commit("token", []byte("values"), end); err != nil {
+	if err := s.Commit("token", "prj_1", []byte("values"), end); err != nil {
 		t.Fatal(err)
 	}
 	if values, found, err := s.Find("token"); err != nil || !found || string(values) != "values" {
@@ -24,7 +24,7 @@ func TestSignedOutStaysSignedOut(t *testing.T) {
 	if err := s.Delete("token"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Commit("token", []byte("other values"), end); err != nil {
+	if err := s.Commit("token", "prj_1", []byte("other values"), end); err != nil {
 		t.Fatal(err)
 	}
 	if _, found, err := s.Find("token"); err != nil || found {
@@ -36,8 +36,8 @@ func TestWhatEndedIsCleanedAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := openAt(t, filepath.Join(t.TempDir(), "account.db"))
-		s := Sessions{f}
-		if err := s.Commit("first", []byte("values"), time.Now().Add(time.Hour)); err != nil {
+		s := f
+		if err := s.Commit("first", "prj_1", []byte("values"), time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if fresh, _, err := f.UseForm("a", time.Now().Add(time.Hour)); err != nil || !fresh {
@@ -66,7 +66,7 @@ func TestWhatEndedIsCleanedAway(t *testing.T) {
 			t.Fatalf("%d are kept (%v)", count(), err)
 		}
 		time.Sleep(2 * time.Second)
-		if err := s.Commit("second", []byte("values"), time.Now().Add(time.Hour)); err != nil {
+		if err := s.Commit("second", "prj_1", []byte("values"), time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Clean(time.Now()); err != nil || count() != 1 {

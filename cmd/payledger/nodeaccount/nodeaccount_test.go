@@ -1,0 +1,174 @@
+package nodeaccount
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/members"
+	"payledger/domain"
+	"payledger/httpapi/account/store"
+	"payledger/notifier/bus/embedded"
+)
+
+func openFile(t *testing.T) *store.File {
+	t.Helper()
+	f, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// openNodes are the stores of two nodes, which have one server here.
+func openNodes(t *testing.T) (a, b *Store) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	all := []members.Address{{Name: "a"}, {Name: "b"}}
+	open := func(name string) *Store {
+		m := &members.Member{Cluster: domain.ID{1}, Node: name}
+		m.Members = all
+		conn, err := server.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		s, err := Open(openFile(t), &members.Node{Member: m, Server: server, Conn: conn, Report: func(err error) { t.Log(err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.replicas = 1
+		t.Cleanup(func() {
+			if err := s.unasked(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	return open("a"), open("b")
+}
+
+// TestStores checks what the account relies on, of a server that is alone and across two
+// nodes: what one of them did the other knows.
+func TestStores(t *testing.T) {
+	t.Parallel()
+	f := openFile(t)
+	t.Run("alone", func(t *testing.T) { checkStores(t, f, f) })
+	a, b := openNodes(t)
+	t.Run("nodes", func(t *testing.T) { checkStores(t, a, b) })
+}
+
+func checkStores(t *testing.T, a, b store.Store) {
+	end := time.Now().Add(time.Hour)
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds := func(in store.Store, token, want string) {
+		t.Helper()
+		values, found, err := in.Find(token)
+		if err != nil || found != (want != "") || found && string(values) != want {
+			t.Fatalf("%s: %q, %t, %v; want %q", token, values, found, err, want)
+		}
+	}
+	finds(a, "one", "")
+	ok(a.Delete("one"))
+	ok(a.Commit("one", "prj_1", []byte("first"), end))
+	finds(b, "one", "first")
+	ok(b.Commit("one", "prj_1", []byte("second"), end))
+	ok(b.Commit("one", "prj_1", []byte("second"), end))
+	ok(b.Commit("two.*>\n", "", []byte("other"), end))
+	finds(a, "one", "second")
+	finds(a, "two.*>\n", "other")
+	finds(a, "*", "")
+	ok(a.Delete("one"))
+	ok(b.Commit("one", "prj_1", []byte("third"), end)) // of a request that began before
+	finds(b, "one", "")
+	ok(a.Commit("old", "prj_1", []byte("x"), time.Now().Add(-time.Second)))
+	finds(b, "old", "")
+	ok(a.Clean(time.Now()))
+
+	key, other := store.Session{Project: "prj_1", KeyID: "key_1"}, store.Session{Project: "prj_1", KeyID: "key_2"}
+	before, err := a.Generation(key)
+	ok(err)
+	ok(b.EndAll(key))
+	ok(a.EndAll(key))
+	after, err := b.Generation(key)
+	ok(err)
+	if n, err := a.Generation(other); err != nil || n != 0 || after < before+2 {
+		t.Errorf("generations %d to %d, of another key %d, %v", before, after, n, err)
+	}
+
+	use := func(in store.Store, token string, want bool, led string) {
+		t.Helper()
+		fresh, path, err := in.UseForm(token, end)
+		if fresh != want || path != led || err != nil {
+			t.Errorf("form %s: fresh %t, led to %q, %v", token, fresh, path, err)
+		}
+	}
+	ok(a.FormLed("form", "never used"))
+	use(a, "form", true, "")
+	use(b, "form", false, "")
+	ok(a.FormLed("form", "payments/1"))
+	ok(a.FormLed("form", "payments/1"))
+	use(b, "form", false, "payments/1")
+	use(b, "form 2", true, "")
+
+	now := time.Now()
+	a.Keep("s", store.Reveal{Of: key, Kind: "key", Name: "n", Secret: "sk_1", Path: "keys", Until: now.Add(time.Minute)}, now)
+	a.Keep("late", store.Reveal{Of: key, Secret: "sk_2", Until: now.Add(-time.Minute)}, now)
+	if _, ok := b.Take("s", other, now); ok {
+		t.Error("another key's secret is shown")
+	}
+	if r, ok := b.Take("s", key, now); !ok || r.Secret != "sk_1" || r.Name != "n" || r.Kind != "key" || r.Path != "keys" {
+		t.Errorf("the secret: %t %+v", ok, r)
+	}
+	for _, name := range []string{"s", "late", "unknown"} {
+		if _, ok := a.Take(name, key, now); ok {
+			t.Errorf("%s is shown", name)
+		}
+	}
+}
+
+// TestProjectHasSoManySessions: beyond the limit the session goes that was unused for
+// longest, and other projects lose none.
+func TestProjectHasSoManySessions(t *testing.T) {
+	t.Parallel()
+	s, _ := openNodes(t)
+	s.most = 5
+	end := time.Now().Add(time.Hour)
+	commit := func(token, project, values string) {
+		t.Helper()
+		if err := s.Commit(token, project, []byte(values), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("other", "prj_2", "x")
+	for i := range s.most {
+		commit(fmt.Sprint(i), "prj_1", "x")
+	}
+	commit("0", "prj_1", "used again")
+	commit("new", "prj_1", "x")
+	var left []string
+	for _, token := range []string{"other", "0", "1", "2", "3", "4", "new"} {
+		if _, found, err := s.Find(token); err != nil {
+			t.Fatal(err)
+		} else if found {
+			left = append(left, token)
+		}
+	}
+	if got := strings.Join(left, " "); got != "other 0 2 3 4 new" {
+		t.Errorf("left are %s", got)
+	}
+}
