@@ -18,7 +18,8 @@ type clusterCmd struct {
 	Join   clusterJoinCmd         `cmd:"" help:"Make a data directory that is another node of a cluster."`
 	Status admincmd.ClusterStatus `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
 
-	Promote admincmd.ClusterPromote `cmd:"" help:"Make a node the sequencer."`
+	Promote   admincmd.ClusterPromote   `cmd:"" help:"Make a node the sequencer."`
+	Witnesses admincmd.ClusterWitnesses `cmd:"" help:"Print the keys with which the nodes vouch for checkpoints."`
 }
 
 // Help is shown by --help.

@@ -662,6 +662,15 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/nodewitness",
+			why:    "what nodes ask each other about checkpoints; the tree and the newest checkpoint are the service's",
+			ours:   []string{"cmd/payledger/members", "eventstore", "eventstore/translog"},
+			modules: []string{
+				jsonModule, nats, "golang.org/x/mod/sumdb/tlog",
+			},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder: "cmd/payledger/admincmd",
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
@@ -694,7 +703,7 @@ func rooms() []room {
 			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/bolt", "eventstore/cluster", "notifier/bus", "notifier/bus/embedded",
+				"domain", "eventstore", "eventstore/bolt", "eventstore/cluster", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

@@ -27,7 +27,7 @@ type verifyCmd struct {
 	File        string   `arg:"" optional:"" help:"In place of --data: a copy of a ledger.db, or an exported bundle."`
 	Checkpoint  []string `help:"Signed checkpoint that was kept elsewhere; may be given more than once." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directory or bundle." placeholder:"KEY|FILE" sep:"none"`
-	WitnessKey  []string `help:"Key of a witness, or a file that holds it: its cosignatures of the checkpoints are looked for; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
+	WitnessKey  []string `help:"Key of a witness, or a file with one on each line: its cosignatures of the checkpoints are looked for; may be given more than once." placeholder:"KEY|FILE" sep:"none"`
 	Quorum      int      `help:"How many of the witnesses must vouch for a checkpoint of this log." placeholder:"N"`
 }
 
@@ -175,12 +175,17 @@ func writeReport(w io.Writer, r *audit.Report) error {
 	}
 	for _, c := range r.Checkpoints {
 		fmt.Fprintf(&out, "checkpoint    %s: %s: %s\n", c.Name, count.Of(c.Size, "event"), words(c.Outcome))
+		var vouching []string
 		for _, by := range c.Witnesses {
 			if by.At != nil {
+				vouching = append(vouching, by.Name)
 				fmt.Fprintf(&out, "              %s vouched for it at %s\n", by.Name, by.At.Format(time.RFC3339))
 			} else {
 				fmt.Fprintf(&out, "              %s does not vouch for it\n", by.Name)
 			}
+		}
+		if len(c.Witnesses) > 1 {
+			fmt.Fprintf(&out, "              vouched for by %d of %d witnesses: %s\n", len(vouching), len(c.Witnesses), cmp.Or(strings.Join(vouching, ", "), "none"))
 		}
 	}
 	for _, v := range []struct {

@@ -94,8 +94,8 @@ type CheckpointResult struct {
 	Witnesses []WitnessResult `json:"witnesses,omitempty"`
 }
 
-// vouching is how many witnesses cosigned the checkpoint.
-func (c CheckpointResult) vouching() (n int) {
+// Vouching is how many witnesses cosigned the checkpoint.
+func (c CheckpointResult) Vouching() (n int) {
 	for _, w := range c.Witnesses {
 		if w.At != nil {
 			n++

@@ -70,7 +70,7 @@ func newRoots(o Options, r *Report) roots {
 		}
 		row := len(r.Checkpoints) - 1
 		r.Checkpoints[row].Witnesses = cosigned(c.Signed, o.Witnesses)
-		if c.Beside && r.Checkpoints[row].vouching() == 0 {
+		if c.Beside && r.Checkpoints[row].Vouching() == 0 {
 			r.Checkpoints[row].Witnesses = nil // witnesses see what is handed out
 		}
 		r.Checkpoints[row].Size, r.Checkpoints[row].Outcome = uint64(opened.Size), NotChecked
@@ -96,7 +96,7 @@ func cosigned(signed []byte, witnesses []*translog.Witness) (all []WitnessResult
 // matches. It returns the most that vouch for one of them, and for which.
 func (c *roots) vouched(quorum int, r *Report) (n int, size eventstore.Position) {
 	for _, p := range c.good {
-		if by := r.Checkpoints[p.row].vouching(); by > 0 && by >= n {
+		if by := r.Checkpoints[p.row].Vouching(); by > 0 && by >= n {
 			n, size = by, p.Size
 		}
 	}

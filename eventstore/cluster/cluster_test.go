@@ -115,7 +115,7 @@ func TestStop(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it stops with %v, want %v", got, want)
 	}
-	for e, want := range map[event]effect{staged{own}: decide{}, reading{10}: serve{10, true}, calling{11}: giveUp{11}, leads{true}: nil} {
+	for e, want := range map[event]effect{staged{own}: decide{}, reading{10}: serve{10, true}, calling{11}: giveUp{11}, leads{true}: stepDown{}, leads{false}: nil} {
 		if got := n.step(time.Second, e); !reflect.DeepEqual(got, []effect{want}) && (want != nil || got != nil) {
 			t.Errorf("stopped, %T leads to %v, want %v", e, got, want)
 		}

@@ -166,6 +166,10 @@ func (n *node) step(now time.Duration, e event) []effect {
 			return []effect{serve{read: e.read, failed: true}}
 		case calling:
 			return []effect{giveUp(e)}
+		case leads:
+			if e.yes {
+				return []effect{stepDown{}}
+			}
 		}
 		return nil
 	}

@@ -164,6 +164,10 @@ func (s *Store) Close() error {
 	return s.Store.Close()
 }
 
+// Stop ends the node's part for a difference between its file and those of others that
+// the groups of LOG do not show. If the node leads LOG, another one is asked to.
+func (s *Store) Stop(why error) { s.post(mismatched{why}) }
+
 // every does something from time to time until Close.
 func (s *Store) every(period time.Duration, do func()) {
 	for s.ctx.Err() == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,26 @@ func (w *Witness) Cosigned(signed []byte) (at time.Time, ok bool) {
 	}
 	at, err = cosignature.CoSigV1Timestamp(n.Sigs[0])
 	return at.UTC(), err == nil
+}
+
+// AddFrom adds the witness's cosignature that one copy of a checkpoint has to another
+// copy; ok is false if it has none that is right for that one.
+func (w *Witness) AddFrom(cosigned, to []byte) (_ []byte, ok bool) {
+	from, err := note.Open(cosigned, note.VerifierList(w.verifier))
+	if err != nil || len(from.Sigs) != 1 {
+		return nil, false
+	}
+	n, err := note.Open(to, note.VerifierList())
+	if unsigned := (*note.UnverifiedNoteError)(nil); errors.As(err, &unsigned) {
+		n = unsigned.Note
+	}
+	if n == nil || n.Text != from.Text {
+		return nil, false
+	}
+	own := from.Sigs[0]
+	others := slices.DeleteFunc(n.UnverifiedSigs, func(s note.Signature) bool { return s.Name == own.Name && s.Hash == own.Hash })
+	out, err := note.Sign(&note.Note{Text: n.Text, UnverifiedSigs: append(others, own)})
+	return out, err == nil
 }
 
 // Cosigner signs checkpoints as a witness. It is immutable and safe for

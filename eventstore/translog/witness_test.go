@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"payledger/eventstore"
 	"payledger/eventstore/translog"
 )
 
@@ -132,6 +133,58 @@ func TestMalformedCosignatures(t *testing.T) {
 	for _, text := range []string{"", "\n", "a\n1\nb\n", "a\n1\nb\n\n— w AAAA\n", "a\n1\nb\n\n— w " + strings.Repeat("A", 96) + "\n"} {
 		if _, ok := w.Cosigned([]byte(text)); ok {
 			t.Errorf("%q counts as cosigned", text)
+		}
+	}
+}
+
+// TestAddFrom takes a witness's cosignature over from another copy of the checkpoint,
+// and none of another checkpoint, of another witness or that was altered.
+func TestAddFrom(t *testing.T) {
+	t.Parallel()
+	s := signer(t, 1)
+	log := verifier(t, s.VerifierKey())
+	sign := func(size int) []byte {
+		signed, err := s.Sign(translog.Checkpoint{Origin: s.Origin(), Size: eventstore.Position(size), Root: rootAt(t, size, tree(t, size))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	cosign := func(by *translog.Cosigner, signed []byte) []byte {
+		cosigned, err := by.Cosign(log, signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cosigned
+	}
+	a, b := cosigner(t, 1, "a"), cosigner(t, 2, "b")
+	here := cosign(a, sign(5))
+	of := witness(t, b.VerifierKey())
+	there := cosign(b, sign(5))
+	for range 2 { // a second time it is replaced
+		both, ok := of.AddFrom(there, here)
+		if !ok {
+			t.Fatal("not added")
+		}
+		here = both
+	}
+	if n := strings.Count(string(here), "\n— "); n != 3 {
+		t.Errorf("%d signatures, want three:\n%s", n, here)
+	}
+	for _, key := range []string{a.VerifierKey(), b.VerifierKey()} {
+		if _, ok := witness(t, key).Cosigned(here); !ok {
+			t.Errorf("%s does not vouch for\n%s", key, here)
+		}
+	}
+	if _, err := log.Open(here); err != nil {
+		t.Error(err)
+	}
+	for name, cosigned := range map[string][]byte{
+		"of another checkpoint": cosign(b, sign(4)), "of another witness": cosign(a, sign(5)), "not cosigned": sign(5), "nothing": nil,
+		"altered": bytes.Replace(there, []byte("\n5\n"), []byte("\n6\n"), 1),
+	} {
+		if out, ok := of.AddFrom(cosigned, sign(5)); ok {
+			t.Errorf("%s: added\n%s", name, out)
 		}
 	}
 }

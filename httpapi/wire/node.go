@@ -23,6 +23,10 @@ type Node struct {
 	Lag      uint64 `json:"lag"`      // groups that it knows of and does not have
 	Replica  string `json:"replica"`  // of LOG, as JetStream sees it
 
+	// WitnessKey is the key with which its cosignatures are checked; empty: not known,
+	// since it has been silent.
+	WitnessKey string `json:"witness_key"`
+
 	Trouble   string          `json:"trouble,omitzero"` // the last
 	TroubleAt *domain.Instant `json:"trouble_at,omitzero"`
 }

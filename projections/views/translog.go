@@ -203,6 +203,15 @@ func (v *Views) RootAt(ctx context.Context, size eventstore.Position) (tlog.Hash
 	return tlog.TreeHash(int64(size), v.treeHashes())
 }
 
+// RootHere is the root hash of the tree of the log's first events. Unlike RootAt it
+// does not ask where the log ends: it waits until the views stand for as many.
+func (v *Views) RootHere(ctx context.Context, size eventstore.Position) (tlog.Hash, error) {
+	if err := v.log.Wait(ctx, size); err != nil {
+		return tlog.Hash{}, err
+	}
+	return tlog.TreeHash(int64(size), v.treeHashes())
+}
+
 // Inclusion proves that the tree of this size holds the event at the position,
 // for 1 ≤ position ≤ size. The error is a *BeyondTreeError when the log has
 // not that many events.

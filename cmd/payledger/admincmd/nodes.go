@@ -144,3 +144,42 @@ func (c ClusterPromote) Run(a *console.App) error {
 	}
 	return a.Print(result, "node %s is the sequencer now\n", c.Node)
 }
+
+// ClusterWitnesses prints the nodes' public keys.
+type ClusterWitnesses struct{ console.Directory }
+
+// Help is shown by --help.
+func (ClusterWitnesses) Help() string {
+	return `Each node compares every checkpoint with its own copy of the log and signs it too, with a key
+that no other node has. Keep these public keys in a file, out of the operators' reach, and give
+it to "payledger verify --witness-key FILE": it says how many machines vouch for a checkpoint.
+
+Exit code 1: the key of a node that does not answer is not known here, or no server answers.`
+}
+
+// Run prints the keys, one on each line.
+func (c ClusterWitnesses) Run(a *console.App) error {
+	m, err := runningNode(a, c.Directory)
+	if err != nil {
+		return err
+	}
+	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
+	if err != nil {
+		return err
+	}
+	keys := make(map[string]string)
+	for _, n := range all {
+		if n.WitnessKey == "" {
+			err = errors.Join(err, fmt.Errorf("the key of node %s is not known: %s", n.Node, n.Trouble))
+			continue
+		}
+		keys[n.Node] = n.WitnessKey
+		if !a.JSON {
+			fmt.Fprintln(a.Stdout, n.WitnessKey)
+		}
+	}
+	if a.JSON {
+		err = errors.Join(err, a.PrintJSON(keys))
+	}
+	return err
+}

@@ -1,7 +1,9 @@
 package datadir
 
 import (
+	"errors"
 	"os"
+	"strings"
 
 	"payledger/cmd/payledger/exit"
 	"payledger/eventstore/audit"
@@ -44,22 +46,39 @@ func ReadTrustAnchors(checkpoints, keys []string) (p TrustAnchors, err error) {
 // checkpoint. No key counts twice.
 func (p *TrustAnchors) AddWitnesses(keys []string, quorum int) error {
 	for _, text := range keys {
-		w, err := readKey("--witness-key", text, translog.ParseWitness)
+		all, err := readKey("--witness-key", text, parseWitnesses)
 		if err != nil {
 			return err
 		}
-		for _, other := range p.Witnesses {
-			if w.Same(other) {
-				return exit.With(exit.Usage, "--witness-key: %s and %s are the same key", other.Name(), w.Name())
+		for _, w := range all {
+			for _, other := range p.Witnesses {
+				if w.Same(other) {
+					return exit.With(exit.Usage, "--witness-key: %s and %s are the same key", other.Name(), w.Name())
+				}
 			}
+			p.Witnesses = append(p.Witnesses, w)
 		}
-		p.Witnesses = append(p.Witnesses, w)
 	}
 	if quorum < 0 || quorum > len(p.Witnesses) {
 		return exit.With(exit.Usage, "--quorum %d: it can be 0 to %d, the number of --witness-key", quorum, len(p.Witnesses))
 	}
 	p.Quorum = quorum
 	return nil
+}
+
+// parseWitnesses reads the keys of witnesses, one on each line.
+func parseWitnesses(text string) (all []*translog.Witness, err error) {
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		w, err := translog.ParseWitness(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no key of a witness")
+	}
+	return all, nil
 }
 
 // readKey reads a key, or the file of that name that holds one.

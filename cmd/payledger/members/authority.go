@@ -14,7 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/url"
 	"time"
+
+	"payledger/eventstore/translog"
 )
 
 // The types of PEM blocks.
@@ -56,15 +59,28 @@ func (m *Member) found() error {
 	if m.AuthorityKey, err = keyPEM(key); err != nil {
 		return err
 	}
-	request, err := m.request()
+	fingerprint, err := m.fingerprint()
+	if err != nil {
+		return err
+	}
+	request, err := m.request(fingerprint, m.Node)
 	if err == nil {
 		m.Certificate, err = m.sign(request, m.Node)
 	}
 	return err
 }
 
-// request makes the node's key and answers the request for its certificate.
-func (m *Member) request() (string, error) {
+// request makes the keys of a node and answers the request for its certificate. The
+// fingerprint is that of the authority.
+func (m *Member) request(fingerprint, node string) (string, error) {
+	var err error
+	if m.WitnessKey, err = translog.NewWitnessKey(rand.Reader, witnessName(fingerprint, node)); err != nil {
+		return "", err
+	}
+	w, err := m.Cosigner()
+	if err != nil {
+		return "", err
+	}
 	key, err := newKey()
 	if err != nil {
 		return "", err
@@ -72,7 +88,7 @@ func (m *Member) request() (string, error) {
 	if m.Key, err = keyPEM(key); err != nil {
 		return "", err
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{witnessURI(w.VerifierKey())}}, key)
 	return toPEM(pemRequest, der), err
 }
 
@@ -85,6 +101,17 @@ func (m *Member) sign(request, name string) (string, error) {
 	if err := r.CheckSignature(); err != nil {
 		return "", err
 	}
+	w, err := witnessOf(r.URIs)
+	if err != nil {
+		return "", err
+	}
+	fingerprint, err := m.fingerprint()
+	if err != nil {
+		return "", err
+	}
+	if want := witnessName(fingerprint, name); w.Name() != want {
+		return "", fmt.Errorf("the witness of node %s is %s, and %s was asked for", name, want, w.Name())
+	}
 	authority, err := tls.X509KeyPair([]byte(m.Authority), []byte(m.AuthorityKey))
 	if err != nil {
 		return "", fmt.Errorf("the authority's key: %w", err)
@@ -93,7 +120,7 @@ func (m *Member) sign(request, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.DNSNames, c.KeyUsage = []string{m.domain()}, x509.KeyUsageDigitalSignature
+	c.DNSNames, c.URIs, c.KeyUsage = []string{m.domain()}, []*url.URL{witnessURI(w.Key())}, x509.KeyUsageDigitalSignature
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, c, authority.Leaf, r.PublicKey, authority.PrivateKey)
 	return toPEM(pemCertificate, der), err
@@ -112,6 +139,13 @@ func (m *Member) checkCertificate() error {
 	}
 	if _, known := m.member(m.Node); !known || leaf.Subject.CommonName != m.Node {
 		return fmt.Errorf("the certificate is that of node %q, and this is node %q", leaf.Subject.CommonName, m.Node)
+	}
+	cosigner, err := m.Cosigner()
+	if err != nil {
+		return err
+	}
+	if w, err := witnessOf(leaf.URIs); err != nil || w.Key() != cosigner.VerifierKey() {
+		return errors.Join(errors.New("the certificate is not for the node's key as a witness"), err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@
 // A cluster has three members, which are named when it is made and stay. Everything
 // a node needs to know is in one file of its directory, cluster.json: the cluster's
 // id, which is that of its LOG too, the members with their addresses, the node's own
-// name, certificate and key, and the certificate of the cluster's authority. The
+// name, certificate and keys, and the certificate of the cluster's authority. The
 // first node has the authority's key besides. The file is written once.
 //
 // # Who gets in
@@ -21,6 +21,10 @@
 // authority's fingerprint, by which the new node knows whom it speaks to, and a
 // secret of which the inviting process keeps the hash alone. What a new node gets is
 // its certificate, the keys and the log itself.
+//
+// Each node makes a key of its own with which it vouches for checkpoints (package
+// nodewitness). The public half stands in its certificate, so that the authority says
+// whose it is.
 //
 // While nodes join, nothing may be added to the log, or the copies would differ:
 // datadir refuses to open the log of a directory with cluster.json.

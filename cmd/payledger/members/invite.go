@@ -37,7 +37,7 @@ type joinRequest struct {
 
 // joinAnswer is one line; the log follows it.
 type joinAnswer struct {
-	Member     *Member             `json:"member"` // without the new node's key
+	Member     *Member             `json:"member"` // without the new node's keys
 	Keys       jsontext.Value      `json:"keys"`   // as datadir packs them
 	Checkpoint string              `json:"checkpoint"`
 	Position   eventstore.Position `json:"position"` // at which the log ends
@@ -151,7 +151,7 @@ func (i *inviting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // send sends the new node's certificate, the keys, the newest checkpoint and the log.
 func (i *inviting) send(ctx context.Context, w io.Writer, certificate string) error {
 	member := *i.member
-	member.Node, member.Certificate, member.Key, member.AuthorityKey = i.node, certificate, "", ""
+	member.Node, member.Certificate, member.Key, member.AuthorityKey, member.WitnessKey = i.node, certificate, "", "", ""
 	keys, err := i.dir.PackKeys()
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func Join(ctx context.Context, d datadir.Dir, token string, stderr io.Writer) (m
 		return nil, err
 	}
 	own := &Member{}
-	request, err := own.request()
+	request, err := own.request(t.Fingerprint, t.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Join(ctx context.Context, d datadir.Dir, token string, stderr io.Writer) (m
 	if err := json.Unmarshal(line, &a); err != nil || a.Member == nil {
 		return nil, fmt.Errorf("the answer of the node at %s makes no sense: %w", t.Address, errors.Join(err))
 	}
-	a.Member.Key = own.Key
+	a.Member.Key, a.Member.WitnessKey = own.Key, own.WitnessKey
 	if err := errors.Join(check(a.Member.Members), a.Member.checkCertificate()); err != nil || a.Member.Node != t.Node {
 		return nil, fmt.Errorf("the answer of the node at %s is not for node %s: %w", t.Address, t.Node, errors.Join(err))
 	}

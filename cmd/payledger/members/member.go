@@ -48,6 +48,8 @@ type Member struct {
 	Key          string `json:"key"`
 	Authority    string `json:"authority"`
 	AuthorityKey string `json:"authority_key,omitzero"` // the first member alone has it
+
+	WitnessKey string `json:"witness_key"` // private, with which the node vouches for checkpoints; its certificate has the public one
 }
 
 // namePattern keeps names fit for subjects of NATS and for the 16 bytes of a writer in

@@ -15,6 +15,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/nodewitness"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/translog"
@@ -35,7 +36,9 @@ type checkpoints struct {
 	dir    datadir.Dir
 	file   string
 	views  *projections.Engine
-	opened eventstore.Position // where the log ended then
+	nodes  *nodewitness.Witness // vouch for what is signed; nil: the directory is alone
+	signs  func() bool          // whether this process signs as events arrive
+	opened eventstore.Position  // where the log ended then
 
 	compared   chan struct{} // closed when the log was compared as far as it can be
 	doubt      error         // set before that: nothing may be signed
@@ -48,6 +51,9 @@ type checkpoints struct {
 	mu      sync.Mutex
 	newest  translog.Checkpoint
 	signed  []byte // newest as a signed note; nil while there is none
+	at      time.Time
+	vouched int       // how many nodes vouch for it
+	asked   time.Time // when they were; zero: not yet
 	publish func(signed []byte)
 	trouble bool // what keeps checkpoints from being signed was logged
 }
@@ -68,7 +74,7 @@ type checkpointOptions struct {
 // the directory's lock.
 func openCheckpoints(ctx context.Context, d datadir.Dir, views *projections.Engine, o checkpointOptions) (*checkpoints, error) {
 	c := &checkpoints{
-		checkpointOptions: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {},
+		checkpointOptions: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {}, signs: func() bool { return true },
 		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
 	}
 	var err error
@@ -93,7 +99,7 @@ func openCheckpoints(ctx context.Context, d datadir.Dir, views *projections.Engi
 		return nil, exit.With(exit.Directory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
 			"if there is no such pair, move %[1]s away and start again", c.file, err)
 	}
-	c.signed = signed
+	c.signed, c.at = signed, o.now()
 	if err := c.glance(ctx); err != nil {
 		return nil, err
 	}
@@ -116,8 +122,18 @@ func (c *checkpoints) unchanged(ctx context.Context) (signed []byte, ok bool) {
 }
 
 // checkpoint answers a signed checkpoint over everything that is durable when
-// it is called, or more. It waits until the whole log was compared.
+// it is called, or more. It waits until the whole log was compared, and for the nodes
+// that vouch for it.
 func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
+	signed, err := c.fresh(ctx)
+	if err != nil || c.nodes == nil || c.readOnly {
+		return signed, err
+	}
+	return c.cosigned(ctx, signed)
+}
+
+// fresh answers a checkpoint for which nobody may have vouched yet.
+func (c *checkpoints) fresh(ctx context.Context) ([]byte, error) {
 	if err := c.whole(ctx); err != nil {
 		return nil, err
 	}
@@ -146,15 +162,28 @@ func (c *checkpoints) checkpoint(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.write(next, signed); err != nil {
+		return nil, err
+	}
+	if c.nodes == nil {
+		c.publish(signed)
+	}
+	return signed, nil
+}
+
+// write makes a checkpoint the newest; mu is held.
+func (c *checkpoints) write(next translog.Checkpoint, signed []byte) error {
 	if err := datadir.WriteFileSynced(c.file, signed); err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			err = fmt.Errorf("%w: %w", eventstore.ErrFull, err)
 		}
-		return nil, fmt.Errorf("writing a checkpoint: %w", err)
+		return fmt.Errorf("writing a checkpoint: %w", err)
+	}
+	if next != c.newest || c.signed == nil {
+		c.at, c.vouched, c.asked = c.now(), 0, time.Time{}
 	}
 	c.newest, c.signed = next, signed
-	c.publish(signed)
-	return signed, nil
+	return nil
 }
 
 // promptly is checkpoint for callers that cannot wait long: the error is
@@ -218,8 +247,8 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 	running.Go(func() {
 		tick := time.NewTicker(checkpointEvery)
 		defer tick.Stop()
-		for {
-			if !c.idle() {
+		for first := true; ; first = false { // at first each node shows the others its tree
+			if (first || c.signs()) && (!c.idle() || !c.settled()) {
 				c.sign(ctx)
 			}
 			select {
@@ -239,6 +268,10 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 // finish signs the last checkpoint of a run if the log is compared by then;
 // otherwise the next run compares it again.
 func (c *checkpoints) finish() {
+	if c.nodes != nil {
+		_ = c.nodes.Close() // no more checkpoints of others are kept
+		c.nodes = nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if _, ok := c.unchanged(ctx); !ok && !c.readOnly {

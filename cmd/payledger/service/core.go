@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodeaccount"
+	"payledger/cmd/payledger/nodewitness"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -115,6 +116,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	}
 	if o.Metrics != nil {
 		signed.observe(o.Metrics)
+		signed.observeCosignatures(o.Metrics)
 	}
 	ids.Observe(last)
 	acts, err := openInstallation(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
@@ -146,6 +148,11 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
 		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
+	}
+	if opened.node != nil {
+		if err := signed.witness(nodewitness.Config{Node: opened.node}); err != nil {
+			return nil, errors.Join(err, deliveries.close(), views.Close(), sessions.Close())
+		}
 	}
 	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()

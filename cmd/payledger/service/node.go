@@ -158,10 +158,12 @@ func (c *core) answers() error {
 // nodes are the cluster's for the operator.
 func (c *core) nodes(ctx context.Context) []wire.Node {
 	var all []wire.Node
+	keys := c.signed.nodes.Keys(ctx)
 	for _, s := range c.node.Store.Statuses(ctx) {
 		n := wire.Node{
 			Node: s.Name, Here: s.Name == c.node.Node, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(),
 			Trouble: s.Trouble, Replica: replicaOf(c.node.Store.Status().LOG, s.Name),
+			WitnessKey: keys[s.Name],
 		}
 		switch {
 		case s.Silent != "":
