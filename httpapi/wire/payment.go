@@ -22,7 +22,7 @@ type PaymentFacts struct {
 	// Refund is Payment.RefundStatus, ReturnedByHand what the provider returned by
 	// another hand of the money that paid the payment.
 	Refund         domain.RefundStatus `json:"refund_status"`
-	ReturnedByHand domain.Amount       `json:"returned_by_hand"`
+	ReturnedByHand domain.Amount       `json:"returned_by_hand,omitzero"`
 }
 
 // Place is what an id names, and where it belongs.
