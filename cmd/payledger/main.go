@@ -37,7 +37,7 @@ import (
 // of precedence: flag, environment, file, default.
 type cli struct {
 	Config configFile `help:"Read flags from this JSON file: an object from flag names to values." placeholder:"FILE"`
-	JSON   bool       `help:"Print data as JSON." name:"json"`
+	JSON   bool       `help:"Print data as JSON: one object on one line, of a list one line for each row." name:"json"`
 
 	As string `help:"Who acts, for \"payledger audit\". Default: who ran sudo, else the user of the process." placeholder:"NAME" name:"as"`
 

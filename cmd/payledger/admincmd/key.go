@@ -86,7 +86,7 @@ func (c keyListCmd) Run(a *console.App) error {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(list.Data)
+			return console.PrintLines(a, list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, k := range list.Data {

@@ -104,7 +104,7 @@ func (c consumerListCmd) Run(a *console.App) error {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(list.Data)
+			return console.PrintLines(a, list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, one := range list.Data {

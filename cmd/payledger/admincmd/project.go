@@ -131,7 +131,7 @@ func (c projectListCmd) Run(a *console.App) error {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(list.Data)
+			return console.PrintLines(a, list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, p := range list.Data {

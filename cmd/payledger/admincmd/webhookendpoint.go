@@ -76,7 +76,7 @@ func (c webhookListCmd) Run(a *console.App) error {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(list.Data)
+			return console.PrintLines(a, list.Data)
 		}
 		rows := make([][]string, len(list.Data))
 		for i, raw := range list.Data {
