@@ -1,7 +1,6 @@
 package account
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -119,7 +118,7 @@ func (v *visit) showBalance() error {
 	if p.Of, err = v.subjects(p.pageData, each(p.Postings, func(l wire.Posting) *domain.ID { return &l.PaymentID })); err != nil {
 		return err
 	}
-	return v.Render(http.StatusOK, "balance.html", p)
+	return v.Render(p.Answer(), "balance.html", p)
 }
 
 func (v *visit) balanceCSV() error {

@@ -62,7 +62,7 @@ func (v *visit) showEndpoint() error {
 	if p.Of, err = v.subjects(p.pageData, each(p.Deliveries, paymentOf)); err != nil {
 		return err
 	}
-	return v.Render(http.StatusOK, "webhook.html", p)
+	return v.Render(p.Answer(), "webhook.html", p)
 }
 
 func paymentOf(d domain.DeliveryObject) *domain.ID { return d.PaymentID }

@@ -2,7 +2,6 @@ package account
 
 import (
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -127,7 +126,7 @@ func (v *visit) showOverview() error {
 	if p.Routes, err = v.routeRows(); err != nil {
 		return err
 	}
-	return v.Render(http.StatusOK, "overview.html", p)
+	return v.Render(p.Answer(), "overview.html", p)
 }
 
 // choose picks the currency of the address, else the first, and links the others and

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"net/http"
 	"net/url"
 
 	"payledger/domain"
@@ -45,7 +44,7 @@ func (v *visit) listRefunds() error {
 	if p.Of, err = v.subjects(p.pageData, each(p.Refunds, func(r domain.RefundObject) *domain.ID { return &r.PaymentID })); err != nil {
 		return err
 	}
-	return v.Render(http.StatusOK, "refunds.html", p)
+	return v.Render(p.Answer(), "refunds.html", p)
 }
 
 func (v *visit) refundsCSV() error {

@@ -3,6 +3,7 @@ package frame
 import (
 	"context"
 	"maps"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -49,6 +50,14 @@ func List[T any](
 	return page.Data, v.pager(here, shown, page.NextCursor), nil
 }
 
+// Answer is the status of a page with filters.
+func (d *PageData) Answer() int {
+	if d.wrong {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
 // BadFilter shows a refused filter on the page; another error is answered.
 func (d *PageData) BadFilter(err error) error {
 	p := d.visit.Refusal(err)
@@ -56,6 +65,7 @@ func (d *PageData) BadFilter(err error) error {
 		return err
 	}
 	d.Refuse(p)
+	d.wrong = true
 	if p.Parameter != "" && p.Code == domain.InvalidParameter {
 		d.Alert.Text = d.T("list.bad_filter", "Name", p.Parameter)
 	}

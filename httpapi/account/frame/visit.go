@@ -89,6 +89,7 @@ type PageData struct {
 	Alert    *Notice // what is wrong with this page
 	Fields   map[string]string
 	visit    *Visit
+	wrong    bool // a filter was refused
 }
 
 // navItem is a link of the navigation.
