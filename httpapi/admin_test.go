@@ -237,7 +237,7 @@ func TestAdminEvents(t *testing.T) {
 	}
 	_, afterFirst, _ := strings.Cut(all.String(), "\n")
 	for query, want := range map[string]string{
-		"": all.String(), "?after=0": all.String(), "?project=" + m.project: mine.String(), "?after=1&follow=false": afterFirst, "?after=99999": "",
+		"": all.String(), "?after=0": all.String(), "?project=" + m.project: mine.String(), "?after=1&follow=false": afterFirst,
 	} {
 		a := s.adminDo("GET", "/admin/events"+query, "")
 		if a.Code != 200 || string(a.Body) != want || a.Header.Get("Content-Type") != "application/jsonl" {
@@ -245,7 +245,7 @@ func TestAdminEvents(t *testing.T) {
 		}
 	}
 	s.adminDo("GET", "/admin/events?project=x", "").want(404, domain.ProjectNotFound)
-	for _, query := range []string{"after=-1", "after=x", "after=", "follow=yes", "nothing=1", "after=1&after=2"} {
+	for _, query := range []string{"after=-1", "after=x", "after=", "follow=yes", "nothing=1", "after=1&after=2", "after=99999"} {
 		s.adminDo("GET", "/admin/events?"+query, "").want(400, domain.InvalidParameter)
 	}
 }

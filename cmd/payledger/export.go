@@ -16,7 +16,7 @@ import (
 type exportCmd struct {
 	console.Directory
 	Format  string              `help:"What to write: jsonl, csv, hledger or bundle." enum:"jsonl,csv,hledger,bundle" default:"jsonl"`
-	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it." short:"o" placeholder:"FILE"`
+	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
 	After   eventstore.Position `help:"Start behind this position." placeholder:"POSITION"`
 	Resume  bool                `help:"Go on where the file ends: an export that was interrupted, or one of an earlier day."`
@@ -39,15 +39,17 @@ With --json a last line on standard output says what was written to --output.`
 // Validate refuses flags that do not go together.
 func (c exportCmd) Validate() error {
 	switch {
-	case c.Resume && c.Output == "":
+	case c.Resume && c.toStdout():
 		return errors.New("--resume needs --output: it goes on with a file")
-	case c.Format == "bundle" && c.Output == "":
+	case c.Format == "bundle" && c.toStdout():
 		return errors.New("--format bundle needs --output: the directory, or a file named *.tar")
 	case c.Format == "bundle" && (c.Project != "" || c.After > 0):
 		return errors.New("--format bundle holds the whole log, as the checkpoint does: leave --project and --after out")
 	}
 	return nil
 }
+
+func (c exportCmd) toStdout() bool { return c.Output == "" || c.Output == "-" }
 
 // Run writes the export.
 func (c exportCmd) Run(a *console.App) error {
@@ -65,7 +67,7 @@ func (c exportCmd) Run(a *console.App) error {
 		if err != nil {
 			return err
 		}
-		if c.Output == "" {
+		if c.toStdout() {
 			return x.ToStream(a.Ctx, a.Stdout)
 		}
 		done, err := x.ToFile(a.Ctx, c.Output, c.Resume)

@@ -38,6 +38,9 @@ func TestDiskFull(t *testing.T) {
 	// It starts on a full disk, and serves what there is.
 	s = h.serve(t, args...)
 	full(t, h, s)
+	if !strings.Contains(s.stderr.String(), "nothing new is recorded until there is room") {
+		t.Errorf("it started on a full disk and did not say so:\n%s", s.stderr)
+	}
 	if wrongs := h.wrongs(t, s); len(wrongs) > 0 {
 		t.Fatalf("on a full disk: %q", wrongs)
 	}

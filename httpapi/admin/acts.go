@@ -13,7 +13,7 @@ func (a *admin) acts(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	after, err := q.Number("after", "Send the position after which to begin, 0 for all.")
+	after, err := a.after(x, q)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"strconv"
 
 	"payledger/domain/projects"
 	"payledger/eventstore"
@@ -9,6 +10,19 @@ import (
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
 )
+
+// after is the parameter of that name, a position of the log or 0.
+func (a *admin) after(x *edge.Exchange, q edge.Query) (uint64, error) {
+	after, err := q.Number("after", "Send the position after which to begin, 0 for all.")
+	if err != nil {
+		return 0, err
+	}
+	last, err := a.cfg.Ledger.Store.Last(x.Context())
+	if err == nil && after > uint64(last) {
+		err = edge.BadParameter("after", "The log ends before this position, at "+strconv.FormatUint(uint64(last), 10)+".")
+	}
+	return after, err
+}
 
 // events answers GET /admin/events: the records after a position, of one
 // project, one payment or of all, and with follow=true those that are still to
@@ -18,7 +32,7 @@ func (a *admin) events(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
-	after, err := q.Number("after", "Send the position after which to begin, 0 for all.")
+	after, err := a.after(x, q)
 	if err != nil {
 		return err
 	}

@@ -57,16 +57,28 @@ func (a *admin) resumeRoute(x *edge.Exchange) error {
 	return a.changeRoute(x, func(route string) error { return a.cfg.Routes.Resume(x.Context(), causeOf(x), route) })
 }
 
+// checkRoute refuses the name of a route that there is not, where the routes are known.
+// "" is none.
+func (a *admin) checkRoute(route string) error {
+	if route == "" || a.cfg.Routes == nil {
+		return nil
+	}
+	var names []string
+	for _, r := range a.cfg.Routes.List() {
+		if r.Route == route {
+			return nil
+		}
+		names = append(names, r.Route)
+	}
+	return wire.Problem{Code: domain.RouteNotFound, Detail: "There is no such route." + edge.KnownNames("Routes", route, names)}
+}
+
 // changeRoute changes the route in the path and answers it.
 func (a *admin) changeRoute(x *edge.Exchange, change func(route string) error) error {
 	route := x.Vars["route"]
 	named := func(r wire.Route) bool { return r.Route == route }
-	if all := a.cfg.Routes.List(); !slices.ContainsFunc(all, named) {
-		var names []string
-		for _, r := range all {
-			names = append(names, r.Route)
-		}
-		return wire.Problem{Code: domain.RouteNotFound, Detail: "There is no such route." + edge.KnownNames("Routes", route, names)}
+	if err := a.checkRoute(route); err != nil {
+		return err
 	}
 	if err := change(route); err != nil {
 		return err

@@ -14,6 +14,9 @@ func (a *admin) listOpenWork(x *edge.Exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := a.checkRoute(page.Filters["route"]); err != nil && len(page.payments) == 0 {
+		return err // a route that is gone from the file may have work left
+	}
 	rows := []wire.OpenWork{}
 	for _, p := range page.payments {
 		var looks wire.Looks

@@ -122,8 +122,18 @@ func private(err error) error {
 	if !ok || !slices.ContainsFunc(p.Errors, func(f wire.FieldProblem) bool { return f.Code == domain.TargetNotAllowed }) {
 		return err
 	}
-	return exit.With(exit.Refused, "%w\nFor development: \"payledger serve --webhook-allow-private\" takes any address, "+
-		"and so does this command with that flag while no server runs", err)
+	return privateError{err}
+}
+
+// privateError is a refusal with what to do. Its text is made when it is printed, when
+// the refusal knows the arguments of the command.
+type privateError struct{ error }
+
+func (e privateError) Unwrap() error { return e.error }
+
+func (e privateError) Error() string {
+	return e.error.Error() + "\nFor development: \"payledger serve --webhook-allow-private\" takes any address, " +
+		"and so does this command with that flag while no server runs"
 }
 
 // askEndpoint asks for something whose answer is an endpoint, and prints it.

@@ -121,6 +121,9 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	watchNode(metrics, core.node)
 	watchMoney(metrics, core.views)
 	watchDisk(metrics, d, cmp.Or(o.MinFree, diskspace.DefaultFloor))
+	if free, floor, full := core.room(o.MinFree); full != nil {
+		o.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
+	}
 
 	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
 	if err != nil {
