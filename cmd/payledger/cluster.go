@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"payledger/cmd/payledger/admincmd"
@@ -9,6 +10,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/nodelanes"
 )
 
 // clusterCmd are the commands about a cluster of three nodes.
@@ -19,6 +21,7 @@ type clusterCmd struct {
 	Status admincmd.ClusterStatus `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
 
 	Promote   admincmd.ClusterPromote   `cmd:"" help:"Make a node the sequencer."`
+	Leave     clusterLeaveCmd           `cmd:"" help:"Make a stopped node's directory one that is alone again."`
 	Witnesses admincmd.ClusterWitnesses `cmd:"" help:"Print the keys with which the nodes vouch for checkpoints."`
 }
 
@@ -130,4 +133,60 @@ func (c clusterJoinCmd) Run(a *console.App) error {
 	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
 		"%[1]s is node %[2]s of cluster %[3]s. Once all three nodes have joined:\n  payledger serve --data %[4]s\n",
 		c.Data, m.Node, m.Cluster, shellWord(c.Data))
+}
+
+// clusterLeaveCmd ends a cluster.
+type clusterLeaveCmd struct {
+	console.Directory
+	Position *uint64 `help:"Of the last event: the greatest that the directories show."`
+	Entries  *uint64 `help:"Of the lane file: the most that the directories show."`
+}
+
+// Help is shown by --help.
+func (clusterLeaveCmd) Help() string {
+	return `Stop the servers of all nodes. On each, "payledger cluster leave --data DIR" shows how far its
+directory has come, and changes nothing. Then, on the node that has come farthest, the same with
+--position and --entries, the greatest that were shown. That directory goes on alone, with every
+payment that was answered: "payledger serve --data DIR". The others must never be served again:
+remove them.
+
+If two machines are lost for good, what the third one shows is the greatest there is. What only
+they had is lost, at most the payments of their last moments.`
+}
+
+// Run shows how far the directory has come, or takes it out of its cluster.
+func (c clusterLeaveCmd) Run(a *console.App) (err error) {
+	d := datadir.Dir(c.Data)
+	if (c.Position == nil) != (c.Entries == nil) {
+		return exit.With(exit.Usage, "--position and --entries are given together")
+	}
+	l, err := members.Leave(a.Ctx, d)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	position := uint64(l.Position)
+	entries, err := nodelanes.Entries(a.Ctx, d, l.Store, l.Ledger)
+	if err != nil {
+		return exit.With(exit.Directory, "the lane file: %w", err)
+	}
+	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "entries": entries, "left": c.Position != nil}
+	switch {
+	case c.Position == nil:
+		return a.Print(result, "%[1]s has come to position %[2]d and entry %[3]d. If no other node has come farther:\n  payledger cluster leave --data %[4]s --position %[2]d --entries %[3]d\n",
+			c.Data, position, entries, shellWord(c.Data))
+	case position != *c.Position:
+		return exit.With(exit.Directory, "%s has come to position %d, not %d: take the directory that has come farthest", d, position, *c.Position)
+	case entries < *c.Entries:
+		if err := nodelanes.Distrust(d); err != nil {
+			return exit.With(exit.Directory, "%w", err)
+		}
+		if err := a.Note("another node knows more of what was sent: webhooks begin at each payment's newest state"); err != nil {
+			return err
+		}
+	}
+	if err := l.Finish(); err != nil {
+		return err
+	}
+	return a.Print(result, "%s is in no cluster any more. Now:\n  payledger serve --data %s\nNever serve the directories of the other nodes again: remove them.\n", c.Data, shellWord(c.Data))
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -626,4 +627,70 @@ func TestHandOver(t *testing.T) {
 		t.FailNow()
 	}
 	n.agree(t, payments)
+}
+
+// TestBackToOneNode: of three stopped nodes the one that has come farthest goes on
+// alone, with all that was answered.
+func TestBackToOneNode(t *testing.T) {
+	t.Parallel()
+	n, h := newNodes(t), newHook(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[0])
+	var ids []string
+	for i := range 6 {
+		a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`)
+		if !ok || a.Status != 201 {
+			t.Fatalf("POST: %d %s", a.Status, a.Body)
+		}
+		ids = append(ids, a.text(t, "id"))
+	}
+	if out, code := payledger(t, "cluster", "leave", "--data", n.dirs[0]); code != 4 {
+		t.Errorf("leave while the server runs: exit code %d\n%s", code, out)
+	}
+	n.servers[0].stops(t)
+	if out, code := payledger(t, "cluster", "leave", "--data", n.dirs[0]); code != 4 || !strings.Contains(out, "still runs at") {
+		t.Errorf("leave while other nodes run: exit code %d\n%s", code, out)
+	}
+	a, ok := n.persist(t, 1, "POST", "/v1/payments", `{"amount":"15.00"}`) // the stopped node does not have it
+	if !ok || a.Status != 201 {
+		t.Fatalf("POST: %d %s", a.Status, a.Body)
+	}
+	ids = append(ids, a.text(t, "id"))
+	n.servers[1].stops(t)
+	n.servers[2].stops(t)
+	var most [2]uint64
+	var at [3]uint64
+	for i, dir := range n.dirs {
+		var shown struct{ Position, Entries uint64 }
+		if err := json.Unmarshal([]byte(does(t, "cluster", "leave", "--data", dir, "--json")), &shown, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		at[i] = shown.Position
+		most = [2]uint64{max(most[0], shown.Position), max(most[1], shown.Entries)}
+	}
+	flags := []string{"--position", strconv.FormatUint(most[0], 10), "--entries", strconv.FormatUint(most[1], 10)}
+	if out, code := payledger(t, append([]string{"cluster", "leave", "--data", n.dirs[0]}, flags...)...); code != 3 || !strings.Contains(out, "take the directory that has come farthest") {
+		t.Errorf("the shortest of %v leaves: exit code %d\n%s", at, code, out)
+	}
+	alone := slices.Index(at[:], most[0])
+	does(t, append([]string{"cluster", "leave", "--data", n.dirs[alone]}, flags...)...)
+	n.start(t, alone)
+	s := n.servers[alone]
+	if out, code := payledger(t, "cluster", "status", "--data", n.dirs[alone]); code != 3 || !strings.Contains(out, "is in no cluster") {
+		t.Errorf("cluster status: exit code %d\n%s", code, out)
+	}
+	ids = append(ids, s.do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id"))
+	for _, id := range ids {
+		s.do(t, 200, "GET", "/v1/payments/"+id, "")
+		s.do(t, 200, "POST", "/v1/sandbox/payments/"+id, `{"outcome":"paid"}`)
+	}
+	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+	does(t, "verify", n.dirs[alone])
+	s.stops(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.wrongs {
+		t.Error(w)
+	}
 }

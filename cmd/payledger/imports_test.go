@@ -644,7 +644,7 @@ func rooms() []room {
 				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "eventstore", "httpapi/edge", "notifier/delivery",
 				"notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
 			},
-			modules: []string{jsonModule},
+			modules: []string{jsonModule, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

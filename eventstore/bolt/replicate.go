@@ -280,6 +280,34 @@ func (s *Store) Join(log domain.ID, number uint64) error {
 	return nil
 }
 
+// Leave makes the file follow no LOG any more. It keeps its records and forgets the
+// groups that they came in.
+func (s *Store) Leave() error {
+	if !s.awaitSound() {
+		return eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.unwritable(); err != nil {
+		return err
+	}
+	err := s.update(func(tx *bbolt.Tx) error {
+		if err := tx.DeleteBucket(bucketGroups); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(bucketGroups); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketMeta).Delete(keyGroups)
+	})
+	if err != nil {
+		s.fail(s.broke(err))
+		return s.Err()
+	}
+	s.applied = applied{}
+	return nil
+}
+
 const groupSize = 60
 
 func slot(number uint64) []byte { return binary.BigEndian.AppendUint16(nil, uint16(number)) }

@@ -328,3 +328,38 @@ func TestAdmit(t *testing.T) {
 		t.Errorf("Last = %d, %v", last, err)
 	}
 }
+
+// A file that has left its LOG is a file like any other, with all its records.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	path := newLog(t)
+	s := joined(t, path, new(agreement).replicate)
+	for i := range 5 {
+		if r := s.Append(t.Context(), commitOf(i, 0)); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	if err := errors.Join(s.Leave(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path, Options{MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it was read
+	if r := s.Append(t.Context(), commitOf(3, 0)); r[0].Err != nil || r[0].Position != 4 {
+		t.Errorf("the fourth commit again: %+v", r[0])
+	}
+	if r := s.Append(t.Context(), commitOf(9, 0)); r[0].Err != nil || r[0].Position != 6 {
+		t.Errorf("a new commit: %+v", r[0])
+	}
+	if err := s.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r, err := s.Replica(); err != nil || !r.Log.IsZero() || r.Applied != 0 {
+		t.Errorf("it follows a LOG: %+v, %v", r, err)
+	}
+	if _, ok, err := s.Group(t.Context(), 3); ok || err != nil {
+		t.Errorf("it knows of a group: %v", err)
+	}
+}

@@ -26,8 +26,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/members"
+	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/notifier/delivery"
 	"payledger/notifier/delivery/replica"
 	"payledger/notifier/delivery/store"
@@ -240,3 +244,20 @@ func (l *Lanes) UnlessLost(err error) error {
 
 // Lost reports whether another node has begun to lead the lanes since TakeOver.
 func (l *Lanes) Lost() bool { return l.lost.Load() }
+
+// Entries is how many entries of LANES the lane file of a stopped node has. Of the
+// nodes' files the one with the most knows all that was sent.
+func Entries(ctx context.Context, d datadir.Dir, log eventstore.Store, logID domain.ID) (uint64, error) {
+	f, err := store.Open(ctx, store.Options{
+		Path: d.Lanes(), Mark: d.LanesMark(), LogID: logID, Store: log, Now: time.Now, Log: zerolog.Nop(),
+	})
+	if err != nil {
+		return 0, err
+	}
+	at, err := f.Shared()
+	return at.Number, errors.Join(err, f.Close(0))
+}
+
+// Distrust has the next server of a directory begin its lanes anew, each at its
+// payment's newest state: the file does not know all that was sent.
+func Distrust(d datadir.Dir) error { return datadir.RemoveIfExists(d.LanesMark()) }

@@ -1,0 +1,89 @@
+package members
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// Leaving is a stopped node's directory that may be taken out of its cluster.
+type Leaving struct {
+	*Member
+	Store    *bolt.Store
+	Position eventstore.Position // of the last event that it has
+
+	dir datadir.Dir
+}
+
+// Leave opens the directory of a node, and locks it until Close. It refuses while any
+// node of the cluster answers at its address: two that go on apart would never agree
+// again.
+func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
+	m, err := Load(d)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, exit.With(exit.Directory, "%s is in no cluster", d)
+	}
+	l := &Leaving{Member: m, dir: d}
+	l.Store, err = datadir.OpenBy(d, func() (*bolt.Store, error) { return bolt.Open(d.Ledger(), bolt.Options{Replicate: nobody}) })
+	if err != nil {
+		return nil, err
+	}
+	for _, peer := range m.Peers() {
+		if m.runs(ctx, peer) {
+			return nil, errors.Join(exit.With(exit.InUse, "node %s still runs at %s: stop the servers of all nodes first", peer.Name, peer.Address), l.Close())
+		}
+	}
+	if l.Position, err = l.Store.Last(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// nobody is whom a group is shown to while nothing may be added to the log.
+func nobody(*bolt.Group) error { return bolt.ErrClustered }
+
+// runs reports whether a program answers at a peer's address.
+func (m *Member) runs(ctx context.Context, peer Address) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conf, err := m.TLS()
+	if err != nil {
+		return false
+	}
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}).DialContext(ctx, "tcp", peer.Address)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// Finish makes the directory one that is alone, and closes it. If it is interrupted it
+// can be done again.
+func (l *Leaving) Finish() error {
+	err := l.Store.Leave()
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	if err := datadir.RemoveIfExists(l.dir.Cluster()); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	if err := os.RemoveAll(l.dir.ClusterNATS()); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	return nil
+}
+
+// Close closes the directory. Closing again does nothing.
+func (l *Leaving) Close() error { return l.Store.Close() }
