@@ -49,6 +49,7 @@ type Lanes struct {
 	copies  *filecopy.Server
 	unasked func() error // ends the answers to other nodes
 	lost    atomic.Bool
+	ending  atomic.Bool
 
 	mu     sync.Mutex
 	writes io.WriterTo // the file, or the lanes that have it; nil: neither is open
@@ -99,7 +100,7 @@ func (l *Lanes) opened(f io.WriterTo) {
 func (l *Lanes) replica() replica.Config {
 	return replica.Config{
 		JetStream: l.node.Conn.JetStream(), LogID: l.config.LogID, Replicas: len(l.node.Members), Random: l.random,
-		Report: l.node.Report,
+		Report: l.node.Report, Ending: l.ending.Load,
 	}
 }
 
@@ -193,6 +194,7 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 // once nothing uses them any more.
 func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
 	l.lost.Store(false)
+	l.ending.Store(false)
 	config := l.config
 	config.Lead = l.lead
 	lanes, err := delivery.Open(ctx, config)
@@ -224,6 +226,10 @@ func (l *Lanes) lead(ctx context.Context, f *store.File) error {
 		}
 	}
 }
+
+// End comes before whatever uses the lanes is stopped: a change of them that the other
+// nodes do not take at once is given up, so that nothing waits for nodes that are gone.
+func (l *Lanes) End() { l.ending.Store(true) }
 
 // Release closes the lanes that TakeOver opened.
 func (l *Lanes) Release(lanes *delivery.Lanes) error {

@@ -303,6 +303,7 @@ func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics pr
 	}
 	return func() error {
 		b.watchdog.Store(nil)
+		c.deliveries.node.End()
 		err := errors.Join(w.stop(), c.deliveries.node.Release(lanes))
 		t.end()
 		return err

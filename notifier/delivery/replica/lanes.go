@@ -66,6 +66,10 @@ type Config struct {
 	Random    [8]byte     // another one for each start of each node
 	Report    func(error) // is told of errors that are tried again
 
+	// Ending reports that the node is to lead no longer: then an entry that LANES does
+	// not take at once is given up (ErrLost). nil: it never is. From any goroutine.
+	Ending func() bool
+
 	// Forgotten is for how long LANES must end before the file does until it is made
 	// anew. A server that was deposed tells where LANES ended before. 0: 15 s.
 	Forgotten time.Duration
@@ -341,7 +345,7 @@ func (x *leading) insist(ctx context.Context, m message) error {
 		case found:
 			return fmt.Errorf("%w: another one does", ErrLost)
 		}
-		if !x.again(ctx, err) {
+		if (x.config.Ending != nil && x.config.Ending()) || !x.again(ctx, err) {
 			return fmt.Errorf("%w: %w", ErrLost, err)
 		}
 	}
