@@ -51,6 +51,14 @@ func (b *bench) service(ctx context.Context, program, name string, flags ...stri
 // serve starts a payledger on a data directory, with everything switched on but
 // rate limits.
 func (b *bench) serve(ctx context.Context, program, name string, d directory, flags ...string) (*target, error) {
+	t, err := b.launchService(ctx, program, name, d, flags...)
+	if err == nil {
+		b.running = append(b.running, t)
+	}
+	return t, err
+}
+
+func (b *bench) launchService(ctx context.Context, program, name string, d directory, flags ...string) (*target, error) {
 	args := append([]string{
 		"serve", "--data", d.path, "--sandbox", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
 		"--rate-writes", "0", "--rate-reads", "0", "--rate-auth-failures", "0", "--webhook-allow-private",
@@ -60,7 +68,6 @@ func (b *bench) serve(ctx context.Context, program, name string, d directory, fl
 		return nil, err
 	}
 	t.data, t.projects = d.path, []project{d.project}
-	b.running = append(b.running, t)
 	return t, nil
 }
 

@@ -37,6 +37,7 @@ const (
 	ceiling     = baseline.Ceiling
 	ceilingPlus = baseline.CeilingNATS
 	postgres    = baseline.Postgres
+	replicated  = baseline.Replicated
 )
 
 // suites lists all there is, in the order in which they run.
@@ -88,6 +89,16 @@ func suites() []suite {
 			{"p99 of POST", "short log", 1.5, 1.1, atMost},
 			{"ready after kill -9", "", 3, 0.5, atMost},
 		}, (*bench).growth},
+		{"cluster", "POST and GET on three nodes, which share this machine, beside one that has it for itself", []bound{
+			{"POST on three nodes", "one node", 0.25, 0, false},
+			{"GET on a follower, ", "one node", 0.2, 0, false},
+			{"GET on a follower beside", "", 25, 0, atMost},
+		}, (*bench).cluster},
+		{"handover", "how long POSTs wait at the other two nodes while the sequencer goes", []bound{
+			{"longest wait for a 201 when the sequencer is asked", "", 0.5, 0, atMost},
+			{"longest wait for a 201 when the sequencer is killed", "", 5, 0, atMost},
+			{"longest wait for a 201 when the sequencer is cut", "", 12, 0, atMost},
+		}, (*bench).handOver},
 	}
 }
 
@@ -118,12 +129,14 @@ the scale:
               that wait
   ceiling+    the ceiling with an embedded JetStream behind it: two publishes and two
               deliveries for each payment
+  R3          the same behind a group commit to a JetStream stream on three servers: one
+              synced publish for all that wait
   PostgreSQL  the same with a payment, an idempotency key and an outbox in one transaction
 
 Each row shows a figure, its lowest and highest round, what it is held against, their ratio,
 and what the ratio must and should be.
 
-Every payment that was acknowledged is read again at the end. All suites take about six
+Every payment that was acknowledged is read again at the end. All suites take about nine
 minutes; for a first look: payledger-bench post --duration 500ms --rounds 1.`
 }
 

@@ -11,6 +11,8 @@
 //	            one append and one sync for all that wait
 //	ceiling+    the ceiling, and for each payment two publishes to an embedded
 //	            JetStream and two deliveries from it
+//	R3          the same, events in a JetStream stream of three servers that sync
+//	            before they answer: one publish for all that wait
 //	PostgreSQL  the same, a payment, its idempotency key and an outbox in one
 //	            transaction and one round trip
 //

@@ -40,6 +40,8 @@ func open(ctx context.Context, o Options) (keeper, error) {
 		return inFile(o.Dir, func([]*entry) {})
 	case CeilingNATS:
 		return inFileAndJetStream(ctx, o.Dir)
+	case Replicated:
+		return inThree(ctx, o.Dir)
 	case Postgres:
 		return inPostgres(ctx, o.Postgres)
 	}

@@ -26,6 +26,7 @@ const (
 	Bolt        = "bbolt"
 	Ceiling     = "ceiling"
 	CeilingNATS = "ceiling+"
+	Replicated  = "R3"
 	Postgres    = "PostgreSQL"
 
 	// Sink is none: it takes webhooks.
@@ -33,7 +34,9 @@ const (
 )
 
 // Names lists the baselines, and the sink.
-func Names() []string { return []string{Bare, Map, Bolt, Ceiling, CeilingNATS, Postgres, Sink} }
+func Names() []string {
+	return []string{Bare, Map, Bolt, Ceiling, CeilingNATS, Replicated, Postgres, Sink}
+}
 
 // Options say which baseline to run.
 type Options struct {

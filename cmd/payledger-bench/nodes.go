@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sync/errgroup"
+)
+
+// nodes are the three nodes of a cluster, each a process.
+type nodes struct {
+	b    *bench
+	dirs []directory
+	all  []*target
+}
+
+// nodes makes a cluster and starts it.
+func (b *bench) nodes(ctx context.Context) (*nodes, error) {
+	b.step("making three nodes")
+	first, err := b.newDirectory(ctx, b.program)
+	if err != nil {
+		return nil, err
+	}
+	n := &nodes{b: b, dirs: []directory{first}}
+	args := []string{"cluster", "init", "--data", first.path}
+	var taken []net.Listener // until the last address is known
+	for _, name := range []string{"a", "b", "c"} {
+		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if err = errors.Join(err, listenErr); err == nil {
+			taken, args = append(taken, l), append(args, name+"="+l.Addr().String())
+		}
+		if name != "a" {
+			n.dirs = append(n.dirs, directory{first.path + name, first.project})
+		}
+	}
+	for _, l := range taken {
+		err = errors.Join(err, l.Close())
+	}
+	if err == nil {
+		_, err = timed(ctx, nil, b.program, args...)
+	}
+	return n, err
+}
+
+// join lets the other nodes join the first one.
+func (n *nodes) join(ctx context.Context) error {
+	for i, name := range []string{"b", "c"} {
+		invite := exec.CommandContext(ctx, n.b.program, "cluster", "invite", name, "--data", n.dirs[0].path, "--json") //nolint:gosec // the user names it
+		invite.Env = environment()
+		out, err := invite.StdoutPipe()
+		if err == nil {
+			err = invite.Start()
+		}
+		if err != nil {
+			return err
+		}
+		var token struct {
+			Token string `json:"token"`
+		}
+		line, err := bufio.NewReader(out).ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, &token)
+		}
+		if err == nil {
+			_, err = timed(ctx, nil, n.b.program, "cluster", "join", token.Token, "--data", n.dirs[i+1].path)
+		}
+		if err != nil {
+			_ = invite.Process.Kill()
+		}
+		if err = errors.Join(err, invite.Wait()); err != nil {
+			return fmt.Errorf("node %s joins: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// start starts these nodes together: none is ready before two of them are.
+func (n *nodes) start(ctx context.Context, which ...int) error {
+	started := make([]*target, len(n.dirs))
+	var g errgroup.Group // without a context of its own, which would end the processes
+	for _, i := range which {
+		g.Go(func() (err error) {
+			started[i], err = n.b.launchService(ctx, n.b.program, fmt.Sprintf("node %c", 'a'+i), n.dirs[i])
+			return err
+		})
+	}
+	err := g.Wait()
+	for i, t := range started {
+		if t == nil {
+			continue
+		}
+		n.b.running = append(n.b.running, t)
+		n.all[i] = t
+	}
+	return err
+}
+
+// sequencer waits until a node is the sequencer and all take part.
+func (n *nodes) sequencer(ctx context.Context) (which int, err error) {
+	err = until(ctx, "all nodes take part", func() (bool, error) {
+		leads, behind := 0.0, 0.0
+		for i, t := range n.all {
+			is, err := t.metric(ctx, "payledger_cluster_sequencer")
+			if err != nil {
+				return false, err
+			}
+			lag, err := t.metric(ctx, "payledger_cluster_lag_groups")
+			if err != nil {
+				return false, err
+			}
+			if behind += lag; is == 1 {
+				leads, which = leads+is, i
+			}
+		}
+		return leads == 1 && behind == 0, sleep(ctx, 10*time.Millisecond)
+	})
+	return which, err
+}
+
+// cluster measures three nodes beside one, and beside the least that keeps the same bytes
+// on three.
+func (b *bench) cluster(ctx context.Context) error {
+	entrants, err := b.entrants(ctx, creating, replicated)
+	if err != nil {
+		return err
+	}
+	n, err := b.startNodes(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := n.sequencer(ctx)
+	if err != nil {
+		return err
+	}
+	first, follower := n.all[at], n.all[(at+1)%len(n.all)]
+	entrants = append(entrants, entrant{"the sequencer", first, creating}, entrant{"a follower", follower, creating})
+	const what = "POST on three nodes, 64 connections"
+	m, err := b.measure(ctx, what, load{connections: 64}, entrants...)
+	if err != nil {
+		return err
+	}
+	b.row(what, "payments/s", m[2].rate, m[2].rate.over("one node", m[0].rate), m[2].rate.over(replicated, m[1].rate))
+	b.row("POST through a follower, 64 connections", "payments/s", m[3].rate, m[3].rate.over("the sequencer", m[2].rate))
+
+	known := func(*target) operation { return getting(first) }
+	m, err = b.measure(ctx, "GET on a follower, 64 connections", load{connections: 64},
+		entrant{"one node", entrants[0].t, getting}, entrant{"a follower", follower, known})
+	if err != nil {
+		return err
+	}
+	b.row("GET on a follower, 64 connections", "payments/s", m[1].rate, m[1].rate.over("one node", m[0].rate))
+
+	var busy measured
+	for round := range b.rounds {
+		b.step("GET on a follower beside POSTs, round %d of %d", round+1, b.rounds)
+		g, both := errgroup.WithContext(ctx)
+		g.Go(func() error {
+			_, err := first.drive(both, load{connections: openConnections, rate: 1000, duration: b.duration + b.duration/8}, creating(first))
+			return err
+		})
+		g.Go(func() error {
+			return b.once(both, "GET on a follower", load{connections: 64, rate: 1000}, entrant{"a follower", follower, known}, &busy)
+		})
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+	b.row("GET on a follower beside 1000 POST/s: p99", "ms", busy.p99, busy.p99.itself())
+	return nil
+}
+
+// startNodes makes a cluster and starts it.
+func (b *bench) startNodes(ctx context.Context) (*nodes, error) {
+	n, err := b.nodes(ctx)
+	if err == nil {
+		err = n.join(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.all = make([]*target, len(n.dirs))
+	err = n.start(ctx, 0, 1, 2)
+	return n, err
+}
+
+// handOver measures how long clients of the other nodes wait for the answer to a POST,
+// which they send again until it is 201, while the sequencer goes.
+func (b *bench) handOver(ctx context.Context) error {
+	n, err := b.startNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, way := range []struct {
+		row string
+		sig syscall.Signal
+	}{
+		{"asked to end", syscall.SIGTERM}, {"killed", syscall.SIGKILL}, {"cut off", syscall.SIGSTOP},
+	} {
+		var took series
+		for round := range b.rounds {
+			b.step("the sequencer is %s, round %d of %d", way.row, round+1, b.rounds)
+			d, err := n.without(ctx, way.sig)
+			if err != nil {
+				return err
+			}
+			took = append(took, d.Seconds())
+		}
+		b.row("longest wait for a 201 when the sequencer is "+way.row, "s", took, took.itself())
+	}
+	return nil
+}
+
+// watched is how long clients are watched, at least, once the sequencer goes.
+const watched = 3 * time.Second
+
+// without sends the sequencer a signal, and has it back in the end. It returns the
+// longest wait at the other nodes.
+func (n *nodes) without(ctx context.Context, sig syscall.Signal) (longest time.Duration, err error) {
+	at, err := n.sequencer(ctx)
+	if err != nil {
+		return 0, err
+	}
+	gone := n.all[at]
+	if err := gone.fillUp(ctx, 20); err != nil {
+		return 0, err
+	}
+	waits := make([]time.Duration, len(n.all))
+	signalled := time.Now()
+	if err := gone.cmd.Process.Signal(sig); err != nil {
+		return 0, err
+	}
+	g, asking := errgroup.WithContext(ctx)
+	for i, t := range n.all {
+		if i == at {
+			continue
+		}
+		g.Go(func() error {
+			for time.Since(signalled) < watched {
+				began := time.Now()
+				if err := t.persist(asking); err != nil {
+					return err
+				}
+				waits[i] = max(waits[i], time.Since(began))
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	longest = slices.Max(waits)
+	if sig == syscall.SIGSTOP {
+		return longest, gone.cmd.Process.Signal(syscall.SIGCONT)
+	}
+	<-gone.exited
+	n.b.running = slices.DeleteFunc(n.b.running, func(r *target) bool { return r == gone })
+	if err := n.start(ctx, at); err != nil {
+		return 0, err
+	}
+	n.all[at].created(gone.all()) // they are read again at the end
+	return longest, nil
+}
+
+// persist creates one payment, under one key, until that is answered with 201.
+func (t *target) persist(ctx context.Context) error {
+	key := t.keys.Add(1)
+	return until(ctx, t.name+" creates a payment", func() (bool, error) {
+		c, err := t.dial(ctx, t.projects[0], time.Now().Add(patience))
+		if err != nil {
+			return false, err
+		}
+		defer c.close()
+		switch a, err := c.do("POST", "/v1/payments", key, paymentBody); {
+		case err != nil:
+			return false, err
+		case a.status == http.StatusCreated:
+			return true, nil
+		case a.status != http.StatusServiceUnavailable:
+			return false, &answerError{fmt.Sprintf("%s: status %d: %.300s", t.name, a.status, strings.TrimSpace(string(a.body)))}
+		}
+		return false, sleep(ctx, 5*time.Millisecond)
+	})
+}
