@@ -151,7 +151,7 @@ func (s *Store) stepDown(to nodeName) {
 	}
 	switch {
 	case to == "":
-		s.report(fmt.Errorf("this node cannot sequence and asks LOG for another leader: %w", err))
+		s.report(errors.Join(errors.New("this node cannot sequence and asks LOG for another leader"), err))
 	case err != nil:
 		s.report(fmt.Errorf("asking LOG to have node %s for its leader: %w", to, err))
 	}
