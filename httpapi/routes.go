@@ -98,7 +98,7 @@ func newAPI(cfg Config) (*api, error) {
 	a := &api{Server: e, cfg: cfg, m: m, hooks: webhooks.New(cfg.Config, m)}
 	if cfg.Connectors != nil {
 		a.notified = notifications.New(notifications.Config{
-			Connectors: cfg.Connectors, Now: cfg.Now, Limited: cfg.Limits.RateCustomers > 0, Log: cfg.Log,
+			Connectors: cfg.Connectors, Now: cfg.Now, Limited: cfg.Limits.RateCustomers > 0, Nodes: cfg.Nodes, Log: cfg.Log,
 		})
 	}
 	if a.pages, err = docs.New(cfg.docs()); err != nil {
@@ -112,7 +112,7 @@ func newAPI(cfg Config) (*api, error) {
 	a.router.PathPrefix("/p/").Handler(edge.Labelled("payPage", page))
 	if cfg.Account != nil {
 		c := account.Config{
-			API: m, Kept: cfg.Account, Visits: cfg.Limits.RateCustomers, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
+			API: m, Kept: cfg.Account, Visits: cfg.Limits.RateCustomers, Nodes: cfg.Nodes, Now: cfg.Now, PublicURL: cfg.PublicURL, Sandbox: cfg.Sandbox != nil,
 			Log: cfg.Log,
 		}
 		if cfg.Webhooks != nil {

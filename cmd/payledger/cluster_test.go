@@ -109,7 +109,8 @@ func (n *nodes) start(t testing.TB, which ...int) {
 	t.Helper()
 	outs, started := make(map[int]io.Reader), make(map[int]*server)
 	for _, i := range which {
-		s := newServer(exec.Command("payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0"))
+		s := newServer(exec.Command("payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
+			"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0"))
 		out, err := s.begin()
 		if err != nil {
 			t.Fatal(err)

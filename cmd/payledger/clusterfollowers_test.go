@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -19,11 +20,14 @@ import (
 // does.
 func TestFollowersAnswerAsTheSequencer(t *testing.T) {
 	t.Parallel()
-	n := newNodes(t)
+	n, top := newNodes(t), t // whose servers run until the end of all
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	t.Run("deliveries", func(t *testing.T) { deliveriesOnEveryNode(t, n) })
-	t.Run("sessions", func(t *testing.T) { sessionsOnEveryNode(t, n) })
+	t.Run("sessions", func(t *testing.T) {
+		sessionsOnEveryNode(t, n, func(node int) { n.start(top, node) })
+	})
+	t.Run("rates", func(t *testing.T) { ratesAmongNodes(t, n) })
 }
 
 // everyNode runs a check for each node, the sequencer last.
@@ -194,7 +198,7 @@ func (v *visitor) sends(page, to string, form url.Values) (status int, location 
 // sessionsOnEveryNode: who signed in at one node is signed in at each, can send a form
 // to another node than the one that showed it, once, and see the secret that came of it
 // at a third; and who signed out is signed out everywhere, also while a node is down.
-func sessionsOnEveryNode(t *testing.T, n *nodes) {
+func sessionsOnEveryNode(t *testing.T, n *nodes, start func(node int)) {
 	one, two := n.visitor(t), n.visitor(t)
 	one.signsIn()
 	two.signsIn()
@@ -227,7 +231,7 @@ func sessionsOnEveryNode(t *testing.T, n *nodes) {
 	}
 	one.isOut()
 	two.opens("session")
-	n.start(t, killed)
+	start(killed)
 	for range n.servers {
 		two.opens("session")
 	}
@@ -242,4 +246,28 @@ func sessionsOnEveryNode(t *testing.T, n *nodes) {
 	one.signsIn()
 	does(t, "project", "sign-out", n.servers[0].ProjectID, "--data", n.dirs[killed])
 	one.isOut()
+}
+
+// ratesAmongNodes: the nodes let as many requests of a project pass together as one
+// server would.
+func ratesAmongNodes(t *testing.T, n *nodes) {
+	const rate = 9 // a second
+	does(t, "project", "change", n.servers[0].ProjectID, "--rate-writes", "9", "--rate-reads", "9", "--data", n.dirs[0])
+	for i, s := range n.servers {
+		eventually(t, "node "+nodeNames[i]+" shares the rates with two others", func() bool {
+			a, err := s.send("GET", "/v1/payments", "")
+			return err == nil && a.Header.Get("RateLimit-Policy") == `"reads";q=6;w=2`
+		})
+	}
+	began, passed := time.Now(), 0
+	for _, s := range n.servers {
+		for range 4 * rate {
+			if a, err := s.send("POST", "/v1/payments", `{}`); err == nil && a.Status != http.StatusTooManyRequests {
+				passed++
+			}
+		}
+	}
+	if most := 2*rate + int(rate*time.Since(began).Seconds()) + 1; passed < 2*rate || passed > most {
+		t.Errorf("%d requests passed, want %d to %d", passed, 2*rate, most)
+	}
 }

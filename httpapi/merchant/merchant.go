@@ -37,6 +37,7 @@ type Config struct {
 	Tracer    *tracing.Tracer // nil: requests have no spans
 	Entropy   io.Reader       // default: crypto/rand; must be safe for concurrent use
 
+	Nodes               func() int    // how many servers share the rates now, this one included; nil: it is alone
 	Limits              domain.Limits // of projects that have none of their own; default: no rates, and sessions of the usual length
 	FailedAuthPerMinute int           // per client address; 0: no limit
 
@@ -173,8 +174,9 @@ func New(c Config) (*API, error) {
 	}
 	a := &API{
 		cfg: c, nobody: nobody(),
-		writes: edge.NewLimiter("writes"), reads: edge.NewLimiter("reads"), failures: edge.NewLimiter("failed-authentication"),
-		feeds: openFeeds{byProject: make(map[string]int)},
+		writes: edge.NewLimiter("writes", c.Nodes), reads: edge.NewLimiter("reads", c.Nodes),
+		failures: edge.NewLimiter("failed-authentication", c.Nodes),
+		feeds:    openFeeds{byProject: make(map[string]int)},
 	}
 	return a, nil
 }

@@ -65,7 +65,8 @@ type Connectors interface {
 type Config struct {
 	Connectors Connectors
 	Now        func() time.Time
-	Limited    bool // addresses have a rate
+	Limited    bool       // addresses have a rate
+	Nodes      func() int // how many servers share it; nil: this one is alone
 	Log        zerolog.Logger
 }
 
@@ -84,7 +85,7 @@ type Handlers struct {
 // New makes the handlers.
 func New(c Config) *Handlers {
 	h := &Handlers{
-		config: c, of: make(map[string]int), limit: edge.NewLimiter("notifications"),
+		config: c, of: make(map[string]int), limit: edge.NewLimiter("notifications", c.Nodes),
 		forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute}),
 	}
 	if c.Limited {

@@ -240,8 +240,12 @@ func (c *core) close() error {
 
 // merchantConfig is what both HTTP handlers need of the core.
 func (c *core) merchantConfig() merchant.Config {
+	var nodes func() int // this one alone
+	if c.node != nil {
+		nodes = c.node.Server.Live
+	}
 	return merchant.Config{
-		Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
+		Nodes: nodes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
 		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
 	}
 }

@@ -61,6 +61,7 @@ type Config struct {
 	Webhooks  *webhooks.API    // nil: there are no pages about webhooks
 	Kept      store.Store      // of one request for the next
 	Visits    int              // requests for pages a minute and address; 0: no limit
+	Nodes     func() int       // how many servers share the visits; nil: this one is alone
 	Now       func() time.Time // the clock
 	PublicURL string           // where the world reaches this program, without a trailing slash
 	Sandbox   bool             // payments can be settled by hand
@@ -106,7 +107,7 @@ func newHandler(c Config, p Pages) (*handler, error) {
 	}
 	h := &handler{
 		Config: c, prefix: base.EscapedPath(), origins: http.NewCrossOriginProtection(),
-		byAddress: edge.NewLimiter("account-visits"), byProject: edge.NewLimiter("account-pages"),
+		byAddress: edge.NewLimiter("account-visits", c.Nodes), byProject: edge.NewLimiter("account-pages", c.Nodes),
 	}
 	if base.Host != "" {
 		if err := h.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {

@@ -31,6 +31,17 @@ func (s *Server) Replicas() int {
 	return 1 + len(s.config.Cluster.Peers)
 }
 
+// Live is how many servers of the cluster are connected, this one included.
+func (s *Server) Live() int {
+	s.mu.Lock()
+	current := s.current
+	s.mu.Unlock()
+	if current == nil {
+		return 1
+	}
+	return 1 + current.NumRemotes()
+}
+
 // Deserted reports whether the server is one of a cluster and has no connection to some
 // other one. If it ended now, no majority might be left.
 func (s *Server) Deserted() bool {
