@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"payledger/cmd/payledger/admincmd"
@@ -11,6 +12,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodelanes"
+	"payledger/cmd/payledger/noderebuild"
 )
 
 // clusterCmd are the commands about a cluster of three nodes.
@@ -23,6 +25,7 @@ type clusterCmd struct {
 	Promote   admincmd.ClusterPromote   `cmd:"" help:"Make a node the sequencer."`
 	Leave     clusterLeaveCmd           `cmd:"" help:"Make a stopped node's directory one that is alone again."`
 	Witnesses admincmd.ClusterWitnesses `cmd:"" help:"Print the keys with which the nodes vouch for checkpoints."`
+	Rebuild   clusterRebuildCmd         `cmd:"" help:"Make the log of a node anew from another node's."`
 }
 
 // Help is shown by --help.
@@ -189,4 +192,38 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 		return err
 	}
 	return a.Print(result, "%s is in no cluster any more. Now:\n  payledger serve --data %s\nNever serve the directories of the other nodes again: remove them.\n", c.Data, shellWord(c.Data))
+}
+
+// clusterRebuildCmd makes a node's log anew.
+type clusterRebuildCmd struct {
+	console.Directory
+	From string `help:"Node whose log is taken. Default: the first that can give it." placeholder:"NODE"`
+}
+
+// Help is shown by --help.
+func (clusterRebuildCmd) Help() string {
+	return `For a node whose ledger.db is lost or damaged, whose log differs from the others' (stopped),
+or that is further behind than they can tell. No server may run on the directory; the other
+two have to serve. What is needed of the directory is cluster.json and the keys.
+
+The log is copied from another node, read from end to end, and compared with the logs of all
+nodes that answer, before it takes the place of ledger.db. What is replaced is kept beside it as
+*.replaced-TIME. If the command is interrupted, run it again.`
+}
+
+// Run makes the log.
+func (c clusterRebuildCmd) Run(a *console.App) error {
+	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, a.Stderr)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(done)
+	}
+	fmt.Fprintf(a.Stdout, "Node      %s\nFrom      %s\nPosition  %d\n", done.Node, done.From, done.Position)
+	for _, name := range done.Kept {
+		fmt.Fprintf(a.Stdout, "Kept      %s\n", name)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "\nNext: payledger serve --data %s\n", shellWord(c.Data))
+	return err
 }

@@ -662,6 +662,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/noderebuild",
+			why:    "a copy of a log from another node into the directory, before anything runs on it",
+			ours: []string{
+				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/members", "cmd/payledger/nodewitness", "cmd/payledger/progress",
+				"eventstore", "eventstore/boltfile", "eventstore/diskspace", "eventstore/translog", "notifier/filecopy",
+			},
+			modules: []string{zerolog},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder: "cmd/payledger/nodewitness",
 			why:    "what nodes ask each other about checkpoints; the tree and the newest checkpoint are the service's",
 			ours:   []string{"cmd/payledger/members", "eventstore", "eventstore/translog"},

@@ -174,20 +174,25 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// Fetch writes the copy that the node behind the subject gives to a writer; what was
-// written is no good if there is an error. A copy of more than most bytes is refused.
-func Fetch(ctx context.Context, nc *nats.Conn, subject string, most int64, to io.Writer) error {
+// Fetch writes the copy that the node behind the subject gives to the writer that begin
+// answers, if it takes a copy of so many bytes; what was written is no good if there is
+// an error.
+func Fetch(ctx context.Context, nc *nats.Conn, subject string, begin func(size int64) (io.Writer, error)) error {
 	first, err := ask(ctx, nc, subject, "", 0, beginTime)
 	if err != nil {
 		return err
 	}
 	id := first.Header.Get(headerCopy)
 	size, err := strconv.ParseInt(first.Header.Get(headerSize), 10, 64)
-	if err != nil || size < 0 || size > most {
-		return fmt.Errorf("the copy has %q bytes, at most %d are taken", first.Header.Get(headerSize), most)
+	if err != nil || size < 0 {
+		return fmt.Errorf("the copy has %q bytes", first.Header.Get(headerSize))
+	}
+	into, err := begin(size)
+	if err != nil {
+		return err
 	}
 	sum := sha256.New()
-	to = io.MultiWriter(to, sum)
+	to := io.MultiWriter(into, sum)
 	piece := first
 	for at := int64(0); ; {
 		if len(piece.Data) == 0 && at < size || at+int64(len(piece.Data)) > size {

@@ -70,12 +70,18 @@ func TestCopiesOfAllSizes(t *testing.T) {
 	for _, n := range []int{0, 1, maxPiece - 1, maxPiece, maxPiece + 1, 3*maxPiece + 7} {
 		content = random(n)
 		var got bytes.Buffer
-		if err := Fetch(t.Context(), nc, subject, int64(n), &got); err != nil || !bytes.Equal(got.Bytes(), content) {
+		if err := Fetch(t.Context(), nc, subject, into(&got)); err != nil || !bytes.Equal(got.Bytes(), content) {
 			t.Errorf("%d bytes: %d came, %v", n, got.Len(), err)
 		}
 	}
-	if err := Fetch(t.Context(), nc, subject, int64(len(content))-1, io.Discard); err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("a copy that is too large: %v", err)
+	tooLarge := errors.New("too large")
+	if err := Fetch(t.Context(), nc, subject, func(size int64) (io.Writer, error) {
+		if size != int64(len(content)) {
+			t.Errorf("the copy has %d bytes, %d are said", len(content), size)
+		}
+		return nil, tooLarge
+	}); !errors.Is(err, tooLarge) {
+		t.Errorf("a copy that is refused: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -98,7 +104,7 @@ func TestOneCopyAtATime(t *testing.T) {
 	}
 	was := content
 	content = random(10)
-	if err := Fetch(t.Context(), nc, subject, 1<<30, io.Discard); err == nil || !strings.Contains(err.Error(), errBusy.Error()) {
+	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err == nil || !strings.Contains(err.Error(), errBusy.Error()) {
 		t.Errorf("a second copy: %v", err)
 	}
 	if _, err := ask(t.Context(), nc, subject, first.Header.Get(headerCopy), 2*maxPiece+1, time.Minute); err == nil {
@@ -110,7 +116,7 @@ func TestOneCopyAtATime(t *testing.T) {
 			t.Errorf("the second piece is another one, %v", err)
 		}
 	}
-	if err := Fetch(t.Context(), nc, subject, 1<<30, io.Discard); err != nil {
+	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
 	if _, err := ask(t.Context(), nc, subject, first.Header.Get(headerCopy), 0, time.Minute); err == nil {
@@ -122,7 +128,7 @@ func TestOneCopyAtATime(t *testing.T) {
 	s.mu.Lock()
 	s.now = func() time.Time { return time.Now().Add(kept) }
 	s.mu.Unlock()
-	if err := Fetch(t.Context(), nc, subject, 1<<30, io.Discard); err != nil {
+	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err != nil {
 		t.Errorf("after a while: %v", err)
 	}
 }
@@ -136,12 +142,12 @@ func TestCopyThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	if err := Fetch(t.Context(), nc, subject, 1, io.Discard); err == nil || !strings.Contains(err.Error(), full.Error()) {
+	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err == nil || !strings.Contains(err.Error(), full.Error()) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Fetch(ctx, nc, "nobody", 1, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := Fetch(ctx, nc, "nobody", into(io.Discard)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -170,10 +176,15 @@ func TestDamagedCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Fetch(t.Context(), nc, "liar", 100, io.Discard); err == nil {
+		if err := Fetch(t.Context(), nc, "liar", into(io.Discard)); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 		_ = sub.Unsubscribe()
 		_ = s.Close()
 	}
+}
+
+// into takes a copy of any size.
+func into(w io.Writer) func(int64) (io.Writer, error) {
+	return func(int64) (io.Writer, error) { return w, nil }
 }

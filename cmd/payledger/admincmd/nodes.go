@@ -22,7 +22,7 @@ func (ClusterStatus) Help() string {
 	return `Asks the server that runs on the directory, and it asks the other nodes.
 
 ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
-         log differs: have it join again in a new directory) or silent (it does not answer)
+         log differs: payledger cluster rebuild) or silent (it does not answer)
 LAG      groups of commits that the node knows of and does not have yet
 REPLICA  the node's replica of the common write-ahead log, as its leader sees it
 

@@ -191,6 +191,9 @@ func (d Dir) MustExist() error {
 			newest := saved[len(saved)-1]
 			return exit.With(exit.Directory, "%s is gone, and was saved as %s by the server that ran then: move that there", d.Ledger(), newest)
 		}
+		if d.Clustered() {
+			return exit.With(exit.Directory, "%[1]s has no ledger.db: take that of another node with \"payledger cluster rebuild --data %[1]s\"", d)
+		}
 		return exit.With(exit.Directory, "%s is not a data directory, it has no ledger.db: make one with \"payledger init --data DIR\"", d)
 	}
 	return nil

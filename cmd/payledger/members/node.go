@@ -44,36 +44,23 @@ type Part struct {
 // Start starts the node and returns once it can read the log as the cluster has it,
 // which takes two of the three nodes, and all of them at the very first time.
 func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
-	if err := m.meet(ctx, p.Dir); err != nil {
-		return nil, err
-	}
-	conf, err := m.TLS()
+	n, err := m.Visit(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	c := cluster.Config{
-		Name: m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
-	}
-	routes := embedded.Cluster{Name: m.domain(), Node: m.Node, Own: m.Own(), TLS: conf}
-	for _, peer := range m.Peers() {
-		c.Peers, routes.Peers = append(c.Peers, peer.Name), append(routes.Peers, peer.Address)
-	}
-	_, _ = rand.Read(c.Start[:]) // never fails
-	n := &Node{Member: m}
-	n.Report = n.report(p.Log)
-	c.Report = n.Report
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if n.Server, err = embedded.Start(embedded.Config{Dir: p.Dir.ClusterNATS(), Cluster: &routes, Log: p.Log, Metrics: p.Metrics}); err != nil {
-		return nil, err
+	c := cluster.Config{
+		Name: m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+		Conn: n.Conn.NATS(), Report: n.Report,
 	}
-	if n.Conn, err = n.Server.Connect(); err != nil {
-		return nil, err
+	for _, peer := range m.Peers() {
+		c.Peers = append(c.Peers, peer.Name)
 	}
-	c.Conn = n.Conn.NATS()
+	_, _ = rand.Read(c.Start[:]) // never fails
 	p.Log.Info().Str("node", m.Node).Str("address", m.Own()).Str("others", names(m.Peers())).Msg("waiting for the other nodes")
 	n.Store, err = datadir.OpenBy(p.Dir, func() (*cluster.Store, error) { return cluster.Open(ctx, c) })
 	if err != nil {
@@ -84,6 +71,34 @@ func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// Visit starts the node's NATS server alone: the node can talk to the others, and has no
+// log.
+func (m *Member) Visit(ctx context.Context, p Part) (_ *Node, err error) {
+	if err := m.meet(ctx, p.Dir); err != nil {
+		return nil, err
+	}
+	conf, err := m.TLS()
+	if err != nil {
+		return nil, err
+	}
+	routes := embedded.Cluster{Name: m.domain(), Node: m.Node, Own: m.Own(), TLS: conf}
+	for _, peer := range m.Peers() {
+		routes.Peers = append(routes.Peers, peer.Address)
+	}
+	n := &Node{Member: m}
+	n.Report = n.report(p.Log)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if n.Server, err = embedded.Start(embedded.Config{Dir: p.Dir.ClusterNATS(), Cluster: &routes, Log: p.Log, Metrics: p.Metrics}); err != nil {
+		return nil, err
+	}
+	n.Conn, err = n.Server.Connect()
+	return n, err
 }
 
 // report logs what keeps the node from its part, which is tried again many times a

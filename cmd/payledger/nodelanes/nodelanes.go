@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -182,7 +181,7 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), math.MaxInt64, f)
+	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), func(int64) (io.Writer, error) { return f, nil })
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = store.Adopt(l.file(), f.Name())

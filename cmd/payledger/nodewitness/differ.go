@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"payledger/cmd/payledger/members"
 	"payledger/eventstore"
 	"payledger/eventstore/translog"
 )
@@ -73,11 +75,15 @@ func (w *Witness) firstDifference(peer string, size eventstore.Position) (at eve
 	return eventstore.Position(i) + 1, err
 }
 
-// rootOf is the root of another node's tree.
-func (w *Witness) rootOf(peer string, size eventstore.Position) (root tlog.Hash, err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, answerTime)
+func (w *Witness) rootOf(peer string, size eventstore.Position) (tlog.Hash, error) {
+	return RootOf(w.ctx, w.Node.Conn.NATS(), w.Node.Member, peer, size)
+}
+
+// RootOf is the root of the tree of another node's log.
+func RootOf(ctx context.Context, nc *nats.Conn, m *members.Member, peer string, size eventstore.Position) (root tlog.Hash, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	reply, err := w.Node.Conn.NATS().RequestWithContext(ctx, w.subject(peer, verbRoot), binary.BigEndian.AppendUint64(nil, uint64(size)))
+	reply, err := nc.RequestWithContext(ctx, subject(m, peer, verbRoot), binary.BigEndian.AppendUint64(nil, uint64(size)))
 	if err != nil {
 		return root, err
 	}

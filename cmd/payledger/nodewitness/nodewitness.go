@@ -92,7 +92,7 @@ func Open(c Config) (*Witness, error) {
 	w.keys[c.Node.Node] = w.cosigner.VerifierKey()
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for verb, do := range map[string]func([]byte) []byte{verbCosign: w.cosign, verbRoot: w.root} {
-		sub, err := c.Node.Conn.NATS().Subscribe(w.subject(c.Node.Node, verb), func(m *nats.Msg) {
+		sub, err := c.Node.Conn.NATS().Subscribe(subject(c.Node.Member, c.Node.Node, verb), func(m *nats.Msg) {
 			w.answering.RLock()
 			defer w.answering.RUnlock()
 			if w.ctx.Err() == nil {
@@ -130,8 +130,8 @@ const (
 	verbRoot   = ".root"
 )
 
-func (w *Witness) subject(node, verb string) string {
-	return "payledger.node." + w.Node.Cluster.String() + "." + node + verb
+func subject(m *members.Member, node, verb string) string {
+	return "payledger.node." + m.Cluster.String() + "." + node + verb
 }
 
 // cosign answers another node.
@@ -237,7 +237,7 @@ func (w *Witness) ask(ctx context.Context, peer string, signed []byte) (a answer
 	}
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	reply, err := w.Node.Conn.NATS().RequestWithContext(asking, w.subject(peer, verbCosign), signed)
+	reply, err := w.Node.Conn.NATS().RequestWithContext(asking, subject(w.Node.Member, peer, verbCosign), signed)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		w.mu.Lock()

@@ -15,21 +15,25 @@ import (
 // New returns a function that shows the progress of long work on the log: a bar
 // on a terminal, a line every five seconds elsewhere, nothing for quick work.
 func New(w io.Writer, what string) func(done, total eventstore.Position) {
+	return counting[eventstore.Position](w, what, "events")
+}
+
+func counting[N ~uint64 | ~int64](w io.Writer, what, unit string) func(done, total N) {
 	if !IsTerminal(w) {
-		return EachInterval(func(done, total eventstore.Position) {
-			fmt.Fprintf(w, "payledger: %s: %d of %d events\n", what, done, total)
+		return eachInterval(func(done, total N) {
+			fmt.Fprintf(w, "payledger: %s: %d of %d %s\n", what, done, total, unit)
 		})
 	}
 	var bar *progressbar.ProgressBar
 	start := time.Now()
-	return func(done, total eventstore.Position) {
+	return func(done, total N) {
 		if time.Since(start) < time.Second {
 			return
 		}
 		if bar == nil {
 			bar = progressbar.NewOptions64(int64(total),
 				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
 		bar.Set64(int64(done)) //nolint:errcheck // a bar that cannot be drawn does no harm
@@ -38,13 +42,35 @@ func New(w io.Writer, what string) func(done, total eventstore.Position) {
 
 // EachInterval calls say every five seconds of work.
 func EachInterval(say func(done, total eventstore.Position)) func(done, total eventstore.Position) {
+	return eachInterval(say)
+}
+
+func eachInterval[N any](say func(done, total N)) func(done, total N) {
 	said := time.Now()
-	return func(done, total eventstore.Position) {
+	return func(done, total N) {
 		if now := time.Now(); now.Sub(said) >= 5*time.Second {
 			said = now
 			say(done, total)
 		}
 	}
+}
+
+// Bytes writes to w and shows how much of size bytes has come.
+func Bytes(w, stderr io.Writer, what string, size int64) io.Writer {
+	return &bytesWriter{w: w, size: size, show: counting[int64](stderr, what, "bytes")}
+}
+
+type bytesWriter struct {
+	w          io.Writer
+	done, size int64
+	show       func(done, total int64)
+}
+
+func (b *bytesWriter) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p)
+	b.done += int64(n)
+	b.show(b.done, b.size)
+	return n, err
 }
 
 // Writer writes to w and shows how much of size bytes is copied, as a number of

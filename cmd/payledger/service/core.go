@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodeaccount"
+	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
 	"payledger/domain"
 	"payledger/eventstore"
@@ -24,6 +25,7 @@ import (
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
 	"payledger/notifier/consumers"
+	"payledger/notifier/filecopy"
 	"payledger/notifier/webhook"
 	"payledger/projections"
 )
@@ -49,6 +51,7 @@ type core struct {
 	tracer       *tracing.Tracer    // nil: nothing is traced
 	seed         func(route string) // lets a route's counters begin with 0
 
+	copies    *filecopy.Server // of the log, for other nodes; nil: the directory is alone
 	closeLog  func() error
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
@@ -153,6 +156,9 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		if err := signed.witness(nodewitness.Config{Node: opened.node}); err != nil {
 			return nil, errors.Join(err, deliveries.close(), views.Close(), sessions.Close())
 		}
+		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
+			return nil, errors.Join(err, signed.nodes.Close(), deliveries.close(), views.Close(), sessions.Close())
+		}
 	}
 	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()
@@ -228,6 +234,10 @@ func (c *core) watchLog(m prometheus.Registerer) {
 func (c *core) close() error {
 	c.signed.finish()
 	c.stop()
+	var copied error
+	if c.copies != nil {
+		copied = c.copies.Close()
+	}
 	closed := c.deliveries.close()
 	c.stopViews()
 	err := <-c.viewsDone
@@ -235,7 +245,7 @@ func (c *core) close() error {
 		err = nil
 	}
 	<-c.noted
-	return errors.Join(closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.closeLog())
+	return errors.Join(copied, closed, err, c.consumers.Save(), c.account.Close(), c.views.Close(), c.closeLog())
 }
 
 // merchantConfig is what both HTTP handlers need of the core.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"payledger/httpapi/wire"
+)
+
+// TestRebuildNode takes the log of a node from another one: of a node that stopped because
+// its log was altered, of one whose file is damaged, and of one whose file is lost. Each goes
+// on with the others, and what was replaced is still there.
+func TestRebuildNode(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	payments := 0
+	pay := func() {
+		for i := range 3 {
+			if a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00","description":"order-1042"}`); !ok || a.Status != 201 {
+				t.Fatalf("POST: %d %s", a.Status, a.Body)
+			}
+			payments++
+		}
+	}
+	pay()
+	of := 2
+	if n.sequencer(t, 0) == of {
+		of = 1
+	}
+	dir := n.dirs[of]
+	ledger := filepath.Join(dir, "ledger.db")
+	if out, code := payledger(t, "cluster", "rebuild", "--data", dir); code != 4 || !strings.Contains(out, "in use by another payledger process") {
+		t.Errorf("while the node runs: exit code %d\n%s", code, out)
+	}
+	for name, harm := range map[string]func(){
+		"altered": func() {
+			alterPayment(t, dir)
+			for _, name := range []string{"projections.db", "checkpoint"} {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.start(t, of)
+			eventually(t, "the altered node stops", func() bool {
+				all, _ := n.status(t, 0)
+				return all[of].Role == wire.RoleStopped
+			})
+			n.servers[of].stops(t)
+		},
+		"damaged": func() {
+			if err := os.Truncate(ledger, int64(os.Getpagesize())); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, 3, dir)
+		},
+		"lost": func() {
+			if err := os.Remove(ledger); err != nil {
+				t.Fatal(err)
+			}
+			if out := refused(t, 3, dir); !strings.Contains(out, "payledger cluster rebuild") {
+				t.Errorf("without its log the node says %s", out)
+			}
+		},
+	} {
+		n.servers[of].stops(t)
+		pay()
+		harm()
+		out := does(t, "cluster", "rebuild", "--data", dir)
+		if kept := strings.Contains(out, "Kept      "+ledger+".replaced-"); kept == (name == "lost") {
+			t.Errorf("%s: it says\n%s", name, out)
+		}
+		if kept := strings.Contains(out, "checkpoint.replaced-"); kept != (name == "altered") {
+			t.Errorf("%s: it says\n%s", name, out)
+		}
+		n.start(t, of)
+		n.agree(t, payments)
+	}
+}

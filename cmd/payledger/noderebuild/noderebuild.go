@@ -1,0 +1,201 @@
+// Package noderebuild makes the log of a node anew from another node's.
+//
+// A node whose ledger.db is lost or damaged, differs from the others', or is further
+// behind than they can tell, takes a copy of another node's file while its own server does
+// not run. The copy is read from end to end, and the root of its tree has to be that of
+// every other node that answers, before it takes the place of the own file. What is replaced
+// stays beside it.
+package noderebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/nodewitness"
+	"payledger/cmd/payledger/progress"
+	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
+	"payledger/eventstore/diskspace"
+	"payledger/eventstore/translog"
+	"payledger/notifier/filecopy"
+)
+
+func subject(m *members.Member, node string) string {
+	return "payledger.node." + m.Cluster.String() + "." + node + ".ledger"
+}
+
+// room fails if a disk has no room for a copy of so many bytes.
+func room(d datadir.Dir, size int64) error {
+	free, err := diskspace.Free(string(d))
+	if need := uint64(size) + diskspace.DefaultFloor; err == nil && free < need {
+		err = exit.With(exit.Directory, "the disk of %s has no room for the copy of the log: %d bytes are free, and it takes %d", d, free, need)
+	}
+	return err
+}
+
+// Serve gives other nodes copies of this one's log, with all that was acknowledged when
+// they ask, until Close.
+func Serve(ctx context.Context, n *members.Node, d datadir.Dir) (*filecopy.Server, error) {
+	return filecopy.Serve(n.Conn.NATS(), subject(n.Member, n.Node), string(d), func(w io.Writer) error {
+		if err := n.Store.CatchUp(ctx); err != nil {
+			return fmt.Errorf("its log is not that of the cluster just now: %w", err)
+		}
+		return n.Store.Backup(ctx, func(_ eventstore.Position, size int64) (io.Writer, error) { return w, room(d, size) })
+	})
+}
+
+// Done says what was done.
+type Done struct {
+	Data     string              `json:"data"`
+	Node     string              `json:"node"`
+	From     string              `json:"from"`
+	Position eventstore.Position `json:"position"` // at which the copy ends
+	Kept     []string            `json:"kept"`     // what was replaced
+}
+
+// Run makes the log of a directory anew from that of a node; if none is named, from the
+// first that can give it.
+func Run(ctx context.Context, d datadir.Dir, from string, stderr io.Writer) (_ *Done, err error) {
+	m, err := members.Load(d)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, exit.With(exit.Directory, "%s is in no cluster: put a backup there with \"payledger restore\"", d)
+	}
+	peers := make([]string, 0, len(m.Members))
+	for _, p := range m.Peers() {
+		if from == "" || from == p.Name {
+			peers = append(peers, p.Name)
+		}
+	}
+	if len(peers) == 0 {
+		return nil, exit.With(exit.Usage, "--from %s: that is none of the other nodes", from)
+	}
+	n, err := m.Visit(ctx, members.Part{Dir: d, Log: zerolog.Nop()})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	var errs []error
+	for _, peer := range peers {
+		done, err := rebuild(ctx, n, d, peer, stderr)
+		if err == nil {
+			return done, nil
+		}
+		errs = append(errs, fmt.Errorf("from node %s: %w", peer, err))
+	}
+	return nil, exit.With(exit.Failed, "no log could be taken: %w", errors.Join(errs...))
+}
+
+// rebuild takes the log of one node.
+func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, stderr io.Writer) (_ *Done, err error) {
+	work, err := datadir.NewScratch(string(d), d.Files()...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, work.Remove()) }()
+	tmp, err := datadir.CreatePrivate(work.File("ledger.db"))
+	if err != nil {
+		return nil, err
+	}
+	err = filecopy.Fetch(ctx, n.Conn.NATS(), subject(n.Member, peer), func(size int64) (io.Writer, error) {
+		return progress.Bytes(tmp, stderr, "Copying the log", size), room(d, size)
+	})
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return nil, err
+	}
+	pledge, err := readPledge(n.Member, d)
+	if err != nil {
+		return nil, err
+	}
+	p, err := datadir.VerifyFile(ctx, tmp.Name(), progress.New(stderr, "Checking the copy"), func(r eventstore.Stored) error {
+		return pledge.add(r)
+	})
+	if err == nil && p.Log != n.Ledger {
+		err = fmt.Errorf("it is log %s, and the cluster keeps log %s", p.Log, n.Ledger)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the log that came is not what it should be: %w", err)
+	}
+	for _, other := range n.Peers() {
+		root, err := nodewitness.RootOf(ctx, n.Conn.NATS(), n.Member, other.Name, p.Last)
+		if err == nil && root != pledge.tree.Root() {
+			return nil, exit.With(exit.Refused, "node %s has other events up to position %d than the copy: find out which node's log is right", other.Name, p.Last)
+		}
+	}
+	done := &Done{Data: string(d), Node: n.Node, From: peer, Position: p.Last, Kept: []string{}}
+	return done, done.put(d, tmp.Name(), pledge.broken || pledge.newest.Size > p.Last)
+}
+
+// pledge is the newest checkpoint that the node has signed or vouched for.
+type pledge struct {
+	newest translog.Checkpoint
+	tree   *translog.Streaming
+	broken bool // the copy has other events
+}
+
+func readPledge(m *members.Member, d datadir.Dir) (*pledge, error) {
+	p := &pledge{tree: translog.NewStreaming()}
+	signed, err := os.ReadFile(d.Checkpoint())
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.LogSigner(m.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	v, err := translog.ParseVerifier(s.VerifierKey())
+	if err != nil {
+		return nil, err
+	}
+	if p.newest, err = v.Open(signed); err != nil {
+		p.broken = true // it is put aside
+		return p, nil   //nolint:nilerr // likewise
+	}
+	p.tree = translog.NewStreaming(p.newest)
+	return p, nil
+}
+
+func (p *pledge) add(r eventstore.Stored) error {
+	err := p.tree.Append(r.Body)
+	if errors.As(err, new(*translog.MismatchError)) {
+		p.broken, err = true, nil
+	}
+	return err
+}
+
+// put replaces the own log. At every moment the directory has a whole log or none; after
+// a crash in between the node is rebuilt again. The projections are made anew.
+func (o *Done) put(d datadir.Dir, tmp string, broken bool) error {
+	stamp := ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	aside := []string{d.Ledger()}
+	if broken { // else the next start would report the log as altered
+		aside = append(aside, d.Checkpoint())
+	}
+	for _, name := range aside {
+		switch err := os.Rename(name, name+stamp); {
+		case err == nil:
+			o.Kept = append(o.Kept, name+stamp)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	if err := errors.Join(datadir.RemoveIfExists(d.Projections()), boltfile.SyncDir(string(d))); err != nil {
+		return err
+	}
+	return datadir.MoveInto(tmp, d.Ledger(), false)
+}
