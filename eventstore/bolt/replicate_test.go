@@ -346,7 +346,7 @@ func TestLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // it was read
+	defer s.Close()
 	if r := s.Append(t.Context(), commitOf(3, 0)); r[0].Err != nil || r[0].Position != 4 {
 		t.Errorf("the fourth commit again: %+v", r[0])
 	}

@@ -72,8 +72,7 @@ func (m *Member) runs(ctx context.Context, peer Address) bool {
 // Finish makes the directory one that is alone, and closes it. If it is interrupted it
 // can be done again.
 func (l *Leaving) Finish() error {
-	err := l.Store.Leave()
-	if err = errors.Join(err, l.Close()); err != nil {
+	if err := errors.Join(l.Store.Leave(), l.Close()); err != nil {
 		return err
 	}
 	if err := datadir.RemoveIfExists(l.dir.Cluster()); err != nil {
