@@ -37,6 +37,8 @@ func (t Tally) add(n int, amount domain.Amount) Tally {
 // Plus adds two tallies.
 func (t Tally) Plus(o Tally) Tally { return Tally{t.Count + o.Count, t.Sum.Add(o.Sum)} }
 
+func (t Tally) minus(o Tally) Tally { return Tally{t.Count - o.Count, t.Sum.Add(o.Sum.Neg())} }
+
 // PeriodRow is what happened in one currency in one period, and what has become by
 // now of the payments that were created in it.
 type PeriodRow struct {

@@ -95,6 +95,10 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 	switch {
 	case q.ofPeriods():
 		complete, err = true, v.totalPeriods(ctx, project, q, t.rows)
+	case q.Refund == NotRefunded && q.anyRefund().ofPeriods():
+		if complete, err = v.totalNotRefunded(ctx, until, project, q.anyRefund(), &t); err == nil && !complete {
+			complete, err = v.totalPages(until, project, q, &t)
+		}
 	case q.Refund != NotRefunded && q.Description == nil && q.DescriptionPrefix == "" && len(q.DescriptionTerms) == 0:
 		complete, err = v.totalLists(until, project, q, &t)
 	default:
@@ -112,6 +116,39 @@ func (v *Views) Totals(ctx, until context.Context, project string, q PaymentQuer
 		return cmp.Or(cmp.Compare(a.Currency, b.Currency), cmp.Compare(slices.Index(order, a.Status), slices.Index(order, b.Status)))
 	})
 	return out, err
+}
+
+// totalNotRefunded is what the periods add up to less the payments of which money went
+// back or may be about to. complete is false where those are too many, and then nothing
+// is added up. They are read first: all of them are in the periods that are read then.
+func (v *Views) totalNotRefunded(ctx, until context.Context, project string, q PaymentQuery, t *totalling) (complete bool, err error) {
+	less := totalling{rows: make(map[totalKey]sums), seen: make(map[domain.ID]bool), limit: t.limit}
+	if q.Status == "" || q.Status == domain.Paid {
+		for _, s := range domain.PaymentRefundStatuses() {
+			complete, err = v.totalList(until, v.byRefund.Table, byRefundKey(project, s), q, func(id domain.ID, f facts) bool {
+				return less.take(id, f, domain.Paid)
+			})
+			if err != nil || !complete {
+				return false, err
+			}
+		}
+	}
+	if err := v.totalPeriods(ctx, project, q, t.rows); err != nil {
+		return false, err
+	}
+	for key, row := range t.rows {
+		all := row.all.minus(less.rows[key].all)
+		if t.rows[key] = (sums{all: all}); all.Count == 0 {
+			delete(t.rows, key)
+		}
+	}
+	return true, nil
+}
+
+// anyRefund is the query without its filter of refunds.
+func (q PaymentQuery) anyRefund() PaymentQuery {
+	q.Refund = ""
+	return q
 }
 
 // ofPeriods reports whether a query can be answered from sums.
