@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"payledger/domain"
@@ -44,8 +45,8 @@ func (v *byStatusView) update(before, after *PaymentRow) {
 
 func byStatusKey(project string, s domain.PaymentStatus) string { return listKey(project, string(s)) }
 
-// byRefundView lists a project's payments by the status of their last refund:
-// project, 0, status, 0, id. Payments without a refund are not in it.
+// byRefundView lists a project's payments by their RefundStatus, or NotRefunded:
+// project, 0, status, 0, id.
 type byRefundView struct{ *table.Table[facts] }
 
 func newByRefundView(db *table.DB) *byRefundView {
@@ -57,9 +58,9 @@ func (v *byRefundView) update(before, after *PaymentRow) {
 	var was domain.RefundStatus
 	var wasReturned domain.Amount
 	if before != nil {
-		was, wasReturned = before.Payment.RefundStatus(), before.Payment.Returned()
+		was, wasReturned = refundFilter(&before.Payment), before.Payment.Returned()
 	}
-	is, f := p.RefundStatus(), factsOf(p)
+	is, f := refundFilter(p), factsOf(p)
 	f.returned = p.Returned()
 	if was == is {
 		if f.returned != wasReturned {
@@ -71,6 +72,11 @@ func (v *byRefundView) update(before, after *PaymentRow) {
 		v.Delete(listKeyOf(p.ID, p.Project, string(was)))
 	}
 	v.Insert(listKeyOf(p.ID, p.Project, string(is)), f)
+}
+
+// refundFilter is the value of PaymentQuery.Refund that finds a payment.
+func refundFilter(p *domain.Payment) domain.RefundStatus {
+	return cmp.Or(p.RefundStatus(), NotRefunded)
 }
 
 func byRefundKey(project string, s domain.RefundStatus) string { return listKey(project, string(s)) }

@@ -39,8 +39,7 @@ type PaymentPage struct {
 func (q PaymentQuery) matches(p domain.Payment) bool {
 	switch {
 	case q.Status != "" && p.Status != q.Status,
-		q.Refund == NotRefunded && p.RefundStatus() != "",
-		q.Refund != "" && q.Refund != NotRefunded && q.Refund != p.RefundStatus(),
+		q.Refund != "" && q.Refund != refundFilter(&p),
 		q.From != 0 && p.CreatedAt < q.From,
 		q.To != 0 && p.CreatedAt >= q.To,
 		q.Description != nil && (p.Description == nil || *p.Description != *q.Description),
@@ -108,7 +107,7 @@ func (s *paymentSearch) run(ctx context.Context) error {
 	if s.q.Status != "" {
 		t, prefix = s.views.byStatus.Table, byStatusKey(s.project, s.q.Status)
 	}
-	if q := s.q.Refund; q != "" && q != NotRefunded {
+	if q := s.q.Refund; q != "" && (q != NotRefunded || s.q.Status == "" || s.q.Status == domain.Paid) { // only what was paid is refunded
 		t, prefix = s.views.byRefund.Table, byRefundKey(s.project, q)
 	}
 	budget := 0
