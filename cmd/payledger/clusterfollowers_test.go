@@ -43,6 +43,9 @@ func (n *nodes) everyNode(t *testing.T, check func(t *testing.T, s *server, dir 
 // and tests, at each node.
 func deliveriesOnEveryNode(t *testing.T, n *nodes) {
 	n.everyNode(t, func(t *testing.T, s *server, dir string) {
+		if out, code := payledger(t, "nats", "consumer", "create", "till", "--data", dir); code != 5 || !strings.Contains(out, "take no clients") {
+			t.Errorf("a NATS consumer: exit code %d: %s", code, out)
+		}
 		var down atomic.Bool
 		down.Store(true)
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

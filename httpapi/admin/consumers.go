@@ -94,7 +94,7 @@ func (a *admin) removeConsumer(x *edge.Exchange) error {
 // consumersAway shows an error that is no refusal, because only the operator reads
 // it.
 func consumersAway(err error, what string) error {
-	if errors.As(err, new(*domain.Refusal)) {
+	if errors.As(err, new(*domain.Refusal)) || errors.As(err, new(wire.Problem)) {
 		return err
 	}
 	return wire.Problem{Code: domain.Unavailable, Detail: "The NATS server or the disk cannot do this now. " + what + " " + err.Error()}

@@ -24,6 +24,7 @@ import (
 	httpadmin "payledger/httpapi/admin"
 	"payledger/httpapi/checkout"
 	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
 	"payledger/notifier/consumers"
 	"payledger/notifier/filecopy"
 	"payledger/notifier/webhook"
@@ -267,5 +268,18 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
 	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.installation.act
+	if c.node != nil {
+		config.Consumers = noNewConsumers{c.consumers}
+	}
 	return httpadmin.New(config)
+}
+
+// noNewConsumers refuses to make consumers that could not connect.
+type noNewConsumers struct{ *consumers.Book }
+
+// Create implements admin.Consumers.
+func (noNewConsumers) Create(context.Context, string, string, consumers.Record) (domain.NewNATSConsumer, error) {
+	return domain.NewNATSConsumer{}, wire.Problem{
+		Code: domain.NATSExternal, Detail: "The NATS servers of a cluster take no clients. Read events with GET /v1/events of any node.",
+	}
 }
