@@ -112,7 +112,7 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 	err = filecopy.Fetch(ctx, n.Conn.NATS(), subject(n.Member, peer), func(size int64) (io.Writer, error) {
 		return progress.Bytes(tmp, stderr, "Copying the log", size), room(d, size)
 	})
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return nil, err
 	}
 	pledge, err := readPledge(n.Member, d)
@@ -135,7 +135,8 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 		}
 	}
 	done := &Done{Data: string(d), Node: n.Node, From: peer, Position: p.Last, Kept: []string{}}
-	return done, done.put(d, tmp.Name(), pledge.broken || pledge.newest.Size > p.Last)
+	err = done.put(d, tmp.Name(), pledge.broken || pledge.newest.Size > p.Last)
+	return done, err
 }
 
 // pledge is the newest checkpoint that the node has signed or vouched for.
