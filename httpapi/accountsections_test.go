@@ -68,7 +68,7 @@ func TestEmptyAccount(t *testing.T) {
 	}
 	for path, status := range map[string]int{
 		"webhooks/we_x": 404, "webhooks/we_x/rotate": 404, "keys/key_x/revoke": 404, "secrets/x": 410, "nosuch": 404,
-		"refunds?status=x": 400, "refunds?cursor=x": 400, "?from=x": 400, "balance?from=x": 400, "events?before=x": 200,
+		"refunds?status=x": 400, "refunds?cursor=x": 400, "?from=x": 400, "balance?from=x": 400, "events?before=x": 400, "events?before=0": 400,
 	} {
 		b.open("/account/" + path).want(status)
 	}

@@ -56,6 +56,9 @@ type backupReport struct {
 
 // Run writes the backup.
 func (c backupCmd) Run(a *console.App) (err error) {
+	if c.File == "-" {
+		return exit.With(exit.Usage, "a backup is read again once it was written, so standard output will not do: name a file")
+	}
 	for _, name := range c.files() {
 		for _, own := range datadir.Dir(c.Data).Files() {
 			if datadir.SameFile(name, own) {

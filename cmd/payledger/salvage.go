@@ -57,6 +57,9 @@ func (c salvageCmd) Validate() error {
 	if len(c.Source) == 0 && c.NATSURL == "" {
 		return errors.New("name what is left of the log: a data directory, files, --nats-url")
 	}
+	if c.Output == "-" {
+		return errors.New("--output: the new log is read again once it was written, so standard output will not do: name a file")
+	}
 	return nil
 }
 

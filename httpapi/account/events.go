@@ -97,7 +97,7 @@ func (v *visit) listEvents() error {
 	for i := range p.Rows {
 		p.Rows[i].Of = of.Subject(p.Rows[i].Payment)
 	}
-	return v.Render(http.StatusOK, "events.html", p)
+	return v.Render(p.Answer(), "events.html", p)
 }
 
 // eventsOf answers the events of one payment, the newest first.
@@ -125,9 +125,13 @@ func (v *visit) newestEvents(p *eventsPage) ([]wire.EventLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before, err := strconv.ParseUint(v.Query("before"), 10, 63); err == nil && before > 0 && before <= end {
+	before, err := strconv.ParseUint(v.Query("before"), 10, 63)
+	switch {
+	case v.Query("before") != "" && (err != nil || before == 0):
+		return nil, p.BadFilter(wire.Problem{Code: domain.InvalidCursor})
+	case err == nil && before <= end:
 		end = before - 1
-	} else {
+	default:
 		p.Newest, p.Live = true, p.Root+"events/live?after="+strconv.FormatUint(end, 10)
 	}
 	var lines []wire.EventLine
