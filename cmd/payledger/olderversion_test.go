@@ -203,7 +203,7 @@ func TestNewerFiles(t *testing.T) {
 	}{
 		"ledger.db":      {datadir.Dir.Ledger, "payledger event log ", "payledger event log 9", []string{"newer payledger", "run the version that wrote it, or a newer one"}},
 		"lanes.db":       {datadir.Dir.Lanes, "payledger lanes ", "payledger lanes 9", []string{"newer payledger", "start that one, or move the file away"}},
-		"projections.db": {datadir.Dir.Projections, `{"format":`, `{"format":9`, []string{"start the newer version", "delete the file"}},
+		"projections.db": {datadir.Dir.Projections, `{"format":`, `{"format":99`, []string{"start the newer version", "delete the file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,12 +243,13 @@ func setFormat(t *testing.T, file, from, to string) {
 				return nil
 			}
 			changed++
-			value := append([]byte(to), v[len(to):]...)
+			value := append([]byte(to), v[len(from)+1:]...) // in place of one digit
 			table := crc32.MakeTable(crc32.Castagnoli)
 			sum := func(b []byte) uint32 {
 				return crc32.Update(crc32.Update(crc32.Checksum([]byte("meta"), table), table, k), table, b)
 			}
 			if end := len(v) - 4; end > 0 && binary.BigEndian.Uint32(v[end:]) == sum(v[:end]) {
+				end = len(value) - 4
 				binary.BigEndian.PutUint32(value[end:], sum(value[:end]))
 			}
 			return meta.Put(k, value)
