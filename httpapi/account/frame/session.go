@@ -132,7 +132,7 @@ func (v *Visit) loadSession() error {
 		return err
 	}
 	if v.sessions.GetString(ctx, generationValue) != strconv.FormatUint(generation, 10) {
-		v.EndSession()
+		v.DropSession()
 		return nil
 	}
 	v.session = s
@@ -142,7 +142,7 @@ func (v *Visit) loadSession() error {
 	v.until = began.Time().Add(time.Duration(limits.SessionMaxSeconds) * time.Second)
 	idle := v.instant(seenValue).Time().Add(time.Duration(limits.SessionIdleSeconds) * time.Second)
 	if now := v.Now(); v.over(err) || err == nil && (now.After(v.until) || now.After(idle)) {
-		v.EndSession()
+		v.DropSession()
 		return nil
 	}
 	if err != nil {
@@ -183,11 +183,26 @@ func (v *Visit) SaveSession() error {
 	return err
 }
 
-// EndSession forgets the session, here and in the browser.
-func (v *Visit) EndSession() {
+// EndSession deletes the session, and then forgets it here and in the browser. After an
+// error it goes on.
+func (v *Visit) EndSession() error {
 	if err := v.sessions.Destroy(v.Request.Context()); err != nil {
-		v.Log.Warn().Err(err).Str("request_id", v.X.ID).Msg("a session of the account could not be deleted")
+		return err
 	}
+	v.forgetSession()
+	return nil
+}
+
+// DropSession forgets a session that is good for nothing any more, even where it cannot
+// be deleted.
+func (v *Visit) DropSession() {
+	if err := v.EndSession(); err != nil {
+		v.Log.Warn().Err(err).Str("request_id", v.X.ID).Msg("a session of the account could not be deleted")
+		v.forgetSession()
+	}
+}
+
+func (v *Visit) forgetSession() {
 	v.sessions.WriteSessionCookie(v.Request.Context(), v.X, "", time.Time{})
 	v.X.Header().Set("Cache-Control", "no-store") // scs adds to it
 	v.session, v.Caller, v.ended = store.Session{}, merchant.Caller{}, true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -273,6 +274,67 @@ func TestASessionSurvivesARestartAndEndsWithItsKey(t *testing.T) {
 	}
 	if ctx, err := f.handler.sessions.Load(t.Context(), first); err != nil || f.handler.sessions.GetString(ctx, projectValue) != "" {
 		t.Errorf("the session of a revoked key is kept (%v)", err)
+	}
+}
+
+// undeletable is a store that deletes no session while it fails.
+type undeletable struct {
+	*store.File
+	fail error
+}
+
+func (u *undeletable) Delete(token string) error {
+	if u.fail != nil {
+		return u.fail
+	}
+	return u.File.Delete(token)
+}
+
+func TestSigningOutOfASessionThatCannotBeDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	kept := &undeletable{File: f.file, fail: errors.New("no disk")}
+	f.handler.Kept = kept
+	f.handler.sessions.Store = sessionStore{kept}
+	signOut := func(path string) *httptest.ResponseRecorder {
+		t.Helper()
+		_, token, ok := strings.Cut(f.get("session").Body.String(), `name="form" value="`)
+		token, _, closed := strings.Cut(token, `"`)
+		if !ok || !closed {
+			t.Fatal("the page of the session has no form")
+		}
+		return f.post(path, url.Values{formField: {token}})
+	}
+	f.signIn()
+	cookie, streaming := f.cookie, true
+	s := &stream{end: func() { streaming = false }}
+	ctx, err := f.handler.sessions.Load(t.Context(), cookie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.token = f.handler.sessions.Token(ctx)
+	f.handler.streams.all = map[*stream]struct{}{s: {}}
+	if w := signOut("signout"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if f.cookie != cookie || !streaming || !f.in() {
+		t.Error("the session was not deleted, and yet the browser forgot it or a stream ended")
+	}
+	kept.fail = nil
+	if w := signOut("signout"); w.Code != http.StatusSeeOther || f.cookie != "" || streaming {
+		t.Errorf("%d, cookie %q, streaming %v", w.Code, f.cookie, streaming)
+	}
+	if f.cookie = cookie; f.in() {
+		t.Error("the session goes on after it was signed out")
+	}
+
+	f.signIn()
+	cookie, kept.fail = f.cookie, errors.New("no disk")
+	if w := signOut("signout-everywhere"); w.Code != http.StatusSeeOther || f.cookie != "" {
+		t.Errorf("%d, cookie %q", w.Code, f.cookie)
+	}
+	if f.cookie = cookie; f.in() {
+		t.Error("the session outlives the signing out everywhere")
 	}
 }
 

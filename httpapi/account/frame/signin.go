@@ -1,12 +1,14 @@
 package frame
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"payledger/domain"
 	"payledger/httpapi/conns"
+	"payledger/httpapi/edge"
 )
 
 func (h *handler) sessionPages() []Route {
@@ -103,10 +105,14 @@ func (v *Visit) showSession() error {
 	})
 }
 
+// signOut says that somebody is signed out only once the session is deleted.
 func (v *Visit) signOut() error {
 	token := v.sessions.Token(v.Request.Context())
+	if err := v.EndSession(); err != nil {
+		return fmt.Errorf("%w: %w", edge.Unavailable("1", "You are still signed in. Try again."), err)
+	}
 	v.streams.end(func(s *stream) bool { return s.token == token })
-	return v.signedOut("out")
+	return v.Leave("signin?why=out")
 }
 
 func (v *Visit) signOutEverywhere() error {
@@ -114,10 +120,6 @@ func (v *Visit) signOutEverywhere() error {
 		return err
 	}
 	v.streams.end(func(s *stream) bool { return s.session == v.session })
-	return v.signedOut("everywhere")
-}
-
-func (v *Visit) signedOut(why string) error {
-	v.EndSession()
-	return v.Leave("signin?why=" + why)
+	v.DropSession() // over by its generation
+	return v.Leave("signin?why=everywhere")
 }
