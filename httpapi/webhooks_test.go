@@ -14,6 +14,7 @@ import (
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
+	"payledger/httpapi/edge"
 	"payledger/httpapi/webhooks"
 	"payledger/httpapi/wire"
 )
@@ -425,4 +426,29 @@ func TestSenderThatFails(t *testing.T) {
 		t.Errorf("%s", a.Body)
 	}
 	m.hook(`{"url":"` + hookURL + `"}`)
+}
+
+// While the health of an endpoint cannot be had, what was recorded is answered, and
+// endpoints are listed.
+func TestHealthThatIsUnavailable(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := s.merchant("")
+	id := m.hook(`{"url":"` + hookURL + `"}`).ID
+	s.hooks.add(domain.DeliveryObject{EndpointID: id, State: domain.DeliveryGivenUp})
+	s.hooks.mu.Lock()
+	s.hooks.failing = map[string]domain.Instant{id: 1}
+	s.hooks.fail = edge.Unavailable("1", "The server that sends the webhooks cannot be reached just now.")
+	s.hooks.mu.Unlock()
+	m.post(webhooks.Path+"/"+id+"/disable", "{}").want(200, "")
+	var page wire.Page[wire.Endpoint]
+	m.get(webhooks.Path).want(200, "").decode(&page)
+	if len(page.Data) != 1 || page.Data[0].Enabled() || page.Data[0].Health != (domain.EndpointHealth{}) {
+		t.Errorf("%+v", page.Data)
+	}
+	m.get(webhooks.Path+"/"+id).want(503, domain.Unavailable)
+	in := m.session()
+	if all := must(in.api.Alerts(t.Context(), in.caller())); len(all) != 1 || all[0].Kind != wire.AlertDisabled {
+		t.Errorf("%+v", all)
+	}
 }

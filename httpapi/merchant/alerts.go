@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"payledger/domain"
@@ -36,12 +37,12 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 	}
 	now := domain.InstantOf(a.cfg.Now())
 	if a.cfg.Webhooks != nil {
-		for _, e := range c.Project.Endpoints {
-			health, err := a.cfg.Webhooks.Health(ctx, e.ID)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, endpointAlerts(e, health, now)...)
+		health, err := a.Healths(ctx, c.Project.Endpoints)
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range c.Project.Endpoints {
+			all = append(all, endpointAlerts(e, health[i], now)...)
 		}
 	}
 	unrouted, err := a.cfg.Views.Payments(ctx, c.Project.ID, views.PaymentQuery{
@@ -54,6 +55,23 @@ func (a *API) Alerts(ctx context.Context, c Caller) ([]wire.Alert, error) {
 		all = append(all, wire.Alert{Kind: wire.AlertUnrouted, PaymentID: &p.ID, Since: &p.CreatedAt})
 	}
 	return byUrgency(all), nil
+}
+
+// Healths are the health of each endpoint. From the first on that is unavailable they are
+// zero: the others would be waited for in vain.
+func (a *API) Healths(ctx context.Context, endpoints []projects.Endpoint) ([]domain.EndpointHealth, error) {
+	all := make([]domain.EndpointHealth, len(endpoints))
+	for i, e := range endpoints {
+		health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+		if p, ok := errors.AsType[wire.Problem](err); ok && p.Code == domain.Unavailable {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[i] = health
+	}
+	return all, nil
 }
 
 func endpointAlerts(e projects.Endpoint, health domain.EndpointHealth, now domain.Instant) (all []wire.Alert) {

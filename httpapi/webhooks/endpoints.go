@@ -57,11 +57,13 @@ func (a *API) Endpoints(ctx context.Context, c merchant.Caller, values url.Value
 		all = all[:l.Limit]
 		last = all[len(all)-1].ID
 	}
+	health, err := a.m.Healths(ctx, all)
+	if err != nil {
+		return page, err
+	}
 	rows := make([]wire.Endpoint, len(all))
 	for i, e := range all {
-		if rows[i], err = a.shown(ctx, e); err != nil {
-			return page, err
-		}
+		rows[i] = a.shownWith(health[i], e)
 	}
 	return edge.PageOf(l, rows, last), nil
 }

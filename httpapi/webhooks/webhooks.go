@@ -65,13 +65,18 @@ func (a *API) execute(ctx context.Context, c *merchant.Caller, id string, event 
 	return e, nil
 }
 
-// change is execute with the answer of most commands.
+// change is execute with the answer of most commands. What was recorded is answered
+// even where the health cannot be had, which is then zero.
 func (a *API) change(ctx context.Context, c *merchant.Caller, id string, event domain.ID, cmd projects.ProjectCommand) (wire.Endpoint, error) {
 	e, err := a.execute(ctx, c, id, event, cmd)
 	if err != nil {
 		return wire.Endpoint{}, err
 	}
-	return a.shown(ctx, e)
+	health, err := a.cfg.Webhooks.Health(ctx, e.ID)
+	if err != nil {
+		health = domain.EndpointHealth{}
+	}
+	return a.shownWith(health, e), nil
 }
 
 // shown is an endpoint as its merchant sees it.
