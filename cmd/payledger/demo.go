@@ -51,6 +51,9 @@ func (c demoCmd) Run(a *console.App, flags *kong.Context) (err error) {
 	if c.WebhookURL != "" {
 		c.WebhookAllowPrivate = true
 	}
+	if err := c.checkNodes(); err != nil {
+		return err
+	}
 	reload, done := c.hangups()
 	defer done()
 	o, err := c.options(a, serveDefaults{logLevel: zerolog.WarnLevel})

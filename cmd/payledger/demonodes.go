@@ -13,9 +13,24 @@ import (
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demonodes"
+	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
 )
+
+// checkNodes refuses flags that three nodes cannot share.
+func (c demoCmd) checkNodes() error {
+	switch {
+	case c.Nodes == 1:
+	case c.AdminListen != "":
+		return exit.With(exit.Usage, "--admin-listen: three nodes cannot have one address; leave it out with --nodes 3")
+	case c.NATSListen != "":
+		return exit.With(exit.Usage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
+	case c.NATSURL != "":
+		return exit.With(exit.Usage, "--nats-url: the nodes of a cluster have NATS servers of their own; leave it out with --nodes 3")
+	}
+	return nil
+}
 
 // runNodes runs the demo on three nodes.
 func (c demoCmd) runNodes(a *console.App, d datadir.Dir, kept bool, flags *kong.Context) error {
