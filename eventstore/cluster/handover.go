@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // mayLag is how many groups the next sequencer may lack. It applies them before it
@@ -145,9 +146,16 @@ func (s *Store) stepDown(to nodeName) {
 	if to != "" {
 		request = fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, to)
 	}
-	_, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+logStream, request, publishTime)
+	reply, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+logStream, request, publishTime)
+	if err == nil {
+		err = refusal(reply.Data)
+	}
 	if to != "" {
-		s.newest(s.turns.Add(1), func() { s.post(asksNoMore{}) })
+		// Older news of the leader counts no more, and this always comes.
+		s.hearing.Lock()
+		s.turn = s.turns.Add(1)
+		s.post(asksNoMore{})
+		s.hearing.Unlock()
 	}
 	switch {
 	case to == "":
@@ -155,6 +163,20 @@ func (s *Store) stepDown(to nodeName) {
 	case err != nil:
 		s.report(fmt.Errorf("asking LOG to have node %s for its leader: %w", to, err))
 	}
+}
+
+// refusal is the error in an answer of JetStream's API, if it has one.
+func refusal(reply []byte) error {
+	var a struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(reply, &a); err != nil {
+		return fmt.Errorf("%w: %w", errMessage, err)
+	}
+	if a.Error != nil {
+		return a.Error
+	}
+	return nil
 }
 
 // left is the answer to a request to hand over.
@@ -171,6 +193,9 @@ func (s *Store) askToLeave(ctx context.Context, from nodeName, to string) (strin
 	if err != nil {
 		return "", fmt.Errorf("asking node %s to hand over: %w", from, err)
 	}
+	if len(reply.Data) == 0 {
+		return "", &HandOverError{fmt.Sprintf("node %s is handing over already: look at \"payledger cluster status\"", from)}
+	}
 	var l left
 	if err := json.Unmarshal(reply.Data, &l); err != nil {
 		return "", fmt.Errorf("%w: node %s: %w", errMessage, from, err)
@@ -181,19 +206,21 @@ func (s *Store) askToLeave(ctx context.Context, from nodeName, to string) (strin
 	return l.To, nil
 }
 
-// serveLeave answers a peer that asks this node to hand over.
-func (s *Store) serveLeave(m *nats.Msg) {
-	s.beside(func() {
-		var l left
-		var err error
-		if l.To, err = s.leaveTo(s.ctx, string(m.Data)); err != nil {
-			l.Error = err.Error()
-		}
-		b, err := json.Marshal(l)
-		if err != nil {
-			s.report(err)
-			return
-		}
-		s.respond(m, b)
-	})
+// leaveHere answers a peer that asks this node to hand over.
+func (s *Store) leaveHere(to []byte) []byte {
+	var l left
+	var err error
+	if len(to) > 0 && !slices.Contains(s.peers, string(to)) {
+		err = errors.New("there is no such node to hand over to")
+	} else {
+		l.To, err = s.leaveTo(s.ctx, string(to))
+	}
+	if err != nil {
+		l.Error = err.Error()
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		s.report(err)
+	}
+	return b
 }

@@ -36,7 +36,7 @@ func (s *Store) listen() error {
 			}
 			s.respond(m, b)
 		},
-		verbLeave: s.serveLeave,
+		verbLeave: func(m *nats.Msg) { s.serveBeside(s.leavings, m, s.leaveHere) },
 		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
@@ -143,8 +143,8 @@ func (s *Store) answer(x answer) {
 // groupsFrom are the groups of the own file from a number on.
 func (s *Store) groupsFrom(b []byte) (out []byte) {
 	asked, ok := numbers(b, 1)
-	if !ok {
-		return nil
+	if !ok || s.stopped.Load() != nil {
+		return nil // a log that differs is no source for the others
 	}
 	for n, end := asked[0], asked[0]+maxAhead; n <= s.number() && n < end && len(out) < fetchBytes; n++ {
 		g, ok, err := s.Group(s.ctx, n)

@@ -57,9 +57,9 @@ type Store struct {
 	end          context.CancelFunc
 	running      sync.WaitGroup
 
-	subs             []*nats.Subscription
-	appends, fetches chan struct{}    // a place for each request that is served
-	decision         chan *bolt.Group // of the staged group; nil: taken back
+	subs                       []*nats.Subscription
+	appends, fetches, leavings chan struct{}    // a place for each request that is served
+	decision                   chan *bolt.Group // of the staged group; nil: taken back
 
 	// For Status.
 	progress             atomic.Pointer[progress]
@@ -92,7 +92,7 @@ type Store struct {
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s := &Store{
 		name: nodeName(c.Name), peers: c.Peers, nc: c.Conn, now: c.Now, began: c.Now(),
-		appends: make(chan struct{}, maxAppends), fetches: make(chan struct{}, maxFetches),
+		appends: make(chan struct{}, maxAppends), fetches: make(chan struct{}, maxFetches), leavings: make(chan struct{}, 1),
 		decision: make(chan *bolt.Group, 1), wake: make(chan struct{}, 1),
 		reads: make(map[uint64]chan error), calls: make(map[uint64]*waitingCall),
 	}
