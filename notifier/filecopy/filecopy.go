@@ -2,8 +2,8 @@
 //
 // The copy is of one instant: the giving node writes it to a file of its own first.
 // Then the other one asks for one piece after the other, each as often as it needs,
-// and checks the SHA-256 of all in the end. A node gives one copy at a time; one that
-// nobody asks for any more is removed.
+// and checks the SHA-256 of all in the end. A node gives one copy at a time, and whoever
+// else wants one waits; one that nobody asks for any more is removed.
 package filecopy
 
 import (
@@ -42,8 +42,10 @@ const (
 // killed process left of them Serve removes.
 const Pattern = "copy-*.tmp"
 
-// The headers of requests and answers. A request without headerCopy asks for a new copy.
+// The headers of requests and answers. A request without headerCopy asks for a new copy;
+// sent again by the same asker, it is answered with the one that was made for it.
 const (
+	headerAsker  = "Asker"
 	headerCopy   = "Copy"
 	headerOffset = "Offset"
 	headerSize   = "Size"
@@ -54,12 +56,18 @@ const (
 // errBusy: another node gets a copy.
 var errBusy = errors.New("another copy is under way")
 
+// How long one waits for the end of another one's copy.
+const (
+	busyPause = 5 * time.Second
+	busyTries = 60
+)
+
 // Server gives copies of one file.
 type Server struct {
 	dir   string // where copies are
 	write func(io.Writer) error
 	sub   *nats.Subscription
-	now   func() time.Time
+	kept  time.Duration
 
 	mu    sync.Mutex
 	given *copied // nil: none
@@ -68,15 +76,17 @@ type Server struct {
 // copied is a copy that is being given.
 type copied struct {
 	id, sum string
+	asker   string
+	given   bool // to its end
 	file    *os.File
 	size    int64
-	used    time.Time
+	unused  *time.Timer // removes it
 }
 
 // Serve gives copies of what write writes to those who ask on the subject, until Close.
 // The copies are in the directory meanwhile.
 func Serve(nc *nats.Conn, subject, dir string, write func(io.Writer) error) (*Server, error) {
-	s := &Server{dir: dir, write: write, now: time.Now}
+	s := &Server{dir: dir, write: write, kept: kept}
 	left, err := filepath.Glob(filepath.Join(dir, Pattern))
 	for _, name := range left {
 		err = errors.Join(err, os.Remove(name))
@@ -104,8 +114,18 @@ func (s *Server) end() error {
 		return nil
 	}
 	f := s.given.file
+	s.given.unused.Stop()
 	s.given = nil
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// forget removes a copy that was not asked for.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given != nil && s.given.id == id {
+		_ = s.end() // what is left of it, the next start removes
+	}
 }
 
 func (s *Server) answer(m *nats.Msg) {
@@ -122,7 +142,7 @@ func (s *Server) piece(m, out *nats.Msg) error {
 	defer s.mu.Unlock()
 	id := m.Header.Get(headerCopy)
 	if id == "" {
-		if err := s.begin(); err != nil {
+		if err := s.begin(m.Header.Get(headerAsker)); err != nil {
 			return err
 		}
 		id = s.given.id
@@ -131,7 +151,7 @@ func (s *Server) piece(m, out *nats.Msg) error {
 	if g == nil || g.id != id {
 		return errors.New("the copy is not kept any more")
 	}
-	g.used = s.now()
+	g.unused.Reset(s.kept)
 	offset := int64(0)
 	if text := m.Header.Get(headerOffset); text != "" {
 		var err error
@@ -147,14 +167,18 @@ func (s *Server) piece(m, out *nats.Msg) error {
 	out.Header.Set(headerSize, strconv.FormatInt(g.size, 10))
 	out.Header.Set(headerSum, g.sum)
 	if offset+int64(len(out.Data)) == g.size {
-		g.used = time.Time{} // the other one may ask for the end again, and another one for a copy
+		g.given = true
+		g.unused.Reset(min(s.kept, tries*pieceTime)) // the other one may ask for the end again
 	}
 	return nil
 }
 
 // begin makes a copy; mu is held.
-func (s *Server) begin() error {
-	if s.given != nil && s.now().Sub(s.given.used) < kept {
+func (s *Server) begin(asker string) error {
+	switch {
+	case s.given != nil && s.given.asker == asker:
+		return nil
+	case s.given != nil && !s.given.given:
 		return errBusy
 	}
 	if err := s.end(); err != nil {
@@ -170,7 +194,9 @@ func (s *Server) begin() error {
 	if err = errors.Join(err, statErr); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	s.given = &copied{id: rand.Text(), sum: hex.EncodeToString(sum.Sum(nil)), file: f, size: info.Size(), used: s.now()}
+	s.given = &copied{id: rand.Text(), sum: hex.EncodeToString(sum.Sum(nil)), asker: asker, file: f, size: info.Size()}
+	id := s.given.id
+	s.given.unused = time.AfterFunc(s.kept, func() { s.forget(id) })
 	return nil
 }
 
@@ -178,7 +204,7 @@ func (s *Server) begin() error {
 // answers, if it takes a copy of so many bytes; what was written is no good if there is
 // an error.
 func Fetch(ctx context.Context, nc *nats.Conn, subject string, begin func(size int64) (io.Writer, error)) error {
-	first, err := ask(ctx, nc, subject, "", 0, beginTime)
+	first, err := start(ctx, nc, subject)
 	if err != nil {
 		return err
 	}
@@ -193,18 +219,18 @@ func Fetch(ctx context.Context, nc *nats.Conn, subject string, begin func(size i
 	}
 	sum := sha256.New()
 	to := io.MultiWriter(into, sum)
-	piece := first
+	m := first
 	for at := int64(0); ; {
-		if len(piece.Data) == 0 && at < size || at+int64(len(piece.Data)) > size {
-			return fmt.Errorf("the copy ends at byte %d of %d", at+int64(len(piece.Data)), size)
+		if len(m.Data) == 0 && at < size || at+int64(len(m.Data)) > size {
+			return fmt.Errorf("the copy ends at byte %d of %d", at+int64(len(m.Data)), size)
 		}
-		if _, err := to.Write(piece.Data); err != nil {
+		if _, err := to.Write(m.Data); err != nil {
 			return err
 		}
-		if at += int64(len(piece.Data)); at == size {
+		if at += int64(len(m.Data)); at == size {
 			break
 		}
-		if piece, err = ask(ctx, nc, subject, id, at, pieceTime); err != nil {
+		if m, err = piece(ctx, nc, subject, id, at); err != nil {
 			return err
 		}
 	}
@@ -214,13 +240,28 @@ func Fetch(ctx context.Context, nc *nats.Conn, subject string, begin func(size i
 	return nil
 }
 
-// ask asks for a piece, again if no answer comes.
-func ask(ctx context.Context, nc *nats.Conn, subject, id string, offset int64, within time.Duration) (m *nats.Msg, err error) {
-	q := nats.NewMsg(subject)
-	if id != "" {
-		q.Header.Set(headerCopy, id)
-		q.Header.Set(headerOffset, strconv.FormatInt(offset, 10))
+// start asks for a copy, and waits while another node gets one.
+func start(ctx context.Context, nc *nats.Conn, subject string) (*nats.Msg, error) {
+	asker := nats.Header{headerAsker: {rand.Text()}}
+	for try := 0; ; try++ {
+		m, err := ask(ctx, nc, subject, asker, beginTime)
+		if !errors.Is(err, errBusy) || try == busyTries {
+			return m, err
+		}
+		if !health.Pause(ctx, busyPause) {
+			return nil, errors.Join(err, ctx.Err())
+		}
 	}
+}
+
+// piece asks for a piece of a copy.
+func piece(ctx context.Context, nc *nats.Conn, subject, id string, offset int64) (*nats.Msg, error) {
+	return ask(ctx, nc, subject, nats.Header{headerCopy: {id}, headerOffset: {strconv.FormatInt(offset, 10)}}, pieceTime)
+}
+
+// ask sends a request, again if no answer comes.
+func ask(ctx context.Context, nc *nats.Conn, subject string, header nats.Header, within time.Duration) (m *nats.Msg, err error) {
+	q := &nats.Msg{Subject: subject, Header: header}
 	for try := range tries {
 		if try > 0 && !health.Pause(ctx, time.Second) {
 			return nil, ctx.Err()
@@ -230,12 +271,15 @@ func ask(ctx context.Context, nc *nats.Conn, subject, id string, offset int64, w
 			defer cancel()
 			return nc.RequestMsgWithContext(ctx, q)
 		}()
-		if err == nil && m.Header.Get(headerError) != "" {
+		switch {
+		case err != nil:
+			continue
+		case m.Header.Get(headerError) == errBusy.Error():
+			return nil, errBusy
+		case m.Header.Get(headerError) != "":
 			return nil, fmt.Errorf("the other node answers: %s", m.Header.Get(headerError))
 		}
-		if err == nil {
-			return m, nil
-		}
+		return m, nil
 	}
 	return nil, fmt.Errorf("asking another node for a copy: %w", err)
 }

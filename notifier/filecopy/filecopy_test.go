@@ -14,6 +14,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
+
+	"payledger/notifier/health/healthtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,21 +99,21 @@ func TestOneCopyAtATime(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	content := random(2 * maxPiece)
-	s, _ := serve(t, nc, func() []byte { return content })
-	first, err := ask(t.Context(), nc, subject, "", 0, time.Minute)
+	s, dir := serve(t, nc, func() []byte { return content })
+	first, err := start(t.Context(), nc, subject)
 	if err != nil {
 		t.Fatal(err)
 	}
 	was := content
 	content = random(10)
-	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err == nil || !strings.Contains(err.Error(), errBusy.Error()) {
-		t.Errorf("a second copy: %v", err)
+	if m, err := ask(t.Context(), nc, subject, nats.Header{headerAsker: {"another"}}, time.Minute); !errors.Is(err, errBusy) {
+		t.Errorf("a second copy: %v, %v", m, err)
 	}
-	if _, err := ask(t.Context(), nc, subject, first.Header.Get(headerCopy), 2*maxPiece+1, time.Minute); err == nil {
+	if _, err := piece(t.Context(), nc, subject, first.Header.Get(headerCopy), 2*maxPiece+1); err == nil {
 		t.Error("a byte behind the end was given")
 	}
 	for range 2 {
-		second, err := ask(t.Context(), nc, subject, first.Header.Get(headerCopy), maxPiece, time.Minute)
+		second, err := piece(t.Context(), nc, subject, first.Header.Get(headerCopy), maxPiece)
 		if err != nil || !bytes.Equal(second.Data, was[maxPiece:]) {
 			t.Errorf("the second piece is another one, %v", err)
 		}
@@ -119,17 +121,43 @@ func TestOneCopyAtATime(t *testing.T) {
 	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := ask(t.Context(), nc, subject, first.Header.Get(headerCopy), 0, time.Minute); err == nil {
+	if _, err := piece(t.Context(), nc, subject, first.Header.Get(headerCopy), 0); err == nil {
 		t.Error("the first copy is still given")
 	}
-	if _, err := ask(t.Context(), nc, subject, "", 0, time.Minute); err != nil {
+	s.mu.Lock()
+	s.kept = 10 * time.Millisecond
+	s.mu.Unlock()
+	asker := nats.Header{headerAsker: {"one"}}
+	again, err := ask(t.Context(), nc, subject, asker, time.Minute)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
-	s.now = func() time.Time { return time.Now().Add(kept) }
-	s.mu.Unlock()
-	if err := Fetch(t.Context(), nc, subject, into(io.Discard)); err != nil {
-		t.Errorf("after a while: %v", err)
+	healthtest.Eventually(t, "a copy that nobody asks for is removed", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.given == nil
+	})
+	if _, err := piece(t.Context(), nc, subject, again.Header.Get(headerCopy), 0); err == nil {
+		t.Error("a copy that nobody asked for is still given")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%d files are left, %v", len(left), err)
+	}
+}
+
+// A request whose answer was lost is answered with the copy that was made for it.
+func TestAskedAgain(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	serve(t, nc, func() []byte { return random(2 * maxPiece) })
+	asker := nats.Header{headerAsker: {"one"}}
+	first, err := ask(t.Context(), nc, subject, asker, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ask(t.Context(), nc, subject, asker, time.Minute)
+	if err != nil || again.Header.Get(headerCopy) != first.Header.Get(headerCopy) {
+		t.Errorf("another copy, %v", err)
 	}
 }
 
