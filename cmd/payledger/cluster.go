@@ -208,7 +208,9 @@ two have to serve. What is needed of the directory is cluster.json and the keys.
 
 The log is copied from another node, read from end to end, and compared with the logs of all
 nodes that answer, before it takes the place of ledger.db. What is replaced is kept beside it as
-*.replaced-TIME. If the command is interrupted, run it again.`
+*.replaced-TIME. If the command is interrupted, run it again.
+
+A copy that lacks what this node's newest checkpoint says was signed is refused.`
 }
 
 // Run makes the log.

@@ -99,6 +99,21 @@ func (v *Verifier) Open(signed []byte) (Checkpoint, error) {
 	return c, err
 }
 
+// OpenAlone is Open, and returns the checkpoint with the log's own signature alone:
+// whatever else the sender has added is left out. It refuses more than MaxCheckpoint bytes.
+func (v *Verifier) OpenAlone(signed []byte) (Checkpoint, []byte, error) {
+	if len(signed) > MaxCheckpoint {
+		return Checkpoint{}, nil, fmt.Errorf("a checkpoint of %d bytes: at most %d are read", len(signed), MaxCheckpoint)
+	}
+	c, n, err := v.open(signed)
+	if err != nil {
+		return Checkpoint{}, nil, err
+	}
+	n.UnverifiedSigs = nil
+	alone, err := note.Sign(n)
+	return c, alone, err
+}
+
 func (v *Verifier) open(signed []byte) (Checkpoint, *note.Note, error) {
 	n, err := note.Open(signed, note.VerifierList(v.verifier))
 	var unsigned *note.UnverifiedNoteError

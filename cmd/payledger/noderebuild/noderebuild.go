@@ -90,8 +90,8 @@ func Run(ctx context.Context, d datadir.Dir, from string, stderr io.Writer) (_ *
 	var errs []error
 	for _, peer := range peers {
 		done, err := rebuild(ctx, n, d, peer, stderr)
-		if err == nil {
-			return done, nil
+		if e, known := errors.AsType[*exit.Error](err); err == nil || known && e.Code == exit.Refused {
+			return done, err
 		}
 		errs = append(errs, fmt.Errorf("from node %s: %w", peer, err))
 	}
@@ -135,7 +135,11 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 		}
 	}
 	done := &Done{Data: string(d), Node: n.Node, From: peer, Position: p.Last, Kept: []string{}}
-	err = done.put(d, tmp.Name(), pledge.broken || pledge.newest.Size > p.Last)
+	if pledge.broken || pledge.newest.Size > p.Last {
+		return nil, exit.With(exit.Refused, "this node has signed or vouched for %d events, as %s proves, and the copy, of %d events, does not have all of them: "+
+			"keep that file for the inquiry. Once it lies elsewhere the node can be made anew, and its witness key vouches for two logs from then on", pledge.newest.Size, d.Checkpoint(), p.Last)
+	}
+	err = done.put(d, tmp.Name())
 	return done, err
 }
 
@@ -181,19 +185,13 @@ func (p *pledge) add(r eventstore.Stored) error {
 
 // put replaces the own log. At every moment the directory has a whole log or none; after
 // a crash in between the node is rebuilt again. The projections are made anew.
-func (o *Done) put(d datadir.Dir, tmp string, broken bool) error {
-	stamp := ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
-	aside := []string{d.Ledger()}
-	if broken { // else the next start would report the log as altered
-		aside = append(aside, d.Checkpoint())
-	}
-	for _, name := range aside {
-		switch err := os.Rename(name, name+stamp); {
-		case err == nil:
-			o.Kept = append(o.Kept, name+stamp)
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
+func (o *Done) put(d datadir.Dir, tmp string) error {
+	kept := d.Ledger() + ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	switch err := os.Rename(d.Ledger(), kept); {
+	case err == nil:
+		o.Kept = append(o.Kept, kept)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	if err := errors.Join(datadir.RemoveIfExists(d.Projections()), boltfile.SyncDir(string(d))); err != nil {
 		return err

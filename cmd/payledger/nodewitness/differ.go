@@ -15,16 +15,21 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// shown: another node has signed a checkpoint of another tree than this one's.
+// shown: another node has signed a checkpoint of another tree than this one's. One
+// node alone does not stop this one: both others have to answer, with other trees than
+// its own.
 func (w *Witness) shown(c translog.Checkpoint, own tlog.Hash) {
 	var other string
 	for _, p := range w.Node.Peers() {
 		root, err := w.rootOf(p.Name, c.Size)
 		switch {
-		case err == nil && root == own:
+		case err != nil:
+			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's, and node %s does not say which one is right: %w", c.Size, p.Name, err))
+			return
+		case root == own:
 			w.Node.Report(fmt.Errorf("a checkpoint of %d events is of another log than this node's and that of node %s: nobody vouches for it", c.Size, p.Name))
 			return
-		case err == nil && root == c.Root:
+		case root == c.Root:
 			other = p.Name
 		}
 	}

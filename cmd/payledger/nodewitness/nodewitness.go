@@ -151,7 +151,7 @@ func (w *Witness) cosign(signed []byte) []byte {
 }
 
 func (w *Witness) vouch(signed []byte) ([]byte, error) {
-	c, err := w.Log.Open(signed)
+	c, signed, err := w.Log.OpenAlone(signed)
 	if err != nil {
 		w.Node.Report(fmt.Errorf("another node wants this one to vouch: %w", err))
 		return nil, err
