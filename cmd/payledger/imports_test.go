@@ -641,8 +641,8 @@ func rooms() []room {
 			folder: "cmd/payledger/nodelanes",
 			why:    "the webhook deliveries of a node, and nothing else of what a sequencer does",
 			ours: []string{
-				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "eventstore", "httpapi/edge", "notifier/delivery",
-				"notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
+				"cmd/payledger/datadir", "cmd/payledger/members", "domain", "domain/projects", "eventstore", "eventstore/diskspace", "httpapi/edge",
+				"notifier/delivery", "notifier/delivery/replica", "notifier/delivery/store", "notifier/filecopy", "notifier/health", "notifier/webhook",
 			},
 			modules: []string{jsonModule, zerolog},
 			keepOut: []string{"encoding/json", "net"},

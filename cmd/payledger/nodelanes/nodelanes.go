@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"payledger/cmd/payledger/members"
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/diskspace"
 	"payledger/notifier/delivery"
 	"payledger/notifier/delivery/replica"
 	"payledger/notifier/delivery/store"
@@ -49,6 +51,8 @@ type Lanes struct {
 	unasked func() error // ends the answers to other nodes
 	lost    atomic.Bool
 	ending  atomic.Bool
+
+	adoptions atomic.Int32 // begun
 
 	mu     sync.Mutex
 	writes io.WriterTo // the file, or the lanes that have it; nil: neither is open
@@ -158,7 +162,7 @@ func (l *Lanes) followOnce(ctx context.Context) (err error) {
 
 // adopt puts a copy of another node's lane file in the place of the own one. The file
 // that LANES follows from is that of the node which leads it: of the others it may be
-// no better than the own one, and then the next one is asked.
+// no better than the own one, and then the next time begins with the next one.
 func (l *Lanes) adopt(ctx context.Context, why error) error {
 	l.config.Log.Warn().Err(why).Msg("the lane file is replaced by a copy of another node's")
 	errs := []error{why}
@@ -166,7 +170,8 @@ func (l *Lanes) adopt(ctx context.Context, why error) error {
 	if leader := l.node.Store.Status().Leader; len(peers) > 1 && peers[1].Name == leader {
 		peers[0], peers[1] = peers[1], peers[0]
 	}
-	for _, peer := range peers {
+	first := int(l.adoptions.Add(1)-1) % len(peers)
+	for _, peer := range slices.Concat(peers[first:], peers[:first]) {
 		err := l.adoptFrom(ctx, peer.Name)
 		if err == nil {
 			return nil
@@ -181,7 +186,13 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), func(int64) (io.Writer, error) { return f, nil })
+	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), func(size int64) (io.Writer, error) {
+		free, err := diskspace.Free(filepath.Dir(f.Name()))
+		if err == nil && free < uint64(size)+diskspace.DefaultFloor {
+			err = fmt.Errorf("the disk has no room for its lane file: %d bytes are free, and it takes %d", free, size)
+		}
+		return f, err
+	})
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = store.Adopt(l.file(), f.Name())
