@@ -57,6 +57,7 @@ func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Positi
 // Reading is the same whether records are in memory, in the file, or streams
 // reach from one into the other.
 func TestBeyondTheRecordsInMemory(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	const n = tailRecords + 500
 	path := newLog(t)

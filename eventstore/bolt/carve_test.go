@@ -63,6 +63,7 @@ func carving(t *testing.T) (file []byte, want []eventstore.Stored, s *Store) {
 }
 
 func TestCarve(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	file, want, s := carving(t)
 	read := func(b []byte, c Carved) eventstore.Stored {
@@ -132,6 +133,7 @@ func TestCarve(t *testing.T) {
 
 // TestCarveDamage damages one record after the other: that one alone is gone.
 func TestCarveDamage(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	file, want, _ := carving(t)
 	all, _ := carved(t, file)
@@ -163,6 +165,7 @@ func (d badDisk) ReadAt(b []byte, at int64) (int, error) {
 }
 
 func TestCarveUnreadable(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	file, _, _ := carving(t)
 	all, _ := carved(t, file)

@@ -22,6 +22,7 @@ import (
 //
 // PAYLEDGER_FLIPS is how many, PAYLEDGER_SEED which.
 func TestFlippedBitsAnywhere(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	flips, seed := fromEnv(t, "PAYLEDGER_FLIPS", uint64(short(60, 300))), fromEnv(t, "PAYLEDGER_SEED", rand.Uint64())
 	path := grown(t, 600)
@@ -64,6 +65,15 @@ func short(times, long int) int {
 		return long
 	}
 	return times
+}
+
+// inOneGoroutine skips a long campaign in which the race detector, which runs the short
+// tests, has nothing to see.
+func inOneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long campaign in one goroutine")
+	}
 }
 
 func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {

@@ -262,6 +262,7 @@ func usedBytes(t testing.TB, path string) int64 {
 // by Verify, or it was nowhere that matters and all records are still there.
 // Nothing panics, and the newest commit is never silently gone.
 func TestDamageAnywhere(t *testing.T) {
+	inOneGoroutine(t)
 	t.Parallel()
 	const records = 40
 	path := written(t, records)
