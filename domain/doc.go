@@ -1,6 +1,6 @@
 // Package domain holds the business rules of payledger as pure code: amounts,
 // ids, statuses, events, and the aggregate Payment, which owns its refunds. The
-// other aggregate is in domain/projects.
+// other aggregates are in domain/projects and domain/installation.
 //
 // An aggregate is a value with two methods. Decide returns the event, if any,
 // that a command leads to; Evolve returns the value after an event. Neither

@@ -121,19 +121,6 @@ const (
 	TypeReturnCreated   = "return.created"
 	TypeReturnSucceeded = "return.succeeded"
 	TypeReturnFailed    = "return.failed"
-	TypeRoutesLoaded    = "routes.loaded"
-	TypeRoutePaused     = "route.paused"
-	TypeRouteResumed    = "route.resumed"
-	TypeLogRestored     = "log.restored"
-	TypeLogKeyRenewed   = "log_key.renewed"
-
-	TypeNATSConsumerCreated = "nats_consumer.created"
-	TypeNATSConsumerReset   = "nats_consumer.reset"
-	TypeNATSConsumerRemoved = "nats_consumer.removed"
-
-	TypeParkedSignalRetried    = "parked_signal.retried"
-	TypeParkedSignalDiscarded  = "parked_signal.discarded"
-	TypeParkedSignalsDiscarded = "parked_signals.discarded"
 )
 
 // EventType is one row of the registry of events.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 )
 
@@ -312,13 +313,10 @@ func TestEvolveLeavesItsReceiverAlone(t *testing.T) {
 	})
 }
 
-func TestEventsOfProjectsDoNotTouchPayments(t *testing.T) {
+func TestEventsOfOthersDoNotTouchPayments(t *testing.T) {
 	t.Parallel()
 	p := fold(refunding())
-	for _, e := range domain.Events() {
-		if _, ok := e.Sample.(projects.ProjectEvent); !ok {
-			continue
-		}
+	for _, e := range slices.Concat(installation.Events(), projects.Events()) {
 		if diff := cmp.Diff(p, p.Evolve(e.Sample)); diff != "" {
 			t.Errorf("%s changed a payment:\n%s", e.Name, diff)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 )
 
@@ -51,7 +52,9 @@ type envelope struct {
 }
 
 // EventTypes are all types of events: those of payments and those of projects.
-func EventTypes() []domain.EventType { return slices.Concat(domain.Events(), projects.Events()) }
+func EventTypes() []domain.EventType {
+	return slices.Concat(domain.Events(), installation.Events(), projects.Events())
+}
 
 // NewCodec returns the codec for all EventTypes.
 func NewCodec() *Codec {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 )
 
@@ -46,8 +47,8 @@ func upcasters() []Upcaster {
 		{Type: projects.TypeProjectRegistered, From: 3, Lift: unchanged},
 		{Type: projects.TypeProjectChanged, From: 3, Lift: unchanged},
 		// Version 2 adds the time, which may be absent.
-		{Type: domain.TypeRoutePaused, From: 1, Lift: unchanged},
-		{Type: domain.TypeRouteResumed, From: 1, Lift: unchanged},
+		{Type: installation.TypeRoutePaused, From: 1, Lift: unchanged},
+		{Type: installation.TypeRouteResumed, From: 1, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
 		// Version 2 adds the late funds, which may be absent.

@@ -53,6 +53,16 @@ func rooms() []room {
 			noClock: true,
 		},
 		{
+			folder: "domain/installation",
+			why:    "the aggregate Installation: as pure as domain, which needs nothing of it",
+			ours:   []string{"domain"},
+			keepOut: []string{
+				"context", "crypto/rand", "database", "encoding/json", "io/fs", "log", "math/rand", "net", "os", "runtime",
+				"syscall", "testing", "unsafe",
+			},
+			noClock: true,
+		},
+		{
 			folder: "domain/projects",
 			why:    "the aggregate Project: as pure as domain, which needs nothing of it",
 			ours:   []string{"domain"},
@@ -65,7 +75,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore",
 			why:     "the log knows events and their bytes; who reads them is no matter of its own",
-			ours:    []string{"domain", "domain/projects"},
+			ours:    []string{"domain", "domain/installation", "domain/projects"},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "net"},
 			noClock: true,
@@ -73,7 +83,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/audit",
 			why:     "the checker trusts no store and no projection: it gets the records and the checkpoints, and knows the rules of the domain",
-			ours:    []string{"domain", "domain/projects", "eventstore", "eventstore/translog"},
+			ours:    []string{"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/translog"},
 			modules: []string{"golang.org/x/mod/sumdb", jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
@@ -231,7 +241,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/consumers",
 			why:     "who reads EVENTS with credentials of their own, and how far they are; what it needs of the server comes as functions",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
+			ours:    []string{"domain", "domain/installation", "eventstore", "notifier/bus", "notifier/health"},
 			modules: []string{jsonModule, "golang.org/x/crypto/bcrypt"},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -495,7 +505,7 @@ func rooms() []room {
 			folder: "httpapi/admin",
 			why:    "the operator's socket: what it shares with merchants it has the merchants' operations do",
 			ours: []string{
-				"domain", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "eventstore", "eventstore/audit", "eventstore/translog", "projections", "projections/books", "projections/check", "projections/views", "httpapi/calendar", "httpapi/edge", "httpapi/merchant", "httpapi/webhooks", "httpapi/wire",
 			},
 			modules: []string{jsonModule, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},
@@ -685,7 +695,7 @@ func rooms() []room {
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
 				"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/service",
-				"domain", "domain/projects", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "httpapi/wire",
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "os"},
@@ -704,7 +714,7 @@ func rooms() []room {
 		{
 			folder:  "cmd/payledger/datadir",
 			why:     "files and their names, so that whatever repairs a directory needs nothing that runs on it",
-			ours:    []string{"cmd/payledger/exit", "domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/boltfile", "eventstore/translog"},
+			ours:    []string{"cmd/payledger/exit", "domain", "domain/installation", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/boltfile", "eventstore/translog"},
 			modules: []string{jsonModule, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -737,7 +747,7 @@ func rooms() []room {
 			why:    "it works where no server can start, so it needs nothing that a server runs",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/export", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/boltfile", "eventstore/translog",
+				"domain", "domain/installation", "eventstore", "eventstore/audit", "eventstore/bolt", "eventstore/boltfile", "eventstore/translog",
 			},
 			modules: []string{"golang.org/x/mod/sumdb/tlog"},
 			keepOut: []string{"encoding/json", "net"},

@@ -15,31 +15,31 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/cmd/payledger/datadir"
-	"payledger/domain"
+	"payledger/domain/installation"
 )
 
 // reader is a program that reads events as a consumer.
 type reader struct {
-	domain.NewNATSConsumer
+	installation.NewNATSConsumer
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	closed chan struct{}
 }
 
-func newConsumer(t *testing.T, s *server, args ...string) domain.NewNATSConsumer {
+func newConsumer(t *testing.T, s *server, args ...string) installation.NewNATSConsumer {
 	t.Helper()
 	out, code := payledger(t, append([]string{"nats", "consumer", "create", "--data", s.Data, "--json"}, args...)...)
 	if code != 0 {
 		t.Fatal(out)
 	}
-	var c domain.NewNATSConsumer
+	var c installation.NewNATSConsumer
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
 	return c
 }
 
-func connected(t *testing.T, s *server, c domain.NewNATSConsumer) *reader {
+func connected(t *testing.T, s *server, c installation.NewNATSConsumer) *reader {
 	t.Helper()
 	r := &reader{NewNATSConsumer: c, closed: make(chan struct{})}
 	var err error

@@ -54,8 +54,6 @@ const (
 //
 //   - project.registered and project.changed, version 2: their settings have the
 //     address of the shop, version 3: and the time zone, version 4: and limits.
-//   - route.paused and route.resumed, version 2: nothing is recorded that changes
-//     nothing, and a pause has its time.
 func Events() []domain.EventType {
 	at := domain.Instant(1795169730123)
 	order := "order-1042"
@@ -83,17 +81,6 @@ func Events() []domain.EventType {
 		domain.NewEventType(1, WebhookEndpointDisabled{At: at, EndpointID: endpoint, Reason: DisabledFailing}),
 		domain.NewEventType(1, WebhookEndpointEnabled{EndpointID: endpoint}),
 		domain.NewEventType(1, WebhookEndpointRemoved{EndpointID: endpoint}),
-		domain.NewEventType(1, domain.RoutesLoaded{SHA256: domain.Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: domain.RoutesOnCommand}),
-		domain.NewEventType(2, domain.RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
-		domain.NewEventType(2, domain.RouteResumed{Route: "cards"}),
-		domain.NewEventType(1, domain.LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
-		domain.NewEventType(1, domain.LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
-		domain.NewEventType(1, domain.NATSConsumerCreated{Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3"}),
-		domain.NewEventType(1, domain.NATSConsumerReset{Name: "books", Position: 88417}),
-		domain.NewEventType(1, domain.NATSConsumerRemoved{Name: "books"}),
-		domain.NewEventType(1, domain.ParkedSignalRetried{ID: 7}),
-		domain.NewEventType(1, domain.ParkedSignalDiscarded{ID: 7}),
-		domain.NewEventType(1, domain.ParkedSignalsDiscarded{Through: 7}),
 		domain.NewEventType(1, WebhookSecretRotated{EndpointID: endpoint, Generation: 2, KeyVersion: 1, PreviousUntil: at.Add(DefaultSecretOverlap)}),
 	}
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 )
@@ -16,11 +17,6 @@ type head struct {
 type project struct {
 	head
 	state projects.Project
-}
-
-type installation struct {
-	head
-	state domain.Installation
 }
 
 type payment struct {
@@ -43,7 +39,10 @@ type streams struct {
 	projects map[string]*project
 	packer   packer
 
-	installation installation
+	installation struct {
+		head
+		state installation.Installation
+	}
 }
 
 func newStreams(limit int) streams {

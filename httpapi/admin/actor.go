@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -37,8 +38,8 @@ func userOf(remote string) string {
 }
 
 // recorded records acts of the request that the log does not hold otherwise.
-func (a *admin) recorded(x *edge.Exchange) func(domain.InstallationEvent) error {
-	return func(act domain.InstallationEvent) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
+func (a *admin) recorded(x *edge.Exchange) func(installation.Event) error {
+	return func(act installation.Event) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
 }
 
 // causeOf is the cause of the events that a request has recorded.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
@@ -40,7 +41,7 @@ type Config struct {
 	Parked Parked
 
 	// Record records an act on what Parked and Consumers hold; needed with them.
-	Record func(ctx context.Context, why eventstore.Cause, act domain.InstallationEvent) error
+	Record func(ctx context.Context, why eventstore.Cause, act installation.Event) error
 
 	// Status says how the server is. nil: no row for it.
 	Status func() wire.Status
@@ -186,8 +187,8 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/signals/parked/{id}/retry   → domain.SignalReply
 //	POST   /admin/signals/parked/{id}/discard → 204
 //	POST   /admin/signals/parked/discard?through= → {"discarded"}
-//	POST   /admin/nats/consumers {"name","project_id"?} → 201 domain.NewNATSConsumer
-//	GET    /admin/nats/consumers        → {"data":[domain.NATSConsumer…]}
+//	POST   /admin/nats/consumers {"name","project_id"?} → 201 installation.NewNATSConsumer
+//	GET    /admin/nats/consumers        → {"data":[installation.NATSConsumer…]}
 //	POST   /admin/nats/consumers/{name}/reset {"position"} → {"name","position"}
 //	DELETE /admin/nats/consumers/{name} → 204
 //	GET    /admin/routes                → {"data":[wire.Route…]}

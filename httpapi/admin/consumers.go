@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
@@ -18,10 +19,10 @@ import (
 // credentials of their own. Names are checked before, projects exist, positions are
 // in the log. Refusals are *domain.Refusal. Acts are recorded before they are done.
 type Consumers interface {
-	Create(ctx context.Context, name, project string, record func(domain.InstallationEvent) error) (domain.NewNATSConsumer, error)
-	List(ctx context.Context) []domain.NATSConsumer
-	Reset(ctx context.Context, name string, to eventstore.Position, record func(domain.InstallationEvent) error) error
-	Remove(ctx context.Context, name string, record func(domain.InstallationEvent) error) error
+	Create(ctx context.Context, name, project string, record func(installation.Event) error) (installation.NewNATSConsumer, error)
+	List(ctx context.Context) []installation.NATSConsumer
+	Reset(ctx context.Context, name string, to eventstore.Position, record func(installation.Event) error) error
+	Remove(ctx context.Context, name string, record func(installation.Event) error) error
 }
 
 func (a *admin) consumerRoutes() []edge.Route {
@@ -42,7 +43,7 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 	if err := json.Unmarshal(x.Body, &wish, json.RejectUnknownMembers(true)); err != nil {
 		return edge.BadParameter("", "Send {\"name\"} and, for one project alone, \"project_id\".")
 	}
-	if !domain.ValidConsumerName(wish.Name) {
+	if !installation.ValidConsumerName(wish.Name) {
 		return edge.BadParameter("name", "A consumer's name is 1 to 32 of a-z, 0-9, - and _, and begins with a letter.")
 	}
 	if wish.Project != "" {
@@ -58,7 +59,7 @@ func (a *admin) createConsumer(x *edge.Exchange) error {
 }
 
 func (a *admin) listConsumers(x *edge.Exchange) error {
-	return x.Reply(http.StatusOK, wire.Page[domain.NATSConsumer]{Data: a.cfg.Consumers.List(x.Context())})
+	return x.Reply(http.StatusOK, wire.Page[installation.NATSConsumer]{Data: a.cfg.Consumers.List(x.Context())})
 }
 
 func (a *admin) resetConsumer(x *edge.Exchange) error {

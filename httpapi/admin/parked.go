@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/wire"
 )
@@ -64,7 +65,7 @@ func (a *admin) retryParked(x *edge.Exchange) error {
 		if found, err = a.isParked(x, id); err != nil || !found {
 			return false, err
 		}
-		if err := a.recorded(x)(domain.ParkedSignalRetried{ID: id}); err != nil {
+		if err := a.recorded(x)(installation.ParkedSignalRetried{ID: id}); err != nil {
 			return false, err
 		}
 		reply, found, err = a.cfg.Parked.Retry(ctx, id)
@@ -81,7 +82,7 @@ func (a *admin) discardParked(x *edge.Exchange) error {
 		if found, err := a.isParked(x, id); err != nil || !found {
 			return false, err
 		}
-		if err := a.recorded(x)(domain.ParkedSignalDiscarded{ID: id}); err != nil {
+		if err := a.recorded(x)(installation.ParkedSignalDiscarded{ID: id}); err != nil {
 			return false, err
 		}
 		return a.cfg.Parked.Discard(x.Context(), id)
@@ -128,7 +129,7 @@ func (a *admin) discardParkedThrough(x *edge.Exchange) error {
 	var n uint64
 	there, err := a.cfg.Parked.List(x.Context(), 0, "", 1)
 	if err == nil && len(there.Data) > 0 && there.Data[0].ID <= through {
-		if err = a.recorded(x)(domain.ParkedSignalsDiscarded{Through: through}); err == nil {
+		if err = a.recorded(x)(installation.ParkedSignalsDiscarded{Through: through}); err == nil {
 			n, err = a.cfg.Parked.DiscardThrough(x.Context(), through)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/health"
@@ -92,7 +93,7 @@ func Open(c Config) (*Book, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w; take it from a backup, or delete it and create the consumers again", c.File, err)
 	}
 	for _, one := range f.Consumers {
-		if !domain.ValidConsumerName(one.Name) || slices.Contains(bus.ReservedNames(), one.Name) || one.Start == "" ||
+		if !installation.ValidConsumerName(one.Name) || slices.Contains(bus.ReservedNames(), one.Name) || one.Start == "" ||
 			strings.ContainsAny(one.Project, ".*> \"\\") {
 			return nil, fmt.Errorf("%s: %q is not a consumer that payledger made; take the file from a backup, or delete it and create the consumers again", c.File, one.Name)
 		}

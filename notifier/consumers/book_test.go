@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
@@ -36,7 +37,7 @@ func open(t *testing.T, c Config) *Book {
 	return b
 }
 
-func create(t *testing.T, b *Book, name string) domain.NewNATSConsumer {
+func create(t *testing.T, b *Book, name string) installation.NewNATSConsumer {
 	t.Helper()
 	made, err := b.Create(t.Context(), name, "", unrecorded)
 	if err != nil {
@@ -46,7 +47,7 @@ func create(t *testing.T, b *Book, name string) domain.NewNATSConsumer {
 }
 
 // unrecorded takes acts for recorded.
-func unrecorded(domain.InstallationEvent) error { return nil }
+func unrecorded(installation.Event) error { return nil }
 
 func refusedWith(t *testing.T, err error, code domain.Code) {
 	t.Helper()
@@ -177,13 +178,13 @@ func TestFileHoldsNoPassword(t *testing.T) {
 func TestActsAreRecordedFirst(t *testing.T) {
 	t.Parallel()
 	b := open(t, config(t))
-	var acts []domain.InstallationEvent
-	record := func(e domain.InstallationEvent) error {
+	var acts []installation.Event
+	record := func(e installation.Event) error {
 		acts = append(acts, e)
 		return nil
 	}
 	full := errors.New("the disk is full")
-	refuse := func(domain.InstallationEvent) error { return full }
+	refuse := func(installation.Event) error { return full }
 	if _, err := b.Create(t.Context(), "books", "prj_1", refuse); !errors.Is(err, full) || len(b.All()) != 0 {
 		t.Errorf("%v, %d consumers", err, len(b.All()))
 	}
@@ -202,10 +203,10 @@ func TestActsAreRecordedFirst(t *testing.T) {
 	for range 2 {
 		_ = b.Remove(t.Context(), "books", record)
 	}
-	want := []domain.InstallationEvent{
-		domain.NATSConsumerCreated{Name: "books", ProjectID: "prj_1"},
-		domain.NATSConsumerReset{Name: "books", Position: 7},
-		domain.NATSConsumerRemoved{Name: "books"},
+	want := []installation.Event{
+		installation.NATSConsumerCreated{Name: "books", ProjectID: "prj_1"},
+		installation.NATSConsumerReset{Name: "books", Position: 7},
+		installation.NATSConsumerRemoved{Name: "books"},
 	}
 	if !slices.Equal(acts, want) {
 		t.Errorf("recorded: %v", acts)

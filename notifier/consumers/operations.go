@@ -7,35 +7,36 @@ import (
 	"strings"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 )
 
 // Record records an act, before it is done. It is called once nothing stands in the
 // way of the act; with an error nothing is done.
-type Record = func(domain.InstallationEvent) error
+type Record = func(installation.Event) error
 
 // Create makes a consumer that begins with the first event. The name is valid and
 // the project, unless empty, exists. Refusals are of NATSConsumerExists,
 // NATSConsumerLimit and NATSExternal.
-func (b *Book) Create(ctx context.Context, name, project string, record Record) (domain.NewNATSConsumer, error) {
+func (b *Book) Create(ctx context.Context, name, project string, record Record) (installation.NewNATSConsumer, error) {
 	b.change.Lock()
 	defer b.change.Unlock()
 	all := b.All()
 	switch {
 	case b.live != nil && b.live.External:
-		return domain.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSExternal}
+		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSExternal}
 	case slices.Contains(bus.ReservedNames(), name), slices.ContainsFunc(all, named(name)):
-		return domain.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerExists}
+		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerExists}
 	case len(all) >= bus.MaxConsumers:
-		return domain.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerLimit}
+		return installation.NewNATSConsumer{}, &domain.Refusal{Code: domain.NATSConsumerLimit}
 	}
 	password, hash, err := hashed()
 	if err == nil {
-		err = record(domain.NATSConsumerCreated{Name: name, ProjectID: project})
+		err = record(installation.NATSConsumerCreated{Name: name, ProjectID: project})
 	}
 	if err != nil {
-		return domain.NewNATSConsumer{}, err
+		return installation.NewNATSConsumer{}, err
 	}
 	made := bus.Consumer{Name: name, Project: project, Password: hash, Start: b.config.IDs.Next().String()}
 	err = b.alter(func(all []bus.Consumer) []bus.Consumer {
@@ -46,11 +47,11 @@ func (b *Book) Create(ctx context.Context, name, project string, record Record) 
 	if err != nil {
 		// Nobody learns the password, so the consumer is of no use.
 		_ = b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
-		return domain.NewNATSConsumer{}, errors.Join(err, record(domain.NATSConsumerRemoved{Name: name}))
+		return installation.NewNATSConsumer{}, errors.Join(err, record(installation.NATSConsumerRemoved{Name: name}))
 	}
 	b.durables(ctx)
-	out := domain.NewNATSConsumer{
-		NATSConsumer: domain.NATSConsumer{Name: name, ProjectID: project},
+	out := installation.NewNATSConsumer{
+		NATSConsumer: installation.NATSConsumer{Name: name, ProjectID: project},
 		User:         name, Password: password, Stream: bus.EventsStream, Durable: name, InboxPrefix: "_INBOX_" + name,
 	}
 	if b.live != nil {
@@ -60,13 +61,13 @@ func (b *Book) Create(ctx context.Context, name, project string, record Record) 
 }
 
 // List are all consumers, sorted by name.
-func (b *Book) List(ctx context.Context) []domain.NATSConsumer {
+func (b *Book) List(ctx context.Context) []installation.NATSConsumer {
 	b.durables(ctx) // it notes how far they are
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]domain.NATSConsumer, len(b.all))
+	list := make([]installation.NATSConsumer, len(b.all))
 	for i, c := range b.all {
-		list[i] = domain.NATSConsumer{Name: c.Name, ProjectID: c.Project, Position: uint64(c.Position)}
+		list[i] = installation.NATSConsumer{Name: c.Name, ProjectID: c.Project, Position: uint64(c.Position)}
 		if waiting, known := b.waiting[c.Name]; known {
 			list[i].Waiting = &waiting
 		}
@@ -82,7 +83,7 @@ func (b *Book) Remove(ctx context.Context, name string, record Record) error {
 	if !slices.ContainsFunc(b.All(), named(name)) {
 		return &domain.Refusal{Code: domain.NATSConsumerNotFound}
 	}
-	if err := record(domain.NATSConsumerRemoved{Name: name}); err != nil {
+	if err := record(installation.NATSConsumerRemoved{Name: name}); err != nil {
 		return err
 	}
 	err := b.alter(func(all []bus.Consumer) []bus.Consumer { return slices.DeleteFunc(all, named(name)) })
@@ -104,7 +105,7 @@ func (b *Book) Reset(ctx context.Context, name string, to eventstore.Position, r
 	case b.live != nil && b.live.External:
 		return &domain.Refusal{Code: domain.NATSExternal}
 	}
-	if err := record(domain.NATSConsumerReset{Name: name, Position: uint64(to)}); err != nil {
+	if err := record(installation.NATSConsumerReset{Name: name, Position: uint64(to)}); err != nil {
 		return err
 	}
 	start := b.config.IDs.Next().String()

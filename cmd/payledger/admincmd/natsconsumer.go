@@ -8,7 +8,7 @@ import (
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
-	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/httpapi/wire"
 )
 
@@ -63,7 +63,7 @@ func (c consumerCreateCmd) Run(a *console.App) error {
 			Name    string `json:"name"`
 			Project string `json:"project_id,omitempty"`
 		}{c.Name, c.Project}
-		var made domain.NewNATSConsumer
+		var made installation.NewNATSConsumer
 		if err := m.Call(a.Ctx, http.MethodPost, consumersPath, body, &made); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ not, up to the end of the log; it is known while a server runs.`
 // Run lists the consumers.
 func (c consumerListCmd) Run(a *console.App) error {
 	return c.With(a, func(m *adminclient.Client) error {
-		var list wire.Page[domain.NATSConsumer]
+		var list wire.Page[installation.NATSConsumer]
 		if err := m.Call(a.Ctx, http.MethodGet, consumersPath, nil, &list); err != nil {
 			return err
 		}

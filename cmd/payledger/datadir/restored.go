@@ -8,13 +8,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"payledger/domain"
+	"payledger/domain/installation"
 )
 
 // RestoredNote says that the log was restored, until a server records it.
 type RestoredNote struct {
-	Actor string             `json:"actor"`
-	Act   domain.LogRestored `json:"act"`
+	Actor string                   `json:"actor"`
+	Act   installation.LogRestored `json:"act"`
 }
 
 // WriteRestored writes the note. It comes before the log that is restored.

@@ -19,6 +19,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/translog"
@@ -137,7 +138,7 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	if err := r.clearDerived(); err != nil {
 		return err
 	}
-	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: domain.LogRestored{
+	if err := r.Data.WriteRestored(datadir.RestoredNote{Actor: r.Actor, Act: installation.LogRestored{
 		RestoredAt: domain.InstantOf(time.Now()), File: filepath.Base(r.file), Position: uint64(r.last), Forced: r.lost,
 	}}); err != nil {
 		return err

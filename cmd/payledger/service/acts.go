@@ -11,39 +11,40 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/notifier/health"
 )
 
-// installation is what operators did to the program as a whole: it records their acts
-// and holds the state after them. Safe for concurrent use.
-type installation struct {
+// actLog records what operators did to the program as a whole, and holds the state
+// after it. Safe for concurrent use.
+type actLog struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
 
 	acting sync.Mutex // one act at a time, so that no state replaces a newer one
-	state  atomic.Pointer[domain.Installation]
+	state  atomic.Pointer[installation.Installation]
 }
 
-// openInstallation reads the acts of the log.
-func openInstallation(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (*installation, error) {
-	state, _, err := eventstore.Fold(ctx, l, eventstore.InstallationStream(), domain.Installation{})
+// openActLog reads the acts recorded so far.
+func openActLog(ctx context.Context, l eventstore.Ledger, ids *domain.IDs) (*actLog, error) {
+	state, _, err := eventstore.Fold(ctx, l, eventstore.InstallationStream(), installation.Installation{})
 	if err != nil {
 		return nil, exit.With(exit.Directory, "reading what operators did, which routes are paused among it: %w", err)
 	}
-	i := &installation{ledger: l, ids: ids}
+	i := &actLog{ledger: l, ids: ids}
 	i.state.Store(&state)
 	return i, nil
 }
 
 // follow takes up what other nodes of a cluster record, until ctx ends. changed hears of
 // it.
-func (i *installation) follow(ctx context.Context, file eventstore.Store, changed func()) error {
+func (i *actLog) follow(ctx context.Context, file eventstore.Store, changed func()) error {
 	refresh := func(eventstore.Stored) error {
 		i.acting.Lock()
 		defer i.acting.Unlock()
-		state, _, err := eventstore.Fold(ctx, eventstore.Ledger{Store: file, Codec: i.ledger.Codec}, eventstore.InstallationStream(), domain.Installation{})
+		state, _, err := eventstore.Fold(ctx, eventstore.Ledger{Store: file, Codec: i.ledger.Codec}, eventstore.InstallationStream(), installation.Installation{})
 		if err == nil {
 			i.state.Store(&state)
 			changed()
@@ -64,37 +65,37 @@ func (i *installation) follow(ctx context.Context, file eventstore.Store, change
 }
 
 // now is the present state.
-func (i *installation) now() domain.Installation { return *i.state.Load() }
+func (i *actLog) now() installation.Installation { return *i.state.Load() }
 
 // paused reports whether the route is paused.
-func (i *installation) paused(route string) bool {
+func (i *actLog) paused(route string) bool {
 	_, ok := i.now().Pause(route)
 	return ok
 }
 
 // split parts rules into those of routes in use and those of paused routes.
-func (i *installation) split(t domain.RoutingTable) (inUse, paused domain.RoutingTable) {
+func (i *actLog) split(t domain.RoutingTable) (inUse, paused domain.RoutingTable) {
 	return i.now().Split(t)
 }
 
 // record records an act, and reports whether there was anything to record.
-func (i *installation) record(ctx context.Context, why eventstore.Cause, c domain.InstallationCommand) (did bool, err error) {
-	return i.recordAt(ctx, why, func(domain.Instant) domain.InstallationCommand { return c })
+func (i *actLog) record(ctx context.Context, why eventstore.Cause, c installation.Command) (did bool, err error) {
+	return i.recordAt(ctx, why, func(domain.Instant) installation.Command { return c })
 }
 
 // act records an act on what the log does not hold.
-func (i *installation) act(ctx context.Context, why eventstore.Cause, e domain.InstallationEvent) error {
-	_, err := i.record(ctx, why, domain.RecordAct{Act: e})
+func (i *actLog) act(ctx context.Context, why eventstore.Cause, e installation.Event) error {
+	_, err := i.record(ctx, why, installation.RecordAct{Act: e})
 	return err
 }
 
 // recordAt is record for a command that holds the time at which it is recorded.
-func (i *installation) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) domain.InstallationCommand) (did bool, err error) {
+func (i *actLog) recordAt(ctx context.Context, why eventstore.Cause, command func(domain.Instant) installation.Command) (did bool, err error) {
 	err = health.Persist(ctx, func() error {
 		i.acting.Lock()
 		defer i.acting.Unlock()
 		id := i.ids.Next()
-		r, err := eventstore.Execute(ctx, i.ledger, eventstore.InstallationStream(), domain.Installation{}, command(domain.IDTime(id)),
+		r, err := eventstore.Execute(ctx, i.ledger, eventstore.InstallationStream(), installation.Installation{}, command(domain.IDTime(id)),
 			eventstore.Order{EventID: id, Cause: why})
 		if err == nil {
 			i.state.Store(&r.State)
@@ -114,11 +115,11 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 			return err
 		}
 		ledger := eventstore.Ledger{Store: store, Codec: eventstore.NewCodec()}
-		acts, err := openInstallation(ctx, ledger, domain.NewIDs(time.Now, rand.Reader, last))
+		acts, err := openActLog(ctx, ledger, domain.NewIDs(time.Now, rand.Reader, last))
 		if err != nil {
 			return err
 		}
-		return acts.act(ctx, why, domain.LogKeyRenewed{VerifierKey: verifierKey})
+		return acts.act(ctx, why, installation.LogKeyRenewed{VerifierKey: verifierKey})
 	})
 }
 
@@ -127,7 +128,7 @@ func RenewLogKey(ctx context.Context, d datadir.Dir, why eventstore.Cause, stder
 func (c *core) recordRestore(ctx context.Context) error {
 	note, ok, err := c.dir.ReadRestored()
 	if err == nil && ok {
-		_, err = c.installation.record(ctx, eventstore.Cause{Actor: note.Actor}, domain.RestoreLog(note.Act))
+		_, err = c.acts.record(ctx, eventstore.Cause{Actor: note.Actor}, installation.RestoreLog(note.Act))
 	}
 	if err == nil && ok {
 		err = datadir.RemoveIfExists(c.dir.Restored())

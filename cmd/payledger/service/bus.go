@@ -71,13 +71,13 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if n := len(c.consumers.All()); n > 0 && b.server == nil {
 		o.Log.Warn().Int("consumers", n).Msg("the consumers of this directory are those of the embedded NATS server: none of them can read from the one of --nats-url")
 	}
-	if b.routes, err = openRoutes(o, b.conn.NATS(), c.installation); err != nil {
+	if b.routes, err = openRoutes(o, b.conn.NATS(), c.acts); err != nil {
 		return nil, err
 	}
 	b.routes.watch(metrics)
 	b.collector = collect.New(collect.Config{
 		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Routes: b.routes.set, Views: c.views, Signal: connector.NewSender(b.conn.NATS()).Send,
-		ReturnURL: c.links.ReturnURL, Paused: c.installation.paused, Log: o.Log, Metrics: metrics, Tracer: c.tracer,
+		ReturnURL: c.links.ReturnURL, Paused: c.acts.paused, Log: o.Log, Metrics: metrics, Tracer: c.tracer,
 	})
 	b.watchConnectors(metrics, c.views)
 	b.routes.loaded = func() {
@@ -93,7 +93,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
 	if c.node != nil {
 		b.stopServer = b.run(b.server.Run, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
-			return c.installation.follow(ctx, c.store, b.routes.free)
+			return c.acts.follow(ctx, c.store, b.routes.free)
 		})
 		b.stopWork = b.run(func(ctx context.Context) error { return c.inOffice(ctx, b, o, metrics) })
 		return b, nil

@@ -17,6 +17,7 @@ import (
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/tracing"
@@ -45,12 +46,12 @@ type core struct {
 	links  *checkout.Links
 	signed *checkpoints
 
-	installation *installation
-	deliveries   *deliveries
-	consumers    *consumers.Book
-	account      account
-	tracer       *tracing.Tracer    // nil: nothing is traced
-	seed         func(route string) // lets a route's counters begin with 0
+	acts       *actLog
+	deliveries *deliveries
+	consumers  *consumers.Book
+	account    account
+	tracer     *tracing.Tracer    // nil: nothing is traced
+	seed       func(route string) // lets a route's counters begin with 0
 
 	copies    *filecopy.Server // of the log, for other nodes; nil: the directory is alone
 	closeLog  func() error
@@ -123,7 +124,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		signed.observeCosignatures(o.Metrics)
 	}
 	ids.Observe(last)
-	acts, err := openInstallation(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
+	acts, err := openActLog(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
 	if err != nil {
 		return nil, errors.Join(err, views.Close())
 	}
@@ -150,7 +151,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
 		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
-		ledger: ledger, ids: ids, installation: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
+		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	if opened.node != nil {
@@ -267,7 +268,7 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 	config := running
 	config.Config = c.merchantConfig()
 	config.Sandbox, config.PublicURL = running.Sandbox, "http://payledger"
-	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.installation.act
+	config.Log, config.Backup, config.Consumers, config.Record = c.log, c.store.Backup, c.consumers, c.acts.act
 	if c.node != nil {
 		config.Consumers = noNewConsumers{c.consumers}
 	}
@@ -278,8 +279,8 @@ func (c *core) adminHandler(running httpadmin.Config) (http.Handler, error) {
 type noNewConsumers struct{ *consumers.Book }
 
 // Create implements admin.Consumers.
-func (noNewConsumers) Create(context.Context, string, string, consumers.Record) (domain.NewNATSConsumer, error) {
-	return domain.NewNATSConsumer{}, wire.Problem{
+func (noNewConsumers) Create(context.Context, string, string, consumers.Record) (installation.NewNATSConsumer, error) {
+	return installation.NewNATSConsumer{}, wire.Problem{
 		Code: domain.NATSExternal, Detail: "The NATS servers of a cluster take no clients. Read events with GET /v1/events of any node.",
 	}
 }

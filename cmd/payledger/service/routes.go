@@ -17,6 +17,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/eventstore"
 	"payledger/httpapi/wire"
 	"payledger/notifier/connector"
@@ -31,14 +32,14 @@ type routes struct {
 	again  <-chan os.Signal
 	log    zerolog.Logger
 	loaded func() // hears of each reload, before it is answered
-	acts   *installation
-	begun  domain.LoadRoutes // what was in use at the start
+	acts   *actLog
+	begun  installation.LoadRoutes // what was in use at the start
 
 	loading sync.Mutex // one reload at a time
 }
 
 // openRoutes reads the routes file and makes the connectors.
-func openRoutes(o Options, nc *nats.Conn, acts *installation) (*routes, error) {
+func openRoutes(o Options, nc *nats.Conn, acts *actLog) (*routes, error) {
 	r := &routes{
 		source: o.Routes, again: o.Reload, log: o.Log, env: connector.Env{NATS: nc, Now: time.Now, Log: o.Log},
 		freed: make(chan struct{}, 1), acts: acts,
@@ -49,13 +50,13 @@ func openRoutes(o Options, nc *nats.Conn, acts *installation) (*routes, error) {
 	}
 	r.warn(l)
 	r.set = connector.NewSet(l.Routes)
-	r.begun = actOf(l, domain.RoutesOnStart)
+	r.begun = actOf(l, installation.RoutesOnStart)
 	return r, nil
 }
 
 // actOf is the act of having loaded the file.
-func actOf(l routesfile.Loaded, on domain.RoutesReason) domain.LoadRoutes {
-	act := domain.LoadRoutes{SHA256: l.SHA256, On: on}
+func actOf(l routesfile.Loaded, on installation.RoutesReason) installation.LoadRoutes {
+	act := installation.LoadRoutes{SHA256: l.SHA256, On: on}
 	if l.SHA256 != (domain.Digest{}) {
 		act.Rules, act.Connectors = len(l.Table), len(l.Connectors)
 	}
@@ -76,7 +77,7 @@ func (r *routes) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.again:
-			_, _ = r.reload(ctx, eventstore.Cause{}, domain.RoutesOnSignal) // it is logged
+			_, _ = r.reload(ctx, eventstore.Cause{}, installation.RoutesOnSignal) // it is logged
 		}
 	}
 }
@@ -96,8 +97,8 @@ func (r *routes) List() []wire.Route {
 
 // Pause pauses a route, also over restarts.
 func (r *routes) Pause(ctx context.Context, why eventstore.Cause, route, reason string) error {
-	did, err := r.acts.recordAt(ctx, why, func(at domain.Instant) domain.InstallationCommand {
-		return domain.PauseRoute{Route: route, Reason: reason, Since: at}
+	did, err := r.acts.recordAt(ctx, why, func(at domain.Instant) installation.Command {
+		return installation.PauseRoute{Route: route, Reason: reason, Since: at}
 	})
 	if did {
 		r.log.Warn().Str("route", route).Str("reason", reason).Msg("the route is paused: it gets no payments, and no attempt begins on it; what is open there goes on")
@@ -107,7 +108,7 @@ func (r *routes) Pause(ctx context.Context, why eventstore.Cause, route, reason 
 
 // Resume ends the pause of a route.
 func (r *routes) Resume(ctx context.Context, why eventstore.Cause, route string) error {
-	did, err := r.acts.record(ctx, why, domain.ResumeRoute{Route: route})
+	did, err := r.acts.record(ctx, why, installation.ResumeRoute{Route: route})
 	if did {
 		r.log.Info().Str("route", route).Msg("the route is resumed")
 		r.free()
@@ -143,10 +144,10 @@ func (r *routes) left(p domain.Payment) bool {
 // ones. Where anything is wrong with it nothing changes. The outcome is logged,
 // and another file than before is recorded.
 func (r *routes) Reload(ctx context.Context, why eventstore.Cause) ([]wire.Route, error) {
-	return r.reload(ctx, why, domain.RoutesOnCommand)
+	return r.reload(ctx, why, installation.RoutesOnCommand)
 }
 
-func (r *routes) reload(ctx context.Context, why eventstore.Cause, on domain.RoutesReason) ([]wire.Route, error) {
+func (r *routes) reload(ctx context.Context, why eventstore.Cause, on installation.RoutesReason) ([]wire.Route, error) {
 	r.loading.Lock()
 	defer r.loading.Unlock()
 	if r.source.File == "" {

@@ -1,4 +1,6 @@
-package domain
+package installation
+
+import "payledger/domain"
 
 // NATSConsumer is one of those who read the events of payments from NATS with
 // credentials and a position of their own, as it is shown to the operator.
@@ -30,5 +32,5 @@ const maxConsumerName = 32
 // ValidConsumerName reports whether a text can be the name of a consumer: 1 to 32
 // of a-z, 0-9, - and _, the first one a letter.
 func ValidConsumerName(s string) bool {
-	return len(s) <= maxConsumerName && ValidRoute(s) && s[0] >= 'a'
+	return len(s) <= maxConsumerName && domain.ValidRoute(s) && s[0] >= 'a'
 }

@@ -1,26 +1,30 @@
-package domain
+// Package installation holds what operators did to the program as a whole, rather
+// than to a project: the aggregate Installation, whose stream is the record of
+// these acts. It is as pure as package domain.
+package installation
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"payledger/domain"
 )
 
-// Installation is what operators did to the program as a whole, rather than to a
-// project: its stream is the record of these acts. Who did each is in the event's
-// line, beside it.
+// Installation is the state after all these acts. Who did each is in the event's
+// line of the log, beside the event.
 type Installation struct {
-	Routes     Digest  // of the routes file in use; zero: none
-	Paused     []Pause // by route
-	RestoredAt Instant // when the log was restored last
+	Routes     domain.Digest  // of the routes file in use; zero: none
+	Paused     []Pause        // by route
+	RestoredAt domain.Instant // when the log was restored last
 }
 
 // Pause is a route that an operator has paused: no payment is given to it, and no
 // attempt to pay begins on it.
 type Pause struct {
 	Route  string
-	Since  Instant
+	Since  domain.Instant
 	Reason string // the operator's text
 }
 
@@ -38,7 +42,7 @@ func (i Installation) pausedAt(route string) (int, bool) {
 }
 
 // Split parts rules into those of routes in use and those of routes that are paused.
-func (i Installation) Split(t RoutingTable) (inUse, paused RoutingTable) {
+func (i Installation) Split(t domain.RoutingTable) (inUse, paused domain.RoutingTable) {
 	if len(i.Paused) == 0 {
 		return t, nil
 	}
@@ -52,35 +56,35 @@ func (i Installation) Split(t RoutingTable) (inUse, paused RoutingTable) {
 	return inUse, paused
 }
 
-// InstallationEvent is an event of the installation's stream.
-type InstallationEvent interface {
-	Event
-	evolveInstallation(Installation) Installation
+// Event is an event of the installation's stream.
+type Event interface {
+	domain.Event
+	evolve(Installation) Installation
 	// origin returns the command that must have led to the event, which was recorded
 	// at the instant.
-	origin(Instant) InstallationCommand
+	origin(domain.Instant) Command
 }
 
-// InstallationCommand is a command on the installation.
-type InstallationCommand interface {
-	decideInstallation(Installation) (Event, error)
+// Command is a command on the installation.
+type Command interface {
+	decide(Installation) (domain.Event, error)
 }
 
 // Decide answers the event that a command leads to, nil if there is nothing to
 // record.
-func (i Installation) Decide(c InstallationCommand) (Event, error) { return c.decideInstallation(i) }
+func (i Installation) Decide(c Command) (domain.Event, error) { return c.decide(i) }
 
 // Evolve applies an event. Events of other streams change nothing.
-func (i Installation) Evolve(e Event) Installation {
-	if e, ok := e.(InstallationEvent); ok {
-		return e.evolveInstallation(i)
+func (i Installation) Evolve(e domain.Event) Installation {
+	if e, ok := e.(Event); ok {
+		return e.evolve(i)
 	}
 	return i
 }
 
 // Redecide checks an event as Payment.Redecide does.
-func (i Installation) Redecide(e Event, r Recorded) error {
-	of, ok := e.(InstallationEvent)
+func (i Installation) Redecide(e domain.Event, r domain.Recorded) error {
+	of, ok := e.(Event)
 	if !ok {
 		return errors.New("it is no event of the installation")
 	}
@@ -91,13 +95,13 @@ func (i Installation) Redecide(e Event, r Recorded) error {
 		}
 	}
 	got, err := i.Decide(of.origin(r.At))
-	return SameEvent(got, err, e, "this installation", "")
+	return domain.SameEvent(got, err, e, "this installation", "")
 }
 
 // RoutesReason is why the routes file was read.
 type RoutesReason string
 
-// The reasons. Nobody is known to have sent a signal.
+// The reasons. A signal does not say who sent it.
 const (
 	RoutesOnStart   RoutesReason = "start"
 	RoutesOnSignal  RoutesReason = "signal"
@@ -107,7 +111,7 @@ const (
 // LoadRoutes records that a routes file is in use, unless it was before.
 type LoadRoutes RoutesLoaded
 
-func (c LoadRoutes) decideInstallation(i Installation) (Event, error) {
+func (c LoadRoutes) decide(i Installation) (domain.Event, error) {
 	switch {
 	case c.SHA256 == i.Routes:
 		return nil, nil
@@ -121,7 +125,7 @@ func (c LoadRoutes) decideInstallation(i Installation) (Event, error) {
 // keeps its time and gets the new reason, unless that is empty.
 type PauseRoute RoutePaused
 
-func (c PauseRoute) decideInstallation(i Installation) (Event, error) {
+func (c PauseRoute) decide(i Installation) (domain.Event, error) {
 	if p, ok := i.Pause(c.Route); ok {
 		if c.Reason == "" || c.Reason == p.Reason {
 			return nil, nil
@@ -134,7 +138,7 @@ func (c PauseRoute) decideInstallation(i Installation) (Event, error) {
 // ResumeRoute ends the pause of a route, if there is one.
 type ResumeRoute RouteResumed
 
-func (c ResumeRoute) decideInstallation(i Installation) (Event, error) {
+func (c ResumeRoute) decide(i Installation) (domain.Event, error) {
 	if _, ok := i.Pause(c.Route); !ok {
 		return nil, nil
 	}
@@ -144,7 +148,7 @@ func (c ResumeRoute) decideInstallation(i Installation) (Event, error) {
 // RestoreLog records a restore, once.
 type RestoreLog LogRestored
 
-func (c RestoreLog) decideInstallation(i Installation) (Event, error) {
+func (c RestoreLog) decide(i Installation) (domain.Event, error) {
 	if c.RestoredAt == i.RestoredAt {
 		return nil, nil
 	}
@@ -153,6 +157,6 @@ func (c RestoreLog) decideInstallation(i Installation) (Event, error) {
 
 // RecordAct records an act on what the log does not hold, always: it is recorded
 // before it is done, and done again it is recorded again.
-type RecordAct struct{ Act InstallationEvent }
+type RecordAct struct{ Act Event }
 
-func (c RecordAct) decideInstallation(Installation) (Event, error) { return c.Act, nil }
+func (c RecordAct) decide(Installation) (domain.Event, error) { return c.Act, nil }

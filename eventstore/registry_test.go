@@ -1,4 +1,4 @@
-package projects_test
+package eventstore_test
 
 import (
 	"go/ast"
@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"payledger/domain"
+	"payledger/domain/installation"
 	"payledger/domain/projects"
+	"payledger/eventstore"
 )
 
 // TestWireNames lists the names that auditors and subscribers use. None may ever
@@ -53,20 +55,20 @@ func TestWireNames(t *testing.T) {
 		"webhook_endpoint.enabled":  projects.WebhookEndpointEnabled{},
 		"webhook_endpoint.removed":  projects.WebhookEndpointRemoved{},
 		"webhook_secret.rotated":    projects.WebhookSecretRotated{},
-		"routes.loaded":             domain.RoutesLoaded{},
-		"route.paused":              domain.RoutePaused{},
-		"route.resumed":             domain.RouteResumed{},
-		"log.restored":              domain.LogRestored{},
-		"log_key.renewed":           domain.LogKeyRenewed{},
-		"nats_consumer.created":     domain.NATSConsumerCreated{},
-		"nats_consumer.reset":       domain.NATSConsumerReset{},
-		"nats_consumer.removed":     domain.NATSConsumerRemoved{},
-		"parked_signal.retried":     domain.ParkedSignalRetried{},
-		"parked_signal.discarded":   domain.ParkedSignalDiscarded{},
-		"parked_signals.discarded":  domain.ParkedSignalsDiscarded{},
+		"routes.loaded":             installation.RoutesLoaded{},
+		"route.paused":              installation.RoutePaused{},
+		"route.resumed":             installation.RouteResumed{},
+		"log.restored":              installation.LogRestored{},
+		"log_key.renewed":           installation.LogKeyRenewed{},
+		"nats_consumer.created":     installation.NATSConsumerCreated{},
+		"nats_consumer.reset":       installation.NATSConsumerReset{},
+		"nats_consumer.removed":     installation.NATSConsumerRemoved{},
+		"parked_signal.retried":     installation.ParkedSignalRetried{},
+		"parked_signal.discarded":   installation.ParkedSignalDiscarded{},
+		"parked_signals.discarded":  installation.ParkedSignalsDiscarded{},
 	}
 	seen := map[string]bool{}
-	for _, e := range append(domain.Events(), projects.Events()...) {
+	for _, e := range eventstore.EventTypes() {
 		if seen[e.Name] {
 			t.Errorf("%s is registered twice", e.Name)
 		}
@@ -93,25 +95,22 @@ func TestWireNames(t *testing.T) {
 func TestEveryEventIsRegistered(t *testing.T) {
 	t.Parallel()
 	registered := map[string]bool{}
-	for _, e := range append(domain.Events(), projects.Events()...) {
+	for _, e := range eventstore.EventTypes() {
 		registered[reflect.TypeOf(e.Sample).Name()] = true
 	}
 	var decls []ast.Decl
-	of, err := filepath.Glob("*events.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("../*events.go")
-	if err != nil || len(of) < 1 || len(files) < 2 {
-		t.Fatal(of, files, err)
-	}
-	files = append(files, of...)
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
+	for _, folder := range []string{"domain", "domain/installation", "domain/projects"} {
+		files, err := filepath.Glob("../" + folder + "/*events.go")
+		if err != nil || len(files) == 0 {
+			t.Fatal(folder, files, err)
 		}
-		decls = append(decls, file.Decls...)
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			decls = append(decls, file.Decls...)
+		}
 	}
 	constants := map[string]int{}
 	for _, d := range decls {
@@ -157,7 +156,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 // TestSamplesHaveEveryMemberSet keeps the golden encodings complete.
 func TestSamplesHaveEveryMemberSet(t *testing.T) {
 	t.Parallel()
-	for _, e := range append(domain.Events(), projects.Events()...) {
+	for _, e := range eventstore.EventTypes() {
 		for _, path := range unset(reflect.ValueOf(e.Sample)) {
 			// Only signals on refunds have a refund id.
 			if strings.HasSuffix(path, ".Signal.RefundID") && strings.HasPrefix(e.Name, "payment.") {
@@ -209,7 +208,7 @@ func TestUnsetFindsWhatIsMissing(t *testing.T) {
 // event decoded into it.
 func TestDecodingTarget(t *testing.T) {
 	t.Parallel()
-	for _, e := range append(domain.Events(), projects.Events()...) {
+	for _, e := range eventstore.EventTypes() {
 		p := e.New()
 		if reflect.TypeOf(p) != reflect.PointerTo(reflect.TypeOf(e.Sample)) {
 			t.Errorf("%s is decoded into a %T", e.Name, p)
@@ -243,7 +242,7 @@ func TestEveryMemberHasAWireName(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range append(domain.Events(), projects.Events()...) {
+	for _, e := range eventstore.EventTypes() {
 		walk(reflect.TypeOf(e.Sample))
 	}
 }

@@ -1,0 +1,203 @@
+package installation
+
+import (
+	"slices"
+
+	"payledger/domain"
+)
+
+// Wire names of events, part of the interface to auditors.
+const (
+	TypeRoutesLoaded  = "routes.loaded"
+	TypeRoutePaused   = "route.paused"
+	TypeRouteResumed  = "route.resumed"
+	TypeLogRestored   = "log.restored"
+	TypeLogKeyRenewed = "log_key.renewed"
+
+	TypeNATSConsumerCreated = "nats_consumer.created"
+	TypeNATSConsumerReset   = "nats_consumer.reset"
+	TypeNATSConsumerRemoved = "nats_consumer.removed"
+
+	TypeParkedSignalRetried    = "parked_signal.retried"
+	TypeParkedSignalDiscarded  = "parked_signal.discarded"
+	TypeParkedSignalsDiscarded = "parked_signals.discarded"
+)
+
+// Events is the registry of the event types of the installation. A version changes
+// as domain.Events says:
+//
+//   - route.paused and route.resumed, version 2: nothing is recorded that changes
+//     nothing, and a pause has its time.
+func Events() []domain.EventType {
+	at := domain.Instant(1795169730123)
+	return []domain.EventType{
+		domain.NewEventType(1, RoutesLoaded{SHA256: domain.Digest{7, 8, 9}, Rules: 3, Connectors: 2, On: RoutesOnCommand}),
+		domain.NewEventType(2, RoutePaused{Route: "cards", Reason: "maintenance", Since: at}),
+		domain.NewEventType(2, RouteResumed{Route: "cards"}),
+		domain.NewEventType(1, LogRestored{RestoredAt: at, File: "monday.db", Position: 88417, Forced: true}),
+		domain.NewEventType(1, LogKeyRenewed{VerifierKey: "payledger/01M7W78FJBM8T4R7B5N0C1D2E3+2a799289+AbLZXrIgO2YlD1Yniy9Kabw2fWPTN8EqxZgRRLZL4vQX"}),
+		domain.NewEventType(1, NATSConsumerCreated{Name: "books", ProjectID: "prj_01M7W78FJBM8T4R7B5N0C1D2E3"}),
+		domain.NewEventType(1, NATSConsumerReset{Name: "books", Position: 88417}),
+		domain.NewEventType(1, NATSConsumerRemoved{Name: "books"}),
+		domain.NewEventType(1, ParkedSignalRetried{ID: 7}),
+		domain.NewEventType(1, ParkedSignalDiscarded{ID: 7}),
+		domain.NewEventType(1, ParkedSignalsDiscarded{Through: 7}),
+	}
+}
+
+// RoutesLoaded: the server took a routes file that differs from the one before.
+type RoutesLoaded struct {
+	SHA256     domain.Digest `json:"sha256"` // of the file; zero: the server has none
+	Rules      int           `json:"rules"`
+	Connectors int           `json:"connectors"`
+	On         RoutesReason  `json:"on"`
+}
+
+func (RoutesLoaded) Type() string { return TypeRoutesLoaded }
+
+func (e RoutesLoaded) evolve(i Installation) Installation {
+	i.Routes = e.SHA256
+	return i
+}
+
+func (e RoutesLoaded) origin(domain.Instant) Command { return LoadRoutes(e) }
+
+// RoutePaused: an operator paused a route, or gave another reason for its pause.
+type RoutePaused struct {
+	Route  string         `json:"route"`
+	Reason string         `json:"reason"`         // "": none was given
+	Since  domain.Instant `json:"since,omitzero"` // 0 in version 1
+}
+
+func (RoutePaused) Type() string { return TypeRoutePaused }
+
+func (e RoutePaused) evolve(i Installation) Installation {
+	i.Paused = slices.Clone(i.Paused)
+	at, again := i.pausedAt(e.Route)
+	if !again {
+		i.Paused = slices.Insert(i.Paused, at, Pause{})
+	}
+	i.Paused[at] = Pause{Route: e.Route, Since: e.Since, Reason: e.Reason}
+	return i
+}
+
+func (e RoutePaused) origin(at domain.Instant) Command {
+	e.Since = at
+	return PauseRoute(e)
+}
+
+// RouteResumed: an operator ended the pause of a route.
+type RouteResumed struct {
+	Route string `json:"route"`
+}
+
+func (RouteResumed) Type() string { return TypeRouteResumed }
+
+func (e RouteResumed) evolve(i Installation) Installation {
+	if at, ok := i.pausedAt(e.Route); ok {
+		i.Paused = slices.Delete(slices.Clone(i.Paused), at, at+1)
+	}
+	return i
+}
+
+func (e RouteResumed) origin(domain.Instant) Command { return ResumeRoute(e) }
+
+// LogRestored: a copy was put in the place of the log. It is recorded when the copy
+// is first used.
+type LogRestored struct {
+	RestoredAt domain.Instant `json:"restored_at"`
+	File       string         `json:"file"`     // the copy's name, without its folder
+	Position   uint64         `json:"position"` // of the copy's last event
+	Forced     bool           `json:"forced"`   // what the copy lacked was moved aside
+}
+
+func (LogRestored) Type() string { return TypeLogRestored }
+
+func (e LogRestored) evolve(i Installation) Installation {
+	i.RestoredAt = e.RestoredAt
+	return i
+}
+
+func (e LogRestored) origin(domain.Instant) Command { return RestoreLog(e) }
+
+// LogKeyRenewed: an operator made another key for the log's checkpoints. It is
+// recorded before the key is written, by the command itself, while no server runs.
+type LogKeyRenewed struct {
+	VerifierKey string `json:"verifier_key"`
+}
+
+func (LogKeyRenewed) Type() string { return TypeLogKeyRenewed }
+
+func (LogKeyRenewed) evolve(i Installation) Installation { return i }
+
+func (e LogKeyRenewed) origin(domain.Instant) Command { return RecordAct{e} }
+
+// NATSConsumerCreated: an operator gave a reader of events credentials of its own.
+type NATSConsumerCreated struct {
+	Name      string `json:"name"`
+	ProjectID string `json:"project_id"` // whose payments it reads; "": those of all
+}
+
+func (NATSConsumerCreated) Type() string { return TypeNATSConsumerCreated }
+
+func (NATSConsumerCreated) evolve(i Installation) Installation { return i }
+
+func (e NATSConsumerCreated) origin(domain.Instant) Command { return RecordAct{e} }
+
+// NATSConsumerReset: an operator let a consumer go on behind another position.
+type NATSConsumerReset struct {
+	Name     string `json:"name"`
+	Position uint64 `json:"position"`
+}
+
+func (NATSConsumerReset) Type() string { return TypeNATSConsumerReset }
+
+func (NATSConsumerReset) evolve(i Installation) Installation { return i }
+
+func (e NATSConsumerReset) origin(domain.Instant) Command { return RecordAct{e} }
+
+// NATSConsumerRemoved: an operator took a consumer's credentials away.
+type NATSConsumerRemoved struct {
+	Name string `json:"name"`
+}
+
+func (NATSConsumerRemoved) Type() string { return TypeNATSConsumerRemoved }
+
+func (NATSConsumerRemoved) evolve(i Installation) Installation { return i }
+
+func (e NATSConsumerRemoved) origin(domain.Instant) Command { return RecordAct{e} }
+
+// ParkedSignalRetried: an operator had a provider's signal judged again that could not
+// be judged. What came of it are events of their own.
+type ParkedSignalRetried struct {
+	ID uint64 `json:"id"`
+}
+
+func (ParkedSignalRetried) Type() string { return TypeParkedSignalRetried }
+
+func (ParkedSignalRetried) evolve(i Installation) Installation { return i }
+
+func (e ParkedSignalRetried) origin(domain.Instant) Command { return RecordAct{e} }
+
+// ParkedSignalDiscarded: an operator deleted a provider's signal that could not be
+// judged.
+type ParkedSignalDiscarded struct {
+	ID uint64 `json:"id"`
+}
+
+func (ParkedSignalDiscarded) Type() string { return TypeParkedSignalDiscarded }
+
+func (ParkedSignalDiscarded) evolve(i Installation) Installation { return i }
+
+func (e ParkedSignalDiscarded) origin(domain.Instant) Command { return RecordAct{e} }
+
+// ParkedSignalsDiscarded: an operator deleted all such signals up to one.
+type ParkedSignalsDiscarded struct {
+	Through uint64 `json:"through"`
+}
+
+func (ParkedSignalsDiscarded) Type() string { return TypeParkedSignalsDiscarded }
+
+func (ParkedSignalsDiscarded) evolve(i Installation) Installation { return i }
+
+func (e ParkedSignalsDiscarded) origin(domain.Instant) Command { return RecordAct{e} }

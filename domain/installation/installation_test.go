@@ -1,0 +1,129 @@
+package installation_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"payledger/domain"
+	"payledger/domain/installation"
+	"payledger/domain/projects"
+)
+
+// What is so already is not recorded again, and each event is what its command leads
+// to.
+func TestInstallation(t *testing.T) {
+	t.Parallel()
+	var state installation.Installation
+	for i, step := range []struct {
+		command installation.Command
+		event   domain.Event
+	}{
+		{installation.LoadRoutes{On: installation.RoutesOnStart}, nil}, // there is no file, and was none
+		{installation.LoadRoutes{SHA256: domain.Digest{1}, Rules: 2, On: installation.RoutesOnStart}, installation.RoutesLoaded{SHA256: domain.Digest{1}, Rules: 2, On: installation.RoutesOnStart}},
+		{installation.LoadRoutes{SHA256: domain.Digest{1}, Rules: 2, On: installation.RoutesOnSignal}, nil},
+		{installation.LoadRoutes{On: installation.RoutesOnStart}, installation.RoutesLoaded{On: installation.RoutesOnStart}},
+		{installation.RestoreLog{RestoredAt: 7, File: "monday.db"}, installation.LogRestored{RestoredAt: 7, File: "monday.db"}},
+		{installation.RestoreLog{RestoredAt: 7, File: "monday.db"}, nil},
+		{installation.RestoreLog{RestoredAt: 8, File: "monday.db"}, installation.LogRestored{RestoredAt: 8, File: "monday.db"}},
+		{installation.ResumeRoute{Route: "cards"}, nil},
+		{installation.PauseRoute{Route: "cash", Since: 8}, installation.RoutePaused{Route: "cash", Since: 8}},
+		{installation.PauseRoute{Route: "cards", Since: 9}, installation.RoutePaused{Route: "cards", Since: 9}},
+		{installation.PauseRoute{Route: "cards", Since: 10}, nil},
+		{installation.PauseRoute{Route: "cards", Since: 11, Reason: "Stripe is down"}, installation.RoutePaused{Route: "cards", Since: 9, Reason: "Stripe is down"}},
+		{installation.PauseRoute{Route: "cards", Since: 12}, nil},
+		{installation.ResumeRoute{Route: "cash"}, installation.RouteResumed{Route: "cash"}},
+	} {
+		got, err := state.Decide(step.command)
+		if err != nil || got != step.event {
+			t.Fatalf("step %d: %+v, %v, want %+v", i, got, err, step.event)
+		}
+		if got == nil {
+			continue
+		}
+		now := domain.Recorded{Version: 2}
+		if p, ok := step.command.(installation.PauseRoute); ok {
+			now.At = p.Since
+		}
+		if err := state.Redecide(got, now); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+		state = state.Evolve(got)
+		if err := state.Redecide(got, now); err == nil {
+			t.Errorf("step %d: recorded twice", i)
+		}
+	}
+	if want := []installation.Pause{{Route: "cards", Since: 9, Reason: "Stripe is down"}}; !slices.Equal(state.Paused, want) {
+		t.Errorf("paused: %+v", state.Paused)
+	}
+	if _, err := state.Decide(installation.LoadRoutes{SHA256: domain.Digest{9}, Rules: -1}); err == nil {
+		t.Error("a negative number of rules was recorded")
+	}
+	if err := state.Redecide(projects.ProjectDisabled{}, domain.Recorded{}); err == nil {
+		t.Error("an event of a project is none of the installation")
+	}
+}
+
+// An act on what the log does not hold is recorded each time.
+func TestActsBesideTheLog(t *testing.T) {
+	t.Parallel()
+	var state installation.Installation
+	for _, e := range []installation.Event{
+		installation.NATSConsumerCreated{Name: "books"},
+		installation.NATSConsumerReset{Name: "books", Position: 7},
+		installation.NATSConsumerRemoved{Name: "books"},
+		installation.ParkedSignalRetried{ID: 7},
+		installation.ParkedSignalDiscarded{ID: 7},
+		installation.ParkedSignalsDiscarded{Through: 7},
+		installation.LogKeyRenewed{VerifierKey: "k"},
+	} {
+		for range 2 {
+			got, err := state.Decide(installation.RecordAct{Act: e})
+			if err != nil || got != domain.Event(e) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if err := state.Redecide(e, domain.Recorded{Version: 1}); err != nil {
+				t.Error(err)
+			}
+			state = state.Evolve(e)
+		}
+	}
+}
+
+// Version 1 recorded each pause and resumption, without the time. Later ones begin
+// when they are recorded.
+func TestPausesOfVersion1(t *testing.T) {
+	t.Parallel()
+	var state installation.Installation
+	for _, e := range []domain.Event{
+		installation.RouteResumed{Route: "cards"}, installation.RoutePaused{Route: "cards"}, installation.RoutePaused{Route: "cards"},
+	} {
+		if err := state.Redecide(e, domain.Recorded{At: 5, Version: 1}); err != nil {
+			t.Error(err)
+		}
+		state = state.Evolve(e)
+	}
+	if _, ok := state.Pause("cards"); !ok {
+		t.Error("the route is not paused")
+	}
+	forged := installation.RoutePaused{Route: "cash", Since: 4}
+	if err := state.Redecide(forged, domain.Recorded{At: 5, Version: 2}); err == nil {
+		t.Error("a pause began before it was recorded")
+	}
+}
+
+func TestRulesOfPausedRoutes(t *testing.T) {
+	t.Parallel()
+	var none installation.Installation
+	cards, cash := domain.Rule{Route: "cards"}, domain.Rule{Route: "cash"}
+	all := domain.RoutingTable{cards, cash, cards}
+	one := none.Evolve(installation.RoutePaused{Route: "cards"})
+	both := one.Evolve(installation.RoutePaused{Route: "cash"})
+	for i, want := range [][2]domain.RoutingTable{{all, nil}, {{cash}, {cards, cards}}, {nil, all}} {
+		inUse, paused := []installation.Installation{none, one, both}[i].Split(all)
+		if diff := cmp.Diff(want, [2]domain.RoutingTable{inUse, paused}); diff != "" {
+			t.Errorf("%d paused:\n%s", i, diff)
+		}
+	}
+}
