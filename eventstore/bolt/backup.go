@@ -19,7 +19,7 @@ import (
 // Appends go on meanwhile. Until the copy is done no page that it needs is written
 // over, so the file grows by what is appended: a slow writer should have a limit.
 func (s *Store) Backup(ctx context.Context, begin func(last eventstore.Position, size int64) (io.Writer, error)) error {
-	if _, err := s.tail.last(); err != nil {
+	if _, err := s.tail.Last(); err != nil {
 		return err
 	}
 	return s.view(0, func(tx *bbolt.Tx) error {

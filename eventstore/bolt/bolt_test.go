@@ -17,6 +17,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
+	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/diskspace"
 	"payledger/eventstore/storetest"
@@ -59,12 +60,14 @@ func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Positi
 func TestBeyondTheRecordsInMemory(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
-	const n = tailRecords + 500
+	const n = recent.MaxRecords + 500
 	path := newLog(t)
 	s := reopened(t, path)
 	first := appendAll(t, s, n, func(int) eventstore.Position { return 0 })
-	if s.tail.held != tailRecords {
-		t.Errorf("%d records in memory", s.tail.held)
+	for at, want := range map[eventstore.Position]bool{n: true, n - recent.MaxRecords + 1: true, n - recent.MaxRecords: false} {
+		if _, ok := s.Recent(at); ok != want {
+			t.Errorf("position %d of %d is in memory: %v", at, n, ok)
+		}
 	}
 	oldest := slices.IndexFunc(first, func(r eventstore.Stored) bool { return r.Position == 1 })
 	c := commitOf(oldest, 1)

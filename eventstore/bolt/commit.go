@@ -87,7 +87,7 @@ func (s *Store) write(stage func() error) (durable int, err error) {
 		// before it, and written into the transaction, which is in memory. Only
 		// this function moves durable, so it reads it without a lock. A crash here
 		// leaves the file as it was.
-		staged.begin(tx, s.tail.durable)
+		staged.begin(tx, s.tail.Durable())
 		if err := stage(); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Store) write(stage func() error) (durable int, err error) {
 		s.slowDown()
 		// The files of the indexes of claims are made of durable records alone; what
 		// a crash takes of them is made anew.
-		s.tail.publish(staged.records)
+		s.tail.Publish(staged.records)
 		staged.durableNow()
 		return len(staged.records), nil
 	case errors.Is(err, errNothing):

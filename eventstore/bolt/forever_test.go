@@ -54,7 +54,7 @@ func (l *foreverLog) claim(i int, forever bool) error {
 // itself when there are more of them.
 func flushClaims(t *testing.T, s *Store) {
 	t.Helper()
-	last := *s.tail.slot(s.tail.durable)
+	last, _ := s.Recent(s.tail.Durable())
 	for i, x := range s.claims.both() {
 		dir := claimsDir(s.path)
 		if i == 1 {

@@ -27,7 +27,7 @@ func (s *Store) NoteMissingCheckpoint(at time.Time) error {
 	case s.space.Low():
 		return eventstore.ErrFull
 	}
-	last, err := s.tail.last()
+	last, err := s.tail.Last()
 	switch {
 	case err != nil:
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/diskspace"
@@ -161,7 +162,7 @@ func open(path string, readOnly bool, atOnce uint64) (_ *Store, err error) {
 	case err != nil:
 		return nil, err
 	}
-	s.tail = newTail(last)
+	s.tail = recent.NewTail(last)
 	if !readOnly {
 		err = s.openClaims()
 	}

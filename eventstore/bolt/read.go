@@ -80,7 +80,7 @@ func (s *Store) stream(ctx context.Context, st eventstore.Stream, after eventsto
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	records, next, durable, known, err := s.tail.stream(st, after)
+	records, next, durable, known, err := s.tail.Stream(st, after)
 	if err != nil || (known && next <= after) {
 		return records, err
 	}
@@ -139,7 +139,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err := ctx.Err(); err != nil {
 		return r, false, err
 	}
-	durable, err := s.tail.last()
+	durable, err := s.tail.Last()
 	if err != nil {
 		return r, false, err
 	}
@@ -151,7 +151,7 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	if err != nil || at == 0 || at > durable {
 		return r, false, err
 	}
-	if r, ok = s.tail.record(at); !ok {
+	if r, ok = s.tail.Record(at); !ok {
 		err = s.view(at, func(tx *bbolt.Tx) error {
 			r, err = readRecord(tx.Bucket(bucketRecords), at)
 			return err
@@ -184,14 +184,14 @@ func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Dig
 }
 
 // Recent implements eventstore.Store.
-func (s *Store) Recent(at eventstore.Position) (eventstore.Stored, bool) { return s.tail.record(at) }
+func (s *Store) Recent(at eventstore.Position) (eventstore.Stored, bool) { return s.tail.Record(at) }
 
 // Last implements eventstore.Store.
 func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.tail.last()
+	return s.tail.Last()
 }
 
 // LastOf implements eventstore.Store.
@@ -199,7 +199,7 @@ func (s *Store) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Pos
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.tail.lastOf(f)
+	return s.tail.LastOf(f)
 }
 
 // LastID is the greatest event id in the log, zero for an empty log. New ids have
@@ -208,7 +208,7 @@ func (s *Store) LastID(ctx context.Context) (id domain.ID, err error) {
 	if err := ctx.Err(); err != nil {
 		return id, err
 	}
-	last, err := s.tail.last()
+	last, err := s.tail.Last()
 	if err != nil {
 		return id, err
 	}
@@ -240,7 +240,7 @@ func (s *Store) chunk(ctx context.Context, dst []eventstore.Stored, after events
 	if err := ctx.Err(); err != nil {
 		return dst, after, err
 	}
-	dst, reached, durable, ok, err := s.tail.after(dst, after, f, chunkRecords)
+	dst, reached, durable, ok, err := s.tail.After(dst, after, f, chunkRecords)
 	if ok || err != nil {
 		return dst, reached, err
 	}

@@ -78,8 +78,8 @@ func (s *Store) replicate() error {
 	if s.agree == nil {
 		return nil
 	}
-	g := &Group{First: s.tail.durable + 1, Records: s.staging.values}
-	g.Before = recordSum(s.staging.log, s.tail.durable)
+	g := &Group{First: s.tail.Durable() + 1, Records: s.staging.values}
+	g.Before = recordSum(s.staging.log, s.tail.Durable())
 	if err := s.agree(g); err != nil {
 		return &undoneError{err}
 	}
@@ -244,7 +244,7 @@ func (s *Store) Replica() (r Replica, err error) {
 	if err := s.Err(); err != nil {
 		return r, err
 	}
-	r = Replica{Log: s.applied.of, Applied: s.applied.number, Last: s.tail.durable}
+	r = Replica{Log: s.applied.of, Applied: s.applied.number, Last: s.tail.Durable()}
 	err = s.view(r.Last, func(tx *bbolt.Tx) error {
 		r.Sum = recordSum(tx.Bucket(bucketRecords), r.Last)
 		return nil
@@ -339,7 +339,7 @@ func (s *Store) Group(ctx context.Context, number uint64) (g *Group, ok bool, er
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	durable, err := s.tail.last()
+	durable, err := s.tail.Last()
 	if err != nil {
 		return nil, false, err
 	}

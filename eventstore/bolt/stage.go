@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt/claims"
+	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 )
@@ -22,8 +23,10 @@ type staging struct {
 	index  *indexes // nil: of a log that is being built
 	spans  spans
 	before spans // the durable ones
-	recent recentIDs
-	admit  func(id, newest domain.ID) error // Options.Admit
+	ids    recent.IDs
+	// idsRead: ids has those of the records that were in the file.
+	idsRead bool
+	admit   func(id, newest domain.ID) error // Options.Admit
 
 	observe func(newest domain.ID) // Options.Newest
 
@@ -83,7 +86,7 @@ func (g *staging) add(p *pending) error {
 
 // again is the result of a commit that was recorded not long ago, if this one was.
 func (g *staging) again(c *eventstore.Commit) (eventstore.Appended, bool) {
-	at := g.recent.find(c.ID)
+	at := g.ids.Find(c.ID)
 	if at == 0 {
 		return eventstore.Appended{}, false
 	}
@@ -152,7 +155,7 @@ func (g *staging) stage(r *eventstore.Stored, name claims.Name) error {
 	if r.Commit.Compare(g.newest) > 0 {
 		g.newest = r.Commit
 	}
-	g.recent.add(r.Commit, r.Position)
+	g.ids.Add(r.Commit, r.Position)
 	if r.Claim == nil {
 		return nil
 	}
@@ -174,7 +177,7 @@ func (g *staging) durableNow() {
 	if g.before.first() != g.spans.first() {
 		g.index.keys.Forget(uint64(g.spans.first()))
 	}
-	g.recent.durable(g.newest)
+	g.ids.Durable(g.newest)
 	if g.observe != nil {
 		g.observe(g.newest)
 	}
@@ -187,7 +190,7 @@ func (g *staging) undo() {
 			g.index.of(r.Claim).Remove(nameOf(r.Stream.Project, r.Claim), uint64(r.Position))
 		}
 	}
-	g.recent.remove(g.records)
+	g.ids.Remove(g.records)
 	g.spans = g.before
 }
 

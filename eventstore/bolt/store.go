@@ -10,6 +10,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt/recent"
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/diskspace"
 )
@@ -63,7 +64,7 @@ type Store struct {
 	logID    domain.ID
 	space    *diskspace.Watch
 	slower   time.Duration // Options.SyncDelay
-	tail     *tail
+	tail     *recent.Tail
 	queue    *queue
 	claims   *indexes           // nil if readOnly
 	staging  staging            // guarded by writing, as are the next three
@@ -200,7 +201,7 @@ func (s *Store) Close() error {
 		close(s.closing)
 		s.queue.close()
 		s.committer.Wait()
-		s.tail.close()
+		s.tail.Close()
 		if s.claims != nil {
 			s.claims.close()
 		}

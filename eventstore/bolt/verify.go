@@ -38,7 +38,7 @@ const rowCache = 1 << 12
 const verifyAtOnce = 1 << 12
 
 func (s *Store) verify(ctx context.Context, cached int, bodiless bool) error {
-	if _, err := s.tail.last(); err != nil {
+	if _, err := s.tail.Last(); err != nil {
 		return err
 	}
 	if err := s.verifyFile(ctx); err != nil {
@@ -96,7 +96,7 @@ type verifier struct {
 // run works in short transactions, so that no page is kept for long. Between them
 // records do not change, and heads change to records after those that were seen.
 func (v *verifier) run(s *Store) error {
-	last, err := s.tail.last()
+	last, err := s.tail.Last()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package bolt
+package recent
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // However many commits there are in a minute, those of the last minute and the
 // newest 65,536 are recognised, and no more than twice that are kept. A clock that
 // stands still does not fill the memory.
-func TestRecentIDs(t *testing.T) {
+func TestIDs(t *testing.T) {
 	t.Parallel()
 	const minute = uint64(60_000)
 	id := func(n, ms uint64) domain.ID {
@@ -27,30 +27,30 @@ func TestRecentIDs(t *testing.T) {
 			}
 			return 1 + n*minute/perMinute
 		}
-		var r recentIDs
+		var r IDs
 		least := max(eventstore.RecentCommits, perMinute)
 		for n := uint64(1); n <= 1<<20+1<<17; n++ {
-			r.add(id(n, at(n)), eventstore.Position(n))
-			r.durable(id(n, at(n)))
-			if kept := len(r.active) + len(r.other); (perMinute > 0 && kept > 2*int(least)+1) || kept > 2*maxRecent {
+			r.Add(id(n, at(n)), eventstore.Position(n))
+			r.Durable(id(n, at(n)))
+			if kept := len(r.active) + len(r.other); (perMinute > 0 && kept > 2*int(least)+1) || kept > 2*maxIDs {
 				t.Fatalf("%s: %d ids are kept after %d commits", what, kept, n)
 			}
 			if n%999 != 0 {
 				continue
 			}
 			for _, back := range []uint64{0, 1, least / 2, least - 1} {
-				if back < n && r.find(id(n-back, at(n-back))) != eventstore.Position(n-back) {
+				if back < n && r.Find(id(n-back, at(n-back))) != eventstore.Position(n-back) {
 					t.Fatalf("%s: commit %d is not recognised after commit %d", what, n-back, n)
 				}
 			}
 		}
-		if perMinute > 0 && r.find(id(1, at(1))) != 0 {
+		if perMinute > 0 && r.Find(id(1, at(1))) != 0 {
 			t.Errorf("%s: the first commit is still recognised", what)
 		}
 		taken := id(1<<31, at(1))
-		r.add(taken, 1)
-		r.remove([]eventstore.Stored{{Commit: taken}})
-		if r.find(taken) != 0 {
+		r.Add(taken, 1)
+		r.Remove([]eventstore.Stored{{Commit: taken}})
+		if r.Find(taken) != 0 {
 			t.Errorf("%s: a commit that was taken back is recognised", what)
 		}
 	}
