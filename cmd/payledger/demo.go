@@ -16,6 +16,7 @@ import (
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demoproject"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
 )
@@ -144,7 +145,7 @@ Create a payment:
 
 Open the url of the answer's "instructions" in a browser and press Pay, then read the
 payment at /v1/payments/ID. Watch the log:  %[4]s events tail --follow --data %[5]s
-`, at.BaseURL, key.ProjectID, key.APIKey, programName(os.Args[0]), shellWord(at.Data))
+`, at.BaseURL, key.ProjectID, key.APIKey, process.Name(os.Args[0]), shellWord(at.Data))
 	b.WriteString(hook.greeting(at))
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"payledger/cmd/payledger/demoproject"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 )
 
@@ -27,13 +28,13 @@ func (h demoHook) greeting(at service.Addresses) string {
 	text := fmt.Sprintf("\nWebhooks go to %s as they happen, signed with %s\n\n", h.URL, h.Secret)
 	addr, ok := h.onThisMachine()
 	if !ok {
-		return text + fmt.Sprintf("Send a test:  %s webhook test %s --data %s\n", programName(os.Args[0]), h.EndpointID, shellWord(at.Data))
+		return text + fmt.Sprintf("Send a test:  %s webhook test %s --data %s\n", process.Name(os.Args[0]), h.EndpointID, shellWord(at.Data))
 	}
 	flag := ""
 	if addr != listenAddr {
 		flag = " --addr " + addr
 	}
-	return text + fmt.Sprintf("See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", programName(os.Args[0]), flag, h.Secret)
+	return text + fmt.Sprintf("See them arrive, in another terminal:\n\n  %s listen%s --secret %s\n", process.Name(os.Args[0]), flag, h.Secret)
 }
 
 // onThisMachine returns the address at which "payledger listen" receives the

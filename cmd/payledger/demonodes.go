@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demonodes"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
 	"payledger/httpapi/account"
 )
@@ -116,7 +117,7 @@ Kill a node, and see that nothing is lost:
   %[1]s cluster status --data %[2]s
 
 Watch the log:  %[1]s events tail --follow --data %[2]s
-`, programName(os.Args[0]), shellWord(all[1].Data))
+`, process.Name(os.Args[0]), shellWord(all[1].Data))
 	b.WriteString(hook.greeting(service.Addresses{BaseURL: all[0].BaseURL, Data: all[0].Data}))
 	return b.String()
 }

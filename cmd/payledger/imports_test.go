@@ -779,6 +779,13 @@ func rooms() []room {
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
+			folder:  "cmd/payledger/process",
+			why:     "the process as a whole: what runs in it is no matter of its own",
+			ours:    []string{"cmd/payledger/exit", "notifier/webhook"},
+			modules: []string{zerolog, "golang.org/x/sys/unix"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder:  "cmd/payledger/receive",
 			why:     "a merchant's side: it verifies with the public library and knows nothing of the sender",
 			modules: []string{jsonModule, "github.com/standard-webhooks/standard-webhooks/libraries"},

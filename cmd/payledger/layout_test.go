@@ -30,8 +30,7 @@ func largeRooms() map[string]struct {
 	}{
 		"domain":                {24, 3600, "the payment with its events, commands and rules, and what they are made of: amounts, ids, errors"},
 		"projections/views":     {25, 3100, "one file for each view: a new view is a new file, and none of them is read with another"},
-		"cmd/payledger/service": {28, 3800, "the composition root: a file for each part of the program and the options it is given"},
-		"cmd/payledger":         {22, 2700, "one file for each command"},
+		"cmd/payledger/service": {20, 3500, "the composition root: a file for each part of the program and the options it is given"},
 	}
 }
 

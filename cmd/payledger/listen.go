@@ -8,8 +8,8 @@ import (
 
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/receive"
-	"payledger/cmd/payledger/service"
 	"payledger/httpapi/conns"
 )
 
@@ -73,7 +73,7 @@ func (c listenCmd) Run(a *console.App) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := httpserver.Serve(listener, r, conns.Config{Name: "receiver", Max: service.DefaultConnections})
+	server, err := httpserver.Serve(listener, r, conns.Config{Name: "receiver", Max: process.DefaultConnections})
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/salvage"
-	"payledger/cmd/payledger/service"
 )
 
 // salvageCmd makes a new log of what is readable of a damaged one and its
@@ -65,7 +65,7 @@ func (c salvageCmd) Validate() error {
 
 // Run makes the log.
 func (c salvageCmd) Run(a *console.App) error {
-	defer service.RoomyHeap()() //nolint:errcheck // it answers none
+	defer process.RoomyHeap()() //nolint:errcheck // it answers none
 	r, err := salvage.Run(a.Ctx, salvage.Options{
 		Sources: c.Source, NATSURL: c.NATSURL, Output: c.Output, Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey,
 		Partial: c.Partial, Unproved: c.Unproved, Force: c.Force, Stderr: a.Stderr,

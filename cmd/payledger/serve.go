@@ -16,6 +16,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/natslisten"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/cmd/payledger/service"
@@ -156,12 +157,12 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	if !known {
 		return o, exit.With(exit.Usage, "--log-level %q: want debug, info, warn or error", f.LogLevel)
 	}
-	records := newLogWriter(a.Stderr)
+	records := process.NewLogWriter(a.Stderr)
 	var out io.Writer = records
 	if f.LogFormat == "console" {
 		out = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: a.Stderr, TimeFormat: "15:04:05.000", NoColor: !progress.IsTerminal(a.Stderr)})
 	}
-	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.flush
+	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.Flush
 	var err error
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
 		return o, err

@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"payledger/cmd/payledger/console"
-	"payledger/cmd/payledger/service"
+	"payledger/cmd/payledger/process"
 )
 
 // versionCmd prints what this binary was built from.
@@ -13,18 +13,18 @@ type versionCmd struct{}
 
 // Run prints the version.
 func (versionCmd) Run(a *console.App) error {
-	version, revision := service.BuiltFrom()
+	version, revision := process.BuiltFrom()
 	return a.Print(map[string]string{"version": version, "revision": revision, "go": runtime.Version()}, "%s\n", versionLine())
 }
 
 // release is the version alone.
 func release() string {
-	version, _ := service.BuiltFrom()
+	version, _ := process.BuiltFrom()
 	return version
 }
 
 // versionLine is what --version prints too.
 func versionLine() string {
-	version, revision := service.BuiltFrom()
+	version, revision := process.BuiltFrom()
 	return fmt.Sprintf("payledger %s (revision %s, %s)", version, revision, runtime.Version())
 }

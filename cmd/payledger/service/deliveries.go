@@ -11,6 +11,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodelanes"
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/diskspace"
@@ -49,7 +50,7 @@ func openDeliveries(
 	}
 	// Deliveries continue after the log is full, until half its reserve is left.
 	space := diskspace.New(filepath.Dir(d.Lanes()), max(cmp.Or(o.MinFree, diskspace.DefaultFloor)/2, 1))
-	version, _ := BuiltFrom()
+	version, _ := process.BuiltFrom()
 	sender := webhook.NewSender(webhook.Config{AllowPrivate: o.AllowPrivate, UserAgent: "payledger/" + version, Requests: o.Webhooks})
 	all := &deliveries{sender: sender, schedule: o.Schedule, config: delivery.Config{
 		Path: d.Lanes(), Mark: d.LanesMark(), LogID: log, Ledger: ledger, Endpoints: views, Secrets: secrets, Sender: sender,

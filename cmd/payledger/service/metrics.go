@@ -3,14 +3,18 @@ package service
 import (
 	"context"
 	"math"
+	"net/http"
+	"net/http/pprof"
 	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore/diskspace"
 	"payledger/projections"
@@ -20,11 +24,26 @@ import (
 // behind the log for a short time.
 const scrapePatience = time.Second
 
+// maxAdminConnections are those to the admin socket, and to the admin listener.
+const maxAdminConnections = 32
+
+// operatorHandler serves metrics and profiles.
+func operatorHandler(metrics prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
 // newMetrics makes the registry of a running service, with the metrics of the
 // process itself. All that payledger measures is listed in METRICS.md.
 func newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	version, revision := BuiltFrom()
+	version, revision := process.BuiltFrom()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "payledger_build_info", Help: "1, with what the program was built from.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "go": runtime.Version()},

@@ -23,6 +23,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/otlp"
+	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
 	"payledger/domain"
@@ -74,49 +75,48 @@ func (e *LoggedError) Unwrap() error { return e.error }
 // order, so nothing is taken away from what still needs it: HTTP is drained,
 // then come the workers with the fan-out, the deliveries, the relay, NATS, and
 // last a checkpoint over all that came of it, the lanes of the deliveries, the
-// projections and the log. All of that has a bound, see shutdown.
+// projections and the log. All of that has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
 	serving := false
-	end := newShutdown(o.ShutdownTimeout, o.Log)
-	defer context.AfterFunc(ctx, end.begin)()
+	end := process.NewShutdown(o.ShutdownTimeout, o.Log)
+	defer context.AfterFunc(ctx, end.Begin)()
 	defer func() {
-		err = errors.Join(err, end.stop())
+		err = errors.Join(err, end.Stop())
 		if serving && err != nil {
 			o.Log.Error().Err(err).Msg("payledger ended")
 			err = &LoggedError{err}
 		}
 	}()
-	started := end.started
+	started := end.Started
 	if o.FlushLog != nil {
 		started("the log records", o.FlushLog)
 	}
-	started("the libraries' logs", takeLibraryLogs(o.Log))
+	started("the libraries' logs", process.TakeLibraryLogs(o.Log))
 
-	started("the heap's limit", RoomyHeap())
-	started("the processors", moreProcessors())
+	started("the heap's limit", process.RoomyHeap())
+	started("the processors", process.MoreProcessors())
 	metrics := newMetrics()
-	version, _ := BuiltFrom()
+	version, _ := process.BuiltFrom()
 	traces := otlp.Start(otlp.Config{Version: version, Log: o.Log, Metrics: metrics})
 	started("the export of traces", traces.Stop)
 	member, err := memberOf(d, o)
 	if err != nil {
 		return err
 	}
-	room, err := o.connectionRoom()
+	room, err := process.RoomFor(o.Connections, o.PerAddress, o.Log)
 	if err != nil {
 		return err
 	}
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
-		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.webhooks, Metrics: metrics, Tracer: traces.Tracer,
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.Webhooks, Metrics: metrics, Tracer: traces.Tracer,
 		Member: member,
 	})
 	if err != nil {
 		return err
 	}
 	started("the data directory", core.close)
-	saving := core.store.Saving
-	end.saving.Store(&saving)
+	end.Saving(core.store.Saving)
 	core.watchLog(metrics)
 	watchNode(metrics, core.node)
 	watchMoney(metrics, core.views)
@@ -179,14 +179,14 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 			return err
 		}
 	}
-	if err := serve(listener, public, conns.Config{Name: "public", Max: room.all, PerAddress: room.perAddress}); err != nil {
+	if err := serve(listener, public, conns.Config{Name: "public", Max: room.All, PerAddress: room.PerAddress}); err != nil {
 		return err
 	}
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started("the feeds", func() error { core.stop(); return nil })
 
 	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).
-		Int("max_connections", room.all)
+		Int("max_connections", room.All)
 	if at.AdminAddress != "" {
 		up.Str("admin_listen", at.AdminAddress)
 	}
@@ -268,11 +268,11 @@ func ignoreNetClosed(err error) error {
 }
 
 // publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o Options, room connectionRoom, b *messaging, m prometheus.Registerer) (http.Handler, error) {
+func (c *core) publicHandler(base string, o Options, room process.Connections, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
 		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
-		MaxStreams: max(1, room.all/2), // the other half is for everything else
+		MaxStreams: max(1, room.All/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
 	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.promptly

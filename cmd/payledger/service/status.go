@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/diskspace"
@@ -49,7 +50,7 @@ func (c *core) statusOf(o Options, base string, b *messaging) func() wire.Status
 			StartedAt: started, BaseURL: base, Position: uint64(c.views.Position()), RoutingRules: len(b.routes.set.Table()),
 			Limits: wire.LimitsOf(domain.Settings{}, o.Limits), Ready: true, Trouble: append([]string{}, b.degraded()...),
 		}
-		s.Version, s.Revision = BuiltFrom()
+		s.Version, s.Revision = process.BuiltFrom()
 		s.Connectors = b.connectors(c.views)
 		var asked error
 		s.NotificationsPending, s.NotificationsUndelivered, asked = c.deliveries.open(c.stopping)

@@ -11,23 +11,6 @@ import (
 	"time"
 )
 
-func TestProgramName(t *testing.T) {
-	t.Parallel()
-	const goRun = "go run ./cmd/payledger"
-	kept := strings.Repeat("0123456789abcdef", 4) + "-d/payledger"
-	for started, want := range map[string]string{
-		"payledger": "payledger", "./payledger": "./payledger", "/opt/pay/payledger": "/opt/pay/payledger",
-		"/home/me/go-build/payledger":                "/home/me/go-build/payledger",
-		"/tmp/go-build3141592653/b001/exe/payledger": goRun,
-		"/root/.cache/go-build/01/" + kept:           goRun,
-		"/work/cache/fe/" + kept:                     goRun,
-	} {
-		if got := programName(started); got != want {
-			t.Errorf("started as %s, the hint is %s, want %s", started, got, want)
-		}
-	}
-}
-
 // TestGoRunDemo starts the demo twice as the README says: from the second
 // time on "go run" starts what it has kept in its cache, wherever that is.
 func TestGoRunDemo(t *testing.T) {

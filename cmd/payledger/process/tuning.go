@@ -1,4 +1,4 @@
-package service
+package process
 
 import (
 	"os"
@@ -64,12 +64,12 @@ func liveHeap() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// moreProcessors sets GOMAXPROCS to twice the machine's processors, and at least
+// MoreProcessors sets GOMAXPROCS to twice the machine's processors, and at least
 // four more. Go polls the network when a processor runs out of work, otherwise
 // only every 10 ms, so a burst of work on all of them made requests wait; with
 // more of them the kernel shares the machine. It does nothing if GOMAXPROCS is
 // set, or under a CPU quota, which more threads would only use up sooner.
-func moreProcessors() (restore func() error) {
+func MoreProcessors() (restore func() error) {
 	before := runtime.GOMAXPROCS(0)
 	if _, set := os.LookupEnv("GOMAXPROCS"); !set && before == runtime.NumCPU() {
 		runtime.GOMAXPROCS(max(2*before, before+4))

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package service
+package process
 
 // openFileLimit is how many files the process may have open, if that is
 // limited.

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func TestLogRecordsAreWrittenTogetherAndInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out counted
-		records := newLogWriter(&out)
+		records := NewLogWriter(&out)
 		log := zerolog.New(records)
 		want := func(calls int, text string) {
 			t.Helper()
@@ -45,7 +45,7 @@ func TestLogRecordsAreWrittenTogetherAndInOrder(t *testing.T) {
 		log.Warn().Int("n", 3).Send()
 		want(2, one+two+one+three)
 		log.Info().Int("n", 1).Send()
-		if err := records.flush(); err != nil {
+		if err := records.Flush(); err != nil {
 			t.Error(err)
 		}
 		want(3, one+two+one+three+one)

@@ -1,4 +1,4 @@
-package service
+package process
 
 import (
 	"errors"
@@ -24,12 +24,12 @@ const savingPause = 100 * time.Millisecond
 // the part that hangs.
 const lastLineTime = time.Second
 
-// shutdown stops the parts of a service in the reverse order of their start.
+// Shutdown stops the parts of a service in the reverse order of their start.
 // It has a bound: when the time for requests plus closeTime have passed since the
 // process was asked to stop or a part failed, the process ends with exit.Failed,
 // whatever hangs. It only waits longer for a log that lost its file and is being
 // saved. Everything answered is on disk by then, so nothing is lost.
-type shutdown struct {
+type Shutdown struct {
 	after time.Duration
 	log   zerolog.Logger
 	exit  func(code int)
@@ -46,23 +46,27 @@ type part struct {
 	stop func() error
 }
 
-func newShutdown(requests time.Duration, log zerolog.Logger) *shutdown {
-	return &shutdown{after: max(requests, 0) + closeTime, log: log, exit: os.Exit}
+// NewShutdown is a shutdown of nothing yet. Requests may take so long to end.
+func NewShutdown(requests time.Duration, log zerolog.Logger) *Shutdown {
+	return &Shutdown{after: max(requests, 0) + closeTime, log: log, exit: os.Exit}
 }
 
-// started registers how to stop a part.
-func (s *shutdown) started(name string, stop func() error) {
+// Saving has the end of the process wait while saving answers true.
+func (s *Shutdown) Saving(saving func() bool) { s.saving.Store(&saving) }
+
+// Started registers how to stop a part.
+func (s *Shutdown) Started(name string, stop func() error) {
 	s.parts = append(s.parts, part{name, stop})
 }
 
-// begin sets the bound, which holds until all parts have stopped.
-func (s *shutdown) begin() {
+// Begin sets the bound, which holds until all parts have stopped.
+func (s *Shutdown) Begin() {
 	s.once.Do(func() { s.bound = time.AfterFunc(s.after, s.cut) })
 }
 
-// stop stops the parts.
-func (s *shutdown) stop() (err error) {
-	s.begin()
+// Stop stops the parts.
+func (s *Shutdown) Stop() (err error) {
+	s.Begin()
 	defer s.bound.Stop()
 	for _, p := range slices.Backward(s.parts) {
 		s.current.Store(&p.name)
@@ -72,7 +76,7 @@ func (s *shutdown) stop() (err error) {
 }
 
 // cut ends the process.
-func (s *shutdown) cut() {
+func (s *Shutdown) cut() {
 	hangs := "the start"
 	if name := s.current.Load(); name != nil {
 		hangs = *name

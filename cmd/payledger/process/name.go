@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"path/filepath"
@@ -9,9 +9,9 @@ import (
 // one, …/go-build12/b001/exe, or one in the build cache, named by a hash.
 var goRunDir = regexp.MustCompile(`/go-build[0-9]+/b001/exe$|/[0-9a-f]{2}/[0-9a-f]{64}-d$`)
 
-// programName is the command that runs this program again, derived from how it
+// Name is the command that runs this program again, derived from how it
 // was started.
-func programName(arg0 string) string {
+func Name(arg0 string) string {
 	if goRunDir.MatchString(filepath.ToSlash(filepath.Dir(arg0))) {
 		return "go run ./cmd/payledger"
 	}

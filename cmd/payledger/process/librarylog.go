@@ -1,4 +1,4 @@
-package service
+package process
 
 import (
 	"log"
@@ -32,10 +32,10 @@ const (
 	maxLibraryLines = 10
 )
 
-// takeLibraryLogs makes a libraryLog of the process's standard loggers, until
+// TakeLibraryLogs makes a libraryLog of the process's standard loggers, until
 // it is stopped. The default logger of http.Server and http.Transport is one
 // of them.
-func takeLibraryLogs(to zerolog.Logger) (stop func() error) {
+func TakeLibraryLogs(to zerolog.Logger) (stop func() error) {
 	structured, flags, plain := slog.Default(), log.Flags(), log.Writer()
 	slog.SetDefault(slog.New(zerolog.NewSlogHandler(to)))
 	log.SetFlags(0)

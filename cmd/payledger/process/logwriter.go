@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"io"
@@ -8,11 +8,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// logWriter writes log records in the order in which they come. Records of level
+// LogWriter writes log records in the order in which they come. Records of level
 // info and below wait up to logDelay for others, so that a busy server does not
 // pay a system call for each request. A warning or an error is written, with all
 // before it, before the call returns. Safe for concurrent use.
-type logWriter struct {
+type LogWriter struct {
 	to io.Writer
 
 	mu      sync.Mutex
@@ -25,18 +25,19 @@ const (
 	maxWaiting = 64 << 10 // bytes; beyond it a log call blocks until the buffer is written
 )
 
-func newLogWriter(to io.Writer) *logWriter {
-	l := &logWriter{to: to}
-	l.timer = time.AfterFunc(time.Hour, func() { _ = l.flush() }) // there is nowhere else to report it
+// NewLogWriter writes to to.
+func NewLogWriter(to io.Writer) *LogWriter {
+	l := &LogWriter{to: to}
+	l.timer = time.AfterFunc(time.Hour, func() { _ = l.Flush() }) // there is nowhere else to report it
 	l.timer.Stop()
 	return l
 }
 
 // Write implements io.Writer.
-func (l *logWriter) Write(record []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, record) }
+func (l *LogWriter) Write(record []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, record) }
 
 // WriteLevel implements zerolog.LevelWriter.
-func (l *logWriter) WriteLevel(level zerolog.Level, record []byte) (int, error) {
+func (l *LogWriter) WriteLevel(level zerolog.Level, record []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) == 0 {
@@ -49,14 +50,14 @@ func (l *logWriter) WriteLevel(level zerolog.Level, record []byte) (int, error) 
 	return len(record), l.write()
 }
 
-// flush writes what waits.
-func (l *logWriter) flush() error {
+// Flush writes what waits.
+func (l *LogWriter) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.write()
 }
 
-func (l *logWriter) write() error {
+func (l *LogWriter) write() error {
 	l.timer.Stop()
 	if len(l.waiting) == 0 {
 		return nil

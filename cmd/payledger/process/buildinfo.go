@@ -1,4 +1,7 @@
-package service
+// Package process is what concerns the process as a whole: its name, what it was
+// built from, how many connections it has room for, its heap and processors, its log
+// and that of libraries, and its end.
+package process
 
 import "runtime/debug"
 

@@ -1,4 +1,4 @@
-package service
+package process
 
 import (
 	"bytes"
@@ -32,18 +32,18 @@ func TestShutdownIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				never := make(chan struct{})
 				var log bytes.Buffer
-				s := newShutdown(7*time.Second, zerolog.New(c.out(&log, never)))
+				s := NewShutdown(7*time.Second, zerolog.New(c.out(&log, never)))
 				ended := make(chan int, 1)
 				s.exit = func(code int) { ended <- code }
 				var stopped []string
-				s.started("the first part", func() error { stopped = append(stopped, "first"); return nil })
-				s.started("the second part", func() error { <-never; stopped = append(stopped, "second"); return errors.New("late") })
-				s.started("the third part", func() error { stopped = append(stopped, "third"); return nil })
+				s.Started("the first part", func() error { stopped = append(stopped, "first"); return nil })
+				s.Started("the second part", func() error { <-never; stopped = append(stopped, "second"); return errors.New("late") })
+				s.Started("the third part", func() error { stopped = append(stopped, "third"); return nil })
 				began := time.Now()
-				s.begin()
+				s.Begin()
 				time.Sleep(time.Second) // the bound counts from the first request to end
 				done := make(chan error, 1)
-				go func() { done <- s.stop() }()
+				go func() { done <- s.Stop() }()
 				if code := <-ended; code != exit.Failed || time.Since(began) != 7*time.Second+closeTime+c.late {
 					t.Errorf("exit code %d after %v", code, time.Since(began))
 				}
