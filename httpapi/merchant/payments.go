@@ -28,15 +28,31 @@ const renderVersion = 1
 
 // Created is an object that was created. Replayed: by an earlier request with
 // the same idempotency key.
-type Created[T any] struct {
-	Object   T
+type Created[Object any] struct {
+	ID       domain.ID
+	Object   Object
 	Replayed bool
 }
 
-// replyCreated answers 201, the first time and every time the same request comes
-// again with its idempotency key.
-func replyCreated[T any](x *edge.Exchange, collection string, id domain.ID, made Created[T]) error {
-	x.Header().Set("Location", collection+"/"+id.String())
+// create answers a POST to a collection: 201, the first time and every time the same
+// request comes again with its idempotency key.
+func create[Request, Object any](
+	x *edge.Exchange, collection string, read func(body []byte) (Request, error),
+	run func(context.Context, Caller, Request, *domain.Digest) (Created[Object], error),
+) error {
+	req, err := read(x.Body)
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	made, err := run(x.Context(), CallerOf(x), req, key)
+	if err != nil {
+		return err
+	}
+	x.Header().Set("Location", collection+"/"+made.ID.String())
 	if made.Replayed {
 		x.Header().Set("Idempotent-Replayed", "true")
 	}
@@ -45,19 +61,7 @@ func replyCreated[T any](x *edge.Exchange, collection string, id domain.ID, made
 
 // CreatePayment answers POST /v1/payments.
 func (h Handlers) CreatePayment(x *edge.Exchange) error {
-	req, err := readPayment(x.Body)
-	if err != nil {
-		return err
-	}
-	key, err := idempotencyKey(x.Request.Header)
-	if err != nil {
-		return err
-	}
-	made, err := h.api.CreatePayment(x.Context(), CallerOf(x), req, key)
-	if err != nil {
-		return err
-	}
-	return replyCreated(x, PaymentsPath, made.Object.ID, made)
+	return create(x, PaymentsPath, readPayment, h.api.CreatePayment)
 }
 
 // CreatePayment makes a payment. A key (nil: none) that was used before leads
@@ -93,6 +97,7 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	}
 	made.Replayed = res.Replayed
 	made.Object, err = a.createdPayment(res.Event, res.Stored)
+	made.ID = made.Object.ID
 	return made, err
 }
 

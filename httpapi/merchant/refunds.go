@@ -15,19 +15,7 @@ import (
 
 // CreateRefund answers POST /v1/refunds.
 func (h Handlers) CreateRefund(x *edge.Exchange) error {
-	req, err := readRefund(x.Body)
-	if err != nil {
-		return err
-	}
-	key, err := idempotencyKey(x.Request.Header)
-	if err != nil {
-		return err
-	}
-	made, err := h.api.CreateRefund(x.Context(), CallerOf(x), req, key)
-	if err != nil {
-		return err
-	}
-	return replyCreated(x, RefundsPath, made.Object.ID, made)
+	return create(x, RefundsPath, readRefund, h.api.CreateRefund)
 }
 
 // CreateRefund asks for a payment to be returned in full. A key (nil: none)
@@ -61,6 +49,7 @@ func (a *API) CreateRefund(ctx context.Context, c Caller, req RefundRequest, key
 	}
 	made.Replayed = res.Replayed
 	made.Object, err = createdRefund(res.Event, res.Stored)
+	made.ID = made.Object.ID
 	return made, err
 }
 

@@ -1,10 +1,8 @@
 package admincmd
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -38,31 +36,19 @@ func (c Audit) Run(a *console.App) error {
 	return c.Reading(a, func(m *adminclient.Client) error {
 		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
 		setUnlessEmpty(q, "project", c.Project)
-		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/acts?"+q.Encode(), nil)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		lines.Buffer(nil, 1<<20)
 		var rows [][]string
 		names := make(map[string]*string)
-		for lines.Scan() {
+		err := eachLine(a.Ctx, m, "/admin/acts?"+q.Encode(), func(line []byte) error {
 			if a.JSON {
-				fmt.Fprintf(a.Stdout, "%s\n", lines.Bytes())
-				continue
-			}
-			row, err := act(lines.Bytes(), names)
-			if err != nil {
+				_, err := fmt.Fprintf(a.Stdout, "%s\n", line)
 				return err
 			}
+			row, err := act(line, names)
 			rows = append(rows, row)
-		}
-		if err := lines.Err(); err != nil {
-			return fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
-		}
-		if a.JSON {
-			return nil
+			return err
+		})
+		if err != nil || a.JSON {
+			return err
 		}
 		return a.PrintTable("No acts.", []string{"POSITION", "TIME", "WHO", "ACT", "PROJECT", "DETAILS"}, rows)
 	})

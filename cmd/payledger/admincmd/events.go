@@ -1,10 +1,8 @@
 package admincmd
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -42,30 +40,25 @@ func (c eventsTailCmd) Run(a *console.App) error {
 			return fmt.Errorf("no server runs on %s, so no new events can come: leave --follow out", c.Data)
 		}
 		q := url.Values{"after": {strconv.FormatUint(c.After, 10)}}
-		if c.Project != "" {
-			q.Set("project", c.Project)
-		}
+		setUnlessEmpty(q, "project", c.Project)
 		setUnlessEmpty(q, "payment", c.Payment)
 		if c.Follow {
 			q.Set("follow", "true")
 		}
-		resp, err := m.Send(a.Ctx, http.MethodGet, "/admin/events?"+q.Encode(), nil)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		lines.Buffer(nil, 1<<20)
 		behind, some := c.After, false
-		for lines.Scan() {
-			if err := printEvent(a, lines.Bytes()); err != nil {
-				return err
+		err := eachLine(a.Ctx, m, "/admin/events?"+q.Encode(), func(line []byte) error {
+			err := printEvent(a, line)
+			if err == nil {
+				behind, some = positionOf(line, behind), true
 			}
-			behind = positionOf(lines.Bytes(), behind)
-			some = true
-		}
-		if err := lines.Err(); err != nil && !errors.Is(err, a.Ctx.Err()) {
-			return fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\": %w", behind, err)
+			return err
+		})
+		switch {
+		case err == nil || errors.Is(err, a.Ctx.Err()):
+		case some:
+			return fmt.Errorf("behind position %d: %w", behind, err)
+		default:
+			return err
 		}
 		if !some && !a.JSON && !c.Follow {
 			return a.Note("No events.")

@@ -1,6 +1,7 @@
 package admincmd
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -41,6 +42,34 @@ func list(ctx context.Context, m *adminclient.Client, path string, q url.Values,
 		}
 		q.Set("cursor", *page.NextCursor)
 	}
+}
+
+// checkLimit refuses a --limit that list cannot keep.
+func checkLimit(n int) error {
+	if n < 0 {
+		return fmt.Errorf("--limit %d: want 0 or more", n)
+	}
+	return nil
+}
+
+// eachLine calls fn for each line of an answer that the server streams.
+func eachLine(ctx context.Context, m *adminclient.Client, path string, fn func(line []byte) error) error {
+	resp, err := m.Send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if err := fn(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("the server ended the list: look for the reason with \"payledger verify\": %w", err)
+	}
+	return nil
 }
 
 // decode reads what the server answered.

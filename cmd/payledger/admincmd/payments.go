@@ -1,7 +1,7 @@
 package admincmd
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,10 +38,7 @@ type paymentsListCmd struct {
 
 // Validate refuses a limit that is none.
 func (c paymentsListCmd) Validate() error {
-	if c.Limit < 0 {
-		return fmt.Errorf("--limit %d: want 0 or more", c.Limit)
-	}
-	return c.Directory.Validate()
+	return errors.Join(checkLimit(c.Limit), c.Directory.Validate())
 }
 
 // Run lists the payments.

@@ -1,7 +1,7 @@
 package admincmd
 
 import (
-	"fmt"
+	"errors"
 	"net/url"
 	"strconv"
 
@@ -15,15 +15,12 @@ import (
 type paymentsOpenCmd struct {
 	console.Directory
 	Route string `help:"Only what is open at the provider of this route." placeholder:"ROUTE"`
-	Limit int    `help:"Show at most so many; 0: all." default:"50" placeholder:"N"`
+	Limit int    `help:"Show at most this many; 0: all." default:"50" placeholder:"N"`
 }
 
 // Validate refuses a limit that is none.
 func (c paymentsOpenCmd) Validate() error {
-	if c.Limit < 0 {
-		return fmt.Errorf("--limit %d: want 0 or more", c.Limit)
-	}
-	return c.Directory.Validate()
+	return errors.Join(checkLimit(c.Limit), c.Directory.Validate())
 }
 
 // Help is shown by --help.

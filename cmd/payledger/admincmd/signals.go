@@ -63,6 +63,9 @@ type (
 	parkedDiscardCmd struct{ parkedSignals }
 )
 
+// Validate refuses a limit that is none.
+func (c parkedCmd) Validate() error { return errors.Join(checkLimit(c.Limit), c.Directory.Validate()) }
+
 const parkedPath = "/admin/signals/parked"
 
 // onServer runs fn on the admin interface of a running server.

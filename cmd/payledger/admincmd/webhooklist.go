@@ -34,13 +34,10 @@ With --json, a line for each delivery.`
 
 // Validate refuses a list that is neither of an endpoint nor of a payment.
 func (c webhookDeliveriesCmd) Validate() error {
-	switch {
-	case c.EndpointID == "" && c.Payment == "":
+	if c.EndpointID == "" && c.Payment == "" {
 		return errors.New("deliveries of what? Name an endpoint or give --payment")
-	case c.Limit < 0:
-		return fmt.Errorf("--limit %d: want 0 or more", c.Limit)
 	}
-	return c.Directory.Validate()
+	return errors.Join(checkLimit(c.Limit), c.Directory.Validate())
 }
 
 // Run lists the deliveries.

@@ -73,39 +73,36 @@ func (j *judge) same(a connector.Attempt, reference string) error {
 // atOnce is how many equal calls come at the same time.
 const atOnce = 8
 
-// together does the same eight times at once.
-func together(do func(n int) error) error {
+// together does the same eight times at once, and expects the same reference.
+func together(do func() (reference string, err error)) (string, error) {
 	var all sync.WaitGroup
-	errs := make([]error, atOnce)
-	for n := range errs {
-		all.Go(func() { errs[n] = do(n) })
+	var got [atOnce]string
+	var errs [atOnce]error
+	for n := range atOnce {
+		all.Go(func() { got[n], errs[n] = do() })
 	}
 	all.Wait()
-	for _, err := range errs { // they say the same
-		if err != nil {
-			return err
+	for n, err := range errs { // they say the same
+		switch {
+		case err != nil:
+			return "", err
+		case got[n] != got[0]:
+			return "", fmt.Errorf("the same key or refund id has made %q and %q", got[0], got[n])
 		}
 	}
-	return nil
+	return got[0], nil
 }
 
 func beginsAgain(j *judge) error {
 	a := j.attempt()
-	var got [atOnce]string
-	err := together(func(n int) error {
+	reference, err := together(func() (string, error) {
 		s, err := j.begin(a, connector.Open)
-		got[n] = s.Reference
-		return err
+		return s.Reference, err
 	})
 	if err != nil {
 		return err
 	}
-	for _, reference := range got {
-		if reference != got[0] {
-			return fmt.Errorf("the same key has made %q and %q", got[0], reference)
-		}
-	}
-	return j.same(a, got[0])
+	return j.same(a, reference)
 }
 
 func beginsAfterLostAnswer(j *judge) error {
