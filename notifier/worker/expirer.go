@@ -106,12 +106,15 @@ func (e *expirer) expireDue(ctx context.Context) (more bool, err error) {
 	var expired atomic.Bool
 	for _, p := range due {
 		g.Go(func() error {
-			r, err := execute(gctx, e.ledger, e.ids, p.project, p.id, true, func(event domain.ID) domain.PaymentCommand {
-				return domain.ExpirePayment{At: domain.IDTime(event)}
+			err := health.Persist(gctx, func() error {
+				event := e.ids.Next()
+				r, err := eventstore.Execute(gctx, e.ledger, eventstore.PaymentStream(p.project, p.id), domain.Payment{Project: p.project, ID: p.id},
+					domain.PaymentCommand(domain.ExpirePayment{At: domain.IDTime(event)}), eventstore.Order{EventID: event, Patient: true})
+				if r.Event != nil {
+					expired.Store(true)
+				}
+				return err
 			})
-			if r.Event != nil {
-				expired.Store(true)
-			}
 			switch {
 			case err == nil, errors.As(err, new(*domain.TooEarlyError)):
 				return nil

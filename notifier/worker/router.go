@@ -252,19 +252,3 @@ func (r *router) refused(ctx context.Context, s eventstore.Stream, err error) er
 	r.log.Error().Err(err).Str("project", s.Project).Str("payment", s.ID).Msg("a payment was not given a route")
 	return nil
 }
-
-// execute runs a command on a payment, again while the store is busy or full.
-// The command is made from the id its event would get. A patient one lets
-// others come first.
-func execute(ctx context.Context, l eventstore.Ledger, ids *domain.IDs, project string, id domain.ID, patient bool,
-	command func(event domain.ID) domain.PaymentCommand,
-) (eventstore.Result[domain.Payment], error) {
-	var r eventstore.Result[domain.Payment]
-	err := health.Persist(ctx, func() (err error) {
-		event := ids.Next()
-		r, err = eventstore.Execute(ctx, l, eventstore.PaymentStream(project, id),
-			domain.Payment{Project: project, ID: id}, command(event), eventstore.Order{EventID: event, Patient: patient})
-		return err
-	})
-	return r, err
-}
