@@ -71,7 +71,7 @@ func backup(t *testing.T, s *Store) (path string, last eventstore.Position) {
 	return path, last
 }
 
-// Copies taken while records are added are each a whole log.
+// Each copy that is taken while records are added is a whole log.
 func TestBackupWhileAppending(t *testing.T) {
 	t.Parallel()
 	_, s := filled(t, 0)
@@ -100,7 +100,7 @@ func TestBackupWhileAppending(t *testing.T) {
 	if last != 300 {
 		t.Errorf("position %d", last)
 	}
-	// A copy is a log to go on with, and can be copied itself.
+	// A copy can be opened, written to and copied again.
 	c, err := Open(path, Options{MinFree: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestBackupWhileAppending(t *testing.T) {
 	}
 }
 
-// What a transaction shows but no sync has confirmed is in no copy.
+// A copy holds no record that bbolt shows before its sync.
 func TestBackupHoldsOnlyWhatIsDurable(t *testing.T) {
 	t.Parallel()
 	u, s := filled(t, 1)

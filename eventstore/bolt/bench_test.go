@@ -20,8 +20,8 @@ import (
 	"payledger/eventstore"
 )
 
-// plainFile is the baseline: the least that a durable group commit can do. One
-// goroutine writes whatever waits to the end of a file and syncs once.
+// plainFile is the baseline: the least work of a durable group commit. One goroutine
+// appends all waiting records to a file and syncs once.
 type plainFile struct {
 	file  *os.File
 	mu    sync.Mutex
@@ -71,10 +71,10 @@ func (f *plainFile) run() {
 	}
 }
 
-// BenchmarkAppend appends records of 700 bytes with a claim, each opening a
-// stream: in the store alone, in the store while a patient writer adds a second
-// record to each stream, as the router does, and on the baseline. Each writer
-// has a context of its own, as a request has.
+// BenchmarkAppend appends records of 700 bytes with a claim. Each opens a stream: in
+// the store alone; in the store while a patient writer adds a second record to each
+// stream, as the router does; and on the baseline. Each writer has its own context,
+// as a request has.
 func BenchmarkAppend(b *testing.B) {
 	body := make([]byte, 700)
 	for i := range body {
@@ -140,7 +140,7 @@ func benchmarkStore(b *testing.B, writers int, followed bool, body []byte) {
 	}
 }
 
-// awayFor is the time that a client takes to send its next request. A sleep would
+// awayFor waits for as long as a client takes to send its next request. Sleep would
 // take a millisecond.
 func awayFor(d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
@@ -148,7 +148,7 @@ func awayFor(d time.Duration) {
 	}
 }
 
-// follow adds a patient record to each new stream, as many at once as there are.
+// follow adds a patient record to each new stream, all new streams in one batch.
 func follow(b *testing.B, ctx context.Context, s *Store, ids *domain.IDs, body []byte) {
 	created := make(chan eventstore.Stored, 1024)
 	var reading sync.WaitGroup
@@ -182,7 +182,7 @@ func follow(b *testing.B, ctx context.Context, s *Store, ids *domain.IDs, body [
 	reading.Wait()
 }
 
-// parallel runs b.N calls from so many goroutines.
+// parallel runs b.N calls from this many goroutines.
 func parallel(b *testing.B, writers int, call func(context.Context) error) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
@@ -207,7 +207,7 @@ func parallel(b *testing.B, writers int, call func(context.Context) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
 
-// cpuTime is what the process has used of the processors.
+// cpuTime is the processor time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage

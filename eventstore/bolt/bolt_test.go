@@ -55,8 +55,8 @@ func appendAll(t *testing.T, s *Store, n int, expect func(int) eventstore.Positi
 	return stored
 }
 
-// Reading is the same whether records are in memory, in the file, or streams
-// reach from one into the other.
+// Reads return the same whether the records are in memory, in the file, or partly in
+// both.
 func TestBeyondTheRecordsInMemory(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
@@ -113,8 +113,8 @@ func TestBeyondTheRecordsInMemory(t *testing.T) {
 	}
 }
 
-// Writing stops before the disk is full, reading does not, and writing goes on
-// once there is room.
+// Writing stops before the disk is full and resumes once there is room. Reading goes
+// on.
 func TestFreeSpace(t *testing.T) {
 	t.Parallel()
 	path := newLog(t)
@@ -141,14 +141,13 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// The index of idempotency keys keeps three buckets and forgets with the
-// oldest of them.
+// The index of idempotency keys keeps three spans of time and forgets the oldest.
 func TestClaimsAge(t *testing.T) {
 	t.Parallel()
 	path := newLog(t)
 	s := reopened(t, path)
 	for period := range 12 {
-		// The key that is new in each period comes first and opens it.
+		// The first key of each period is a new one and opens the period.
 		for _, i := range []int{1, 0, 2} {
 			c := commitOf(10*period+i, 0)
 			c.Claim.Key = domain.Digest{byte(i + 1)}
@@ -172,7 +171,7 @@ func TestClaimsAge(t *testing.T) {
 			s = reopened(t, path)
 		}
 	}
-	// Long silence, or a clock that jumps ahead, forgets no more than one; ids
+	// After a long silence, or a jump of the clock, only one span is forgotten. Ids
 	// from before it count as new ones.
 	for i, period := range []uint64{500, 111, 500} {
 		c := commitOf(1000+i, 0)
@@ -191,7 +190,7 @@ func TestClaimsAge(t *testing.T) {
 	}
 }
 
-// A failed commit closes Fatal, and Err tells why.
+// A failed commit closes Fatal, and Err returns the reason.
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	u, _ := create(t).(*underTest)
@@ -214,8 +213,8 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// Verify finds every way in which the derived parts can differ from the
-// records, and records that do not follow from each other.
+// Verify finds each difference between the derived parts and the records, and
+// records that do not follow from each other.
 func TestVerifyFinds(t *testing.T) {
 	t.Parallel()
 	other := func(r eventstore.Stored, change func(*eventstore.Stored)) []byte {

@@ -27,7 +27,7 @@ func scanned(t *testing.T, s *Store) (all []eventstore.Stored) {
 	return all
 }
 
-// without yields records as they are known from elsewhere: without Prev.
+// without yields the records without Prev, as another source has them.
 func without(all []eventstore.Stored) iter.Seq2[eventstore.Stored, error] {
 	return func(yield func(eventstore.Stored, error) bool) {
 		for _, r := range all {

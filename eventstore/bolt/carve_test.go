@@ -15,7 +15,7 @@ import (
 	"payledger/eventstore/bolt/record"
 )
 
-// carved finds what is in the bytes, by position; each is read again.
+// carved finds the records in the bytes, by position, and reads each again.
 func carved(t *testing.T, b []byte) (all map[eventstore.Position][]Carved, remains Remains) {
 	t.Helper()
 	all = make(map[eventstore.Position][]Carved)
@@ -70,7 +70,7 @@ func TestCarve(t *testing.T) {
 		r, _ := ReadCarved(bytes.NewReader(b), c)
 		return r
 	}
-	// whole makes sure that every record is found, and answers how many are used.
+	// whole fails unless every record is found, and returns how many are in use.
 	whole := func(t *testing.T, b []byte) (used int) {
 		t.Helper()
 		all, _ := carved(t, b)
@@ -117,7 +117,7 @@ func TestCarve(t *testing.T) {
 	})
 	spoil("everything moved by three bytes", false, func(b []byte) []byte { return append([]byte("abc"), b...) })
 	spoil("flags and numbers of elements", true, func(b []byte) []byte {
-		// Which pages are free is still known.
+		// The list of free pages can still be read.
 		free := int(binary.NativeEndian.Uint64(b[16+32:]))
 		if binary.NativeEndian.Uint64(b[page+16+48:]) > binary.NativeEndian.Uint64(b[16+48:]) {
 			free = int(binary.NativeEndian.Uint64(b[page+16+32:]))
@@ -131,7 +131,7 @@ func TestCarve(t *testing.T) {
 	})
 }
 
-// TestCarveDamage damages one record after the other: that one alone is gone.
+// TestCarveDamage damages one record after the other: only that one is lost.
 func TestCarveDamage(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestCarveDamage(t *testing.T) {
 	}
 }
 
-// badDisk does not give some of its bytes.
+// badDisk fails to read some of its bytes.
 type badDisk struct {
 	*bytes.Reader
 	from, to int64
@@ -215,8 +215,8 @@ func FuzzCarve(f *testing.F) {
 	})
 }
 
-// BenchmarkCarve looks through a log of small records; most of its time goes
-// into their checksums.
+// BenchmarkCarve searches a log of small records. Most of the time goes into their
+// checksums.
 func BenchmarkCarve(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "log")
 	const n = 100_000

@@ -17,9 +17,9 @@ func claimedKey(i int) domain.Digest {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
 }
 
-// TestClaimsBesideTheLog: the keys of a log are found whatever became of the
-// index's files while it was closed, and a table of another
-// history of the log is not used.
+// TestClaimsBesideTheLog changes the index's files while the log is closed: every
+// key of the log is still found. A table that belongs to another history of the log
+// is not used.
 func TestClaimsBesideTheLog(t *testing.T) {
 	t.Parallel()
 	path := newLog(t)
@@ -68,7 +68,7 @@ func TestClaimsBesideTheLog(t *testing.T) {
 	s = reopened(t, path)
 	check("without an index")
 
-	// Elsewhere the same log got other events.
+	// A copy of the log got other events.
 	backup, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

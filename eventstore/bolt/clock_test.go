@@ -43,8 +43,7 @@ func (w *till) restart() {
 	w.start()
 }
 
-// create makes a payment under a key, and reports whether it had been made
-// before.
+// create makes a payment under a key. replayed: the key had made it before.
 func (w *till) create(key byte) (made domain.PaymentCreated, id domain.ID, replayed bool) {
 	w.Helper()
 	id, event := w.ids.Pair()
@@ -65,7 +64,8 @@ func (w *till) create(key byte) (made domain.PaymentCreated, id domain.ID, repla
 	return made, id, r.Replayed
 }
 
-// expire tries to, at the time of the next id, and answers why not.
+// expire tries to expire the payment at the time of the next id, and returns the
+// refusal.
 func (w *till) expire(id domain.ID) error {
 	event := w.ids.Next()
 	_, err := eventstore.Execute(w.Context(), w.ledger, eventstore.PaymentStream("prj_a", id), domain.Payment{Project: "prj_a", ID: id},
@@ -73,10 +73,9 @@ func (w *till) expire(id domain.ID) error {
 	return err
 }
 
-// TestClockSteps sets the clock back and forward, between runs and during a
-// run. Ids and times in a log written by one command after the other never run
-// back, a payment expires when its time by the log is over and not before, and
-// no key is claimed twice.
+// TestClockSteps sets the clock back and forward, between runs and during a run. Ids
+// and times in the log never go back, a payment expires no earlier than its time by
+// the log, and no key is claimed twice.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	const hour, year = time.Hour, 365 * 24 * time.Hour
@@ -115,7 +114,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// expiry sets the clock to just before and to when the payment is due.
+// expiry tries with the clock just before the payment is due, and when it is due.
 func (w *till) expiry(made domain.PaymentCreated, id domain.ID) {
 	w.Helper()
 	if made.ExpiresAt != domain.IDTime(id).Add(domain.DefaultSettings().Lifetime()) {
@@ -153,8 +152,7 @@ func (w *till) inOrder() {
 	}
 }
 
-// A service that takes its ids from the clock alone runs back, and the check
-// notices.
+// The control: ids that come from the clock alone go back, and the check finds it.
 func TestClockStepsOfANaiveService(t *testing.T) {
 	t.Parallel()
 	w := &till{T: t, path: newLog(t), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}

@@ -15,10 +15,9 @@ import (
 	"testing"
 )
 
-// TestCutAtEveryCall takes down the system calls of a store under load, and
-// plays them back on a disk that keeps only what was synced: at each call the
-// power is cut, and of what was not synced yet any part may be there, in any
-// order, torn at sectors.
+// TestCutAtEveryCall records the system calls of a store under load and replays them
+// on a disk that keeps only synced data. The power is cut at each call: of the data
+// not yet synced, any part may be on the disk, in any order, torn at sectors.
 func TestCutAtEveryCall(t *testing.T) {
 	t.Parallel()
 	const writers = 4
@@ -54,8 +53,8 @@ func TestCutAtEveryCall(t *testing.T) {
 		t.Errorf("only %d ways to lose power were tried", len(p.seen))
 	}
 
-	// On a disk that does not keep its word, and for a store that does not
-	// sync, commits get lost: the playback notices.
+	// The control: on a disk that ignores syncs, and with a store that does not
+	// sync, commits are lost, and the replay finds it.
 	p.broken(t, "syncs that do nothing", base, calls, true, writers, commits)
 	path = newLog(t)
 	_, trace = straced(t, path, writers, commits, []string{childNoSync + "=1"}, traceFlags(path)...)
@@ -76,8 +75,8 @@ func (p *playback) broken(t *testing.T, what string, base image, calls []call, d
 	t.Logf("%s: noticed at cut number %d", what, len(p.seen))
 }
 
-// call is one system call of the store: a write to the log, a change of its
-// size, a sync, or an answer that was printed.
+// call is one system call of the store: a write to the log, a change of its size, a
+// sync, or an answer that was printed.
 type call struct {
 	data []byte // of a write
 	at   int64  // of a write, or the new size
@@ -125,9 +124,9 @@ type playback struct {
 	random *rand.Rand
 }
 
-// play cuts the power at every call. deaf: syncs do nothing. judge looks at
-// the file at p.path and answers whether to go on; acks are the answers that
-// were given before.
+// play cuts the power at every call. deaf: syncs do nothing. judge examines the file
+// at p.path and returns whether to continue; acks are the answers given before the
+// cut.
 func (p *playback) play(durable image, calls []call, deaf bool, judge func(acks string) bool) {
 	var pending []call
 	var acks strings.Builder
@@ -166,8 +165,8 @@ func (p *playback) play(durable image, calls []call, deaf bool, judge func(acks 
 
 const sector = 512
 
-// cuts are files with some of the pending calls: every choice of a few, else
-// all, none and random choices; and the newest torn.
+// cuts are files with some of the pending calls: every subset of a few calls; of
+// more, all, none and random subsets. The newest call is also torn.
 func (p *playback) cuts(durable image, pending []call) (files []image) {
 	with := func(chosen uint64) image {
 		file := durable.clone()
@@ -216,8 +215,8 @@ var (
 	traceResume = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>.*\) += (-?\d+)`)
 )
 
-// parseTrace takes the calls that matter out of strace's output, in the order
-// in which they ended; an answer counts from when it began.
+// parseTrace picks the calls that change the file out of strace's output, in the
+// order in which they ended. An answer counts from when it began.
 func parseTrace(t *testing.T, trace string) (calls []call) {
 	t.Helper()
 	unfinished := make(map[string]call)

@@ -19,13 +19,12 @@ import (
 	"payledger/eventstore/storetest"
 )
 
-// device stands between bbolt and the file and makes single system calls of a
-// commit fail. bbolt writes through db.ops.writeAt, which is not exported and
-// is replaced by reflection, so a write can be lost, torn or kept and still be
-// reported as failed. It syncs and grows the file through its descriptor: to
-// make those fail, /dev/null is put under the descriptor's number, where sync
-// and truncate answer EINVAL, while the writes go on to the real file through
-// a duplicate.
+// device stands between bbolt and the file and makes single system calls of a commit
+// fail. bbolt writes through db.ops.writeAt, which is not exported and is replaced
+// by reflection: a write can be lost, torn or kept and still be reported as failed.
+// bbolt syncs and grows the file through its descriptor. To make those calls fail,
+// /dev/null is opened under the descriptor's number, where sync and truncate return
+// EINVAL; the writes go to the real file through a duplicate.
 type device struct {
 	t    testing.TB
 	s    *Store
@@ -89,8 +88,8 @@ func field[T any](t testing.TB, f reflect.Value) *T {
 	return (*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
-// close gives the store's lock back with the duplicate, which is the last that
-// has it when the store's own descriptor was broken.
+// close releases the store's lock through the duplicate: when the store's own
+// descriptor was broken, only the duplicate still holds it.
 func (d *device) close() {
 	_ = errors.Join(unix.Flock(int(d.keep.Fd()), unix.LOCK_UN), d.keep.Close())
 }
@@ -143,8 +142,8 @@ func (d *device) writeAt(b []byte, at int64) (int, error) {
 	}
 	n, err := d.keep.WriteAt(b, at)
 	if meta && st != nil {
-		// bbolt holds this lock for the write and not for the sync after it.
-		// Without it, readers see the transaction, as they do during a sync.
+		// bbolt holds this lock for the write, but not for the sync after it.
+		// Without the lock, readers see the transaction, as they do during a sync.
 		d.metaLock.Unlock()
 		close(st.held)
 		<-st.released
@@ -209,8 +208,8 @@ func (u *underTest) Open() eventstore.Store {
 	return s
 }
 
-// Verify includes bbolt's own check of its pages, which works on files that
-// are not damaged and while nothing is committed.
+// Verify includes bbolt's own check of its pages, which works on undamaged files
+// while nothing is committed.
 func (u *underTest) Verify(ctx context.Context, _ eventstore.Store) error {
 	if err := u.store.Verify(ctx); err != nil {
 		return err
@@ -262,8 +261,8 @@ func (u *underTest) Faults() []storetest.Fault {
 	return faults
 }
 
-// Size notes where the record is in the file: bbolt keeps its value in one
-// piece. Older pages that are free by now may hold it too.
+// Size stores where the record is in the file: bbolt keeps its value in one piece.
+// Older pages that are free now may contain it too.
 func (u *underTest) Size(p eventstore.Position) int {
 	if n, ok := u.sizes[p]; ok {
 		return n

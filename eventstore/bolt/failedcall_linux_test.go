@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// TestFailedCalls makes the n-th write, sync or growth of the file fail, for
-// every n until a run meets none. The store ends with a fatal error; what it
-// answered before is in the log, and what it did not answer is there wholly or
-// not at all.
+// TestFailedCalls makes the n-th write, sync or growth of the file fail, for each n
+// until a run has no n-th call. The store ends with a fatal error. Every commit it
+// acknowledged is in the log, and every other one is there as a whole or not at all.
 func TestFailedCalls(t *testing.T) {
 	t.Parallel()
 	const writers, commits = 2, 4
@@ -53,8 +52,8 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// A store that takes a failed sync for a success and goes on is noticed: here
-// the call seems to succeed, and what it was to keep is gone.
+// The control: a store that takes a failed sync for a success. The call returns
+// success, its data is lost, and the check finds it.
 func TestFailedCallsUnheard(t *testing.T) {
 	t.Parallel()
 	const writers, commits = 2, 1

@@ -13,9 +13,8 @@ import (
 	"payledger/eventstore"
 )
 
-// load is what writers sent to a log and what they were answered. Each writer
-// has a stream of its own and sends one commit at a time; every other one
-// claims a key.
+// load is what writers sent to a log and the answers they got. Each writer has its
+// own stream and sends one commit at a time; every second one claims a key.
 type load struct {
 	mu    sync.Mutex
 	sent  map[domain.ID]eventstore.Commit
@@ -46,8 +45,8 @@ func loadCommit(writer, n int, expect eventstore.Position) eventstore.Commit {
 	return c
 }
 
-// write runs so many writers until each has sent limit commits, one met an
-// error, or ctx ended. heard is called with each answer before the writer's next commit.
+// write runs this many writers until each has sent limit commits, one got an error,
+// or ctx ended. heard is called with each answer before the writer's next commit.
 func (l *load) write(ctx context.Context, s eventstore.Store, writers, limit int, heard func(writer, n int, p eventstore.Position)) {
 	var all sync.WaitGroup
 	for w := range writers {
@@ -96,7 +95,7 @@ func (l *load) fail(err error) {
 	}
 }
 
-// reached waits for so many answers.
+// reached waits for this many answers.
 func (l *load) reached(t testing.TB, answers int) {
 	t.Helper()
 	for {
@@ -117,9 +116,9 @@ func (l *load) reached(t testing.TB, answers int) {
 	}
 }
 
-// wrongs opens the log and answers how it breaks the store's word: nothing
-// when every answered commit is there, at its position and under its key,
-// nothing is there twice or was never sent, and the verifier is content.
+// wrongs opens the log and lists the broken promises. There are none when every
+// acknowledged commit is at its position and under its key, nothing is there twice
+// or was never sent, and Verify finds no fault.
 func (l *load) wrongs(path string) (wrongs []string) {
 	wrong := func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) }
 	ctx := context.Background()
@@ -163,8 +162,8 @@ func (l *load) wrongs(path string) (wrongs []string) {
 	return wrongs
 }
 
-// intact checks the log, then sends every commit again as a client would that
-// got no answer: it happens once.
+// intact checks the log, then sends every commit again, as a client does that got no
+// answer: each is recorded once.
 func (l *load) intact(t testing.TB, what, path string) {
 	t.Helper()
 	if wrongs := l.wrongs(path); len(wrongs) > 0 {
@@ -198,7 +197,7 @@ func (l *load) intact(t testing.TB, what, path string) {
 	}
 }
 
-// broken reports an error unless the log shows that its store broke its word.
+// broken fails unless the log shows that its store broke a promise.
 func (l *load) broken(t testing.TB, what, path string) {
 	t.Helper()
 	wrongs := l.wrongs(path)

@@ -45,7 +45,7 @@ func TestFaultChild(t *testing.T) {
 	s.file.DB().NoSync, s.file.DB().NoGrowSync = noSync, noSync
 	s.space = diskspace.New(path, 1)
 	s.committer.Go(func() {
-		// strace counts the calls of each thread by itself.
+		// strace counts the calls of each thread separately.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		s.commitAll()
@@ -65,8 +65,8 @@ func TestFaultChild(t *testing.T) {
 	_ = s.Close()
 }
 
-// straced runs TestFaultChild under strace and answers what it printed and
-// what strace did.
+// straced runs TestFaultChild under strace. It returns what the child printed, and
+// strace's record of its calls.
 func straced(t *testing.T, path string, writers, commits int, env []string, flags ...string) (out, trace string) {
 	t.Helper()
 	storetest.RequireTools(t, "strace", "strace")
@@ -91,8 +91,8 @@ func straced(t *testing.T, path string, writers, commits int, env []string, flag
 	return stdout.String(), string(content)
 }
 
-// heard is the load that the child's output tells of. What it sent is what it
-// was answered, and each writer's next commit.
+// heard is the load as the child's output shows it: each writer sent the commits
+// that were answered, and its next one.
 func heard(t *testing.T, out string, writers, commits int) *load {
 	t.Helper()
 	l := newLoad()

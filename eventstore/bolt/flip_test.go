@@ -15,12 +15,11 @@ import (
 	"payledger/eventstore"
 )
 
-// TestFlippedBitsAnywhere flips one bit after the other of a log's file, half of
-// them in what bbolt needs to find its way. Either that is found by Verify, or
-// it does no harm: every record is there for all ways of reading, also after
-// the log was written to.
+// TestFlippedBitsAnywhere flips single bits of a log's file, half of them in the
+// structure that bbolt follows. Either Verify finds the damage, or it does no harm:
+// every read still finds every record, also after the log was written to.
 //
-// PAYLEDGER_FLIPS is how many, PAYLEDGER_SEED which.
+// PAYLEDGER_FLIPS is the number of bits, PAYLEDGER_SEED selects them.
 func TestFlippedBitsAnywhere(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
@@ -58,8 +57,8 @@ func TestFlippedBitsAnywhere(t *testing.T) {
 	}
 }
 
-// short is how often a campaign repeats its kinds of faults: so often, or with
-// PAYLEDGER_LONG=1 so much oftener.
+// short is how often a campaign repeats each kind of fault; with PAYLEDGER_LONG=1 it
+// is long.
 func short(times, long int) int {
 	if os.Getenv("PAYLEDGER_LONG") == "1" {
 		return long
@@ -91,8 +90,8 @@ func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
 
 var errFound = errors.New("it was found")
 
-// grown makes a log in which pages of all sorts are used, free and shared by
-// several: streams of several records, written in no order, some of them long, in
+// grown makes a log with pages of all kinds, in use, free and shared by several
+// streams: streams of several records, written in mixed order, some of them long, in
 // many transactions.
 func grown(t *testing.T, records int) (path string) {
 	t.Helper()
@@ -109,7 +108,7 @@ func grown(t *testing.T, records int) (path string) {
 	return path
 }
 
-// grow appends these commits of grown, fewer than 200, in one transaction.
+// grow appends commits of grown, fewer than 200, in one transaction.
 func grow(t *testing.T, s *Store, from, to int) error {
 	t.Helper()
 	var commits []eventstore.Commit
@@ -146,8 +145,8 @@ func grownCommit(t *testing.T, s *Store, i int) eventstore.Commit {
 	return c
 }
 
-// harm is errFound when Verify finds what is wrong with a log, nil when nothing
-// comes of it, and else what.
+// harm is errFound when Verify finds what is wrong with a log, nil when the damage
+// has no effect, and otherwise the effect.
 func harm(t *testing.T, log []byte, records int) error {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -195,7 +194,7 @@ func harm(t *testing.T, log []byte, records int) error {
 	return s.Close()
 }
 
-// readable makes sure that every record is found by position and by stream.
+// readable fails unless every record is found by position and by stream.
 func readable(ctx context.Context, s *Store, records int) error {
 	streams := make(map[eventstore.Stream]int)
 	n := 0

@@ -13,8 +13,8 @@ import (
 	"payledger/eventstore"
 )
 
-// foreverLog is a log with claims for ever, each a year after the one before,
-// and idempotency keys between them.
+// foreverLog is a log with permanent claims, each a year after the one before, and
+// idempotency keys between them.
 type foreverLog struct {
 	*testing.T
 	path  string
@@ -50,8 +50,8 @@ func (l *foreverLog) claim(i int, forever bool) error {
 	return err
 }
 
-// flushClaims has the claims in memory written as tables, as the store does by
-// itself when there are more of them.
+// flushClaims writes the claims in memory to tables, as the store does by itself
+// when there are more of them.
 func flushClaims(t *testing.T, s *Store) {
 	t.Helper()
 	last, _ := s.Recent(s.tail.Durable())
@@ -81,7 +81,7 @@ func (l *foreverLog) reopen() {
 	l.store = reopened(l.T, l.path)
 }
 
-// check expects that all claims for ever are there and not one more.
+// check expects exactly this many permanent claims.
 func (l *foreverLog) check(when string, claims int) {
 	l.Helper()
 	var claimed *eventstore.ClaimedError
@@ -98,8 +98,8 @@ func (l *foreverLog) check(when string, claims int) {
 	}
 }
 
-// TestForeverBesideTheLog: claims for ever are found years later, whatever
-// became of the index's files.
+// TestForeverBesideTheLog: permanent claims are found years later, even when the
+// index's files were lost or damaged.
 func TestForeverBesideTheLog(t *testing.T) {
 	t.Parallel()
 	const claims = 20
@@ -131,7 +131,7 @@ func TestForeverBesideTheLog(t *testing.T) {
 	}
 }
 
-// swapTables puts the tables of one index in the place of the other's.
+// swapTables exchanges the tables of the two indexes.
 func swapTables(dir string) error {
 	away := dir + ".away"
 	if err := os.Rename(filepath.Join(dir, foreverDir), away); err != nil {
@@ -143,8 +143,8 @@ func swapTables(dir string) error {
 	return os.Rename(away, dir)
 }
 
-// While a record that may have claimed a key for ever cannot be read and the
-// index is gone, no key is given away.
+// When the index is lost and a record that may hold a permanent claim cannot be
+// read, no key can be claimed.
 func TestForeverWithDamage(t *testing.T) {
 	t.Parallel()
 	l := newForeverLog(t, 3)

@@ -40,9 +40,9 @@ func formatCommits(t *testing.T) (all []eventstore.Commit) {
 	return all
 }
 
-// TestFormats opens the logs of testdata, one of each version that was ever
-// written: that of this version is read whole, an older one is refused with what
-// to do. Without one of this version, it makes it, and fails once.
+// TestFormats opens the logs of testdata, one for each version that was ever
+// written. The log of this version is read whole; an older one is refused with
+// instructions. If there is none of this version, the test writes it and fails once.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	current := filepath.Join("testdata", fmt.Sprintf("format-%d.db.gz", FormatVersion))

@@ -216,7 +216,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// However the file was cut off, it is refused, and its lock is free again.
+// A file that was cut off anywhere is refused, and its lock is released.
 func TestOpenOfWhatWasCutOff(t *testing.T) {
 	t.Parallel()
 	path := written(t, 60)
@@ -258,9 +258,9 @@ func usedBytes(t testing.TB, path string) int64 {
 	return m.Size()
 }
 
-// Whichever byte of the file changes: either the change is noticed, by Open or
-// by Verify, or it was nowhere that matters and all records are still there.
-// Nothing panics, and the newest commit is never silently gone.
+// Any byte of the file may change: either Open or Verify finds the change, or it has
+// no effect and all records are still there. Nothing panics, and the newest commit
+// is never lost silently.
 func TestDamageAnywhere(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
@@ -294,7 +294,7 @@ func damage(t testing.TB, path string, at int64) {
 	_ = f.Close()
 }
 
-// examine tells where damage is noticed; the error is that it was not.
+// examine returns where damage is found. The error says that it was not.
 func examine(t *testing.T, path string, records int) (string, error) {
 	s, err := OpenReadOnly(path)
 	if err != nil {
@@ -323,8 +323,8 @@ func examine(t *testing.T, path string, records int) (string, error) {
 	return "harmless", nil
 }
 
-// With the newest of bbolt's two states unreadable, bbolt would go back to the
-// older one and the last commit would be gone.
+// If the newest of bbolt's two states cannot be read, bbolt would use the older one,
+// without the last commit.
 func TestUnreadableStateIsNotPassedOver(t *testing.T) {
 	t.Parallel()
 	path := written(t, 5)
@@ -340,8 +340,7 @@ func TestUnreadableStateIsNotPassedOver(t *testing.T) {
 	reopened(t, path)
 }
 
-// Nothing is written after a last record that is damaged; it can be read up to
-// there.
+// After a damaged last record nothing is written; the records before it can be read.
 func TestDamagedLastRecord(t *testing.T) {
 	t.Parallel()
 	u, _ := create(t).(*underTest)

@@ -13,8 +13,8 @@ import (
 	"payledger/eventstore/storetest"
 )
 
-// TestPowerCut cuts the power of a disk under load. What was answered is there
-// when the power is back.
+// TestPowerCut cuts the power of a disk under load. Every acknowledged commit is
+// there afterwards.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for _, how := range []storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal} {
@@ -33,7 +33,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// A store that does not sync loses what it answered.
+// The control: a store that does not sync loses acknowledged commits.
 func TestPowerCutWithoutSync(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)
@@ -74,8 +74,8 @@ func cutUnderLoad(t *testing.T, disk *storetest.Disk, path string, how storetest
 	return l
 }
 
-// TestPowerCutBeforeTheLastSync cuts it when all of a group is written and its
-// last sync has not begun: no commit of it may have been acknowledged.
+// TestPowerCutBeforeTheLastSync cuts the power when a whole group is written and its
+// last sync has not begun: no commit of the group may have been acknowledged.
 func TestPowerCutBeforeTheLastSync(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)
@@ -107,8 +107,8 @@ func TestPowerCutBeforeTheLastSync(t *testing.T) {
 	l.intact(t, "cut before the last sync", filepath.Join(disk.Dir, "ledger.db"))
 }
 
-// TestPowerCutDuringInit: afterwards there is either a whole log or none, and
-// then it can be made again; once Init has returned there is one.
+// TestPowerCutDuringInit: afterwards there is a whole log, or none, and then Init
+// works again. Once Init has returned, there is a log.
 func TestPowerCutDuringInit(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)
@@ -151,8 +151,8 @@ func TestPowerCutDuringInit(t *testing.T) {
 	t.Logf("of %d cuts %d left a whole log", rounds, whole)
 }
 
-// waitForFiles lets Init come some way: each round waits for more looks at the
-// directory after the first file has appeared.
+// waitForFiles cuts later in Init each round: it polls the directory this many more
+// times after the first file has appeared.
 func waitForFiles(t *testing.T, dir, name string, looks int) {
 	t.Helper()
 	for t.Context().Err() == nil && looks > 0 {
@@ -166,7 +166,7 @@ func waitForFiles(t *testing.T, dir, name string, looks int) {
 	}
 }
 
-// Making the log without syncing it is noticed.
+// The control: an Init that does not sync is found.
 func TestPowerCutDuringInitWithoutSync(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)

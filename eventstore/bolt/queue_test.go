@@ -15,8 +15,8 @@ func (q *queue) addOne(patient bool) error {
 	return results[0].Err
 }
 
-// Patient commits leave with the next one that is not, or together once they
-// have waited twice as long as the last group took.
+// Patient commits leave with the next commit that is not patient, or together after
+// twice the time of the last group.
 func TestPatientCommitsShareAGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestPatientCommitsShareAGroup(t *testing.T) {
 	})
 }
 
-// A group waits for those that the one before answered, unless they are few,
-// half as long as that one took.
+// A group waits half as long as the last one took for the writers that the last one
+// answered, unless they are few.
 func TestGroupsAwaitThoseJustAnswered(t *testing.T) {
 	t.Parallel()
 	const many = minWriters + 1
@@ -126,7 +126,7 @@ func TestGroupsAwaitThoseJustAnswered(t *testing.T) {
 	})
 }
 
-// However many of one sort there are, there is room for the other.
+// Many commits of one kind leave room for the other kind.
 func TestGroupsTakeBothSorts(t *testing.T) {
 	t.Parallel()
 	q := newQueue()

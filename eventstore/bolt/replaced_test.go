@@ -11,10 +11,9 @@ import (
 	"payledger/eventstore"
 )
 
-// TestReplacedUnderTheStore takes the name of an open log away in several ways:
-// while it is written to, while nothing happens, and just before it is closed.
-// Each time everything that was answered is in the file that the store names at
-// its end.
+// TestReplacedUnderTheStore removes the name of an open log in several ways: while
+// it is written to, while it is idle, and just before it is closed. Each time all
+// acknowledged records are in the file that the store names when it ends.
 func TestReplacedUnderTheStore(t *testing.T) {
 	t.Parallel()
 	for what, replace := range map[string]func(path, other string) error{
@@ -69,13 +68,13 @@ func TestReplacedUnderTheStore(t *testing.T) {
 	}
 }
 
-// removeAtOnce removes a directory. What is put there meanwhile stays, as the log that
-// the store saves.
+// removeAtOnce removes a directory in one step. A log that the store saves under its
+// name meanwhile stays.
 func removeAtOnce(dir string) error {
 	return errors.Join(os.Rename(dir, dir+".removed"), os.RemoveAll(dir+".removed"))
 }
 
-// inDirectory makes a log in a directory of its own, which a test may remove.
+// inDirectory makes a log in its own directory, which a test may remove.
 func inDirectory(t *testing.T) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data", "ledger.db")
@@ -85,8 +84,8 @@ func inDirectory(t *testing.T) (*Store, string) {
 	return reopened(t, path), path
 }
 
-// TestSavedElsewhere: a log whose directory cannot be made again is saved one
-// directory up.
+// TestSavedElsewhere: if the directory of the log cannot be made again, the log is
+// saved in the directory above.
 func TestSavedElsewhere(t *testing.T) {
 	t.Parallel()
 	s, path := inDirectory(t)
@@ -107,9 +106,8 @@ func TestSavedElsewhere(t *testing.T) {
 	_ = s.Close()
 }
 
-// TestWrittenOverUnderTheStore spoils the open file itself: nothing more is
-// answered, and the store ends and says why. What was answered before is gone
-// with the file.
+// TestWrittenOverUnderTheStore overwrites the open file: the store acknowledges
+// nothing more, ends and says why. The records are lost with the file.
 func TestWrittenOverUnderTheStore(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(path string, early []byte) error{
@@ -136,8 +134,8 @@ func TestWrittenOverUnderTheStore(t *testing.T) {
 			}()
 			l.reached(t, 200)
 			// Between two groups: a commit under way would write the newest state
-			// over an older one, and then only the checks of pages and records
-			// find what else was written over.
+			// over an older one. Then only the checks of pages and records would
+			// find the other damage.
 			s.writing.Lock()
 			err = spoil(path, early)
 			s.writing.Unlock()

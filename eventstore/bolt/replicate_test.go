@@ -21,7 +21,7 @@ var (
 	errRefuse = errors.New("the others did not agree")
 )
 
-// agreement agrees to every group, unless it is told otherwise, and keeps a copy.
+// agreement agrees to every group, unless refuse says otherwise, and keeps a copy.
 type agreement struct {
 	mu     sync.Mutex
 	groups []*Group // the first one is number 2
@@ -58,7 +58,7 @@ func joined(t *testing.T, path string, replicate func(*Group) error) *Store {
 	return s
 }
 
-// A store whose groups the others agree to is a store like any other.
+// A store whose groups the other nodes agree to passes the same tests as any other.
 func TestReplicatedStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is the same suite on the same store, with a hook that agrees: run without -short")
@@ -92,8 +92,8 @@ func memoryOf(t *testing.T, s *Store, tried []eventstore.Commit) (spans spans, c
 	return s.staging.spans, claimed, ids
 }
 
-// A group that the others do not agree to leaves nothing, neither in the file nor in
-// memory: that is what the file says when it is opened again. All of its commits can
+// A group that the other nodes do not agree to leaves nothing in the file or in
+// memory: memory equals what the file gives when it is opened again. Its commits can
 // be sent again.
 func TestTakenBack(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func same(t *testing.T, a, b *Store) {
 	}
 }
 
-// Refusals alone are not answered before the others agree.
+// A group of refusals alone is not answered before the other nodes agree.
 func TestRefusalsNeedAgreement(t *testing.T) {
 	t.Parallel()
 	a := &agreement{}
@@ -283,8 +283,8 @@ func TestRefusalsNeedAgreement(t *testing.T) {
 	}
 }
 
-// A commit that is not admitted leaves nothing. One that was recorded is answered again
-// without being asked for, and so is one whose key is taken.
+// A commit that is not admitted leaves nothing. One that was recorded before is
+// answered again without asking Admit, and so is one whose key is taken.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	var asked []domain.ID
@@ -327,7 +327,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// A file that has left its LOG is a file like any other, with all its records.
+// A file that has left its LOG is an ordinary log with all its records.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	path := newLog(t)

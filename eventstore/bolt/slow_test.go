@@ -7,7 +7,7 @@ import (
 	"payledger/eventstore"
 )
 
-// TestSyncDelay: both syncs of a group take longer before anybody is answered.
+// TestSyncDelay: both syncs of a group are delayed before anything is answered.
 func TestSyncDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 20 * time.Millisecond

@@ -15,9 +15,9 @@ import (
 	"payledger/eventstore/diskspace"
 )
 
-// TestBranchesThatLeadAstray: wherever the number of a page leads by mistake,
-// opening the log tells so, in no time. bbolt would follow it for ever, or
-// until a stack or the memory is used up.
+// TestBranchesThatLeadAstray: a branch may contain any wrong page number. Open finds
+// it at once, where bbolt would follow it for ever, or until the stack or the memory
+// is full.
 func TestBranchesThatLeadAstray(t *testing.T) {
 	t.Parallel()
 	path := written(t, 400)
@@ -110,10 +110,10 @@ func liveBranches(t *testing.T, f *os.File, m boltfile.Meta) (branches []uint64)
 	return branches
 }
 
-// TestLargeFilesAreCheckedBeside opens a log as a large one is opened, whole
-// and with damage of several sorts: at the right edge that is refused at once;
-// elsewhere it suspends commits once it is found, and reading goes on. No commit
-// is made before the free pages have been determined.
+// TestLargeFilesAreCheckedBeside opens a log in the way of a large one, undamaged
+// and with several kinds of damage. At the right edge damage is refused at once.
+// Elsewhere it suspends commits once it is found, and reading goes on. No commit is
+// made before the free pages are known.
 func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	t.Parallel()
 	const records = 1500
@@ -137,7 +137,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 		t.Error(err)
 	}
 	<-s.sound
-	// It can be closed while the check goes on.
+	// Close works while the check runs.
 	for range short(5, 20) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -219,8 +219,8 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 
 const headerSize, elementSize = 16, 16
 
-// TestDamagedRecordsAreReported: a record that is not what was written is found
-// without anybody reading it, and suspends nothing.
+// TestDamagedRecordsAreReported: a damaged record is found without a read of it, and
+// suspends nothing.
 func TestDamagedRecordsAreReported(t *testing.T) {
 	t.Parallel()
 	path := written(t, 300)

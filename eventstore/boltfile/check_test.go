@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// used makes a file as programs leave it: several buckets that were filled in
-// different orders, values of all sizes, and many deleted again. each is called
-// after every transaction.
+// used makes a file as programs leave it: several buckets, filled in different
+// orders, with values of all sizes, many of them deleted again. each is called after
+// every transaction.
 func used(t *testing.T, seed uint64, transactions int, each func(*File)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "used.db")
@@ -54,7 +54,8 @@ func used(t *testing.T, seed uint64, transactions int, each func(*File)) string 
 					}
 					keys[name] = append(keys[name], key)
 				}
-				// Whole ranges go at times, so that pages are merged and removed.
+				// Sometimes whole ranges are deleted, so that pages are merged and
+				// removed.
 				for range random.IntN(70) * (n / 5 % 2) {
 					if all := keys[name]; len(all) > 0 && name != "small" {
 						i := random.IntN(len(all))
@@ -80,8 +81,8 @@ func used(t *testing.T, seed uint64, transactions int, each func(*File)) string 
 	return path
 }
 
-// TestSoundFilesAreSound: whatever bbolt writes passes, however much of it is
-// looked at; so does a copy that was taken while it is used.
+// TestSoundFilesAreSound: every file that bbolt writes passes each extent of the
+// check, and so does a copy taken while it is in use.
 func TestSoundFilesAreSound(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -125,9 +126,9 @@ func TestSoundFilesAreSound(t *testing.T) {
 	}
 }
 
-// TestFlippedBits flips bits of what bbolt finds its way by, in pages in use:
-// every one is found, but for those of a bucket's sequence and of the headers
-// of the first two pages, which nobody reads.
+// TestFlippedBits flips bits of the structure that bbolt follows, in pages in use.
+// Every one is found, except in a bucket's sequence and in the headers of the first
+// two pages, which are never read.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -190,8 +191,8 @@ func structure(t *testing.T, file []byte, m Meta) (places []int) {
 				walk(binary.NativeEndian.Uint64(e.Value), false)
 			}
 		}
-		// The size of the last value of a leaf is its owner's to know, as
-		// long as it needs no other number of pages.
+		// The size of a leaf's last value cannot be checked here, as long as it
+		// needs the same number of pages.
 		if p.Leaf() && !top && p.Len() > 0 {
 			last := at + headerSize + elementSize*(p.Len()-1)
 			for i := len(places) - elementSize; i < len(places); i++ {
@@ -206,7 +207,7 @@ func structure(t *testing.T, file []byte, m Meta) (places []int) {
 	return places
 }
 
-// TestOpenRefuses what cannot be used, and gives the lock back.
+// TestOpenRefuses files that cannot be used, and releases the lock.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	path := used(t, 1, 40, nil)
@@ -218,7 +219,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// bbolt makes a file longer than it needs.
+	// bbolt makes files longer than needed.
 	inUse := m.Size()
 	sizes := []int64{0, 1, 16, 79, 80, 4095, 4096, 4097, 8191, 8192, 8193, 12288, inUse / 2, inUse - 4096, inUse - 1}
 	for _, size := range sizes {
@@ -254,8 +255,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestCutWhileOpen cuts a file off under readers and a writer: everybody gets
-// an error, nobody hangs, and Close ends.
+// TestCutWhileOpen truncates a file under readers and a writer: each gets an error,
+// none hangs, and Close returns.
 func TestCutWhileOpen(t *testing.T) {
 	t.Parallel()
 	for _, pages := range []int{0, 1, 2, 3, 10} {
@@ -306,7 +307,7 @@ func TestCutWhileOpen(t *testing.T) {
 			if err := f.Close(); err != nil {
 				t.Error(err)
 			}
-			// The lock is given back.
+			// The lock is released.
 			letGo, err := Hold(path)
 			if err != nil {
 				t.Fatal(err)

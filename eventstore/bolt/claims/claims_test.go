@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keyOf is the i-th key of a test, and named its name.
+// keyOf is the i-th key of a test, named is its name.
 func keyOf(i int) [32]byte {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
 }
@@ -41,9 +41,9 @@ func opened(t interface{ Fatal(...any) }, c Config) *Index {
 	return x
 }
 
-// TestIndexIsAMap writes batches of any size as tables, closes the index and
-// opens it again, with files that are left over, missing or cut short, and
-// compares what it finds with a map.
+// TestIndexIsAMap writes batches of any size as tables, then closes and opens the
+// index with files left over, missing or truncated, and compares the results with a
+// map.
 func TestIndexIsAMap(t *testing.T) {
 	t.Parallel()
 	base, runs := t.TempDir(), 0
@@ -107,8 +107,8 @@ func TestIndexIsAMap(t *testing.T) {
 	})
 }
 
-// spoil does to a directory of tables what a crash, an operator or a restored
-// backup may do.
+// spoil changes a directory of tables as a crash, an operator or a restored backup
+// may.
 func spoil(t *rapid.T, dir string) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -139,8 +139,7 @@ func spoil(t *rapid.T, dir string) {
 	}
 }
 
-// Of keys that a table does not have, fewer than one in 100 pass the filter; all
-// that it has do.
+// The filter passes all keys of its table, and fewer than one in 100 of the others.
 func TestFilterKeepsOtherKeysOut(t *testing.T) {
 	t.Parallel()
 	const keys = 20_000
@@ -166,8 +165,8 @@ func TestFilterKeepsOtherKeysOut(t *testing.T) {
 	}
 }
 
-// A flipped bit of a table is noticed by every search that it would mislead: no
-// key is missed and none is found at a wrong position.
+// Every search that a flipped bit of a table would mislead finds the damage: no key
+// is missed and none is found at a wrong position.
 func TestDamagedTablesAreNoticed(t *testing.T) {
 	t.Parallel()
 	const keys = 3*blockEntries + 7
@@ -225,8 +224,8 @@ func TestDamagedTablesAreNoticed(t *testing.T) {
 	}
 }
 
-// Once the memtable is large enough it becomes a table while claims go on, and
-// after Close nothing is found.
+// A memtable that is large enough becomes a table while claims go on. After Close
+// nothing is found.
 func TestTablesAreWrittenInTheBackground(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -253,7 +252,7 @@ func TestTablesAreWrittenInTheBackground(t *testing.T) {
 	again.Close()
 }
 
-// BenchmarkClaims looks for keys that nobody claimed, among many.
+// BenchmarkClaims looks up keys that nobody claimed, among many claimed ones.
 func BenchmarkClaims(b *testing.B) {
 	for _, keys := range []int{1 << 16, 1 << 20, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
