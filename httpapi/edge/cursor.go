@@ -103,7 +103,7 @@ func ParseList(values url.Values, operation, owner string, filters ...string) (L
 	}
 	for name, v := range l.Filters {
 		if in, ok := c.Filters[name]; !ok || in != v {
-			return l, BadParameter(name, "The cursor was made with another value of this filter. Leave it out, or start without a cursor.")
+			return l, BadParameter(name, "The cursor was made with another value of this filter. Leave the filter out, or start without a cursor.")
 		}
 	}
 	l.Filters, l.Place = c.Filters, c.Place

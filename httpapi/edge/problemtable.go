@@ -22,7 +22,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.InvalidParameter, http.StatusBadRequest, "Invalid query parameter",
 			"A query parameter is unknown, repeated or has a value that is not accepted. See the member parameter.",
-			"Lists take only the query parameters their documentation names, each at most once. The member <code>parameter</code> names the one that was refused; of one that is not known, <code>allowed</code> lists those there are and <code>nearest</code> names the one that was probably meant. A cursor carries the filters it was made with: repeat them unchanged or leave them out.",
+			"Lists take only the query parameters their documentation names, each at most once. The member <code>parameter</code> names the one that was refused. If its name is unknown, <code>allowed</code> lists the known names and <code>nearest</code> is the one that was probably meant. A cursor carries the filters it was made with: repeat them unchanged or leave them out.",
 		},
 		{
 			domain.InvalidCursor, http.StatusBadRequest, "Invalid cursor",
@@ -42,7 +42,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.DuplicateMember, http.StatusBadRequest, "Duplicate member",
 			"An object in the body names the same member twice. Send each name once.",
-			"An object, at whatever depth, has two members of one name. Programs disagree on which of them counts, so none is taken. Names are compared after their escapes are resolved.",
+			"An object, at whatever depth, has two members of one name. Programs disagree on which of them counts, so the body is refused. Names are compared after their escapes are resolved.",
 		},
 		{
 			domain.BodyRequired, http.StatusBadRequest, "Body required",
@@ -77,7 +77,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.ProjectDisabledCode, http.StatusForbidden, "Project disabled",
 			"The project is disabled. Its operator can say why.",
-			"The credentials are right, but the project's API has been closed by the operator. Payments that exist live on.",
+			"The credentials are right, but the project's API has been closed by the operator. Its existing payments go on.",
 		},
 		{
 			domain.ScopeMissing, http.StatusForbidden, "Scope missing",
@@ -87,17 +87,17 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.PaymentNotFound, http.StatusNotFound, "Payment not found",
 			"The project has no payment with this id. Ids are 26 characters, upper case, and are compared exactly.",
-			"No payment of this project has this id. Ids are compared exactly, as 26 characters in upper case. A payment of another project is answered in the same way.",
+			"No payment of this project has this id. Ids are compared exactly, as 26 characters in upper case. The answer is the same for a payment of another project.",
 		},
 		{
 			domain.RefundNotFound, http.StatusNotFound, "Refund not found",
 			"The project has no refund with this id. Ids are 26 characters, upper case, and are compared exactly.",
-			"No refund of this project has this id. Ids are compared exactly, as 26 characters in upper case. A refund of another project is answered in the same way.",
+			"No refund of this project has this id. Ids are compared exactly, as 26 characters in upper case. The answer is the same for a refund of another project.",
 		},
 		{
 			domain.ParkedSignalNotFound, http.StatusNotFound, "Parked signal not found",
 			"There is no parked signal with this id. It was retried or discarded, or newer signals took its place.",
-			"The operator asked for a parked signal that is not there: it was retried or discarded before, or the stream was full and it gave way. <code>payledger signals parked</code> lists those there are.",
+			"There is no parked signal with this id: it was retried or discarded before, or newer signals replaced it because the stream was full. <code>payledger signals parked</code> lists the parked signals.",
 		},
 		{
 			domain.ProjectNotFound, http.StatusNotFound, "Project not found",
@@ -112,7 +112,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.WebhookEndpointNotFound, http.StatusNotFound, "Webhook endpoint not found",
 			"The project has no webhook endpoint with this id. Ids begin with we_ and are compared exactly; list the endpoints to find the right one.",
-			"No webhook endpoint of this project has this id. Ids are compared exactly. An endpoint that was deleted, or of another project, is answered in the same way.",
+			"No webhook endpoint of this project has this id. Ids are compared exactly. The answer is the same for an endpoint that was deleted or belongs to another project.",
 		},
 		{
 			domain.DeliveryNotFound, http.StatusNotFound, "Delivery not found",
@@ -122,7 +122,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.NATSConsumerNotFound, http.StatusNotFound, "NATS consumer not found",
 			"There is no consumer of this name. List them to find the right one: payledger nats consumer list.",
-			"Administration only: no consumer of the embedded NATS server has this name. <code>payledger nats consumer list</code> lists those there are.",
+			"Administration only: no consumer of the embedded NATS server has this name. <code>payledger nats consumer list</code> lists all of them.",
 		},
 		{
 			domain.RouteNotFound, http.StatusNotFound, "Route not found",
@@ -131,7 +131,7 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.LateFundsNotFound, http.StatusNotFound, "Late funds not found",
-			"The payment has no late funds of this reference. List those there are: payledger suspense list.",
+			"The payment has no late funds of this reference. List them with payledger suspense list.",
 			"Administration only: the payment has recorded no late funds under this reference of the provider. <code>payledger suspense list</code> lists those that can be returned. References are compared exactly.",
 		},
 		{
@@ -146,57 +146,57 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.MethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",
-			"This path does not take this method. See allowed for those it takes.",
+			"This path does not take this method. The member allowed lists the methods it takes.",
 			"The path exists, but not for this method. The header <code>Allow</code> and the member <code>allowed</code> list the methods that it takes.",
 		},
 		{
 			domain.PaymentNotPaid, http.StatusConflict, "Payment not paid",
 			"Only a paid payment can be refunded.",
-			"A refund needs a payment in status <code>paid</code>. The member <code>payment_status</code> tells its present one. From <code>created</code> and <code>awaiting_payment</code> it may still get there; <code>expired</code> and <code>failed</code> are final.",
+			"A refund needs a payment in status <code>paid</code>. The member <code>payment_status</code> is its present status. A payment that is <code>created</code> or <code>awaiting_payment</code> can still become <code>paid</code>; <code>expired</code> and <code>failed</code> are final.",
 		},
 		{
 			domain.RefundExists, http.StatusConflict, "Refund exists",
 			"The payment has a refund already. See refund_id.",
-			"A payment is refunded at most once, in full. The members <code>refund_id</code> and <code>refund_status</code> tell of the refund there is. After one that <code>failed</code> a new one can be made.",
+			"A payment is refunded at most once, in full. The members <code>refund_id</code> and <code>refund_status</code> describe the existing refund. After a refund has <code>failed</code>, a new one can be made.",
 		},
 		{
 			domain.FinalStatus, http.StatusConflict, "Final status",
 			"Nothing changed: the object can no longer become this.",
-			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> tells the present one.",
+			"Sandbox only: the outcome was recorded, but statuses only move forward and a final status is never left, so nothing changed. <code>payment_status</code> or <code>refund_status</code> is the present status.",
 		},
 		{
 			domain.NotSimulated, http.StatusConflict, "Not simulated",
-			"The payment has a provider of its own, for whom the sandbox does not speak.",
+			"The payment's outcome comes from a real provider. The sandbox cannot decide it.",
 			"Sandbox only: the payment's route has a connector to a real provider, so its outcome comes from there, and nothing changed. The sandbox decides about payments on the route <code>sandbox</code>, and on routes that payledger asks nothing about.",
 		},
 		{
 			domain.DeliverySupersededCode, http.StatusConflict, "Delivery superseded",
-			"A later event of this payment was sent already, and a receiver is never told of an earlier status after a later one. Resend the event in event_id instead.",
-			"Statuses only move forward, for receivers too: once something later about a payment was sent to an endpoint, what came before is not sent again. The member <code>event_id</code> names the newest event of the payment; resend that one.",
+			"A later event of this payment was already sent, and an earlier status is never sent after a later one. Resend the event in event_id instead.",
+			"Statuses only move forward, for receivers too: once a later event of a payment was sent to an endpoint, earlier ones are not sent again. The member <code>event_id</code> names the newest event of the payment; resend that one.",
 		},
 		{
 			domain.WebhookEndpointLimit, http.StatusConflict, "Too many webhook endpoints",
 			"The project has as many webhook endpoints as it can have. Change or delete one of them.",
-			"A project has at most as many webhook endpoints as the member <code>limit</code> says, disabled ones included. Change one that there is, or delete one that is no longer needed.",
+			"A project has at most as many webhook endpoints as the member <code>limit</code> says, disabled ones included. Change an existing endpoint, or delete one that is no longer needed.",
 		},
 		{
 			domain.WebhookEndpointDisabledCode, http.StatusConflict, "Webhook endpoint disabled",
 			"The endpoint is disabled, so nothing is sent to it. Enable it first.",
-			"Nothing is sent to a disabled endpoint: neither tests nor what is resent or recovered. Its <code>disabled_reason</code> tells why: <code>requested</code>, <code>gone</code> (it answered 410) or <code>failing</code> (it took nothing for days). Enable it, then repeat the request.",
+			"Nothing is sent to a disabled endpoint, also no test and no notification that is resent or recovered. Its <code>disabled_reason</code> is <code>requested</code>, <code>gone</code> (it answered 410) or <code>failing</code> (every delivery failed for days). Enable it, then repeat the request.",
 		},
 		{
 			domain.ConfirmationRequired, http.StatusConflict, "Confirmation required",
 			"This cannot be undone and would lock you out. Confirm it.",
-			"Answered in the account alone, when an API key is to be revoked that is the one of the session or the last of the project: the first signs out whoever does it, the second leaves nobody who could sign in or call the API. It takes a confirmation.",
+			"Only in the account: the API key to be revoked is the one you signed in with, or the project's last one. Revoking the first signs you out. After the second nobody can sign in or call the API. Confirm it to go on.",
 		},
 		{
 			domain.NATSConsumerExists, http.StatusConflict, "NATS consumer exists",
 			"The name is taken by another consumer or by payledger itself. Choose another one, or remove that consumer first.",
-			"Administration only: the name is that of another consumer, or of a user that the embedded NATS server has anyway. A consumer that is removed and created again has another password and begins with the first event.",
+			"Administration only: the name is that of another consumer, or of a built-in user of the embedded NATS server. A consumer that is removed and created again has another password and begins with the first event.",
 		},
 		{
 			domain.NATSConsumerLimit, http.StatusConflict, "Too many NATS consumers",
-			"There are 32 consumers, which is the most. Remove one that nobody reads with.",
+			"There are 32 consumers, and there cannot be more. Remove one that is not used.",
 			"Administration only: each consumer costs the embedded NATS server connections and work, so there are at most 32. Programs that share their work can share a consumer.",
 		},
 		{
@@ -206,8 +206,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.RefundedAtProvider, http.StatusConflict, "Refunded at the provider",
-			"The provider has already refunded this money by another hand, so it is not returned a second time. Compare the amounts in the provider's own account.",
-			"Administration only: somebody has returned this money in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there; what is left over has to be returned there too.",
+			"The provider has already refunded this money outside payledger, so it is not returned a second time. Compare the amounts in the provider's own account.",
+			"Administration only: somebody has returned this money in the provider's own account, wholly or in part. A return would pay it out twice, so it is refused. Compare the amounts there, and return the rest there too.",
 		},
 		{
 			domain.NoConnector, http.StatusConflict, "No connector",
@@ -226,8 +226,8 @@ func ProblemRows() []ProblemRow {
 		},
 		{
 			domain.ValidationFailed, http.StatusUnprocessableEntity, "Validation failed",
-			"Some fields are not acceptable. See errors for each of them.",
-			"The body is JSON, but some of its fields are not as they should be. The member <code>errors</code> lists all of them at once, each with a pointer to the field and a code:",
+			"Some fields are not acceptable. The member errors lists each of them.",
+			"The body is JSON, but some of its fields are not acceptable. The member <code>errors</code> lists all of them at once, each with a pointer to the field and a code:",
 		},
 		{
 			domain.IdempotencyKeyReused, http.StatusUnprocessableEntity, "Idempotency key reused",
@@ -237,7 +237,7 @@ func ProblemRows() []ProblemRow {
 		{
 			domain.RateLimited, http.StatusTooManyRequests, "Rate limited",
 			"Too many requests. Wait as long as Retry-After says, then go on more slowly.",
-			"Each project has a budget for writes and one for reads; the headers <code>RateLimit-Policy</code> and <code>RateLimit</code> tell it and what is left of it. Failed authentication is limited by address. Wait for the seconds in <code>Retry-After</code>.",
+			"Each project has a budget for writes and one for reads; the headers <code>RateLimit-Policy</code> and <code>RateLimit</code> give the budget and what is left of it. Failed authentication is limited by address. Wait for the seconds in <code>Retry-After</code>.",
 		},
 		{
 			domain.InternalError, http.StatusInternalServerError, "Internal error",
@@ -266,7 +266,7 @@ func FieldRows() []ProblemRow {
 	return []ProblemRow{
 		row(domain.Required, "Required", "The field must be present and not null."),
 		row(domain.WrongType, "Wrong type", "The value has another JSON type than the field takes."),
-		row(domain.UnknownField, "Unknown field", "The body has a member that is not known here. Names are case-sensitive. <code>allowed</code> lists those there are, and <code>nearest</code> names the one that was probably meant."),
+		row(domain.UnknownField, "Unknown field", "The body has a member that is not known here. Names are case-sensitive. <code>allowed</code> lists the known names, and <code>nearest</code> is the one that was probably meant."),
 		row(domain.InvalidValue, "Invalid value", "The value is of the right type but not one of those accepted; <code>allowed</code> lists them."),
 		row(domain.AmountFormat, "Amount format", "An amount is digits with at most two after a point, as a string or a number: <code>1500</code>, <code>\"1500.00\"</code>. No sign, exponent, blank, comma or leading zero."),
 		row(domain.AmountPrecision, "Amount precision", "The amount has more than two digits after the point, zeros included."),

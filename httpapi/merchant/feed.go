@@ -150,7 +150,7 @@ func (a *API) Feed(ctx context.Context, c Caller, q FeedQuery) (*Feed, error) {
 		return nil, err
 	}
 	if q.After > uint64(last) {
-		return nil, edge.BadParameter(q.named, "The log ends before this position. Begin again from one you know, or from 0.")
+		return nil, edge.BadParameter(q.named, "The log ends before this position. Send the position of an event that you have, or 0.")
 	}
 	leave, ok := a.feeds.enter(c.Project.ID)
 	if !ok {
