@@ -27,9 +27,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestBrowser drives the pages for merchants as they do. One Chromium and one
-// server serve all its parts; each has a window, and where it changes something
-// a project, of its own.
+// TestBrowser uses the merchants' pages as a merchant does. All parts share one
+// Chromium and one server; each part has its own window and, where it changes
+// something, its own project.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	chrome := uitest.Browser(t)
@@ -51,7 +51,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// window is a merchant's, signed in.
+// window is the window of a signed-in merchant.
 type window struct {
 	*uitest.Tab
 	s *server
@@ -87,9 +87,8 @@ func shows(selector, text string) chromedp.Action[chromedp.Void] {
 	return uitest.Poll(fmt.Sprintf(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text))
 }
 
-// testEveryAccountPage looks at each page when there is much to show and when
-// there is nothing. With PAYLEDGER_LONG axe-core judges each in every language,
-// width and colour scheme.
+// testEveryAccountPage opens each page with much to show and with nothing. With
+// PAYLEDGER_LONG axe-core checks each in every language, width and colour scheme.
 func testEveryAccountPage(t *testing.T, chrome context.Context, s *server) {
 	full, empty := s.merchant(""), s.merchant("")
 	pages := s.furnish(t, full)
@@ -115,8 +114,8 @@ func testEveryAccountPage(t *testing.T, chrome context.Context, s *server) {
 	}
 }
 
-// furnish arranges a project that has something on every page, and answers the
-// paths of all pages by their name.
+// furnish fills a project so that every page shows something, and returns the paths
+// of all pages by name.
 func (s *server) furnish(t *testing.T, m shop) map[string]string {
 	t.Helper()
 	settle := func(amount, description, outcome string) string {
@@ -183,7 +182,7 @@ func (s *server) furnish(t *testing.T, m shop) map[string]string {
 	}
 }
 
-// testDocuments looks at the pages that explain the API.
+// testDocuments opens the pages that explain the API.
 func testDocuments(t *testing.T, chrome context.Context, s *server) {
 	b, looks := uitest.OpenTab(t, chrome), uitest.NewLooks(t, os.Getenv("PAYLEDGER_LONG") != "")
 	for _, path := range []string{"/problems/validation_failed", "/problems/amount_format", "/docs/webhooks", "/docs/clients", "/"} {
@@ -191,7 +190,8 @@ func testDocuments(t *testing.T, chrome context.Context, s *server) {
 	}
 }
 
-// New events appear by themselves, not while they are held, and then all.
+// New events appear without a reload. While they are held none appears, afterwards
+// all do.
 func testLiveEvents(t *testing.T, chrome context.Context, s *server) {
 	m := s.merchant("")
 	w := s.window(t, chrome, m)
@@ -222,7 +222,7 @@ func testLiveEvents(t *testing.T, chrome context.Context, s *server) {
 	plain.Do(chromedp.Click(chromedp.CSS(`[data-hook="newer"]`)), chromedp.WaitVisible(chromedp.CSS(`a[href$="`+third+`"]`)))
 }
 
-// A secret is shown once, whatever the merchant presses.
+// A secret is shown once, also when the merchant reloads or goes back.
 func testSecretInBrowser(t *testing.T, chrome context.Context, s *server) {
 	w := s.window(t, chrome, s.merchant(""))
 	w.visit("/keys/new?lang=en")
@@ -259,8 +259,8 @@ func testHostileTextInBrowser(t *testing.T, chrome context.Context, s *server) {
 	}
 }
 
-// What another site does with the account comes to nothing. It stands on the
-// same host, so that the cookie is sent along.
+// Requests of another site to the account have no effect. That site is on the same
+// host, so the cookie is sent with them.
 func testOtherSites(t *testing.T, chrome context.Context, s *server) {
 	m := s.merchant("")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -312,7 +312,7 @@ func testAccountByKeyboard(t *testing.T, chrome context.Context, s *server) {
 	}
 	w.Do(chromedp.KeyEvent(" "), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS(`[data-hook="secret"] h1`)))
 
-	// The key / leads to the search, and is a letter like others while somebody writes.
+	// The key / opens the search, except while somebody types into a field.
 	w.visit("/payments/new")
 	w.Do(chromedp.Focus(chromedp.CSS("#description")), chromedp.KeyEvent("/"))
 	if got := uitest.Eval[string](w.Tab, `document.activeElement.name + document.activeElement.value`); got != "description/" {
@@ -325,7 +325,7 @@ func testAccountByKeyboard(t *testing.T, chrome context.Context, s *server) {
 	}
 }
 
-// A form that is sent again, at once or later, counts once.
+// A form that is sent twice, at once or later, counts once.
 func testReplayedForm(t *testing.T, chrome context.Context, s *server) {
 	m := s.merchant("")
 	w := s.window(t, chrome, m)

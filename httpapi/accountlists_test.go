@@ -27,7 +27,7 @@ func (s *screen) rows() []string {
 	return ids
 }
 
-// follow opens the link with a relation.
+// follow opens the link with this rel.
 func (s *screen) follow(rel string) *screen {
 	s.b.t.Helper()
 	m := regexp.MustCompile(`rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(s.Text)

@@ -13,8 +13,8 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// session is a merchant's session in the account: the operations that pages
-// call, and the key they are called with.
+// session is a merchant's session in the account: the operations that pages call,
+// and its key.
 type session struct {
 	s       *server
 	api     *merchant.API
@@ -31,7 +31,7 @@ func (m shop) session() session {
 	return session{m.s, a.m, m.project, m.keyID}
 }
 
-// caller is the session's as a new request finds it.
+// caller is the session's caller, as a new request reads it.
 func (in session) caller() merchant.Caller {
 	in.s.t.Helper()
 	c, err := in.api.Resume(in.s.t.Context(), in.project, in.key, 1)
@@ -41,7 +41,7 @@ func (in session) caller() merchant.Caller {
 	return c
 }
 
-// issue makes one more key and answers a session of it.
+// issue makes another key and returns a session of it.
 func (in session) issue(scopes ...projects.Scope) session {
 	in.s.t.Helper()
 	_, key, err := in.api.NewKey(in.s.t.Context(), in.project, eventstore.Cause{}, "", scopes)
@@ -52,7 +52,7 @@ func (in session) issue(scopes ...projects.Scope) session {
 	return in
 }
 
-// codeOf is that of the problem that an error is, "" for none.
+// codeOf is the code of the problem that an error is, "" for no error.
 func codeOf(err error) domain.Code {
 	var p wire.Problem
 	var r *domain.Refusal
@@ -70,7 +70,7 @@ func codeOf(err error) domain.Code {
 	return ""
 }
 
-// must is what an operation answers that does not fail.
+// must returns the result of an operation that may not fail.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -101,8 +101,8 @@ func TestSessionsEndWithTheirKey(t *testing.T) {
 	}
 }
 
-// TestOperationsOfPagesNeedTheirScope has the operations that only pages call.
-// Those of routes are in TestEveryRequestCostsOnce.
+// TestOperationsOfPagesNeedTheirScope tests the operations that only pages call.
+// TestEveryRequestCostsOnce tests those of routes.
 func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -134,7 +134,7 @@ func TestOperationsOfPagesNeedTheirScope(t *testing.T) {
 	}
 }
 
-// TestOthersAreNotToldOf asks for what belongs to another project.
+// TestOthersAreNotToldOf asks for objects of another project.
 func TestOthersAreNotToldOf(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -201,7 +201,7 @@ func (in session) link(payment string) string {
 	return in.facts(payment).Link
 }
 
-// places is what the search finds for a text.
+// places are the search results for a text.
 func (in session) places(id string) string {
 	in.s.t.Helper()
 	var all []string
@@ -343,8 +343,8 @@ func TestKeysInTheAccount(t *testing.T) {
 	}
 }
 
-// TestNoKeyGivesWhatItHasNot: a key that can write payments cannot make one
-// that can do more, nor revoke one that can.
+// TestNoKeyGivesWhatItHasNot: a key with payments:write can neither make a key with
+// more scopes nor revoke one that has more.
 func TestNoKeyGivesWhatItHasNot(t *testing.T) {
 	t.Parallel()
 	s := start(t)

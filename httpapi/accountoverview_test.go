@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// sessions is a file for sessions that is closed with the test.
+// sessions is a session file that is closed when the test ends.
 func sessions(t *testing.T) *store.File {
 	t.Helper()
 	f, err := store.Open(filepath.Join(t.TempDir(), "account.db"), zerolog.Nop())

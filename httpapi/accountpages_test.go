@@ -37,7 +37,8 @@ func withAccount(t testing.TB) func(*settings) {
 	}
 }
 
-// browser is one person's: it keeps cookies and follows nothing by itself.
+// browser is one person's browser: it keeps cookies and follows no redirect by
+// itself.
 type browser struct {
 	t testing.TB
 	s *server
@@ -53,7 +54,7 @@ func (s *server) browser() *browser {
 	return &browser{s.t, s, &http.Client{Jar: jar, CheckRedirect: s.client.CheckRedirect, Transport: s.client.Transport}}
 }
 
-// screen is a page as it came.
+// screen is a page as the server sent it.
 type screen struct {
 	b      *browser
 	at     string // its path
@@ -85,7 +86,7 @@ func (b *browser) open(path string) *screen {
 	return b.send(r)
 }
 
-// post sends a form as a browser does from a page of the program.
+// post sends a form as a browser does from a page of the account.
 func (b *browser) post(path string, fields url.Values, headers ...header) *screen {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.s.url+path, strings.NewReader(fields.Encode()))
@@ -114,7 +115,7 @@ func (s *screen) want(status int) *screen {
 	return s
 }
 
-// leads checks that it is a redirect and opens where it leads.
+// leads checks that it is a redirect to the path, and opens it.
 func (s *screen) leads(path string) *screen {
 	s.b.t.Helper()
 	s.want(http.StatusSeeOther)
@@ -151,7 +152,7 @@ func (s *screen) lacks(texts ...string) *screen {
 
 var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// token is that of the last form on the page that has the hook.
+// token is the form token of the last form on the page with this hook.
 func (s *screen) token(hook string) string {
 	s.b.t.Helper()
 	_, from, ok := strings.Cut(s.Text, `data-hook="`+hook+`"`)
@@ -168,8 +169,8 @@ func (b *browser) signIn(m shop) *browser {
 	return b
 }
 
-// Pages of the account are bounded by address and, over all its addresses, by
-// project; the API's own reads are apart.
+// Pages of the account are limited by address and, over all addresses, by project.
+// Reads by the API do not count.
 func TestRateLimitOfTheAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t), func(c *settings) {
@@ -197,7 +198,7 @@ func TestRateLimitOfTheAccount(t *testing.T) {
 	stranger.open("/account/signin").want(429).has("Too many requests")
 }
 
-// A page leaves one record of its request, with the key and what was refused.
+// Each page writes one log record of its request, with the key and the refusal.
 func TestRecordsOfPages(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -256,7 +257,7 @@ func TestSigningInAndOut(t *testing.T) {
 	if slow.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	// The right one is never refused for the wrong ones.
+	// The right key is never refused because wrong ones were sent.
 	in := b.post("/account/signin", url.Values{"project": {" " + m.project + " "}, "key": {m.secret}, "next": {"payments?status=paid"}})
 	cookie := in.Header.Get("Set-Cookie")
 	for _, want := range []string{"payledger_account=", "Path=/", "HttpOnly", "SameSite=Strict"} {
@@ -273,7 +274,7 @@ func TestSigningInAndOut(t *testing.T) {
 
 func stripRequest(text, project string) string { return strings.ReplaceAll(text, project, "") }
 
-// TestWhereSignInLeads has addresses that would lead away.
+// TestWhereSignInLeads: addresses outside the account are refused.
 func TestWhereSignInLeads(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -307,7 +308,7 @@ func TestSessionsEnd(t *testing.T) {
 	two.open("/account/payments").leads("/account/signin?next=payments&why=ended").has("session has expired")
 	other.open("/account/payments").want(200)
 
-	// A form of a session that is over does nothing.
+	// A form of a session that has ended has no effect.
 	again := s.browser().signIn(m)
 	form := again.open("/account/payments/new").token("create")
 	s.adminDo("POST", "/admin/projects/"+m.project+"/keys", `{}`).want(201, "")
@@ -438,7 +439,7 @@ func TestWrongFieldsAreSaidAtTheField(t *testing.T) {
 	}
 }
 
-// An amount is taken as it is shown, whatever the language.
+// An amount is accepted in the form in which it is shown, in every language.
 func TestAmountsAreEnteredAsTheyAreShown(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -458,7 +459,7 @@ func TestAmountsAreEnteredAsTheyAreShown(t *testing.T) {
 	b.open("/account/payments?q=").has("$7.00")
 }
 
-// Test mode has one name, on every page, before somebody signs in too.
+// Test mode has one name, on every page, also before sign-in.
 func TestTestModeIsShown(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -508,7 +509,8 @@ func TestRefundingInTheAccount(t *testing.T) {
 	two := b.open(path + "/refund")
 	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).leads(path).has("The refund is requested", `data-status="pending"`)
 	b.post(path+"/refund", url.Values{"form": {asked.token("refund")}}).want(409).has("already been sent")
-	// Another window that asked before: the rules of the API refuse it.
+	// Another window was opened before the change: the rules of the API refuse its
+	// form.
 	b.post(path+"/refund", url.Values{"form": {two.token("refund")}}).leads(path).has("already has a refund")
 	if got := strings.Join(s.events(m.project), " "); strings.Count(got, "refund.created") != 1 {
 		t.Error(got)

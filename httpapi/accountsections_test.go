@@ -14,7 +14,7 @@ import (
 	"payledger/domain"
 )
 
-// complete sends a form of a page and opens where it leads.
+// complete sends a form of a page and opens the page it redirects to.
 func (s *screen) complete(hook, path string, fields url.Values) *screen {
 	s.b.t.Helper()
 	if fields == nil {
@@ -36,7 +36,7 @@ func (s *screen) complete(hook, path string, fields url.Values) *screen {
 
 var secretOnPage = regexp.MustCompile(`<p class="secret"><code>([^<]+)</code>`)
 
-// secret is what a page shows once.
+// secret is the secret that a page shows once.
 func (s *screen) secret() string {
 	s.b.t.Helper()
 	m := secretOnPage.FindStringSubmatch(s.want(http.StatusOK).Text)
@@ -46,8 +46,7 @@ func (s *screen) secret() string {
 	return html.UnescapeString(m[1])
 }
 
-// Every page of an account in which nothing has happened yet opens, in both
-// languages, and says what to do.
+// Every page of an empty account opens in both languages and says what to do first.
 func TestEmptyAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -111,7 +110,7 @@ func TestOverviewPage(t *testing.T) {
 	b.open("/account/webhooks/"+e).complete("toggle", "/account/webhooks/"+e+"/enable", nil).has("The endpoint is enabled.")
 }
 
-// addEndpoint adds one for every kind that is chosen at first and answers its
+// addEndpoint adds an endpoint with the kinds that are preselected, and returns its
 // id.
 func (b *browser) addEndpoint(address string) string {
 	b.t.Helper()
@@ -214,14 +213,14 @@ func TestKeyPages(t *testing.T) {
 		t.Error("the secret is shown again")
 	}
 
-	// A key can give on no more than it has itself.
+	// A key can pass on only scopes it has.
 	reader := s.browser().signIn(made)
 	reader.open("/account/session").has("Warehouse &lt;2&gt;")
 	reader.open("/account/keys/new").has("your own key does not have this scope")
 	reader.post("/account/keys/new", url.Values{"form": {reader.open("/account/session").token("signout")}, "scopes": {"audit"}}).want(403)
 	reader.open("/account/events").has("Your key may not read the log")
 
-	// Nor is it offered what it may not do.
+	// The page does not offer it what its scopes do not allow.
 	hooked := b.addEndpoint("https://hooks.example.com/a")
 	b.open("/account/keys").has(m.keyID + "/revoke")
 	reader.open("/account/keys").lacks(m.keyID + "/revoke")
@@ -229,7 +228,7 @@ func TestKeyPages(t *testing.T) {
 	reader.open("/account/webhooks/"+hooked).has("hooks.example.com").lacks("/test", "/edit", "/remove", "/recover")
 	reader.open("/account/webhooks").has("hooks.example.com").lacks("webhooks/new")
 
-	// A key is renamed by who may handle it.
+	// Only a key with all its scopes can rename a key.
 	reader.open("/account/keys").lacks("/rename")
 	rename := "/account/" + regexp.MustCompile(`keys/key_\w+/rename`).FindString(b.open("/account/keys").Text)
 	b.post(rename, url.Values{"form": {b.open(rename).has(`value="Warehouse &lt;2&gt;"`).token("rename-key")}, "name": {strings.Repeat("x", 65)}}).
@@ -305,8 +304,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// entries are the rows of a statement: what it was, the account where there are
-// several, the change and the balance after it.
+// entries are the rows of a statement: type, account (if there are several), change,
+// and balance after it.
 func entries(s *screen) (rows []string) {
 	tag := regexp.MustCompile(`<[^>]*>`)
 	_, table, _ := strings.Cut(s.Text, `aria-label="Statement of postings"`)
@@ -321,8 +320,8 @@ func entries(s *screen) (rows []string) {
 	return rows
 }
 
-// Rows are named by what their reader knows: a payment's description, an
-// endpoint's note. Ids are a step further.
+// Rows show names that the reader knows: the description of a payment, the note of
+// an endpoint. The id is on the page behind the row.
 func TestRowsNameTheirSubject(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -368,7 +367,7 @@ func TestEventPages(t *testing.T) {
 	b.open("/account/events"+older).has(first, "&lt;script&gt;").lacks("data-feed=", last, "<script>alert", noise.project)
 	b.open("/account/events?payment_id="+first).has(first, "&#34;sequence&#34;: 1").lacks(last)
 
-	// The feed tells the same rows, and goes on after the one that was seen.
+	// The feed has the same rows, and continues after the last one seen.
 	feed := regexp.MustCompile(`data-feed="([^"]+)"`).FindStringSubmatch(page.Text)[1]
 	base, _ := url.Parse(s.url + "/account/events")
 	at, err := base.Parse(html.UnescapeString(feed))
@@ -405,7 +404,7 @@ func TestEventPages(t *testing.T) {
 	}
 }
 
-// The account says which limits hold for its project.
+// The account shows the limits of its project.
 func TestLimitsInTheAccount(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t), func(c *settings) { c.Limits.RateReads = 100 })

@@ -15,7 +15,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// settle creates a payment and lets it have an outcome, then its refund; "" leaves
+// settle creates a payment, gives it an outcome and then its refund one. "" leaves
 // it open or not refunded.
 func (m shop) settle(body, outcome, refund string) string {
 	m.s.t.Helper()
@@ -35,9 +35,10 @@ func (m shop) settle(body, outcome, refund string) string {
 	return id
 }
 
-// TestDaysOfAnyZone adds up the rows of each day, filtered by it, in zones with half
-// and quarter hours and around days of 23, 24 and 25 hours: they are the sums of the
-// overview and the totals of the list, and each row is on the day it is filtered by.
+// TestDaysOfAnyZone adds up the rows of each day, filtered by that day, in zones
+// with offsets of half and quarter hours and around days of 23, 24 and 25 hours. The
+// sums are those of the overview and the list, and each row is on the day it was
+// filtered by.
 func TestDaysOfAnyZone(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -92,8 +93,8 @@ func TestDaysOfAnyZone(t *testing.T) {
 	}
 }
 
-// A payment made at 23:30 UTC is shown under the day of the project's zone, and found
-// by it, in lists, files and the overview.
+// A payment made at 23:30 UTC is on the day of the project's zone in lists, files
+// and the overview, and that day finds it.
 func TestAccountInZone(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -116,7 +117,7 @@ func TestAccountInZone(t *testing.T) {
 	}
 }
 
-// TestRefundsShow meets every state of a refund in the API's list, the account's and
+// TestRefundsShow: every state of a refund in the API's list, the account's list and
 // the totals.
 func TestRefundsShow(t *testing.T) {
 	t.Parallel()
@@ -166,8 +167,8 @@ func TestRefundsShow(t *testing.T) {
 	b.open("/account/payments?lang=en&refund=maybe").want(400).has("There is no such value.", `id="refund-error"`)
 }
 
-// TestRefundsAtProviderShow meets money that the provider returned by another hand, all
-// of it or a part, with and without a refund of ours that failed for it.
+// TestRefundsAtProviderShow: money that was returned at the provider outside
+// payledger, all or part of it, with and without a failed refund of ours.
 func TestRefundsAtProviderShow(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))
@@ -218,7 +219,8 @@ func TestRefundsAtProviderShow(t *testing.T) {
 	b.open("/account/payments?lang=en").want(200).has("refunded ₽250.50")
 }
 
-// TestOverviewByCurrency shows one currency at a time, that with most money first.
+// TestOverviewByCurrency: the overview shows one currency at a time, first the one
+// with most money.
 func TestOverviewByCurrency(t *testing.T) {
 	t.Parallel()
 	s := start(t, withAccount(t))

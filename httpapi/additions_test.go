@@ -55,8 +55,8 @@ func TestEveryEventOfAPaymentIsNamed(t *testing.T) {
 	}
 }
 
-// notInAccount are the codes that no page of the account meets: its own program
-// makes the requests.
+// notInAccount are the codes that no page of the account can get, because the
+// account makes its requests itself.
 var notInAccount = []domain.Code{
 	domain.InvalidParameter, domain.MalformedJSON, domain.InvalidEncoding, domain.DuplicateMember, domain.BodyRequired,
 	domain.IdempotencyKeyInvalid, domain.IdempotencyKeyRequired, domain.ProjectNotFound, domain.ParkedSignalNotFound,
@@ -69,7 +69,7 @@ var notInAccount = []domain.Code{
 	domain.WrongType, domain.UnknownField, domain.InvalidValue, domain.RefundAmountNotAccepted,
 }
 
-// TestEveryCodeIsNamed: the account says each error in its own words.
+// TestEveryCodeIsNamed: the account has its own words for each error.
 func TestEveryCodeIsNamed(t *testing.T) {
 	t.Parallel()
 	requests, fields := declared(t)
@@ -85,8 +85,8 @@ func TestEveryCodeIsNamed(t *testing.T) {
 	}
 }
 
-// accountWords reads a file of the account's words. The answer tells whether there
-// are any for an id.
+// accountWords reads a file of the account's texts. The result reports whether it
+// has an id.
 func accountWords(t *testing.T, file, lang string) func(id string) bool {
 	t.Helper()
 	text, err := os.ReadFile("account/locales/" + file + "." + lang + ".toml")

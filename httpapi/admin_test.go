@@ -40,7 +40,7 @@ func TestAdminProjects(t *testing.T) {
 	if list := s.adminDo("GET", "/admin/projects", "").want(200, ""); string(list.Body) != `{"data":[`+want+`]}` {
 		t.Errorf("%s", list.Body)
 	}
-	// Only what is sent changes.
+	// Only the members that are sent change.
 	changed := s.adminDo("POST", "/admin/projects/"+p.ProjectID, `{"settings":{"max_amount":100,"lifetime_seconds":300}}`).want(200, "")
 	var after wire.Project
 	changed.decode(&after)
@@ -60,8 +60,8 @@ func TestAdminProjects(t *testing.T) {
 	m.get("/v1/payments").want(403, domain.ProjectDisabledCode)
 }
 
-// TestOperatorsChangeAProjectAtOnce: changes of different members, made at the same time,
-// are all kept.
+// TestOperatorsChangeAProjectAtOnce: concurrent changes of different members are all
+// kept.
 func TestOperatorsChangeAProjectAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -287,7 +287,7 @@ func TestAdminEventsAreFollowed(t *testing.T) {
 	}
 }
 
-// A list of events that breaks off is not taken for a complete one.
+// A list of events that breaks off cannot be mistaken for a complete one.
 func TestAdminEventsCutShort(t *testing.T) {
 	t.Parallel()
 	if res, body := cutShort(t, "/admin/events"); body != nil {
@@ -295,8 +295,8 @@ func TestAdminEventsCutShort(t *testing.T) {
 	}
 }
 
-// cutShort asks for something that needs the whole of a damaged log. It answers
-// the body, or nil if that broke off.
+// cutShort requests something that reads all of a damaged log. It returns the body,
+// or nil if the body broke off.
 func cutShort(t *testing.T, path string) (res *http.Response, body []byte) {
 	t.Helper()
 	s := start(t)

@@ -40,8 +40,8 @@ func TestAdminBackup(t *testing.T) {
 	start(t).adminDo("GET", "/admin/backup", "").want(404, domain.PathNotFound)
 }
 
-// A copy that cannot be finished is not taken for a whole one, and one that
-// cannot be begun is a problem.
+// A copy that breaks off cannot be mistaken for a whole one. One that cannot begin
+// is a problem document.
 func TestAdminBackupFails(t *testing.T) {
 	t.Parallel()
 	begun := false
@@ -69,7 +69,7 @@ func TestAdminBackupFails(t *testing.T) {
 	}
 }
 
-// Who asks for a copy and does not take it must not pin the log for ever.
+// A client that requests a copy and does not read it must not pin the log for ever.
 func TestAdminBackupEndsForStalledReader(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

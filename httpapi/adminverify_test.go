@@ -12,7 +12,7 @@ import (
 	"payledger/httpapi/admin"
 )
 
-// evidenceOf reads the lines of an answer.
+// evidenceOf parses the lines of an answer.
 func evidenceOf(t *testing.T, body []byte) []admin.Line {
 	t.Helper()
 	var all []admin.Line
@@ -123,7 +123,8 @@ func TestAdminReplay(t *testing.T) {
 	s.adminDo("GET", "/admin/replay?payment="+strings.Repeat("0", 26), "").want(404, domain.PaymentNotFound)
 }
 
-// A replay of a damaged log breaks off, so that nobody takes it for complete.
+// A replay of a damaged log breaks off, so that it cannot be mistaken for a complete
+// one.
 func TestAdminReplayCutShort(t *testing.T) {
 	t.Parallel()
 	if res, body := cutShort(t, "/admin/replay"); body != nil && res.StatusCode == 200 {

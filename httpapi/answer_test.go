@@ -10,7 +10,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// A newline follows JSON for curl that asks for no type, and nothing else.
+// JSON ends with a newline for a curl that asks for no media type, and only then.
 func TestNewlineForCurl(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -33,21 +33,21 @@ func TestNewlineForCurl(t *testing.T) {
 			t.Errorf("%s: ends with a newline: %v\n%s", name, got, c.a.Body)
 		}
 	}
-	// Whoever repeats a creation gets the bytes that the first one got.
+	// A repeated creation gets the bytes of the first answer.
 	first := m.pay(`{"amount":"2.00"}`, key(7), curl, wide).want(201, "")
 	again := m.pay(`{"amount":"2.00"}`, key(7)).want(201, "")
 	byCurl := m.pay(`{"amount":"2.00"}`, key(7), curl).want(201, "")
 	if !bytes.Equal(first.Body, again.Body) || !bytes.Equal(first.Body, byCurl.Body) || ends(first) {
 		t.Errorf("%q, %q, %q", first.Body, again.Body, byCurl.Body)
 	}
-	// HEAD tells the length that GET has.
+	// HEAD has the Content-Length of GET.
 	get, head := m.send("GET", "/v1/payments", nil, curl, wide), m.send("HEAD", "/v1/payments", nil, curl, wide)
 	if get.Header.Get("Content-Length") != head.Header.Get("Content-Length") {
 		t.Errorf("%v, %v", get.Header, head.Header)
 	}
 }
 
-// What is not known is answered with what is, and never repeated outside the
+// An unknown name is answered with the known ones, and is repeated only in the
 // pointer and the member parameter.
 func TestUnknownNamesAreAnsweredWithKnownOnes(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestMethodsInTheBody(t *testing.T) {
 	}
 }
 
-// The detail tells the first fault of the fields and how many more there are.
+// The detail is the first fault of the fields and the number of the others.
 func TestFirstFaultInTheDetail(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -130,7 +130,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Failures of others at one address never lock out who has a valid key.
+// Failed attempts of others at the same address never lock out a valid key.
 func TestFailedAuthenticationIsLimitedByAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.FailedAuthPerMinute = 10 })

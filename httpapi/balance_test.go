@@ -15,7 +15,7 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// late makes a payment that failed and was paid all the same.
+// late makes a payment that failed and was paid afterwards.
 func (m shop) late() string {
 	m.s.t.Helper()
 	id := m.pay(`{"amount":"10.00"}`).want(201, "").object().ID
@@ -69,7 +69,7 @@ type postings struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// lines reads every page of a statement, a line as "type account amount balance".
+// lines reads every page of a statement, each line as "type account amount balance".
 func (s *server) lines(get func(string) *answer, target string) []string {
 	s.t.Helper()
 	var all []string
@@ -372,7 +372,7 @@ func TestSuspense(t *testing.T) {
 	s.adminDo("POST", "/admin/payments/"+late[0]+"/ask", "").want(409, domain.NoConnector)
 }
 
-// TestManyLateFunds: those beyond the ones that the payment lists are listed and
+// TestManyLateFunds: late funds beyond those that the payment lists are listed and
 // returned too.
 func TestManyLateFunds(t *testing.T) {
 	t.Parallel()

@@ -15,16 +15,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// discard is a response nobody reads.
+// discard is a response writer that drops everything.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }
 func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
-// BenchmarkHandler measures what the handler costs above a bare router that
-// reads the body and answers the same bytes. The log is in memory, so POST
-// tells of the handler and the fold, not of a disk.
+// BenchmarkHandler measures what the handler costs above a bare router that reads
+// the body and answers the same bytes. The log is in memory, so POST measures the
+// handler and the fold, not a disk.
 func BenchmarkHandler(b *testing.B) {
 	const body = `{"amount":"1500.00","description":"order-1042","payload":{"cart":7}}`
 	s := start(b, func(c *settings) { c.Log = zerolog.New(io.Discard); c.Limits = domain.Limits{} })

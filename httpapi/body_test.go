@@ -50,7 +50,8 @@ func TestContentType(t *testing.T) {
 		for _, l := range c.lines {
 			headers = append(headers, header{"Content-Type", l})
 		}
-		// Not through the document: its validator reads media types otherwise.
+		// This goes round the OpenAPI document, whose validator reads media types
+		// differently.
 		a := m.s.raw(rawPost(m, "/v1/payments", `{"amount":1}`, headers...))
 		if c.OK != (a.Code == 201) || (!c.OK && a.problem().Code != domain.UnsupportedMediaType) {
 			t.Errorf("%q: %d %s", c.lines, a.Code, a.Body)

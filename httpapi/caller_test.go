@@ -14,8 +14,8 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// Operations hold scopes, budgets, idempotency and validation when they are
-// called as functions, as the account calls them.
+// Operations check scopes, budgets, idempotency and fields also when they are called
+// as functions, as the account does.
 func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {
@@ -49,7 +49,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{}, nil); !errors.As(err, &faults) || faults[0].Code != domain.Required {
 		t.Error(err)
 	}
-	// Each call costs the budget once, however many checks it passes.
+	// Each call costs the budget once, although it is checked several times.
 	for range 2 {
 		if _, err := api.CreatePayment(t.Context(), c, merchant.PaymentRequest{Amount: &amount}, nil); err != nil {
 			t.Error(err)
@@ -113,7 +113,7 @@ func TestOperationsHoldWithoutHTTP(t *testing.T) {
 	}
 }
 
-// Every route asks for the scope that its operation needs: were they two, a
+// Every route checks the scope that its operation needs. If the two differed, a
 // request would cost twice.
 func TestEveryRequestCostsOnce(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"payledger/httpapi/merchant"
 )
 
-// csv asks for a list as CSV and answers its rows without the columns' names.
+// csv requests a list as CSV and returns its rows without the header.
 func (m shop) csv(target string) (columns string, rows [][]string) {
 	m.s.t.Helper()
 	a := m.send("GET", target, nil, header{"Accept", "text/csv"}).want(200, "")
@@ -84,7 +84,7 @@ func TestListsAsCSV(t *testing.T) {
 	}
 }
 
-// TestLongListsAsCSV has more rows than one look into the views answers.
+// TestLongListsAsCSV has more rows than one query of the views returns.
 func TestLongListsAsCSV(t *testing.T) {
 	t.Parallel()
 	s := start(t)

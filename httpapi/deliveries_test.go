@@ -228,7 +228,7 @@ func TestResend(t *testing.T) {
 	m.get(path+"/deliveries/"+newest).want(200, "")
 }
 
-// The operator's twins do the same, for any project.
+// The operator's endpoints do the same for any project.
 func TestAdminWebhooks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -266,7 +266,7 @@ func TestAdminWebhooks(t *testing.T) {
 		{"POST", path + "/deliveries/" + d.EventID.String() + "/resend", "", 202, `"pending"`},
 		{"DELETE", path, "", 204, ""},
 	} {
-		// Through another project, nothing is there.
+		// Under another project's path it is not found.
 		foreign := strings.Replace(c.path, m.project, other.project, 1)
 		if got := s.adminDo(c.method, foreign, c.body); c.path != base && c.path != base+"?limit=1" && got.Code != 404 {
 			t.Errorf("%s %s: %d %s", c.method, foreign, got.Code, got.Body)
@@ -282,7 +282,7 @@ func TestAdminWebhooks(t *testing.T) {
 	}
 }
 
-// A server without a sender has no such paths.
+// Without a sender these paths do not exist.
 func TestWithoutWebhooks(t *testing.T) {
 	t.Parallel()
 	s := start(t)

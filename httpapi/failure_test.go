@@ -43,8 +43,8 @@ func TestStoreThatTakesNothing(t *testing.T) {
 	}
 }
 
-// A store of several machines may not find out in time what became of a commit. Then
-// every surface says that it may have happened, and the same request with the same key
+// A store of several machines may not find out in time whether a commit happened.
+// Every interface then says that it may have happened; repeated with the same key it
 // happens once.
 func TestUnconfirmedCommit(t *testing.T) {
 	t.Parallel()
@@ -91,9 +91,9 @@ func TestUnconfirmedCommit(t *testing.T) {
 	}
 }
 
-// A commit that fails fatally leaves open whether it is on disk. The answer
-// asks the merchant to repeat with the same key; after the next start that returns
-// the one payment there is.
+// After a fatal commit error it is unknown whether the commit is on disk. The answer
+// tells the merchant to repeat with the same key; after the next start that returns
+// the one payment.
 func TestFatalCommitThenReplay(t *testing.T) {
 	t.Parallel()
 	for _, persisted := range []bool{true, false} {
@@ -195,7 +195,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	if !strings.Contains(s.log.String(), "secret state") {
 		t.Error("the log does not tell of the panic")
 	}
-	// An answer under way can only be cut short.
+	// An answer that has begun can only be cut short.
 	if _, panicked = serve(func(x *edge.Exchange) { _, _ = x.Write([]byte("half")); panic("x") }); panicked != any(http.ErrAbortHandler) {
 		t.Errorf("%v", panicked)
 	}

@@ -138,7 +138,7 @@ func TestFeedAsLines(t *testing.T) {
 	if theirs := linesOf(other.get("/v1/events")); !slices.Equal(theirs, other.recorded()) || strings.Contains(fmt.Sprint(theirs), m.project) {
 		t.Errorf("%s", theirs)
 	}
-	// Going on from each line, and in bits, comes to the same.
+	// Continuing from each line, in parts, gives the same.
 	for i, line := range all {
 		var n int
 		if _, err := fmt.Sscanf(line, `{"position":%d`, &n); err != nil {
@@ -154,14 +154,14 @@ func TestFeedAsLines(t *testing.T) {
 	if head := m.send("HEAD", "/v1/events", nil).want(200, ""); len(head.Body) != 0 {
 		t.Errorf("%s", head.Body)
 	}
-	// What concerns the project itself is not in it.
+	// It has no events of the project itself.
 	if strings.Contains(fmt.Sprint(all), "project.") {
 		t.Errorf("%s", all)
 	}
 }
 
-// A list of events that breaks off is not taken for a complete one, and the
-// operator hears of the damage, although the answer began with 200.
+// A list of events that breaks off cannot be mistaken for a complete one. The damage
+// is reported to the operator although the answer began with 200.
 func TestFeedCutShort(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -220,8 +220,8 @@ func TestFeedRefusals(t *testing.T) {
 	m.post("/v1/events", "{}").want(405, domain.MethodNotAllowed)
 }
 
-// A reader that loses its connection again and again, at any place, gets every
-// event once.
+// A reader whose connection breaks again and again, at any byte, gets every event
+// once.
 func TestFeedResumesExactly(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -280,7 +280,7 @@ func TestFeedShowsSignsOfLife(t *testing.T) {
 	}
 }
 
-// A feed ends with the right to read it, whether or not anything happens then.
+// A feed ends when its key may no longer read it, also when no event comes.
 func TestFeedEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Heartbeat = time.Hour })
@@ -304,7 +304,8 @@ func TestFeedEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// What a slow reader has not been sent when the key is revoked is not sent.
+// Events that a slow reader has not been sent when its key is revoked are never
+// sent.
 func TestLongAnswersEndWithTheirKey(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -333,7 +334,7 @@ func TestLongAnswersEndWithTheirKey(t *testing.T) {
 	}
 }
 
-// stopper is a client that does something when the first event arrives.
+// stopper is a client that acts when the first event arrives.
 type stopper struct {
 	*httptest.ResponseRecorder
 	at   func()
@@ -395,8 +396,8 @@ func TestFeedEndsWhenTheServerStops(t *testing.T) {
 	}
 }
 
-// A client that asks for a feed and does not read it is given up, holds
-// nobody else up, and gets its place back.
+// A feed whose client does not read is closed. It delays no other client, and its
+// place is free again.
 func TestFeedEndsForStalledReader(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -421,7 +422,7 @@ func TestFeedEndsForStalledReader(t *testing.T) {
 				t.Fatalf("%s %v", status, err)
 			}
 		}
-		// Meanwhile everything else goes on.
+		// Other requests are answered meanwhile.
 		other := s.merchant("")
 		f := other.follow("")
 		id := other.pay(`{"amount":1}`).want(201, "").object().ID
@@ -436,8 +437,8 @@ func TestFeedEndsForStalledReader(t *testing.T) {
 	}
 }
 
-// bounded serves on connections with small buffers on the way, which are given
-// up when their client does not read.
+// bounded serves on connections with small buffers, which are closed when their
+// client does not read.
 func (s *server) bounded(h http.Handler, patience time.Duration) (url string) {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -461,7 +462,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// fill adds events of the merchant's with payloads of a size.
+// fill adds events of the merchant with payloads of this size.
 func (s *server) fill(m shop, n, size int) {
 	s.t.Helper()
 	for range n {

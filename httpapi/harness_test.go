@@ -26,7 +26,7 @@ import (
 
 const publicURL = "https://pay.example.com"
 
-// settings are those of both handlers.
+// settings are the settings of both handlers.
 type settings struct {
 	Config
 
@@ -34,8 +34,8 @@ type settings struct {
 	Parked admin.Parked
 }
 
-// server is the public handler behind a real listener, over a memory store
-// and real views, with everything it needs to be driven.
+// server is the public handler behind a real listener, over a memory store and real
+// views, with everything a test needs to use it.
 type server struct {
 	t      testing.TB
 	url    string
@@ -59,7 +59,7 @@ func start(t testing.TB, change ...func(*settings)) *server {
 	return startOn(t, memory.New(), change...)
 }
 
-// startOn does the same over a log that may have something in it.
+// startOn is start over a log that may have events.
 func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *server {
 	t.Helper()
 	s := &server{t: t, store: store, clock: newClock(), log: new(healthtest.Buffer), keyOnce: new(sync.Once), client: &http.Client{
@@ -116,7 +116,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 	return s
 }
 
-// again serves the same log and views with other settings.
+// again serves the same log and views with changed settings.
 func (s *server) again(change func(*settings)) *server {
 	s.t.Helper()
 	other := *s
@@ -131,7 +131,7 @@ func (s *server) again(change func(*settings)) *server {
 	return &other
 }
 
-// clock is a clock that only tests move.
+// clock moves only when a test moves it.
 type clock struct{ ms atomic.Int64 }
 
 func newClock() *clock {
@@ -143,8 +143,8 @@ func newClock() *clock {
 func (c *clock) Now() time.Time          { return time.UnixMilli(c.ms.Load()) }
 func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// provider is the sandbox: what the enforcer would do with its signals, at
-// once.
+// provider stands in for the sandbox: it applies a signal at once, as the enforcer
+// would.
 type provider struct{ s *server }
 
 func (p provider) SignalPayment(ctx context.Context, pay domain.Payment, outcome domain.Outcome, ref string) (domain.SignalReply, error) {

@@ -92,7 +92,7 @@ func TestSameCommandReplaysTheFirstAnswer(t *testing.T) {
 	replay(m, `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
 	m.post("/v1/sandbox/payments/"+id, `{"outcome":"paid"}`).want(200, "")
 	replay(m, `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
-	// Settings of the project and of the program change.
+	// The settings of the project and of the server change.
 	s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":{"max_amount":"50","currencies":["USD"],"lifetime_seconds":300}}`).want(200, "")
 	replay(m, `{"amount":100,"description":"d","payload":{"a":[1,2]}}`)
 	other := s.again(func(c *settings) {
@@ -223,7 +223,7 @@ func TestParallelRefundsOfOnePayment(t *testing.T) {
 	if made != 1 {
 		t.Errorf("%d refunds", made)
 	}
-	// With one key, all get the first 201.
+	// Concurrent requests with one key all get the first 201.
 	id = m.paid()
 	answers := parallel(50, func(int) *answer { return m.refund(id, key(1)) })
 	for _, a := range answers {

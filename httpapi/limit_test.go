@@ -66,8 +66,8 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-// Customers are counted by address, forms apart from reads, and the page says
-// when to come again.
+// Customers are counted by address, forms and reads separately. The page says when
+// to come again.
 func TestRateLimitOfThePaymentPage(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Limits.RateCustomers = 20 })
@@ -114,8 +114,8 @@ func TestRateLimitOfThePaymentPage(t *testing.T) {
 	}
 }
 
-// A project's own limits hold at once, for it alone, and what it has not is the
-// server's.
+// A project's own limits hold at once and for it alone. Where it has none, the
+// server's hold.
 func TestLimitsOfOneProject(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Limits = domain.DefaultLimits() })
@@ -156,8 +156,7 @@ func TestLimitsOfOneProject(t *testing.T) {
 	m.pay(`{"amount":1}`).want(201, "") // the other limit stayed
 }
 
-// Customers of a project with a limit of its own are counted apart from those of
-// others.
+// Customers of a project with its own limit are counted separately.
 func TestCustomersOfOneProject(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Limits.RateCustomers = 3 })

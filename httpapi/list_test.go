@@ -63,7 +63,7 @@ func TestListsGoThroughEverythingOnce(t *testing.T) {
 			if l.NextCursor != nil && !strings.Contains(target, url.QueryEscape(*l.NextCursor)) {
 				t.Fatalf("Link %q, next_cursor %s", next, *l.NextCursor)
 			}
-			// What comes in between is newer, so it disturbs no page.
+			// Objects made meanwhile are newer, so they change no page.
 			if target != "" && size == 7 {
 				m.pay(`{"amount":1}`).want(201, "")
 			}
@@ -136,7 +136,7 @@ func TestPaymentFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, l.ids(), want)
 		}
 	}
-	// A page of one goes on under the same filters.
+	// Pages of one row continue with the same filters.
 	var got []string
 	for target := "/v1/payments?limit=1&description_words=order&description_prefix=order&status=created"; target != ""; {
 		l := m.list(target)

@@ -18,7 +18,7 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// sign answers a checkpoint of the tree as it is, by a key of this server.
+// sign returns a checkpoint of the present tree, signed by a key of this server.
 func (s *server) sign(ctx context.Context) ([]byte, error) {
 	s.keyOnce.Do(func() {
 		s.signerKey, s.verifierKey, s.keyErr = note.GenerateKey(rand.Reader, translog.Origin(domain.ID{1}))
@@ -40,7 +40,7 @@ func (s *server) sign(ctx context.Context) ([]byte, error) {
 // auditor is a merchant's key that reads the log through the API alone.
 type auditor struct{ shop }
 
-// checkpoint reads the newest one with no code of ours.
+// checkpoint reads the newest checkpoint without any code of ours.
 func (a auditor) checkpoint() tlog.Tree {
 	a.s.t.Helper()
 	r := a.get("/v1/log/checkpoint").want(200, "")
@@ -143,8 +143,8 @@ func TestProofParameters(t *testing.T) {
 	m.get("/v1/log/proof/inclusion?position=1&size=1").want(200, "")
 }
 
-// tileClient reads tiles over HTTP as a program that knows only the C2SP
-// layout would.
+// tileClient reads tiles over HTTP as a program does that knows only the C2SP
+// layout.
 type tileClient struct {
 	auditor
 	read map[string]bool
@@ -173,8 +173,8 @@ func (c tileClient) ReadTiles(tiles []tlog.Tile) (all [][]byte, err error) {
 
 func (tileClient) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// TestTiles rebuilds every leaf, and proofs, from tiles that are checked
-// against the checkpoint.
+// TestTiles rebuilds every leaf, and proofs, from tiles that are checked against the
+// checkpoint.
 func TestTiles(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -254,8 +254,8 @@ func TestLogNeedsTheAuditScope(t *testing.T) {
 	m.post("/v1/log/checkpoint", `{}`).want(405, domain.MethodNotAllowed)
 }
 
-// TestCheckpointThatCannotBeSigned: the answer has the same codes as other
-// failures of the store.
+// TestCheckpointThatCannotBeSigned: the codes are those of other failures of the
+// store.
 func TestCheckpointThatCannotBeSigned(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,7 +18,8 @@ import (
 	"payledger/httpapi/notifications"
 )
 
-// judge is the connector of the route "cards". It takes what is signed with "ours".
+// judge is the connector of the route "cards". It accepts notifications signed with
+// "ours".
 type judge struct {
 	mu     sync.Mutex
 	took   [][]byte
@@ -57,7 +58,7 @@ func (j *judge) judged() int {
 	return j.waits
 }
 
-// notice makes a request from an address.
+// notice makes a request from this address.
 func notice(from string, body io.Reader, header ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/connectors/cards", body)
 	r.RemoteAddr = from
@@ -124,7 +125,8 @@ func TestWithoutConnectorsThereIsNoPath(t *testing.T) {
 	}
 }
 
-// TestLongNotificationsAreNotRead says nothing of its length, or too much.
+// TestLongNotificationsAreNotRead sends a body without a length, or with one that is
+// too large.
 func TestLongNotificationsAreNotRead(t *testing.T) {
 	t.Parallel()
 	j := new(judge)
@@ -156,7 +158,7 @@ func TestLongNotificationsAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSlowNotificationsEnd: a body that does not end has ten seconds.
+// TestSlowNotificationsEnd: a body that does not end is cut off after ten seconds.
 func TestSlowNotificationsEnd(t *testing.T) {
 	t.Parallel()
 	j := new(judge)
@@ -172,7 +174,7 @@ func TestSlowNotificationsEnd(t *testing.T) {
 	}
 }
 
-// slow is a connection whose body comes to no end within its time.
+// slow is a connection whose body does not end within its time.
 type slow struct {
 	*httptest.ResponseRecorder
 	by time.Time
@@ -192,7 +194,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestNotificationsAtOnce: of all, 256 are judged at the same time.
+// TestNotificationsAtOnce: at most 256 are judged at the same time.
 func TestNotificationsAtOnce(t *testing.T) {
 	t.Parallel()
 	j := &judge{hold: make(chan struct{})}
@@ -223,8 +225,8 @@ func TestNotificationsAtOnce(t *testing.T) {
 	}
 }
 
-// TestFloodOfNotifications: an address that sends too many at a time, or too many a
-// second, is refused; the notifications of others are judged.
+// TestFloodOfNotifications: an address with too many requests at a time, or a
+// second, is refused. Those of other addresses are judged.
 func TestFloodOfNotifications(t *testing.T) {
 	t.Parallel()
 	j := &judge{hold: make(chan struct{})}
@@ -255,7 +257,7 @@ func TestFloodOfNotifications(t *testing.T) {
 	}
 	flood.Wait()
 
-	// The clock stands still, so nothing comes back to the buckets.
+	// The clock stands still, so the buckets do not refill.
 	limited := 0
 	for range 500 {
 		if w := send("192.0.2.1:3"); w.Code == 429 {

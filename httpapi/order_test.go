@@ -9,8 +9,8 @@ import (
 	"payledger/httpapi/webhooks"
 )
 
-// Each request breaks two rules or more; the earlier one must decide. The
-// table goes down the order of checks.
+// Each request breaks two rules or more; the check that comes first decides. The
+// table follows the order of the checks.
 func TestEarlierCheckDecides(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -95,7 +95,7 @@ func TestEarlierCheckDecides(t *testing.T) {
 	}
 }
 
-// 429 stands between the path and the body.
+// 429 comes after the path and before the body.
 func TestRateLimitInTheOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) {

@@ -36,7 +36,7 @@ func TestProblemPages(t *testing.T) {
 	}
 }
 
-// Every problem's type leads to its page.
+// The type of every problem is the URL of its page.
 func TestTypeOfAProblemIsServed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -63,7 +63,7 @@ func TestDocumentation(t *testing.T) {
 	for _, prefix := range []string{"", "/base"} {
 		behind := s.again(func(c *settings) { c.PublicURL = publicURL + prefix })
 		page := string(behind.send("GET", "/docs", nil).want(200, "").Body)
-		// The page puts protocol and host before this address.
+		// The page adds scheme and host to this address.
 		if !strings.Contains(page, `"swaggerJsonUrl":"`+prefix+`/openapi.yaml"`) {
 			t.Errorf("%s", page)
 		}
@@ -94,8 +94,8 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// A client that leaves in the middle of a file gets one status all the same:
-// net/http would complain of a second one in a log that is not ours.
+// Only one status is written when a client leaves in the middle of a file: net/http
+// would log a second one in its own log.
 func TestOneStatusWhenClientLeaves(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -117,7 +117,7 @@ func TestOneStatusWhenClientLeaves(t *testing.T) {
 	}
 }
 
-// gone is a client that takes nothing.
+// gone is a client that reads nothing.
 type gone struct {
 	*httptest.ResponseRecorder
 	statuses int

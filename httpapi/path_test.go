@@ -28,7 +28,7 @@ func TestPathsMatchByteForByte(t *testing.T) {
 	} {
 		a := ask("GET", target)
 		if a.Code == 404 && a.problem().Code == domain.PaymentNotFound {
-			// Whatever stands in an id's place is looked up as an id.
+			// Any text in the place of an id is looked up as an id.
 			if !strings.HasPrefix(target, "/v1/payments/") {
 				t.Errorf("%s was taken for a payment", target)
 			}

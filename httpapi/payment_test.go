@@ -68,7 +68,7 @@ func TestProjectLimits(t *testing.T) {
 	if f := a.problem().Errors[0]; f.Maximum != "100.00" {
 		t.Errorf("%+v", f)
 	}
-	// The problem names the project's maximum also for amounts above any.
+	// The problem gives the project's maximum also for amounts above every maximum.
 	if f := m.pay(`{"amount":"1000000000"}`).problem().Errors[0]; f.Maximum != "100.00" {
 		t.Errorf("%+v", f)
 	}
@@ -76,7 +76,8 @@ func TestProjectLimits(t *testing.T) {
 	if got := m.pay(`{"amount":1,"":2}`).fields(); got != "#/ unknown_field" {
 		t.Error(got)
 	}
-	// Faults that no project can allow bring those of the project along.
+	// Faults against any project's rules are reported together with those against
+	// this project's.
 	got := m.pay(`{"amount":"101","currency":"EUR","description":"\n","nothing":1}`).fields()
 	want := "#/amount amount_too_large, #/currency currency_not_supported, #/description control_character, #/nothing unknown_field"
 	if got != want {
@@ -84,7 +85,7 @@ func TestProjectLimits(t *testing.T) {
 	}
 }
 
-// A project that does not take the default currency.
+// The project does not take the default currency.
 func TestProjectWithoutTheDefaultCurrency(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -313,7 +314,7 @@ func mustID(t testing.TB, s string) domain.ID {
 	return id
 }
 
-// What a merchant sent, and what lets one in, is in no error and no log.
+// No error and no log record repeats what a merchant sent or a secret.
 func TestErrorsAndLogsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t)

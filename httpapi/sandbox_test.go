@@ -76,7 +76,7 @@ func TestSandboxBodies(t *testing.T) {
 	m.post("/v1/sandbox/payments/"+id, "{").want(400, domain.MalformedJSON)
 }
 
-// The request comes before the route does, and waits for it.
+// The request comes before the route is assigned, and waits for it.
 func TestSandboxWaitsForARoute(t *testing.T) {
 	t.Parallel()
 	s := start(t)

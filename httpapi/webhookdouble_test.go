@@ -15,8 +15,8 @@ import (
 	"payledger/domain/projects"
 )
 
-// hookSender stands in for the sender of notifications. Its deliveries are set by
-// the test, in memory.
+// hookSender stands in for the sender of notifications. The test sets its
+// deliveries, in memory.
 type hookSender struct {
 	s *server
 
@@ -28,7 +28,7 @@ type hookSender struct {
 	fail       error // of everything that can fail for reasons of its own
 }
 
-// ask notes a call and answers the error to give.
+// ask records a call and returns the error to give.
 func (h *hookSender) ask(format string, args ...any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,8 +153,7 @@ func (h *hookSender) Health(_ context.Context, endpoint string) (domain.Endpoint
 	return health, nil
 }
 
-// calls are the calls of the sender since the last time, without lookups and
-// Changed.
+// calls are the sender's calls since the last time, except lookups and Changed.
 func (h *hookSender) calls() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -145,7 +145,7 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
-	// A day that no month has is beyond a schema.
+	// A schema cannot refuse a day that its month does not have.
 	if got := m.s.raw(rawPost(m, path+"/recover", `{"since":"2026-02-30T10:00:00Z"}`, header{"Content-Type", "application/json"})).fields(); got != "#/since invalid_value" {
 		t.Error(got)
 	}
@@ -164,8 +164,8 @@ func TestBodiesOfEndpointActions(t *testing.T) {
 	}
 }
 
-// The sender hears of each change of an endpoint, once it is recorded, and of no
-// refused one.
+// The sender is told of each recorded change of an endpoint, once, and of no refused
+// one.
 func TestTheSenderHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t)

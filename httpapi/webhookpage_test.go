@@ -16,7 +16,7 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// shown is a page as text: without tags, its entities resolved.
+// shown is the text of a page, without tags and with entities resolved.
 func shown(page []byte) string {
 	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(page), ""))
 }
@@ -37,7 +37,7 @@ func TestPageOnWebhooks(t *testing.T) {
 		}
 		return rows
 	}
-	// The schedule is the one in use.
+	// The page shows the schedule in use.
 	if got, want := table("Schedule of attempts"), []string{
 		"1|at once|at once", "2|5 seconds|5 seconds", "3|1 minute 30 seconds|1 minute 35 seconds", "4|1 day 2 hours|1 day 2 hours",
 	}; !slices.Equal(got, want) {
@@ -112,13 +112,13 @@ func TestPageOnWebhooks(t *testing.T) {
 	}
 }
 
-// What the page shows as a body is one.
+// The sample body on the page fits the document.
 func TestSampleNotificationFitsTheDocument(t *testing.T) {
 	t.Parallel()
 	checkSchema(t, "PaymentWebhook", docs.SampleNotification)
 }
 
-// The receiver in Go compiles against the library as it is.
+// The receiver in Go compiles against the present library.
 func TestGoReceiverCompiles(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -35,7 +35,7 @@ func (m shop) endpoint(id string) wire.Endpoint {
 	return v
 }
 
-// audited holds everything that was recorded against the rules of the audit.
+// audited checks all records against the rules of the audit.
 func (s *server) audited() {
 	s.t.Helper()
 	report, err := audit.Check(s.t.Context(), audit.Of(s.t.Context(), s.store), audit.Options{Codec: s.cfg.Ledger.Codec})
@@ -166,7 +166,7 @@ func TestRotatedSecrets(t *testing.T) {
 	s.audited()
 }
 
-// Each secret is in one answer, and in nothing else that leaves the program.
+// Each secret is in one answer and in no other output of the program.
 func TestSecretsAreShownOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -193,8 +193,8 @@ func TestSecretsAreShownOnce(t *testing.T) {
 	}
 }
 
-// What is not the caller's does not exist, in the very bytes that tell of what
-// exists nowhere.
+// An endpoint of another project does not exist for the caller: the answer has the
+// same bytes as for one that exists nowhere.
 func TestForeignEndpoints(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -252,7 +252,7 @@ func TestSixteenEndpoints(t *testing.T) {
 		ids = append(ids, m.hook(`{"url":"`+hookURL+`"}`).ID)
 		s.clock.advance(time.Millisecond)
 	}
-	// Of two that come at once for the last place, one is refused.
+	// Of two concurrent requests for the last place, one is refused.
 	codes, both := make([]int, 2), sync.WaitGroup{}
 	for i := range codes {
 		both.Go(func() { codes[i] = m.post(webhooks.Path, `{"url":"`+hookURL+`"}`).Code })
@@ -269,7 +269,8 @@ func TestSixteenEndpoints(t *testing.T) {
 	ids = slices.Delete(ids, 3, 4)
 	m.hook(`{"url":"` + hookURL + `"}`)
 
-	// Pages: newest first, each once, whatever is deleted in between.
+	// Pages are newest first and have each endpoint once, also when others are
+	// deleted meanwhile.
 	var got []string
 	for target := webhooks.Path + "?limit=5"; target != ""; {
 		a := m.get(target).want(200, "")
@@ -294,7 +295,7 @@ func TestSixteenEndpoints(t *testing.T) {
 	s.audited()
 }
 
-// Changes at the same time: every one counts, none undoes another.
+// Concurrent changes: each counts, and none undoes another.
 func TestEndpointChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -371,8 +372,8 @@ func TestScopesOfEndpoints(t *testing.T) {
 	}
 }
 
-// A key that was issued before webhooks had a scope of their own still manages
-// them: payments:write was enough then.
+// A key from before the scope webhooks:write still manages webhooks: payments:write
+// was enough then.
 func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -406,8 +407,8 @@ func TestKeysOfBeforeKeepWebhooks(t *testing.T) {
 	s.audited()
 }
 
-// When the sender fails after an endpoint was found, nothing was recorded and
-// no secret is lost.
+// When the sender fails after an endpoint was found, nothing is recorded and no
+// secret is lost.
 func TestSenderThatFails(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -428,7 +429,7 @@ func TestSenderThatFails(t *testing.T) {
 	m.hook(`{"url":"` + hookURL + `"}`)
 }
 
-// While the health of an endpoint cannot be had, what was recorded is answered, and
+// While the health of an endpoint is not available, changes are answered and
 // endpoints are listed.
 func TestHealthThatIsUnavailable(t *testing.T) {
 	t.Parallel()
