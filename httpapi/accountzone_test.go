@@ -15,8 +15,8 @@ import (
 	"payledger/httpapi/wire"
 )
 
-// settle creates a payment, gives it an outcome and then its refund one. "" leaves
-// it open or not refunded.
+// settle creates a payment and decides its outcome, then that of its refund; ""
+// leaves it open or not refunded.
 func (m shop) settle(body, outcome, refund string) string {
 	m.s.t.Helper()
 	m.s.clock.advance(time.Millisecond)

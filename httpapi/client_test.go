@@ -20,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// merchant is a project with a key of its own.
+// shop is a project with its own key.
 type shop struct {
 	s       *server
 	project string

@@ -54,10 +54,10 @@ var contract = sync.OnceValues(func() (*openapi3.T, routers.Router) {
 // inexpressible are the faults of fields that a schema cannot find.
 var inexpressible = []domain.Code{domain.PayloadTooLarge, domain.CurrencyNotSupported, domain.AmountTooLarge, domain.AmountFormat, domain.AmountPrecision, domain.TargetNotAllowed}
 
-// checkContract holds an exchange against the document, both ways: what the
-// server takes, the document allows; what it refuses for its fields or its
-// query, the document forbids, as far as a schema can; and every answer is one
-// that the document describes.
+// checkContract compares an exchange with the document in both directions. What the
+// server accepts, the document allows; what the server refuses for its fields or
+// query, the document forbids, as far as a schema can; and the document describes
+// every answer.
 func checkContract(t testing.TB, r *http.Request, body []byte, a *answer) {
 	t.Helper()
 	doc, router := contract()
@@ -114,8 +114,8 @@ func checkContract(t testing.TB, r *http.Request, body []byte, a *answer) {
 	}
 }
 
-// forbidden reports whether an answer says that the request's form was at
-// fault in a way a schema can tell.
+// forbidden reports whether the answer says that the form of the request was wrong
+// in a way that a schema can express.
 func forbidden(a *answer) bool {
 	if a.Code != 422 {
 		return false
@@ -271,7 +271,7 @@ func TestExamplesOfTheDocumentFitTheirSchemas(t *testing.T) {
 	}
 }
 
-// checkSchema holds a JSON text against a schema of the document.
+// checkSchema checks a JSON text against a schema of the document.
 func checkSchema(t *testing.T, name, text string) {
 	t.Helper()
 	doc, _ := contract()
@@ -284,8 +284,7 @@ func checkSchema(t *testing.T, name, text string) {
 	}
 }
 
-// Every kind of notification is one of the document's webhooks, and they know
-// no other.
+// The document's webhooks are exactly the kinds of notifications.
 func TestNotificationsOfTheDocument(t *testing.T) {
 	t.Parallel()
 	doc, _ := contract()

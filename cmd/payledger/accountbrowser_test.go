@@ -16,8 +16,8 @@ import (
 	"payledger/httpapi/ui/uitest"
 )
 
-// A merchant signs in, finds a payment by its description, refunds it and sees
-// that their program was notified: with script and without.
+// A merchant signs in, finds a payment by its description, refunds it and sees that
+// the shop's program was notified: with script and without.
 func TestMerchantRefundsInBrowser(t *testing.T) {
 	t.Parallel()
 	browser := uitest.Browser(t)
@@ -71,8 +71,8 @@ func TestMerchantRefundsInBrowser(t *testing.T) {
 	}
 }
 
-// Behind a proxy that takes the stream of events and passes nothing on, the page of
-// events asks for its rows instead.
+// Behind a proxy that holds back the stream of events, the page of events requests
+// its rows instead.
 func TestFeedBehindSilentProxy(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
@@ -105,8 +105,8 @@ func TestFeedBehindSilentProxy(t *testing.T) {
 	}
 }
 
-// TestPaymentPageBehindSilentProxy: the page asks where a proxy takes its stream
-// and says nothing, whether it answers with a head or not at all.
+// TestPaymentPageBehindSilentProxy: the page polls when a proxy accepts its stream
+// and sends nothing, neither a body nor headers.
 func TestPaymentPageBehindSilentProxy(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
@@ -137,7 +137,8 @@ func TestPaymentPageBehindSilentProxy(t *testing.T) {
 			if silent.Load() == 0 {
 				t.Error("no stream was asked for")
 			}
-			// 40 s is how long the script takes a stream that has given a sign of life for alive.
+			// After a first sign of life the script waits 40 s before it gives a
+			// stream up.
 			const asked = `performance.getEntriesByType("resource").find((r) => r.name.includes("/status")).startTime`
 			if at := uitest.Eval[float64](w, asked); at >= 40000 {
 				t.Errorf("the page has asked after %.0f ms", at)

@@ -14,9 +14,9 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// TestLimitedAddressSpace runs with less address space than the files are
-// mapped into: too little for the log, for the projections, for the lanes.
-// That is said as it is, nothing is taken for damaged, and every file stays.
+// TestLimitedAddressSpace runs with less address space than the mapped files need:
+// too little for the log, for the projections, for the lanes. The message says so,
+// no file is reported as damaged, and every file stays.
 func TestLimitedAddressSpace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector, which runs short, needs more address space than that")

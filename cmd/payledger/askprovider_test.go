@@ -9,9 +9,9 @@ import (
 	"payledger/domain"
 )
 
-// TestPaymentAtProvider takes payments to a provider of each type and back: heard
-// of by polling alone and by notification alone, refunded, paid by a second
-// attempt, and with another amount than was asked for.
+// TestPaymentAtProvider takes payments through a provider of each type: followed by
+// polling alone and by notification alone, refunded, paid by a second attempt, and
+// paid with a wrong amount.
 func TestPaymentAtProvider(t *testing.T) {
 	t.Parallel()
 	for name, play := range providers() {
@@ -50,7 +50,7 @@ func TestPaymentAtProvider(t *testing.T) {
 			s.becomes(t, paymentPath(noticed), "paid")
 			s.becomes(t, paymentPath(declined), "paid")
 
-			// Another amount than was asked for is no payment, and not forgotten.
+			// A wrong amount does not pay the payment, and is recorded.
 			p.WrongAmount()
 			wrong := s.create(t)
 			s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
@@ -70,7 +70,7 @@ func TestPaymentAtProvider(t *testing.T) {
 }
 
 // TestSandboxSpeaksForNoProvider: with --sandbox, neither a merchant's key nor the
-// operator makes a payment paid whose money a provider collects.
+// operator can decide a payment that a provider collects.
 func TestSandboxSpeaksForNoProvider(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, providers()["stripe"](t))
@@ -90,9 +90,9 @@ func TestSandboxSpeaksForNoProvider(t *testing.T) {
 	s.becomes(t, path, "awaiting_payment")
 }
 
-// TestAskingProvider: the notifications of a payment and of a refund made by hand
-// are lost, and the next regular look is minutes away. The operator asks, and both
-// are recorded before the answer.
+// TestAskingProvider: the notifications of a payment and of a refund made at the
+// provider are lost, and the next poll is minutes away. The operator asks the
+// provider, and both are recorded before the answer.
 func TestAskingProvider(t *testing.T) {
 	t.Parallel()
 	for name, play := range providers() {

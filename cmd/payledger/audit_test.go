@@ -36,8 +36,8 @@ func actsOf(t *testing.T, data string, args ...string) (all []acted) {
 	return all
 }
 
-// Whoever does something to projects, keys, endpoints, routes or the log itself
-// stands in the log with it.
+// Each act on projects, keys, endpoints, routes or the log is recorded with the name
+// of the operator.
 func TestWhoActed(t *testing.T) {
 	t.Parallel()
 	me, err := user.Current()

@@ -20,8 +20,8 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// TestBackupUnderLoad takes a backup while payments are made, kills the server
-// and goes on from the backup in a new directory.
+// TestBackupUnderLoad takes a backup while payments are made, kills the server and
+// continues from the backup in a new directory.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	t.Logf("%d payments before the backup, %d when it was done, %d events in it", len(before), after, report.Position)
 }
 
-// checkLog opens a copy of a log as what it is.
+// checkLog opens a copy of a log and checks it.
 func checkLog(t *testing.T, file string, last eventstore.Position) {
 	t.Helper()
 	store, err := bolt.OpenReadOnly(file)
@@ -100,8 +100,8 @@ func checkLog(t *testing.T, file string, last eventstore.Position) {
 	}
 }
 
-// TestRestoreGoesBack restores a log to an earlier state, lets it go on
-// differently, and checks that everything derived from it comes along.
+// TestRestoreGoesBack restores an earlier state of a log, continues it differently,
+// and checks that everything derived from it follows.
 func TestRestoreGoesBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	s.do(t, 200, "GET", "/v1/payments/"+kept, "")
 	s.stop()
 
-	// What was moved aside is whole, and can be gone back to.
+	// The log that was moved aside is whole and can be restored.
 	aside, err := filepath.Glob(filepath.Join(d, "ledger.db.replaced-*"))
 	if err != nil || len(aside) != 1 {
 		t.Fatalf("%v %v", aside, err)
@@ -152,8 +152,8 @@ func TestRestoreGoesBack(t *testing.T) {
 	s.do(t, 200, "GET", "/v1/payments/"+gone, "")
 }
 
-// eventsIn compares JetStream's copy of the log with the log, waits until it
-// has all of it, and answers its length.
+// eventsIn waits until JetStream's copy of the log is complete, compares it with the
+// log, and returns its length.
 func eventsIn(t *testing.T, s *server) int {
 	t.Helper()
 	var passwords map[string]struct{ User, Password string }

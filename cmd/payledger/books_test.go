@@ -68,8 +68,8 @@ func done(t *testing.T, args ...string) string {
 	return out
 }
 
-// TestBooksEndToEnd pays, refunds and pays too late, and looks at the books
-// over HTTP, on the command line and through hledger.
+// TestBooksEndToEnd pays, refunds and pays too late, and reads the books over HTTP,
+// on the command line and through hledger.
 func TestBooksEndToEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -186,8 +186,8 @@ func TestInterruptedExportGoesOn(t *testing.T) {
 	}
 }
 
-// TestExportOfALiveServerEndsSomewhere exports while payments are made: each
-// file is a beginning of the log without a gap.
+// TestExportOfALiveServerEndsSomewhere exports while payments are made: each file is
+// a prefix of the log without a gap.
 func TestExportOfALiveServerEndsSomewhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

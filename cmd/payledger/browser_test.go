@@ -40,7 +40,7 @@ func TestCustomerPaysInBrowser(t *testing.T) {
 	}
 }
 
-// pageText takes the steps and answers the text of the page they lead to.
+// pageText runs the steps and returns the text of the page they lead to.
 func pageText(w *uitest.Tab, steps ...chromedp.Action[chromedp.Void]) string {
 	w.T.Helper()
 	w.Do(steps...)

@@ -71,7 +71,7 @@ func testThere(t *testing.T, browser context.Context, s *till) {
 	s.becomes(t, paymentPath(b), "paid")
 }
 
-// Without script the page of a customer who came back loads itself again.
+// Without script the page of a returning customer reloads itself.
 func testWithoutScript(t *testing.T, browser context.Context, s *till) {
 	w, b := s.openBill(t, browser, "en")
 	w.WithoutScript()
@@ -81,8 +81,8 @@ func testWithoutScript(t *testing.T, browser context.Context, s *till) {
 	s.becomes(t, paymentPath(b), "paid")
 }
 
-// testLooks looks at the page while the provider cannot be reached, while it has
-// not decided, and after it has declined, and pays in the end.
+// testLooks reads the page while the provider cannot be reached, while it has not
+// decided, and after it has declined; at last it pays.
 func testLooks(t *testing.T, browser context.Context, s *till) {
 	looks := uitest.NewLooks(t, long())
 	w, b := s.openBill(t, browser, "en")
@@ -130,7 +130,7 @@ func testQRThere(t *testing.T, browser context.Context, s *till) {
 	if uitest.Eval[bool](w, `!!document.forms.length`) {
 		t.Error("beside the code there is a button that leads to the code")
 	}
-	// Paid with the phone that scanned it, while the page is open here.
+	// It is paid with the phone that scanned the code, while the page is open here.
 	if s.atProvider(t, link, "pay") == "" {
 		t.Error("the provider sends the customer nowhere")
 	}

@@ -49,8 +49,8 @@ func clientTools(t *testing.T, needs ...string) string {
 }
 
 // TestClients runs the commands and the code of the page on clients, each in an
-// empty directory, against one running sandbox. What the commands would download
-// is there already.
+// empty directory, against one sandbox. What the commands would download is already
+// there.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	needs := map[string][]string{
@@ -102,8 +102,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestDocumentsPassJudges lets the linters of the field judge the OpenAPI
-// document, and AsyncAPI's own parser the other one: no error and no warning.
+// TestDocumentsPassJudges checks the OpenAPI document with the usual linters and the
+// other one with AsyncAPI's own parser: no error and no warning.
 func TestDocumentsPassJudges(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")

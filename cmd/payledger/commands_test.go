@@ -15,7 +15,7 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// Whoever may not open a file is told as which user they tried.
+// The error of a file without permission names the user who tried.
 func TestDeniedFilesNameTheUser(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCompletion types into each shell what somebody would, and presses Tab.
+// TestCompletion types part of a command into each shell and presses Tab.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -34,8 +34,9 @@ func TestCompletion(t *testing.T) {
 				`compopt() { :; }; _payledger payledger "${COMP_WORDS[COMP_CWORD]}"; printf '%s\n' "${COMPREPLY[@]}"`
 		},
 		"zsh": func(typed []string) string {
-			// The completion system needs a terminal, so its two functions that show
-			// words are played. They show those that begin with what is typed.
+			// The completion system needs a terminal. So the two functions that show
+			// words are replaced; they print the words that begin with what is
+			// typed.
 			return `compdef() { :; }; _describe() { print -l -- "${(@M)${(@P)2%%:*}:#${words[CURRENT]}*}"; }; ` +
 				`_files() { print -l -- *(/); }; words=(payledger ` + shellWords(typed) + `); CURRENT=$#words; ` +
 				`source <(payledger completion zsh); _payledger`
@@ -84,7 +85,7 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// TestManualPages has mandoc judge every page.
+// TestManualPages checks every page with mandoc.
 func TestManualPages(t *testing.T) {
 	t.Parallel()
 	mandoc := requireTool(t, "mandoc", "mandoc")

@@ -17,15 +17,14 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// limited is a command under a limit of open files.
+// limited runs a command under a limit of open files.
 func limited(files int, args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d; exec payledger "$@"`, files), "payledger"}, args...)...)
 }
 
-// TestStalledClientsBlockNobody: while few files can be opened, connections
-// without credentials that send requests and never read the answers do not keep
-// customers from paying, the operator from the metrics, or the log and JetStream
-// from their files.
+// TestStalledClientsBlockNobody: few files can be opened, and connections without
+// credentials send requests and never read the answers. Customers can still pay, the
+// operator can read the metrics, and the log and JetStream can open their files.
 func TestStalledClientsBlockNobody(t *testing.T) {
 	t.Parallel()
 	s, err := runServer(limited(256, "demo", "--admin-listen=127.0.0.1:0", "--json", "--listen=127.0.0.1:0"))
@@ -75,7 +74,7 @@ func TestStalledClientsBlockNobody(t *testing.T) {
 	}
 }
 
-// tinyClient is a client that can take 1 KiB.
+// tinyClient is a client with a receive buffer of 1 KiB.
 func tinyClient(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	d := net.Dialer{Timeout: patience, Control: func(_, _ string, raw syscall.RawConn) error {
@@ -115,7 +114,7 @@ func TestRoomForConnections(t *testing.T) {
 			t.Errorf("%d files, %q: exit code %d\n%s", c.files, c.args, code, out)
 		}
 	}
-	// A soft limit below the hard one is raised; what is set is taken.
+	// A soft limit below the hard one is raised. The flags are obeyed.
 	for script, want := range map[string]string{
 		`ulimit -Sn 64; ulimit -Hn 5001; exec payledger "$@"`:                     `"max_connections":2436`,
 		`ulimit -n 300; exec payledger "$@" --max-connections=150`:                `"max_connections":150`,
@@ -133,10 +132,9 @@ func TestRoomForConnections(t *testing.T) {
 	}
 }
 
-// TestSilentReceiversTakeNoFilesFromOthers: with few files to open, endpoints
-// of several projects that take notifications and never answer keep neither
-// JetStream, the log and clients from theirs, nor other merchants from their
-// notifications.
+// TestSilentReceiversTakeNoFilesFromOthers: few files can be opened, and endpoints
+// of several projects accept notifications and never answer. JetStream, the log and
+// clients still get their files, and other merchants their notifications.
 func TestSilentReceiversTakeNoFilesFromOthers(t *testing.T) {
 	t.Parallel()
 	hole := newHole(t)
@@ -194,7 +192,7 @@ func TestSilentReceiversTakeNoFilesFromOthers(t *testing.T) {
 	}
 }
 
-// hole takes connections and never answers.
+// hole accepts connections and never answers.
 type hole struct {
 	url string
 
@@ -239,7 +237,7 @@ func (h *hole) add(n int) {
 	h.max = max(h.max, h.open)
 }
 
-// most is how many connections there were at the same time.
+// most is the largest number of connections at the same time.
 func (h *hole) most() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,9 +14,8 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// TestKilledBetweenCommitAndAnswer kills the server under load, until some
-// command is recorded whose answer nobody has, then sends every command again
-// under its key.
+// TestKilledBetweenCommitAndAnswer kills the server under load until some command is
+// recorded without an answer, then sends every command again under its key.
 func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 	t.Parallel()
 	dir := datadir.Dir(t.TempDir() + "/data")
@@ -86,8 +85,8 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 	s.stops(t)
 }
 
-// createdIn is how many payments a copy of the log has, as the next start would
-// find it.
+// createdIn is the number of payments in a copy of the log, as the next start would
+// read it.
 func createdIn(t *testing.T, dir datadir.Dir) (n int) {
 	t.Helper()
 	content, err := os.ReadFile(dir.Ledger())
@@ -146,7 +145,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	old.APIKey = oldKey
 	old.do(t, 401, "GET", "/v1/payments", "")
 
-	// What was under way goes on.
+	// Payments under way continue.
 	s.do(t, 200, "POST", "/v1/sandbox/payments/"+open, `{"outcome":"paid"}`)
 	s.do(t, 200, "POST", "/v1/sandbox/refunds/"+refund, `{"outcome":"failed"}`)
 	s.do(t, 201, "POST", "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, id))

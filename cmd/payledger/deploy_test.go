@@ -36,7 +36,7 @@ func deployed(t *testing.T, name string) string {
 	return string(content)
 }
 
-// TestUnit has systemd judge the unit and how much it shuts out.
+// TestUnit checks the unit with systemd-analyze, and how much it restricts.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	analyze := requireTool(t, "systemd-analyze", "systemd")
@@ -56,13 +56,13 @@ func TestUnit(t *testing.T) {
 	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// The flags and exit codes that it relies on.
+	// The flags and exit codes that the unit uses.
 	if help := done(t, "serve", "--help"); !strings.Contains(help, "$PAYLEDGER_PUBLIC_URL") || !strings.Contains(help, "$PAYLEDGER_ROUTES") {
 		t.Errorf("serve --help:\n%s", help)
 	}
 }
 
-// TestCaddy has Caddy judge its configuration.
+// TestCaddy checks its configuration with Caddy.
 func TestCaddy(t *testing.T) {
 	t.Parallel()
 	caddy := requireTool(t, "caddy", "caddy")
@@ -73,8 +73,8 @@ func TestCaddy(t *testing.T) {
 	}
 }
 
-// TestImageInstructions: no Docker judges the file here, so what makes the image
-// small and harmless is looked for.
+// TestImageInstructions: there is no Docker here to build the file, so the test
+// looks for what makes the image small and harmless.
 func TestImageInstructions(t *testing.T) {
 	t.Parallel()
 	text := deployed(t, "Dockerfile")
@@ -105,9 +105,8 @@ func goMod(t *testing.T) string {
 	return string(content)
 }
 
-// TestBehindNginx puts nginx in front of a server: as the sample has it, live
-// answers pass through; where it buffers whatever payledger says, pages go on by
-// asking.
+// TestBehindNginx runs nginx in front of a server. With the sample, streams pass
+// through. Where it buffers everything, whatever payledger asks for, the pages poll.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")
@@ -133,8 +132,8 @@ func TestBehindNginx(t *testing.T) {
 	}
 }
 
-// passesEvents follows GET /v1/events under an address until a payment comes that is
-// made meanwhile.
+// passesEvents follows GET /v1/events under an address until a payment made
+// meanwhile appears.
 func passesEvents(t *testing.T, s *server, base string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -159,8 +158,8 @@ func passesEvents(t *testing.T, s *server, base string) {
 	}
 }
 
-// followsAccount signs in under an address, sees a payment in the list, and waits until
-// the page of events shows the next one without having been loaded anew.
+// followsAccount signs in under an address, sees a payment in the list, and waits
+// until the page of events shows the next one without a reload.
 func followsAccount(t *testing.T, w *uitest.Tab, s *server, address string) {
 	t.Helper()
 	create := func() string { return s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`).text(t, "id") }
@@ -179,8 +178,8 @@ func followsAccount(t *testing.T, w *uitest.Tab, s *server, address string) {
 	}
 }
 
-// followsPayment opens the page of a payment under an address, has it paid, and
-// waits until the page shows that without having been loaded anew.
+// followsPayment opens the page of a payment under an address, pays it, and waits
+// until the page shows that without a reload.
 func followsPayment(t *testing.T, w *uitest.Tab, s *server, address string) {
 	t.Helper()
 	created := s.do(t, 201, "POST", "/v1/payments", `{"amount":"10"}`)
@@ -198,8 +197,7 @@ func followsPayment(t *testing.T, w *uitest.Tab, s *server, address string) {
 }
 
 // startNginx runs nginx in front of a server: the sample's TLS server, one that
-// buffers and compresses everything, live answers too, and one at the end of a slow
-// link.
+// buffers and compresses everything, streams included, and one with a slow link.
 func startNginx(t *testing.T, upstream string) (secure, buffering, slow string) {
 	t.Helper()
 	nginx := requireTool(t, "nginx", "nginx")

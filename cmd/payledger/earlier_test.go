@@ -13,9 +13,8 @@ import (
 	"payledger/notifier/connector"
 )
 
-// handedOver writes, while no server runs, a payment that was created some time ago
-// and whose customer was handed over to the provider a minute later. Nothing has been
-// heard of it since.
+// handedOver writes, while no server runs, a payment created some time ago whose
+// customer was sent to the provider a minute later. There is no later event.
 func (s *till) handedOver(t testing.TB, ago, lifetime time.Duration) (b bill, reference string) {
 	t.Helper()
 	now := time.Now().Add(-ago)

@@ -14,8 +14,8 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// TestFailedCallsOfServer makes the system calls of a server under load fail.
-// It ends with an error, and the next start finds what was answered.
+// TestFailedCallsOfServer makes system calls of a server under load fail. The server
+// ends with an error, and after the next start everything acknowledged is there.
 func TestFailedCallsOfServer(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")

@@ -48,9 +48,9 @@ func TestPowerCutOfServer(t *testing.T) {
 var writing = []string{"mkdirat", "write", "pwrite64", "ftruncate", "fdatasync", "fsync", "?link,linkat", "renameat", "unlinkat"}
 
 // TestPowerCutDuringInitOfDirectory cuts the power before each of init's system
-// calls in turn, each kind on a disk of its own, until init comes to its end; in its short form before the
-// first of each kind and every fourth behind it. Afterwards there is a whole
-// data directory, or one that init can make; after its end there is one.
+// calls, each kind on its own disk, until init ends. The short form cuts before the
+// first call of each kind and every fourth after it. Afterwards there is a whole
+// data directory, or init can make one; once init has ended there is one.
 func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
@@ -89,7 +89,7 @@ func TestPowerCutDuringInitOfDirectory(t *testing.T) {
 	}
 }
 
-// TestFailedCallsOfInit makes each of init's calls fail in turn, in its short
+// TestFailedCallsOfInit makes each of init's calls fail, one at a time; the short
 // form every second.
 func TestFailedCallsOfInit(t *testing.T) {
 	t.Parallel()
@@ -118,8 +118,8 @@ func TestFailedCallsOfInit(t *testing.T) {
 	}
 }
 
-// initUnder runs init under strace and reports whether it failed or was killed,
-// and whether the fault was met at all.
+// initUnder runs init under strace. It reports whether init failed or was killed,
+// and whether the fault happened.
 func initUnder(t *testing.T, d datadir.Dir, call, fault string) (failed, injected bool) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -143,9 +143,8 @@ func initUnder(t *testing.T, d datadir.Dir, call, fault string) (failed, injecte
 	return err != nil, strings.Contains(string(calls), "INJECTED")
 }
 
-// wholeOrAgain checks what init left: it reports whether that was a whole data
-// directory. A new one is made where it was not, and only where init had
-// failed.
+// wholeOrAgain reports whether init left a whole data directory. If not, init must
+// have failed, and a second init makes one.
 func wholeOrAgain(t *testing.T, what string, d datadir.Dir, failed bool) (whole bool) {
 	t.Helper()
 	_, err := os.Stat(d.Ledger())

@@ -18,8 +18,8 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// ledgerWithEvents makes a data directory with some 60 events and answers the
-// ledger's bytes and the events' stored ones, by position.
+// ledgerWithEvents makes a data directory with some 60 events. It returns the
+// ledger's bytes and the stored events, by position.
 func ledgerWithEvents(t *testing.T) (h *shop, ledger []byte, events []string) {
 	t.Helper()
 	h = newShop(t, filepath.Join(t.TempDir(), "data"))
@@ -62,8 +62,8 @@ const (
 	recordLeast  = 64
 )
 
-// recordsOf is where the event's record stands in the bytes of a ledger; older
-// copies of its page are free by now.
+// recordsOf are the places of the event's record in the bytes of a ledger. Free
+// pages may hold older copies.
 func recordsOf(ledger []byte, event domain.ID) (all []int) {
 	for at := 0; ; at++ {
 		i := bytes.Index(ledger[at:], event[:])
@@ -77,9 +77,9 @@ func recordsOf(ledger []byte, event domain.ID) (all []int) {
 	}
 }
 
-// TestFlippedBits flips one bit after the other in stored events. Reading them
-// tells the position, and shows nothing from there on; a server that has to
-// read it does not start, and one that has not does not show it.
+// TestFlippedBits flips single bits in stored events. Reading reports the position
+// and shows nothing from there on. A server that must read the event does not start;
+// another one never shows it.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
@@ -137,8 +137,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// damaged runs a server on a ledger whose damaged event it need not read at
-// the start. It may end, naming the position; it never shows the event.
+// damaged runs a server on a ledger whose damaged event is not read at the start.
+// The server may end and name the position; it never shows the event.
 func (h *shop) damaged(t *testing.T, what, position, event string) {
 	t.Helper()
 	var e struct{ Kind, Stream string }
@@ -170,9 +170,8 @@ func (h *shop) damaged(t *testing.T, what, position, event string) {
 	}
 }
 
-// TestUnusableLedgers opens ledgers that were cut off, are empty, of another
-// kind, or in use: the exit code and the message say so, and the file stays as
-// it is.
+// TestUnusableLedgers opens ledgers that are truncated, empty, of another kind, or
+// in use: exit code and message say so, and the file is not changed.
 func TestUnusableLedgers(t *testing.T) {
 	t.Parallel()
 	h, ledger, _ := ledgerWithEvents(t)
@@ -188,8 +187,8 @@ func TestUnusableLedgers(t *testing.T) {
 		if err := os.WriteFile(d.Ledger(), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// A server in a process of its own: the bound of its shutdown holds to
-		// the end of that.
+		// This server needs its own process: the bound of its shutdown holds until
+		// the process ends.
 		if said, code := payledger(t, h.args("--listen", "127.0.0.1:0")...); code != exit.Directory || !strings.Contains(said, d.Ledger()) {
 			t.Errorf("%s: serve: exit code %d, %q", what, code, said)
 		}

@@ -10,10 +10,9 @@ import (
 	"payledger/notifier/connector/connectortest"
 )
 
-// TestKillAtExpiry kills the server around the call that closes the door of a
-// payment whose attempt is open at the provider, and before the payment has expired.
-// In the end it has, and nothing can be paid for it any more; or the customer was
-// first, and it is paid, once.
+// TestKillAtExpiry kills the server around the call that cancels the open attempt of
+// an expiring payment, and before the payment has expired. In the end it has expired
+// and cannot be paid any more; or the customer was first, and it is paid once.
 func TestKillAtExpiry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it kills the program, which the race detector does not watch: run without -short")

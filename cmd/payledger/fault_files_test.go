@@ -18,7 +18,7 @@ import (
 	"payledger/eventstore/boltfile"
 )
 
-// ends waits for the end of a server and answers its exit code and log.
+// ends waits for the end of a server and returns its exit code and log.
 func (s *server) ends(t *testing.T, what string) (code int, log string) {
 	t.Helper()
 	select {
@@ -30,9 +30,9 @@ func (s *server) ends(t *testing.T, what string) (code int, log string) {
 	return s.cmd.ProcessState.ExitCode(), s.stderr.String()
 }
 
-// TestLogReplacedUnderTheServer takes ledger.db from under a server in
-// production. It ends and names the file that it saved; with that in its place
-// everything that was acknowledged is there.
+// TestLogReplacedUnderTheServer removes ledger.db under a running server. It ends
+// and names the file that it saved; with that file in place everything acknowledged
+// is there.
 func TestLogReplacedUnderTheServer(t *testing.T) {
 	t.Parallel()
 	saved := regexp.MustCompile(`acknowledged is in (\S+\.saved-\S+Z): move that to (\S+) and start again`)
@@ -73,9 +73,9 @@ func TestLogReplacedUnderTheServer(t *testing.T) {
 	}
 }
 
-// TestFilesCutOffUnderLoad cuts each file of the directory off under a server
-// in production, and while none runs. Derived files are rebuilt and nothing
-// is lost; a log that was cut off is reported. Nothing hangs.
+// TestFilesCutOffUnderLoad truncates each file of the directory under a running
+// server, and while none runs. Derived files are rebuilt without loss; a truncated
+// log is reported. Nothing hangs.
 func TestFilesCutOffUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]func(datadir.Dir) string{
@@ -122,10 +122,10 @@ func TestFilesCutOffUnderLoad(t *testing.T) {
 	}
 }
 
-// TestPaymentsThatTheProjectionsLost: a payment that the projections do not know
-// and the log does is no 404. The server says that it is unavailable, ends, and
-// knows the payment after its next start. So does one whose projections' pages
-// are damaged without anybody asking for them.
+// TestPaymentsThatTheProjectionsLost: a payment that is in the log and not in the
+// projections is not answered with 404. The server answers unavailable, ends, and
+// finds the payment after its next start. The same holds for damaged pages of the
+// projections that nothing reads.
 func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
@@ -170,8 +170,8 @@ func TestPaymentsThatTheProjectionsLost(t *testing.T) {
 	s.stops(t)
 }
 
-// TestWrongOverflowInTheLog: a bit that makes bbolt free pages in use, and that
-// no checksum of ours covers, is found by verify, backup, restore and a server.
+// TestWrongOverflowInTheLog: a flipped bit that makes bbolt free pages in use, in a
+// place without a checksum, is found by verify, backup, restore and the server.
 func TestWrongOverflowInTheLog(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))

@@ -12,9 +12,9 @@ import (
 	"payledger/eventstore/storetest"
 )
 
-// TestDiskFull fills the disk under load, to the last byte: writes answer 503,
-// reads go on, and all is well again once there is room, without a restart.
-// The log, the projections and JetStream share the disk.
+// TestDiskFull fills the disk under load, to the last byte: writes answer 503, reads
+// go on, and with room everything works again without a restart. The log, the
+// projections and JetStream share the disk.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewTmpfs(t, 64)
@@ -35,7 +35,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	waitForRest()
 
-	// It starts on a full disk, and serves what there is.
+	// The server starts on a full disk and answers reads.
 	s = h.serve(t, args...)
 	full(t, h, s)
 	if !strings.Contains(s.stderr.String(), "nothing new is recorded until there is room") {
@@ -60,7 +60,7 @@ func TestDiskFull(t *testing.T) {
 	s.stops(t)
 }
 
-// full checks how a server behaves that has no room.
+// full checks a server on a full disk.
 func full(t *testing.T, h *shop, s *server) {
 	t.Helper()
 	refused := s.do(t, 503, "POST", "/v1/payments", `{"amount":"1"}`)
@@ -80,7 +80,7 @@ func full(t *testing.T, h *shop, s *server) {
 	s.do(t, 200, "GET", "/v1/payments", "")
 }
 
-// fill writes a file until only so many bytes are free.
+// fill writes a file until this many bytes are free.
 func fill(t *testing.T, disk string, leave uint64) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(disk, "filler"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

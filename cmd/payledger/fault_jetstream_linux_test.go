@@ -10,9 +10,9 @@ import (
 	"payledger/eventstore/storetest"
 )
 
-// TestJetStreamDiskFull fills the disk of nats/ alone, to the last byte.
-// Payments are recorded all the same, /readyz tells that their routes wait,
-// and once there is room they are routed and paid, without a restart.
+// TestJetStreamDiskFull fills only the disk of nats/, to the last byte. Payments are
+// still recorded, /readyz reports that routing waits, and with room they are routed
+// and paid without a restart.
 func TestJetStreamDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewTmpfs(t, 16)

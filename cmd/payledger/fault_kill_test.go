@@ -11,9 +11,9 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// TestKillLoop kills the server again and again: under load, while it starts,
-// while it brings the projections up to the log, and while it rebuilds
-// JetStream. Nothing that was answered is lost, nothing happens twice.
+// TestKillLoop kills the server again and again: under load, during its start,
+// during the catch-up of the projections, and during the rebuild of JetStream.
+// Nothing acknowledged is lost, and nothing happens twice.
 func TestKillLoop(t *testing.T) {
 	t.Parallel()
 	h := newShop(t, filepath.Join(t.TempDir(), "data"))
@@ -34,7 +34,7 @@ func TestKillLoop(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
-		// Starts that do not get far, with more or less to rebuild.
+		// Starts that are killed early, with more or less to rebuild.
 		for i, after := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond, 70 * time.Millisecond} {
 			if i%2 == 0 {
 				removeAll(t, d.NATS())
@@ -54,7 +54,7 @@ func TestKillLoop(t *testing.T) {
 		t.Error("no payment was refunded")
 	}
 
-	// A ledger that went back to an older state is noticed.
+	// The control: an older state of the ledger is found.
 	removeAll(t, h.data)
 	if err := os.Rename(before, h.data); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// TestLostLanesForgetNoOutcome deletes lanes.db when nothing was ever
-// delivered. Each payment's newest event is sent, the outcomes before it are
-// listed as unconfirmed, and nobody hears a payment go backward.
+// TestLostLanesForgetNoOutcome deletes lanes.db before anything was delivered. The
+// newest event of each payment is sent, earlier outcomes are listed as unconfirmed,
+// and no receiver sees a payment go backward.
 func TestLostLanesForgetNoOutcome(t *testing.T) {
 	t.Parallel()
 	dir, to := t.TempDir()+"/data", newHook(t)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// shop is a project whose customers keep creating, reading, paying and
-// refunding payments, and what they were answered.
+// shop is a project whose customers keep creating, reading, paying and refunding
+// payments, and the answers they got.
 type shop struct {
 	data     string
 	frugal   bool // nothing is paid or refunded
@@ -40,7 +40,7 @@ func newShop(t testing.TB, dir string) *shop {
 	return h
 }
 
-// args are those of a server for the shop.
+// args are the flags of a server for the shop.
 func (h *shop) args(more ...string) []string {
 	return append([]string{"serve", "--sandbox", "--data", h.data, "--rate-writes", "0", "--rate-reads", "0", "--log-level", "warn"}, more...)
 }
@@ -57,8 +57,8 @@ func (h *shop) serve(t testing.TB, more ...string) *server {
 	return s
 }
 
-// open lets so many customers in, each until a request fails or limit
-// payments are made. The answer waits for them to leave.
+// open starts this many customers, each until a request fails or limit payments are
+// made. wait returns when all have ended.
 func (h *shop) open(s *server, customers, limit, round int) (wait func()) {
 	var all sync.WaitGroup
 	for c := range customers {
@@ -74,8 +74,8 @@ func (h *shop) open(s *server, customers, limit, round int) (wait func()) {
 	return all.Wait
 }
 
-// buy makes one payment, and pays and refunds it too if asked. The error is
-// that no answer came.
+// buy makes one payment and, if asked, pays and refunds it. An error means that no
+// answer came.
 func (h *shop) buy(s *server, key string, refund bool) error {
 	h.note(func() { h.sent = append(h.sent, key) })
 	a, err := h.send(s, "POST", "/v1/payments", `{"amount":"7.77"}`, "Idempotency-Key", key)
@@ -101,7 +101,7 @@ func (h *shop) buy(s *server, key string, refund bool) error {
 	return h.look(s, id)
 }
 
-// look reads a payment: it must not be further back than it was known to be.
+// look reads a payment: it must not be behind an earlier answer.
 func (h *shop) look(s *server, id string) error {
 	h.mu.Lock()
 	known := h.rank[id]
@@ -143,7 +143,7 @@ func (h *shop) note(f func()) {
 	}
 }
 
-// until waits for a number that notes change.
+// until waits for a condition on what note records.
 func (h *shop) until(t testing.TB, what string, enough func() bool) {
 	t.Helper()
 	for {
@@ -177,8 +177,8 @@ func member(a answer, name string) string {
 	return s
 }
 
-// wrongs returns how the ledger differs from the answers that the customers got:
-// nothing if everything that was answered is there, and nothing twice.
+// wrongs lists the differences between the ledger and the customers' answers: none
+// if everything acknowledged is there, and nothing twice.
 func (h *shop) wrongs(t testing.TB, s *server) (wrongs []string) {
 	t.Helper()
 	wrong := func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) }

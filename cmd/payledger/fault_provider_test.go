@@ -10,10 +10,10 @@ import (
 	"payledger/domain"
 )
 
-// TestKillAtProvider kills the server around every call of a payment's life: when
-// an attempt is begun, after the customer was handed over, when the money is
-// collected and when it is refunded. Each time the restarted server brings to its
-// end what was begun, once.
+// TestKillAtProvider kills the server around every call of a payment's life: when an
+// attempt is begun, after the customer was handed over, when the money is collected
+// and when it is refunded. Each time the restarted server completes what was begun,
+// once.
 func TestKillAtProvider(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it kills the program, which the race detector does not watch: run without -short")
@@ -48,8 +48,8 @@ func TestKillAtProvider(t *testing.T) {
 	}
 }
 
-// killedThroughout takes a payment to its refund, which is left pending at the
-// provider. It kills the server at the moment of each call that moves money.
+// killedThroughout takes a payment to its refund, which stays pending at the
+// provider. It kills the server at each call that moves money.
 func (s *till) killedThroughout(t *testing.T, at moment, later time.Duration) (refund domain.ID) {
 	t.Helper()
 	b := s.create(t)
@@ -94,8 +94,8 @@ func (s *till) killedThroughout(t *testing.T, at moment, later time.Duration) (r
 	return refund
 }
 
-// killedAt does something and waits until the server was killed at a call that
-// comes of it.
+// killedAt runs do and waits until the server was killed at a call that follows from
+// it.
 func (s *till) killedAt(t *testing.T, call int, at moment, later time.Duration, do func()) {
 	t.Helper()
 	killed := make(chan struct{})

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// holder is a receiver that reads a request, says what it likes and keeps the
-// connection; once it is healed it answers 200 and hangs up.
+// holder is a receiver that reads a request, writes anything and keeps the
+// connection open. Once it is healed it answers 200 and closes.
 type holder struct {
 	url    string
 	held   atomic.Int64 // requests that are kept
@@ -59,9 +59,9 @@ func (h *holder) serve(c net.Conn, says string) {
 	}
 }
 
-// TestReceiversThatHold have every endpoint's connections held by receivers:
-// each try ends as a failure, what waits is delivered when they are well again,
-// and the server ends when it is asked to while they hold.
+// TestReceiversThatHold: all connections of every endpoint are held open by
+// receivers. Each attempt ends as a failure, the notifications are delivered once
+// the receivers work, and the server stops in time while they hold.
 func TestReceiversThatHold(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--webhook-allow-private", "--webhook-retry-schedule", "0s"+strings.Repeat(",1s", 60), "--shutdown-timeout", "5s")

@@ -63,7 +63,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take writes a notification down and answers how many there were.
+// take records a notification and returns their number.
 func (h *hook) take(path, id, body string) int {
 	var n struct {
 		ID, Type string
@@ -105,7 +105,7 @@ func (h *hook) taken() int {
 	return h.count
 }
 
-// quiet waits until all connections of a sender that died are gone: its last
+// quiet waits until all connections of a killed sender are closed: then its last
 // notifications have been recorded.
 func (h *hook) quiet(t *testing.T) {
 	t.Helper()
@@ -146,8 +146,8 @@ func (h *shop) payments(t *testing.T) (all []recorded) {
 	return all
 }
 
-// missed lists what an endpoint of all kinds was to hear of and did not. Once
-// the lanes were lost a later event of the payment does instead.
+// missed lists the events that an endpoint for all kinds should have got and did
+// not. Once the lanes were lost, a later event of the payment counts instead.
 func (h *hook) missed(path string, events []recorded, lanesLost bool) (all []string) {
 	newest := map[string]uint64{}
 	for _, e := range events {
@@ -167,11 +167,11 @@ func (h *hook) missed(path string, events []recorded, lanesLost bool) (all []str
 	return all
 }
 
-// TestKillInMidDelivery kills the server while it notifies. No receiver hears
-// a payment go backward, what is repeated is the same to the byte, and nothing
-// final is lost; also when the JetStream directory is deleted in between. When
-// the file of the lanes is deleted, or an older copy is put in its place, each
-// payment goes on with its newest event, and still not backward.
+// TestKillInMidDelivery kills the server during deliveries. No receiver sees a
+// payment go backward, repeated notifications are equal byte for byte, and no final
+// event is lost; also when the JetStream directory is deleted in between. When
+// lanes.db is deleted, or replaced by an older copy, each payment continues with its
+// newest event, and still never backward.
 func TestKillInMidDelivery(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]bool{"lanes kept": false, "lanes lost": true} {
@@ -254,7 +254,8 @@ func copyLanes(t *testing.T, from, to string) {
 	}
 }
 
-// TestHookNotices: the receiver of the test above finds what it looks for.
+// TestHookNotices: the receiver of the test above finds each of the faults it looks
+// for.
 func TestHookNotices(t *testing.T) {
 	t.Parallel()
 	body := func(sequence int, of string) string {

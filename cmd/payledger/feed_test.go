@@ -34,7 +34,7 @@ func (s *server) feed(t *testing.T, lastEventID string) (*bufio.Scanner, func())
 	return lines, func() { resp.Body.Close() }
 }
 
-// nextEvent answers the id and the data of the next event, nothing at the end.
+// nextEvent returns the id and the data of the next event, nothing at the end.
 func nextEvent(lines *bufio.Scanner) (id, data string) {
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
@@ -50,8 +50,8 @@ func nextEvent(lines *bufio.Scanner) (id, data string) {
 	return "", ""
 }
 
-// TestFeedAcrossRestarts reads the feed through kills and orderly ends of the
-// server, going on each time from the last event it saw.
+// TestFeedAcrossRestarts reads the feed across kills and stops of the server, each
+// time from the last event it saw.
 func TestFeedAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/data"
@@ -84,8 +84,8 @@ func TestFeedAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestOpenStreamsDoNotHoldUpTheEnd stops a server that has a feed open, one
-// that its client does not read, and a tail over the admin socket.
+// TestOpenStreamsDoNotHoldUpTheEnd stops a server with an open feed, one whose
+// client does not read, and a tail over the admin socket.
 func TestOpenStreamsDoNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--shutdown-timeout=1h") // longer than the test waits for the end

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestGoRunDemo starts the demo twice as the README says: from the second
-// time on "go run" starts what it has kept in its cache, wherever that is.
+// TestGoRunDemo starts the demo twice as the README says. The second time "go run"
+// starts the program from its cache, wherever that is.
 func TestGoRunDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the program")

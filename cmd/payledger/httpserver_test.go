@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestClosedTerminal: a demo whose window is closed leaves nothing behind.
+// TestClosedTerminal: a demo whose terminal is closed leaves nothing behind.
 func TestClosedTerminal(t *testing.T) {
 	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
@@ -36,8 +36,8 @@ func TestClosedTerminal(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheServer: the one request target that is no path gets an
-// answer like any other, not net/http's own.
+// TestOptionsOfTheServer: OPTIONS *, the one request target that is not a path, gets
+// our answer, not net/http's.
 func TestOptionsOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo")

@@ -14,8 +14,8 @@ import (
 	"payledger/cmd/payledger/exit"
 )
 
-// TestEveryLineOfTheLogIsJSON provokes what Go's HTTP client and server say by
-// themselves, and an end that fails.
+// TestEveryLineOfTheLogIsJSON provokes log lines of Go's HTTP client and server, and
+// a failing end.
 func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 	t.Parallel()
 	talkative := listenTalkative(t)
@@ -29,7 +29,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	// A request under way, which is cut off: the server waits for its body.
+	// A request under way that is cut off: the server waits for its body.
 	fmt.Fprintf(c, "POST /v1/payments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s:%s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", s.ProjectID, s.APIKey)
 	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
@@ -51,8 +51,7 @@ func TestEveryLineOfTheLogIsJSON(t *testing.T) {
 
 const talk = "whatever-a-receiver-sends"
 
-// listenTalkative is a webhook receiver that answers once more than it was
-// asked.
+// listenTalkative is a webhook receiver that sends one answer too many.
 func listenTalkative(t *testing.T) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

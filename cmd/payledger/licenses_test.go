@@ -20,9 +20,8 @@ import (
 
 var updateLicenses = flag.Bool("update-licenses", false, "write licenses.json anew")
 
-// TestLicensesAreThoseOfTheBinary looks for the licences of everything that is
-// linked: the files of the modules' roots, and of each folder on the way to a
-// package that is used.
+// TestLicensesAreThoseOfTheBinary finds the licences of everything that is linked:
+// in the roots of the modules and in each folder above a package that is used.
 func TestLicensesAreThoseOfTheBinary(t *testing.T) {
 	t.Parallel()
 	var c licenseCollection
@@ -45,13 +44,13 @@ func TestLicensesAreThoseOfTheBinary(t *testing.T) {
 		folders := packages[module]
 		w := licensedWork{Name: name, Version: version}
 		if name == "github.com/golang/freetype" {
-			// Of the two licences there are to choose from, this is the one.
+			// There are two licences to choose from; this is the chosen one.
 			folders = append(folders, filepath.Join(top, "licenses"))
 			w.Credit = "Portions of this software are copyright © 2010 The FreeType Project (www.freetype.org). All rights reserved."
 		}
 		c.add(t, w, licenseFiles(t, folders)...)
 	}
-	// What modules carry of others without their licences.
+	// Code of others that modules contain without its licence.
 	apache := filepath.Join(goList(t, "linux", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/client_golang")[0], "LICENSE")
 	c.add(t, licensedWork{Name: "Swagger UI", Version: "in github.com/swaggest/swgui", Credit: "Copyright SmartBear Software Inc."}, apache)
 	c.add(t, licensedWork{Name: "Roboto", Version: "in github.com/wcharczuk/go-chart/v2", Credit: "Copyright Google Inc."}, apache)

@@ -140,7 +140,7 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// inParallel makes n requests, so many of them at a time.
+// inParallel makes n requests, atATime of them at a time.
 func inParallel(t testing.TB, n, atATime int, send func(int) (answer, error)) []answer {
 	t.Helper()
 	answers := make([]answer, n)

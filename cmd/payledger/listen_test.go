@@ -16,7 +16,7 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// listener is a "payledger listen" that runs.
+// listener is a running "payledger listen".
 type listener struct {
 	url            string
 	cmd            *exec.Cmd
@@ -55,7 +55,7 @@ func startListener(env []string, args ...string) (*listener, error) {
 	return nil, fmt.Errorf("it does not listen\n%s", l.stderr)
 }
 
-// end asks it to end and answers its exit code.
+// end sends the signal and returns the exit code.
 func (l *listener) end(how os.Signal) int {
 	if l.cmd == nil {
 		return 0
@@ -65,7 +65,7 @@ func (l *listener) end(how os.Signal) int {
 	return l.cmd.ProcessState.ExitCode()
 }
 
-// printed reports whether it has printed lines that match, in this order.
+// printed reports whether it has printed matching lines, in this order.
 func (l *listener) printed(patterns []*regexp.Regexp) bool {
 	rest := []byte(l.stdout.String())
 	for _, p := range patterns {
@@ -120,8 +120,7 @@ func scriptArrives(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestListenEnds: Ctrl-C is no failure, and neither is a terminal that asks
-// politely.
+// TestListenEnds: neither Ctrl-C nor SIGTERM is a failure.
 func TestListenEnds(t *testing.T) {
 	t.Parallel()
 	for _, how := range []os.Signal{os.Interrupt, syscall.SIGTERM} {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// opened reads a signed checkpoint with no code of ours.
+// opened reads a signed checkpoint without any code of ours.
 func opened(t testing.TB, signed []byte, verifierKey string) tlog.Tree {
 	t.Helper()
 	v, err := note.NewVerifier(verifierKey)
@@ -41,7 +41,7 @@ func opened(t testing.TB, signed []byte, verifierKey string) tlog.Tree {
 	return tree
 }
 
-// verifierOf is the key the command prints.
+// verifierOf is the key that the command prints.
 func verifierOf(t testing.TB, data string) string {
 	t.Helper()
 	out, err := exec.Command("payledger", "log", "key", "--data", data).Output()
@@ -51,9 +51,9 @@ func verifierOf(t testing.TB, data string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestAuditorFollowsTheLog holds the real program against checkpoints of
-// every moment, through crashes and restarts: each later one must prove that it
-// goes on from each earlier one, and every event be in the last.
+// TestAuditorFollowsTheLog compares the real program with checkpoints of every
+// moment, across crashes and restarts: each later one must prove that it continues
+// each earlier one, and the last one contains every event.
 func TestAuditorFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "d")
@@ -119,8 +119,8 @@ func TestAuditorFollowsTheLog(t *testing.T) {
 	}
 }
 
-// TestCheckpointsComeByThemselves: within a second or so after an event the file and
-// NATS have a checkpoint that covers it, without anybody asking.
+// TestCheckpointsComeByThemselves: within about a second after an event the file and
+// NATS have a checkpoint that covers it, without any request.
 func TestCheckpointsComeByThemselves(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "d")

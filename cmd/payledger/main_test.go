@@ -43,16 +43,15 @@ func TestMain(m *testing.M) {
 // natsServer is a nats-server of the version that this program embeds.
 const natsServer = "nats-server"
 
-// patience is how long a test waits for what comes at once, except on a machine
-// that is busy with all the other tests.
+// patience bounds the wait for what normally comes at once: the machine may be busy
+// with all the other tests.
 const patience = 2 * time.Minute
 
-// long reports whether PAYLEDGER_LONG asks for the long form of the tests that
-// repeat a fault at many points or in many rounds. The short form has each kind
-// of fault.
+// long reports whether PAYLEDGER_LONG asks for the long form of tests that repeat a
+// fault at many points or in many rounds. The short form has each kind of fault.
 func long() bool { return os.Getenv("PAYLEDGER_LONG") != "" }
 
-// rounds answers how often a test repeats itself.
+// rounds is how often a test repeats itself.
 func rounds(short, inLong int) int {
 	if long() {
 		return inLong
@@ -60,11 +59,11 @@ func rounds(short, inLong int) int {
 	return short
 }
 
-// oneThread is payledger whose main goroutine stays on one thread, for strace,
-// which counts the calls of each thread by itself.
+// oneThread is payledger with its main goroutine locked to one thread, for strace,
+// which counts the calls of each thread separately.
 const oneThread = "payledger-on-one-thread"
 
-// server is a payledger process that serves.
+// server is a running payledger server.
 type server struct {
 	BaseURL   string `json:"base_url"`
 	ProjectID string `json:"project_id"`
@@ -168,7 +167,7 @@ func (s *server) killed() bool {
 	}
 }
 
-// stop asks the process to shut down and answers its exit code.
+// stop asks the process to shut down and returns its exit code.
 func (s *server) stop() int {
 	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may be gone already
 	select {
@@ -179,7 +178,7 @@ func (s *server) stop() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// stops asks the process to shut down, which it has to do in order.
+// stops asks the process to shut down, which it must do without an error.
 func (s *server) stops(t testing.TB) {
 	t.Helper()
 	if code := s.stop(); code != 0 {
@@ -187,7 +186,7 @@ func (s *server) stops(t testing.TB) {
 	}
 }
 
-// answer is an HTTP answer with its body read.
+// answer is an HTTP response with its body read.
 type answer struct {
 	Status int
 	Header http.Header
@@ -248,7 +247,7 @@ func (s *server) do(t testing.TB, want int, method, path, body string, header ..
 	return a
 }
 
-// paid creates a payment and plays its provider.
+// paid creates a payment and plays the provider that pays it.
 func (s *server) paid(t testing.TB) string {
 	t.Helper()
 	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
@@ -256,7 +255,7 @@ func (s *server) paid(t testing.TB) string {
 	return id
 }
 
-// eventually waits until ok answers true.
+// eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -9,8 +9,8 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// TestMasterKeyRotation adds a master key the way the README tells: new links
-// are made with it, old ones still open.
+// TestMasterKeyRotation adds a master key as the runbook says: new links are made
+// with it, old ones still open.
 func TestMasterKeyRotation(t *testing.T) {
 	t.Parallel()
 	d := datadir.Dir(t.TempDir() + "/data")

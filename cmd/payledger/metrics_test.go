@@ -18,9 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// TestMetrics reads the metrics of a server as Prometheus would: they follow
-// its naming conventions, each one the code names is among them, and the page,
-// the alerts and the dashboard speak of them.
+// TestMetrics reads the metrics of a server as Prometheus does: their names follow
+// its conventions, every metric named in the code is among them, and the page, the
+// alerts and the dashboard describe them.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	routes, secret := filepath.Join(t.TempDir(), "routes.json"), filepath.Join(t.TempDir(), "secret")
@@ -115,8 +115,7 @@ func (s *server) scrape(t *testing.T) []byte {
 	return text
 }
 
-// namedMetrics finds the metrics' names in the code of the service, with the
-// file each stands in.
+// namedMetrics finds the names of metrics in the code, each with its file.
 func namedMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	name := regexp.MustCompile(`^payledger_[a-z0-9_]*[a-z0-9]$`)

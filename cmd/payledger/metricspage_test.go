@@ -139,7 +139,7 @@ func namesIn(text string) []string {
 	return regexp.MustCompile(`\b(?:payledger|process|go)_[a-z0-9_]*[a-z0-9]\b`).FindAllString(text, -1)
 }
 
-// checkRunbookOf compares the sections that alerts name with the runbook.
+// checkRunbookOf finds the sections of the runbook that alerts name.
 func checkRunbookOf(t *testing.T, alerts string) {
 	t.Helper()
 	runbook, err := os.ReadFile("RUNBOOK.md")
@@ -194,7 +194,7 @@ func dashboardQueries(t *testing.T) map[string]string {
 	return queries
 }
 
-// TestAlerts has promtool judge the alerts and the queries of the dashboard.
+// TestAlerts checks the alerts and the queries of the dashboard with promtool.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	promtool := requireTool(t, "promtool", "prometheus")
@@ -230,8 +230,7 @@ func TestAlerts(t *testing.T) {
 }
 
 // requireTool finds a program on PATH. Without it the test is skipped, or fails
-// where PAYLEDGER_REQUIRE_TOOLS says that it must be there. debian names its
-// package.
+// where PAYLEDGER_REQUIRE_TOOLS is set. debian is the name of its package.
 func requireTool(t *testing.T, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

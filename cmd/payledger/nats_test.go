@@ -20,8 +20,8 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// TestSubscriberAndConnector takes a payment of an ordinary provider's route
-// from creation to paid, seen from the two sides of NATS.
+// TestSubscriberAndConnector takes a payment of an ordinary provider's route from
+// creation to paid, through both NATS users.
 func TestSubscriberAndConnector(t *testing.T) {
 	t.Parallel()
 	d := datadir.Dir(t.TempDir() + "/data")
@@ -89,7 +89,8 @@ func TestSubscriberAndConnector(t *testing.T) {
 	if !strings.Contains(string(stored), string(created.Data())) {
 		t.Errorf("the message is not the stored event:\n%s\n%s", created.Data(), stored)
 	}
-	// What a connector needs to collect the money, without what came before.
+	// The event holds all that a connector needs to collect the money, without
+	// earlier events.
 	routed := answer{Body: next("payment.route_assigned").Data()}
 	deadline := answer{Body: created.Data()}.object(t)["data"].(map[string]any)["expires_at"]
 	want := map[string]any{"route": "acme", "amount": "1500.00", "currency": "RUB", "expires_at": deadline}
@@ -136,8 +137,8 @@ func TestSubscriberAndConnector(t *testing.T) {
 	next("payment.paid")
 	next("payment.late_funds")
 
-	// The money of a reference is booked once, whichever way it was, and not for
-	// an attempt from before the payment.
+	// The money of a reference is booked once, whether as payment or as late funds,
+	// and an attempt from before the payment is refused.
 	id = s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
 	next("payment.created")
 	next("payment.route_assigned")
@@ -158,7 +159,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	}
 	next("payment.paid")
 
-	// Neither may do the other's part.
+	// Neither user may do the other's part.
 	if _, err := js.Publish(t.Context(), "payledger.v1.signals.acme.x.y", nil); err == nil {
 		t.Error("the subscriber can publish signals")
 	}
@@ -176,8 +177,8 @@ func TestSubscriberAndConnector(t *testing.T) {
 	})
 }
 
-// TestExternalNATS runs the ledger on a NATS server of its own process, takes
-// that away for a while, and refuses a second log on it.
+// TestExternalNATS runs the ledger on an external NATS server, stops that server for
+// a while, and refuses a second log on it.
 func TestExternalNATS(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()

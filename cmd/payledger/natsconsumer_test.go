@@ -89,7 +89,8 @@ func (r *reader) read(t *testing.T, want int) []string {
 	return all
 }
 
-// paymentEvents is what a consumer reads of a server's log behind a position.
+// paymentEvents are the events after a position that a consumer reads from a
+// server's log.
 func paymentEvents(t *testing.T, s *server, after uint64, project string) (all []string) {
 	t.Helper()
 	out, code := payledger(t, "events", "tail", "--data", s.Data, "--json")
@@ -118,8 +119,8 @@ func sameEvents(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// readTo reads and acknowledges until the consumer is known to be at a position,
-// and returns the events as read does.
+// readTo reads and acknowledges until the consumer has reached a position, and
+// returns the events as read does.
 func (r *reader) readTo(t *testing.T, s *server, position string) (all []string) {
 	t.Helper()
 	durable, err := r.js.Consumer(t.Context(), r.Stream, r.Durable)
@@ -144,7 +145,7 @@ func (r *reader) readTo(t *testing.T, s *server, position string) (all []string)
 	return all
 }
 
-// positionOf is how far a consumer got, as the command says.
+// positionOf is the consumer's position, as the command prints it.
 func positionOf(t *testing.T, s *server, name string) string {
 	t.Helper()
 	out, code := payledger(t, "nats", "consumer", "list", "--data", s.Data)
@@ -159,7 +160,7 @@ func positionOf(t *testing.T, s *server, name string) string {
 	return ""
 }
 
-// consumerAt waits until a consumer's position is known.
+// consumerAt waits until a consumer has this position.
 func consumerAt(t *testing.T, s *server, name string, position string) {
 	t.Helper()
 	eventually(t, name+" is at "+position, func() bool {
@@ -198,7 +199,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	last, _, _ := strings.Cut(all[len(all)-1], " ")
 	consumerAt(t, s, "books", last)
 
-	// A change of the consumers disturbs nobody else; live events are its own too.
+	// A change of the consumers affects no other; live events reach this one too.
 	live, err := shopReader.nc.SubscribeSync("payledger.v1.events." + s.ProjectID + ".payment.>")
 	if err != nil {
 		t.Fatal(err)
@@ -229,13 +230,13 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	more := paymentEvents(t, s, 0, "")[len(all):]
 	sameEvents(t, "books", booksReader.read(t, len(more)), more)
 
-	// A reset sends the events behind the position again, and only to that one.
+	// A reset sends the events after the position again, to this consumer alone.
 	if out, code := payledger(t, "nats", "consumer", "reset", "books", "--to", last, "--data", d); code != 0 {
 		t.Fatal(out)
 	}
 	sameEvents(t, "books after the reset", booksReader.read(t, len(more)), more)
 
-	// The positions survive a kill, and a wiped JetStream.
+	// The positions survive a kill and the loss of JetStream's directory.
 	end, _, _ := strings.Cut(more[len(more)-1], " ")
 	consumerAt(t, s, "books", end)
 	s.kill()
@@ -244,8 +245,8 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	booksReader = connected(t, s, books)
 	news := paymentEvents(t, s, 0, "")[len(all)+len(more):]
 	end, _, _ = strings.Cut(news[len(news)-1], " ")
-	// JetStream does not sync acknowledgements: a kill may lose the last ones, and
-	// their events come again when they were not acknowledged for a while.
+	// JetStream does not sync acknowledgements. A kill may lose the last ones; then
+	// their events come again after a while.
 	got := slices.DeleteFunc(booksReader.readTo(t, s, end), func(e string) bool { return slices.Contains(more, e) })
 	sameEvents(t, "books after a kill", got, news)
 	unread := append(append([]string(nil), more...), news...)
@@ -259,7 +260,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	unread = append(unread, rest...)
 	sameEvents(t, "mail after JetStream was wiped", mailReader.read(t, len(unread)), unread)
 
-	// A removed consumer is disconnected and stays out, the others stay in.
+	// A removed consumer is disconnected and cannot connect again; the others can.
 	if out, code := payledger(t, "nats", "consumer", "remove", "books", "--data", d); code != 0 {
 		t.Fatal(out)
 	}

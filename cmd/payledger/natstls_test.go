@@ -22,8 +22,8 @@ import (
 	"payledger/notifier/bus/embedded"
 )
 
-// TestNATSOverTLS reads events as a subscriber that trusts the server's
-// certificate. Who does not trust it, or speaks no TLS, gets nothing.
+// TestNATSOverTLS reads events as a subscriber that trusts the server's certificate.
+// A client that does not trust it, or speaks no TLS, gets nothing.
 func TestNATSOverTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))

@@ -11,8 +11,8 @@ import (
 )
 
 // TestPausedRouteAtProvider: the operator pauses the only route while one customer
-// pays and another is about to. Nothing begins, nothing is lost, and a restart does
-// not resume it.
+// pays and another is about to. No attempt begins, none is lost, and a restart does
+// not resume the route.
 func TestPausedRouteAtProvider(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, playAdapter(t))
@@ -67,7 +67,7 @@ func TestPausedRouteAtProvider(t *testing.T) {
 	s.balanced(t)
 }
 
-// shows waits until a payment's page is in a state.
+// shows waits until a payment's page shows a state.
 func (s *till) shows(t testing.TB, b bill, state string) {
 	t.Helper()
 	eventually(t, "the page shows "+state, func() bool {
@@ -75,9 +75,9 @@ func (s *till) shows(t testing.TB, b bill, state string) {
 	})
 }
 
-// TestAttemptWithoutItsConnector: the server is started with a routes file that does
-// not name the route of an open attempt. It says so until the connector is back,
-// and then the money is heard of.
+// TestAttemptWithoutItsConnector: the server starts with a routes file without the
+// route of an open attempt. It warns until the connector is back, and then the
+// outcome is read.
 func TestAttemptWithoutItsConnector(t *testing.T) {
 	t.Parallel()
 	s := openTill(t, playAdapter(t))

@@ -13,9 +13,9 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// TestNothingForOthers runs a server whose umask takes nothing away in a
-// directory that everybody may look into. No file in it is ever anybody
-// else's to open, the admin socket from its first moment on.
+// TestNothingForOthers runs a server with umask 0 in a directory that everybody can
+// read. No other user can ever open a file in it, nor the admin socket, not even at
+// the moment when it is made.
 func TestNothingForOthers(t *testing.T) {
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
@@ -26,8 +26,8 @@ func TestNothingForOthers(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Each change of a mode takes a while, so that what it is to close stands
-	// open for long enough to be seen.
+	// Each change of a mode is delayed, so that a file that is open to others before
+	// it can be observed.
 	s := &server{stderr: &healthtest.Buffer{}, exited: make(chan struct{})}
 	s.cmd = exec.Command("sh", "-c", `umask 000
 exec strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fchmodat -e inject=fchmodat:delay_enter=500000 \

@@ -18,7 +18,7 @@ import (
 	"payledger/notifier/connector/yookassa/yookassatest"
 )
 
-// played is a provider that a program plays, as a server under test and its
+// played is a simulated provider, with the addresses at which a server and its
 // customers reach it.
 type played struct {
 	connectortest.Provider
@@ -30,12 +30,13 @@ type played struct {
 	env      []string // with the provider's secrets
 	pages    string   // address of the customers' pages, which are served with TLS
 	host     string   // public name in the URLs of the pages
-	// press is the form that a button of the customers' page sends: what is added to
+	// press is the form that a button of the customers' page sends: the suffix of
 	// the page's path, and the body.
 	press func(button string) (path string, form url.Values)
 }
 
-// providers are one of each type. Each starts one that ends with the test.
+// providers has one provider of each type. Each starts a provider that ends with the
+// test.
 func providers() map[string]func(testing.TB) *played {
 	return map[string]func(testing.TB) *played{
 		"stripe": playStripe,
@@ -90,7 +91,7 @@ func customersPages(t testing.TB, pages http.Handler) (address string) {
 	return s.Listener.Addr().String()
 }
 
-// line is what calls of the connector go over. It can cut one.
+// line carries the connector's calls. It can cut one of them.
 type line struct {
 	*httptest.Server
 	provider http.Handler
@@ -119,8 +120,8 @@ func newLine(t testing.TB, provider http.Handler) *line {
 	return l
 }
 
-// cutAt cuts one of the next calls, 0 the very next: do is called at the moment,
-// and the call goes no further.
+// cutAt cuts one of the next calls, 0 the very next: do is called at the moment, and
+// the call goes no further.
 func (l *line) cutAt(call int, at moment, do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +135,7 @@ func (l *line) count() int {
 	return l.heard
 }
 
-// ServeHTTP passes a call on, or cuts it.
+// ServeHTTP forwards a call, or cuts it.
 func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	l.heard++
@@ -162,8 +163,8 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler) // the connection ends without an answer
 }
 
-// customer is a browser without script. It reaches the customers' pages of the
-// provider, and follows no redirect.
+// customer is a browser without script for the customers' pages of the provider. It
+// follows no redirect.
 func (p *played) customer() *http.Client {
 	dialer := &net.Dialer{}
 	return &http.Client{

@@ -13,7 +13,7 @@ import (
 )
 
 // TestReadOnlyDirectory runs the commands that only read where nothing can be
-// written: as root on a read-only mount, else without the right to write.
+// written: as root on a read-only mount, else without write permission.
 func TestReadOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))

@@ -13,8 +13,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 )
 
-// TestReadmeDefendsDependencies finds every module this one asks for in the
-// README.
+// TestReadmeDefendsDependencies finds every direct dependency in the README.
 func TestReadmeDefendsDependencies(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../go.mod")
@@ -39,8 +38,8 @@ func TestReadmeDefendsDependencies(t *testing.T) {
 	}
 }
 
-// TestRunbookNamesDataFiles compares the runbook's table of the data directory
-// with what is made there.
+// TestRunbookNamesDataFiles compares the runbook's table of the data directory with
+// the files that are made there.
 func TestRunbookNamesDataFiles(t *testing.T) {
 	t.Parallel()
 	runbook, err := os.ReadFile("RUNBOOK.md")

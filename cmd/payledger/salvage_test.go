@@ -20,7 +20,7 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// hashed are the SHA-256 of all files below a directory, and their times.
+// hashed has the SHA-256 of all files below a directory, and their times.
 func hashed(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -42,7 +42,7 @@ func hashed(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// salvaged runs salvage and makes sure that the sources stay as they were.
+// salvaged runs salvage and checks that the sources are unchanged.
 func salvaged(t *testing.T, want int, args ...string) (r salvage.Report) {
 	t.Helper()
 	before := make([]map[string]string, len(args))
@@ -106,8 +106,8 @@ func copyTo(t *testing.T, from, to string) {
 	}
 }
 
-// TestSalvageDamage damages a log in every way there is. With its copy in
-// JetStream nothing is missing.
+// TestSalvageDamage damages a log in each known way. With its copy in JetStream
+// nothing is missing.
 func TestSalvageDamage(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
@@ -185,8 +185,8 @@ func randomBytes(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// TestSalvageBothDamaged damages log and JetStream: what neither has is named,
-// and what is readable is in the log or in the rest.
+// TestSalvageBothDamaged damages log and JetStream: events that are in neither are
+// named, and every readable one is in the log or in the rest.
 func TestSalvageBothDamaged(t *testing.T) {
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
@@ -241,8 +241,8 @@ func TestSalvageBothDamaged(t *testing.T) {
 	}
 }
 
-// TestSalvageGivesAnswersAgain loses the log altogether. What JetStream has is a
-// log in which idempotency keys still count.
+// TestSalvageGivesAnswersAgain loses the whole log. JetStream's copy becomes a log
+// in which idempotency keys still count.
 func TestSalvageGivesAnswersAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -288,8 +288,8 @@ func TestSalvageGivesAnswersAgain(t *testing.T) {
 	}
 }
 
-// TestSalvageKilled kills a salvage: its source is as it was, and the next one
-// clears up.
+// TestSalvageKilled kills a salvage: its source is unchanged, and the next one
+// removes what it left.
 func TestSalvageKilled(t *testing.T) {
 	t.Parallel()
 	h, _, _ := ledgerWithEvents(t)

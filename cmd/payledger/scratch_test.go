@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// unfinishedIn lists what a directory holds that sweep looks for.
+// unfinishedIn lists the unfinished files in a directory, as sweep finds them.
 func unfinishedIn(t *testing.T, dir string) (left []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -26,7 +26,7 @@ func unfinishedIn(t *testing.T, dir string) (left []string) {
 }
 
 // killed runs a command and kills it while it has something unfinished in the
-// directory, as often as it takes.
+// directory; it tries until that succeeds.
 func killed(t *testing.T, dir string, clean func(), args ...string) {
 	t.Helper()
 	for range 200 {
@@ -56,8 +56,8 @@ func killed(t *testing.T, dir string, clean func(), args ...string) {
 	t.Fatalf("%q was never killed in the middle", args)
 }
 
-// TestKilledLeavesNothing kills commands that write files, and looks at what
-// the next one leaves.
+// TestKilledLeavesNothing kills commands that write files, and checks that the next
+// command cleans up.
 func TestKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h, _, _ := ledgerWithEvents(t)
@@ -82,7 +82,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 	killed(t, out, forget(backup), "backup", backup, "--data", h.data)
 	next(out, "backup", filepath.Join(out, "tuesday"), "--data", h.data, "--with-keys")
 
-	// A directory that a killed restore made is restored into, or served.
+	// A directory that a killed restore made can be restored into, or served.
 	tuesday := filepath.Join(out, "tuesday")
 	killed(t, fresh, forget(fresh), "restore", tuesday, "--data", fresh)
 	next(fresh, "restore", tuesday, "--data", fresh)

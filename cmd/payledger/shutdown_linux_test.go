@@ -13,8 +13,8 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// TestShutdownWithFullLog asks a server to stop whose log nobody reads any
-// more, so that it hangs where it says something.
+// TestShutdownWithFullLog stops a server whose log nobody reads any more, so that
+// every log record blocks.
 func TestShutdownWithFullLog(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

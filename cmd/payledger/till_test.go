@@ -60,7 +60,7 @@ func (s *till) setRoutes(t testing.TB, content string) {
 	}
 }
 
-// restart starts the server, again if it was killed.
+// restart starts the server, again after a kill.
 func (s *till) restart(t testing.TB) {
 	t.Helper()
 	next, err := runServer(s.command())
@@ -98,7 +98,7 @@ func (s *till) create(t testing.TB) bill {
 	return bill{id, u.Path}
 }
 
-// visit asks for a page without following it on.
+// visit requests a page and follows no redirect.
 func (s *till) visit(t testing.TB, method, address string, form url.Values) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
@@ -120,11 +120,12 @@ func (s *till) visit(t testing.TB, method, address string, form url.Values) answ
 	return answer{resp.StatusCode, resp.Header, body}
 }
 
-// formToken finds what the page's form is sent with.
+// formToken finds the token of the page's form.
 var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// pressPay opens the payment's page and presses Pay. A server that was killed, also
-// when it asked the provider about an earlier payment, gives no answer.
+// pressPay opens the payment's page and presses Pay. A server that was killed
+// meanwhile, also while it asked the provider about an earlier payment, gives no
+// answer.
 func (s *till) pressPay(t testing.TB, b bill) answer {
 	t.Helper()
 	var found [][]byte
@@ -139,7 +140,7 @@ func (s *till) pressPay(t testing.TB, b bill) answer {
 	return s.visit(t, http.MethodPost, s.BaseURL+b.page, url.Values{"form": {string(found[1])}})
 }
 
-// handOver presses Pay and answers where the customer is sent.
+// handOver presses Pay and returns where the customer is sent.
 func (s *till) handOver(t testing.TB, b bill) string {
 	t.Helper()
 	a := s.pressPay(t, b)
@@ -150,8 +151,8 @@ func (s *till) handOver(t testing.TB, b bill) string {
 	return to
 }
 
-// atProvider opens the provider's page, presses a button there and answers where
-// the customer is sent, nowhere when the page is shown again.
+// atProvider opens the provider's page, presses a button there and returns where the
+// customer is sent; "" when the page is shown again.
 func (s *till) atProvider(t testing.TB, page, button string) (back string) {
 	t.Helper()
 	if a := s.visit(t, http.MethodGet, page, nil); a.Status != http.StatusOK || !strings.Contains(string(a.Body), " RUB") {
@@ -166,7 +167,7 @@ func (s *till) atProvider(t testing.TB, page, button string) (back string) {
 	return s.visit(t, http.MethodPost, u.String(), form).Header.Get("Location")
 }
 
-// comeBack opens the page that the provider sends the customer back to.
+// comeBack opens the page to which the provider returns the customer.
 func (s *till) comeBack(t testing.TB, b bill, to string) {
 	t.Helper()
 	u, err := url.Parse(to)
@@ -195,7 +196,7 @@ func (s *till) has(t testing.TB, b bill, kind string) bool {
 
 func paymentPath(b bill) string { return "/v1/payments/" + b.id.String() }
 
-// notify delivers what the provider has sent.
+// notify delivers the notifications that the provider has sent.
 func (s *till) notify(t testing.TB) {
 	t.Helper()
 	sent := s.provider.Sent()
@@ -220,7 +221,7 @@ func (s *till) notify(t testing.TB) {
 	}
 }
 
-// refund asks for a payment's refund.
+// refund requests the payment's refund.
 func (s *till) refund(t testing.TB, b bill) (id domain.ID) {
 	t.Helper()
 	a := s.do(t, http.StatusCreated, http.MethodPost, "/v1/refunds", fmt.Sprintf(`{"payment_id":%q}`, b.id))
@@ -231,16 +232,16 @@ func (s *till) refund(t testing.TB, b bill) (id domain.ID) {
 	return id
 }
 
-// refunded waits until the provider has been asked for the refund, lets it end
-// there, and waits until the ledger knows.
+// refunded waits until the provider has the refund, lets it end there, and waits
+// until the ledger has its outcome.
 func (s *till) refunded(t testing.TB, id domain.ID) {
 	t.Helper()
 	eventually(t, "the provider is asked for the refund", func() bool { return s.provider.SettleRefund(id, true) })
 	s.becomes(t, "/v1/refunds/"+id.String(), "succeeded")
 }
 
-// balanced stops the server and compares the ledger with the provider: what one
-// has collected and returned, the other has too, and nothing twice. It answers the
+// balanced stops the server and compares the ledger with the provider: both have
+// collected and returned the same, and nothing twice. It returns the numbers of the
 // ledger's events by kind.
 func (s *till) balanced(t testing.TB) map[string]int {
 	t.Helper()

@@ -27,8 +27,8 @@ import (
 
 const testTrace = "0af7651916cd43dd8448eb211c80319c"
 
-// What follows from a request is in its trace: its events, the messages on NATS
-// and the notifications.
+// Everything that follows from a request is in its trace: its events, the messages
+// on NATS and the notifications.
 func TestTraceFollowsAPayment(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -97,7 +97,7 @@ func TestTraceFollowsAPayment(t *testing.T) {
 	}
 }
 
-// spanCollector is an OpenTelemetry collector that keeps what it gets.
+// spanCollector is an OpenTelemetry collector that keeps what it receives.
 type spanCollector struct {
 	mu    sync.Mutex
 	raw   []byte
@@ -293,7 +293,7 @@ func TestSpansOfAPaymentAreExported(t *testing.T) {
 }
 
 // TestCollectorThatHangsDelaysNoPayment: requests are answered while the collector
-// takes connections and answers nothing, what it does not take is counted, and the
+// accepts connections and answers nothing. Dropped spans are counted, and the
 // program ends in time.
 func TestCollectorThatHangsDelaysNoPayment(t *testing.T) {
 	t.Parallel()

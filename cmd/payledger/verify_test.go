@@ -23,8 +23,8 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// evidenceDir is a stopped directory with a log of some payments, a checkpoint
-// of it that is kept elsewhere, and an older state of the log.
+// evidenceDir is a stopped directory with a log of some payments, a checkpoint of it
+// that is kept elsewhere, and an older state of the log.
 type evidenceDir struct {
 	dir        string
 	older      string // copy of the log before the last payment
@@ -77,7 +77,7 @@ func newEvidenceDir(t *testing.T) *evidenceDir {
 func (e *evidenceDir) ledger() string      { return filepath.Join(e.dir, "ledger.db") }
 func (e *evidenceDir) projections() string { return filepath.Join(e.dir, "projections.db") }
 
-// copied is the directory's log and projections somewhere else.
+// copied is a copy of the directory's log and projections.
 func (e *evidenceDir) copied(t *testing.T) *evidenceDir {
 	t.Helper()
 	c := *e
@@ -88,7 +88,7 @@ func (e *evidenceDir) copied(t *testing.T) *evidenceDir {
 	return &c
 }
 
-// paid is the first payment.created, and where its stream's payment.paid is.
+// created is the first payment.created.
 func (e *evidenceDir) created(t *testing.T) eventstore.Stored {
 	t.Helper()
 	for _, r := range e.records {
@@ -100,7 +100,7 @@ func (e *evidenceDir) created(t *testing.T) eventstore.Stored {
 	return eventstore.Stored{}
 }
 
-// verify runs the command and answers its report.
+// verify runs the command and returns its report.
 func verify(t *testing.T, want int, args ...string) audit.Report {
 	t.Helper()
 	out, code := payledger(t, append([]string{"verify", "--json"}, args...)...)
@@ -138,7 +138,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 		if r.Completeness.Outcome != audit.Failed || r.Integrity.Outcome != audit.OK || r.FirstBad != r.Last+1 || r.Findings[0].Kind != audit.Truncated {
 			t.Errorf("%+v", r)
 		}
-		// Nothing else can tell.
+		// Nothing else shows it.
 		if r := verify(t, 0, e.older); r.Completeness.Outcome != audit.NotChecked {
 			t.Errorf("%+v", r)
 		}
@@ -161,7 +161,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 			c := e.copied(t)
 			at := c.created(t)
 			if live {
-				// A relay that has yet to copy a damaged record ends the server.
+				// A relay that still has to copy a damaged record ends the server.
 				s := start(t, "serve", "--data", c.dir, "--admin-listen", "127.0.0.1:0")
 				eventually(t, "all is in JetStream", func() bool {
 					return bytes.Contains(s.scrape(t), []byte("payledger_relay_lag_events 0\n"))
@@ -183,8 +183,8 @@ func TestVerifyFindsTampering(t *testing.T) {
 		if r.FirstBad != at.Position || r.Findings[0].Kind != audit.WrongRoot || r.Projections.Outcome != audit.Failed {
 			t.Errorf("want position %d: %+v", at.Position, r)
 		}
-		// Without projections the checkpoint tells that, not where; without
-		// either nothing does.
+		// Without projections the checkpoint shows that there is damage, but not
+		// where. Without both nothing shows it.
 		if r := verify(t, exit.Verify, append(c.kept(), c.ledger())...); r.Findings[0].Kind != audit.WrongRoot || r.Findings[0].Through != e.last {
 			t.Errorf("%+v", r)
 		}
@@ -244,8 +244,8 @@ func TestVerifyFindsTamperedProjections(t *testing.T) {
 	}
 }
 
-// flip changes one bit in the middle of the record of an event, wherever it
-// stands in the log's file.
+// flip flips one bit in the middle of each copy of the event's record in the log's
+// file.
 func (e *evidenceDir) flip(t *testing.T, event domain.ID) {
 	t.Helper()
 	f, err := os.OpenFile(e.ledger(), os.O_RDWR, 0) // in place: a server may have the file mapped
@@ -270,8 +270,8 @@ func (e *evidenceDir) flip(t *testing.T, event domain.ID) {
 	}
 }
 
-// rewrite replaces text in a record's body and makes the record anew, with the
-// body as it is and a right checksum, as package bolt defines it.
+// rewrite replaces text in a record's body and encodes the record again, with this
+// body and a right checksum, as package bolt defines it.
 func (e *evidenceDir) rewrite(t *testing.T, r eventstore.Stored, was, is string) {
 	t.Helper()
 	key := binary.BigEndian.AppendUint64(nil, uint64(r.Position))
@@ -286,7 +286,7 @@ func (e *evidenceDir) rewrite(t *testing.T, r eventstore.Stored, was, is string)
 	})
 }
 
-// recordHeader is what stands before the body in the record of a payment.
+// recordHeader is the part of a payment's record before the body.
 func recordHeader(v []byte) []byte {
 	const claim, payment = 1, 4
 	n := 22
@@ -357,8 +357,8 @@ func put(t *testing.T, name string, b []byte) {
 	}
 }
 
-// A report that could not be written is no success; that the log is bad is
-// said all the same.
+// A report that could not be written is a failure; the message still says that the
+// log is bad.
 func TestReportThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
