@@ -81,6 +81,9 @@ func recordsOf(ledger []byte, event domain.ID) (all []int) {
 // and shows nothing from there on. A server that must read the event does not start;
 // another one never shows it.
 func TestFlippedBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one command after the other")
+	}
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
 	d := datadir.Dir(h.data)

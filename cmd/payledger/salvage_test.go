@@ -109,6 +109,9 @@ func copyTo(t *testing.T, from, to string) {
 // TestSalvageDamage damages a log in each known way. With its copy in JetStream
 // nothing is missing.
 func TestSalvageDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one command after the other")
+	}
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
 	d := datadir.Dir(h.data)
@@ -188,6 +191,9 @@ func randomBytes(r *rand.Rand, n int) []byte {
 // TestSalvageBothDamaged damages log and JetStream: events that are in neither are
 // named, and every readable one is in the log or in the rest.
 func TestSalvageBothDamaged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one command after the other")
+	}
 	t.Parallel()
 	h, ledger, events := ledgerWithEvents(t)
 	d := datadir.Dir(h.data)
