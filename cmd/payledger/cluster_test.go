@@ -29,6 +29,8 @@ import (
 type nodes struct {
 	dirs    []string
 	servers []*server // nil: it has not run yet
+	flags   []string  // of all servers, besides the usual ones
+	under   []string  // a program that starts them, with its arguments
 
 	starting sync.Mutex // guards servers where clients run beside start
 }
@@ -42,14 +44,16 @@ func (n *nodes) server(i int) *server {
 
 var nodeNames = []string{"a", "b", "c"}
 
-// newNodes makes the directories of a cluster.
-func newNodes(t *testing.T) *nodes {
+// newNodes makes the directories of a cluster, in a new place or in these.
+func newNodes(t *testing.T, places ...string) *nodes {
 	t.Helper()
 	n := &nodes{servers: make([]*server, len(nodeNames))}
-	dir := t.TempDir()
 	var addresses []string
-	for _, name := range nodeNames {
-		n.dirs = append(n.dirs, filepath.Join(dir, name))
+	for i, name := range nodeNames {
+		if len(places) < len(nodeNames) {
+			places = append(places, t.TempDir())
+		}
+		n.dirs = append(n.dirs, filepath.Join(places[i], name))
 		addresses = append(addresses, name+"="+healthtest.FreeAddress(t))
 	}
 	does(t, "init", "--data", n.dirs[0])
@@ -58,6 +62,16 @@ func newNodes(t *testing.T) *nodes {
 		joins(t, n.dirs[0], name, n.dirs[i+1])
 	}
 	return n
+}
+
+// addressesOf are those of the nodes, as a directory has them.
+func addressesOf(t testing.TB, dir string) []string {
+	t.Helper()
+	b, err := os.ReadFile(datadir.Dir(dir).Cluster())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindAllString(string(b), -1)
 }
 
 // does runs a command that has to succeed.
@@ -109,8 +123,11 @@ func (n *nodes) start(t testing.TB, which ...int) {
 	t.Helper()
 	outs, started := make(map[int]io.Reader), make(map[int]*server)
 	for _, i := range which {
-		s := newServer(exec.Command("payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
-			"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0"))
+		args := slices.Concat(n.under, []string{
+			"payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
+			"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
+		}, n.flags)
+		s := newServer(exec.Command(args[0], args[1:]...))
 		out, err := s.begin()
 		if err != nil {
 			t.Fatal(err)
@@ -367,16 +384,7 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 	t.Parallel()
 	n, strangers := newNodes(t), newNodes(t)
 	n.start(t, 0, 1, 2)
-	edit := func(dir string, change func(string) string) {
-		name := datadir.Dir(dir).Cluster()
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(change(string(b))), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	edit := func(dir string, change func(string) string) { editMember(t, dir, change) }
 	copied := func(dir string) string {
 		to := t.TempDir()
 		for _, name := range []string{"ledger.db", "master.key", "log.key", "checkpoint", "cluster.json"} {
@@ -402,14 +410,7 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 
 	// A node of another cluster is sent to the addresses of this one.
 	stranger := copied(strangers.dirs[2])
-	address := func(of *nodes, i int) string {
-		b, err := os.ReadFile(datadir.Dir(of.dirs[0]).Cluster())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindAllString(string(b), -1)[i]
-	}
-	edit(stranger, func(s string) string { return strings.ReplaceAll(s, address(strangers, 0), address(n, 0)) })
+	edit(stranger, strings.NewReplacer(addressesOf(t, strangers.dirs[0])[0], addressesOf(t, n.dirs[0])[0]).Replace)
 	says(refused(t, 3, stranger), "node a at .* is not of this cluster: .*certificate")
 
 	// The certificate and key of another node of the same cluster, and of another one.
@@ -531,6 +532,7 @@ type writers struct {
 
 	mu       sync.Mutex
 	payments int
+	ids      []string      // of these
 	longest  time.Duration // from a request to its 201
 }
 
@@ -551,8 +553,10 @@ func (n *nodes) write(t testing.TB) *writers {
 					t.Errorf("POST %s: %d %s", key, a.Status, a.Body)
 					return
 				}
+				id := a.text(t, "id")
 				w.mu.Lock()
 				w.payments++
+				w.ids = append(w.ids, id)
 				w.longest = max(w.longest, time.Since(began))
 				w.mu.Unlock()
 			}
@@ -568,6 +572,18 @@ func (w *writers) slowest() time.Duration {
 	longest := w.longest
 	w.longest = 0
 	return longest
+}
+
+// more waits until so many more payments are created.
+func (w *writers) more(t testing.TB, payments int) {
+	t.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.payments
+	}
+	goal := count() + payments
+	eventually(t, "payments are created", func() bool { return count() >= goal })
 }
 
 func (w *writers) end() (payments int) {

@@ -200,18 +200,31 @@ func TestModelRefuses(t *testing.T) {
 	}
 }
 
-// clients drive one server after the other and write down what they see.
+// clients drive one server after the other, or the nodes of a cluster, and write down
+// what they see.
 type clients struct {
 	t     *testing.T
 	start time.Time
+	all   sync.WaitGroup
+	rest  time.Duration // after an answer of a cluster, and ten times as long where there was none
 
 	mu       sync.Mutex
 	turn     *sync.Cond // a new server answers, or all is over
-	server   *server
+	servers  []*server
 	lives    int // servers there have been
 	over     bool
 	payments []known // from the answers, for the next questions
 	history  []porcupine.Operation
+	answers  []int // of each server
+}
+
+// newClients are clients that work on so many payments.
+func newClients(t *testing.T, payments, servers int) *clients {
+	c := &clients{
+		t: t, start: time.Now(), payments: make([]known, payments), servers: make([]*server, servers), answers: make([]int, servers),
+	}
+	c.turn = sync.NewCond(&c.mu)
+	return c
 }
 
 // TestLinearizable lets clients work on the same payments while the server is
@@ -221,26 +234,39 @@ func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	const workers, payments, lives, opsPerLife = 8, 32, 5, 300
 	dir := t.TempDir() + "/data"
-	c := &clients{t: t, start: time.Now(), payments: make([]known, payments)}
-	c.turn = sync.NewCond(&c.mu)
-	c.next(start(t, "demo", "--data", dir))
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() { c.work(w, rand.New(rand.NewPCG(uint64(w), 7))) })
-	}
+	c := newClients(t, payments, 1)
+	s := start(t, "demo", "--data", dir)
+	c.next(0, s)
+	c.begin(workers, 7)
 	for life := 1; life <= lives; life++ {
 		eventually(t, "operations are made", func() bool { return c.done() >= life*opsPerLife })
 		if life < lives {
-			c.server.kill()
-			c.next(start(t, "demo", "--data", dir))
+			s.kill()
+			s = start(t, "demo", "--data", dir)
+			c.next(0, s)
 		}
 	}
+	c.end()
+	c.check()
+}
+
+// begin lets so many clients work until end.
+func (c *clients) begin(workers int, seed uint64) {
+	for w := range workers {
+		c.all.Go(func() { c.work(w, rand.New(rand.NewPCG(uint64(w), seed))) })
+	}
+}
+
+func (c *clients) end() {
 	c.mu.Lock()
 	c.over = true
 	c.turn.Broadcast()
 	c.mu.Unlock()
-	wg.Wait()
+	c.all.Wait()
+}
 
+// check has porcupine judge the history, and makes sure that it would notice.
+func (c *clients) check() {
 	unknown, byOp := 0, map[string]int{}
 	for _, o := range c.history {
 		byOp[fmt.Sprint(o.Input.(asked).op, " ", o.Output.(answered).code)]++
@@ -248,28 +274,71 @@ func TestLinearizable(t *testing.T) {
 			unknown++
 		}
 	}
-	t.Logf("%d operations, %d without an answer: %v", len(c.history), unknown, byOp)
-	result := porcupine.CheckOperationsTimeout(paymentModel(), c.history, patience)
-	if result != porcupine.Ok {
-		t.Fatalf("the history is not linearizable: %s", result)
+	c.t.Logf("%d operations, %d without an answer: %v", len(c.history), unknown, byOp)
+	history := earliestLost(c.history)
+	if result := porcupine.CheckOperationsTimeout(paymentModel(), history, patience); result != porcupine.Ok {
+		for n := range c.payments {
+			if one := of(history, n); porcupine.CheckOperationsTimeout(paymentModel(), one, patience) != porcupine.Ok {
+				for _, o := range one {
+					c.t.Logf("client %d, %v to %v: %+v %+v", o.ClientId, time.Duration(o.Call), time.Duration(o.Return), o.Input, o.Output)
+				}
+				break
+			}
+		}
+		c.t.Fatalf("the history is not linearizable: %s", result)
 	}
-	c.control()
+	c.control(history)
 }
 
-// control spoils the history that was found in order and must be noticed.
-func (c *clients) control() {
+// earliestLost leaves out the operations without an answer that tell nothing: reads,
+// and of each payment all but the one of each kind that was asked for first. Whatever a
+// later one may have done, that one may have done at the same time, and none of them
+// does anything after another.
+func earliestLost(history []porcupine.Operation) (rest []porcupine.Operation) {
+	first := map[asked]int{} // index in rest
+	for _, o := range history {
+		in := o.Input.(asked)
+		i, known := first[in]
+		switch {
+		case !o.Output.(answered).unknown:
+			rest = append(rest, o)
+		case in.op == opGet, in.op == opGetRefund:
+		case !known:
+			first[in] = len(rest)
+			rest = append(rest, o)
+		case o.Call < rest[i].Call:
+			rest[i] = o
+		}
+	}
+	return rest
+}
+
+// of is the history of one payment.
+func of(history []porcupine.Operation, payment int) (one []porcupine.Operation) {
+	for _, o := range history {
+		if o.Input.(asked).payment == payment {
+			one = append(one, o)
+		}
+	}
+	return one
+}
+
+// control spoils the history that was found in order and must be noticed. The first
+// flaw is what a client would see of a node that answers from an old file.
+func (c *clients) control(history []porcupine.Operation) {
 	end := time.Since(c.start).Nanoseconds()
 	for n, p := range c.payments {
 		if p.refund == "" {
 			continue
 		}
+		one := of(history, n)
 		for _, bad := range []porcupine.Operation{
 			{Input: asked{op: opGet, payment: n}, Output: answered{code: 200, status: "awaiting_payment"}},
 			{Input: asked{op: opRefund, payment: n}, Output: answered{code: 201, id: "another", status: "pending"}},
 			{Input: asked{op: opGet, payment: n}, Output: answered{code: 404}},
 		} {
 			bad.Call, bad.Return = end, end+1
-			if porcupine.CheckOperations(paymentModel(), append(slices.Clip(c.history), bad)) {
+			if porcupine.CheckOperations(paymentModel(), append(slices.Clip(one), bad)) {
 				c.t.Errorf("after all: %+v was not noticed", bad)
 			}
 		}
@@ -278,10 +347,11 @@ func (c *clients) control() {
 	c.t.Error("no payment was refunded")
 }
 
-func (c *clients) next(s *server) {
+// next puts a server in the place of an earlier one.
+func (c *clients) next(i int, s *server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server, c.lives = s, c.lives+1
+	c.servers[i], c.lives = s, c.lives+1
 	c.turn.Broadcast()
 }
 
@@ -291,12 +361,13 @@ func (c *clients) done() int {
 	return len(c.history)
 }
 
-// work asks questions until all is over. After a broken connection it waits
-// for the next server.
+// work asks questions until all is over, each of any server. After a broken connection
+// it waits for the next server where there is one alone.
 func (c *clients) work(client int, r *rand.Rand) {
 	for {
 		c.mu.Lock()
-		s, life, over := c.server, c.lives, c.over
+		at := r.IntN(len(c.servers))
+		s, life, over := c.servers[at], c.lives, c.over
 		in := c.choose(r)
 		p := c.payments[in.payment]
 		c.mu.Unlock()
@@ -312,10 +383,17 @@ func (c *clients) work(client int, r *rand.Rand) {
 		c.mu.Lock()
 		c.history = append(c.history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: end})
 		c.learn(in, out)
-		for out.unknown && c.lives == life && !c.over {
+		rest := c.rest
+		if out.unknown {
+			rest *= 10
+		} else {
+			c.answers[at]++
+		}
+		for out.unknown && len(c.servers) == 1 && c.lives == life && !c.over {
 			c.turn.Wait()
 		}
 		c.mu.Unlock()
+		time.Sleep(rest)
 	}
 }
 
@@ -354,7 +432,7 @@ func (c *clients) learn(in asked, out answered) {
 }
 
 // ask makes the request. Everything that is no answer to the question counts
-// as a connection that broke.
+// as a connection that broke; so does 425, where the router did not get to the payment.
 func ask(s *server, in asked, payment string) answered {
 	key := fmt.Sprintf("%08x-0000-4000-8000-000000000000", in.payment)
 	var a answer
@@ -375,7 +453,7 @@ func ask(s *server, in asked, payment string) answered {
 	case opGetRefund:
 		a, err = s.send("GET", "/v1/refunds/"+in.id, "")
 	}
-	if err != nil || a.Status == 503 {
+	if err != nil || a.Status == 503 || a.Status == 425 {
 		return answered{unknown: true}
 	}
 	var o struct {
