@@ -84,7 +84,7 @@ func TestSandboxSpeaksForNoProvider(t *testing.T) {
 	if !strings.Contains(string(a.Body), `"code":"not_simulated"`) {
 		t.Errorf("%s", a.Body)
 	}
-	if out, code := payledger(t, "sandbox", "pay", p.id.String(), "--data", s.data); code == 0 || !strings.Contains(out, "provider of its own") {
+	if out, code := payledger(t, "sandbox", "pay", p.id.String(), "--data", s.data); code == 0 || !strings.Contains(out, "real provider") {
 		t.Errorf("%d: %s", code, out)
 	}
 	s.becomes(t, path, "awaiting_payment")
