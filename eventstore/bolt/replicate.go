@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -45,6 +46,7 @@ type Group struct {
 type MismatchError struct {
 	Number uint64
 	Reason string
+	From   eventstore.Position // of this file's first record that LOG does not have; 0: not known
 }
 
 func (e *MismatchError) Error() string {
@@ -123,10 +125,21 @@ func (s *Store) Apply(g *Group) error {
 	return err
 }
 
+// Check is Apply without making anything durable.
+func (s *Store) Check(g *Group) error {
+	if !s.awaitSound() {
+		return eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := s.write(func() error { return cmp.Or(s.stageGroup(g), error(&undoneError{})) })
+	return err
+}
+
 // stageGroup stages the records of a group.
 func (s *Store) stageGroup(g *Group) error {
 	mismatch := func(format string, args ...any) error {
-		return &undoneError{&MismatchError{g.Number, fmt.Sprintf(format, args...)}}
+		return &undoneError{&MismatchError{Number: g.Number, Reason: fmt.Sprintf(format, args...)}}
 	}
 	staged := &s.staging
 	switch {
@@ -188,13 +201,33 @@ func (s *Store) Compare(g *Group) error {
 		case v != nil && own.Number > g.Number: // a newer one is in its slot
 		case v != nil && own.Number == g.Number:
 			if own.Nonce != g.Nonce {
-				return &MismatchError{g.Number, fmt.Sprintf("from position %d on it has another group of that number", own.First)}
+				return &MismatchError{g.Number, fmt.Sprintf("from position %d on it has another group of that number", own.First), own.First}
 			}
 		case len(g.Records) > 0:
-			return &MismatchError{g.Number, fmt.Sprintf("it begins at position %d, and this log has no records of that number", g.First)}
+			return &MismatchError{g.Number, fmt.Sprintf("it begins at position %d, and this log has no records of that number", g.First), g.First}
+		case g.First > 0 && g.Before != recordSum(tx.Bucket(bucketRecords), g.First-1):
+			return &MismatchError{g.Number, fmt.Sprintf("it follows another record at position %d", g.First-1), g.First - 1}
+		case g.First > 0 && endBefore(tx.Bucket(bucketGroups), g) != g.First:
+			return &MismatchError{g.Number, fmt.Sprintf("it follows position %d, and this log had others by then", g.First-1), g.First}
 		}
 		return nil
 	})
+}
+
+// endBefore is the position behind the groups before this one; where they are not known
+// any more, what the group says.
+func endBefore(groups *bbolt.Bucket, g *Group) eventstore.Position {
+	c := groups.Cursor()
+	c.Seek(slot(g.Number))
+	k, v := c.Prev()
+	if k == nil { // the slots are a ring
+		_, v = c.Last()
+	}
+	own, commits, ok := parseGroup(v)
+	if !ok || own.Number >= g.Number {
+		return g.First
+	}
+	return own.First + eventstore.Position(commits)
 }
 
 func unreadable(number uint64) error {
@@ -250,6 +283,19 @@ func (s *Store) Replica() (r Replica, err error) {
 		return nil
 	})
 	return r, err
+}
+
+// End is what the next group follows: the position of its first record, and the SHA-256 of
+// the record before that.
+func (s *Store) End() (first eventstore.Position, before [sha256.Size]byte, err error) {
+	last, err := s.tail.Last()
+	if err == nil {
+		err = s.view(last, func(tx *bbolt.Tx) error {
+			before = recordSum(tx.Bucket(bucketRecords), last)
+			return nil
+		})
+	}
+	return last + 1, before, err
 }
 
 // Join makes the file follow a LOG from the group of this number on; what it holds

@@ -194,9 +194,19 @@ func TestApply(t *testing.T) {
 			wrong := *g
 			wrong.Records = append([][]byte(nil), g.Records...)
 			spoil(&wrong)
+			if err := to.Check(&wrong); !errors.As(err, new(*MismatchError)) {
+				t.Fatalf("group %d with %s is checked: %v", g.Number, what, err)
+			}
 			if err := to.Apply(&wrong); !errors.As(err, new(*MismatchError)) {
 				t.Fatalf("group %d with %s: %v", g.Number, what, err)
 			}
+		}
+		before, err := to.Replica()
+		if err := errors.Join(err, to.Check(g)); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := to.Replica(); err != nil || after != before {
+			t.Fatalf("a check changes %v to %v: %v", before, after, err)
 		}
 		if err := to.Apply(g); err != nil {
 			t.Fatal(err)
@@ -359,5 +369,41 @@ func TestLeave(t *testing.T) {
 	}
 	if _, ok, err := s.Group(t.Context(), 3); ok || err != nil {
 		t.Errorf("it knows of a group: %v", err)
+	}
+}
+
+// A group without records is compared by what it follows.
+func TestCompareWithoutRecords(t *testing.T) {
+	t.Parallel()
+	a := &agreement{}
+	s := joined(t, newLog(t), a.replicate)
+	for i := range 4 { // groups 2 to 5
+		if r := s.Append(t.Context(), commitOf(i, 0)); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	barrier := func(number uint64, follows int) *Group {
+		g := &Group{Number: number, First: eventstore.Position(follows + 1)}
+		if follows < 4 {
+			g.Before = a.groups[follows].Before
+			return g
+		}
+		_, g.Before, _ = s.End()
+		return g
+	}
+	if first, before, err := s.End(); err != nil || first != 5 || before != barrier(6, 4).Before {
+		t.Errorf("it ends before position %d: %v", first, err)
+	}
+	if err := errors.Join(s.Compare(barrier(6, 4)), s.Compare(barrier(9, 4)), s.Compare(&Group{Number: 7}), s.Compare(barrier(1, 0))); err != nil {
+		t.Error(err)
+	}
+	other := barrier(6, 4)
+	other.Before[0] ^= 1
+	for what, g := range map[string]*Group{
+		"another record before it": other, "fewer records before it": barrier(6, 3), "one in the place of records": barrier(5, 3),
+	} {
+		if err := s.Compare(g); !errors.As(err, new(*MismatchError)) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

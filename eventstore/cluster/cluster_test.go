@@ -45,9 +45,11 @@ func TestSimulation(t *testing.T) {
 		total.takeovers += w.done.takeovers
 		total.forgotten += w.done.forgotten
 		total.fetched += w.done.fetched
+		total.strayed += w.done.strayed
+		total.stopped += w.done.stopped
 	}
 	t.Logf("%+v", total)
-	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0) {
+	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0 || total.stopped == 0 || total.strayed == 0) {
 		t.Errorf("too little happened: %+v", total)
 	}
 }
@@ -77,6 +79,9 @@ func TestFlaws(t *testing.T) {
 		"refusals from a stale file":                 {staleRefusals: true},
 		"ids recognised only at the end of a stream": {endOnly: true},
 		"two groups in flight":                       {twoInFlight: true},
+		"a longer file that LOG went on without":     {unlooked: true},
+		"a peer's groups taken for LOG's":            {peersAsLOG: true},
+		"a peer's number taken for LOG's":            {claimsAsLOG: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +103,7 @@ func TestFlaws(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	n := newNode("A", [8]byte{1}, 5)
-	for _, e := range []event{leads{true}, sequencing{"A"}, status{"B", 1, 5}, calling{7}, reading{8}, asked{"A", 1}} {
+	for _, e := range []event{matched{}, leads{true}, sequencing{"A"}, status{"B", 1, 5}, calling{7}, reading{8}, asked{"A", 1}} {
 		n.step(time.Second, e)
 	}
 	n.step(time.Second, accepted{n.sequencer.flight.group.Nonce, 6}) // the barrier

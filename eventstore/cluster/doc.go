@@ -49,12 +49,20 @@
 //
 // Taking over. Who leads is a matter of liveness alone: the node whose server leads
 // LOG. A new sequencer first hears from one of its peers at least, which groups that
-// one has. If that is more than its own file has, it fetches them: they were
-// accepted, even if LOG should have forgotten them. Then it publishes a barrier, whose
-// acceptance shows that it has LOG's end. If LOG ends before the file does, LOG has
-// forgotten acknowledged groups, and the sequencer publishes them again from its
-// file. Not covered is what LOG forgets before the sequencer's file has it, if nobody
-// else takes over, and what is only in the file of a node that cannot be reached.
+// one has. If LOG ends before a file does, its own or a peer's, LOG has forgotten
+// acknowledged groups, and the sequencer publishes them again from that file: from its
+// own once LOG's last group is the one that the file has in its place, from a peer's
+// if the group follows from its own file. Then it publishes a barrier, whose acceptance
+// shows that it has LOG's end. Not covered is what is only in the file of a node that
+// cannot be reached: if LOG goes on meanwhile, that node stops when it is back, and
+// says which events it alone has.
+//
+// A peer's word. What a peer says that it has is a claim: if nothing comes of it within
+// two seconds, the peer is named and the sequencer goes on. Only LOG says that a node is
+// behind. A group of a peer's file is taken only where LOG has one and does not bring
+// it, and only a node whose file was compared with LOG since its start gives any. If
+// it does not follow from the file, the peer is wrong, unless the other one says the
+// same.
 //
 // Handing over. A sequencer that is to be stopped, or cannot do its work because its
 // disk is full or its clock is off, ends what it has under way and has LOG elect one of
@@ -64,11 +72,12 @@
 // (bolt.Options.Newest), and those far ahead of the log and of the sequencer's clock are
 // refused.
 //
-// Followers apply groups in the order of their numbers and skip none. bolt checks
-// that each follows from the file: first position, hash of the record before it,
-// every record's place in its stream, claims. A group that stays missing for
-// 400 ms is fetched from a peer's file. If a group does not follow, the node stops:
-// its file is of another history and is made anew from a peer's, never mended.
+// Followers apply groups in the order of their numbers and skip none that has records:
+// each group, also one without, says which position and record it follows. bolt checks
+// that, every record's place in its stream, and claims. A group that stays missing for
+// 400 ms is fetched from a peer's file, or had no records, if the next one follows from
+// the file. If a group of LOG does not follow, the node stops: its file is of another
+// history and is made anew from a peer's, never mended.
 //
 // # The parts
 //

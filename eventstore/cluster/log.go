@@ -279,8 +279,8 @@ func (s *Store) leaderOf(info *jetstream.StreamInfo) nodeName {
 const trimEvery = 10 * time.Second
 
 // trim removes from LOG what all members have in their files. A member that does not
-// answer keeps LOG from being trimmed until it is three quarters full; then half of it
-// goes, and that member gets what it lacks from a peer.
+// answer, or stays behind, keeps LOG from being trimmed until it is three quarters full;
+// then half of it goes, and that member gets what it lacks from a peer.
 func (s *Store) trim() {
 	if !s.progress.Load().leading {
 		return
@@ -300,11 +300,11 @@ func (s *Store) trim() {
 			upTo = min(upTo, n)
 		}
 	}
-	switch {
-	case all:
-	case state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= maxLogBytes/4*3:
-		upTo = min(s.number(), state.FirstSeq+state.Msgs/2)
-	default:
+	full := state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= maxLogBytes/4*3
+	switch half := min(s.number(), state.FirstSeq+state.Msgs/2); {
+	case full && (!all || upTo < half):
+		upTo = half
+	case !all:
 		return
 	}
 	if upTo > state.FirstSeq {

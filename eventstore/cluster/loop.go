@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -60,6 +63,9 @@ func (s *Store) loop() {
 func (s *Store) effect(x effect) {
 	switch x := x.(type) {
 	case publish:
+		if x.group.First == 0 && !s.follows(x.group) {
+			return // it is published again
+		}
 		nonce, number, message := x.group.Nonce, x.group.Number, encode(x.group) // before the group is decided
 		s.beside(func() {
 			if s.publish(number, message) != nil {
@@ -69,7 +75,7 @@ func (s *Store) effect(x effect) {
 			s.post(accepted{nonce, number})
 		})
 	case republish:
-		s.beside(func() { s.republish(x.number) })
+		s.beside(func() { s.republish(x) })
 	case look:
 		s.beside(s.hear)
 	case decide:
@@ -77,11 +83,9 @@ func (s *Store) effect(x effect) {
 	case apply:
 		s.beside(func() { s.applyGroup(x.group) })
 	case compare:
-		s.beside(func() {
-			if err := s.Compare(x.group); errors.As(err, new(*bolt.MismatchError)) {
-				s.post(mismatched{err})
-			}
-		})
+		s.beside(func() { s.compared(s.Compare(x.group)) })
+	case compareEnd:
+		s.beside(func() { s.compared(s.compareEnd(x.number)) })
 	case fetch:
 		s.beside(func() { s.fetch(x) })
 	case askStatus:
@@ -96,6 +100,13 @@ func (s *Store) effect(x effect) {
 		s.beside(func() { s.send(x) })
 	case giveUp:
 		s.leave(x.call, eventstore.ErrUnconfirmed)
+	case bridge:
+		if first, before, err := s.End(); err == nil && x.group.First == first && x.group.Before == before {
+			s.post(bridged{x.group.Number})
+		}
+	case doubt:
+		s.doubted.Store(&doubted{x, s.now()})
+		s.report(fmt.Errorf("node %s: %w", x.peer, x.why))
 	case stepDown:
 		s.beside(func() { s.stepDown(x.to) })
 	case stop:
@@ -131,24 +142,97 @@ func (s *Store) applyGroup(g *bolt.Group) {
 	case err == nil:
 		s.post(applied{})
 	case errors.As(err, &mismatch):
-		s.post(mismatched{err})
+		s.post(misfit{err})
 	default:
 		s.report(err) // the file has failed or is closed
 	}
 }
 
-func (s *Store) republish(number uint64) {
-	g, ok, err := s.Group(s.ctx, number)
+// compared tells what a comparison with LOG has shown.
+func (s *Store) compared(err error) {
+	switch {
+	case errors.As(err, new(*bolt.MismatchError)):
+		s.post(mismatched{err})
+	case err != nil:
+		s.report(err)
+	case !s.progress.Load().sure:
+		s.post(matched{})
+	}
+}
+
+// follows says in a group without records what it follows.
+func (s *Store) follows(g *bolt.Group) bool {
+	first, before, err := s.End()
 	if err != nil {
 		s.report(err)
+		return false
+	}
+	g.First, g.Before = first, before
+	return true
+}
+
+// republish publishes a group again that LOG has forgotten.
+func (s *Store) republish(x republish) {
+	g, err := s.forgotten(x)
+	if err != nil {
+		s.compared(err)
 		return
 	}
-	if !ok {
-		g = &bolt.Group{Number: number, Writer: s.writer, At: s.now().UnixMilli()}
-		binary.BigEndian.PutUint64(g.Nonce[:], uint64(s.now().UnixNano()))
-	}
-	if s.publish(number, encode(g)) == nil { // what LOG has now says whether it was needed
+	if s.publish(x.number, encode(g)) == nil { // what LOG has now says whether it was needed
 		s.republished.Add(1)
 	}
 	s.hear()
+}
+
+// forgotten is the group for a slot of LOG which a file has and LOG has not. The error is a
+// *bolt.MismatchError if LOG's last group is not that of the own file: then what the file has
+// behind it is not LOG's either.
+func (s *Store) forgotten(x republish) (g *bolt.Group, err error) {
+	var ok bool
+	if x.from == "" {
+		if err := s.compareEnd(x.number - 1); err != nil {
+			return nil, err
+		}
+		if g, ok, err = s.Group(s.ctx, x.number); err != nil {
+			return nil, err
+		}
+	} else {
+		all, err := s.groupsOf(string(x.from), x.number)
+		if err != nil {
+			return nil, err
+		}
+		if g = all[0]; len(g.Records) > 0 {
+			if err := s.Check(g); err != nil {
+				return nil, fmt.Errorf("node %s: its group %d is not published: %v", x.from, x.number, err) //nolint:errorlint // it is the peer's
+			}
+			ok = true
+		}
+	}
+	if !ok {
+		g = &bolt.Group{Number: x.number, Writer: s.writer, At: s.now().UnixMilli()}
+		binary.BigEndian.PutUint64(g.Nonce[:], uint64(s.now().UnixNano()))
+	}
+	return g, nil
+}
+
+// compareEnd compares LOG's last group, if it has any, with the own file.
+func (s *Store) compareEnd(number uint64) error {
+	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, logStream)
+	if err != nil {
+		return err
+	}
+	m, err := stream.GetMsg(ctx, number)
+	if errors.Is(err, jetstream.ErrMsgNotFound) && stream.CachedInfo().State.LastSeq <= number {
+		return nil // it is trimmed, or empty
+	}
+	if err != nil {
+		return err
+	}
+	g, err := decode(m.Data)
+	if err != nil {
+		return err
+	}
+	return s.Compare(g)
 }

@@ -21,14 +21,22 @@ type (
 	committed struct{}
 	// applied: the group that was to be applied is durable in the own file.
 	applied struct{}
-	// mismatched: a group does not follow from the own file.
+	// misfit: the group that was to be applied does not follow from the own file.
+	misfit struct{ why error }
+	// matched: LOG and the own file have the same group of a number.
+	matched struct{}
+	// mismatched: LOG and the own file have different groups of the same number.
 	mismatched struct{ why error }
+	// bridged: the group of this number, which LOG has, follows from the own file.
+	bridged struct{ number uint64 }
 )
 
 // Events from LOG.
 type (
-	// fed: LOG, or the file of a peer, has this group.
+	// fed: LOG has this group.
 	fed struct{ group *bolt.Group }
+	// fetched: the file of a peer has this group.
+	fetched came
 	// accepted: LOG acknowledged the publication with this nonce, at this number,
 	// not as a duplicate.
 	accepted struct {
@@ -84,23 +92,38 @@ type (
 	// publish publishes the group, which expects the number before its own to be
 	// LOG's last. It ends in accepted or unknown.
 	publish struct{ group *bolt.Group }
-	// republish publishes the group of that number from the own file, or one without
-	// records where the file has none, and then looks.
-	republish struct{ number uint64 }
+	// republish publishes the group of that number from a file, or one without records
+	// where the file has none, and then looks. From the own file, if none is named: then
+	// LOG's last group has to be the file's, else it ends in mismatched. From a peer's: then
+	// the group has to follow from the own file, else nothing is published.
+	republish struct {
+		from   nodeName
+		number uint64
+	}
+	// doubt names a peer that says it has groups which nobody can get, or that has sent a
+	// group which does not follow.
+	doubt struct {
+		peer nodeName
+		why  error
+	}
 	// look asks LOG for its end.
 	look struct{}
 	// decide answers the committer: the staged group, with its number, is committed,
 	// or with nil it is taken back.
 	decide struct{ group *bolt.Group }
-	// apply applies the group to the own file; it ends in applied or mismatched.
+	// apply applies the group to the own file; it ends in applied or misfit.
 	apply struct{ group *bolt.Group }
-	// compare compares the group with the one that the own file has in its place; it
-	// may end in mismatched.
-	compare struct{ group *bolt.Group }
-	// fetch asks a peer, any if the name is empty, for its groups from the number on,
-	// which come as fed.
+	// compare compares the group with the one that the own file has in its place, and
+	// compareEnd LOG's last one, which has the number. They end in matched or mismatched.
+	compare    struct{ group *bolt.Group }
+	compareEnd struct{ number uint64 }
+	// bridge asks whether the group follows from the own file, although groups before it
+	// are missing: those had no records. It may end in bridged.
+	bridge struct{ group *bolt.Group }
+	// fetch asks a peer, rather another one than is named, for its groups from the number
+	// on, which come as fetched.
 	fetch struct {
-		from   nodeName
+		not    nodeName
 		number uint64
 	}
 	// askStatus asks all peers for their status.
@@ -150,7 +173,7 @@ type node struct {
 // newNode is a node whose file has the groups up to number. start differs from that
 // of every other start of any node.
 func newNode(name nodeName, start [8]byte, number uint64) *node {
-	n := &node{follower: follower{number: number, last: number}}
+	n := &node{follower: follower{number: number, last: number, sure: number == 0}}
 	n.sequencer = sequencer{start: start, follower: &n.follower}
 	n.forwarder = forwarder{self: name}
 	return n
@@ -177,14 +200,30 @@ func (n *node) step(now time.Duration, e event) []effect {
 	switch e := e.(type) {
 	case fed:
 		out = n.sequencer.fed(e.group)
-		out = append(out, n.follower.fed(now, e.group)...)
+		out = append(out, n.follower.fed(now, came{group: e.group})...)
+	case fetched:
+		out = n.follower.fed(now, came(e))
+	case bridged:
+		n.follower.bridged(e.number)
 	case applied:
-		n.follower.done()
+		out = n.follower.done()
+	case misfit:
+		peer := n.follower.misfit()
+		if peer == "" {
+			return n.stop(now, e.why)
+		}
+		out = []effect{doubt{peer, e.why}}
+	case matched:
+		n.follower.sure = true
 	case mismatched:
 		return n.stop(now, e.why)
 	case staged, committed, accepted, unknown, ended, leads, leaves, asksNoMore, asked, status:
 		out = n.sequencer.step(now, e)
-	case sequencing, answered, reading, calling, replied, lost:
+	case answered:
+		if e.number <= n.follower.number+bolt.KeptGroups { // else it is no answer
+			out = n.forwarder.step(now, e)
+		}
+	case sequencing, reading, calling, replied, lost:
 		out = n.forwarder.step(now, e)
 	case tick:
 		out = append(n.sequencer.tick(now), n.follower.tick(now)...)

@@ -27,7 +27,13 @@ func (s *Store) listen() error {
 				s.post(answered{n[0], n[1]})
 			}
 		},
-		verbStatus: func(m *nats.Msg) { s.respond(m, binary.BigEndian.AppendUint64(nil, s.number())) },
+		verbStatus: func(m *nats.Msg) {
+			n := s.number()
+			if s.stopped.Load() != nil {
+				n = 0 // what it has is not LOG's
+			}
+			s.respond(m, binary.BigEndian.AppendUint64(nil, n))
+		},
 		verbReport: func(m *nats.Msg) {
 			b, err := json.Marshal(s.Status())
 			if err != nil {
@@ -143,8 +149,8 @@ func (s *Store) answer(x answer) {
 // groupsFrom are the groups of the own file from a number on.
 func (s *Store) groupsFrom(b []byte) (out []byte) {
 	asked, ok := numbers(b, 1)
-	if !ok || s.stopped.Load() != nil {
-		return nil // a log that differs is no source for the others
+	if !ok || s.stopped.Load() != nil || !s.progress.Load().sure {
+		return nil // a log that differs, or may, is no source for the others
 	}
 	for n, end := asked[0], asked[0]+maxAhead; n <= s.number() && n < end && len(out) < fetchBytes; n++ {
 		g, ok, err := s.Group(s.ctx, n)
@@ -162,29 +168,39 @@ func (s *Store) groupsFrom(b []byte) (out []byte) {
 	return out
 }
 
-// fetch gets groups from a peer, the first that has any if none is named.
+// fetch gets groups from the first peer that has any; the one in doubt is asked last.
 func (s *Store) fetch(x fetch) {
-	peers := s.peers
-	if x.from != "" {
-		peers = []string{string(x.from)}
+	peers := slices.Clone(s.peers)
+	if peers[0] == string(x.not) {
+		slices.Reverse(peers)
 	}
 	for _, p := range peers {
-		reply, err := s.nc.Request(s.prefix+p+verbFetch, binary.BigEndian.AppendUint64(nil, x.number), peerTime)
+		all, err := s.groupsOf(p, x.number)
 		if err != nil {
 			continue
 		}
-		all, err := groupsOf(reply.Data, x.number)
 		for _, g := range all {
 			if g.Number > s.number() {
 				s.fetched.Add(1)
 			}
-			s.post(fed{g})
+			s.post(fetched{g, nodeName(p)})
 		}
-		if err != nil {
-			s.report(fmt.Errorf("groups from node %s: %w", p, err))
-		}
-		if len(all) > 0 {
-			return
-		}
+		return
 	}
+}
+
+// groupsOf are groups of a peer's file from a number on, one at least.
+func (s *Store) groupsOf(peer string, number uint64) ([]*bolt.Group, error) {
+	reply, err := s.nc.Request(s.prefix+peer+verbFetch, binary.BigEndian.AppendUint64(nil, number), peerTime)
+	if err != nil {
+		return nil, err
+	}
+	all, err := groupsOf(reply.Data, number)
+	if err != nil {
+		s.report(fmt.Errorf("groups from node %s: %w", peer, err))
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("node %s does not give group %d", peer, number)
+	}
+	return all, nil
 }

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"time"
 
 	"payledger/eventstore/bolt"
@@ -11,8 +14,6 @@ const (
 	// republishAfter is the time before a slot is published again whose outcome is
 	// unknown.
 	republishAfter = 400 * time.Millisecond
-	// patience is how long the sequencer tries before it asks for another one.
-	patience = 2 * time.Second
 )
 
 // sequencer publishes the groups that the own committer stages, one at a time, each
@@ -29,6 +30,8 @@ type sequencer struct {
 	peers   int           // how many have said how far they are since then
 	ready   bool          // it has found LOG's end since it leads
 	began   time.Duration // when it last made progress
+	claims  []status      // of peers that say they have more than this file; the greatest first
+	reached uint64        // the number when claims were last looked at
 	heir    nodeName      // who is to be the next one, once nothing is under way
 	asking  bool          // LOG is being asked to have the heir for its leader
 
@@ -75,7 +78,7 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 	case asked:
 		return s.ask(e)
 	case status:
-		return s.status(e)
+		return s.status(now, e)
 	}
 	return nil
 }
@@ -84,7 +87,7 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 // does not lead it is taken back at once. While the sequencer looks for LOG's end, the
 // group is its first attempt at that.
 func (s *sequencer) stage(g *bolt.Group) []effect {
-	if !s.leading || s.heir != "" || s.follower.busy || s.follower.behind() {
+	if !s.leading || s.heir != "" || s.follower.busy || s.lacks() {
 		return []effect{decide{}}
 	}
 	s.group = g
@@ -97,7 +100,7 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 	if yes == s.leading {
 		return nil
 	}
-	s.leading, s.ready, s.peers, s.began, s.heir = yes, false, 0, now, ""
+	s.leading, s.ready, s.peers, s.began, s.heir, s.claims = yes, false, 0, now, "", nil
 	if yes {
 		s.term++
 		return []effect{askStatus{s.term}}
@@ -107,10 +110,13 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 	return out
 }
 
+// lacks reports whether there may be groups that the file does not have.
+func (s *sequencer) lacks() bool { return s.follower.behind() || len(s.claims) > 0 }
+
 // yield takes back what the committer has staged if its slot is taken: the file has
 // to be free for the groups that the follower applies.
 func (s *sequencer) yield() []effect {
-	if s.group == nil || !s.follower.behind() {
+	if s.group == nil || !s.lacks() {
 		return nil
 	}
 	s.group = nil
@@ -135,29 +141,46 @@ func (s *sequencer) takeBack() []effect {
 }
 
 // status is a peer's. A group in a peer's file was accepted, so LOG had it. If LOG
-// has forgotten it, it is published again from the own file once that has it.
-func (s *sequencer) status(p status) []effect {
+// has forgotten it, it is published again from that file. But it is a claim: if nothing
+// comes of it for a while, it is dropped.
+func (s *sequencer) status(now time.Duration, p status) []effect {
 	if !s.leading || p.term != s.term {
 		return nil
 	}
 	s.peers++
-	if p.number > s.follower.number {
-		s.follower.last = max(s.follower.last, p.number)
-		return []effect{fetch{from: p.from, number: s.follower.number + 1}}
+	if s.ready || p.number <= s.follower.number {
+		return nil
 	}
-	return nil
+	s.claims = append(without(s.claims, func(c status) bool { return c.from == p.from }), p)
+	slices.SortFunc(s.claims, func(a, b status) int { return cmp.Compare(b.number, a.number) })
+	s.began = now
+	return []effect{look{}}
 }
 
-// ended: LOG ends here, or did some time ago. If the own file is longer, LOG has
-// forgotten an acknowledged tail.
+// ended: LOG ends here, or did some time ago. If a file is longer, LOG has forgotten an
+// acknowledged tail.
 func (s *sequencer) ended(number uint64) []effect {
 	if number > s.follower.number {
 		s.follower.last = max(s.follower.last, number)
 	}
-	if s.leading && s.peers > 0 && number < s.follower.number {
-		return []effect{republish{number + 1}}
+	switch {
+	case number < s.follower.number && s.leading && s.peers > 0:
+		return []effect{republish{number: number + 1}}
+	case number < s.follower.number:
+		return []effect{compareEnd{number}}
+	case !s.leading || number > s.follower.number:
+	case len(s.claims) > 0:
+		return []effect{republish{s.claims[0].from, number + 1}}
 	}
 	return nil
+}
+
+// settle drops the claims that the file has come up to.
+func (s *sequencer) settle(now time.Duration) {
+	if n := s.follower.number; len(s.claims) > 0 && n != s.reached {
+		s.reached, s.began = n, now
+		s.claims = without(s.claims, func(c status) bool { return c.number <= n })
+	}
 }
 
 // ask is a read. It can be answered once a group is accepted that is published after
@@ -174,15 +197,19 @@ func (s *sequencer) ask(q asked) []effect {
 // next publishes for the next slot, if there is reason to and none is under way.
 func (s *sequencer) next(now time.Duration) []effect {
 	f := s.follower
+	s.settle(now)
+	if s.flight != nil && s.flight.group.Number <= f.number {
+		return s.takeBack() // the file has its slot from a peer
+	}
 	if s.heir != "" && s.flight == nil { // nothing is under way that could be lost
 		to := s.heir
 		s.asking = true
 		return append(s.lead(now, false), stepDown{to})
 	}
 	switch {
-	case !s.leading || s.flight != nil || s.peers == 0:
+	case !s.leading || s.flight != nil || s.peers == 0 || !f.sure:
 		return nil
-	case f.busy || f.behind():
+	case f.busy || s.lacks():
 		return nil
 	case s.group == nil && len(s.waiting) == 0 && s.ready:
 		return nil
@@ -218,7 +245,7 @@ func (s *sequencer) land(now time.Duration) []effect {
 	if f.landed {
 		return nil
 	}
-	f.landed, s.ready, s.began = true, true, max(s.began, now)
+	f.landed, s.ready, s.began, s.claims = true, true, max(s.began, now), nil
 	var out []effect
 	if f.committer {
 		out = append(out, decide{f.group}) // committed follows
@@ -251,7 +278,16 @@ func (s *sequencer) tick(now time.Duration) []effect {
 		f.again = now + republishAfter
 		out = append(out, publish{f.group}, look{})
 	}
-	if s.leading && (s.flight != nil || !s.ready || s.group != nil) && now-s.began >= patience {
+	if len(s.claims) > 0 {
+		out = append(out, look{})
+	}
+	switch {
+	case !s.leading || (s.flight == nil && s.ready && s.group == nil) || now-s.began < patience:
+	case len(s.claims) > 0:
+		c := s.claims[0]
+		s.claims, s.began = s.claims[1:], now
+		out = append(out, doubt{c.from, fmt.Errorf("it says that it has group %d, and does not have group %d", c.number, s.follower.number+1)})
+	default:
 		s.began = now
 		out = append(out, stepDown{})
 	}

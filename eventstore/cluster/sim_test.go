@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"container/heap"
 	"encoding/binary"
 	"fmt"
@@ -44,13 +45,16 @@ type world struct {
 	nodes     []*simNode
 	cut       [simNodes][simNodes]bool
 	shunned   int // few clients ask this node
+	fool      int // this node is mad now and then
+	mad       int // this node says that it has more than it has, and gives groups that do not follow
+	strays    int // files that were given groups which LOG never had
 
 	commands map[uint64]*command
 	reads    map[uint64]*simRead
 	lastID   uint64
 	acked    uint64 // the greatest position that a client was told
 	heads    [simStreams]uint64
-	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched int }
+	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched, strayed, stopped int }
 }
 
 // flaw is a mistake that the simulation has to notice.
@@ -61,6 +65,9 @@ type flaw struct {
 	staleRefusals  bool // refusals alone are answered without asking LOG
 	chained        bool // a group is taken for accepted when it was published
 	twoInFlight    bool // while the outcome of one slot is unknown, the next one is published
+	unlooked       bool // a longer file is published again although LOG went on without it
+	peersAsLOG     bool // a group of a peer's file is taken for one of LOG
+	claimsAsLOG    bool // what a peer says that it has is taken for what LOG has
 	endOnly        bool // ids are recognised only at the end of a stream
 }
 
@@ -82,6 +89,15 @@ func (n *simNode) step(e event) (out []effect) {
 		case f.lateRiders && s.flight != nil:
 			s.flight.riders = append(s.flight.riders, e)
 			return nil
+		}
+	case fetched:
+		if f.peersAsLOG {
+			return n.step(fed{e.group})
+		}
+	case status:
+		if f.claimsAsLOG {
+			n.node.follower.last = max(n.node.follower.last, e.number)
+			n.node.follower.shown = n.node.follower.last
 		}
 	case staged:
 		if f.staleRefusals && s.leading && s.ready && len(e.group.Records) == 0 {
@@ -195,8 +211,44 @@ type file struct {
 	groups  map[uint64]*bolt.Group
 }
 
+// sum stands for that of the record at a position.
+func (f *file) sum(at eventstore.Position) (sum [32]byte) {
+	if at > 0 {
+		binary.BigEndian.PutUint64(sum[:], f.records[at-1])
+	}
+	return sum
+}
+
+func (f *file) end() (eventstore.Position, [32]byte) {
+	last := eventstore.Position(len(f.records))
+	return last + 1, f.sum(last)
+}
+
+func (f *file) follows(g *bolt.Group) bool {
+	first, before := f.end()
+	return g.First == first && g.Before == before
+}
+
+// differs reports whether the file has another group of that number.
+func (f *file) differs(g *bolt.Group) bool {
+	own := f.groups[g.Number]
+	switch {
+	case own != nil:
+		return own.Nonce != g.Nonce
+	case len(g.Records) > 0:
+		return true
+	}
+	end := eventstore.Position(1)
+	for _, own := range f.groups {
+		if own.Number < g.Number {
+			end = max(end, own.First+eventstore.Position(len(own.Records)))
+		}
+	}
+	return g.First > 0 && (g.First != end || f.sum(g.First-1) != g.Before)
+}
+
 func (f *file) add(g *bolt.Group) bool {
-	if g.First != eventstore.Position(len(f.records)+1) {
+	if !f.follows(g) {
 		return false
 	}
 	for _, b := range g.Records {
@@ -225,6 +277,7 @@ type simNode struct {
 	group   *bolt.Group
 	calls   map[uint64]*command
 	skips   bool // of twoInFlight
+	stray   bool // the file was given groups that LOG never had
 }
 
 type pendingCommit struct {
@@ -236,7 +289,7 @@ type pendingCommit struct {
 func newWorld(seed uint64, f flaw) *world {
 	w := &world{
 		random: rand.New(rand.NewPCG(seed, 17)), flaw: f, commands: map[uint64]*command{}, reads: map[uint64]*simRead{},
-		truth: newFile(),
+		truth: newFile(), mad: -1,
 	}
 	base := &bolt.Group{Number: 1, Nonce: bolt.Nonce{1}}
 	w.log = append(w.log, base)
@@ -248,6 +301,7 @@ func newWorld(seed uint64, f flaw) *world {
 	for _, n := range w.nodes {
 		n.start()
 	}
+	w.fool = w.random.IntN(simNodes)
 	w.elect(w.random.IntN(simNodes))
 	for range 5 {
 		w.client()
@@ -261,17 +315,21 @@ func newFile() file { return file{ids: map[uint64]uint64{}, groups: map[uint64]*
 // run plays so long with faults, then heals everything and looks at what is left.
 func (w *world) run(d time.Duration) {
 	w.until(d)
-	w.calm = true
+	w.calm, w.mad = true, -1
 	w.cut = [simNodes][simNodes]bool{}
 	for _, n := range w.nodes {
 		n.paused = 0
-		if !n.up {
+		switch {
+		case n.stray: // whether LOG goes on without its groups is open until the next one
+			n.crash()
+			n.rebuilt()
+		case !n.up:
 			n.start()
 		}
 	}
 	w.elect(w.random.IntN(simNodes))
 	w.until(d + 10*time.Second)
-	if w.flaw == (flaw{}) {
+	if w.flaw == (flaw{}) || w.flaw.claimsAsLOG {
 		w.demand()
 	}
 	w.until(d + 15*time.Second)
@@ -417,7 +475,12 @@ func (w *world) fault() {
 	}
 	other := w.random.IntN(simNodes)
 	w.shunned = w.random.IntN(simNodes + 1)
-	switch w.random.IntN(11) {
+	w.mad = -1
+	what := w.random.IntN(13)
+	if w.flaw.unlooked && what < 6 {
+		what = 12 // it is rare that this leads to anything
+	}
+	switch what {
 	case 0, 1:
 		if n.up {
 			n.crash()
@@ -445,6 +508,15 @@ func (w *world) fault() {
 	case 10:
 		to := w.nodes[(w.leader+1+w.random.IntN(simNodes-1))%simNodes].name
 		w.nodes[w.leader].event(leaves{to})
+	case 11:
+		w.mad = w.fool
+	case 12:
+		if n.up && w.strays == 0 {
+			n.crash()
+			w.replace(n.self)
+			n.strayed()
+			w.after(time.Duration(w.random.IntN(4000))*time.Millisecond, n.start)
+		}
 	}
 }
 
@@ -474,6 +546,7 @@ func (w *world) elect(leader int) {
 func (n *simNode) hear() {
 	n.event(leads{n.w.leader == n.self})
 	n.event(sequencing{n.w.nodes[n.w.leader].name})
+	n.event(ended{uint64(len(n.w.log))})
 }
 
 // forget takes an acknowledged tail from LOG, which it must not do, and which two
@@ -515,6 +588,48 @@ func (w *world) forget() {
 	}
 }
 
+// strayed gives the file groups that LOG never had, or had and forgot before anybody else
+// had them. If LOG goes on without them, the node has to stop.
+func (n *simNode) strayed() {
+	w := n.w
+	n.stray = true
+	w.strays++
+	w.done.strayed++
+	number := max(n.file.number, uint64(len(n.node.follower.ahead))) + 1
+	for range 1 + w.random.IntN(3) {
+		w.lastID++
+		g := &bolt.Group{Number: number, Nonce: bolt.Nonce{0xee, byte(w.lastID >> 8), byte(w.lastID)}}
+		g.First, g.Before = n.file.end()
+		g.Records = [][]byte{binary.BigEndian.AppendUint64(nil, w.lastID<<8|uint64(w.random.IntN(simStreams)))}
+		n.file.add(g)
+		number += 1 + uint64(w.random.IntN(2))
+	}
+}
+
+// diverges reports whether LOG has another group in the place of one of the file's.
+func (n *simNode) diverges() bool {
+	for _, g := range n.file.groups {
+		if int(g.Number) <= len(n.w.log) && n.w.log[g.Number-1].Nonce != g.Nonce {
+			return true
+		}
+	}
+	return false
+}
+
+// rebuilt makes the file of a node that has stopped anew from LOG.
+func (n *simNode) rebuilt() {
+	n.stray = false
+	n.w.strays--
+	n.file = newFile()
+	n.file.number = 1
+	for _, g := range n.w.log {
+		if len(g.Records) > 0 {
+			n.file.add(g)
+		}
+	}
+	n.start()
+}
+
 func (n *simNode) start() {
 	if n.up {
 		return
@@ -523,7 +638,7 @@ func (n *simNode) start() {
 	n.up, n.paused = true, 0
 	n.calls = map[uint64]*command{}
 	n.waiting, n.staged, n.group = nil, nil, nil
-	n.cursor = min(int(n.file.number), len(n.w.log))
+	n.cursor = min(int(n.file.number)-1, len(n.w.log))
 	n.node = newNode(n.name, [8]byte{byte(n.self), byte(n.life >> 8), byte(n.life)}, n.file.number)
 	life := n.life
 	n.every(life, 100*time.Millisecond, func() { n.event(tick{}) })
@@ -592,7 +707,8 @@ func (n *simNode) stage() {
 	}
 	k := min(len(n.waiting), 1+n.w.random.IntN(4))
 	n.staged, n.waiting = n.waiting[:k:k], n.waiting[k:]
-	g := &bolt.Group{First: eventstore.Position(len(n.file.records) + 1)}
+	g := &bolt.Group{}
+	g.First, g.Before = n.file.end()
 	heads, ids := n.file.heads, map[uint64]uint64{}
 	for i := range n.staged {
 		p := &n.staged[i]
@@ -667,14 +783,12 @@ func (n *simNode) effect(x effect) {
 	w := n.w
 	switch x := x.(type) {
 	case publish:
+		if x.group.First == 0 {
+			x.group.First, x.group.Before = n.file.end()
+		}
 		w.publish(n, x.group)
 	case republish:
-		g := n.file.groups[x.number]
-		if g == nil {
-			g = &bolt.Group{Number: x.number, Nonce: bolt.Nonce{0xff, byte(w.random.Uint32()), byte(w.random.Uint32())}}
-		}
-		w.publish(n, g)
-		n.later(20*time.Millisecond, func() { n.effect(look{}) })
+		n.republish(x)
 	case look:
 		number := uint64(len(w.log))
 		if w.chance(100) {
@@ -689,15 +803,26 @@ func (n *simNode) effect(x effect) {
 		}
 		n.later(w.delay(), func() {
 			if !n.file.add(x.group) {
-				w.fail("node %s: group %d does not follow", n.name, x.group.Number)
+				n.event(misfit{fmt.Errorf("group %d does not follow", x.group.Number)})
 				return
 			}
 			n.event(applied{})
 		})
 	case compare:
-		if own := n.file.groups[x.group.Number]; (own == nil) != (len(x.group.Records) == 0) || (own != nil && own.Nonce != x.group.Nonce) {
+		if n.file.differs(x.group) {
 			n.event(mismatched{fmt.Errorf("group %d is another one in LOG", x.group.Number)})
+			return
 		}
+		n.event(matched{})
+	case compareEnd:
+		if x.number > 0 && int(x.number) <= len(w.log) {
+			n.effect(compare{w.log[x.number-1]})
+		}
+	case bridge:
+		if n.file.follows(x.group) {
+			n.event(bridged{x.group.Number})
+		}
+	case doubt: // the operator is told
 	case fetch:
 		n.fetch(x)
 	case askStatus:
@@ -706,6 +831,12 @@ func (n *simNode) effect(x effect) {
 				w.net(n.self, p.self, func() {
 					p.later(0, func() {
 						s := status{p.name, x.term, p.node.follower.number}
+						switch {
+						case p.node.stopped:
+							s.number = 0
+						case w.mad == p.self:
+							s.number += 1 + uint64(w.random.IntN(1_000_000))
+						}
 						w.net(p.self, n.self, func() { n.event(s) })
 					})
 				})
@@ -738,7 +869,17 @@ func (n *simNode) effect(x effect) {
 			}
 		})
 	case stop:
-		w.fail("node %s stops: %v", n.name, x.why)
+		if !n.stray || !n.diverges() {
+			w.fail("node %s stops: %v", n.name, x.why)
+			return
+		}
+		w.done.stopped++
+		n.later(time.Duration(w.random.IntN(5000))*time.Millisecond, func() {
+			if n.node.stopped {
+				n.crash()
+				n.rebuilt()
+			}
+		})
 	default:
 		w.fail("no such effect: %T", x)
 	}
@@ -747,18 +888,67 @@ func (n *simNode) effect(x effect) {
 func (n *simNode) fetch(x fetch) {
 	w := n.w
 	to := w.nodes[(n.self+1+w.random.IntN(simNodes-1))%simNodes]
-	if x.from != "" {
-		to = w.nodes[n.index(x.from)]
+	if to.name == x.not {
+		to = w.nodes[simNodes-n.self-to.self]
 	}
 	w.net(n.self, to.self, func() {
 		to.later(0, func() {
 			for i := x.number; i <= to.node.follower.number; i++ {
-				g := to.file.groups[i]
+				g := to.gives(i)
 				if g == nil {
-					g = &bolt.Group{Number: i}
+					return
 				}
 				w.done.fetched++
-				w.net(to.self, n.self, func() { n.event(fed{g}) })
+				w.net(to.self, n.self, func() { n.event(fetched{g, to.name}) })
+			}
+		})
+	})
+}
+
+// gives is a group as the node gives it to others; nil: it does not.
+func (n *simNode) gives(number uint64) *bolt.Group {
+	g := n.file.groups[number]
+	switch {
+	case n.node.stopped, number > n.node.follower.number, !n.node.follower.sure:
+		return nil
+	case g == nil:
+		return &bolt.Group{Number: number}
+	case n.w.mad == n.self:
+		wrong := *g
+		wrong.Before[31]++
+		return &wrong
+	}
+	return g
+}
+
+func (n *simNode) republish(x republish) {
+	w := n.w
+	again := func(g *bolt.Group) {
+		if len(g.Records) == 0 {
+			g = &bolt.Group{Number: x.number, Nonce: bolt.Nonce{0xff, byte(w.random.Uint32()), byte(w.random.Uint32())}}
+		}
+		w.publish(n, g)
+		n.later(20*time.Millisecond, func() { n.effect(look{}) })
+	}
+	if x.from == "" {
+		if last := int(x.number) - 2; !w.flaw.unlooked && last >= 0 && last < len(w.log) && n.file.differs(w.log[last]) {
+			n.event(mismatched{fmt.Errorf("LOG ends with another group %d", x.number-1)})
+			return
+		}
+		again(cmp.Or(n.file.groups[x.number], &bolt.Group{}))
+		return
+	}
+	p := w.nodes[n.index(x.from)]
+	w.net(n.self, p.self, func() {
+		p.later(0, func() {
+			if g := p.gives(x.number); g != nil {
+				w.net(p.self, n.self, func() {
+					n.later(0, func() {
+						if len(g.Records) == 0 || w.flaw.unlooked || n.file.follows(g) {
+							again(g)
+						}
+					})
+				})
 			}
 		})
 	})

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 )
 
 // Status is what a node knows of itself and of LOG.
@@ -40,6 +42,9 @@ type Status struct {
 	// Stopped is why the node takes no part any more: its file and LOG differ, and it
 	// has to be made again from a peer's. Empty: it takes part.
 	Stopped string `json:"stopped,omitzero"`
+	// Extra are events that the file of this node has and LOG has not, if it is stopped for
+	// that: the first maxExtra, as POSITION KIND ID.
+	Extra []string `json:"extra,omitzero"`
 	// Unable is why nobody should hand over to this node just now, although it takes
 	// part; empty: it could be the sequencer.
 	Unable string `json:"unable,omitzero"`
@@ -83,10 +88,19 @@ type trouble struct {
 	at  time.Time
 }
 
+// doubted is a peer in whose word this node has found a fault. It is shown for doubtTime.
+type doubted struct {
+	doubt
+	at time.Time
+}
+
+const doubtTime = time.Minute
+
 // progress is what the machine's goroutine shows to others.
 type progress struct {
 	leader         nodeName
 	leading, ready bool
+	sure           bool
 	group, newest  uint64
 	groupAt        time.Time
 }
@@ -95,7 +109,7 @@ type progress struct {
 func (s *Store) show() {
 	n, before := s.node, s.progress.Load()
 	p := *before
-	p.leader, p.leading, p.ready = n.forwarder.to, n.sequencer.leading, n.sequencer.ready
+	p.leader, p.leading, p.ready, p.sure = n.forwarder.to, n.sequencer.leading, n.sequencer.ready, n.follower.sure
 	if p.newest = n.follower.last; p.group != n.follower.number {
 		p.group, p.groupAt = n.follower.number, s.now()
 	}
@@ -127,6 +141,7 @@ func (s *Store) Status() Status {
 	}
 	if why := s.stopped.Load(); why != nil {
 		st.Stopped = (*why).Error()
+		st.Extra = s.extra(*why)
 	}
 	st.Clock, st.AheadMillis = s.now(), s.ahead.Load()
 	if why := s.unable.Load(); why != nil {
@@ -148,12 +163,47 @@ func (s *Store) Statuses(ctx context.Context) []Status {
 				all[i] = Status{Silent: err.Error()}
 			}
 			all[i].Name = p
+			if all[i].Silent == "" && all[i].Stopped == "" {
+				all[i].Unable = cmp.Or(all[i].Unable, s.doubts(all[i]))
+			}
 		})
 	}
 	asked.Wait()
 	all = append(all, s.Status())
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+const maxExtra = 20
+
+// extra lists what the file alone has.
+func (s *Store) extra(why error) (lines []string) {
+	mismatch, ok := errors.AsType[*bolt.MismatchError](why)
+	if !ok || mismatch.From == 0 {
+		return nil
+	}
+	for r, err := range s.Scan(s.ctx, mismatch.From-1, eventstore.Filter{}) {
+		if err != nil || len(lines) == maxExtra {
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%d %s %s", r.Position, r.Stream.Kind, r.Stream.ID))
+	}
+	return lines
+}
+
+// doubts says what is wrong with what a peer has said; empty: nothing is known.
+func (s *Store) doubts(st Status) string {
+	end := s.number()
+	if l := s.log.Load(); l != nil {
+		end = max(end, l.Last)
+	}
+	if st.Group > end+mayLag {
+		return fmt.Sprintf("it says that it has group %d, and LOG ends with group %d", st.Group, end)
+	}
+	if d := s.doubted.Load(); d != nil && string(d.peer) == st.Name && s.now().Before(d.at.Add(doubtTime)) {
+		return d.why.Error()
+	}
+	return ""
 }
 
 func (s *Store) reportOf(ctx context.Context, peer string, to *Status) error {

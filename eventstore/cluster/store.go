@@ -71,6 +71,7 @@ type Store struct {
 	withdrawn            atomic.Bool // nobody hands over to this node
 	unable               atomic.Pointer[string]
 	ahead                atomic.Int64 // Status.AheadMillis
+	doubted              atomic.Pointer[doubted]
 
 	node *node // of the loop
 

@@ -72,6 +72,17 @@ func startThree(t testing.TB) *three {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() {
+		for i := range names {
+			x.stop(i)
+		}
+	})
+	x.startAll()
+	return x
+}
+
+func (x *three) startAll() {
+	x.t.Helper()
 	var all sync.WaitGroup
 	for i := range names {
 		x.serve(i)
@@ -80,15 +91,9 @@ func startThree(t testing.TB) *three {
 		all.Go(func() { x.open(i) })
 	}
 	all.Wait()
-	t.Cleanup(func() {
-		for i := range names {
-			x.stop(i)
-		}
-	})
-	if t.Failed() {
-		t.FailNow()
+	if x.t.Failed() {
+		x.t.FailNow()
 	}
-	return x
 }
 
 func (x *three) path(i int) string { return filepath.Join(x.dir, names[i]+".db") }

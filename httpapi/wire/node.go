@@ -27,6 +27,10 @@ type Node struct {
 	// since it has been silent.
 	WitnessKey string `json:"witness_key"`
 
+	// Extra are the first events that the node has and the cluster's log has not, if it is
+	// stopped for that: POSITION KIND ID.
+	Extra []string `json:"extra,omitzero"`
+
 	Trouble   string          `json:"trouble,omitzero"` // the last
 	TroubleAt *domain.Instant `json:"trouble_at,omitzero"`
 }

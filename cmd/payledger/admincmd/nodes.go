@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
@@ -69,6 +70,9 @@ func (c ClusterStatus) Run(a *console.App) error {
 		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all))
 	}
 	for _, n := range all {
+		if len(n.Extra) > 0 && !a.JSON {
+			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n  %s\n", n.Node, strings.Join(n.Extra, "\n  "))
+		}
 		if n.Role == wire.RoleStopped || n.Role == wire.RoleSilent {
 			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
 		}

@@ -163,7 +163,7 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 		n := wire.Node{
 			Node: s.Name, Here: s.Name == c.node.Node, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(),
 			Trouble: s.Trouble, Replica: replicaOf(c.node.Store.Status().LOG, s.Name),
-			WitnessKey: keys[s.Name],
+			WitnessKey: keys[s.Name], Extra: s.Extra,
 		}
 		switch {
 		case s.Silent != "":
