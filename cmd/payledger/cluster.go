@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"payledger/cmd/payledger/admincmd"
@@ -13,6 +15,7 @@ import (
 	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/noderebuild"
+	"payledger/eventstore"
 )
 
 // clusterCmd are the commands about a cluster of three nodes.
@@ -20,6 +23,7 @@ type clusterCmd struct {
 	Init   clusterInitCmd         `cmd:"" help:"Make a data directory the first node of a new cluster."`
 	Invite clusterInviteCmd       `cmd:"" help:"Let a node join: print a token for it, and wait until it has."`
 	Join   clusterJoinCmd         `cmd:"" help:"Make a data directory that is another node of a cluster."`
+	Begin  admincmd.ClusterBegin  `cmd:"" help:"Let a cluster begin whose first node is served alone."`
 	Status admincmd.ClusterStatus `cmd:"" help:"Show the nodes of a cluster, as one of them sees them."`
 
 	Promote   admincmd.ClusterPromote   `cmd:"" help:"Make a node the sequencer."`
@@ -42,7 +46,8 @@ On the first machine:
 On each of the others:
   payledger cluster join TOKEN --data DIR
 
-Then, on all three, "payledger serve --data DIR" with the same flags.`
+Then, on all three, "payledger serve --data DIR" with the same flags. A directory that is in use
+already moves in while it is served: see "payledger cluster begin --help".`
 }
 
 // clusterInitCmd begins a cluster.
@@ -53,8 +58,9 @@ type clusterInitCmd struct {
 
 // Help is shown by --help.
 func (clusterInitCmd) Help() string {
-	return `No server may run on the directory. Its log becomes that of the cluster, and nothing can be
-added to it until all three nodes run. Names and addresses stay as they are.
+	return `The log of the directory becomes that of the cluster. While a server runs on the directory, it
+goes on alone, and "payledger cluster begin" makes it a node once the others are there. Else
+nothing can be added to the log until all three nodes run. Names and addresses stay as they are.
 
 cluster.json in the directory holds the node's certificate and key, and here, on the first
 node, the key with which others are let in: keep a copy with that of master.key.`
@@ -70,27 +76,32 @@ func (c clusterInitCmd) Run(a *console.App) error {
 		}
 		all = append(all, one)
 	}
-	m, err := members.Init(datadir.Dir(c.Data), all)
+	m, served, err := members.Init(a.Ctx, datadir.Dir(c.Data), all)
 	if err != nil {
 		return err
 	}
-	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members},
-		"%[1]s is node %[2]s of cluster %[3]s.\n\nNext, for each of the other two:\n  payledger cluster invite %[4]s --data %[5]s\n  payledger cluster invite %[6]s --data %[5]s\n",
+	text := "%[1]s is node %[2]s of cluster %[3]s.\n\nNext, for each of the other two:\n  payledger cluster invite %[4]s --data %[5]s\n  payledger cluster invite %[6]s --data %[5]s\n"
+	if served {
+		text = strings.Replace(text, " is ", " is to be ", 1) + "Once both are served:\n  payledger cluster begin --data %[5]s\n"
+	}
+	return a.Print(map[string]any{"data": c.Data, "cluster": m.Cluster, "node": m.Node, "nodes": m.Members, "begun": !served}, text,
 		c.Data, m.Node, m.Cluster, all[1].Name, shellWord(c.Data), all[2].Name)
 }
 
 // clusterInviteCmd lets a node join.
 type clusterInviteCmd struct {
 	console.Directory
-	Node string        `arg:"" help:"Name of the node that is to join."`
-	For  time.Duration `help:"How long the token is valid." default:"1h"`
+	Node   string        `arg:"" help:"Name of the node that is to join."`
+	For    time.Duration `help:"How long the token is valid." default:"1h"`
+	Listen string        `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT"`
 }
 
 // Help is shown by --help.
 func (clusterInviteCmd) Help() string {
-	return `On the first node, while no server runs there. The token is good for one node and for one
-time: with it go the keys and the log, so hand it over as you would a password. The command
-waits at the node's address until the other one has joined, or the time is over.`
+	return `On the first node, whether a server runs there or not. The token is good for one node and for
+one time: with it go the keys and the log, so hand it over as you would a password. The command
+waits at the address until the other one has joined, or the time is over. What is added to the
+log meanwhile the new node gets when it is served.`
 }
 
 // Run waits for the node.
@@ -100,7 +111,10 @@ func (c clusterInviteCmd) Run(a *console.App) error {
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx, c.For)
 	defer cancel()
-	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, func(t members.Token) error {
+	log := func(begin func(eventstore.Position, int64) (io.Writer, error)) error {
+		return backupCmd{Directory: c.Directory}.copyLog(a, begin)
+	}
+	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, c.Listen, log, func(t members.Token) error {
 		valid := time.Now().Add(c.For).UTC().Truncate(time.Second)
 		return a.Print(map[string]any{"node": c.Node, "token": t.String(), "address": t.Address, "fingerprint": t.Fingerprint, "expires_at": valid},
 			"Run this where node %s is to be, before %s:\n  payledger cluster join %s --data DIR\n", c.Node, valid.Format(time.RFC3339), t)

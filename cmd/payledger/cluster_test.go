@@ -177,7 +177,9 @@ func (n *nodes) project(t testing.TB) {
 		t.Fatal(err)
 	}
 	for _, s := range n.servers {
-		s.ProjectID, s.APIKey = key.ProjectID, key.APIKey
+		if s != nil {
+			s.ProjectID, s.APIKey = key.ProjectID, key.APIKey
+		}
 	}
 }
 

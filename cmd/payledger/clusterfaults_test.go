@@ -17,7 +17,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/datadir"
@@ -326,7 +325,7 @@ func (n *nodes) eventsAreLog(t *testing.T) {
 		all.Go(func() {
 			m, err := members.Load(datadir.Dir(dir))
 			if err == nil {
-				started[i], err = m.Visit(t.Context(), members.Part{Dir: datadir.Dir(dir), Log: zerolog.Nop(), Metrics: prometheus.NewRegistry()})
+				started[i], err = m.Visit(t.Context(), datadir.Dir(dir), zerolog.Nop())
 			}
 			if err != nil {
 				t.Errorf("node %s: %v", nodeNames[i], err)

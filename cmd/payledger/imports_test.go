@@ -730,9 +730,20 @@ func rooms() []room {
 			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/bolt", "eventstore/cluster", "eventstore/translog", "notifier/bus", "notifier/bus/embedded",
+				"domain", "eventstore", "eventstore/bolt", "eventstore/boltfile", "eventstore/cluster", "eventstore/translog",
+				"notifier/bus", "notifier/bus/embedded",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder: "cmd/payledger/movein",
+			why:    "what happens before a directory takes part in its cluster; what stops and starts meanwhile is the service's",
+			ours: []string{
+				"cmd/payledger/datadir", "cmd/payledger/httpserver", "cmd/payledger/members", "domain", "eventstore", "eventstore/bolt", "eventstore/cluster",
+				"httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/health",
+			},
+			modules: []string{zerolog},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -782,7 +793,7 @@ func rooms() []room {
 			folder:  "cmd/payledger/process",
 			why:     "the process as a whole: what runs in it is no matter of its own",
 			ours:    []string{"cmd/payledger/exit", "notifier/webhook"},
-			modules: []string{zerolog, "golang.org/x/sys/unix"},
+			modules: []string{prometheus, zerolog, "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{

@@ -112,11 +112,8 @@ func Open(path string, o Options) (*Store, error) {
 		s.claims.close()
 		return nil, errors.Join(clustered(path, s.applied.of), s.file.Close())
 	}
-	s.slower, s.yields, s.agree = o.SyncDelay, o.Replaceable, o.Replicate
-	s.staging.admit, s.staging.observe = o.Admit, o.Newest
-	if o.Replicated != nil {
-		s.agreed = o.Replicated
-	}
+	s.slower, s.yields = o.SyncDelay, o.Replaceable
+	s.Share(o)
 	if o.Report != nil {
 		s.report = o.Report
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -104,20 +105,36 @@ func (s *Store) note(g *Group) error {
 // the error is a *MismatchError and nothing is changed. Other errors are those of
 // Append. It must not be called while Replicate is.
 func (s *Store) Apply(g *Group) error {
-	if s.agree == nil {
-		return ErrClustered
-	}
-	if !s.awaitSound() {
-		return eventstore.ErrClosed
-	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	n, err := s.write(func() error {
+	return s.take(func() error {
 		if err := s.stageGroup(g); err != nil {
 			return err
 		}
 		return s.note(g)
 	})
+}
+
+// Extend makes records durable that follow the last one in another node's file, while
+// this one follows no LOG yet: see After. Errors are those of Apply.
+func (s *Store) Extend(g *Group) error {
+	return s.take(func() error {
+		if !s.applied.of.IsZero() {
+			return g.mismatch("this log is in a cluster, and gets groups")
+		}
+		return s.stageRecords(g)
+	})
+}
+
+// take writes what is staged of another node's.
+func (s *Store) take(stage func() error) error {
+	if !s.awaitSound() {
+		return eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.agree == nil {
+		return ErrClustered
+	}
+	n, err := s.write(stage)
 	s.saveReplaced()
 	if n > 0 {
 		s.counted(n, 0)
@@ -136,17 +153,26 @@ func (s *Store) Check(g *Group) error {
 	return err
 }
 
-// stageGroup stages the records of a group.
+// mismatch takes the staged group back.
+func (g *Group) mismatch(format string, args ...any) error {
+	return &undoneError{&MismatchError{Number: g.Number, Reason: fmt.Sprintf(format, args...)}}
+}
+
+// stageGroup stages a group of LOG.
 func (s *Store) stageGroup(g *Group) error {
-	mismatch := func(format string, args ...any) error {
-		return &undoneError{&MismatchError{Number: g.Number, Reason: fmt.Sprintf(format, args...)}}
-	}
-	staged := &s.staging
 	switch {
 	case s.applied.of.IsZero():
-		return mismatch("this log is in no cluster")
+		return g.mismatch("this log is in no cluster")
 	case g.Number <= s.applied.number:
-		return mismatch("group %d was the last one", s.applied.number)
+		return g.mismatch("group %d was the last one", s.applied.number)
+	}
+	return s.stageRecords(g)
+}
+
+// stageRecords stages the records of a group.
+func (s *Store) stageRecords(g *Group) error {
+	mismatch, staged := g.mismatch, &s.staging
+	switch {
 	case g.First != staged.durable+1:
 		return mismatch("it begins at position %d, this log ends at %d", g.First, staged.durable)
 	case g.Before != recordSum(staged.log, staged.durable):
@@ -354,6 +380,50 @@ func (s *Store) Leave() error {
 	return nil
 }
 
+// After is what the file has after a position, at most so many records and bytes of them,
+// or one record, for Extend of a file that ends there. If this file ends before the
+// position, it fits no file.
+func (s *Store) After(ctx context.Context, p eventstore.Position, records, size int) (*Group, error) {
+	durable, err := s.tail.Last()
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return nil, err
+	}
+	g := &Group{First: min(p, durable) + 1}
+	return g, s.view(p, func(tx *bbolt.Tx) (err error) {
+		log := tx.Bucket(bucketRecords)
+		g.Before = recordSum(log, g.First-1)
+		g.Records, err = copyRecords(log, g.First, min(durable, g.First+eventstore.Position(records)-1), size)
+		return err
+	})
+}
+
+// copyRecords are the records from one position to another as they are stored, at most so
+// many bytes of them, or one.
+func copyRecords(log *bbolt.Bucket, from, to eventstore.Position, size int) (values [][]byte, err error) {
+	for at := from; at <= to; at++ {
+		if _, err := readRecord(log, at); err != nil {
+			return nil, err
+		}
+		value := log.Get(positionKey(at))
+		if size -= len(value); size < 0 && len(values) > 0 {
+			break
+		}
+		values = append(values, bytes.Clone(value))
+	}
+	return values, nil
+}
+
+// Share makes the groups of a store that was on its own those of a cluster: Replicate,
+// Replicated, Admit and Newest of the options hold from the next group on.
+func (s *Store) Share(o Options) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.agree, s.staging.admit, s.staging.observe = o.Replicate, o.Admit, o.Newest
+	if o.Replicated != nil {
+		s.agreed = o.Replicated
+	}
+}
+
 const groupSize = 60
 
 func slot(number uint64) []byte { return binary.BigEndian.AppendUint16(nil, uint16(number)) }
@@ -404,13 +474,8 @@ func (s *Store) Group(ctx context.Context, number uint64) (g *Group, ok bool, er
 		}
 		log := tx.Bucket(bucketRecords)
 		g.Before = recordSum(log, g.First-1)
-		for at := g.First; at <= end; at++ {
-			if _, err := readRecord(log, at); err != nil {
-				return err
-			}
-			g.Records = append(g.Records, bytes.Clone(log.Get(positionKey(at))))
-		}
-		return nil
+		g.Records, err = copyRecords(log, g.First, end, math.MaxInt)
+		return err
 	})
 	return g, ok && err == nil, err
 }

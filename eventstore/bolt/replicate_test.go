@@ -337,6 +337,79 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// A file that follows no LOG gets from another one what it lacks of it, byte for byte,
+// and nothing else.
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	from, err := Open(newLog(t), Options{MinFree: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := Open(newLog(t), Options{MinFree: 1, Replicate: new(agreement).replicate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	for i := range 20 {
+		if r := from.Append(t.Context(), commitOf(i, 0)); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	for n := 0; n < 20; {
+		g, err := from.After(t.Context(), eventstore.Position(n), 8, 1000)
+		if err != nil || len(g.Records) == 0 || len(g.Records) > 8 {
+			t.Fatalf("behind position %d: %+v, %v", n, g, err)
+		}
+		wrong := *g
+		wrong.Before[0] ^= 1
+		if err := to.Extend(&wrong); !errors.As(err, new(*MismatchError)) {
+			t.Fatalf("of another history: %v", err)
+		}
+		if err := to.Extend(g); err != nil {
+			t.Fatal(err)
+		}
+		n += len(g.Records)
+	}
+	one, err := from.Replica()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := to.Replica(); err != nil || other != one {
+		t.Errorf("%+v, %v, want %+v", other, err, one)
+	}
+	nothing := func(p eventstore.Position) *Group {
+		g, err := from.After(t.Context(), p, 8, 1000)
+		if err != nil || len(g.Records) != 0 {
+			t.Errorf("behind position %d: %+v, %v", p, g, err)
+		}
+		return g
+	}
+	if err := to.Extend(nothing(20)); err != nil {
+		t.Error(err)
+	}
+	nothing(21)
+	if err := to.Join(testLOG, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Extend(nothing(20)); !errors.As(err, new(*MismatchError)) {
+		t.Errorf("a file in a cluster is extended: %v", err)
+	}
+
+	// A store that was alone goes on in the cluster without being opened again.
+	a := &agreement{}
+	from.Share(Options{Replicate: a.replicate})
+	if err := from.Join(testLOG, 1); err != nil {
+		t.Fatal(err)
+	}
+	if r := from.Append(t.Context(), commitOf(20, 0)); r[0].Err != nil || len(a.groups) != 1 {
+		t.Fatalf("%v, %d groups", r[0].Err, len(a.groups))
+	}
+	if err := errors.Join(to.Apply(a.groups[0]), to.Verify(t.Context()), from.Verify(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
 // A file that has left its LOG is an ordinary log with all its records.
 func TestLeave(t *testing.T) {
 	t.Parallel()

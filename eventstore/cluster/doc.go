@@ -79,6 +79,11 @@
 // the file. If a group of LOG does not follow, the node stops: its file is of another
 // history and is made anew from a peer's, never mended.
 //
+// Beginning. LOG begins behind the last event that its founder has, and every file has to
+// have the same up to there. A file that ends before, which is a copy that was made while the
+// founder served alone, gets the rest from the founder's: before there is LOG (Lend), so that
+// little is missing then, and after that.
+//
 // # The parts
 //
 // sequencer, follower and forwarder are state machines in one goroutine: node.step

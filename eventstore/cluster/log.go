@@ -28,6 +28,7 @@ const (
 
 	publishTime = 2 * time.Second
 	hearEvery   = 250 * time.Millisecond
+	lookForLOG  = 50 * time.Millisecond
 	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 )
 
@@ -116,12 +117,30 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 			return baseOf(stream.CachedInfo().Config)
 		}
 		s.report(fmt.Errorf("waiting for LOG: %w", err))
+		if !c.Found && r.Log.IsZero() {
+			if err := s.approach(ctx); err != nil {
+				return base{}, err
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return base{}, errors.Join(ctx.Err(), err)
-		case <-time.After(retryAfter):
+		case <-time.After(lookForLOG):
 		}
 	}
+}
+
+// Vacant fails unless LOG can be founded: the servers answer, and there is none.
+func Vacant(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
+	defer cancel()
+	switch _, err := js.Stream(ctx, logStream); {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("JetStream of the nodes: %w", err)
+	}
+	return fmt.Errorf("%w: the NATS servers have a LOG already", ErrForeign)
 }
 
 // publish publishes a message for a slot: nil if LOG took it, in this slot. Any error

@@ -44,6 +44,9 @@ func (s *Store) listen() error {
 		},
 		verbLeave: func(m *nats.Msg) { s.serveBeside(s.leavings, m, s.leaveHere) },
 		verbFetch: func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.groupsFrom) },
+		verbRecords: func(m *nats.Msg) {
+			s.serveBeside(s.fetches, m, func(request []byte) []byte { return recordsBehind(s.ctx, s.Store, request) })
+		},
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
 		if err != nil {

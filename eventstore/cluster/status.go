@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
@@ -207,9 +209,19 @@ func (s *Store) doubts(st Status) string {
 }
 
 func (s *Store) reportOf(ctx context.Context, peer string, to *Status) error {
+	return askReport(ctx, s.nc, s.prefix+peer, to)
+}
+
+// StatusOf is the status of a node that takes part, for one that does not.
+func StatusOf(ctx context.Context, c *nats.Conn, log domain.ID, node string) (s Status, err error) {
+	err = askReport(ctx, c, nodesOf(log)+node, &s)
+	return s, err
+}
+
+func askReport(ctx context.Context, c *nats.Conn, of string, to *Status) error {
 	ctx, cancel := context.WithTimeout(ctx, peerTime)
 	defer cancel()
-	reply, err := s.nc.RequestWithContext(ctx, s.prefix+peer+verbReport, nil)
+	reply, err := c.RequestWithContext(ctx, of+verbReport, nil)
 	switch {
 	case err != nil:
 		return err

@@ -19,13 +19,14 @@ type Config struct {
 	Name  string
 	Peers []string
 	Path  string       // of the event log
+	File  *bolt.Store  // it, if it is open: nothing is appended to it any more. nil: Open opens it
 	Bolt  bolt.Options // Replicate, Replicated and Admit are set by Open
 	Conn  *nats.Conn   // to the node's own server; Open does not close it
 
 	// Found makes a LOG that begins with what the file has, if there is none yet. One
 	// node of a new cluster does that.
 	Found bool
-	LOG   domain.ID // the id of the LOG to be founded
+	LOG   domain.ID // the id of the cluster's LOG
 	Start [8]byte   // random: it differs from that of every other start of any node
 	Now   func() time.Time
 
@@ -89,7 +90,8 @@ type Store struct {
 	calls  map[uint64]*waitingCall
 }
 
-// Open opens the node's event log and begins to take part.
+// Open opens the node's event log and begins to take part. If it fails, the log is
+// closed.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s := &Store{
 		name: nodeName(c.Name), peers: c.Peers, nc: c.Conn, now: c.Now, began: c.Now(),
@@ -109,7 +111,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	c.Bolt.Replicate = s.replicate
 	c.Bolt.Admit = s.admit
 	c.Bolt.Replicated = func() { s.post(committed{}) }
-	if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
+	if s.Store = c.File; s.Store != nil {
+		s.Share(c.Bolt)
+	} else if s.Store, err = bolt.Open(c.Path, c.Bolt); err != nil {
 		s.end()
 		return nil, err
 	}
@@ -121,8 +125,12 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if s.js, err = jetstream.New(c.Conn); err != nil {
 		return nil, err
 	}
+	s.prefix = nodesOf(c.LOG)
 	b, err := s.findLOG(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.arrive(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := join(s.Store, b); err != nil {
@@ -132,7 +140,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.prefix = "payledger.node." + b.log.String() + "."
+	s.prefix = nodesOf(b.log)
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.next, s.rewind = max(r.Applied, 1), func() {}
 	s.node = newNode(s.name, c.Start, r.Applied)

@@ -23,3 +23,10 @@ func (a *admin) promote(x *edge.Exchange) error {
 	}
 	return a.nodes(x)
 }
+
+func (a *admin) begin(x *edge.Exchange) error {
+	if err := a.cfg.Begin(x.Context()); err != nil {
+		return edge.Unavailable("1", "The log is kept on this machine alone, as before: "+err.Error()+".")
+	}
+	return x.Reply(http.StatusAccepted, struct{}{})
+}

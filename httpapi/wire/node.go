@@ -11,6 +11,7 @@ const (
 	RoleFollower  Role = "follower"
 	RoleStopped   Role = "stopped" // its log and the cluster's differ: it has to be made anew
 	RoleSilent    Role = "silent"  // it does not answer
+	RoleWaiting   Role = "waiting" // for the other nodes: it takes no part yet
 )
 
 // Node is a node of a cluster as another one sees it.

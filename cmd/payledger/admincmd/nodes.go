@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"payledger/cmd/payledger/adminclient"
 	"payledger/cmd/payledger/console"
@@ -23,7 +24,8 @@ func (ClusterStatus) Help() string {
 	return `Asks the server that runs on the directory, and it asks the other nodes.
 
 ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
-         log differs: payledger cluster rebuild) or silent (it does not answer)
+         log differs: payledger cluster rebuild), waiting (for other nodes, and takes no part
+         yet) or silent (it does not answer)
 LAG      groups of commits that the node knows of and does not have yet
 REPLICA  the node's replica of the common write-ahead log, as its leader sees it
 
@@ -38,11 +40,19 @@ func runningNode(a *console.App, c console.Directory) (*adminclient.Client, erro
 	case err != nil:
 		return nil, err
 	case !d.Clustered():
-		return nil, exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
+		return nil, notBegun(d)
 	case m == nil:
-		return nil, fmt.Errorf("no server answers on %s: it does not run, or waits for the other nodes", d)
+		return nil, fmt.Errorf("no server answers on %s", d)
 	}
 	return m, nil
+}
+
+// notBegun says why a directory is in no cluster.
+func notBegun(d datadir.Dir) error {
+	if datadir.Exists(d.NextCluster()) {
+		return exit.With(exit.Directory, "%s is prepared for a cluster and alone as yet: \"payledger cluster begin\" begins it", d)
+	}
+	return exit.With(exit.Directory, "%s is in no cluster: \"payledger cluster init\" makes one", d)
 }
 
 // nodesOf asks a server for the nodes.
@@ -73,7 +83,7 @@ func (c ClusterStatus) Run(a *console.App) error {
 		if len(n.Extra) > 0 && !a.JSON {
 			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n  %s\n", n.Node, strings.Join(n.Extra, "\n  "))
 		}
-		if n.Role == wire.RoleStopped || n.Role == wire.RoleSilent {
+		if n.Role != wire.RoleSequencer && n.Role != wire.RoleFollower {
 			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
 		}
 	}
@@ -94,6 +104,69 @@ func nodeRows(all []wire.Node) (rows [][]string) {
 	}
 	return rows
 }
+
+// ClusterBegin lets a prepared cluster begin.
+type ClusterBegin struct{ console.Directory }
+
+// Help is shown by --help.
+func (ClusterBegin) Help() string {
+	return `After "payledger cluster init" on a directory that is served: once the other two nodes have
+joined and are served too, their copies get what was added since. When little is missing, this
+server becomes a node, with the log as it is. Requests to it wait meanwhile, for less than two
+seconds as a rule, and who waits longer is asked to try again (503).
+
+The command waits for the other nodes; if it is interrupted before they are there, everything is
+as before. It returns once the cluster has a sequencer. From then on a payment is recorded when
+two nodes have it.`
+}
+
+// Run lets the cluster begin.
+func (c ClusterBegin) Run(a *console.App) error {
+	d := datadir.Dir(c.Data)
+	m, err := c.Running(a)
+	switch {
+	case err != nil:
+		return err
+	case d.Clustered():
+		return exit.With(exit.Directory, "%s is a node of a cluster already", d)
+	case !datadir.Exists(d.NextCluster()):
+		return notBegun(d)
+	case m == nil:
+		return fmt.Errorf("no server answers on %s: \"payledger serve\" it first", d)
+	}
+	if err := a.Note("waiting for the other nodes: they have to be served, and get what they lack"); err != nil {
+		return err
+	}
+	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster", nil, nil); err != nil {
+		return err
+	}
+	return awaitSequencer(a, m)
+}
+
+// awaitSequencer waits until the cluster that begins has a sequencer.
+func awaitSequencer(a *console.App, m *adminclient.Client) error {
+	ctx, cancel := context.WithTimeout(a.Ctx, beginTime)
+	defer cancel()
+	for {
+		all, err := nodesOf(ctx, m, http.MethodGet, "/admin/cluster")
+		for _, n := range all {
+			if n.Role == wire.RoleSequencer {
+				return a.Print(map[string]any{"nodes": all}, "the cluster has begun; node %s is the sequencer\n", n.Node)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(errors.New("the cluster has begun and has no sequencer yet: see \"payledger cluster status\""), err)
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+const (
+	// beginTime is how long a cluster that has begun is waited for.
+	beginTime = time.Minute
+	lookEvery = 50 * time.Millisecond
+)
 
 // ClusterPromote hands over.
 type ClusterPromote struct {

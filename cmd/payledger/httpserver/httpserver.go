@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -87,6 +88,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func IgnoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
+	}
+	return err
+}
+
+// ShutdownAll shuts servers down, the last one first, within a time.
+func ShutdownAll(timeout time.Duration, servers []*Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var err error
+	for _, server := range slices.Backward(servers) {
+		err = errors.Join(err, server.Shutdown(ctx))
 	}
 	return err
 }

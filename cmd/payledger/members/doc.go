@@ -26,6 +26,8 @@
 // nodewitness). The public half stands in its certificate, so that the authority says
 // whose it is.
 //
-// While nodes join, nothing may be added to the log, or the copies would differ:
-// datadir refuses to open the log of a directory with cluster.json.
+// The copies may be of different moments: a node gets what it lacks from the first one when
+// it is served. A directory that is served while the cluster is made has cluster.next.json,
+// and is alone, until Begin. datadir refuses to open the log of a directory with
+// cluster.json: only nodes together may add to it.
 package members

@@ -2,12 +2,14 @@ package members
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -20,7 +22,6 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/eventstore"
-	"payledger/eventstore/bolt"
 )
 
 const (
@@ -44,10 +45,29 @@ type joinAnswer struct {
 	Bytes      int64               `json:"bytes"`    // of the log
 }
 
-// Invite lets one node join at the address of this one, until ctx ends. tell hears the
-// token once the address is taken. The directory is in use meanwhile.
-func Invite(ctx context.Context, d datadir.Dir, node string, tell func(Token) error) (err error) {
+// Copy copies a log as it is at one moment: begin gets the position of its last event
+// and the bytes that will come, and answers where they go.
+type Copy func(begin func(last eventstore.Position, bytes int64) (io.Writer, error)) error
+
+// CopyStopped copies the log of a directory on which no server runs.
+func CopyStopped(ctx context.Context, d datadir.Dir) Copy {
+	return func(begin func(eventstore.Position, int64) (io.Writer, error)) error {
+		store, err := d.OpenReadOnly()
+		if err != nil {
+			return err
+		}
+		return errors.Join(store.Backup(ctx, begin), store.Close())
+	}
+}
+
+// Invite lets one node join at an address, empty for that of this node, until ctx ends.
+// tell hears the token once the address is taken. The log is copied when the node joins;
+// it may grow meanwhile, and the node gets the rest when it is served.
+func Invite(ctx context.Context, d datadir.Dir, node, address string, source Copy, tell func(Token) error) (err error) {
 	m, err := Load(d)
+	if m == nil && err == nil {
+		m, err = Prepared(d)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -59,20 +79,15 @@ func Invite(ctx context.Context, d datadir.Dir, node string, tell func(Token) er
 	if _, ok := m.member(node); !ok || node == m.Node {
 		return exit.With(exit.Usage, "%q is none of the nodes that can join: %s", node, names(m.Peers()))
 	}
-	store, err := d.OpenReadOnly()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	i := &inviting{member: m, dir: d, store: store, node: node, joined: make(chan error, 1)}
-	token := Token{Node: node, Address: m.Own()}
+	i := &inviting{member: m, dir: d, source: source, node: node, joined: make(chan error, 1)}
+	token := Token{Node: node, Address: cmp.Or(address, m.Own())}
 	if token.Fingerprint, err = m.fingerprint(); err != nil {
 		return err
 	}
 	token.secret, i.secret = newSecret()
-	l, err := m.listen()
+	l, err := net.Listen("tcp", token.Address)
 	if err != nil {
-		return err
+		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --listen", token.Address, err)
 	}
 	conf, err := m.TLS()
 	if err != nil {
@@ -118,7 +133,7 @@ func names(all []Address) (text string) {
 type inviting struct {
 	member *Member
 	dir    datadir.Dir
-	store  *bolt.Store
+	source Copy
 	node   string
 	secret secret
 	used   atomic.Bool
@@ -145,11 +160,11 @@ func (i *inviting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the token was used already", http.StatusForbidden)
 		return
 	}
-	i.joined <- i.send(r.Context(), w, certificate)
+	i.joined <- i.send(w, certificate)
 }
 
 // send sends the new node's certificate, the keys, the newest checkpoint and the log.
-func (i *inviting) send(ctx context.Context, w io.Writer, certificate string) error {
+func (i *inviting) send(w io.Writer, certificate string) error {
 	member := *i.member
 	member.Node, member.Certificate, member.Key, member.AuthorityKey, member.WitnessKey = i.node, certificate, "", "", ""
 	keys, err := i.dir.PackKeys()
@@ -161,7 +176,7 @@ func (i *inviting) send(ctx context.Context, w io.Writer, certificate string) er
 		return exit.With(exit.Directory, "the newest checkpoint: %w", err)
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
-	err = i.store.Backup(ctx, func(last eventstore.Position, bytes int64) (io.Writer, error) {
+	err = i.source(func(last eventstore.Position, bytes int64) (io.Writer, error) {
 		line, err := json.Marshal(joinAnswer{&member, keys, string(checkpoint), last, bytes}, json.Deterministic(true))
 		if err != nil {
 			return nil, err

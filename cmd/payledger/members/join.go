@@ -112,7 +112,7 @@ func place(ctx context.Context, d datadir.Dir, a joinAnswer, in io.Reader, stder
 	if err := datadir.WriteFileSynced(d.Checkpoint(), []byte(a.Checkpoint)); err != nil {
 		return err
 	}
-	if err := a.Member.write(d); err != nil {
+	if err := a.Member.write(d.Cluster()); err != nil {
 		return err
 	}
 	work, err := datadir.NewScratch(string(d), d.Files()...)

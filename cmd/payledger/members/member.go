@@ -1,11 +1,13 @@
 package members
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"regexp"
@@ -21,6 +23,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/boltfile"
 )
 
 // size is how many members a cluster has.
@@ -71,25 +74,53 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // Init makes a directory the first node of a new cluster. Its log becomes the
-// cluster's.
-func Init(d datadir.Dir, all []Address) (*Member, error) {
+// cluster's. If a server runs on the directory, it goes on alone until Begin.
+func Init(ctx context.Context, d datadir.Dir, all []Address) (m *Member, served bool, err error) {
 	if err := check(all); err != nil {
-		return nil, exit.Wrap(exit.Usage, err)
+		return nil, false, exit.Wrap(exit.Usage, err)
 	}
-	store, err := d.Open(bolt.Options{}) // nobody else has the directory
-	if err != nil {
-		return nil, err
+	if datadir.Exists(d.NextCluster()) {
+		return nil, false, exit.With(exit.Directory, "%s is prepared for a cluster already: remove %s to prepare another one", d, d.NextCluster())
 	}
-	m := &Member{
-		Format: format, Cluster: domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next(), Ledger: store.LogID(), Node: all[0].Name, Members: all,
+	m = &Member{Format: format, Cluster: domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next(), Node: all[0].Name, Members: all}
+	served, err = d.Reach(ctx, func() error {
+		store, err := d.Open(bolt.Options{}) // nobody else has the directory
+		if err != nil {
+			return err
+		}
+		m.Ledger = store.LogID()
+		return errors.Join(m.begin(d, d.Cluster()), store.Close())
+	})
+	switch {
+	case !served:
+		return m, false, err
+	case d.Clustered():
+		return nil, true, exit.With(exit.Directory, "%s is a node of a cluster already", d)
 	}
+	if m.Ledger, err = d.LedgerOfKey(); err != nil {
+		return nil, true, err
+	}
+	err = m.begin(d, d.NextCluster())
+	return m, true, err
+}
+
+// begin makes the authority and the first node, and writes its file.
+func (m *Member) begin(d datadir.Dir, file string) error {
 	if _, err := d.LogSigner(m.Ledger); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return err
 	}
 	if err := m.found(); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return err
 	}
-	return m, errors.Join(m.write(d), store.Close())
+	return m.write(file)
+}
+
+// Begin makes a directory that was alone the node that it is prepared to be, durably.
+func Begin(d datadir.Dir) error {
+	if err := os.Rename(d.NextCluster(), d.Cluster()); err != nil {
+		return exit.With(exit.Directory, "%w", err)
+	}
+	return boltfile.SyncDir(string(d))
 }
 
 func check(all []Address) error {
@@ -104,35 +135,41 @@ func check(all []Address) error {
 	return nil
 }
 
-func (m *Member) write(d datadir.Dir) error {
+func (m *Member) write(file string) error {
 	b, err := json.Marshal(m, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err == nil {
-		err = datadir.WriteFileSynced(d.Cluster(), append(b, '\n'))
+		err = datadir.WriteFileSynced(file, append(b, '\n'))
 	}
 	if err != nil {
-		return exit.With(exit.Directory, "writing %s: %w", d.Cluster(), err)
+		return exit.With(exit.Directory, "writing %s: %w", file, err)
 	}
 	return nil
 }
 
 // Load reads the directory's cluster.json; nil: it is in no cluster.
-func Load(d datadir.Dir) (*Member, error) {
-	if !d.Clustered() {
+func Load(d datadir.Dir) (*Member, error) { return read(d.Cluster()) }
+
+// Prepared reads what the directory is to be in a cluster that has not begun; nil: it is
+// not prepared.
+func Prepared(d datadir.Dir) (*Member, error) { return read(d.NextCluster()) }
+
+func read(file string) (*Member, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	b, err := os.ReadFile(d.Cluster())
 	if err != nil {
 		return nil, exit.With(exit.Directory, "%w", err)
 	}
 	m := &Member{}
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, exit.With(exit.Directory, "%s cannot be read: %w; put it back from a copy, or have the node join again", d.Cluster(), err)
+		return nil, exit.With(exit.Directory, "%s cannot be read: %w; put it back from a copy, or have the node join again", file, err)
 	}
 	if m.Format != format {
-		return nil, exit.With(exit.Directory, "%s is %q, this program knows %q", d.Cluster(), m.Format, format)
+		return nil, exit.With(exit.Directory, "%s is %q, this program knows %q", file, m.Format, format)
 	}
 	if err := errors.Join(check(m.Members), m.checkCertificate()); err != nil {
-		return nil, exit.With(exit.Directory, "%s cannot be used: %w; put it back from a copy, or have the node join again", d.Cluster(), err)
+		return nil, exit.With(exit.Directory, "%s cannot be used: %w; put it back from a copy, or have the node join again", file, err)
 	}
 	return m, nil
 }

@@ -31,30 +31,28 @@ type Node struct {
 	Report func(error) // logs what keeps the node from its part and is tried again; some of it is left out
 
 	closing atomic.Bool
+	trouble atomic.Pointer[string] // the last
 }
 
 // Part is what a node needs to take part.
 type Part struct {
 	Dir     datadir.Dir
+	File    *bolt.Store // the event log if it is open: see cluster.Config
 	Bolt    bolt.Options
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Start starts the node and returns once it can read the log as the cluster has it,
-// which takes two of the three nodes, and all of them at the very first time.
-func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
-	n, err := m.Visit(ctx, p)
-	if err != nil {
-		return nil, err
+// TakePart opens the log and returns once the node can read it as the cluster has it,
+// which takes two of the three nodes, and all of them at the very first time. If it
+// fails, the log is closed.
+func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
+	m := n.Member
+	if p.Metrics != nil {
+		n.Server.Observe(p.Metrics)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.Close())
-		}
-	}()
 	c := cluster.Config{
-		Name: m.Node, Path: p.Dir.Ledger(), Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+		Name: m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
 		Conn: n.Conn.NATS(), Report: n.Report,
 	}
 	for _, peer := range m.Peers() {
@@ -65,18 +63,27 @@ func (m *Member) Start(ctx context.Context, p Part) (_ *Node, err error) {
 	n.Store, err = datadir.OpenBy(p.Dir, func() (*cluster.Store, error) { return cluster.Open(ctx, c) })
 	if err != nil {
 		n.Store = nil
-		return nil, err
+		return err
 	}
-	if err := n.caughtUp(ctx); err != nil {
-		return nil, err
-	}
-	return n, nil
+	return n.caughtUp(ctx)
 }
 
-// Visit starts the node's NATS server alone: the node can talk to the others, and has no
+// Visit is Enter where another process may have the directory: then it fails.
+func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (*Node, error) {
+	release, err := bolt.Hold(d.Ledger())
+	switch {
+	case errors.Is(err, bolt.ErrLocked):
+		return nil, exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
+	case err == nil:
+		defer release() //nolint:errcheck // nothing was written
+	}
+	return m.Enter(ctx, d, log)
+}
+
+// Enter starts the node's NATS server alone: the node can talk to the others, and has no
 // log.
-func (m *Member) Visit(ctx context.Context, p Part) (_ *Node, err error) {
-	if err := m.meet(ctx, p.Dir); err != nil {
+func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
+	if err := m.meet(ctx, d); err != nil {
 		return nil, err
 	}
 	conf, err := m.TLS()
@@ -88,13 +95,13 @@ func (m *Member) Visit(ctx context.Context, p Part) (_ *Node, err error) {
 		routes.Peers = append(routes.Peers, peer.Address)
 	}
 	n := &Node{Member: m}
-	n.Report = n.report(p.Log)
+	n.Report = n.report(log)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if n.Server, err = embedded.Start(embedded.Config{Dir: p.Dir.ClusterNATS(), Cluster: &routes, Log: p.Log, Metrics: p.Metrics}); err != nil {
+	if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err != nil {
 		return nil, err
 	}
 	n.Conn, err = n.Server.Connect()
@@ -106,10 +113,20 @@ func (m *Member) Visit(ctx context.Context, p Part) (_ *Node, err error) {
 func (n *Node) report(log zerolog.Logger) func(error) {
 	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: 10 * time.Second})
 	return func(err error) {
+		why := err.Error()
+		n.trouble.Store(&why)
 		if !n.closing.Load() {
 			log.Warn().Err(err).Msg("the node cannot do its part in the cluster just now")
 		}
 	}
+}
+
+// Trouble is what kept the node from its part last; empty: nothing did.
+func (n *Node) Trouble() string {
+	if why := n.trouble.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // caughtUp waits until the file has all that was acknowledged before.
@@ -123,15 +140,8 @@ func (n *Node) caughtUp(ctx context.Context) error {
 }
 
 // meet refuses to start where that could not come to an end: another process has the
-// directory or the address, or a peer is of another cluster. Peers may be down.
+// address, or a peer is of another cluster. Peers may be down.
 func (m *Member) meet(ctx context.Context, d datadir.Dir) error {
-	release, err := bolt.Hold(d.Ledger())
-	switch {
-	case errors.Is(err, bolt.ErrLocked):
-		return exit.With(exit.InUse, "the data directory %s is in use by another payledger process", d)
-	case err == nil:
-		defer release() //nolint:errcheck // nothing was written
-	}
 	if _, err := d.LogSigner(m.Ledger); err != nil {
 		return err
 	}

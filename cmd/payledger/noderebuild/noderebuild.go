@@ -82,7 +82,7 @@ func Run(ctx context.Context, d datadir.Dir, from string, stderr io.Writer) (_ *
 	if len(peers) == 0 {
 		return nil, exit.With(exit.Usage, "--from %s: that is none of the other nodes", from)
 	}
-	n, err := m.Visit(ctx, members.Part{Dir: d, Log: zerolog.Nop()})
+	n, err := m.Visit(ctx, d, zerolog.Nop())
 	if err != nil {
 		return nil, err
 	}

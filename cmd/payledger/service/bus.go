@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,6 +51,7 @@ type messaging struct {
 	collector   *collect.Collector
 
 	stopWork, stopServer func() error
+	stopSending          func() error // what is a part of stopWork, where this process works alone
 }
 
 // checkWait is how long the start waits for an external NATS server to say which
@@ -106,7 +108,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 	if err != nil {
 		return nil, err
 	}
-	b.stopServer, b.stopWork = b.run(watched, c.consumers.Run, b.routes.run), w.stop
+	b.stopServer, b.stopWork, b.stopSending = b.run(watched, c.consumers.Run, b.routes.run), w.stop, w.stopDeliveries
 	return b, nil
 }
 
@@ -168,7 +170,8 @@ func (w *work) stop() error {
 	return errors.Join(w.stopWorkers(), w.stopDeliveries(), w.stopRelay())
 }
 
-// run starts the parts together and answers how to stop them and wait.
+// run starts the parts together and answers how to stop them and wait, which may be done
+// twice.
 func (b *messaging) run(parts ...func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
@@ -183,10 +186,10 @@ func (b *messaging) run(parts ...func(context.Context) error) (stop func() error
 		}
 		done <- err
 	}()
-	return func() error {
+	return sync.OnceValue(func() error {
 		cancel()
 		return <-done
-	}
+	})
 }
 
 // connect starts the embedded server, unless an external one is named or a node has

@@ -13,6 +13,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/nodeaccount"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/cmd/payledger/nodewitness"
@@ -68,17 +69,19 @@ type CoreOptions struct {
 	Progress func(done, total eventstore.Position)
 	MinFree  uint64 // free bytes on disk below which writes are refused; 0: the store's default
 
-	AllowPrivate bool                  // webhook endpoints may be anywhere
-	Schedule     webhook.Schedule      // of notifications; nil: the default
-	Webhooks     int                   // under way at the same time; 0: the default
-	Metrics      prometheus.Registerer // nil for a command, which has no metrics
-	Tracer       *tracing.Tracer       // nil: nothing is traced
+	AllowPrivate bool                                  // webhook endpoints may be anywhere
+	Schedule     webhook.Schedule                      // of notifications; nil: the default
+	Webhooks     int                                   // under way at the same time; 0: the default
+	Metrics      prometheus.Registerer                 // nil for a command, which has no metrics
+	Committed    func(commits int, took time.Duration) // see bolt.Options; nil for a command
+	Tracer       *tracing.Tracer                       // nil: nothing is traced
 
 	SyncDelay time.Duration // added to each sync of the log
 
 	Reading bool // a command that only reads: the directory may be read-only
 
 	Member *members.Member // what the directory is in a cluster, to take part; nil: it is alone
+	Moved  *movein.Moving  // what it goes on with if it was alone in this process
 }
 
 // openCore locks the directory, opens the log and brings the projections up

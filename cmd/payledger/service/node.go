@@ -14,6 +14,8 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/movein"
+	"payledger/cmd/payledger/process"
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
@@ -25,15 +27,21 @@ import (
 // memberOf is what the directory is in a cluster; nil: it is alone.
 func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
 	m, err := members.Load(d)
-	switch {
-	case err != nil || m == nil:
+	if err != nil || m == nil {
 		return nil, err
-	case o.NATSURL != "":
-		return nil, exit.With(exit.Usage, "--nats-url: %s is a node of a cluster, which has NATS servers of its own", d)
-	case o.NATSListen != "":
-		return nil, exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients yet", d)
 	}
-	return m, nil
+	return m, o.nodeable(d)
+}
+
+// nodeable refuses what a node of a cluster cannot have.
+func (o Options) nodeable(d datadir.Dir) error {
+	switch {
+	case o.NATSURL != "":
+		return exit.With(exit.Usage, "--nats-url: %s is a node of a cluster, which has NATS servers of its own", d)
+	case o.NATSListen != "":
+		return exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients yet", d)
+	}
+	return nil
 }
 
 // opened is the log of a directory: its own file, and where that is a part of a
@@ -50,7 +58,7 @@ type opened struct {
 
 // openLog opens the log. ids observe what other nodes add to it.
 func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs) (opened, error) {
-	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: commitMetrics(o.Metrics)}
+	options := bolt.Options{MinFree: o.MinFree, SyncDelay: o.SyncDelay, Report: logTrouble(o.Log), Committed: o.Committed}
 	if o.Member == nil {
 		store, err := d.Open(options)
 		if err != nil {
@@ -59,7 +67,7 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 		return opened{file: store, log: traced(store, o.Tracer), Closer: store, folded: store, follow: func() {}}, nil
 	}
 	options.Newest = ids.Observe
-	node, err := o.Member.Start(ctx, members.Part{Dir: d, Bolt: options, Log: o.Log, Metrics: o.Metrics})
+	node, err := takePart(ctx, d, o, options)
 	if err != nil {
 		return opened{}, err
 	}
@@ -70,6 +78,28 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 	return opened{
 		file: node.Store.Store, log: node.Store, node: node, Closer: node, folded: g, follow: func() { g.followed.Store(true) },
 	}, nil
+}
+
+// takePart starts a node and waits until it takes part.
+func takePart(ctx context.Context, d datadir.Dir, o CoreOptions, options bolt.Options) (node *members.Node, err error) {
+	part := members.Part{Dir: d, Bolt: options, Log: o.Log, Metrics: o.Metrics}
+	if o.Moved != nil {
+		node, part.File = o.Moved.Node, o.Moved.File
+	} else if node, err = o.Member.Visit(ctx, d, o.Log); err != nil {
+		return nil, err
+	}
+	stop, err := movein.ServeWaiting(ctx, d, node, o.Log)
+	if err != nil {
+		return nil, errors.Join(err, node.Close())
+	}
+	err = node.TakePart(ctx, part)
+	if o.Moved != nil {
+		err = errors.Join(err, o.Moved.Begun())
+	}
+	if err = errors.Join(err, stop()); err != nil {
+		return nil, errors.Join(err, node.Close())
+	}
+	return node, nil
 }
 
 // growing is a cluster's log as the projections see it. It grows while they are opened,
@@ -160,26 +190,8 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 	var all []wire.Node
 	keys := c.signed.nodes.Keys(ctx)
 	for _, s := range c.node.Store.Statuses(ctx) {
-		n := wire.Node{
-			Node: s.Name, Here: s.Name == c.node.Node, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(),
-			Trouble: s.Trouble, Replica: replicaOf(c.node.Store.Status().LOG, s.Name),
-			WitnessKey: keys[s.Name], Extra: s.Extra,
-		}
-		switch {
-		case s.Silent != "":
-			n.Role, n.Trouble = wire.RoleSilent, s.Silent
-		case s.Stopped != "":
-			n.Role, n.Trouble = wire.RoleStopped, s.Stopped
-		case s.Ready:
-			n.Role = wire.RoleSequencer
-		}
-		if s.Unable != "" {
-			n.Trouble = s.Unable
-		}
-		if !s.TroubleAt.IsZero() {
-			at := domain.InstantOf(s.TroubleAt)
-			n.TroubleAt = &at
-		}
+		n := movein.NodeOf(s)
+		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, replicaOf(c.node.Store.Status().LOG, s.Name), keys[s.Name]
 		all = append(all, n)
 	}
 	return all
@@ -296,7 +308,7 @@ func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics pr
 	if err != nil {
 		return nil, err
 	}
-	t := &term{Registerer: metrics}
+	t := &process.Term{Registerer: metrics}
 	w, err := b.begin(c, o, t, lanes, c.deliveries.node.UnlessLost)
 	if err != nil {
 		return nil, errors.Join(err, c.deliveries.node.Release(lanes))
@@ -305,45 +317,7 @@ func (c *core) takeOver(ctx context.Context, b *messaging, o Options, metrics pr
 		b.watchdog.Store(nil)
 		c.deliveries.node.End()
 		err := errors.Join(w.stop(), c.deliveries.node.Release(lanes))
-		t.end()
+		t.End()
 		return err
 	}, nil
-}
-
-// term is the metrics of one time in office. Each has parts of its own, whose metrics
-// go with them.
-type term struct {
-	prometheus.Registerer
-	mu  sync.Mutex
-	all []prometheus.Collector
-}
-
-// Register implements prometheus.Registerer.
-func (t *term) Register(c prometheus.Collector) error {
-	err := t.Registerer.Register(c)
-	if err == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.all = append(t.all, c)
-	}
-	return err
-}
-
-// MustRegister implements prometheus.Registerer.
-func (t *term) MustRegister(all ...prometheus.Collector) {
-	for _, c := range all {
-		if err := t.Register(c); err != nil {
-			panic(err)
-		}
-	}
-}
-
-// end removes the metrics.
-func (t *term) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.all {
-		t.Unregister(c)
-	}
-	t.all = nil
 }

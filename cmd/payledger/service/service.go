@@ -22,7 +22,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
-	"payledger/cmd/payledger/otlp"
+	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
@@ -77,43 +77,44 @@ func (e *LoggedError) Unwrap() error { return e.error }
 // last a checkpoint over all that came of it, the lanes of the deliveries, the
 // projections and the log. All of that has a bound, see process.Shutdown.
 func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) error) (err error) {
-	serving := false
-	end := process.NewShutdown(o.ShutdownTimeout, o.Log)
-	defer context.AfterFunc(ctx, end.Begin)()
+	s := &server{Options: o, dir: d, ready: ready, end: process.NewShutdown(o.ShutdownTimeout, o.Log), moves: make(chan *movein.Moving, 1)}
+	defer context.AfterFunc(ctx, s.end.Begin)()
 	defer func() {
-		err = errors.Join(err, end.Stop())
-		if serving && err != nil {
+		err = errors.Join(err, s.end.Stop())
+		if s.serving && err != nil {
 			o.Log.Error().Err(err).Msg("payledger ended")
 			err = &LoggedError{err}
 		}
 	}()
-	started := end.Started
-	if o.FlushLog != nil {
-		started("the log records", o.FlushLog)
+	if err := s.start(); err != nil {
+		return err
 	}
-	started("the libraries' logs", process.TakeLibraryLogs(o.Log))
+	for {
+		again, err := s.serve(ctx)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
 
-	started("the heap's limit", process.RoomyHeap())
-	started("the processors", process.MoreProcessors())
-	metrics := newMetrics()
-	version, _ := process.BuiltFrom()
-	traces := otlp.Start(otlp.Config{Version: version, Log: o.Log, Metrics: metrics})
-	started("the export of traces", traces.Stop)
+// serve serves the directory as what it is, until all ends or, again, it has become a
+// node.
+func (s *server) serve(ctx context.Context) (again bool, err error) {
+	d, o, end, moved := s.dir, s.Options, s.end, s.moved
+	mark, started := end.Parts(), end.Started
+	metrics := &process.Term{Registerer: s.metrics}
+	started("the metrics", func() error { metrics.End(); return nil })
 	member, err := memberOf(d, o)
 	if err != nil {
-		return err
-	}
-	room, err := process.RoomFor(o.Connections, o.PerAddress, o.Log)
-	if err != nil {
-		return err
+		return false, err
 	}
 	core, err := openCore(ctx, d, CoreOptions{
 		Log: o.Log, MinFree: o.MinFree, SyncDelay: o.SyncDelay, Progress: o.progress("Bringing the projections up to the log"),
-		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: room.Webhooks, Metrics: metrics, Tracer: traces.Tracer,
-		Member: member,
+		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: s.room.Webhooks, Metrics: metrics, Committed: s.committed, Tracer: s.tracer,
+		Member: member, Moved: moved,
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	started("the data directory", core.close)
 	end.Saving(core.store.Saving)
@@ -124,99 +125,86 @@ func Run(ctx context.Context, d datadir.Dir, o Options, ready func(Addresses) er
 	if free, floor, full := core.room(o.MinFree); full != nil {
 		o.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
 	}
-
-	listener, err := httpserver.Listen(ctx, "listen", o.Listen)
-	if err != nil {
-		return err
-	}
-	started("the listener", func() error { return ignoreNetClosed(listener.Close()) })
-	at := Addresses{BaseURL: o.PublicURL, Data: string(d), VerifierKey: core.signed.signer.VerifierKey()}
-	if at.BaseURL == "" {
-		at.BaseURL = "http://" + httpserver.Reachable(listener.Addr())
+	if moved == nil {
+		if err := s.listen(ctx, core.signed.signer.VerifierKey()); err != nil {
+			return false, err
+		}
 	}
 
 	bus, err := startBus(core, o, metrics)
 	if err != nil {
-		return err
+		return false, err
 	}
 	started("the workers, webhooks and NATS", bus.stop)
 	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
-	at.NATSAddress = bus.address
+	s.at.NATSAddress = bus.address
 
-	public, err := core.publicHandler(at.BaseURL, o, room, bus, metrics)
+	public, err := core.publicHandler(s.at.BaseURL, o, s.room, bus, metrics)
 	if err != nil {
-		return err
+		return false, err
 	}
-	adminHandler, err := core.adminHandler(bus.administration(o, core, core.statusOf(o, at.BaseURL, bus)))
+	administration := bus.administration(o, core, core.statusOf(o, s.at.BaseURL, bus))
+	administration.Begin = func(ctx context.Context) error { return s.begin(ctx, core) }
+	adminHandler, err := core.adminHandler(administration)
 	if err != nil {
-		return err
+		return false, err
 	}
 	socket, err := d.ListenSocket()
 	if err != nil {
-		return fmt.Errorf("opening the admin socket: %w", err)
+		return false, fmt.Errorf("opening the admin socket: %w", err)
 	}
-	var servers []*httpserver.Server
-	started("the requests under way", func() error { return shutdownAll(o.ShutdownTimeout, servers) })
-	serve := func(l net.Listener, h http.Handler, c conns.Config) error {
-		c.Log, c.Metrics = o.Log, metrics
-		server, err := httpserver.Serve(l, h, c)
-		if err != nil {
-			return errors.Join(err, l.Close())
+	admin, err := s.bounded(socket, adminHandler, metrics, conns.Config{Name: "admin", Max: maxAdminConnections})
+	if err != nil {
+		return false, err
+	}
+	started("the requests under way", func() error {
+		if s.moved != moved { // the others go on
+			s.gate.Shut()
+			return httpserver.ShutdownAll(s.ShutdownTimeout, []*httpserver.Server{admin})
 		}
-		servers = append(servers, server)
-		return nil
-	}
-	if err := serve(socket, adminHandler, conns.Config{Name: "admin", Max: maxAdminConnections}); err != nil {
-		return err
-	}
-	if o.AdminListen != "" {
-		l, err := httpserver.Listen(ctx, "admin-listen", httpserver.OnLoopback(o.AdminListen))
-		if err != nil {
-			return err
+		s.servers = append([]*httpserver.Server{admin}, s.servers...)
+		return s.shutServers()
+	})
+	s.gate.Open(public)
+	if moved == nil {
+		if err := s.answer(ctx); err != nil {
+			return false, err
 		}
-		at.AdminAddress = l.Addr().String()
-		if err := serve(l, operatorHandler(metrics), conns.Config{Name: "operator", Max: maxAdminConnections}); err != nil {
-			return err
-		}
-	}
-	if err := serve(listener, public, conns.Config{Name: "public", Max: room.All, PerAddress: room.PerAddress}); err != nil {
-		return err
 	}
 	// First of all at the end: a drain would wait for feeds that are followed.
 	started("the feeds", func() error { core.stop(); return nil })
-
-	up := o.Log.Info().Str("base_url", at.BaseURL).Str("listen", listener.Addr().String()).Str("data", string(d)).
-		Int("max_connections", room.All)
-	if at.AdminAddress != "" {
-		up.Str("admin_listen", at.AdminAddress)
+	if moved == nil {
+		s.up()
+		if err := s.ready(s.at); err != nil {
+			return false, err
+		}
+	} else {
+		o.Log.Info().Str("node", member.Node).Str("cluster", member.Cluster.String()).Msg("the directory is a node of a cluster now")
 	}
-	if at.NATSAddress != "" {
-		up.Str("nats_listen", at.NATSAddress).Bool("nats_tls", o.NATSTLS != nil)
+	next, dead, err := core.run(ctx, bus, s.moves)
+	if next != nil {
+		return true, s.move(core, bus, next, mark)
 	}
-	up.Msg("ready")
-	serving = true
-	if err := ready(at); err != nil {
-		return err
-	}
-	dead, err := core.run(ctx, bus)
 	if dead { // nothing can be answered any more that waits for the log
-		o.ShutdownTimeout = min(o.ShutdownTimeout, time.Second)
+		s.ShutdownTimeout = min(s.ShutdownTimeout, time.Second)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	o.Log.Info().Msg("shutting down")
 	core.withdraw()
-	return nil
+	return false, nil
 }
 
-// run waits until ctx ends or a part fails, and answers why that is; dead: the
-// log is not written any more. What happens to the log is the reason of all
+// run waits until ctx ends or a part fails, and answers why that is, or what the
+// directory becomes; dead: the log is not written any more. What happens to the log is the reason of all
 // else, and a log that lost its file is saved first.
-func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
+func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Moving) (next *movein.Moving, dead bool, err error) {
 	select {
 	case <-ctx.Done():
-		return false, nil
+		return nil, false, nil
+	case next = <-moves:
+		return next, false, nil
 	case <-c.store.Fatal():
 	case err = <-c.viewsDone:
 		c.viewsDone <- err
@@ -227,16 +215,16 @@ func (c *core) run(ctx context.Context, bus *messaging) (dead bool, err error) {
 		err = fmt.Errorf("the workers stopped: %w", err)
 	}
 	if c.store.Err() == nil {
-		return dead, err
+		return nil, dead, err
 	}
 	select {
 	case <-c.store.Fatal():
 	case <-ctx.Done():
 	}
 	if replaced := (*bolt.ReplacedError)(nil); errors.As(c.store.Err(), &replaced) {
-		return true, exit.With(exit.Directory, "stopping: %w", replaced)
+		return nil, true, exit.With(exit.Directory, "stopping: %w", replaced)
 	}
-	return true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
+	return nil, true, fmt.Errorf("stopping, start again to go on from what is on disk: %w", c.store.Err())
 }
 
 // progress shows how far long work before the start has come: on a terminal as
@@ -248,16 +236,6 @@ func (o Options) progress(what string) func(done, total eventstore.Position) {
 	return progress.EachInterval(func(done, total eventstore.Position) {
 		o.Log.Info().Uint64("done", uint64(done)).Uint64("events", uint64(total)).Msg(what)
 	})
-}
-
-func shutdownAll(timeout time.Duration, servers []*httpserver.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	var err error
-	for _, server := range slices.Backward(servers) {
-		err = errors.Join(err, server.Shutdown(ctx))
-	}
-	return err
 }
 
 func ignoreNetClosed(err error) error {

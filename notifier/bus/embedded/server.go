@@ -70,9 +70,11 @@ const (
 // what fails then.
 func Start(c Config) (*Server, error) {
 	s := &Server{config: c, watchEvery: cmp.Or(c.WatchEvery, time.Second), trouble: health.State{Log: c.Log, Part: "embedded NATS server"}}
-	s.repaired = health.CounterVec(c.Metrics, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
+	s.repaired = health.CounterVec(nil, "payledger_jetstream_repairs_total", "Repairs of the embedded JetStream in the running process, by what was made anew.", "kind",
 		string(RepairRestart), string(repairStream), string(RepairEmpty), string(RepairStore))
-	health.UpGauge(c.Metrics, "nats_server", "the embedded NATS server works", s.Err)
+	if c.Metrics != nil {
+		s.Observe(c.Metrics)
+	}
 	var err error
 	if s.password, err = bus.NewPassword(rand.Reader); err != nil {
 		return nil, err
@@ -105,6 +107,12 @@ func Start(c Config) (*Server, error) {
 		s.trouble.Set(s.startAnew())
 	}()
 	return s, nil
+}
+
+// Observe adds the server's metrics, unless Config.Metrics has them.
+func (s *Server) Observe(m prometheus.Registerer) {
+	health.Register(m, s.repaired)
+	health.UpGauge(m, "nats_server", "the embedded NATS server works", s.Err)
 }
 
 // largerThan looks no further than it has to.

@@ -1,0 +1,124 @@
+// Package movein is how a data directory that is alone becomes the first node of a cluster
+// while it is served, and what a node tells the operator that waits for the others.
+//
+// The other two nodes have copies of its log, and get what was added since (cluster.Lend).
+// When little is missing, the server stops what it does on the directory, with the log
+// open and the requests waiting, founds LOG behind the last event, and goes on as a node.
+// Until the directory is named a node (members.Begin), everything can go back; from
+// then on nothing is recorded without the others.
+package movein
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/members"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster"
+	"payledger/notifier/health"
+)
+
+const (
+	// mayLack is how many events a node may lack that is to begin, and newsTime how old
+	// the news of that may be.
+	mayLack  = 1000
+	newsTime = 2 * time.Second
+
+	// lookEvery is how often it is looked whether all can begin.
+	lookEvery = 50 * time.Millisecond
+)
+
+// Moving is what a directory that was alone goes on with as a node: a NATS server that is
+// connected to those of the others, and the log, which is open.
+type Moving struct {
+	Node *members.Node
+	File *bolt.Store
+
+	unlend func() error
+}
+
+// Prepare waits until the other nodes of a prepared directory can begin. The log is being
+// written to meanwhile. If it fails, everything is as it was.
+func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, log zerolog.Logger) (_ *Moving, err error) {
+	m, err := members.Prepared(d)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, fmt.Errorf("%s is not prepared: \"payledger cluster init\" does that", d)
+	}
+	next := &Moving{File: file}
+	if next.Node, err = m.Enter(ctx, d, log); err != nil {
+		return nil, err
+	}
+	var heard news
+	if next.unlend, err = cluster.Lend(context.WithoutCancel(ctx), next.Node.Conn.NATS(), m.Cluster, m.Node, file, heard.of); err != nil {
+		return nil, errors.Join(err, next.Node.Close())
+	}
+	for {
+		last, err := file.Last(ctx)
+		if err != nil {
+			return nil, errors.Join(err, next.Abandon())
+		}
+		missing := heard.missing(m.Peers(), last)
+		if len(missing) == 0 {
+			err := cluster.Vacant(ctx, next.Node.Conn.JetStream())
+			if err == nil {
+				return next, nil
+			}
+			missing = []string{err.Error()}
+		}
+		if !health.Pause(ctx, lookEvery) {
+			return nil, errors.Join(errors.New(strings.Join(missing, "; ")), next.Abandon())
+		}
+	}
+}
+
+// Abandon gives it up. The log stays open.
+func (m *Moving) Abandon() error { return errors.Join(m.unlend(), m.Node.Close()) }
+
+// Begun ends what is done for the other nodes until all take part.
+func (m *Moving) Begun() error { return m.unlend() }
+
+// news is how far the other nodes have come.
+type news struct {
+	mu  sync.Mutex
+	all map[string]arrival
+}
+
+type arrival struct {
+	at   eventstore.Position
+	when time.Time
+}
+
+func (n *news) of(node string, at eventstore.Position) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all == nil {
+		n.all = make(map[string]arrival)
+	}
+	n.all[node] = arrival{at, time.Now()}
+}
+
+// missing says what keeps the other nodes from beginning.
+func (n *news) missing(peers []members.Address, last eventstore.Position) (why []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range peers {
+		switch a := n.all[p.Name]; {
+		case time.Since(a.when) > newsTime:
+			why = append(why, fmt.Sprintf("node %s at %s is not served, or cannot be reached", p.Name, p.Address))
+		case a.at+mayLack < last:
+			why = append(why, fmt.Sprintf("node %s still lacks %d events", p.Name, last-a.at))
+		}
+	}
+	return why
+}

@@ -1,0 +1,107 @@
+package movein
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/members"
+	"payledger/domain"
+	"payledger/eventstore/cluster"
+	"payledger/httpapi/edge"
+	"payledger/httpapi/merchant"
+	"payledger/httpapi/wire"
+)
+
+// Late answers requests with 503 that have waited for too long.
+func Late(log zerolog.Logger, base string) (http.Handler, error) {
+	return unavailable(log, base, "The service is about to go on with other servers beside it.", func(*edge.Exchange) bool { return false })
+}
+
+// unavailable answers everything with 503 but what answer does.
+func unavailable(log zerolog.Logger, base, detail string, answer func(*edge.Exchange) bool) (http.Handler, error) {
+	e, err := edge.New(merchant.Config{Now: time.Now, Entropy: rand.Reader, PublicURL: base}.Edge(log, nil, "waiting"))
+	if err != nil {
+		return nil, err
+	}
+	return e.Wrap(func(x *edge.Exchange) {
+		if !answer(x) {
+			x.Fail(edge.Unavailable("1", detail))
+		}
+	}), nil
+}
+
+// ServeWaiting answers at the admin socket how it is with the nodes, while this one waits
+// for the others, until stop is called.
+func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log zerolog.Logger) (stop func() error, err error) {
+	h, err := unavailable(log, "http://payledger", "This node waits for the other nodes of its cluster.", func(x *edge.Exchange) bool {
+		if x.Request.Method != http.MethodGet || x.Request.URL.Path != "/admin/cluster" {
+			return false
+		}
+		if err := x.Reply(http.StatusOK, map[string]any{"data": waitingNodes(ctx, node)}); err != nil {
+			x.Fail(err)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.ListenSocket()
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	return func() error { return errors.Join(server.Close(), httpserver.IgnoreClosed(<-served)) }, nil
+}
+
+// waitingNodes are the nodes as one sees them that does not take part yet.
+func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
+	connected := node.Server.Connected()
+	for _, m := range node.Members {
+		n := wire.Node{Node: m.Name, Role: wire.RoleWaiting, Replica: "unknown"}
+		s, err := cluster.StatusOf(ctx, node.Conn.NATS(), node.Cluster, m.Name)
+		switch {
+		case m.Name == node.Node:
+			n.Here, n.Trouble = true, node.Trouble()
+		case err == nil:
+			n = NodeOf(s)
+		case !slices.Contains(connected, m.Name):
+			n.Role, n.Trouble = wire.RoleSilent, "it is not served at "+m.Address+", or cannot be reached"
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// NodeOf is a node as its status says.
+func NodeOf(s cluster.Status) wire.Node {
+	n := wire.Node{
+		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: s.Trouble, Replica: "unknown",
+		Extra: s.Extra,
+	}
+	switch {
+	case s.Silent != "":
+		n.Role, n.Trouble = wire.RoleSilent, s.Silent
+	case s.Stopped != "":
+		n.Role, n.Trouble = wire.RoleStopped, s.Stopped
+	case s.Ready:
+		n.Role = wire.RoleSequencer
+	}
+	if s.Unable != "" {
+		n.Trouble = s.Unable
+	}
+	if !s.TroubleAt.IsZero() {
+		at := domain.InstantOf(s.TroubleAt)
+		n.TroubleAt = &at
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"payledger/domain"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+)
+
+// verbRecords is how a node whose file follows no LOG yet asks for the records that it
+// lacks of those that LOG begins behind:
+//
+//	records  position (8), asker -> the records behind it as a message without a number
+const verbRecords = ".records"
+
+// Lend gives the others what the file of a node that serves alone has and theirs lack,
+// until stop is called or ctx ends, so that little is missing when LOG is founded. asked hears how
+// far which of them has come.
+func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *bolt.Store, asked func(peer string, at eventstore.Position)) (stop func() error, err error) {
+	sub, err := c.Subscribe(nodesOf(log)+node+verbRecords, func(m *nats.Msg) {
+		if at, peer, ok := number(m.Data); ok {
+			asked(string(peer), eventstore.Position(at))
+		}
+		_ = m.Respond(recordsBehind(ctx, file, m.Data))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sub.Unsubscribe, nil
+}
+
+// nodesOf is how the subjects of the nodes of a LOG begin.
+func nodesOf(log domain.ID) string { return "payledger.node." + log.String() + "." }
+
+// recordsBehind answers a request for records; empty: it cannot.
+func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte {
+	at, _, ok := number(request)
+	if !ok {
+		return nil
+	}
+	g, err := file.After(ctx, eventstore.Position(at), bolt.MaxGroupCommits, fetchBytes)
+	if err != nil {
+		return nil
+	}
+	return encode(g)
+}
+
+// extend adds to the file what it lacks of a peer's, but nothing behind a position.
+// False: no peer has more, or none answers. The error is a *bolt.MismatchError if the
+// file of every peer that answers goes on from another record, or ends before this one.
+func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTime)
+	defer cancel()
+	last, err := s.Store.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	request := append(binary.BigEndian.AppendUint64(nil, uint64(last)), s.name...)
+	for _, p := range s.peers {
+		reply, askErr := s.nc.RequestWithContext(ctx, s.prefix+p+verbRecords, request)
+		if askErr != nil || len(reply.Data) == 0 {
+			continue
+		}
+		g, decodeErr := decode(reply.Data)
+		if decodeErr != nil {
+			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, decodeErr))
+			continue
+		}
+		g.Records = g.Records[:min(len(g.Records), int(upTo-last))]
+		if extendErr := s.Extend(g); extendErr != nil {
+			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, extendErr))
+			continue
+		}
+		return len(g.Records) > 0, nil
+	}
+	return false, err
+}
+
+// approach extends the file while there is no LOG.
+func (s *Store) approach(ctx context.Context) error {
+	for ctx.Err() == nil {
+		more, err := s.extend(ctx, math.MaxInt64)
+		if !more {
+			if errors.As(err, new(*bolt.MismatchError)) {
+				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", ErrForeign, err)
+			}
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// arrive extends the file up to where LOG begins.
+func (s *Store) arrive(ctx context.Context, b base) error {
+	for {
+		r, err := s.Replica()
+		if err != nil || !r.Log.IsZero() || b.ledger != s.LogID() || r.Last >= b.last {
+			return err
+		}
+		more, err := s.extend(ctx, b.last)
+		switch {
+		case errors.As(err, new(*bolt.MismatchError)):
+			return fmt.Errorf("%w: LOG begins behind position %d: %w", ErrForeign, b.last, err)
+		case err != nil:
+			s.report(err)
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}
