@@ -231,7 +231,8 @@ const (
 	// (eventstore.RecentTime).
 	tooOld = 30 * time.Second
 	// MaxAhead is how much newer a commit may be than the sequencer's clock and the log's
-	// newest id: one node whose clock is wrong must not move the log's time.
+	// newest id: one node whose clock is wrong must not move the log's time, not even
+	// that of the sequencer.
 	MaxAhead = 500 * time.Millisecond
 )
 
@@ -245,7 +246,7 @@ func (s *Store) admit(id, newest domain.ID) error {
 	switch {
 	case at.Add(tooOld) < last:
 		return eventstore.ErrUnconfirmed
-	case at > max(last, domain.InstantOf(s.now())).Add(MaxAhead):
+	case at > max(last, domain.InstantOf(s.clock())).Add(MaxAhead):
 		return errTooNew
 	}
 	return nil

@@ -15,7 +15,14 @@ const fitEvery = time.Second
 func (s *Store) examine() {
 	ctx, cancel := context.WithTimeout(s.ctx, peerTime)
 	defer cancel()
-	why := s.clockOff(ctx)
+	before := s.now()
+	why, compared := s.clockOff(ctx)
+	switch {
+	case !compared:
+		s.right.Store(nil)
+	case why == "":
+		s.right.Store(&before)
+	}
 	if err := s.Refuses(); err != nil {
 		why = err.Error()
 	}
@@ -37,15 +44,16 @@ func (s *Store) examine() {
 
 // clockOff compares this node's clock with those of all others. A node whose clock is
 // off is more than MaxAhead ahead of all of them, or behind all, whatever the time that
-// the answers took: so of three nodes one is never off.
-func (s *Store) clockOff(ctx context.Context) string {
+// the answers took: so of three nodes one is never off. It is not compared while one of
+// them does not answer.
+func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 	var least, most time.Duration // by which this clock is ahead
 	for i, p := range s.peers {
 		sent := s.now()
 		var st Status
 		if err := s.reportOf(ctx, p, &st); err != nil || st.Clock.IsZero() {
 			s.ahead.Store(0)
-			return ""
+			return "", false
 		}
 		received := s.now()
 		low, high := sent.Sub(st.Clock), received.Sub(st.Clock)
@@ -61,9 +69,19 @@ func (s *Store) clockOff(ctx context.Context) string {
 	s.ahead.Store(ahead.Milliseconds())
 	switch {
 	case ahead > MaxAhead:
-		return fmt.Sprintf("its clock is %v ahead of those of all others", ahead.Round(time.Millisecond))
+		why = fmt.Sprintf("its clock is %v ahead of those of all others", ahead.Round(time.Millisecond))
 	case ahead < -MaxAhead:
-		return fmt.Sprintf("its clock is %v behind those of all others", -ahead.Round(time.Millisecond))
+		why = fmt.Sprintf("its clock is %v behind those of all others", -ahead.Round(time.Millisecond))
 	}
-	return ""
+	return why, true
+}
+
+// clock is the time as it has run since this node's clock last agreed with another one's,
+// even if that clock has been set meanwhile; while they are not compared it is the clock's.
+func (s *Store) clock() time.Time {
+	now := s.now()
+	if right := s.right.Load(); right != nil {
+		return right.Add(now.Sub(*right))
+	}
+	return now
 }

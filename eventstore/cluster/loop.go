@@ -15,7 +15,7 @@ import (
 
 // replicate is bolt's hook: it waits for the machine's decision.
 func (s *Store) replicate(g *bolt.Group) error {
-	g.Writer, g.At = s.writer, s.now().UnixMilli()
+	g.Writer, g.At = s.writer, s.clock().UnixMilli()
 	s.post(staged{g})
 	select {
 	case decided := <-s.decision:

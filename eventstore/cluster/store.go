@@ -71,7 +71,8 @@ type Store struct {
 	stopped              atomic.Pointer[error]
 	withdrawn            atomic.Bool // nobody hands over to this node
 	unable               atomic.Pointer[string]
-	ahead                atomic.Int64 // Status.AheadMillis
+	ahead                atomic.Int64              // Status.AheadMillis
+	right                atomic.Pointer[time.Time] // when this node's clock last agreed with another one's; nil: not known
 	doubted              atomic.Pointer[doubted]
 
 	node *node // of the loop
