@@ -112,6 +112,15 @@ func (d *Disk) Cut(how Cut) {
 	}
 }
 
+// Refuse makes the disk one that takes no writes any more, as ext4 does by itself when
+// the device fails. What was written can be read.
+func (d *Disk) Refuse() {
+	d.t.Helper()
+	if out, err := exec.Command("mount", "-o", "remount,abort", d.Dir).CombinedOutput(); err != nil {
+		d.t.Fatalf("aborting ext4: %v: %s", err, out)
+	}
+}
+
 // Restore brings the power back: the disk holds what had reached it.
 func (d *Disk) Restore() {
 	d.t.Helper()
