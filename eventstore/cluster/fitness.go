@@ -10,6 +10,9 @@ import (
 // fitEvery is how often a node looks whether it can be the sequencer.
 const fitEvery = time.Second
 
+// agreedFor is how long a node's clock counts as compared while it cannot be.
+const agreedFor = time.Minute
+
 // examine finds out whether this node can be the sequencer. One that is it and cannot
 // hands over, if another node can.
 func (s *Store) examine() {
@@ -17,11 +20,12 @@ func (s *Store) examine() {
 	defer cancel()
 	before := s.now()
 	why, compared := s.clockOff(ctx)
+	right := s.right.Load()
 	switch {
-	case !compared:
-		s.right.Store(nil)
-	case why == "":
+	case compared && why == "":
 		s.right.Store(&before)
+	case !compared && right != nil && before.Sub(*right) > agreedFor:
+		s.right.Store(nil)
 	}
 	if err := s.Refuses(); err != nil {
 		why = err.Error()
@@ -77,7 +81,7 @@ func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 }
 
 // clock is the time as it has run since this node's clock last agreed with another one's,
-// even if that clock has been set meanwhile; while they are not compared it is the clock's.
+// even if that clock has been set meanwhile. While they are not compared it is the clock's.
 func (s *Store) clock() time.Time {
 	now := s.now()
 	if right := s.right.Load(); right != nil {
