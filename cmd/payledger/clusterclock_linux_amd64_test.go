@@ -122,7 +122,11 @@ func TestClocksOfNodes(t *testing.T) {
 	n := newNodes(t)
 	n.start(t, 0, 1, 2)
 	n.project(t)
-	id := n.servers[0].do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id")
+	a, ok := n.persist(t, 0, "POST", "/v1/payments", `{"amount":"15.00"}`, "Idempotency-Key", "ffffffff-0000-4000-8000-000000000000")
+	if !ok || a.Status != 201 {
+		t.Fatalf("POST: %d %s", a.Status, a.Body)
+	}
+	id := a.text(t, "id")
 	w := n.write(t)
 	steps := []time.Duration{10 * time.Minute, -10 * time.Minute}
 	for _, ahead := range steps {
