@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +19,15 @@ import (
 	"payledger/projections/projectiontest"
 	"payledger/projections/table"
 )
+
+// TestMain lets properties draw fewer worlds than rapid's default, but for the long
+// form of the tests.
+func TestMain(m *testing.M) {
+	if os.Getenv("PAYLEDGER_LONG") == "" {
+		_ = flag.Set("rapid.checks", "30") // before flags are parsed
+	}
+	m.Run()
+}
 
 // world is a log with the states its events lead to, and what the views must
 // answer.
