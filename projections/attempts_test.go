@@ -57,8 +57,7 @@ func (w *world) attempts(project string) map[attemptsCell]views.AttemptCounts {
 func TestAttemptsAgainstAModel(t *testing.T) {
 	t.Parallel()
 	var counted views.AttemptCounts
-	rapid.Check(t, func(rt *rapid.T) {
-		w, e := drawn(t, rt)
+	compare := func(w *world, e *Engine, fatalf func(string, ...any)) {
 		for _, project := range w.Projects {
 			from := views.HourOf(1_795_169_730_123) + views.Hour(w.Intn(40))
 			want := make(map[string]views.AttemptCounts)
@@ -70,13 +69,24 @@ func TestAttemptsAgainstAModel(t *testing.T) {
 			got, err := e.Attempts(t.Context(), project, from)
 			must(t, err)
 			if !maps.Equal(got, want) {
-				rt.Fatalf("from hour %d: got %+v, want %+v", from, got, want)
+				fatalf("from hour %d: got %+v, want %+v", from, got, want)
 			}
 			for _, c := range got {
 				counted = counted.Plus(c)
 			}
 		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		w, e := drawn(t, rt)
+		compare(w, e, rt.Fatalf)
 	})
+	// Paid attempts are rare in small worlds: a few larger ones have all kinds.
+	for seed := range uint64(4) {
+		w := seeded(t, seed).steps(2000)
+		e := open(t, w.config(t.TempDir()))
+		feed(t, e)
+		compare(w, e, t.Fatalf)
+	}
 	if counted.Begun == 0 || counted.Failed == 0 || counted.Paid == 0 {
 		t.Errorf("the worlds have too little: %+v", counted)
 	}

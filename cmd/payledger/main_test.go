@@ -269,6 +269,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 func payledger(t testing.TB, args ...string) (stdout string, code int) {
 	t.Helper()
 	cmd := exec.Command("payledger", args...)
+	cmd.Env = append(os.Environ(), "GOGC=off") // it is over before a collection pays
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
