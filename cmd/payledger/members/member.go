@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"regexp"
@@ -154,10 +153,10 @@ func Load(d datadir.Dir) (*Member, error) { return read(d.Cluster()) }
 func Prepared(d datadir.Dir) (*Member, error) { return read(d.NextCluster()) }
 
 func read(file string) (*Member, error) {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if !datadir.Exists(file) {
+		return nil, nil // also where the directory is none, which others say better
 	}
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, exit.With(exit.Directory, "%w", err)
 	}
