@@ -76,7 +76,7 @@ func (e *external) kill() {
 
 func (e *external) connect(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := bus.Connect(e.url(), zerolog.Nop())
+	c, err := bus.Connect(bus.External{URL: e.url()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestSubjectsTakenByAnotherStreamAreRefused(t *testing.T) {
 func TestClosingWhileAway(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t)
-	c, err := bus.Connect(e.url(), zerolog.Nop())
+	c, err := bus.Connect(bus.External{URL: e.url()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
+	"payledger/cmd/payledger/natsurl"
 	"payledger/cmd/payledger/nodelanes"
 	"payledger/cmd/payledger/noderebuild"
 	"payledger/eventstore"
@@ -46,8 +49,9 @@ On the first machine:
 On each of the others:
   payledger cluster join TOKEN --data DIR
 
-Then, on all three, "payledger serve --data DIR" with the same flags. A directory that is in use
-already moves in while it is served: see "payledger cluster begin --help".`
+Then, on all three, "payledger serve --data DIR" with the same flags, which may name NATS
+servers of your own (--nats-url). A directory that is in use already moves in while it is
+served: see "payledger cluster begin --help".`
 }
 
 // clusterInitCmd begins a cluster.
@@ -211,6 +215,7 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 // clusterRebuildCmd makes a node's log anew.
 type clusterRebuildCmd struct {
 	console.Directory
+	natsurl.Servers
 	From string `help:"Node whose log is taken. Default: the first that can give it." placeholder:"NODE"`
 }
 
@@ -229,7 +234,11 @@ A copy that lacks what this node's newest checkpoint says was signed is refused.
 
 // Run makes the log.
 func (c clusterRebuildCmd) Run(a *console.App) error {
-	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, a.Stderr)
+	nats, err := c.ForNode(natsurl.Sync{}, zerolog.New(a.Stderr))
+	if err != nil {
+		return err
+	}
+	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, nats, a.Stderr)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (c demoCmd) checkNodes() error {
 	case c.NATSListen != "":
 		return exit.With(exit.Usage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
 	case c.NATSURL != "":
-		return exit.With(exit.Usage, "--nats-url: the nodes of a cluster have NATS servers of their own; leave it out with --nodes 3")
+		return exit.With(exit.Usage, "--nats-url: the three nodes of the demo have NATS servers of their own; leave it out with --nodes 3")
 	}
 	return nil
 }

@@ -54,6 +54,7 @@ func TestRunbook(t *testing.T) {
 	t.Parallel()
 	doctest.Run(t, "RUNBOOK.md",
 		doctest.Section{Heading: "Three nodes", Elsewhere: "TestThreeNodesServeOneLedger"},
+		doctest.Section{Heading: "On NATS servers of your own", Elsewhere: "TestNodesOnTheOperatorsNATS"},
 		doctest.Section{
 			Heading: "Back up", Start: startPaidDemo,
 			After: "cat monday.db.keys",

@@ -126,9 +126,16 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record", "eventstore/cluster/lease"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
+		},
+		{
+			folder:  "eventstore/cluster/lease",
+			why:     "who is to be the sequencer where no server tells; what that one does is no matter of its own",
+			modules: []string{nats},
+			keepOut: []string{"encoding/json", "net", "os"},
+			noClock: true,
 		},
 		{
 			folder:  "eventstore/diskspace",
@@ -243,6 +250,13 @@ func rooms() []room {
 			why:     "the NATS server of this process and its directory; what is sent over it is the bus's",
 			ours:    []string{"notifier/bus", "notifier/health"},
 			modules: []string{"github.com/nats-io/nats-server/v2", prometheus, zerolog},
+			keepOut: []string{"encoding/json"},
+		},
+		{
+			folder:  "notifier/bus/external",
+			why:     "whether the operator's NATS servers will do for the log of a cluster; what is kept there is no matter of its own",
+			ours:    []string{"domain", "notifier/bus"},
+			modules: []string{jsonModule, nats},
 			keepOut: []string{"encoding/json"},
 		},
 		{
@@ -613,6 +627,12 @@ func rooms() []room {
 			modules: []string{zerolog},
 		},
 		{
+			folder:  "cmd/payledger/natsurl",
+			why:     "who the operator's NATS servers are and who connects to them is decided before anything is started",
+			ours:    []string{"cmd/payledger/exit", "notifier/bus", "notifier/bus/external"},
+			modules: []string{nats, zerolog},
+		},
+		{
 			folder: "cmd/payledger/natslisten/natslistentest",
 			why:    "certificates for tests, from the standard library alone",
 		},
@@ -683,7 +703,7 @@ func rooms() []room {
 			why:    "a copy of a log from another node into the directory, before anything runs on it",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/members", "cmd/payledger/nodewitness", "cmd/payledger/progress",
-				"eventstore", "eventstore/boltfile", "eventstore/diskspace", "eventstore/translog", "notifier/filecopy",
+				"eventstore", "eventstore/boltfile", "eventstore/diskspace", "eventstore/translog", "notifier/bus/external", "notifier/filecopy",
 			},
 			modules: []string{zerolog},
 			keepOut: []string{"encoding/json", "net"},
@@ -731,7 +751,7 @@ func rooms() []room {
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
 				"domain", "eventstore", "eventstore/bolt", "eventstore/boltfile", "eventstore/cluster", "eventstore/translog",
-				"notifier/bus", "notifier/bus/embedded",
+				"notifier/bus", "notifier/bus/embedded", "notifier/bus/external",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

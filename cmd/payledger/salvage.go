@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 
+	"github.com/rs/zerolog"
+
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/natsurl"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/salvage"
 )
@@ -14,8 +17,8 @@ import (
 // salvageCmd makes a new log of what is readable of a damaged one and its
 // copies.
 type salvageCmd struct {
-	Source      []string `arg:"" optional:"" help:"Data directory, ledger.db or backup (damaged or not), bundle, export in JSON Lines, or nats/ directory; as many as there are."`
-	NATSURL     string   `help:"External NATS server whose EVENTS is read too." name:"nats-url" placeholder:"URL"`
+	Source []string `arg:"" optional:"" help:"Data directory, ledger.db or backup (damaged or not), bundle, export in JSON Lines, or nats/ directory; as many as there are."`
+	natsurl.Servers
 	Output      string   `help:"File for the new log; \"payledger restore\" takes it." short:"o" required:"" placeholder:"FILE"`
 	Checkpoint  []string `help:"Signed checkpoint to prove the log with; may be given more than once. Those of directories and bundles need not be named." placeholder:"FILE"`
 	VerifierKey []string `help:"Verifier key of the checkpoints, or a file that holds it; may be given more than once. Default: that of the directories, or of the bundles." placeholder:"KEY|FILE" sep:"none"`
@@ -66,8 +69,12 @@ func (c salvageCmd) Validate() error {
 // Run makes the log.
 func (c salvageCmd) Run(a *console.App) error {
 	defer process.RoomyHeap()() //nolint:errcheck // it answers none
+	external, err := c.External(zerolog.New(a.Stderr))
+	if err != nil {
+		return err
+	}
 	r, err := salvage.Run(a.Ctx, salvage.Options{
-		Sources: c.Source, NATSURL: c.NATSURL, Output: c.Output, Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey,
+		Sources: c.Source, NATS: external, Output: c.Output, Checkpoints: c.Checkpoint, VerifierKeys: c.VerifierKey,
 		Partial: c.Partial, Unproved: c.Unproved, Force: c.Force, Stderr: a.Stderr,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/natslisten"
+	"payledger/cmd/payledger/natsurl"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/progress"
 	"payledger/cmd/payledger/routesfile"
@@ -32,7 +33,8 @@ type serveFlags struct {
 	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
-	NATSURL string `help:"Use this NATS server with JetStream instead of the embedded one." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
+	natsurl.Servers
+	natsurl.Sync
 	natslisten.Flags
 
 	Sandbox bool   `help:"Simulate the provider: a pay button on the page, sandbox endpoints and commands, and a route for every payment unless --routes names others. Not for real money."`
@@ -112,7 +114,7 @@ type serveDefaults struct {
 func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Options, error) {
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
-		NATSURL: f.NATSURL, NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
+		NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
 		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, FailedAuthPerMinute: defaults.failures, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {
@@ -165,6 +167,9 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	o.Log, o.FlushLog = zerolog.New(out).Level(level).With().Timestamp().Logger(), records.Flush
 	var err error
 	if o.NATSTLS, err = f.TLS(time.Now(), o.Log); err != nil {
+		return o, err
+	}
+	if o.NATS, err = f.ForNode(f.Sync, o.Log); err != nil {
 		return o, err
 	}
 	o.Routes = routesfile.Source{File: f.Routes, Sandbox: f.Sandbox, Types: all.Types(), AllowPrivate: f.WebhookAllowPrivate}

@@ -48,8 +48,9 @@
 // the refusals are answered.
 //
 // Taking over. Who leads is a matter of liveness alone: the node whose server leads
-// LOG. A new sequencer first hears from one of its peers at least, which groups that
-// one has. If LOG ends before a file does, its own or a peer's, LOG has forgotten
+// LOG or, where the servers are not the nodes' own, the node that holds a lease, which
+// is the only message of the stream SEQUENCER (package lease). A new sequencer first hears
+// from one of its peers at least, which groups that one has. If LOG ends before a file does, its own or a peer's, LOG has forgotten
 // acknowledged groups, and the sequencer publishes them again from that file: from its
 // own once LOG's last group is the one that the file has in its place, from a peer's
 // if the group follows from its own file. Then it publishes a barrier, whose acceptance
@@ -66,7 +67,7 @@
 //
 // Handing over. A sequencer that is to be stopped, or cannot do its work because its
 // disk is full or its clock is off, ends what it has under way and has LOG elect one of
-// its peers that can. The peer hears of that from JetStream at once. Whatever comes
+// its peers that can, or gives it the lease. The peer hears of that at once. Whatever comes
 // meanwhile is sent again by the node that took it, so it waits for some 50 ms and
 // nothing of it is refused. Ids do not run back: every node observes those in the log
 // (bolt.Options.Newest), and those far ahead of the log and of the sequencer's clock are

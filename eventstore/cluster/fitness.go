@@ -5,7 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"payledger/eventstore/cluster/lease"
 )
+
+// partOfLease is this node's part in the lease, where the servers are foreign.
+func (s *Store) partOfLease() lease.Config {
+	return lease.Config{
+		Node: string(s.name), JetStream: s.js, Replicas: replicas, Metadata: map[string]string{metaLedger: s.LogID().String()}, Now: s.now,
+		May: s.mayLead, Report: s.report,
+		Tell: func(holder string) {
+			s.post(leads{nodeName(holder) == s.name})
+			if holder != "" {
+				s.post(sequencing{nodeName(holder)})
+			}
+		},
+		Changed: func() {
+			for _, p := range s.peers {
+				_ = s.nc.Publish(s.prefix+p+verbLease, nil) // they look from time to time anyway
+			}
+		},
+	}
+}
+
+// mayLead reports whether this node may take the lease whose message stands for age.
+func (s *Store) mayLead(age time.Duration) bool {
+	p := s.progress.Load()
+	return !s.withdrawn.Load() && s.unable.Load() == nil && s.stopped.Load() == nil &&
+		(p.newest <= p.group+mayLag || age >= 2*lease.Time) // another one may be nearer to LOG's end
+}
 
 // fitEvery is how often a node looks whether it can be the sequencer.
 const fitEvery = time.Second
@@ -16,7 +44,7 @@ const agreedFor = time.Minute
 // examine finds out whether this node can be the sequencer. One that is it and cannot
 // hands over, if another node can.
 func (s *Store) examine() {
-	ctx, cancel := context.WithTimeout(s.ctx, peerTime)
+	ctx, cancel := context.WithTimeout(s.ctx, 2*peerTime)
 	defer cancel()
 	before := s.now()
 	why, compared := s.clockOff(ctx)
@@ -52,13 +80,14 @@ func (s *Store) examine() {
 // them does not answer.
 func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 	var least, most time.Duration // by which this clock is ahead
+	heard := 0
 	for i, p := range s.peers {
 		sent := s.now()
 		var st Status
 		if err := s.reportOf(ctx, p, &st); err != nil || st.Clock.IsZero() {
-			s.ahead.Store(0)
-			return "", false
+			continue
 		}
+		heard++
 		received := s.now()
 		low, high := sent.Sub(st.Clock), received.Sub(st.Clock)
 		if i == 0 || low < least {
@@ -67,6 +96,10 @@ func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 		if i == 0 || high > most {
 			most = high
 		}
+	}
+	if s.heardOf.Store(int64(heard)); heard < len(s.peers) {
+		s.ahead.Store(0)
+		return "", false
 	}
 	// The nearest of them; 0 if this clock is between theirs.
 	ahead := max(least, 0) + min(most, 0)

@@ -130,7 +130,7 @@ func (s *Store) unfit(st Status) string {
 	case st.Group+mayLag < s.number():
 		return fmt.Sprintf("is behind by %d groups: wait until it has them", s.number()-st.Group)
 	}
-	if l := s.log.Load(); l != nil {
+	if l := s.log.Load(); l != nil && s.lease == nil {
 		for _, r := range l.Replicas {
 			if r.Name == st.Name && (r.Offline || r.Lag > mayLag) {
 				return fmt.Sprintf("has a replica of LOG that is away, or behind by %d messages: wait until it has them", r.Lag)
@@ -140,8 +140,28 @@ func (s *Store) unfit(st Status) string {
 	return ""
 }
 
-// stepDown asks LOG for another leader.
+// stepDown asks for another sequencer.
 func (s *Store) stepDown(to nodeName) {
+	var err error
+	if s.lease != nil {
+		err = s.lease.Give(s.ctx, string(to), func() {
+			if to != "" {
+				s.post(asksNoMore{})
+			}
+		})
+	} else {
+		err = s.askForLeader(to)
+	}
+	switch {
+	case to == "":
+		s.report(errors.Join(errors.New("this node cannot sequence and asks for another sequencer"), err))
+	case err != nil:
+		s.report(fmt.Errorf("asking for node %s as the sequencer: %w", to, err))
+	}
+}
+
+// askForLeader asks LOG for another leader.
+func (s *Store) askForLeader(to nodeName) error {
 	var request []byte
 	if to != "" {
 		request = fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, to)
@@ -157,12 +177,7 @@ func (s *Store) stepDown(to nodeName) {
 		s.post(asksNoMore{})
 		s.hearing.Unlock()
 	}
-	switch {
-	case to == "":
-		s.report(errors.Join(errors.New("this node cannot sequence and asks LOG for another leader"), err))
-	case err != nil:
-		s.report(fmt.Errorf("asking LOG to have node %s for its leader: %w", to, err))
-	}
+	return err
 }
 
 // refusal is the error in an answer of JetStream's API, if it has one.

@@ -109,12 +109,18 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 			b := base{s.LogID(), c.LOG, r.Last, fmt.Sprintf("%x", r.Sum)}
 			return s.js.CreateStream(ctx, b.config(replicas))
 		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Foreign && !r.Log.IsZero() {
+			return nil, fmt.Errorf("%w: these NATS servers have no LOG, and the file follows LOG %s; name the servers that have it", ErrForeign, r.Log)
+		}
 		return stream, err
 	}
 	for {
 		stream, err := try()
 		if err == nil {
 			return baseOf(stream.CachedInfo().Config)
+		}
+		if errors.Is(err, ErrForeign) {
+			return base{}, err
 		}
 		s.report(fmt.Errorf("waiting for LOG: %w", err))
 		if !c.Found && r.Log.IsZero() {
@@ -274,9 +280,10 @@ func (s *Store) hear() {
 // when it was asked.
 func (s *Store) learn(info *jetstream.StreamInfo, before uint64) {
 	s.heard(info)
-	leader := s.leaderOf(info)
-	s.post(leads{leader == s.name})
-	s.post(sequencing{leader})
+	if leader := s.leaderOf(info); s.lease == nil {
+		s.post(leads{leader == s.name})
+		s.post(sequencing{leader})
+	}
 	end := info.State.LastSeq
 	if end >= before {
 		end = max(end, s.number()) // which LOG has taken meanwhile

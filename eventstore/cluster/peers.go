@@ -47,6 +47,11 @@ func (s *Store) listen() error {
 		verbRecords: func(m *nats.Msg) {
 			s.serveBeside(s.fetches, m, func(request []byte) []byte { return recordsBehind(s.ctx, s.Store, request) })
 		},
+		verbLease: func(*nats.Msg) {
+			if s.lease != nil {
+				s.lease.Look()
+			}
+		},
 	} {
 		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
 		if err != nil {
@@ -56,6 +61,9 @@ func (s *Store) listen() error {
 		if err := sub.SetPendingLimits(maxPending, pendingSize); err != nil {
 			return err
 		}
+	}
+	if s.lease != nil {
+		return nil
 	}
 	sub, err := s.nc.Subscribe(electedSubject, s.elected)
 	if err == nil {

@@ -59,6 +59,9 @@ type Status struct {
 	Silent string `json:"silent,omitzero"`
 }
 
+// Live is how many nodes are up, this one included, as far as it has heard lately.
+func (s *Store) Live() int { return 1 + int(s.heardOf.Load()) }
+
 // Lag is how many groups are known that the file does not have.
 func (s Status) Lag() uint64 { return s.Newest - min(s.Newest, s.Group) }
 

@@ -11,17 +11,23 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/lease"
 )
 
 // Config is one node's part in a cluster.
 type Config struct {
-	// Name is the node's, and that of its NATS server. Peers are the other nodes'.
+	// Name is the node's. Peers are the other nodes'.
 	Name  string
 	Peers []string
 	Path  string       // of the event log
 	File  *bolt.Store  // it, if it is open: nothing is appended to it any more. nil: Open opens it
 	Bolt  bolt.Options // Replicate, Replicated and Admit are set by Open
-	Conn  *nats.Conn   // to the node's own server; Open does not close it
+	Conn  *nats.Conn   // Open does not close it
+
+	// Foreign: Conn leads to servers of somebody else's, and the sequencer is the node
+	// that holds the lease. Else Conn leads to the node's own server, which has the
+	// node's name, and the sequencer is the node whose server leads LOG.
+	Foreign bool
 
 	// Found makes a LOG that begins with what the file has, if there is none yet. One
 	// node of a new cluster does that.
@@ -74,8 +80,11 @@ type Store struct {
 	ahead                atomic.Int64              // Status.AheadMillis
 	right                atomic.Pointer[time.Time] // when this node's clock last agreed with another one's; nil: not known
 	doubted              atomic.Pointer[doubted]
+	heardOf              atomic.Int64 // peers that have answered lately
 
 	node *node // of the loop
+
+	lease *lease.Lease // nil: LOG's leader counts
 
 	turns   atomic.Uint64 // counts the questions for LOG
 	hearing sync.Mutex
@@ -145,6 +154,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.next, s.rewind = max(r.Applied, 1), func() {}
 	s.node = newNode(s.name, c.Start, r.Applied)
+	if c.Foreign {
+		s.lease = lease.New(s.partOfLease())
+	}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
@@ -153,6 +165,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })
 	s.running.Go(func() { s.every(hearEvery, func() { s.beside(s.hear) }) })
 	s.running.Go(func() { s.every(trimEvery, s.trim) })
+	if s.lease != nil {
+		s.running.Go(func() { s.lease.Run(s.ctx) })
+	}
 	s.running.Go(func() { s.every(fitEvery, s.examine) })
 	return s, nil
 }

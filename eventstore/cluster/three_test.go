@@ -32,6 +32,7 @@ type three struct {
 	stores  [3]*Store
 	ahead   [3]atomic.Int64 // of the nodes' clocks, in nanoseconds
 	minFree [3]uint64
+	foreign bool // the servers are somebody else's, and do not have the nodes' names
 }
 
 // patienceOfTests is how long a test waits for what has to come, on a busy machine.
@@ -65,8 +66,18 @@ var names = []string{"A", "B", "C"}
 
 func startThree(t testing.TB) *three {
 	t.Helper()
-	x := &three{t: t, dir: t.TempDir()}
+	return startThreeOn(t, false)
+}
+
+func startThreeOn(t testing.TB, foreign bool) *three {
+	t.Helper()
+	x := &three{t: t, dir: t.TempDir(), foreign: foreign}
 	x.options = serverOptions(t)
+	for _, o := range x.options {
+		if foreign {
+			o.ServerName = "server" + o.ServerName
+		}
+	}
 	for i := range names {
 		if err := bolt.Init(x.path(i), domain.ID{1, 2, 3}); err != nil {
 			t.Fatal(err)
@@ -114,20 +125,25 @@ func (x *three) serve(i int) {
 }
 
 func (x *three) open(i int) {
+	if err := x.tryOpen(i); err != nil {
+		x.t.Errorf("node %s: %v", names[i], err)
+	}
+}
+
+func (x *three) tryOpen(i int) error {
 	ctx, cancel := context.WithTimeout(x.t.Context(), patienceOfTests)
 	defer cancel()
 	s, err := Open(ctx, Config{
 		Name: names[i], Peers: slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == names[i] }),
-		Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
+		Foreign: x.foreign, Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
 		Start:  [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
 		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
 		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) },
 	})
-	if err != nil {
-		x.t.Errorf("node %s: %v", names[i], err)
-		return
+	if err == nil {
+		x.stores[i] = s
 	}
-	x.stores[i] = s
+	return err
 }
 
 func (x *three) stop(i int) {
@@ -191,7 +207,20 @@ func lastOf(ctx context.Context, s *Store) (p eventstore.Position, err error) {
 // also after one was stopped, and refusals are the same on each.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	x := startThree(t)
+	onBoth(t, threeNodes)
+}
+
+// onBoth runs a test on servers of the nodes' own and on servers of somebody else's.
+func onBoth(t *testing.T, test func(*testing.T, *three)) {
+	for name, foreign := range map[string]bool{"own servers": false, "foreign servers": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, startThreeOn(t, foreign))
+		})
+	}
+}
+
+func threeNodes(t *testing.T, x *three) {
 	leader := x.sequencer()
 	ctx := t.Context()
 	const each = 40
@@ -298,7 +327,10 @@ func TestThreeNodes(t *testing.T) {
 // each node finds at once what any of them has acknowledged.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	x := startThree(t)
+	onBoth(t, handOver)
+}
+
+func handOver(t *testing.T, x *three) {
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
 	defer cancel()
 	over := make(chan struct{})

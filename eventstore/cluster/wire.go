@@ -19,6 +19,7 @@ import (
 //	status  nothing -> number (8)
 //	report  nothing -> Status in JSON
 //	leave   node, or nothing for any -> left in JSON: the sequencer hands over to it
+//	lease   nothing -> nothing: the lease has another holder
 //	fetch   number (8) -> the groups from there on, as many as fit, each as parts writes it
 const (
 	verbAppend = ".append"
@@ -28,6 +29,7 @@ const (
 	verbReport = ".report"
 	verbFetch  = ".fetch"
 	verbLeave  = ".leave"
+	verbLease  = ".lease"
 
 	// A peer is known by its certificate, and may be of another version or mad all the
 	// same. What it sends is bounded: messages that are longer, or have more in them,

@@ -35,6 +35,9 @@ type Conn struct {
 	server Embedded // nil: external
 	closed chan struct{}
 
+	replicas int    // of the JetStream streams that are made on an external server
+	away     string // what waits while the connection is lost
+
 	session  atomic.Pointer[session]
 	copy     atomic.Pointer[time.Time] // when the EVENTS that holds the log was made; nil: not known to
 	doubted  atomic.Uint64             // sequence in EVENTS that a consumer could not read; 0: none
@@ -63,7 +66,14 @@ const (
 	publishedUnanswered = 1024             // bounds what awaits JetStream's answer, all publishers together
 )
 
-const away = "NATS is away; payments go on, what follows from them waits"
+const (
+	away       = "NATS is away; payments go on, what follows from them waits"
+	awayOfNode = "NATS is away; this node answers nothing until it is back"
+
+	// A node of a cluster on external servers notices within some seconds that its server
+	// is silent, and goes to another one.
+	pingIntervalOfNode = 2 * time.Second
+)
 
 // Embedded is what a connection needs of the NATS server in this process, which
 // is package embedded's.
@@ -93,23 +103,38 @@ const (
 // ConnectEmbedded connects a user of the ledger's account to the embedded server:
 // UserLedger or UserRelay.
 func ConnectEmbedded(s Embedded, user string, log zerolog.Logger) (*Conn, error) {
-	return connect(nats.DefaultURL, s, log,
+	return connect(nats.DefaultURL, &Conn{server: s, away: away}, log,
 		nats.InProcessServer(s), nats.UserInfo(user, s.Password()), nats.ReconnectWait(reconnectEmbedded))
 }
 
+// External are NATS servers of the operator's.
+type External struct {
+	// URL may list several servers, separated by commas, and may carry credentials,
+	// which need full rights on payledger.>, _INBOX.>, _INBOX_ledger.>,
+	// _INBOX_connector.> and JetStream. Empty: the embedded server is used.
+	URL     string
+	Options []nats.Option // other credentials, TLS
+
+	// Replicas is how many servers keep the JetStream streams of a node of a cluster;
+	// 0: it is not one, and does not depend on the servers.
+	Replicas int
+}
+
 // Connect connects the ledger to an external NATS server or cluster with
-// JetStream. rawURL may list several servers, separated by commas, and may
-// carry credentials, which need full rights on payledger.v1.>, _INBOX.>,
-// _INBOX_ledger.>, _INBOX_connector.> and JetStream. Connect does not wait for
-// the server: while it cannot be reached, the connection keeps trying. The
-// error is about the URL.
-func Connect(rawURL string, log zerolog.Logger) (*Conn, error) {
-	for server := range strings.SplitSeq(rawURL, ",") {
+// JetStream. Connect does not wait for the server: while it cannot be reached, the
+// connection keeps trying. The error is about the URL.
+func Connect(e External, log zerolog.Logger) (*Conn, error) {
+	for server := range strings.SplitSeq(e.URL, ",") {
 		if err := checkServer(strings.TrimSpace(server)); err != nil {
 			return nil, err
 		}
 	}
-	return connect(rawURL, nil, log, nats.ReconnectWait(reconnectExternal))
+	c, more := &Conn{replicas: 1, away: away}, append(slices.Clone(e.Options), nats.ReconnectWait(reconnectExternal))
+	if e.Replicas > 0 {
+		c.replicas, c.away = e.Replicas, awayOfNode
+		more = append(more, nats.PingInterval(pingIntervalOfNode))
+	}
+	return connect(e.URL, c, log, more...)
 }
 
 // checkServer refuses what no NATS server can be reached at, which nats.go
@@ -129,8 +154,8 @@ func checkServer(server string) error {
 	return nil
 }
 
-func connect(rawURL string, server Embedded, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
-	c := &Conn{server: server, closed: make(chan struct{})}
+func connect(rawURL string, c *Conn, log zerolog.Logger, more ...nats.Option) (*Conn, error) {
+	c.closed = make(chan struct{})
 	c.session.Store(newSession())
 	options := append([]nats.Option{
 		nats.Name("payledger"),
@@ -144,7 +169,7 @@ func connect(rawURL string, server Embedded, log zerolog.Logger, more ...nats.Op
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			c.session.Swap(newSession()).end()
 			if err != nil {
-				log.Warn().Err(err).Msg(away)
+				log.Warn().Err(err).Msg(c.away)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
@@ -161,7 +186,7 @@ func connect(rawURL string, server Embedded, log zerolog.Logger, more ...nats.Op
 		return nil, fmt.Errorf("connecting to NATS: %w", redacted(err))
 	}
 	if !c.nc.IsConnected() {
-		log.Warn().Msg(away)
+		log.Warn().Msg(c.away)
 	}
 	if c.js, err = jetstream.New(c.nc,
 		jetstream.WithDefaultTimeout(requestTimeout),
@@ -192,7 +217,7 @@ func (c *Conn) Embedded() bool { return c.server != nil }
 // stream of an external server is the operator's to raise.
 func (c *Conn) Replicas() int {
 	if c.server == nil {
-		return 1
+		return c.replicas
 	}
 	return c.server.Replicas()
 }

@@ -13,7 +13,7 @@ func TestConnectRefusesMalformedURLsWithoutTellingPasswords(t *testing.T) {
 		"nats://user:secret@host:port", "http://user:secret@host:4222", "nats://user:secret@", "nats://user:secret@host::",
 		"nats://localhost:4222,user:secret@banana::", "nats://::1:4222", "nats://localhost:4222,",
 	} {
-		c, err := Connect(bad, zerolog.Nop())
+		c, err := Connect(External{URL: bad}, zerolog.Nop())
 		if err == nil {
 			c.Close()
 			t.Errorf("%s: connected", bad)
@@ -33,7 +33,7 @@ func TestConnectRefusesMalformedURLsWithoutTellingPasswords(t *testing.T) {
 func TestAwayFromTheStartIsSaid(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	c, err := Connect("nats://user:secret@127.0.0.1:1", zerolog.New(&said).Level(zerolog.WarnLevel))
+	c, err := Connect(External{URL: "nats://user:secret@127.0.0.1:1"}, zerolog.New(&said).Level(zerolog.WarnLevel))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@ import (
 // belongs to.
 const logIDKey = "payledger-log"
 
+// LogOf is the log that a JetStream stream was made for; empty: payledger did not make it.
+func LogOf(c jetstream.StreamConfig) string { return c.Metadata[logIDKey] }
+
 // The room that signals may take on disk, waiting and parked. When that of
 // waiting ones is taken, JetStream refuses new ones and connectors resend; of
 // parked ones the oldest give way.

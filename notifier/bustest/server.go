@@ -178,7 +178,7 @@ func External(tb testing.TB) *bus.Conn {
 	if !s.ReadyForConnections(healthtest.Patience) {
 		tb.Fatal("the server does not start")
 	}
-	c, err := bus.Connect(s.ClientURL(), healthtest.Log(tb))
+	c, err := bus.Connect(bus.External{URL: s.ClientURL()}, healthtest.Log(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

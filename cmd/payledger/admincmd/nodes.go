@@ -27,7 +27,8 @@ ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, 
          log differs: payledger cluster rebuild), waiting (for other nodes, and takes no part
          yet) or silent (it does not answer)
 LAG      groups of commits that the node knows of and does not have yet
-REPLICA  the node's replica of the common write-ahead log, as its leader sees it
+REPLICA  the node's replica of the common write-ahead log, as its leader sees it; with --nats-url
+         the servers that keep the log, as the node sees them
 
 Exit code 0: all nodes take part; 1: not all do, or no server answers.`
 }

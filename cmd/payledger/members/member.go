@@ -23,6 +23,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/boltfile"
+	"payledger/notifier/bus/external"
 )
 
 // size is how many members a cluster has.
@@ -50,6 +51,8 @@ type Member struct {
 	Key          string `json:"key"`
 	Authority    string `json:"authority"`
 	AuthorityKey string `json:"authority_key,omitzero"` // the first member alone has it
+
+	NATS external.Servers `json:"-"` // of the operator's; without a URL the node has a NATS server of its own
 
 	WitnessKey string `json:"witness_key"` // private, with which the node vouches for checkpoints; its certificate has the public one
 }

@@ -25,13 +25,15 @@ import (
 // log of the cluster.
 type Node struct {
 	*Member
-	Server *embedded.Server
+	Server *embedded.Server // nil: NATS is the operator's
 	Conn   *bus.Conn
 	Store  *cluster.Store
 	Report func(error) // logs what keeps the node from its part and is tried again; some of it is left out
 
 	closing atomic.Bool
 	trouble atomic.Pointer[string] // the last
+
+	shown func() error // ends present; nil: the NATS server has the node's address
 }
 
 // Part is what a node needs to take part.
@@ -48,11 +50,17 @@ type Part struct {
 // fails, the log is closed.
 func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
 	m := n.Member
-	if p.Metrics != nil {
+	if p.Metrics != nil && n.Server != nil {
 		n.Server.Observe(p.Metrics)
 	}
+	if n.Server == nil {
+		if err := n.checkServers(ctx, p.Log); err != nil {
+			return err
+		}
+	}
 	c := cluster.Config{
-		Name: m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
+		Foreign: n.Server == nil,
+		Name:    m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
 		Conn: n.Conn.NATS(), Report: n.Report,
 	}
 	for _, peer := range m.Peers() {
@@ -80,8 +88,8 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	return m.Enter(ctx, d, log)
 }
 
-// Enter starts the node's NATS server alone: the node can talk to the others, and has no
-// log.
+// Enter starts the node's NATS server alone, or connects to the operator's: the node can
+// talk to the others, and has no log.
 func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
 	if err := m.meet(ctx, d); err != nil {
 		return nil, err
@@ -101,11 +109,35 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 			err = errors.Join(err, n.Close())
 		}
 	}()
+	if m.NATS.URL != "" {
+		return n, n.connect(log)
+	}
 	if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err != nil {
 		return nil, err
 	}
 	n.Conn, err = n.Server.Connect()
 	return n, err
+}
+
+// Live is how many nodes are up, this one included, as far as is known.
+func (n *Node) Live() int {
+	if n.Server != nil {
+		return n.Server.Live()
+	}
+	return n.Store.Live()
+}
+
+// Connected are the other nodes that run, as far as is known.
+func (n *Node) Connected(ctx context.Context) (all []string) {
+	if n.Server != nil {
+		return n.Server.Connected()
+	}
+	for _, peer := range n.Peers() {
+		if n.runs(ctx, peer) {
+			all = append(all, peer.Name)
+		}
+	}
+	return all
 }
 
 // report logs what keeps the node from its part, which is tried again many times a
@@ -154,14 +186,14 @@ func (m *Member) meet(ctx context.Context, d datadir.Dir) error {
 	}
 	for _, peer := range m.Peers() {
 		if err := m.recognises(ctx, peer); err != nil {
-			return exit.With(exit.Directory, "node %s at %s is not of this cluster: %w", peer.Name, peer.Address, err)
+			return err
 		}
 	}
 	return nil
 }
 
 // recognises fails if another program than a node of the cluster answers at a peer's
-// address.
+// address, or one that has its NATS servers elsewhere.
 func (m *Member) recognises(ctx context.Context, peer Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -169,14 +201,19 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 	if err != nil {
 		return err
 	}
+	conf.NextProtos = []string{foreignServers}
 	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{}, Config: conf}).DialContext(ctx, "tcp", peer.Address)
 	if err != nil {
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
-			return err
+			return exit.With(exit.Directory, "node %s at %s is not of this cluster: %w", peer.Name, peer.Address, err)
 		}
 		return nil // it is down, or busy
 	}
-	return conn.Close()
+	defer conn.Close() //nolint:errcheck // nothing was written
+	if c, ok := conn.(*tls.Conn); ok && (m.NATS.URL != "") != (c.ConnectionState().NegotiatedProtocol == foreignServers) {
+		return exit.With(exit.Usage, "--nats-url: node %s runs with it, and this one without, or the other way round: give it to all nodes or to none", peer.Name)
+	}
+	return nil
 }
 
 // Close ends the node's part. Whatever uses it has stopped before.
@@ -190,6 +227,9 @@ func (n *Node) Close() (err error) {
 	}
 	if n.Server != nil {
 		n.Server.Shutdown()
+	}
+	if n.shown != nil {
+		err = errors.Join(err, n.shown())
 	}
 	return err
 }

@@ -1,11 +1,14 @@
 package movein
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,7 +68,7 @@ func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 
 // waitingNodes are the nodes as one sees them that does not take part yet.
 func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
-	connected := node.Server.Connected()
+	connected := node.Connected(ctx)
 	for _, m := range node.Members {
 		n := wire.Node{Node: m.Name, Role: wire.RoleWaiting, Replica: "unknown"}
 		s, err := cluster.StatusOf(ctx, node.Conn.NATS(), node.Cluster, m.Name)
@@ -104,4 +107,34 @@ func NodeOf(s cluster.Status) wire.Node {
 		n.TroubleAt = &at
 	}
 	return n
+}
+
+// ReplicaOf says how JetStream sees a node's replica of LOG, of which l is known here, or,
+// where the servers are the operator's, how the node sees the replicas there.
+func ReplicaOf(l cluster.LOG, s cluster.Status, foreign bool) string {
+	if foreign {
+		l = s.LOG
+	}
+	all := []string{}
+	add := func(server, state string) {
+		if foreign {
+			all = append(all, server+" "+state)
+		} else if server == s.Name {
+			all = append(all, state)
+		}
+	}
+	if l.Leader != "" {
+		add(l.Leader, "leads")
+	}
+	for _, r := range l.Replicas {
+		switch {
+		case r.Offline:
+			add(r.Name, "offline")
+		case !r.Current:
+			add(r.Name, fmt.Sprintf("behind by %d", r.Lag))
+		default:
+			add(r.Name, "current")
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), "unknown")
 }

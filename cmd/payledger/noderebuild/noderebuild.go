@@ -27,6 +27,7 @@ import (
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/diskspace"
 	"payledger/eventstore/translog"
+	"payledger/notifier/bus/external"
 	"payledger/notifier/filecopy"
 )
 
@@ -64,8 +65,8 @@ type Done struct {
 }
 
 // Run makes the log of a directory anew from that of a node; if none is named, from the
-// first that can give it.
-func Run(ctx context.Context, d datadir.Dir, from string, stderr io.Writer) (_ *Done, err error) {
+// first that can give it. nats are the operator's servers, if the nodes use them.
+func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers, stderr io.Writer) (_ *Done, err error) {
 	m, err := members.Load(d)
 	switch {
 	case err != nil:
@@ -82,6 +83,7 @@ func Run(ctx context.Context, d datadir.Dir, from string, stderr io.Writer) (_ *
 	if len(peers) == 0 {
 		return nil, exit.With(exit.Usage, "--from %s: that is none of the other nodes", from)
 	}
+	m.NATS = nats
 	n, err := m.Visit(ctx, d, zerolog.Nop())
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/salvage"
 	"payledger/eventstore/translog"
+	"payledger/notifier/bus"
 )
 
 // salvaging is the state of a running salvage.
@@ -43,7 +44,7 @@ type salvaging struct {
 // Options say what to read and what to write.
 type Options struct {
 	Sources      []string // directories and files
-	NATSURL      string   // "": no external server
+	NATS         bus.External
 	Output       string   // file for the new log
 	Checkpoints  []string // files of checkpoints
 	VerifierKeys []string // their keys, or files that hold them

@@ -29,8 +29,8 @@ func (s *salvaging) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.NATSURL != "" {
-		conn, err := bus.Connect(s.NATSURL, zerolog.Nop())
+	if s.NATS.URL != "" {
+		conn, err := bus.Connect(s.NATS, zerolog.Nop())
 		if err != nil {
 			return exit.With(exit.Usage, "--nats-url: %w", err)
 		}

@@ -93,16 +93,16 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Table: b.routes.set.Table, Log: o.Log, Metrics: metrics,
 	})
 	b.checkpoints = bus.NewCheckpoints(b.conn, c.store.LogID(), o.Log, metrics)
+	watched := func(context.Context) error { return nil }
+	if b.server != nil {
+		watched = b.server.Run
+	}
 	if c.node != nil {
-		b.stopServer = b.run(b.server.Run, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
+		b.stopServer = b.run(watched, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
 			return c.acts.follow(ctx, c.store, b.routes.free)
 		})
 		b.stopWork = b.run(func(ctx context.Context) error { return c.inOffice(ctx, b, o, metrics) })
 		return b, nil
-	}
-	watched := func(context.Context) error { return nil }
-	if b.server != nil {
-		watched = b.server.Run
 	}
 	w, err := b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err })
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *messaging) begin(
 	c.consumers.Attach(consumers.Live{
 		Address: b.address, External: b.server == nil, Users: b.server.ReloadConsumers, Durables: copier.Durables().KeepNow,
 	})
-	if o.NATSURL != "" {
+	if o.NATS.URL != "" && !b.noded { // a node looks before it opens its log
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
 		var foreign *bus.ForeignStreamError
@@ -199,8 +199,8 @@ func (b *messaging) connect(c *core, o Options, metrics prometheus.Registerer) (
 		b.server, b.conn, b.noded = c.node.Server, c.node.Conn, true
 		return nil
 	}
-	if o.NATSURL != "" {
-		if b.conn, err = bus.Connect(o.NATSURL, o.Log); err != nil {
+	if o.NATS.URL != "" {
+		if b.conn, err = bus.Connect(o.NATS.External, o.Log); err != nil {
 			return exit.With(exit.Usage, "--nats-url: %w", err)
 		}
 		return nil

@@ -30,16 +30,15 @@ func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
 	if err != nil || m == nil {
 		return nil, err
 	}
+	m.NATS = o.NATS
 	return m, o.nodeable(d)
 }
 
 // nodeable refuses what a node of a cluster cannot have.
 func (o Options) nodeable(d datadir.Dir) error {
-	switch {
-	case o.NATSURL != "":
-		return exit.With(exit.Usage, "--nats-url: %s is a node of a cluster, which has NATS servers of its own", d)
-	case o.NATSListen != "":
-		return exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients yet", d)
+	if o.NATSListen != "" {
+		return exit.With(exit.Usage, "--nats-listen: %s is a node of a cluster, whose NATS servers take no clients: "+
+			"use NATS servers of your own, with --nats-url, or read events with GET /v1/events", d)
 	}
 	return nil
 }
@@ -191,7 +190,7 @@ func (c *core) nodes(ctx context.Context) []wire.Node {
 	keys := c.signed.nodes.Keys(ctx)
 	for _, s := range c.node.Store.Statuses(ctx) {
 		n := movein.NodeOf(s)
-		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, replicaOf(c.node.Store.Status().LOG, s.Name), keys[s.Name]
+		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, movein.ReplicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]
 		all = append(all, n)
 	}
 	return all
@@ -223,25 +222,6 @@ func (c *core) withdraw() {
 	if err := c.node.Store.Withdraw(ctx); err != nil {
 		c.log.Warn().Err(err).Msg("no other node has become the sequencer before this one stops: requests wait until one does")
 	}
-}
-
-// replicaOf says how JetStream sees a node's replica of LOG.
-func replicaOf(l cluster.LOG, node string) string {
-	if l.Leader == node {
-		return "leads"
-	}
-	for _, r := range l.Replicas {
-		switch {
-		case r.Name != node:
-		case r.Offline:
-			return "offline"
-		case !r.Current:
-			return fmt.Sprintf("behind by %d", r.Lag)
-		default:
-			return "current"
-		}
-	}
-	return "unknown"
 }
 
 // roleEvery is how often a node looks whether it is the sequencer.

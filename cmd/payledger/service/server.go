@@ -149,6 +149,9 @@ func (s *server) begin(ctx context.Context, c *core) error {
 		return errors.New("it is under way already")
 	}
 	defer s.beginning.Unlock()
+	if s.NATS.URL != "" {
+		return fmt.Errorf("--nats-url: %s can only be moved in while it is stopped", s.dir)
+	}
 	if err := s.nodeable(s.dir); err != nil {
 		return err
 	}

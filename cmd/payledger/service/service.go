@@ -32,14 +32,16 @@ import (
 	"payledger/eventstore/diskspace"
 	"payledger/httpapi"
 	"payledger/httpapi/conns"
+	"payledger/notifier/bus/external"
 	"payledger/notifier/webhook"
 )
 
 // Options are the settings of a running service.
 type Options struct {
 	Listen, PublicURL, AdminListen string
-	NATSURL, NATSListen            string
-	NATSTLS                        *tls.Config // of NATSListen; nil: none
+	NATSListen                     string
+	NATS                           external.Servers // without a URL: the embedded server
+	NATSTLS                        *tls.Config      // of NATSListen; nil: none
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default

@@ -1,0 +1,87 @@
+package members
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/exit"
+	"payledger/notifier/bus"
+	"payledger/notifier/bus/external"
+)
+
+// foreignServers is the application protocol of a node whose NATS servers are the
+// operator's, as TLS negotiates it at the node's address.
+const foreignServers = "payledger-nats-url"
+
+// connect connects the node to the operator's servers.
+func (n *Node) connect(log zerolog.Logger) (err error) {
+	if n.shown, err = n.present(); err != nil {
+		return err
+	}
+	servers := n.NATS.External
+	servers.Replicas = size
+	if n.Conn, err = bus.Connect(servers, log); err != nil {
+		return exit.With(exit.Usage, "--nats-url: %w", err)
+	}
+	return nil
+}
+
+// checkServers waits for the servers, and refuses them if the log cannot be kept there.
+func (n *Node) checkServers(ctx context.Context, log zerolog.Logger) error {
+	servers := n.NATS
+	servers.Replicas = size
+	err := external.Check(ctx, n.Conn, servers, n.Ledger, func(err error) { n.Report(fmt.Errorf("waiting for NATS: %w", err)) })
+	if errors.As(err, new(*external.RefusalError)) {
+		return exit.With(exit.Usage, "--nats-url: %w", err)
+	}
+	if err == nil && n.NATS.LazySync {
+		log.Warn().Msg("the NATS servers may not sync every write (--accept-lazy-sync): when they lose power together they forget payments that were answered")
+	}
+	return err
+}
+
+// present shows the node's certificate at its address, as its own NATS server would. So
+// no second process can serve the node, and those who ask there see that it runs.
+func (m *Member) present() (end func() error, err error) {
+	conf, err := m.TLS()
+	if err != nil {
+		return nil, err
+	}
+	conf.NextProtos = []string{foreignServers}
+	l, err := m.listen()
+	if err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil { // there are too many open files
+				time.Sleep(presentTime / 10)
+				continue
+			}
+			// One after the other: nobody has more to do here than this.
+			_ = conn.SetDeadline(time.Now().Add(presentTime))
+			_ = tls.Server(conn, conf).HandshakeContext(context.Background())
+			_ = conn.Close()
+		}
+	})
+	return func() error {
+		err := l.Close()
+		all.Wait()
+		return err
+	}, nil
+}
+
+// presentTime is how long a handshake may take.
+const presentTime = time.Second

@@ -1,0 +1,134 @@
+// Package natsurl checks which NATS servers of the operator's are used in place of the
+// embedded one, and as which user.
+package natsurl
+
+import (
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/exit"
+	"payledger/notifier/bus"
+	"payledger/notifier/bus/external"
+)
+
+// Servers are the flags of every command that connects to such servers.
+type Servers struct {
+	NATSURL         string `help:"Use these NATS servers with JetStream, separated by commas, instead of the embedded one. For nodes of a cluster see the runbook: their log is there too." placeholder:"URL" name:"nats-url" env:"PAYLEDGER_NATS_URL"`
+	NATSCredentials string `help:"File that says who connects to --nats-url: credentials as nsc or \"nats auth\" write them, or USER:PASSWORD in one line. Read again for each connection." placeholder:"FILE" name:"nats-credentials" env:"PAYLEDGER_NATS_CREDENTIALS"`
+	NATSCA          string `help:"Certificates of those who sign the certificates of --nats-url, as PEM. Default: those that the system trusts." placeholder:"FILE" name:"nats-ca" env:"PAYLEDGER_NATS_CA"`
+	NATSClientCert  string `help:"Certificate that --nats-url asks its clients for, as PEM." placeholder:"FILE" name:"nats-client-cert" env:"PAYLEDGER_NATS_CLIENT_CERT"`
+	NATSClientKey   string `help:"Private key of --nats-client-cert, as PEM without a passphrase." placeholder:"FILE" name:"nats-client-key" env:"PAYLEDGER_NATS_CLIENT_KEY"`
+}
+
+// Sync are the flags of a node of a cluster, whose log is on the servers.
+type Sync struct {
+	NATSSystemCredentials string `help:"As --nats-credentials, for a user of the system account of --nats-url. A node of a cluster asks it at the start whether the servers sync every write." placeholder:"FILE" name:"nats-system-credentials" env:"PAYLEDGER_NATS_SYSTEM_CREDENTIALS"`
+	AcceptLazySync        bool   `help:"Let a node of a cluster use servers of --nats-url that do not sync every write, or of which that is not known. When they lose power together they forget payments that were answered, up to two minutes of them by default; what is in the file of no node that is left is lost then." env:"PAYLEDGER_ACCEPT_LAZY_SYNC"`
+}
+
+// ForNode is External with what a node of a cluster needs besides.
+func (s Servers) ForNode(sync Sync, log zerolog.Logger) (all external.Servers, err error) {
+	if all.External, err = s.External(log); err != nil || s.NATSURL == "" {
+		return all, err
+	}
+	all.LazySync = sync.AcceptLazySync
+	if all.System, err = userOf("--nats-system-credentials", sync.NATSSystemCredentials); err != nil || all.System == nil {
+		return all, err
+	}
+	transport, err := s.tls()
+	all.System = append(all.System, transport...)
+	return all, err
+}
+
+// External checks the flags. Errors are of exit.Usage.
+func (s Servers) External(log zerolog.Logger) (none bus.External, err error) {
+	user, err := userOf("--nats-credentials", s.NATSCredentials)
+	if err != nil {
+		return none, err
+	}
+	transport, err := s.tls()
+	if err != nil {
+		return none, err
+	}
+	if s.NATSURL == "" {
+		if len(user)+len(transport) > 0 {
+			return none, exit.With(exit.Usage, "--nats-credentials, --nats-ca, --nats-client-cert and --nats-client-key are for --nats-url: give it too")
+		}
+		return none, nil
+	}
+	if named, shown := s.userInURL(); named && len(user) > 0 {
+		return none, exit.With(exit.Usage, "--nats-credentials: --nats-url has a user too; leave one of them out")
+	} else if shown {
+		log.Warn().Msg("everybody on this machine can read the user of --nats-url in the list of processes: put USER:PASSWORD into a file for --nats-credentials")
+	}
+	return bus.External{URL: s.NATSURL, Options: slices.Concat(user, transport)}, nil
+}
+
+// userInURL reports whether the URL has a user, and whether everybody can see that on
+// the command line.
+func (s Servers) userInURL() (named, shown bool) {
+	for one := range strings.SplitSeq(s.NATSURL, ",") {
+		one = strings.TrimSpace(one)
+		if !strings.Contains(one, "://") {
+			one = "nats://" + one
+		}
+		u, err := url.Parse(one) // whoever connects tells what is wrong with it
+		named = named || err == nil && u.User != nil
+	}
+	return named, named && slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, s.NATSURL) })
+}
+
+func (s Servers) tls() (options []nats.Option, err error) {
+	if (s.NATSClientCert == "") != (s.NATSClientKey == "") {
+		return nil, exit.With(exit.Usage, "--nats-client-cert and --nats-client-key go together: give both")
+	}
+	add := func(flag string, o nats.Option) {
+		if failed := o(&nats.Options{}); failed != nil && err == nil { // it has read the files
+			err = exit.With(exit.Usage, "%s: %w", flag, failed)
+		}
+		options = append(options, o)
+	}
+	if s.NATSCA != "" {
+		add("--nats-ca", nats.RootCAs(s.NATSCA))
+	}
+	if s.NATSClientCert != "" {
+		add("--nats-client-cert", nats.ClientCert(s.NATSClientCert, s.NATSClientKey))
+	}
+	return options, err
+}
+
+// userOf is what a file says of a user; none if no file is named.
+func userOf(flag, file string) ([]nats.Option, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, exit.With(exit.Usage, "%s: %w", flag, err)
+	}
+	if strings.Contains(string(b), "-----BEGIN NATS USER JWT-----") {
+		return []nats.Option{nats.UserCredentials(file)}, nil
+	}
+	if user, _ := userIn(b); user == "" {
+		return nil, exit.With(exit.Usage, "%s %s: it has neither the credentials of a NATS user nor a line USER:PASSWORD", flag, file)
+	}
+	return []nats.Option{nats.UserInfoHandler(func() (string, string) {
+		b, _ := os.ReadFile(file) // without it the server refuses, and it is tried again
+		return userIn(b)
+	})}, nil
+}
+
+// userIn reads USER:PASSWORD.
+func userIn(b []byte) (user, secret string) {
+	line := strings.TrimSpace(string(b))
+	user, secret, ok := strings.Cut(line, ":")
+	if !ok || secret == "" || strings.ContainsAny(line, "\r\n") {
+		return "", ""
+	}
+	return user, secret
+}

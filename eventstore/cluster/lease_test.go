@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+)
+
+// On foreign servers a node that stops, or whose file differs from LOG, loses the lease
+// to another one. A LOG that has vanished is not taken for a new one.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	x := startThreeOn(t, true)
+	first := x.sequencer()
+	rest := []*Store{x.stores[(first+1)%3], x.stores[(first+2)%3]}
+	if _, err := appended(t.Context(), rest[0], paymentCommit(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	x.stores[first].Stop(errors.New("this is a test"))
+	x.until("another node is the sequencer", func() bool { return rest[0].Status().Ready || rest[1].Status().Ready })
+	if _, err := appended(t.Context(), rest[0], paymentCommit(2, 0)); err != nil {
+		t.Error(err)
+	}
+	x.until("three nodes are up", func() bool { return rest[0].Live() == 3 })
+
+	if err := x.stores[first].Close(); err != nil {
+		t.Error(err)
+	}
+	x.stores[first] = nil
+	x.until("two nodes are up", func() bool { return rest[0].Live() == 2 })
+	if err := x.stores[(first+1)%3].js.DeleteStream(t.Context(), logStream); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.tryOpen(first); !errors.Is(err, ErrForeign) {
+		t.Errorf("without LOG a node starts: %v", err)
+	}
+}
