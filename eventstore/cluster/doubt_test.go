@@ -107,7 +107,7 @@ func TestRestartBehindTrimmedBarriers(t *testing.T) {
 	if _, err := appended(ctx, x.stores[0], paymentCommit(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
+	for range 2 * maxAhead {
 		if _, err := lastOf(ctx, x.stores[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestRestartBehindTrimmedBarriers(t *testing.T) {
 		s := x.stores[x.sequencer()]
 		s.trim()
 		s.hear()
-		return s.Status().LOG.First > 10
+		return s.Status().LOG.First > maxAhead+10
 	})
 	for i := range names {
 		x.stop(i)

@@ -16,7 +16,7 @@ const (
 	silence = 3 * time.Second
 	// patience is how long a node tries to get what LOG or a peer says is there.
 	patience = 2 * time.Second
-	// maxAhead bounds the groups that wait for one before them.
+	// maxAhead bounds the groups that wait for one before them, LOG's first one apart.
 	maxAhead = 256
 )
 
@@ -53,7 +53,7 @@ func (f *follower) fed(now time.Duration, c came) []effect {
 	switch {
 	case g.Number <= f.number && c.from == "":
 		return []effect{compare{g}}
-	case g.Number <= f.number, g.Number > f.number+maxAhead:
+	case g.Number <= f.number, g.Number > f.number+maxAhead && !f.first(c):
 	case c.from != "" && (g.Number > f.last || f.ahead[g.Number].group != nil):
 	default:
 		if f.ahead == nil {
@@ -62,6 +62,18 @@ func (f *follower) fed(now time.Duration, c came) []effect {
 		f.ahead[g.Number] = c
 	}
 	return nil
+}
+
+// first reports whether a group is the lowest one that LOG has behind the file, however
+// far behind: those in between may have had no records, which no file remembers, and LOG
+// have been trimmed of them (bridge).
+func (f *follower) first(c came) bool {
+	for n, has := range f.ahead {
+		if has.from == "" && n < c.group.Number {
+			return false
+		}
+	}
+	return c.from == ""
 }
 
 // next applies the next group if it is there.

@@ -162,7 +162,7 @@ func (f *forwarder) end() (out []effect) {
 	for _, c := range f.calls {
 		out = append(out, giveUp{c.id})
 	}
-	*f = forwarder{self: f.self}
+	*f = forwarder{self: f.self, question: f.question}
 	return out
 }
 

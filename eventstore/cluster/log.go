@@ -198,7 +198,7 @@ func (s *Store) feedOnce() error {
 		stop()
 		messages.Stop()
 	}()
-	for {
+	for first := true; ; first = false {
 		m, err := messages.Next()
 		if err != nil {
 			return fmt.Errorf("reading LOG: %w", err)
@@ -211,7 +211,7 @@ func (s *Store) feedOnce() error {
 		if err != nil || g.Number != meta.Sequence.Stream {
 			return fmt.Errorf("message %d of LOG: it is damaged, or not ours: %w", meta.Sequence.Stream, errors.Join(err, errMessage))
 		}
-		for g.Number > s.number()+maxAhead/2 && s.ctx.Err() == nil {
+		for !first && g.Number > s.number()+maxAhead/2 && s.ctx.Err() == nil {
 			s.sleep(time.Millisecond)
 		}
 		s.mu.Lock()

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"time"
 
 	"payledger/eventstore/bolt"
@@ -175,7 +176,8 @@ type node struct {
 func newNode(name nodeName, start [8]byte, number uint64) *node {
 	n := &node{follower: follower{number: number, last: number, sure: number == 0}}
 	n.sequencer = sequencer{start: start, follower: &n.follower}
-	n.forwarder = forwarder{self: name}
+	// Answers to questions of an earlier start are either below the own ones or above.
+	n.forwarder = forwarder{self: name, question: binary.BigEndian.Uint64(start[:]) >> 1}
 	return n
 }
 

@@ -28,11 +28,11 @@ func (s *Store) listen() error {
 			}
 		},
 		verbStatus: func(m *nats.Msg) {
-			n := s.number()
 			if s.stopped.Load() != nil {
-				n = 0 // what it has is not LOG's
+				s.respond(m, nil) // what it has is not LOG's
+				return
 			}
-			s.respond(m, binary.BigEndian.AppendUint64(nil, n))
+			s.respond(m, binary.BigEndian.AppendUint64(nil, s.number()))
 		},
 		verbReport: func(m *nats.Msg) {
 			b, err := json.Marshal(s.Status())

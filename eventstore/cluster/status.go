@@ -126,7 +126,7 @@ func (s *Store) show() {
 // number is that of the last group that the file has, as the machine counts.
 func (s *Store) number() uint64 { return s.progress.Load().group }
 
-// Status is the node's. It reads memory alone.
+// Status is the node's. It reads memory alone, of a stopped node twenty records too.
 func (s *Store) Status() Status {
 	p := s.progress.Load()
 	last, _ := s.Store.Last(s.ctx)
