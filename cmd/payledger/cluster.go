@@ -159,27 +159,41 @@ func (c clusterJoinCmd) Run(a *console.App) error {
 // clusterLeaveCmd ends a cluster.
 type clusterLeaveCmd struct {
 	console.Directory
-	Position *uint64 `help:"Of the last event: the greatest that the directories show."`
-	Entries  *uint64 `help:"Of the lane file: the most that the directories show."`
+	End      bool    `help:"End the cluster while it runs: this node goes on alone."`
+	Force    string  `help:"Why the cluster cannot end in order: what happened to the other machines." placeholder:"REASON"`
+	Position *uint64 `help:"With --force, of the last event: the greatest that the directories show."`
+	Entries  *uint64 `help:"With --force, of the lane file: the most that the directories show."`
 }
 
 // Help is shown by --help.
 func (clusterLeaveCmd) Help() string {
-	return `Stop the servers of all nodes. On each, "payledger cluster leave --data DIR" shows how far its
-directory has come, and changes nothing. Then, on the node that has come farthest, the same with
---position and --entries, the greatest that were shown. That directory goes on alone, with every
-payment that was answered: "payledger serve --data DIR". The others must never be served again:
-remove them.
+	return `While the nodes run, "payledger cluster leave --end --data DIR" on the one that is to go on ends
+the cluster: its log gets an end that names this node, and no node answers any more. Stop all
+servers; then "payledger cluster leave --data DIR" on that node makes its directory one that is
+alone, with every payment that was answered. The directories of the others are refused from then
+on: remove them.
 
-If two machines are lost for good, what the third one shows is the greatest there is. What only
-they had is lost, at most the payments of their last moments.`
+If the cluster cannot run any more, stop what is left. On each directory that is left,
+"payledger cluster leave --data DIR" shows how far it has come, and changes nothing. Then, on the
+one that has come farthest, the same with --force REASON, --position and --entries, the greatest
+that were shown. What only lost machines had is lost, at most the payments of their last moments.
+Two directories that were both made alone this way, and served, are two histories of one log.`
 }
 
 // Run shows how far the directory has come, or takes it out of its cluster.
 func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 	d := datadir.Dir(c.Data)
-	if (c.Position == nil) != (c.Entries == nil) {
-		return exit.With(exit.Usage, "--position and --entries are given together")
+	switch forced := c.Force != ""; {
+	case (c.Position != nil) != forced || (c.Entries != nil) != forced:
+		return exit.With(exit.Usage, "--force, --position and --entries are given together")
+	case c.End && forced:
+		return exit.With(exit.Usage, "--end is for a cluster that runs, --force for one that cannot")
+	case c.End:
+		if err := admincmd.EndCluster(a, c.Directory); err != nil {
+			return err
+		}
+		return a.Print(map[string]any{"data": c.Data, "ended": true},
+			"The cluster has ended. Stop the servers of all nodes, then:\n  payledger cluster leave --data %s\n", shellWord(c.Data))
 	}
 	l, err := members.Leave(a.Ctx, d)
 	if err != nil {
@@ -191,10 +205,16 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 	if err != nil {
 		return exit.With(exit.Directory, "the lane file: %w", err)
 	}
-	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "entries": entries, "left": c.Position != nil}
+	result := map[string]any{"data": c.Data, "node": l.Node, "position": position, "entries": entries, "left": c.Position != nil || l.Heir == l.Node}
 	switch {
+	case l.Heir == l.Node:
+	case c.Position == nil && l.Heir != "":
+		return exit.With(exit.Refused, "the cluster has ended, and node %s goes on alone: never serve %s again. "+
+			"Only if the directory of node %[1]s is lost for good: payledger cluster leave --data %[3]s --position %[4]d --entries %[5]d --force REASON",
+			l.Heir, d, shellWord(c.Data), position, entries)
 	case c.Position == nil:
-		return a.Print(result, "%[1]s has come to position %[2]d and entry %[3]d. If no other node has come farther:\n  payledger cluster leave --data %[4]s --position %[2]d --entries %[3]d\n",
+		return a.Print(result, "%[1]s has come to position %[2]d and entry %[3]d. The cluster has not ended: if two nodes can run, start them and use --end. "+
+			"If they cannot, and no other node has come farther:\n  payledger cluster leave --data %[4]s --position %[2]d --entries %[3]d --force REASON\n",
 			c.Data, position, entries, shellWord(c.Data))
 	case position != *c.Position:
 		return exit.With(exit.Directory, "%s has come to position %d, not %d: take the directory that has come farthest", d, position, *c.Position)

@@ -652,8 +652,77 @@ func TestHandOver(t *testing.T) {
 	n.agree(t, payments)
 }
 
+// TestClusterEnds: a cluster ends in favour of one node, while it is written to. That one
+// goes on alone with all that was answered, the others are refused, also one that was away.
+func TestClusterEnds(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	var ids []string
+	pay := func(first int) {
+		for i := range 3 {
+			a, ok := n.persist(t, first, "POST", "/v1/payments", `{"amount":"15.00"}`)
+			if !ok || a.Status != 201 {
+				t.Fatalf("payment %d: %d %s", i, a.Status, a.Body)
+			}
+			ids = append(ids, a.text(t, "id"))
+		}
+	}
+	pay(0)
+	other := n.sequencer(t, 0)
+	alone, away := 0, 3-other
+	if other == 0 {
+		alone, away = 1, 2
+	}
+	n.servers[away].stops(t)
+	pay(other)
+	leave := func(of, want int, says string, args ...string) {
+		t.Helper()
+		out, code := payledger(t, append([]string{"cluster", "leave", "--data", n.dirs[of]}, args...)...)
+		if code != want || !strings.Contains(out, says) {
+			t.Errorf("leave %v on node %s: exit code %d, want %d and %q\n%s", args, nodeNames[of], code, want, says, out)
+		}
+	}
+	leave(away, 1, "no server answers", "--end")
+	leave(alone, 4, "in use by another payledger process")
+	eventually(t, "the cluster ends", func() bool {
+		_, code := payledger(t, "cluster", "leave", "--end", "--data", n.dirs[alone])
+		return code == 0
+	})
+	says := "the cluster has ended, and node " + nodeNames[alone] + " goes on alone"
+	for _, i := range []int{alone, other} {
+		eventually(t, "node "+nodeNames[i]+" has ended", func() bool {
+			a, err := n.servers[i].send("GET", "/readyz", "")
+			all, _ := n.status(t, i)
+			return err == nil && a.Status == 503 && strings.Contains(all[i].Trouble, says)
+		})
+		n.servers[i].do(t, 503, "POST", "/v1/payments", `{"amount":"15.00"}`)
+	}
+	n.servers[alone].stops(t)
+	n.servers[other].stops(t)
+	for _, i := range []int{alone, other} {
+		if out, code := payledger(t, "serve", "--data", n.dirs[i], "--listen", "127.0.0.1:0", "--log-level", "error"); code != 3 || !strings.Contains(out, says) {
+			t.Errorf("node %s is served: exit code %d\n%s", nodeNames[i], code, out)
+		}
+	}
+	leave(other, 5, says+": never serve")
+	leave(alone, 0, "is in no cluster any more")
+	leave(other, 5, says+": never serve")
+	leave(away, 0, "The cluster has not ended")
+	leave(away, 2, "are given together", "--position", "1", "--entries", "0")
+	n.start(t, alone)
+	s := n.servers[alone]
+	ids = append(ids, s.do(t, 201, "POST", "/v1/payments", `{"amount":"15.00"}`).text(t, "id"))
+	for _, id := range ids {
+		s.do(t, 200, "GET", "/v1/payments/"+id, "")
+	}
+	does(t, "verify", n.dirs[alone])
+	s.stops(t)
+}
+
 // TestBackToOneNode: of three stopped nodes the one that has come farthest goes on
-// alone, with all that was answered.
+// alone by force, with all that was answered.
 func TestBackToOneNode(t *testing.T) {
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
@@ -692,7 +761,7 @@ func TestBackToOneNode(t *testing.T) {
 		at[i] = shown.Position
 		most = [2]uint64{max(most[0], shown.Position), max(most[1], shown.Entries)}
 	}
-	flags := []string{"--position", strconv.FormatUint(most[0], 10), "--entries", strconv.FormatUint(most[1], 10)}
+	flags := []string{"--force", "two machines are lost", "--position", strconv.FormatUint(most[0], 10), "--entries", strconv.FormatUint(most[1], 10)}
 	if out, code := payledger(t, append([]string{"cluster", "leave", "--data", n.dirs[0]}, flags...)...); code != 3 || !strings.Contains(out, "take the directory that has come farthest") {
 		t.Errorf("the shortest of %v leaves: exit code %d\n%s", at, code, out)
 	}

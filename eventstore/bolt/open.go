@@ -36,6 +36,7 @@ var (
 	keyNewest = []byte("newest")
 	keySpans  = []byte("spans")
 	keyGroups = []byte("groups")
+	keyHeir   = []byte("heir")
 
 	keyMissing = []byte("missing checkpoints")
 )

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -40,6 +41,9 @@ type Group struct {
 	First   eventstore.Position // of the first record
 	Before  [sha256.Size]byte   // SHA-256 of the record before First as it is stored; zero for none
 	Records [][]byte            // as they are stored; valid until Replicate returns. None: all commits were refused
+
+	// End: this is LOG's last group. From here on its writer's file goes on alone.
+	End bool
 }
 
 // MismatchError: a group does not follow from this file. The file and the group are
@@ -291,6 +295,7 @@ func appliedOf(meta *bbolt.Bucket) (a applied, ok bool) {
 // Replica is how far a file has come.
 type Replica struct {
 	Log     domain.ID // the id of the LOG that it follows; zero: none
+	Heir    domain.ID // the node whose file goes on alone, since LOG has ended; zero: it has not
 	Applied uint64    // the last group with records that is in the file
 	Last    eventstore.Position
 	Sum     [sha256.Size]byte // SHA-256 of the last record as it is stored
@@ -306,6 +311,7 @@ func (s *Store) Replica() (r Replica, err error) {
 	r = Replica{Log: s.applied.of, Applied: s.applied.number, Last: s.tail.Durable()}
 	err = s.view(r.Last, func(tx *bbolt.Tx) error {
 		r.Sum = recordSum(tx.Bucket(bucketRecords), r.Last)
+		copy(r.Heir[:], tx.Bucket(bucketMeta).Get(keyHeir))
 		return nil
 	})
 	return r, err
@@ -344,12 +350,33 @@ func (s *Store) Join(log domain.ID, number uint64) error {
 		return err
 	}
 	joined := applied{log, number}
-	if err := s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyGroups, joined.value()) }); err != nil {
-		s.fail(s.broke(err))
-		return s.Err()
+	if err := s.putMeta(keyGroups, joined.value()); err != nil {
+		return err
 	}
 	s.applied = joined
 	return nil
+}
+
+// putMeta makes a value durable; writing is held.
+func (s *Store) putMeta(key, value []byte) error {
+	if err := s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, value) }); err != nil {
+		s.fail(s.broke(err))
+		return s.Err()
+	}
+	return nil
+}
+
+// Conclude notes that LOG has ended, and which node's file goes on alone.
+func (s *Store) Conclude(heir domain.ID) error {
+	if !s.awaitSound() {
+		return eventstore.ErrClosed
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.unwritable(); err != nil {
+		return err
+	}
+	return s.putMeta(keyHeir, heir[:])
 }
 
 // Leave makes the file follow no LOG any more. It keeps its records and forgets the
@@ -370,7 +397,8 @@ func (s *Store) Leave() error {
 		if _, err := tx.CreateBucket(bucketGroups); err != nil {
 			return err
 		}
-		return tx.Bucket(bucketMeta).Delete(keyGroups)
+		meta := tx.Bucket(bucketMeta)
+		return errors.Join(meta.Delete(keyGroups), meta.Delete(keyHeir))
 	})
 	if err != nil {
 		s.fail(s.broke(err))

@@ -58,6 +58,11 @@
 // cannot be reached: if LOG goes on meanwhile, that node stops when it is back, and
 // says which events it alone has.
 //
+// The end. LOG ends with a group that says so and names the node whose file goes on
+// alone. Each node notes that in its file and takes no part any more. Nothing can follow
+// it, since a node publishes behind the last group that it has, so that file has all
+// that was answered, and no other one is served without force.
+//
 // A peer's word. What a peer says that it has is a claim: if nothing comes of it within
 // two seconds, the peer is named and the sequencer goes on. Only LOG says that a node is
 // behind. A group of a peer's file is taken only where LOG has one and does not bring

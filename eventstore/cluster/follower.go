@@ -84,6 +84,10 @@ func (f *follower) next() (out []effect) {
 			return out
 		}
 		f.now = c
+		if c.group.End {
+			f.busy = true
+			return append(out, conclude{c.group})
+		}
 		if len(c.group.Records) > 0 {
 			f.busy = true
 			return append(out, apply{c.group})

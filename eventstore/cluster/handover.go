@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/domain"
 )
 
 // mayLag is how many groups the next sequencer may lack. It applies them before it
@@ -57,6 +60,39 @@ func (s *Store) Withdraw(ctx context.Context) error {
 	}
 	_, err := s.HandOver(ctx, "")
 	return err
+}
+
+// An EndedError says that the cluster has ended and which node goes on alone.
+type EndedError struct{ Heir string }
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("the cluster has ended, and node %s goes on alone", e.Heir)
+}
+
+// HeirName is the node that bolt.Replica names as the heir; empty: none.
+func HeirName(id domain.ID) string { return string(bytes.TrimRight(id[:], "\x00")) }
+
+// EndLOG makes this node the sequencer and ends LOG. From then on no node appends anything,
+// and the file of this one, which has all that was answered, goes on alone. If it fails,
+// LOG may have ended all the same.
+func (s *Store) EndLOG(ctx context.Context) error {
+	if _, err := s.HandOver(ctx, string(s.name)); err != nil {
+		return err
+	}
+	for {
+		s.post(ends{})
+		if err := s.stopped.Load(); err != nil {
+			if ended, ok := errors.AsType[*EndedError](*err); ok && ended.Heir == string(s.name) {
+				return nil
+			}
+			return *err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is not known whether LOG has ended: %w", ctx.Err())
+		case <-time.After(lookEvery):
+		}
+	}
 }
 
 // await waits until a node is the sequencer.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
@@ -104,6 +105,8 @@ func (s *Store) effect(x effect) {
 		if first, before, err := s.End(); err == nil && x.group.First == first && x.group.Before == before {
 			s.post(bridged{x.group.Number})
 		}
+	case conclude:
+		s.beside(func() { s.conclude(x.group.Writer) })
 	case doubt:
 		s.doubted.Store(&doubted{x, s.now()})
 		s.report(fmt.Errorf("node %s: %w", x.peer, x.why))
@@ -167,8 +170,19 @@ func (s *Store) follows(g *bolt.Group) bool {
 		s.report(err)
 		return false
 	}
-	g.First, g.Before = first, before
+	g.First, g.Before, g.Writer, g.At = first, before, s.writer, s.now().UnixMilli()
 	return true
+}
+
+// conclude ends the node's part once its file says that LOG has ended.
+func (s *Store) conclude(heir domain.ID) {
+	if err := s.Conclude(heir); err != nil {
+		s.report(err)
+		s.sleep(time.Second)
+		s.beside(func() { s.conclude(heir) })
+		return
+	}
+	s.post(mismatched{&EndedError{HeirName(heir)}})
 }
 
 // republish publishes a group again that LOG has forgotten.

@@ -17,7 +17,7 @@ import (
 //
 //	offset  bytes
 //	0       4      CRC-32C of the rest
-//	4       1      format, 1
+//	4       1      format: 1, or 2 for LOG's last group, whose writer goes on alone
 //	5       8      number of the group, which is the message's sequence in LOG
 //	13      16     nonce
 //	29      16     the node that staged the group
@@ -28,6 +28,7 @@ import (
 //	95      …      each record: its length as a varint, then the bytes as bolt stores them
 const (
 	messageFormat = 1
+	endFormat     = 2
 	headSize      = 95
 )
 
@@ -41,6 +42,9 @@ func encode(g *bolt.Group) []byte {
 		size += binary.MaxVarintLen32 + len(r)
 	}
 	b := append(make([]byte, 0, size), 0, 0, 0, 0, messageFormat)
+	if g.End {
+		b[4] = endFormat
+	}
 	b = binary.BigEndian.AppendUint64(b, g.Number)
 	b = append(append(b, g.Nonce[:]...), g.Writer[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(g.At))
@@ -62,13 +66,13 @@ func decode(b []byte) (*bolt.Group, error) {
 		return nil, fmt.Errorf("%w: it has %d bytes", errMessage, len(b))
 	case binary.BigEndian.Uint32(b) != crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)):
 		return nil, fmt.Errorf("%w: it does not match its checksum", errMessage)
-	case b[4] != messageFormat:
+	case b[4] != messageFormat && b[4] != endFormat:
 		return nil, fmt.Errorf("%w: format %d: written by a newer program?", errMessage, b[4])
 	}
 	g := &bolt.Group{
 		Number: binary.BigEndian.Uint64(b[5:]), Nonce: bolt.Nonce(b[13:]), Writer: domain.ID(b[29:]),
 		At: int64(binary.BigEndian.Uint64(b[45:])), First: eventstore.Position(binary.BigEndian.Uint64(b[53:])),
-		Before: [32]byte(b[61:]),
+		Before: [32]byte(b[61:]), End: b[4] == endFormat,
 	}
 	n, rest := int(binary.BigEndian.Uint16(b[93:])), b[headSize:]
 	if n > bolt.MaxGroupCommits {

@@ -45,7 +45,7 @@ func TestMessage(t *testing.T) {
 			t.Errorf("the first %d bytes are taken for a message", i)
 		}
 	}
-	empty := &bolt.Group{Number: 1, Nonce: bolt.Nonce{1}}
+	empty := &bolt.Group{Number: 1, Nonce: bolt.Nonce{1}, End: true}
 	if got, err := decode(encode(empty)); err != nil || !reflect.DeepEqual(got, empty) {
 		t.Errorf("%+v, %v", got, err)
 	}

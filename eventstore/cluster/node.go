@@ -53,6 +53,8 @@ type (
 	leads struct{ yes bool }
 	// leaves: this node is to cease to be the sequencer, in favour of a peer.
 	leaves struct{ to nodeName }
+	// ends: this node, the sequencer, is to end LOG.
+	ends struct{}
 	// asksNoMore: LOG has answered stepDown with a name, or did not in time.
 	asksNoMore struct{}
 	// sequencing: the node that is said to be the sequencer; it may be none.
@@ -93,6 +95,8 @@ type (
 	// publish publishes the group, which expects the number before its own to be
 	// LOG's last. It ends in accepted or unknown.
 	publish struct{ group *bolt.Group }
+	// conclude: LOG has ended with this group. It ends in mismatched.
+	conclude struct{ group *bolt.Group }
 	// republish publishes the group of that number from a file, or one without records
 	// where the file has none, and then looks. From the own file, if none is named: then
 	// LOG's last group has to be the file's, else it ends in mismatched. From a peer's: then
@@ -219,7 +223,7 @@ func (n *node) step(now time.Duration, e event) []effect {
 		n.follower.sure = true
 	case mismatched:
 		return n.stop(now, e.why)
-	case staged, committed, accepted, unknown, ended, leads, leaves, asksNoMore, asked, status:
+	case staged, committed, accepted, unknown, ended, leads, leaves, ends, asksNoMore, asked, status:
 		out = n.sequencer.step(now, e)
 	case answered:
 		if e.number <= n.follower.number+bolt.KeptGroups { // else it is no answer

@@ -34,6 +34,7 @@ type sequencer struct {
 	reached uint64        // the number when claims were last looked at
 	heir    nodeName      // who is to be the next one, once nothing is under way
 	asking  bool          // LOG is being asked to have the heir for its leader
+	ending  bool          // LOG is to end with the next group
 
 	group   *bolt.Group // that the committer has staged; nil: none
 	flight  *flight
@@ -73,6 +74,8 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 		if s.leading {
 			s.heir = e.to
 		}
+	case ends:
+		s.ending = s.ready && s.heir == ""
 	case asksNoMore:
 		s.asking = false
 	case asked:
@@ -87,7 +90,7 @@ func (s *sequencer) step(now time.Duration, e event) []effect {
 // does not lead it is taken back at once. While the sequencer looks for LOG's end, the
 // group is its first attempt at that.
 func (s *sequencer) stage(g *bolt.Group) []effect {
-	if !s.leading || s.heir != "" || s.follower.busy || s.lacks() {
+	if !s.leading || s.heir != "" || s.ending || s.follower.busy || s.lacks() {
 		return []effect{decide{}}
 	}
 	s.group = g
@@ -100,7 +103,7 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 	if yes == s.leading {
 		return nil
 	}
-	s.leading, s.ready, s.peers, s.began, s.heir, s.claims = yes, false, 0, now, "", nil
+	s.leading, s.ready, s.peers, s.began, s.heir, s.claims, s.ending = yes, false, 0, now, "", nil, false
 	if yes {
 		s.term++
 		return []effect{askStatus{s.term}}
@@ -211,12 +214,12 @@ func (s *sequencer) next(now time.Duration) []effect {
 		return nil
 	case f.busy || s.lacks():
 		return nil
-	case s.group == nil && len(s.waiting) == 0 && s.ready:
+	case s.group == nil && len(s.waiting) == 0 && s.ready && !s.ending:
 		return nil
 	}
 	s.flight = &flight{group: s.group, committer: s.group != nil, riders: s.waiting, again: now + republishAfter}
 	if !s.flight.committer {
-		s.flight.group = &bolt.Group{}
+		s.flight.group = &bolt.Group{End: s.ending}
 	}
 	s.nonces++
 	g := s.flight.group
@@ -247,9 +250,13 @@ func (s *sequencer) land(now time.Duration) []effect {
 	}
 	f.landed, s.ready, s.began, s.claims = true, true, max(s.began, now), nil
 	var out []effect
-	if f.committer {
+	switch {
+	case f.committer:
 		out = append(out, decide{f.group}) // committed follows
-	} else {
+	case f.group.End:
+		s.follower.busy = true
+		return []effect{conclude{f.group}}
+	default:
 		s.follower.done()
 		s.flight = nil
 	}

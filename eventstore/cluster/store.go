@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s.prefix = nodesOf(c.LOG)
+	if r, err := s.Replica(); err != nil || !r.Heir.IsZero() {
+		return nil, cmp.Or(err, error(&EndedError{HeirName(r.Heir)}))
+	}
 	b, err := s.findLOG(ctx, c)
 	if err != nil {
 		return nil, err

@@ -473,3 +473,42 @@ func TestUnfitSequencer(t *testing.T) {
 		t.Errorf("%d records after %d commits: %v", last, records, err)
 	}
 }
+
+// LOG ends while it is written to. The node that goes on has all that was answered, and no
+// node takes part again, also one that was away.
+func TestEndOfLOG(t *testing.T) {
+	t.Parallel()
+	x := startThree(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
+	defer cancel()
+	alone := (x.sequencer() + 1) % 3
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for i, s := range x.stores {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				if _, err := eventstore.AppendOne(ctx, s, paymentCommit(1000*i+n, 0)); err != nil {
+					return
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	x.until("all nodes write", func() bool { return answered.Load() > 20 })
+	x.until("LOG ends", func() bool { return x.stores[alone].EndLOG(ctx) == nil })
+	all.Wait()
+	for i, s := range x.stores {
+		x.until("node "+names[i]+" has ended", func() bool { return strings.Contains(s.Status().Stopped, "node "+names[alone]+" goes on alone") })
+	}
+	if last, err := x.stores[alone].Store.Last(ctx); err != nil || int64(last) < answered.Load() {
+		t.Errorf("%d records after %d answers: %v", last, answered.Load(), err)
+	}
+	for i := range names {
+		x.stop(i)
+		x.serve(i)
+		s, err := Open(ctx, Config{Name: names[i], Peers: []string{"X", "Y"}, Path: x.path(i), Bolt: bolt.Options{MinFree: 1}, Conn: x.conns[i], Now: time.Now})
+		if ended, ok := errors.AsType[*EndedError](err); !ok || ended.Heir != names[alone] {
+			t.Errorf("node %s takes part again: %v, %v", names[i], s, err)
+		}
+	}
+}

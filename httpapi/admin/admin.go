@@ -58,6 +58,9 @@ type Config struct {
 	// says why it stays alone.
 	Begin func(context.Context) error
 
+	// EndCluster ends the cluster, so that this server goes on alone; needed with Nodes.
+	EndCluster func(context.Context) error
+
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
@@ -169,6 +172,7 @@ func (a *admin) routes() []edge.Route {
 //	GET    /admin/cluster               → {"data": [wire.Node]}
 //	POST   /admin/cluster               → 202 {}: the cluster begins, and requests wait until it has
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
+//	POST   /admin/cluster/end            → {"data": [wire.Node]}, once the cluster has ended
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference

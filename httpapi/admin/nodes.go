@@ -10,6 +10,7 @@ func (a *admin) nodeRoutes() []edge.Route {
 	return []edge.Route{
 		{Method: "GET", Path: "/admin/cluster", Operation: "adminCluster", Handle: a.nodes},
 		{Method: "POST", Path: "/admin/cluster/{node}/promote", Operation: "adminPromote", Handle: a.promote},
+		{Method: "POST", Path: "/admin/cluster/end", Operation: "adminEndCluster", Handle: a.endCluster},
 	}
 }
 
@@ -29,4 +30,11 @@ func (a *admin) begin(x *edge.Exchange) error {
 		return edge.Unavailable("1", "The log is kept on this machine alone, as before: "+err.Error()+".")
 	}
 	return x.Reply(http.StatusAccepted, struct{}{})
+}
+
+func (a *admin) endCluster(x *edge.Exchange) error {
+	if err := a.cfg.EndCluster(x.Context()); err != nil {
+		return edge.Unavailable("1", "The cluster has not ended, or that is not known: "+err.Error()+".")
+	}
+	return a.nodes(x)
 }

@@ -261,3 +261,13 @@ func (c ClusterWitnesses) Run(a *console.App) error {
 	}
 	return err
 }
+
+// EndCluster ends the cluster, so that the node of the directory goes on alone.
+func EndCluster(a *console.App, c console.Directory) error {
+	m, err := runningNode(a, c)
+	if err != nil {
+		return err
+	}
+	_, err = nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/end")
+	return err
+}

@@ -12,6 +12,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster"
 )
 
 // Leaving is a stopped node's directory that may be taken out of its cluster.
@@ -19,13 +20,14 @@ type Leaving struct {
 	*Member
 	Store    *bolt.Store
 	Position eventstore.Position // of the last event that it has
+	Heir     string              // the node that goes on alone, since the cluster has ended; empty: it has not
 
 	dir datadir.Dir
 }
 
-// Leave opens the directory of a node, and locks it until Close. It refuses while any
-// node of the cluster answers at its address: two that go on apart would never agree
-// again.
+// Leave opens the directory of a node, and locks it until Close. Unless the cluster has
+// ended in favour of this node, it refuses while any other one answers at its address: two
+// that go on apart would never agree again.
 func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
 	m, err := Load(d)
 	switch {
@@ -39,13 +41,15 @@ func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
 	if err != nil {
 		return nil, err
 	}
+	r, err := l.Store.Replica()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	l.Position, l.Heir = r.Last, cluster.HeirName(r.Heir)
 	for _, peer := range m.Peers() {
-		if m.runs(ctx, peer) {
+		if l.Heir != m.Node && m.runs(ctx, peer) {
 			return nil, errors.Join(exit.With(exit.InUse, "node %s still runs at %s: stop the servers of all nodes first", peer.Name, peer.Address), l.Close())
 		}
-	}
-	if l.Position, err = l.Store.Last(ctx); err != nil {
-		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }

@@ -69,6 +69,11 @@ func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
 	_, _ = rand.Read(c.Start[:]) // never fails
 	p.Log.Info().Str("node", m.Node).Str("address", m.Own()).Str("others", names(m.Peers())).Msg("waiting for the other nodes")
 	n.Store, err = datadir.OpenBy(p.Dir, func() (*cluster.Store, error) { return cluster.Open(ctx, c) })
+	if ended, ok := errors.AsType[*cluster.EndedError](err); ok && ended.Heir == m.Node {
+		err = exit.With(exit.Directory, "%w: \"payledger cluster leave\" makes %s its directory", err, p.Dir)
+	} else if ok {
+		err = exit.With(exit.Directory, "%w: %s must not be served any more, remove it", err, p.Dir)
+	}
 	if err != nil {
 		n.Store = nil
 		return err

@@ -237,6 +237,25 @@ func (l *Lanes) lead(ctx context.Context, f *store.File) error {
 	}
 }
 
+// endTime is how long a node may take to end its cluster.
+const endTime = 15 * time.Second
+
+// EndCluster ends the cluster, so that this node goes on alone. At first the node becomes
+// the sequencer and takes over the lanes, so that its files have everything.
+func (l *Lanes) EndCluster(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if _, err := l.node.Store.HandOver(ctx, l.node.Node); err != nil {
+		return err
+	}
+	for l.lanes.Load() == nil {
+		if !health.Pause(ctx, askAgain) {
+			return fmt.Errorf("this node has not taken over the deliveries: %w", ctx.Err())
+		}
+	}
+	return l.node.Store.EndLOG(ctx)
+}
+
 // End comes before whatever uses the lanes is stopped: a change of them that the other
 // nodes do not take at once is given up, so that nothing waits for nodes that are gone.
 func (l *Lanes) End() { l.ending.Store(true) }
