@@ -67,7 +67,7 @@ func (m *Member) present() (end func() error, err error) {
 				return
 			}
 			if err != nil { // there are too many open files
-				time.Sleep(presentTime / 10)
+				<-time.After(presentTime / 10)
 				continue
 			}
 			// One after the other: nobody has more to do here than this.

@@ -115,7 +115,8 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 		}
 	}()
 	if m.NATS.URL != "" {
-		return n, n.connect(log)
+		err = n.connect(log)
+		return n, err
 	}
 	if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 		}
 		return nil // it is down, or busy
 	}
-	defer conn.Close() //nolint:errcheck // nothing was written
+	defer conn.Close()
 	if c, ok := conn.(*tls.Conn); ok && (m.NATS.URL != "") != (c.ConnectionState().NegotiatedProtocol == foreignServers) {
 		return exit.With(exit.Usage, "--nats-url: node %s runs with it, and this one without, or the other way round: give it to all nodes or to none", peer.Name)
 	}
