@@ -58,17 +58,15 @@
 // cannot be reached: if LOG goes on meanwhile, that node stops when it is back, and
 // says which events it alone has.
 //
-// The end. LOG ends with a group that says so and names the node whose file goes on
-// alone. Each node notes that in its file and takes no part any more. Nothing can follow
-// it, since a node publishes behind the last group that it has, so that file has all
-// that was answered, and no other one is served without force.
+// The end. LOG ends with a group that names the node whose file goes on alone. Each node
+// notes that in its file and takes no part any more. Nothing can follow it, since a node
+// publishes behind the last group that it has: that file has all that was answered.
 //
 // A peer's word. What a peer says that it has is a claim: if nothing comes of it within
 // two seconds, the peer is named and the sequencer goes on. Only LOG says that a node is
-// behind. A group of a peer's file is taken only where LOG has one and does not bring
-// it, and only a node whose file was compared with LOG since its start gives any. If
-// it does not follow from the file, the peer is wrong, unless the other one says the
-// same.
+// behind. A group of a peer's file is taken only where LOG has one and does not bring it,
+// and only a node whose file was compared with LOG since its start gives any. If it does
+// not follow from the file, the peer is wrong, unless the other one says the same.
 //
 // Handing over. A sequencer that is to be stopped, or cannot do its work because its
 // disk is full or its clock is off, ends what it has under way and has LOG elect one of

@@ -176,11 +176,9 @@ func (s *Store) follows(g *bolt.Group) bool {
 
 // conclude ends the node's part once its file says that LOG has ended.
 func (s *Store) conclude(heir domain.ID) {
-	if err := s.Conclude(heir); err != nil {
+	for err := s.Conclude(heir); err != nil && s.ctx.Err() == nil; err = s.Conclude(heir) {
 		s.report(err)
 		s.sleep(time.Second)
-		s.beside(func() { s.conclude(heir) })
-		return
 	}
 	s.post(mismatched{&EndedError{HeirName(heir)}})
 }

@@ -10,11 +10,8 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-const (
-	// republishAfter is the time before a slot is published again whose outcome is
-	// unknown.
-	republishAfter = 400 * time.Millisecond
-)
+// republishAfter is the time before a slot is published again whose outcome is unknown.
+const republishAfter = 400 * time.Millisecond
 
 // sequencer publishes the groups that the own committer stages, one at a time, each
 // for the slot behind the last group of the own file. The slot is decided by LOG

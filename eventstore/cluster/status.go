@@ -103,11 +103,10 @@ const doubtTime = time.Minute
 
 // progress is what the machine's goroutine shows to others.
 type progress struct {
-	leader         nodeName
-	leading, ready bool
-	sure           bool
-	group, newest  uint64
-	groupAt        time.Time
+	leader               nodeName
+	leading, ready, sure bool
+	group, newest        uint64
+	groupAt              time.Time
 }
 
 // show publishes what has changed.
