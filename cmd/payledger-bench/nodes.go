@@ -24,14 +24,19 @@ type nodes struct {
 	all  []*target
 }
 
-// nodes makes a cluster and starts it.
+// nodes makes a cluster.
 func (b *bench) nodes(ctx context.Context) (*nodes, error) {
 	b.step("making three nodes")
 	first, err := b.newDirectory(ctx, b.program)
 	if err != nil {
 		return nil, err
 	}
-	n := &nodes{b: b, dirs: []directory{first}}
+	return b.nodesFrom(ctx, first)
+}
+
+// nodesFrom makes a cluster of which a directory is the first node.
+func (b *bench) nodesFrom(ctx context.Context, first directory) (n *nodes, err error) {
+	n = &nodes{b: b, dirs: []directory{first}}
 	args := []string{"cluster", "init", "--data", first.path}
 	var taken []net.Listener // until the last address is known
 	for _, name := range []string{"a", "b", "c"} {
@@ -218,6 +223,62 @@ func (b *bench) handOver(ctx context.Context) error {
 		b.row("longest wait for a 201 when the sequencer is "+way.row, "s", took, took.itself())
 	}
 	return nil
+}
+
+// moveIn measures how long a client waits for the answer to a POST, which it sends again
+// until it is 201, while the directory with the long log that serves it becomes the first
+// node of a cluster.
+func (b *bench) moveIn(ctx context.Context) error {
+	d, err := b.filled(ctx, b.payments)
+	if err != nil {
+		return err
+	}
+	first, err := b.serve(ctx, b.program, "the first node", d)
+	if err != nil {
+		return err
+	}
+	n, err := b.nodesFrom(ctx, d)
+	if err != nil {
+		return err
+	}
+	b.step("copying the log to two nodes")
+	began := time.Now()
+	if err := n.join(ctx); err != nil {
+		return err
+	}
+	of := number(float64(b.payments)) + " payments"
+	b.row("copying a log of "+of+" to two nodes", "s", series{time.Since(began).Seconds()})
+	b.step("moving in")
+	n.all = []*target{first, nil, nil}
+	var longest time.Duration
+	g, all := errgroup.WithContext(ctx)
+	posting, stop := context.WithCancel(all)
+	defer stop()
+	g.Go(func() error {
+		for posting.Err() == nil {
+			began := time.Now()
+			if err := first.persist(all); err != nil {
+				return err
+			}
+			longest = max(longest, time.Since(began))
+		}
+		return nil
+	})
+	g.Go(func() error { return n.start(ctx, 1, 2) })
+	g.Go(func() error {
+		defer stop()
+		if _, err := timed(all, nil, b.program, "cluster", "begin", "--data", d.path); err != nil {
+			return err
+		}
+		return sleep(all, watched)
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	took := series{longest.Seconds()}
+	b.row("longest wait for a 201 while "+of+" move into a cluster", "s", took, took.itself())
+	_, err = n.sequencer(ctx)
+	return err
 }
 
 // watched is how long clients are watched, at least, once the sequencer goes.

@@ -95,9 +95,9 @@ func (c clusterInitCmd) Run(a *console.App) error {
 // clusterInviteCmd lets a node join.
 type clusterInviteCmd struct {
 	console.Directory
-	Node   string        `arg:"" help:"Name of the node that is to join."`
-	For    time.Duration `help:"How long the token is valid." default:"1h"`
-	Listen string        `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT"`
+	Node    string        `arg:"" help:"Name of the node that is to join."`
+	For     time.Duration `help:"How long the token is valid." default:"1h"`
+	Address string        `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT" env:"-"`
 }
 
 // Help is shown by --help.
@@ -118,7 +118,7 @@ func (c clusterInviteCmd) Run(a *console.App) error {
 	log := func(begin func(eventstore.Position, int64) (io.Writer, error)) error {
 		return backupCmd{Directory: c.Directory}.copyLog(a, begin)
 	}
-	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, c.Listen, log, func(t members.Token) error {
+	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, c.Address, log, func(t members.Token) error {
 		valid := time.Now().Add(c.For).UTC().Truncate(time.Second)
 		return a.Print(map[string]any{"node": c.Node, "token": t.String(), "address": t.Address, "fingerprint": t.Fingerprint, "expires_at": valid},
 			"Run this where node %s is to be, before %s:\n  payledger cluster join %s --data DIR\n", c.Node, valid.Format(time.RFC3339), t)

@@ -53,7 +53,7 @@ func TestREADME(t *testing.T) {
 func TestRunbook(t *testing.T) {
 	t.Parallel()
 	doctest.Run(t, "RUNBOOK.md",
-		doctest.Section{Heading: "Three nodes", Elsewhere: "TestThreeNodesServeOneLedger"},
+		clusterRunbook(t),
 		doctest.Section{Heading: "On NATS servers of your own", Elsewhere: "TestNodesOnTheOperatorsNATS"},
 		doctest.Section{
 			Heading: "Back up", Start: startPaidDemo,

@@ -452,6 +452,18 @@ func (s *Store) Share(o Options) {
 	}
 }
 
+// Detach makes a copy of a cluster's file follow no LOG: see Leave.
+func Detach(path string) error {
+	s, err := Open(path, Options{Replicate: func(*Group) error { return ErrClustered }})
+	if err != nil {
+		return err
+	}
+	if !s.applied.of.IsZero() {
+		err = s.Leave()
+	}
+	return errors.Join(err, s.Close())
+}
+
 const groupSize = 60
 
 func slot(number uint64) []byte { return binary.BigEndian.AppendUint16(nil, uint16(number)) }

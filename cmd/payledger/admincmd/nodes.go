@@ -144,20 +144,26 @@ func (c ClusterBegin) Run(a *console.App) error {
 	return awaitSequencer(a, m)
 }
 
-// awaitSequencer waits until the cluster that begins has a sequencer.
+// awaitSequencer waits until the cluster that begins has a sequencer, and the node that is
+// asked takes part.
 func awaitSequencer(a *console.App, m *adminclient.Client) error {
 	ctx, cancel := context.WithTimeout(a.Ctx, beginTime)
 	defer cancel()
 	for {
 		all, err := nodesOf(ctx, m, http.MethodGet, "/admin/cluster")
+		sequencer, here := "", false
 		for _, n := range all {
 			if n.Role == wire.RoleSequencer {
-				return a.Print(map[string]any{"nodes": all}, "the cluster has begun; node %s is the sequencer\n", n.Node)
+				sequencer = n.Node
 			}
+			here = here || n.Here && n.Role != wire.RoleWaiting
+		}
+		if sequencer != "" && here {
+			return a.Print(map[string]any{"nodes": all}, "the cluster has begun; node %s is the sequencer\n", sequencer)
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(errors.New("the cluster has begun and has no sequencer yet: see \"payledger cluster status\""), err)
+			return errors.Join(errors.New("the cluster has begun and is not ready yet: see \"payledger cluster status\""), err)
 		case <-time.After(lookEvery):
 		}
 	}

@@ -87,7 +87,7 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, source Cop
 	token.secret, i.secret = newSecret()
 	l, err := net.Listen("tcp", token.Address)
 	if err != nil {
-		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --listen", token.Address, err)
+		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --address", token.Address, err)
 	}
 	conf, err := m.TLS()
 	if err != nil {

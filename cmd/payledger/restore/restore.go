@@ -159,6 +159,10 @@ func (r *restoring) hold() error {
 	if datadir.SameFile(path, r.file) {
 		return exit.With(exit.Usage, "%s is the directory's own log: name a backup", r.file)
 	}
+	if r.Data.Clustered() {
+		return exit.With(exit.Directory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
+			"to go back to a backup, take the directory out of its cluster first, with \"payledger cluster leave\"", r.Data)
+	}
 	if err := r.readPledge(); err != nil {
 		return err
 	}
@@ -250,6 +254,9 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 	}
 	if p.Last != r.last || p.Log != r.log {
 		return fmt.Errorf("%s changed while it was copied: try again", r.file)
+	}
+	if err := bolt.Detach(to); err != nil {
+		return err
 	}
 	r.forged = course.forged
 	return r.mayLose(course.losses())

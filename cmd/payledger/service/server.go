@@ -155,6 +155,9 @@ func (s *server) begin(ctx context.Context, c *core) error {
 	if err := s.nodeable(s.dir); err != nil {
 		return err
 	}
+	if s.NATS.URL != "" {
+		return errors.New("with --nats-url a cluster begins stopped: stop this server, make the cluster anew, and start all three nodes")
+	}
 	if err := c.signed.whole(ctx); err != nil {
 		return fmt.Errorf("the log is still being compared with its newest checkpoint: %w", err)
 	}
