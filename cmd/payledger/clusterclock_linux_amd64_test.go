@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,21 +48,18 @@ func setClock(t testing.TB, pid int, ahead time.Duration) {
 		0x48, 0x81, 0x06, // add qword ptr [rsi], seconds
 	}
 	code = append(binary.LittleEndian.AppendUint32(code, uint32(int32(ahead/time.Second))), 0xc3) // ret
-	for _, s := range symbols {
-		if s.Name != "__vdso_clock_gettime" {
-			continue
-		}
-		if s.Size < uint64(len(code)) {
-			t.Skipf("this kernel reads its clocks in %d bytes of code", s.Size)
-		}
-		at := from + s.Value
-		defer haltOutside(t, pid, at, at+s.Size)()
-		if _, err := memory.WriteAt(code, int64(at)); err != nil {
-			t.Skipf("this system lets no process change another one: %v", err)
-		}
-		return
+	i := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == "__vdso_clock_gettime" })
+	if i < 0 {
+		t.Skip("this kernel has no clocks in its vDSO")
 	}
-	t.Skip("this kernel has no clocks in its vDSO")
+	if symbols[i].Size < uint64(len(code)) {
+		t.Skipf("this kernel reads its clocks in %d bytes of code", symbols[i].Size)
+	}
+	at := from + symbols[i].Value
+	defer haltOutside(t, pid, at, at+symbols[i].Size)()
+	if _, err := memory.WriteAt(code, int64(at)); err != nil {
+		t.Skipf("this system lets no process change another one: %v", err)
+	}
 }
 
 func vdsoOf(t testing.TB, pid int) (from, to uint64) {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,14 @@ func (t *Term) Register(c prometheus.Collector) error {
 	return err
 }
 
+// Unregister implements prometheus.Registerer.
+func (t *Term) Unregister(c prometheus.Collector) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = slices.DeleteFunc(t.all, func(has prometheus.Collector) bool { return has == c })
+	return t.Registerer.Unregister(c)
+}
+
 // MustRegister implements prometheus.Registerer.
 func (t *Term) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {
@@ -38,7 +47,7 @@ func (t *Term) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.all {
-		t.Unregister(c)
+		t.Registerer.Unregister(c)
 	}
 	t.all = nil
 }
