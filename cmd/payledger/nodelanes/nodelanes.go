@@ -164,7 +164,6 @@ func (l *Lanes) followOnce(ctx context.Context) (err error) {
 // that LANES follows from is that of the node which leads it: of the others it may be
 // no better than the own one, and then the next time begins with the next one.
 func (l *Lanes) adopt(ctx context.Context, why error) error {
-	l.config.Log.Warn().Err(why).Msg("the lane file is replaced by a copy of another node's")
 	errs := []error{why}
 	peers := l.node.Peers()
 	if leader := l.node.Store.Status().Leader; len(peers) > 1 && peers[1].Name == leader {
@@ -174,6 +173,7 @@ func (l *Lanes) adopt(ctx context.Context, why error) error {
 	for _, peer := range slices.Concat(peers[first:], peers[:first]) {
 		err := l.adoptFrom(ctx, peer.Name)
 		if err == nil {
+			l.config.Log.Warn().Err(why).Str("node", peer.Name).Msg("the lane file was replaced by a copy of that node's")
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", peer.Name, err))

@@ -268,15 +268,18 @@ func (c *checkpoints) follow(publish func(signed []byte)) (stop func() error) {
 // finish signs the last checkpoint of a run if the log is compared by then;
 // otherwise the next run compares it again.
 func (c *checkpoints) finish() {
+	patience := 10 * time.Second
 	if c.nodes != nil {
 		_ = c.nodes.Close() // no more checkpoints of others are kept
 		c.nodes = nil
+		patience = 2 * time.Second // one that is alone reads nothing, and another one signs
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, ok := c.unchanged(ctx); !ok && !c.readOnly {
 		select {
 		case <-c.compared:
+		case <-ctx.Done():
 		case <-time.After(2 * time.Second):
 		}
 	}
