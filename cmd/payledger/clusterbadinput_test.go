@@ -69,7 +69,7 @@ func TestClusterRefusesOrEnduresBadInput(t *testing.T) {
 
 // rivals has two nodes promoted again and again, each by its own operator.
 func rivals(t *testing.T, n *nodes, w *writers) {
-	clear := regexp.MustCompile(`(?m)^payledger: .*\n$`)
+	line := regexp.MustCompile(`(?m)^payledger: .*\n$`)
 	var all sync.WaitGroup
 	for i := range 2 {
 		all.Go(func() {
@@ -77,7 +77,7 @@ func rivals(t *testing.T, n *nodes, w *writers) {
 				var refusal bytes.Buffer
 				cmd := exec.Command("payledger", "cluster", "promote", nodeNames[i], "--data", n.dirs[i])
 				cmd.Stderr = &refusal
-				if err := cmd.Run(); err != nil && !clear.Match(refusal.Bytes()) {
+				if err := cmd.Run(); err != nil && !line.Match(refusal.Bytes()) {
 					t.Errorf("promote %s says %q", nodeNames[i], &refusal)
 				}
 			}
