@@ -28,11 +28,15 @@ func (s *Store) partOfLease() lease.Config {
 	}
 }
 
-// mayLead reports whether this node may take the lease whose message stands for age.
+// mayLead reports whether this node may take the lease whose message stands for age. At
+// first that is left to nodes that are near LOG's end and can record; if none takes it,
+// one that cannot serves the reads at least.
 func (s *Store) mayLead(age time.Duration) bool {
+	if s.withdrawn.Load() || s.stopped.Load() != nil {
+		return false
+	}
 	p := s.progress.Load()
-	return !s.withdrawn.Load() && s.unable.Load() == nil && s.stopped.Load() == nil &&
-		(p.newest <= p.group+mayLag || age >= 2*lease.Time) // another one may be nearer to LOG's end
+	return age >= 2*lease.Time || (s.unable.Load() == nil && p.newest <= p.group+mayLag)
 }
 
 // fitEvery is how often a node looks whether it can be the sequencer.

@@ -34,3 +34,34 @@ func TestLease(t *testing.T) {
 		t.Errorf("without LOG a node starts: %v", err)
 	}
 }
+
+// Nodes that all cannot record, because their disks are full, still have a sequencer on
+// foreign servers: the reads need one.
+func TestLeaseOfNodesThatAreFull(t *testing.T) {
+	t.Parallel()
+	x := startThreeOn(t, true)
+	if _, err := appended(t.Context(), x.stores[x.sequencer()], paymentCommit(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range x.stores {
+		x.until("node "+names[i]+" has the commit", func() bool {
+			last, err := lastOf(t.Context(), s)
+			return err == nil && last == 1
+		})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		x.minFree[i] = 1 << 62
+		x.open(i)
+	}
+	for i, s := range x.stores {
+		x.until("node "+names[i]+" is full", func() bool { return s.Status().Unable != "" })
+	}
+	x.stores[x.sequencer()].stepDown("")
+	for i, s := range x.stores {
+		x.until("node "+names[i]+" reads", func() bool {
+			last, err := lastOf(t.Context(), s)
+			return err == nil && last == 1
+		})
+	}
+}
