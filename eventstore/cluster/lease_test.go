@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // On foreign servers a node that stops, or whose file differs from LOG, loses the lease
@@ -26,6 +30,10 @@ func TestLease(t *testing.T) {
 		t.Error(err)
 	}
 	x.stores[first] = nil
+	starting := &Store{Store: rest[0].Store, js: &forgetful{rest[0].js, 5}, report: rest[0].report, now: time.Now}
+	if _, err := starting.findLOG(t.Context(), Config{Foreign: true}); err != nil {
+		t.Errorf("the servers do not know LOG at first: %v", err)
+	}
 	x.until("two nodes are up", func() bool { return rest[0].Live() == 2 })
 	if err := x.stores[(first+1)%3].js.DeleteStream(t.Context(), logStream); err != nil {
 		t.Fatal(err)
@@ -33,6 +41,19 @@ func TestLease(t *testing.T) {
 	if err := x.tryOpen(first); !errors.Is(err, ErrForeign) {
 		t.Errorf("without LOG a node starts: %v", err)
 	}
+}
+
+// forgetful servers do not know their streams for some questions.
+type forgetful struct {
+	jetstream.JetStream
+	times int
+}
+
+func (f *forgetful) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if f.times--; f.times >= 0 {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return f.JetStream.Stream(ctx, name)
 }
 
 // Nodes that all cannot record, because their disks are full, still have a sequencer on

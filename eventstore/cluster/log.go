@@ -29,6 +29,7 @@ const (
 	publishTime = 2 * time.Second
 	hearEvery   = 250 * time.Millisecond
 	lookForLOG  = 50 * time.Millisecond
+	noLOGAfter  = 10 * time.Second       // servers that have just started may not know their streams yet
 	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 )
 
@@ -109,18 +110,20 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 			b := base{s.LogID(), c.LOG, r.Last, fmt.Sprintf("%x", r.Sum)}
 			return s.js.CreateStream(ctx, b.config(replicas))
 		}
-		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Foreign && !r.Log.IsZero() {
-			return nil, fmt.Errorf("%w: these NATS servers have no LOG, and the file follows LOG %s; name the servers that have it", ErrForeign, r.Log)
-		}
 		return stream, err
 	}
+	var missing time.Time // since when the servers have said nothing but that there is no LOG
 	for {
 		stream, err := try()
-		if err == nil {
+		switch {
+		case err == nil:
 			return baseOf(stream.CachedInfo().Config)
-		}
-		if errors.Is(err, ErrForeign) {
-			return base{}, err
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			missing = time.Time{}
+		case missing.IsZero():
+			missing = s.now()
+		case c.Foreign && !r.Log.IsZero() && s.now().Sub(missing) >= noLOGAfter:
+			return base{}, fmt.Errorf("%w: these NATS servers have no LOG, and the file follows LOG %s; name the servers that have it", ErrForeign, r.Log)
 		}
 		s.report(fmt.Errorf("waiting for LOG: %w", err))
 		if !c.Found && r.Log.IsZero() {
