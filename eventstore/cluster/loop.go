@@ -14,8 +14,12 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// replicate is bolt's hook: it waits for the machine's decision.
+// replicate is bolt's hook: it waits for the machine's decision. Before the machine runs
+// only who has used a file that was alone appends to it: nobody would decide.
 func (s *Store) replicate(g *bolt.Group) error {
+	if !s.looping.Load() {
+		return eventstore.ErrBusy
+	}
 	g.Writer, g.At = s.writer, s.clock().UnixMilli()
 	s.post(staged{g})
 	select {

@@ -64,6 +64,7 @@ type Store struct {
 	ctx          context.Context //nolint:containedctx // that of the goroutines, until no Append is under way
 	end          context.CancelFunc
 	running      sync.WaitGroup
+	looping      atomic.Bool // since loop was begun
 
 	subs                       []*nats.Subscription
 	appends, fetches, leavings chan struct{}    // a place for each request that is served
@@ -164,6 +165,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	s.looping.Store(true)
 	s.running.Go(s.loop)
 	s.running.Go(s.feed)
 	s.running.Go(func() { s.every(tickEvery, func() { s.post(tick{}) }) })

@@ -56,6 +56,7 @@ type core struct {
 
 	copies    *filecopy.Server // of the log, for other nodes; nil: the directory is alone
 	closeLog  func() error
+	leaveLog  func()             // has what still uses the log get eventstore.ErrBusy; nil: the directory is a node
 	stopping  context.Context    // ends when streaming answers must end
 	stop      context.CancelFunc // ends it
 	stopViews context.CancelFunc
@@ -153,7 +154,7 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	runCtx, stopViews := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &core{
-		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, views: views, links: links, signed: signed,
+		dir: d, log: o.Log, store: store, node: opened.node, closeLog: opened.Close, leaveLog: opened.leave, views: views, links: links, signed: signed,
 		ledger: ledger, ids: ids, acts: acts, deliveries: deliveries, consumers: readers, account: sessions, tracer: o.Tracer, seed: seed,
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}

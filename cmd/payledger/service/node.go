@@ -53,6 +53,7 @@ type opened struct {
 
 	folded eventstore.Store // log, as the projections see it
 	follow func()           // is called before they follow it
+	leave  func()           // lets nothing more through log; nil: the directory is a node
 }
 
 // openLog opens the log. ids observe what other nodes add to it.
@@ -63,7 +64,8 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 		if err != nil {
 			return opened{}, err
 		}
-		return opened{file: store, log: traced(store, o.Tracer), Closer: store, folded: store, follow: func() {}}, nil
+		log := movein.NewLog(store, traced(store, o.Tracer))
+		return opened{file: store, log: log, Closer: store, folded: store, follow: func() {}, leave: log.Leave}, nil
 	}
 	options.Newest = ids.Observe
 	node, err := takePart(ctx, d, o, options)

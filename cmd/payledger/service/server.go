@@ -174,7 +174,7 @@ func (s *server) begin(ctx context.Context, c *core) error {
 func (s *server) move(c *core, b *messaging, next *movein.Moving, mark int) error {
 	s.moved = next
 	err := b.stopSending()
-	c.closeLog = func() error { return nil }
+	c.closeLog = func() error { c.leaveLog(); return nil }
 	if err = errors.Join(err, s.end.Back(mark)); err == nil {
 		err = members.Begin(s.dir)
 	}
