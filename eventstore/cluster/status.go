@@ -50,6 +50,9 @@ type Status struct {
 	// Unable is why nobody should hand over to this node just now, although it takes
 	// part; empty: it could be the sequencer.
 	Unable string `json:"unable,omitzero"`
+	// Warning is what is wrong with the NATS servers although the node takes part; empty:
+	// nothing is known to be.
+	Warning string `json:"warning,omitzero"`
 	// Clock is the node's at the moment of the answer, AheadMillis how far it was ahead
 	// of the nearest one of the others' when it last heard of both; below 0: behind it.
 	Clock       time.Time `json:"clock"`
@@ -57,6 +60,17 @@ type Status struct {
 	// Silent is why the node did not tell its status; of what stands above, only the
 	// name is known then.
 	Silent string `json:"silent,omitzero"`
+}
+
+// Warn sets Status.Warning.
+func (s *Store) Warn(why string) { s.warning.Store(&why) }
+
+// Warning is Status.Warning.
+func (s *Store) Warning() string {
+	if why := s.warning.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // Live is how many nodes are up, this one included, as far as it has heard lately.
@@ -147,7 +161,7 @@ func (s *Store) Status() Status {
 		st.Stopped = (*why).Error()
 		st.Extra = s.extra(*why)
 	}
-	st.Clock, st.AheadMillis = s.now(), s.ahead.Load()
+	st.Clock, st.AheadMillis, st.Warning = s.now(), s.ahead.Load(), s.Warning()
 	if why := s.unable.Load(); why != nil {
 		st.Unable = *why
 	}

@@ -78,7 +78,7 @@ type Store struct {
 	trouble              atomic.Pointer[trouble]
 	stopped              atomic.Pointer[error]
 	withdrawn            atomic.Bool // nobody hands over to this node
-	unable               atomic.Pointer[string]
+	unable, warning      atomic.Pointer[string]
 	ahead                atomic.Int64              // Status.AheadMillis
 	right                atomic.Pointer[time.Time] // when this node's clock last agreed with another one's; nil: not known
 	doubted              atomic.Pointer[doubted]

@@ -23,13 +23,16 @@ type Servers struct {
 
 // StartServers starts servers, which form a cluster if they are more than one. The last
 // ones, as many as lazy, do not sync every write. config is more of their configuration,
-// in the form of a file.
+// in the form of a file. In it 0.0.0.0:6222 stands for where a server takes its routes, and
+// 10.0.0.1:6222 and so on for where it finds those of the first server and the next ones.
 func StartServers(t *testing.T, count, lazy int, config string) *Servers {
 	t.Helper()
 	s := &Servers{running: make([]*natsserver.Server, count)}
 	var routes []*url.URL
-	for range count {
+	var addresses []string
+	for i := range count {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: healthtest.FreeAddress(t)})
+		addresses = append(addresses, fmt.Sprintf("10.0.0.%d:6222", i+1), routes[i].Host)
 	}
 	for i := range count {
 		o := &natsserver.Options{
@@ -43,7 +46,8 @@ func StartServers(t *testing.T, count, lazy int, config string) *Servers {
 			}
 			o.Routes, o.Cluster = routes, natsserver.ClusterOpts{Name: "shop", Host: "127.0.0.1", Port: port}
 		}
-		if err := o.ProcessConfigString(config); err != nil {
+		own := strings.NewReplacer(append(addresses, "0.0.0.0:6222", routes[i].Host)...).Replace(config)
+		if err := o.ProcessConfigString(own); err != nil {
 			t.Fatal(err)
 		}
 		s.options = append(s.options, o)
@@ -89,6 +93,9 @@ func (s *Servers) Stop(i int) {
 		s.running[i] = nil
 	}
 }
+
+// Unsync has a server that is stopped not sync every write any more once it is started.
+func (s *Servers) Unsync(i int) { s.options[i].SyncAlways = false }
 
 // Leads is the server that leads a JetStream stream of an account; -1: none does.
 func (s *Servers) Leads(account, stream string) int {

@@ -47,6 +47,45 @@ func (n *Node) checkServers(ctx context.Context, log zerolog.Logger) error {
 	return err
 }
 
+const (
+	// recheckEvery is how often a node asks whether the servers still sync every write,
+	// recheckSoon how soon it asks again where that is not known, or they do not.
+	recheckEvery = time.Minute
+	recheckSoon  = 10 * time.Second
+)
+
+// watchServers warns, until ctx ends, while a server that keeps LOG does not sync every
+// write, or does not say whether it does: one that was down may come back as another one.
+func (n *Node) watchServers(ctx context.Context, log zerolog.Logger) {
+	servers := n.NATS
+	servers.Replicas = size
+	for failed := 0; ctx.Err() == nil; {
+		err := external.Recheck(ctx, n.Conn, servers)
+		wait := recheckEvery
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failed = 0
+			n.Store.Warn("")
+		default:
+			failed++
+			wait = recheckSoon
+			if failed == 1 && !errors.As(err, new(*external.RefusalError)) {
+				break // a server may only be slow
+			}
+			if err := fmt.Errorf("NATS servers: %w", err); err.Error() != n.Store.Warning() {
+				log.Error().Err(err).Msg("answered payments may be lost if the NATS servers lose power together")
+				n.Store.Warn(err.Error())
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
 // present shows the node's certificate at its address, as its own NATS server would. So
 // no second process can serve the node, and those who ask there see that it runs.
 func (m *Member) present() (end func() error, err error) {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type Node struct {
 
 	closing atomic.Bool
 	trouble atomic.Pointer[string] // the last
+
+	watching     sync.WaitGroup // of the servers
+	stopWatching func()         // nil: they are not watched
 
 	shown func() error // ends present; nil: the NATS server has the node's address
 }
@@ -77,6 +81,11 @@ func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
 	if err != nil {
 		n.Store = nil
 		return err
+	}
+	if n.Server == nil && !n.NATS.LazySync {
+		watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+		n.stopWatching = stop
+		n.watching.Go(func() { n.watchServers(watch, p.Log) })
 	}
 	return n.caughtUp(ctx)
 }
@@ -225,6 +234,10 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 // Close ends the node's part. Whatever uses it has stopped before.
 func (n *Node) Close() (err error) {
 	n.closing.Store(true)
+	if n.stopWatching != nil {
+		n.stopWatching()
+		n.watching.Wait()
+	}
 	if n.Store != nil {
 		err = n.Store.Close()
 	}

@@ -88,7 +88,7 @@ func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 // NodeOf is a node as its status says.
 func NodeOf(s cluster.Status) wire.Node {
 	n := wire.Node{
-		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: s.Trouble, Replica: "unknown",
+		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: cmp.Or(s.Warning, s.Trouble), Replica: "unknown",
 		Extra: s.Extra,
 	}
 	switch {
@@ -102,7 +102,7 @@ func NodeOf(s cluster.Status) wire.Node {
 	if s.Unable != "" {
 		n.Trouble = s.Unable
 	}
-	if !s.TroubleAt.IsZero() {
+	if !s.TroubleAt.IsZero() && s.Warning == "" {
 		at := domain.InstantOf(s.TroubleAt)
 		n.TroubleAt = &at
 	}

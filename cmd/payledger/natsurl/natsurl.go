@@ -27,7 +27,7 @@ type Servers struct {
 
 // Sync are the flags of a node of a cluster, whose log is on the servers.
 type Sync struct {
-	NATSSystemCredentials string `help:"As --nats-credentials, for a user of the system account of --nats-url. A node of a cluster asks it at the start whether the servers sync every write." placeholder:"FILE" name:"nats-system-credentials" env:"PAYLEDGER_NATS_SYSTEM_CREDENTIALS"`
+	NATSSystemCredentials string `help:"As --nats-credentials, for a user of the system account of --nats-url. A node of a cluster asks it at the start, and every minute, whether the servers sync every write." placeholder:"FILE" name:"nats-system-credentials" env:"PAYLEDGER_NATS_SYSTEM_CREDENTIALS"`
 	AcceptLazySync        bool   `help:"Let a node of a cluster use servers of --nats-url that do not sync every write, or of which that is not known. When they lose power together they forget payments that were answered, up to two minutes of them by default; what is in the file of no node that is left is lost then." env:"PAYLEDGER_ACCEPT_LAZY_SYNC"`
 }
 

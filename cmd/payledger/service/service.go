@@ -251,7 +251,7 @@ func ignoreNetClosed(err error) error {
 func (c *core) publicHandler(base string, o Options, room process.Connections, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
-		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), b.degraded()) },
+		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), c.warned(), b.degraded()) },
 		MaxStreams: max(1, room.All/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}

@@ -47,15 +47,26 @@ const (
 
 	onceTime = 3 * time.Second
 	pause    = 500 * time.Millisecond
+
+	// silentTimes is how often some servers of LOG may not say whether they sync until all are
+	// refused. Asking once takes a second and a half at least.
+	silentTimes = 6
 )
 
 // Check waits until the servers answer and fails with a *RefusalError if no node may
 // keep the log on them. report is told why it waits.
 func Check(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report func(error)) error {
+	silent := 0 // how often some servers have not said whether they sync
 	for {
 		err := once(ctx, c, s, log, report)
 		if err == nil || errors.As(err, new(*RefusalError)) {
 			return err
+		}
+		if errors.As(err, new(*silentError)) {
+			silent++
+		}
+		if silent == silentTimes {
+			return refuse("%v; start them, or accept it with --accept-lazy-sync (see its help for what that costs)", err)
 		}
 		report(err)
 		select {
@@ -64,6 +75,24 @@ func Check(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report fu
 		case <-time.After(pause):
 		}
 	}
+}
+
+// Recheck asks again, while the servers are in use, whether those that keep LOG sync every
+// write. It asks once and waits for some seconds at most.
+func Recheck(ctx context.Context, c *bus.Conn, s Servers) error {
+	if s.LazySync {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, onceTime)
+	defer cancel()
+	if err := connected(c); err != nil {
+		return err
+	}
+	log, err := c.JetStream().Stream(ctx, "LOG")
+	if err != nil {
+		return fmt.Errorf("looking for the JetStream stream LOG: %w", err)
+	}
+	return synced(ctx, s, c.NATS().ConnectedClusterName(), keepers(log), func(error) {})
 }
 
 func once(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report func(error)) error {
@@ -81,7 +110,8 @@ func once(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report fun
 	case nc.MaxPayload() < maxPayload:
 		return refuse("server %s takes messages of %d bytes at most (max_payload), and nodes send up to %d", nc.ConnectedServerName(), nc.MaxPayload(), maxPayload)
 	}
-	if err := streams(ctx, c, s, log); err != nil {
+	keepers, err := streams(ctx, c, s, log)
+	if err != nil {
 		return denied(nc, err)
 	}
 	if err := rights(ctx, nc); err != nil {
@@ -94,7 +124,7 @@ func once(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report fun
 		return refuse("only the system account of the servers tells whether they sync every write: name a user of it with --nats-system-credentials, " +
 			"or accept that they may not with --accept-lazy-sync (see its help for what that costs)")
 	}
-	return synced(ctx, s, nc.ConnectedClusterName(), report)
+	return synced(ctx, s, nc.ConnectedClusterName(), keepers, report)
 }
 
 // connected fails while there is no connection. Credentials and certificates that are not
@@ -122,13 +152,14 @@ func denied(nc *nats.Conn, err error) error {
 	return err
 }
 
-// streams looks at the JetStream streams of payledger that are there.
-func streams(ctx context.Context, c *bus.Conn, s Servers, log domain.ID) error {
+// streams looks at the JetStream streams of payledger that are there, and says which servers
+// keep LOG; none: there is no LOG.
+func streams(ctx context.Context, c *bus.Conn, s Servers, log domain.ID) (keep []string, err error) {
 	if _, err := c.JetStream().AccountInfo(ctx); err != nil {
 		if errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-			return refuse("the user's account has no JetStream")
+			return nil, refuse("the user's account has no JetStream")
 		}
-		return fmt.Errorf("asking for JetStream: %w", err)
+		return nil, fmt.Errorf("asking for JetStream: %w", err)
 	}
 	for _, name := range append([]string{"LOG", "LANES", "SEQUENCER"}, bus.OurStreams()...) {
 		stream, err := c.JetStream().Stream(ctx, name)
@@ -136,20 +167,38 @@ func streams(ctx context.Context, c *bus.Conn, s Servers, log domain.ID) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("looking for the JetStream stream %s: %w", name, err)
+			return nil, fmt.Errorf("looking for the JetStream stream %s: %w", name, err)
 		}
 		config := stream.CachedInfo().Config
 		switch of := bus.LogOf(config); {
 		case of == "":
-			return refuse("the JetStream stream %s was not made by payledger: give payledger an account of its own", name)
+			return nil, refuse("the JetStream stream %s was not made by payledger: give payledger an account of its own", name)
 		case of != log.String():
-			return refuse("the JetStream stream %s holds the log %s, and this is %s: give each log an account of its own", name, of, log)
+			return nil, refuse("the JetStream stream %s holds the log %s, and this is %s: give each log an account of its own", name, of, log)
 		case config.Replicas < s.Replicas:
-			return refuse("the JetStream stream %s is kept by %d of the servers, and it takes %d: nats stream edit %s --replicas %d",
+			return nil, refuse("the JetStream stream %s is kept by %d of the servers, and it takes %d: nats stream edit %s --replicas %d",
 				name, config.Replicas, s.Replicas, name, s.Replicas)
 		}
+		if name == "LOG" {
+			keep = keepers(stream)
+		}
 	}
-	return nil
+	return keep, nil
+}
+
+// keepers are the names of the servers that keep a stream, as it said when it was found.
+func keepers(stream jetstream.Stream) (all []string) {
+	info := stream.CachedInfo().Cluster
+	if info == nil {
+		return nil
+	}
+	if info.Leader != "" {
+		all = append(all, info.Leader)
+	}
+	for _, r := range info.Replicas {
+		all = append(all, r.Name)
+	}
+	return all
 }
 
 // rights tries what nodes need and does nothing with it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -67,7 +69,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("servers that will do: %v", err)
 	}
 	for user, want := range map[string]string{
-		"nobody":     "do not let this node in: .*authorization",
+		"nobody":     "(?i)do not let this node in: .*authorization",
 		"plain":      "account has no JetStream",
 		"publisher":  `lacks a right .*Publish to "payledger.node.check"`,
 		"subscriber": `lacks a right .*Subscription to "payledger.node.check"`,
@@ -122,11 +124,60 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, check(t, good, "other"), "LOG was not made by payledger")
+}
 
-	// One may be down.
+// TestServerThatIsDown: a server that keeps LOG, or may come to, and does not say whether
+// it syncs every write is refused. One that comes back and does not is noticed.
+func TestServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	servers := bustest.StartServers(t, 3, 0, accounts)
+	s := Servers{External: bus.External{URL: servers.URL, Options: []nats.Option{as("ledger")}, Replicas: 3}, System: []nats.Option{as("system")}}
+	if err := check(t, s, "ledger"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := bus.Connect(s.External, healthtest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	config := bus.EventsConfig(log)
+	config.Name, config.Subjects, config.Replicas = "LOG", []string{"payledger.log"}, 3
+	if _, err := c.JetStream().CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	until := func(want string, is func(error) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(healthtest.Patience); ; time.Sleep(pause) {
+			err := Recheck(t.Context(), c, s)
+			if is(err) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v, want %s", err, want)
+			}
+		}
+	}
+	until("that all sync", func(err error) bool { return err == nil })
+
 	servers.Stop(2)
-	if err := check(t, good, "ledger"); err != nil {
-		t.Errorf("one server is down: %v", err)
+	refused(t, check(t, s, "ledger"), "have not said whether they sync every write: n3; start them, or .*--accept-lazy-sync")
+	refused(t, check(t, s, "other"), "have not said whether they sync every write: all but 2, and the log takes 3")
+	accepted := s
+	accepted.LazySync = true
+	if err := check(t, accepted, "ledger"); err != nil {
+		t.Errorf("accepted without knowing: %v", err)
+	}
+	until("that n3 is silent", func(err error) bool {
+		return errors.As(err, new(*silentError)) && strings.Contains(err.Error(), ": n3")
+	})
+
+	servers.Unsync(2)
+	servers.Start(t, 2)
+	until("that n3 does not sync", func(err error) bool {
+		return errors.As(err, new(*RefusalError)) && strings.Contains(err.Error(), "do not sync every write: n3;")
+	})
+	if err := Recheck(t.Context(), c, accepted); err != nil {
+		t.Errorf("accepted: %v", err)
 	}
 }
 

@@ -37,9 +37,17 @@ type report struct {
 	} `json:"data"`
 }
 
+// A silentError says which servers have not said whether they sync every write.
+type silentError struct{ which string }
+
+func (e *silentError) Error() string {
+	return "these servers have not said whether they sync every write: " + e.which
+}
+
 // synced asks all servers of the cluster that are up whether they sync every write: LOG
-// may be on any of them.
-func synced(ctx context.Context, s Servers, cluster string, tell func(error)) error {
+// may come to any of them. Those that keep it already have to answer, or as many as it
+// takes while there is none.
+func synced(ctx context.Context, s Servers, cluster string, keep []string, tell func(error)) error {
 	all, err := ask(ctx, s)
 	if err != nil {
 		return err
@@ -48,6 +56,9 @@ func synced(ctx context.Context, s Servers, cluster string, tell func(error)) er
 	if len(all) == 0 {
 		return errors.New("no server with JetStream has answered its system account")
 	}
+	silent := slices.DeleteFunc(slices.Clone(keep), func(name string) bool {
+		return slices.ContainsFunc(all, func(r report) bool { return r.Server.Name == name })
+	})
 	var lazy, old []string
 	most := 0
 	for _, r := range all {
@@ -65,6 +76,10 @@ func synced(ctx context.Context, s Servers, cluster string, tell func(error)) er
 			"or accept it with --accept-lazy-sync (see its help for what that costs)", names(lazy))
 	case len(old) > 0:
 		return refuse("these servers are too old: %s; %s is the oldest that will do", names(old), oldest)
+	case len(silent) > 0:
+		return &silentError{names(silent)}
+	case len(keep) == 0 && len(all) < s.Replicas:
+		return &silentError{fmt.Sprintf("all but %d, and the log takes %d", len(all), s.Replicas)}
 	case most > len(all):
 		tell(fmt.Errorf("%d of %d NATS servers have not said whether they sync every write", most-len(all), most))
 	}
