@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"payledger/cmd/payledger/natslisten/natslistentest"
 	"payledger/httpapi/wire"
 	"payledger/notifier/bustest"
 )
 
 // runbookServers is the configuration of NATS servers that the runbook shows, without
-// their addresses and directory.
+// where they take clients and keep their files.
 func runbookServers(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("RUNBOOK.md")
@@ -25,8 +27,10 @@ func runbookServers(t *testing.T) string {
 	if !ok {
 		t.Fatal("the runbook shows no configuration")
 	}
-	config = regexp.MustCompile(`(?m)^(listen|cluster): .*$`).ReplaceAllString(config, "")
-	return strings.NewReplacer("store_dir: /var/lib/nats,", "", "PASSWORD", `"l:s3cret"`, "ANOTHER", "s3cret").Replace(config)
+	config = regexp.MustCompile(`(?m)^listen: .*$`).ReplaceAllString(config, "")
+	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))
+	return strings.NewReplacer("store_dir: /var/lib/nats,", "", "PASSWORD", `"l:s3cret"`, "ANOTHER", "s3cret",
+		"/etc/nats/server.pem", cert, "/etc/nats/server.key", key, "/etc/nats/ca.pem", cert).Replace(config)
 }
 
 // credentials writes a file for --nats-credentials.
