@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -19,7 +22,7 @@ import (
 // cluster begins, the directory is alone, also after a crash.
 func TestMoveInWhileServing(t *testing.T) {
 	t.Parallel()
-	n := &nodes{servers: make([]*server, len(nodeNames))}
+	n := &nodes{servers: make([]*server, len(nodeNames)), flags: []string{"--shutdown-timeout", "2s"}}
 	dir := t.TempDir()
 	var addresses []string
 	for _, name := range nodeNames {
@@ -55,7 +58,17 @@ func TestMoveInWhileServing(t *testing.T) {
 		out, code := payledger(t, "cluster", "status", "--data", n.dirs[1])
 		return code == 1 && strings.Contains(out, string(wire.RoleWaiting))
 	})
+	_ = slowly(t, "unix", filepath.Join(n.dirs[0], "admin.sock"), "POST /admin/verify", "") // a command that does not end
+	first := n.servers[0]
+	late := slowly(t, "tcp", strings.TrimPrefix(first.BaseURL, "http://"), "POST /v1/payments", "Authorization: Bearer "+first.ProjectID+":"+first.APIKey+"\r\n")
 	does(t, "cluster", "begin", "--data", n.dirs[0])
+	switch a, err := late(`"amount":"15.00"}`); {
+	case err != nil: // its time was over
+		t.Logf("a request that was under way all the time: %v", err)
+	case a.StatusCode == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "":
+	default:
+		t.Errorf("a request that was under way all the time: %s, want 503 and Retry-After", a.Status)
+	}
 	waiting.Wait()
 	for _, s := range n.servers[1:] {
 		s.ProjectID, s.APIKey = n.servers[0].ProjectID, n.servers[0].APIKey
@@ -77,6 +90,29 @@ func TestMoveInWhileServing(t *testing.T) {
 	a, ok := n.persist(t, (killed+1)%3, "POST", "/v1/payments", `{"amount":"15.00"}`)
 	if !ok || a.Status != 201 {
 		t.Errorf("without the sequencer: %d %s", a.Status, a.Body)
+	}
+}
+
+// slowly sends a request but for the end of its body, with which it can be ended.
+func slowly(t *testing.T, network, address, what, headers string) (end func(string) (*http.Response, error)) {
+	t.Helper()
+	c, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 18\r\n%s\r\n{", what, headers); err != nil {
+		t.Fatal(err)
+	}
+	return func(rest string) (*http.Response, error) {
+		if _, err := io.WriteString(c, rest); err != nil {
+			return nil, err
+		}
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return nil, err
+		}
+		return a, a.Body.Close()
 	}
 }
 

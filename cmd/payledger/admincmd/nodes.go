@@ -141,12 +141,12 @@ func (c ClusterBegin) Run(a *console.App) error {
 	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster", nil, nil); err != nil {
 		return err
 	}
-	return awaitSequencer(a, m)
+	return awaitSequencer(a, m, d)
 }
 
 // awaitSequencer waits until the cluster that begins has a sequencer, and the node that is
 // asked takes part.
-func awaitSequencer(a *console.App, m *adminclient.Client) error {
+func awaitSequencer(a *console.App, m *adminclient.Client, d datadir.Dir) error {
 	ctx, cancel := context.WithTimeout(a.Ctx, beginTime)
 	defer cancel()
 	for {
@@ -163,6 +163,9 @@ func awaitSequencer(a *console.App, m *adminclient.Client) error {
 		}
 		select {
 		case <-ctx.Done():
+			if !d.Clustered() {
+				return errors.Join(fmt.Errorf("the cluster has not begun, %s is alone as before: its server's log says why; start it if it has ended, and begin again", d), err)
+			}
 			return errors.Join(errors.New("the cluster has begun and is not ready yet: see \"payledger cluster status\""), err)
 		case <-time.After(lookEvery):
 		}

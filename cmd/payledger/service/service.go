@@ -160,9 +160,12 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	started("the requests under way", func() error {
-		if s.moved != moved { // the others go on
+		if s.moved != moved { // the others go on, and merchants do not wait for commands
+			if err := httpserver.ShutdownAll(s.ShutdownTimeout, []*httpserver.Server{admin}); err != nil {
+				o.Log.Warn().Err(err).Msg("commands, such as a backup, were broken off, because the directory becomes a node of a cluster: give them again")
+			}
 			s.gate.Shut()
-			return httpserver.ShutdownAll(s.ShutdownTimeout, []*httpserver.Server{admin})
+			return nil
 		}
 		s.servers = append([]*httpserver.Server{admin}, s.servers...)
 		return s.shutServers()
