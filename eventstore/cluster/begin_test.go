@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,31 +21,13 @@ import (
 // appends to it after Share. It is refused, and Open goes on.
 func TestAppendToTheFileBeforeItsLoop(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	if err := bolt.Init(path, domain.ID{1, 2, 3}); err != nil {
-		t.Fatal(err)
-	}
-	file, err := bolt.Open(path, bolt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true}) // without JetStream there is no LOG
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Start()
-	defer server.Shutdown()
-	conn, err := nats.Connect("", nats.InProcessServer(server))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	file, conn := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	appended := make(chan error, 1)
 	var once sync.Once
-	_, err = Open(ctx, Config{
-		Name: "A", Peers: []string{"B", "C"}, Path: path, File: file, Conn: conn, Found: true, LOG: domain.ID{9}, Start: [8]byte{1}, Now: time.Now,
+	_, err := Open(ctx, Config{
+		Name: "A", Peers: []string{"B", "C"}, File: file, Conn: conn, Found: true, LOG: domain.ID{9}, Start: [8]byte{1}, Now: time.Now,
 		Report: func(error) { // it waits for LOG
 			once.Do(func() {
 				late, end := context.WithTimeout(context.WithoutCancel(ctx), patienceOfTests)
@@ -61,4 +44,49 @@ func TestAppendToTheFileBeforeItsLoop(t *testing.T) {
 	if err := <-appended; !errors.Is(err, eventstore.ErrBusy) {
 		t.Errorf("the commit: %v, want ErrBusy", err)
 	}
+}
+
+// TestEventsThatNoNodeHas: a node says which events it waits for before LOG begins.
+func TestEventsThatNoNodeHas(t *testing.T) {
+	t.Parallel()
+	file, conn := alone(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
+	defer cancel()
+	var said error
+	s := &Store{Store: file, name: "B", peers: []string{"A", "C"}, nc: conn, prefix: nodesOf(domain.ID{9}), report: func(err error) {
+		said = err
+		cancel()
+	}}
+	if err := s.arrive(ctx, base{ledger: file.LogID(), log: domain.ID{9}, last: 7}); !errors.Is(err, context.Canceled) {
+		t.Errorf("arrive: %v, want that it was given up", err)
+	}
+	if said == nil || !strings.Contains(said.Error(), "ends at position 0, and LOG begins behind position 7") {
+		t.Errorf("it says %v", said)
+	}
+}
+
+// alone is a log and a connection to a server without JetStream and other nodes.
+func alone(t *testing.T) (*bolt.Store, *nats.Conn) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := bolt.Init(path, domain.ID{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	server, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	t.Cleanup(server.Shutdown)
+	conn, err := nats.Connect("", nats.InProcessServer(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return file, conn
 }

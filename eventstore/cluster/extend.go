@@ -98,6 +98,9 @@ func (s *Store) approach(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// arriveEvery is how often the peers are asked again for what no one had.
+const arriveEvery = 200 * time.Millisecond
+
 // arrive extends the file up to where LOG begins.
 func (s *Store) arrive(ctx context.Context, b base) error {
 	for {
@@ -115,10 +118,14 @@ func (s *Store) arrive(ctx context.Context, b base) error {
 		if more {
 			continue
 		}
+		if err == nil {
+			s.report(fmt.Errorf("this log ends at position %d, and LOG begins behind position %d: no node that answers has the events between; "+
+				"serve the node from which the cluster began", r.Last, b.last))
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lookEvery):
+		case <-time.After(arriveEvery):
 		}
 	}
 }
