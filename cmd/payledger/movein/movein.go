@@ -59,7 +59,7 @@ func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, log zerolog.L
 	if next.Node, err = m.Enter(ctx, d, log); err != nil {
 		return nil, err
 	}
-	var heard news
+	heard := newsOf(m.Peers())
 	if next.unlend, err = cluster.Lend(context.WithoutCancel(ctx), next.Node.Conn.NATS(), m.Cluster, m.Node, file, heard.of); err != nil {
 		return nil, errors.Join(err, next.Node.Close())
 	}
@@ -91,7 +91,7 @@ func (m *Moving) Begun() error { return m.unlend() }
 // news is how far the other nodes have come.
 type news struct {
 	mu  sync.Mutex
-	all map[string]arrival
+	all map[string]arrival // of each peer
 }
 
 type arrival struct {
@@ -99,13 +99,21 @@ type arrival struct {
 	when time.Time
 }
 
+func newsOf(peers []members.Address) *news {
+	n := &news{all: make(map[string]arrival)}
+	for _, p := range peers {
+		n.all[p.Name] = arrival{}
+	}
+	return n
+}
+
+// of takes up how far a peer has come. The name is what the asker says.
 func (n *news) of(node string, at eventstore.Position) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.all == nil {
-		n.all = make(map[string]arrival)
+	if _, ok := n.all[node]; ok {
+		n.all[node] = arrival{at, time.Now()}
 	}
-	n.all[node] = arrival{at, time.Now()}
 }
 
 // missing says what keeps the other nodes from beginning.
