@@ -221,7 +221,9 @@ func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
 	return lanes, nil
 }
 
-// foundAfter is how long the node that is to found LANES is waited for.
+// foundAfter is how long the node that is to found LANES is waited for. It alone has the
+// lane file of the time before the cluster. Without it this node goes on as one whose file
+// is lost: work that is not routed is worse than a webhook that comes twice.
 const foundAfter = 30 * time.Second
 
 // lead is delivery.Config.Lead.
@@ -231,7 +233,13 @@ func (l *Lanes) lead(ctx context.Context, f *store.File) error {
 		if err == nil {
 			return all.Lead(ctx)
 		}
-		if !errors.Is(err, replica.ErrMissing) || !health.Pause(ctx, 200*time.Millisecond) {
+		if !errors.Is(err, replica.ErrMissing) {
+			return err
+		}
+		l.node.Report(fmt.Errorf("%w: node %s is to begin it, which knows what was sent before the cluster began. Routing and webhooks wait for it; "+
+			"%v after it became the sequencer, this node begins LANES without it, and each endpoint is sent the newest event of every payment again",
+			err, l.node.Members[0].Name, foundAfter))
+		if !health.Pause(ctx, 200*time.Millisecond) {
 			return err
 		}
 	}
