@@ -221,13 +221,13 @@ func (c ClusterPromote) Run(a *console.App) error {
 	if was == c.Node {
 		return a.Print(result, "node %s is the sequencer already\n", c.Node)
 	}
-	if was != "" {
-		if err := a.Note("node " + was + " hands over to node " + c.Node); err != nil {
-			return err
-		}
-	}
 	if _, err := nodesOf(a.Ctx, m, http.MethodPost, "/admin/cluster/"+c.Node+"/promote"); err != nil {
 		return err
+	}
+	if was != "" {
+		if err := a.Note("node " + was + " has handed over to node " + c.Node); err != nil {
+			return err
+		}
 	}
 	return a.Print(result, "node %s is the sequencer now\n", c.Node)
 }
