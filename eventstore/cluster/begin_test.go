@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,46 @@ func TestEventsThatNoNodeHas(t *testing.T) {
 	}
 	if said == nil || !strings.Contains(said.Error(), "ends at position 0, and LOG begins behind position 7") {
 		t.Errorf("it says %v", said)
+	}
+}
+
+// TestRecordsInFrontOfLOG: a node that does not know where LOG begins gets nothing of a
+// file that follows one, and any other nothing behind it.
+func TestRecordsInFrontOfLOG(t *testing.T) {
+	t.Parallel()
+	file, _ := alone(t)
+	for i := range 3 {
+		if _, err := eventstore.AppendOne(t.Context(), file, paymentCommit(i, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := func(behind, upTo uint64) (n int) {
+		t.Helper()
+		request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, behind), upTo)
+		answer := recordsBehind(t.Context(), file, append(request, "B"...))
+		if len(answer) == 0 {
+			return -1
+		}
+		g, err := decode(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(g.Records)
+	}
+	if n := given(1, 0); n != 2 {
+		t.Errorf("%d records behind 1 before there is LOG, want 2", n)
+	}
+	file.Share(bolt.Options{Replicate: func(*bolt.Group) error { return nil }})
+	if err := file.Join(domain.ID{9}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		behind, upTo uint64
+		want         int
+	}{{1, 0, -1}, {1, 2, 1}, {1, 3, 2}, {2, 2, 0}, {3, 2, 0}} {
+		if n := given(c.behind, c.upTo); n != c.want {
+			t.Errorf("%d records behind %d up to %d, want %d", n, c.behind, c.upTo, c.want)
+		}
 	}
 }
 

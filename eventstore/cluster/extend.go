@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,7 +17,11 @@ import (
 // verbRecords is how a node whose file follows no LOG yet asks for the records that it
 // lacks of those that LOG begins behind:
 //
-//	records  position (8), asker -> the records behind it as a message without a number
+//	records  position (8), where LOG begins (8), asker -> the records behind it up to there
+//	         as a message without a number
+//
+// Whoever does not know of LOG yet names the position 0, and is answered only by a file
+// that follows none: all that this one has is in front of LOG.
 const verbRecords = ".records"
 
 // Lend gives the others what the file of a node that serves alone has and theirs lack,
@@ -26,8 +29,8 @@ const verbRecords = ".records"
 // far which of them has come.
 func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *bolt.Store, asked func(peer string, at eventstore.Position)) (stop func() error, err error) {
 	sub, err := c.Subscribe(nodesOf(log)+node+verbRecords, func(m *nats.Msg) {
-		if at, peer, ok := number(m.Data); ok {
-			asked(string(peer), eventstore.Position(at))
+		if at, _, peer, ok := wantedRecords(m.Data); ok {
+			asked(string(peer), at)
 		}
 		_ = m.Respond(recordsBehind(ctx, file, m.Data))
 	})
@@ -40,20 +43,34 @@ func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *b
 // nodesOf is how the subjects of the nodes of a LOG begin.
 func nodesOf(log domain.ID) string { return "payledger.node." + log.String() + "." }
 
+func wantedRecords(request []byte) (behind, upTo eventstore.Position, asker []byte, ok bool) {
+	from, request, _ := number(request)
+	to, asker, ok := number(request)
+	return eventstore.Position(from), eventstore.Position(to), asker, ok
+}
+
 // recordsBehind answers a request for records; empty: it cannot.
 func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte {
-	at, _, ok := number(request)
+	at, upTo, _, ok := wantedRecords(request)
 	if !ok {
 		return nil
 	}
-	g, err := file.After(ctx, eventstore.Position(at), bolt.MaxGroupCommits, fetchBytes)
+	g, err := file.After(ctx, at, bolt.MaxGroupCommits, fetchBytes)
 	if err != nil {
 		return nil
 	}
+	if upTo == 0 { // What was read before the file followed LOG is in front of it.
+		if r, err := file.Replica(); err != nil || !r.Log.IsZero() {
+			return nil
+		}
+		return encode(g)
+	}
+	g.Records = g.Records[:min(uint64(len(g.Records)), uint64(max(upTo, at)-at))]
 	return encode(g)
 }
 
-// extend adds to the file what it lacks of a peer's, but nothing behind a position.
+// extend adds to the file what it lacks of a peer's, up to where LOG begins; 0: there is
+// no LOG yet.
 // False: no peer has more, or none answers. The error is a *bolt.MismatchError if the
 // file of every peer that answers goes on from another record, or ends before this one.
 func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool, err error) {
@@ -63,7 +80,8 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 	if err != nil {
 		return false, err
 	}
-	request := append(binary.BigEndian.AppendUint64(nil, uint64(last)), s.name...)
+	request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(last)), uint64(upTo))
+	request = append(request, s.name...)
 	for _, p := range s.peers {
 		reply, askErr := s.nc.RequestWithContext(ctx, s.prefix+p+verbRecords, request)
 		if askErr != nil || len(reply.Data) == 0 {
@@ -74,7 +92,9 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, decodeErr))
 			continue
 		}
-		g.Records = g.Records[:min(len(g.Records), int(upTo-last))]
+		if upTo > 0 {
+			g.Records = g.Records[:min(len(g.Records), int(upTo-last))]
+		}
 		if extendErr := s.Extend(g); extendErr != nil {
 			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, extendErr))
 			continue
@@ -87,7 +107,7 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 // approach extends the file while there is no LOG.
 func (s *Store) approach(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := s.extend(ctx, math.MaxInt64)
+		more, err := s.extend(ctx, 0)
 		if !more {
 			if errors.As(err, new(*bolt.MismatchError)) {
 				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", ErrForeign, err)
