@@ -124,6 +124,9 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 // TestNodesRefuseNATSServers starts nodes with servers that will not do, and nodes that
 // do not belong together.
 func TestNodesRefuseNATSServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for the race detector there are other tests of nodes")
+	}
 	t.Parallel()
 	config := runbookServers(t)
 	good := bustest.StartServers(t, 3, 3, config)
