@@ -210,8 +210,10 @@ func TestWorkDoesNotGiveWay(t *testing.T) {
 	if answered(s.send(hello)) || !s.metric("refused_total all", 1)() {
 		t.Error("not refused")
 	}
-	for _, c := range working {
+	for range working { // either may hear of the first
 		s.release <- struct{}{}
+	}
+	for _, c := range working {
 		if !answered(c) {
 			t.Error("a request at work was closed")
 		}

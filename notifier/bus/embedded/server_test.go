@@ -176,7 +176,7 @@ func TestServerLogNamesNoPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	var log healthtest.Buffer
 	s, err := Start(Config{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log),
 	})
@@ -193,7 +193,7 @@ func TestServerLogNamesNoPassword(t *testing.T) {
 			t.Errorf("the log says %q", secret)
 		}
 	}
-	if log.Len() == 0 {
+	if log.String() == "" {
 		t.Error("the log is empty")
 	}
 }
