@@ -47,6 +47,9 @@ func credentials(t *testing.T, line string) string {
 // theirs, while the sequencer is killed, a NATS server goes and comes back, and a node
 // hands over.
 func TestNodesOnTheOperatorsNATS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for the race detector there are other tests of nodes")
+	}
 	t.Parallel()
 	nats := bustest.StartServers(t, 3, 3, runbookServers(t))
 	n, h := newNodes(t), newHook(t)

@@ -40,6 +40,9 @@ func (n *nodes) verified(t testing.TB, of, want int, args ...string) string {
 // was altered vouches for nothing: it stops, says from which event on its log differs, and
 // the other two go on.
 func TestNodesVouchForCheckpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for the race detector there are other tests of nodes")
+	}
 	t.Parallel()
 	n, dir := newNodes(t), t.TempDir()
 	n.start(t, 0, 1, 2)
