@@ -29,6 +29,7 @@ const (
 	publishTime = 2 * time.Second
 	hearEvery   = 250 * time.Millisecond
 	lookForLOG  = 50 * time.Millisecond
+	lookTime    = 250 * time.Millisecond // at first: nobody answers for a stream that is being made
 	noLOGAfter  = 10 * time.Second       // servers that have just started may not know their streams yet
 	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 )
@@ -102,10 +103,13 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
+	answer := lookTime
 	try := func() (jetstream.Stream, error) {
+		looking, looked := context.WithTimeout(ctx, answer)
+		defer looked()
+		stream, err := s.js.Stream(looking, logStream)
 		ctx, cancel := context.WithTimeout(ctx, publishTime)
 		defer cancel()
-		stream, err := s.js.Stream(ctx, logStream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Found && r.Log.IsZero() {
 			b := base{s.LogID(), c.LOG, r.Last, fmt.Sprintf("%x", r.Sum)}
 			return s.js.CreateStream(ctx, b.config(replicas))
@@ -135,6 +139,7 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 		case <-ctx.Done():
 			return base{}, errors.Join(ctx.Err(), err)
 		case <-time.After(lookForLOG):
+			answer = min(2*answer, publishTime)
 		}
 	}
 }

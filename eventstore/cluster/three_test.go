@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +20,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/notifier/health/healthtest"
 )
 
 // three is a cluster of three nodes with their servers in this process.
@@ -43,20 +44,15 @@ func serverOptions(t testing.TB) (options []*natsserver.Options) {
 	t.Helper()
 	var routes []*url.URL
 	for range names {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, _ := url.Parse("nats://" + l.Addr().String())
+		u, _ := url.Parse("nats://" + healthtest.FreeAddress(t))
 		routes = append(routes, u)
-		_ = l.Close()
 	}
 	for i, name := range names {
-		addr, _ := net.ResolveTCPAddr("tcp", routes[i].Host)
+		port, _ := strconv.Atoi(routes[i].Port())
 		options = append(options, &natsserver.Options{
 			ServerName: name, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, SyncAlways: true,
 			StoreDir: t.TempDir(), Routes: routes,
-			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: addr.Port},
+			Cluster: natsserver.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port},
 		})
 	}
 	return options

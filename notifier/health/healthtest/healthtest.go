@@ -116,7 +116,7 @@ func Within(tb testing.TB) context.Context {
 // system gives to a connection meanwhile. Until the test ends no other test is given
 // it, in this process or another one: a UDP socket, which no server of ours has, holds
 // the port's number.
-func FreeAddress(t *testing.T) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
