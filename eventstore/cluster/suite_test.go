@@ -31,7 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	checks := "2"
 	if long() {
-		checks = "20"
+		checks = "4"
 	}
 	_ = flag.Set("rapid.checks", checks) // before flags are parsed
 	os.Exit(m.Run())
