@@ -126,7 +126,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record", "eventstore/cluster/lease"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/lease", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},
@@ -134,6 +134,13 @@ func rooms() []room {
 			folder:  "eventstore/cluster/lease",
 			why:     "who is to be the sequencer where no server tells; what that one does is no matter of its own",
 			modules: []string{nats},
+			keepOut: []string{"encoding/json", "net", "os"},
+			noClock: true,
+		},
+		{
+			folder:  "eventstore/cluster/wire",
+			why:     "what nodes tell each other, as bytes: who sends them and what follows is no matter of its own",
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/bolt/record"},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
 		},

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // waitingCall is an Append that is on its way. Commits that have an answer leave it.
@@ -161,38 +161,27 @@ func (s *Store) send(x send) {
 	if c == nil {
 		return
 	}
-	var answers [][]byte
-	var here []eventstore.Appended
+	var answers []eventstore.Appended
 	if x.to == s.name {
-		here = s.Store.Append(s.ctx, c.commits...)
+		answers = s.Store.Append(s.ctx, c.commits...)
 	} else {
-		var request []byte
-		for _, commit := range c.commits {
-			request = parts(request, commitBytes(commit))
+		reply, err := s.nc.Request(s.prefix+string(x.to)+verbAppend, wire.EncodeCommits(c.commits), peerTime)
+		ok := err == nil
+		if ok {
+			answers, ok = wire.DecodeAnswers(reply.Data, c.commits)
 		}
-		reply, err := s.nc.Request(s.prefix+string(x.to)+verbAppend, request, peerTime)
-		if err == nil {
-			answers, err = pieces(reply.Data, len(c.commits))
-		}
-		if err != nil || len(answers) != len(c.commits) {
+		if !ok {
 			s.post(lost{x.call})
 			return
 		}
 	}
 	left := &waitingCall{ctx: c.ctx, results: c.results, done: c.done}
 	settled := make(map[int]eventstore.Appended)
-	for i, commit := range c.commits {
-		var a eventstore.Appended
-		var ok bool
-		if here != nil {
-			a, ok = here[i], !unsettled(here[i].Err)
+	for i, a := range answers {
+		if unsettled(a.Err) {
+			left.commits, left.places = append(left.commits, c.commits[i]), append(left.places, c.places[i])
 		} else {
-			a, ok = answerOf(answers[i], commit)
-		}
-		if ok {
 			settled[c.places[i]] = a
-		} else {
-			left.commits, left.places = append(left.commits, commit), append(left.places, c.places[i])
 		}
 	}
 	s.settle(x.call, c, left, settled)
@@ -200,7 +189,7 @@ func (s *Store) send(x send) {
 
 // unsettled reports whether a commit may be recorded although its answer is this.
 func unsettled(err error) bool {
-	return errors.Is(err, errTakenBack) || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError))
+	return errors.Is(err, wire.ErrUnsettled) || errors.Is(err, errTakenBack) || errors.Is(err, eventstore.ErrClosed) || errors.As(err, new(*eventstore.FatalError))
 }
 
 // settle hands out results; what is left of the call is sent again.
@@ -236,9 +225,6 @@ const (
 	MaxAhead = 500 * time.Millisecond
 )
 
-// errTooNew refuses a commit for MaxAhead.
-var errTooNew = fmt.Errorf("%w: the clock of the node that took the command is ahead of the sequencer's", eventstore.ErrBusy)
-
 // admit is bolt's hook. It sees a commit when the committer has taken it from the
 // queue, where it may have waited.
 func (s *Store) admit(id, newest domain.ID) error {
@@ -247,7 +233,7 @@ func (s *Store) admit(id, newest domain.ID) error {
 	case at.Add(tooOld) < last:
 		return eventstore.ErrUnconfirmed
 	case at > max(last, domain.InstantOf(s.clock())).Add(MaxAhead):
-		return errTooNew
+		return wire.ErrTooNew
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // TestAppendToTheFileBeforeItsLoop: a request that was under way while the file was alone
@@ -83,7 +84,7 @@ func TestRecordsInFrontOfLOG(t *testing.T) {
 		if len(answer) == 0 {
 			return -1
 		}
-		g, err := decode(answer)
+		g, err := wire.DecodeGroup(answer)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // seeds is how many seeds are played: PAYLEDGER_SEED plays one.
@@ -148,9 +149,9 @@ func TestAdmit(t *testing.T) {
 		{-90_000, -60_000, nil},
 		{-90_000, -59_999, eventstore.ErrUnconfirmed},
 		{500, -1_000, nil},
-		{501, -1_000, errTooNew},
+		{501, -1_000, wire.ErrTooNew},
 		{10_500, 10_000, nil},
-		{10_501, 10_000, errTooNew},
+		{10_501, 10_000, wire.ErrTooNew},
 	} {
 		if err := s.admit(at(c.id), at(c.newest)); !errors.Is(err, c.want) {
 			t.Errorf("an id %d ms from now, the newest %d ms: %v, want %v", c.id, c.newest, err, c.want)

@@ -101,7 +101,7 @@
 //	PAYLEDGER_SEED=17 go test ./eventstore/cluster -run TestSimulation
 //
 // Store drives the machine over a real JetStream: log.go has LOG, peers.go what nodes
-// ask each other. It is an eventstore.Store, so that nobody who uses one knows of the
+// ask each other, package wire how that is written. It is an eventstore.Store, so that nobody who uses one knows of the
 // cluster. LOG's metadata says what its groups follow from: the log's id, LOG's own,
 // and the position and record that the log ended with; a file follows one LOG for
 // ever. LOG is trimmed up to what all members have.

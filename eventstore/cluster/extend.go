@@ -12,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // verbRecords is how a node whose file follows no LOG yet asks for the records that it
@@ -44,8 +45,8 @@ func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *b
 func nodesOf(log domain.ID) string { return "payledger.node." + log.String() + "." }
 
 func wantedRecords(request []byte) (behind, upTo eventstore.Position, asker []byte, ok bool) {
-	from, request, _ := number(request)
-	to, asker, ok := number(request)
+	from, request, _ := wire.Number(request)
+	to, asker, ok := wire.Number(request)
 	return eventstore.Position(from), eventstore.Position(to), asker, ok
 }
 
@@ -63,10 +64,10 @@ func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte
 		if r, err := file.Replica(); err != nil || !r.Log.IsZero() {
 			return nil
 		}
-		return encode(g)
+		return wire.EncodeGroup(g)
 	}
 	g.Records = g.Records[:min(uint64(len(g.Records)), uint64(max(upTo, at)-at))]
-	return encode(g)
+	return wire.EncodeGroup(g)
 }
 
 // extend adds to the file what it lacks of a peer's, up to where LOG begins; 0: there is
@@ -87,7 +88,7 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 		if askErr != nil || len(reply.Data) == 0 {
 			continue
 		}
-		g, decodeErr := decode(reply.Data)
+		g, decodeErr := wire.DecodeGroup(reply.Data)
 		if decodeErr != nil {
 			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, decodeErr))
 			continue

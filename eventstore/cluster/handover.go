@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
+	"payledger/eventstore/cluster/wire"
 )
 
 // mayLag is how many groups the next sequencer may lack. It applies them before it
@@ -222,7 +223,7 @@ func refusal(reply []byte) error {
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(reply, &a); err != nil {
-		return fmt.Errorf("%w: %w", errMessage, err)
+		return fmt.Errorf("%w: %w", wire.ErrMalformed, err)
 	}
 	if a.Error != nil {
 		return a.Error
@@ -249,7 +250,7 @@ func (s *Store) askToLeave(ctx context.Context, from nodeName, to string) (strin
 	}
 	var l left
 	if err := json.Unmarshal(reply.Data, &l); err != nil {
-		return "", fmt.Errorf("%w: node %s: %w", errMessage, from, err)
+		return "", fmt.Errorf("%w: node %s: %w", wire.ErrMalformed, from, err)
 	}
 	if l.Error != "" {
 		return "", &HandOverError{l.Error}

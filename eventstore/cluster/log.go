@@ -14,6 +14,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // logStream is the name of LOG, logSubject where it takes its messages.
@@ -215,9 +216,9 @@ func (s *Store) feedOnce() error {
 		if err != nil {
 			return err
 		}
-		g, err := decode(m.Data())
+		g, err := wire.DecodeGroup(m.Data())
 		if err != nil || g.Number != meta.Sequence.Stream {
-			return fmt.Errorf("message %d of LOG: it is damaged, or not ours: %w", meta.Sequence.Stream, errors.Join(err, errMessage))
+			return fmt.Errorf("message %d of LOG: it is damaged, or not ours: %w", meta.Sequence.Stream, errors.Join(err, wire.ErrMalformed))
 		}
 		for !first && g.Number > s.number()+maxAhead/2 && s.ctx.Err() == nil {
 			s.sleep(time.Millisecond)

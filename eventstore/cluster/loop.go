@@ -12,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // replicate is bolt's hook: it waits for the machine's decision. Before the machine runs
@@ -71,7 +72,7 @@ func (s *Store) effect(x effect) {
 		if x.group.First == 0 && !s.follows(x.group) {
 			return // it is published again
 		}
-		nonce, number, message := x.group.Nonce, x.group.Number, encode(x.group) // before the group is decided
+		nonce, number, message := x.group.Nonce, x.group.Number, wire.EncodeGroup(x.group) // before the group is decided
 		s.beside(func() {
 			if s.publish(number, message) != nil {
 				s.post(unknown{nonce})
@@ -194,7 +195,7 @@ func (s *Store) republish(x republish) {
 		s.compared(err)
 		return
 	}
-	if s.publish(x.number, encode(g)) == nil { // what LOG has now says whether it was needed
+	if s.publish(x.number, wire.EncodeGroup(g)) == nil { // what LOG has now says whether it was needed
 		s.republished.Add(1)
 	}
 	s.hear()
@@ -246,7 +247,7 @@ func (s *Store) compareEnd(number uint64) error {
 	if err != nil {
 		return err
 	}
-	g, err := decode(m.Data)
+	g, err := wire.DecodeGroup(m.Data)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,47 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
-	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
+)
+
+// What nodes ask each other, each at PREFIX.NODE.VERB. Numbers are big-endian.
+//
+//	append  commits, each a part (package wire) -> answers to them
+//	ask     question (8), asker -> nothing; the answer goes to PREFIX.ASKER.answer:
+//	        question (8) number (8)
+//	status  nothing -> number (8)
+//	report  nothing -> Status in JSON
+//	leave   node, or nothing for any -> left in JSON: the sequencer hands over to it
+//	lease   nothing -> nothing: the lease has another holder
+//	fetch   number (8) -> the groups from there on, as many as fit, each a part (package wire)
+const (
+	verbAppend = ".append"
+	verbAsk    = ".ask"
+	verbAnswer = ".answer"
+	verbStatus = ".status"
+	verbReport = ".report"
+	verbFetch  = ".fetch"
+	verbLeave  = ".leave"
+	verbLease  = ".lease"
+
+	// A peer is known by its certificate, and may be of another version or mad all the
+	// same. What is longer than these is dropped, and so are requests beyond those that wait
+	// to be served.
+	maxReport   = 16 << 10
+	maxAppends  = 8192 // requests
+	maxFetches  = 4
+	maxPending  = 4096 // messages that the node has not looked at yet, of each verb
+	pendingSize = 16 << 20
+
+	peerTime   = 3 * time.Second
+	appendTime = callTime // nobody waits longer for an answer
+	fetchBytes = 256 << 10
 )
 
 // listen answers the peers.
@@ -18,12 +53,12 @@ func (s *Store) listen() error {
 	for verb, do := range map[string]func(*nats.Msg){
 		verbAppend: func(m *nats.Msg) { s.serveBeside(s.appends, m, s.appendHere) },
 		verbAsk: func(m *nats.Msg) {
-			if q, from, ok := number(m.Data); ok && slices.Contains(s.peers, string(from)) {
+			if q, from, ok := wire.Number(m.Data); ok && slices.Contains(s.peers, string(from)) {
 				s.post(asked{nodeName(from), q})
 			}
 		},
 		verbAnswer: func(m *nats.Msg) {
-			if n, ok := numbers(m.Data, 2); ok {
+			if n, ok := wire.Numbers(m.Data, 2); ok {
 				s.post(answered{n[0], n[1]})
 			}
 		},
@@ -94,26 +129,14 @@ func (s *Store) respond(m *nats.Msg, b []byte) {
 
 // appendHere appends commits that a node has sent to this one as the sequencer.
 func (s *Store) appendHere(b []byte) (out []byte) {
-	commits, err := commitsOf(b)
+	commits, err := wire.DecodeCommits(b)
 	if err != nil {
 		s.report(fmt.Errorf("a peer's commits: %w", err))
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, appendTime)
 	defer cancel()
-	return answers(s.Store.Append(ctx, commits...))
-}
-
-// answers writes results. Those for which there is no room are sent again alone.
-func answers(results []eventstore.Appended) (out []byte) {
-	for i, a := range results {
-		b := answerBytes(a)
-		if least := 5 * (len(results) - i); len(out)+len(b)+least > maxMessage {
-			b = []byte{answerUnknown}
-		}
-		out = parts(out, b)
-	}
-	return out
+	return wire.EncodeAnswers(s.Store.Append(ctx, commits...))
 }
 
 func (s *Store) askStatus(term uint64) {
@@ -132,9 +155,9 @@ func (s *Store) statusOf(peer string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, ok := numbers(reply.Data, 1)
+	n, ok := wire.Numbers(reply.Data, 1)
 	if !ok {
-		return 0, errMessage
+		return 0, wire.ErrMalformed
 	}
 	return n[0], nil
 }
@@ -159,7 +182,7 @@ func (s *Store) answer(x answer) {
 
 // groupsFrom are the groups of the own file from a number on.
 func (s *Store) groupsFrom(b []byte) (out []byte) {
-	asked, ok := numbers(b, 1)
+	asked, ok := wire.Numbers(b, 1)
 	if !ok || s.stopped.Load() != nil || !s.progress.Load().sure {
 		return nil // a log that differs, or may, is no source for the others
 	}
@@ -174,7 +197,7 @@ func (s *Store) groupsFrom(b []byte) (out []byte) {
 		case !ok:
 			g = &bolt.Group{Number: n}
 		}
-		out = parts(out, encode(g))
+		out = wire.AppendPart(out, wire.EncodeGroup(g))
 	}
 	return out
 }
@@ -206,7 +229,7 @@ func (s *Store) groupsOf(peer string, number uint64) ([]*bolt.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := groupsOf(reply.Data, number)
+	all, err := wire.DecodeGroups(reply.Data, number, maxAhead)
 	if err != nil {
 		s.report(fmt.Errorf("groups from node %s: %w", peer, err))
 	}

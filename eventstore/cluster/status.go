@@ -16,6 +16,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/wire"
 )
 
 // Status is what a node knows of itself and of LOG.
@@ -242,7 +243,7 @@ func askReport(ctx context.Context, c *nats.Conn, of string, to *Status) error {
 	case err != nil:
 		return err
 	case len(reply.Data) > maxReport:
-		return fmt.Errorf("%w: its status has %d bytes", errMessage, len(reply.Data))
+		return fmt.Errorf("%w: its status has %d bytes", wire.ErrMalformed, len(reply.Data))
 	}
 	return json.Unmarshal(reply.Data, to)
 }

@@ -1,4 +1,4 @@
-package cluster
+package wire
 
 import (
 	"bytes"
@@ -28,35 +28,35 @@ func TestMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := sampleGroup()
-	b := encode(g)
+	b := EncodeGroup(g)
 	if got := hex.EncodeToString(b); got != strings.TrimSpace(string(want)) {
 		t.Errorf("the message is now\n%s", got)
 	}
-	if got, err := decode(b); err != nil || !reflect.DeepEqual(got, g) {
+	if got, err := DecodeGroup(b); err != nil || !reflect.DeepEqual(got, g) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for i := range b {
 		wrong := bytes.Clone(b)
 		wrong[i] ^= 1 << (i % 8)
-		if _, err := decode(wrong); err == nil {
+		if _, err := DecodeGroup(wrong); err == nil {
 			t.Errorf("a wrong bit in byte %d is not noticed", i)
 		}
-		if _, err := decode(b[:i]); err == nil {
+		if _, err := DecodeGroup(b[:i]); err == nil {
 			t.Errorf("the first %d bytes are taken for a message", i)
 		}
 	}
 	empty := &bolt.Group{Number: 1, Nonce: bolt.Nonce{1}, End: true}
-	if got, err := decode(encode(empty)); err != nil || !reflect.DeepEqual(got, empty) {
+	if got, err := DecodeGroup(EncodeGroup(empty)); err != nil || !reflect.DeepEqual(got, empty) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add(encode(sampleGroup()))
-	f.Add(encode(&bolt.Group{}))
+	f.Add(EncodeGroup(sampleGroup()))
+	f.Add(EncodeGroup(&bolt.Group{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if g, err := decode(b); err == nil && !bytes.Equal(encode(g), b) {
-			t.Errorf("%x is read as %x", b, encode(g))
+		if g, err := DecodeGroup(b); err == nil && !bytes.Equal(EncodeGroup(g), b) {
+			t.Errorf("%x is read as %x", b, EncodeGroup(g))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package cluster
+package wire
 
 import (
 	"bytes"
@@ -32,11 +32,11 @@ const (
 	headSize      = 95
 )
 
-// errMessage: the bytes are no message of LOG.
-var errMessage = errors.New("not a message of LOG")
+// ErrMalformed: the bytes are no message of LOG.
+var ErrMalformed = errors.New("not a message of LOG")
 
-// encode is the message of a group.
-func encode(g *bolt.Group) []byte {
+// EncodeGroup is the message of a group.
+func EncodeGroup(g *bolt.Group) []byte {
 	size := headSize
 	for _, r := range g.Records {
 		size += binary.MaxVarintLen32 + len(r)
@@ -58,16 +58,16 @@ func encode(g *bolt.Group) []byte {
 	return b
 }
 
-// decode reads a message; the records share its memory. Whether they follow from
+// DecodeGroup reads a message; the records share its memory. Whether they follow from
 // the log is bolt's to check.
-func decode(b []byte) (*bolt.Group, error) {
+func DecodeGroup(b []byte) (*bolt.Group, error) {
 	switch {
-	case len(b) < headSize, len(b) > maxMessage:
-		return nil, fmt.Errorf("%w: it has %d bytes", errMessage, len(b))
+	case len(b) < headSize, len(b) > MaxMessage:
+		return nil, fmt.Errorf("%w: it has %d bytes", ErrMalformed, len(b))
 	case binary.BigEndian.Uint32(b) != crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)):
-		return nil, fmt.Errorf("%w: it does not match its checksum", errMessage)
+		return nil, fmt.Errorf("%w: it does not match its checksum", ErrMalformed)
 	case b[4] != messageFormat && b[4] != endFormat:
-		return nil, fmt.Errorf("%w: format %d: written by a newer program?", errMessage, b[4])
+		return nil, fmt.Errorf("%w: format %d: written by a newer program?", ErrMalformed, b[4])
 	}
 	g := &bolt.Group{
 		Number: binary.BigEndian.Uint64(b[5:]), Nonce: bolt.Nonce(b[13:]), Writer: domain.ID(b[29:]),
@@ -76,18 +76,38 @@ func decode(b []byte) (*bolt.Group, error) {
 	}
 	n, rest := int(binary.BigEndian.Uint16(b[93:])), b[headSize:]
 	if n > bolt.MaxGroupCommits {
-		return nil, fmt.Errorf("%w: it has %d records", errMessage, n)
+		return nil, fmt.Errorf("%w: it has %d records", ErrMalformed, n)
 	}
 	for range n {
 		size, used := binary.Uvarint(rest)
 		if used <= 0 || size == 0 || size > record.MaxSize || size > uint64(len(rest)-used) {
-			return nil, fmt.Errorf("%w: a record has no end", errMessage)
+			return nil, fmt.Errorf("%w: a record has no end", ErrMalformed)
 		}
 		end := used + int(size)
 		g.Records, rest = append(g.Records, rest[used:end:end]), rest[end:]
 	}
-	if len(rest) > 0 || !bytes.Equal(encode(g), b) {
-		return nil, fmt.Errorf("%w: it is not written as this program writes", errMessage)
+	if len(rest) > 0 || !bytes.Equal(EncodeGroup(g), b) {
+		return nil, fmt.Errorf("%w: it is not written as this program writes", ErrMalformed)
 	}
 	return g, nil
+}
+
+// DecodeGroups reads the groups from a number on, each a part, at most so many. With an
+// error come those in front of what is wrong.
+func DecodeGroups(b []byte, from uint64, most int) (groups []*bolt.Group, err error) {
+	all, err := parts(b, most)
+	if err != nil {
+		return nil, err
+	}
+	for i, piece := range all {
+		g, err := DecodeGroup(piece)
+		if err == nil && g.Number != from+uint64(i) {
+			err = fmt.Errorf("%w: group %d comes in the place of %d", ErrMalformed, g.Number, from+uint64(i))
+		}
+		if err != nil {
+			return groups, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package wire
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 )
@@ -18,14 +19,22 @@ func noise(size int) []byte {
 	return b
 }
 
+const mostGroups = 256
+
+func paymentCommit(i int, expect eventstore.Position) eventstore.Commit {
+	id := domain.ID{1, 15: byte(i)}
+	return eventstore.Commit{ID: id, Claim: &eventstore.Claim{Key: domain.Digest{byte(i), 1}}, Record: eventstore.Record{
+		Stream: eventstore.PaymentStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3", id), Expect: expect, Body: []byte(`{}`),
+	}}
+}
+
 func sampleCommits(n, size int) (commits []eventstore.Commit, request []byte) {
 	for i := range n {
-		c := paymentCommit(i, 0)
+		c := paymentCommit(i%256, 0)
 		c.Record.Body = noise(size)
 		commits = append(commits, c)
-		request = parts(request, commitBytes(c))
 	}
-	return commits, request
+	return commits, EncodeCommits(commits)
 }
 
 // What nodes say to each other is read as it was written, and is dropped if it is
@@ -33,34 +42,34 @@ func sampleCommits(n, size int) (commits []eventstore.Commit, request []byte) {
 func TestBoundsOfPeers(t *testing.T) {
 	t.Parallel()
 	want, request := sampleCommits(bolt.MaxGroupCommits, 100)
-	if got, err := commitsOf(request); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := DecodeCommits(request); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d commits, %v", len(got), err)
 	}
 	var groups []byte
-	for i := range maxAhead {
-		groups = parts(groups, encode(&bolt.Group{Number: uint64(5 + i)}))
+	for i := range mostGroups {
+		groups = AppendPart(groups, EncodeGroup(&bolt.Group{Number: uint64(5 + i)}))
 	}
-	if got, err := groupsOf(groups, 5); err != nil || len(got) != maxAhead {
+	if got, err := DecodeGroups(groups, 5, mostGroups); err != nil || len(got) != mostGroups {
 		t.Errorf("%d groups, %v", len(got), err)
 	}
 	_, tooMany := sampleCommits(bolt.MaxGroupCommits+1, 100)
 	_, tooLong := sampleCommits(20, eventstore.MaxBody)
 	_, tooLarge := sampleCommits(1, eventstore.MaxBody+1)
 	for what, b := range map[string][]byte{"too many commits": tooMany, "too many bytes": tooLong, "too large a body": tooLarge} {
-		if _, err := commitsOf(b); err == nil {
+		if _, err := DecodeCommits(b); err == nil {
 			t.Errorf("%s are read", what)
 		}
 	}
 	for what, b := range map[string][]byte{
-		"too many groups": parts(groups, encode(&bolt.Group{Number: 5 + maxAhead})),
-		"a gap":           parts(nil, encode(&bolt.Group{Number: 6})),
-		"too many bytes":  make([]byte, maxMessage+1),
+		"too many groups": AppendPart(groups, EncodeGroup(&bolt.Group{Number: 5 + mostGroups})),
+		"a gap":           AppendPart(nil, EncodeGroup(&bolt.Group{Number: 6})),
+		"too many bytes":  make([]byte, MaxMessage+1),
 	} {
-		if _, err := groupsOf(b, 5); err == nil {
+		if _, err := DecodeGroups(b, 5, mostGroups); err == nil {
 			t.Errorf("%s: read", what)
 		}
 	}
-	if _, err := decode(make([]byte, maxMessage+1)); !errors.Is(err, errMessage) {
+	if _, err := DecodeGroup(make([]byte, MaxMessage+1)); !errors.Is(err, ErrMalformed) {
 		t.Error("a message of LOG has no bound")
 	}
 
@@ -70,8 +79,8 @@ func TestBoundsOfPeers(t *testing.T) {
 	for i := range results {
 		results[i].Err = &eventstore.ClaimedError{Value: large.Stored}
 	}
-	out := answers(results)
-	all, err := pieces(out, len(results))
+	out := EncodeAnswers(results)
+	all, err := parts(out, len(results))
 	if err != nil || len(all) != len(results) || all[0][0] != answerClaimed || all[len(all)-1][0] != answerUnknown {
 		t.Errorf("%d answers in %d bytes, %v", len(all), len(out), err)
 	}
@@ -96,9 +105,9 @@ func TestAnswerToAnotherCommit(t *testing.T) {
 		{eventstore.Appended{Err: &eventstore.ClaimedError{Value: stored(other)}}, false},
 		{eventstore.Appended{Err: eventstore.ErrBusy}, true},
 		{eventstore.Appended{Err: eventstore.ErrFull}, true},
-		{eventstore.Appended{Err: errTooNew}, true},
+		{eventstore.Appended{Err: ErrTooNew}, true},
 		{eventstore.Appended{Err: eventstore.ErrUnconfirmed}, true},
-		{eventstore.Appended{Err: errTakenBack}, false},
+		{eventstore.Appended{Err: ErrUnsettled}, false},
 	} {
 		if got, settled := answerOf(answerBytes(a.answer), c); settled != a.want || settled && a.answer.Err != nil && got.Err == nil {
 			t.Errorf("%+v is read as %+v, %v", a.answer, got, settled)
@@ -110,21 +119,21 @@ func TestAnswerToAnotherCommit(t *testing.T) {
 func FuzzPeers(f *testing.F) {
 	_, request := sampleCommits(2, 10)
 	f.Add(request)
-	f.Add(parts(nil, encode(sampleGroup())))
+	f.Add(AppendPart(nil, EncodeGroup(sampleGroup())))
 	f.Add(answerBytes(eventstore.Appended{Err: &eventstore.ConflictError{Actual: 4}}))
 	f.Add(binary.BigEndian.AppendUint64(nil, 17))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if commits, err := commitsOf(b); err == nil {
+		if commits, err := DecodeCommits(b); err == nil {
 			for _, c := range commits {
 				if err := c.Validate(); err != nil {
 					t.Error(err)
 				}
-				if again, err := commitOf(commitBytes(c)); err != nil || !reflect.DeepEqual(again, c) {
-					t.Errorf("%+v is read as %+v: %v", c, again, err)
-				}
+			}
+			if again, err := DecodeCommits(EncodeCommits(commits)); err != nil || !reflect.DeepEqual(again, commits) {
+				t.Errorf("%+v is read as %+v: %v", commits, again, err)
 			}
 		}
-		groups, _ := groupsOf(b, 17)
+		groups, _ := DecodeGroups(b, 17, mostGroups)
 		for i, g := range groups {
 			if g.Number != 17+uint64(i) || len(g.Records) > bolt.MaxGroupCommits {
 				t.Errorf("group %+v", g)
@@ -134,7 +143,7 @@ func FuzzPeers(f *testing.F) {
 		if a, settled := answerOf(b, c); settled && a.Err == nil && (a.Commit != c.ID || a.Stream != c.Record.Stream) {
 			t.Errorf("%+v is taken for an answer", a)
 		}
-		if n, ok := numbers(b, 2); ok && len(n) != 2 {
+		if n, ok := Numbers(b, 2); ok && len(n) != 2 {
 			t.Error(n)
 		}
 	})
