@@ -25,9 +25,8 @@ func (n *Node) connect(log zerolog.Logger) (err error) {
 	if n.shown, err = n.present(); err != nil {
 		return err
 	}
-	servers := n.NATS.External
-	servers.Replicas = size
-	if n.Conn, err = bus.Connect(servers, log); err != nil {
+	n.NATS.Replicas = size
+	if n.Conn, err = bus.Connect(n.NATS.External, log); err != nil {
 		return exit.With(exit.Usage, "--nats-url: %w", err)
 	}
 	return nil
@@ -35,9 +34,7 @@ func (n *Node) connect(log zerolog.Logger) (err error) {
 
 // checkServers waits for the servers, and refuses them if the log cannot be kept there.
 func (n *Node) checkServers(ctx context.Context, log zerolog.Logger) error {
-	servers := n.NATS
-	servers.Replicas = size
-	err := external.Check(ctx, n.Conn, servers, n.Ledger, func(err error) { n.Report(fmt.Errorf("waiting for NATS: %w", err)) })
+	err := external.Check(ctx, n.Conn, n.NATS, n.Ledger, func(err error) { n.Report(fmt.Errorf("waiting for NATS: %w", err)) })
 	if errors.As(err, new(*external.RefusalError)) {
 		return exit.With(exit.Usage, "--nats-url: %w", err)
 	}
@@ -57,10 +54,8 @@ const (
 // watchServers warns, until ctx ends, while a server that keeps LOG does not sync every
 // write, or does not say whether it does: one that was down may come back as another one.
 func (n *Node) watchServers(ctx context.Context, log zerolog.Logger) {
-	servers := n.NATS
-	servers.Replicas = size
 	for failed := 0; ctx.Err() == nil; {
-		err := external.Recheck(ctx, n.Conn, servers)
+		err := external.Recheck(ctx, n.Conn, n.NATS)
 		wait := recheckEvery
 		switch {
 		case ctx.Err() != nil:
