@@ -263,7 +263,7 @@ func rooms() []room {
 			folder:  "notifier/bus/external",
 			why:     "whether the operator's NATS servers will do for the log of a cluster; what is kept there is no matter of its own",
 			ours:    []string{"domain", "notifier/bus"},
-			modules: []string{jsonModule, nats},
+			modules: []string{jsonModule, nats, "golang.org/x/mod/semver"},
 			keepOut: []string{"encoding/json"},
 		},
 		{

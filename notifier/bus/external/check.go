@@ -11,12 +11,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/mod/semver"
 
 	"payledger/domain"
 	"payledger/notifier/bus"
@@ -228,22 +228,9 @@ func rights(ctx context.Context, nc *nats.Conn) error {
 	return nil
 }
 
-// older reports whether a version is older than another one.
+// older reports whether a version is older than another one, whatever stands behind its
+// "-". What is no version is older than any.
 func older(version, than string) bool {
-	a, b := numbers(version), numbers(than)
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
-	}
-	return false
-}
-
-// numbers are the first three of a version.
-func numbers(version string) (n [3]int) {
-	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
-	for i, text := range strings.SplitN(version, ".", len(n)) {
-		n[i], _ = strconv.Atoi(text) // what is no number is older than any
-	}
-	return n
+	number, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	return semver.Compare("v"+number, "v"+than) < 0
 }
