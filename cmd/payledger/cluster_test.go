@@ -344,9 +344,7 @@ func (n *nodes) agree(t testing.TB, payments int) {
 // TestNodeIsNotReadyAlone: a node that has lost the other two answers nothing that
 // could be false, and says that it is not ready.
 func TestNodeIsNotReadyAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	n := newNodes(t)
 	n.start(t, 0, 1, 2)
@@ -658,9 +656,7 @@ func TestHandOver(t *testing.T) {
 // TestClusterEnds: a cluster ends in favour of one node, while it is written to. That one
 // goes on alone with all that was answered, the others are refused, also one that was away.
 func TestClusterEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	n := newNodes(t)
 	n.start(t, 0, 1, 2)
@@ -730,9 +726,7 @@ func TestClusterEnds(t *testing.T) {
 // TestBackToOneNode: of three stopped nodes the one that has come farthest goes on
 // alone by force, with all that was answered.
 func TestBackToOneNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
 	n.start(t, 0, 1, 2)

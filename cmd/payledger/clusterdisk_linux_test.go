@@ -74,9 +74,7 @@ func (n *nodes) missing(t testing.TB, ids []string) (all []string) {
 // payments are created at all nodes. What was answered is in the log of one at least when
 // the power is back, and of all once they run.
 func TestDisksOfNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	all := newDisks(t)
 	n := newNodesOn(t, all)
@@ -147,9 +145,7 @@ func TestDisksOfNodes(t *testing.T) {
 // TestPowerCutWithoutSync: where nothing is synced, payments that were answered are lost
 // with the power of all machines, and the test above would notice.
 func TestPowerCutWithoutSync(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
 	all := newDisks(t)
@@ -185,9 +181,7 @@ func TestPowerCutWithoutSync(t *testing.T) {
 // TestFullDiskOfNode fills the disk of the sequencer: it hands over and says why, the
 // others go on, and once there is room the node does too, without a restart.
 func TestFullDiskOfNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	const minFree = 32 << 20
 	disk := storetest.NewTmpfs(t, 96)

@@ -47,9 +47,7 @@ func credentials(t *testing.T, line string) string {
 // theirs, while the sequencer is killed, a NATS server goes and comes back, and a node
 // hands over.
 func TestNodesOnTheOperatorsNATS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	nats := bustest.StartServers(t, 3, 3, runbookServers(t))
 	n, h := newNodes(t), newHook(t)
@@ -127,9 +125,7 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 // TestNodesRefuseNATSServers starts nodes with servers that will not do, and nodes that
 // do not belong together.
 func TestNodesRefuseNATSServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	config := runbookServers(t)
 	good := bustest.StartServers(t, 3, 3, config)

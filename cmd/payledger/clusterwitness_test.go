@@ -40,9 +40,7 @@ func (n *nodes) verified(t testing.TB, of, want int, args ...string) string {
 // was altered vouches for nothing: it stops, says from which event on its log differs, and
 // the other two go on.
 func TestNodesVouchForCheckpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	n, dir := newNodes(t), t.TempDir()
 	n.start(t, 0, 1, 2)

@@ -59,6 +59,15 @@ func rounds(short, inLong int) int {
 	return short
 }
 
+// unraced leaves a test of nodes out of the short form, which is what runs with the race
+// detector.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("for the race detector there are other tests of nodes")
+	}
+}
+
 // oneThread is payledger with its main goroutine locked to one thread, for strace,
 // which counts the calls of each thread separately.
 const oneThread = "payledger-on-one-thread"
