@@ -54,10 +54,15 @@ servers of your own (--nats-url). A directory that is in use already moves in wh
 served: see "payledger cluster begin --help".`
 }
 
+// nodeListen is the flag of every command that runs a node.
+type nodeListen struct {
+	NodeListen members.ListenAddress `help:"Address that a node of a cluster takes for the others, where it is not the one at which they reach it, as behind NAT or in a container: HOST:PORT or :PORT. Default: the one it has in the cluster." placeholder:"ADDR"`
+}
+
 // clusterInitCmd begins a cluster.
 type clusterInitCmd struct {
 	console.Directory
-	Nodes []string `arg:"" name:"node" help:"The three nodes, this one first: NAME=HOST:PORT, at which the others reach it."`
+	Nodes []string `arg:"" name:"node" help:"The three nodes, this one first: NAME=HOST:PORT, at which the others reach it. Where that is none of the machine's own, see --node-listen of serve."`
 }
 
 // Help is shown by --help.
@@ -95,9 +100,10 @@ func (c clusterInitCmd) Run(a *console.App) error {
 // clusterInviteCmd lets a node join.
 type clusterInviteCmd struct {
 	console.Directory
-	Node    string        `arg:"" help:"Name of the node that is to join."`
-	For     time.Duration `help:"How long the token is valid." default:"1h"`
-	Address string        `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT" env:"-"`
+	Node    string                `arg:"" help:"Name of the node that is to join."`
+	For     time.Duration         `help:"How long the token is valid." default:"1h"`
+	Address string                `help:"Address of this machine at which the new node reaches this command. Default: this node's, which is taken once the cluster runs." placeholder:"HOST:PORT" env:"-"`
+	Listen  members.ListenAddress `help:"Address of this machine that is taken, where what is sent to --address comes in at another one, as behind NAT or in a container. Default: --address." placeholder:"ADDR" env:"-"`
 }
 
 // Help is shown by --help.
@@ -118,7 +124,7 @@ func (c clusterInviteCmd) Run(a *console.App) error {
 	log := func(begin func(eventstore.Position, int64) (io.Writer, error)) error {
 		return backupCmd{Directory: c.Directory}.copyLog(a, begin)
 	}
-	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, c.Address, log, func(t members.Token) error {
+	err := members.Invite(ctx, datadir.Dir(c.Data), c.Node, c.Address, c.Listen, log, func(t members.Token) error {
 		valid := time.Now().Add(c.For).UTC().Truncate(time.Second)
 		return a.Print(map[string]any{"node": c.Node, "token": t.String(), "address": t.Address, "fingerprint": t.Fingerprint, "expires_at": valid},
 			"Run this where node %s is to be, before %s:\n  payledger cluster join %s --data DIR\n", c.Node, valid.Format(time.RFC3339), t)
@@ -236,6 +242,7 @@ func (c clusterLeaveCmd) Run(a *console.App) (err error) {
 type clusterRebuildCmd struct {
 	console.Directory
 	natsurl.Servers
+	nodeListen
 	From string `help:"Node whose log is taken. Default: the first that can give it." placeholder:"NODE"`
 }
 
@@ -258,7 +265,7 @@ func (c clusterRebuildCmd) Run(a *console.App) error {
 	if err != nil {
 		return err
 	}
-	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, nats, a.Stderr)
+	done, err := noderebuild.Run(a.Ctx, datadir.Dir(c.Data), c.From, nats, c.NodeListen, a.Stderr)
 	if err != nil {
 		return err
 	}

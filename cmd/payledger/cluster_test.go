@@ -28,9 +28,10 @@ import (
 // nodes are three processes that serve one ledger.
 type nodes struct {
 	dirs    []string
-	servers []*server // nil: it has not run yet
-	flags   []string  // of all servers, besides the usual ones
-	under   []string  // a program that starts them, with its arguments
+	servers []*server  // nil: it has not run yet
+	flags   []string   // of all servers, besides the usual ones
+	more    [][]string // of each server
+	under   []string   // a program that starts them, with its arguments
 
 	starting sync.Mutex // guards servers where clients run beside start
 }
@@ -127,6 +128,9 @@ func (n *nodes) start(t testing.TB, which ...int) {
 			"payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
 			"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
 		}, n.flags)
+		if n.more != nil {
+			args = append(args, n.more[i]...)
+		}
 		s := newServer(exec.Command(args[0], args[1:]...))
 		out, err := s.begin()
 		if err != nil {

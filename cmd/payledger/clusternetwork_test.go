@@ -53,20 +53,23 @@ func newNetwork(t testing.TB, n *nodes) *network {
 		}
 		editMember(t, dir, strings.NewReplacer(change...).Replace)
 	}
-	t.Cleanup(func() {
-		w.mu.Lock()
-		w.over = true
-		w.changed.Broadcast()
-		for c := range w.open {
-			c.Close()
-		}
-		w.mu.Unlock()
-		for _, l := range listeners {
-			l.Close()
-		}
-		w.all.Wait()
-	})
+	t.Cleanup(func() { w.end(listeners...) })
 	return w
+}
+
+// end closes all connections.
+func (w *network) end(listeners ...net.Listener) {
+	w.mu.Lock()
+	w.over = true
+	w.changed.Broadcast()
+	for c := range w.open {
+		c.Close()
+	}
+	w.mu.Unlock()
+	for _, l := range listeners {
+		l.Close()
+	}
+	w.all.Wait()
 }
 
 // editMember changes the file that says which node of a cluster a directory is.

@@ -25,6 +25,8 @@ func (c demoCmd) checkNodes() error {
 	case c.Nodes == 1:
 	case c.AdminListen != "":
 		return exit.With(exit.Usage, "--admin-listen: three nodes cannot have one address; leave it out with --nodes 3")
+	case c.NodeListen != "":
+		return exit.With(exit.Usage, "--node-listen: three nodes cannot have one address; leave it out with --nodes 3")
 	case c.NATSListen != "":
 		return exit.With(exit.Usage, "--nats-listen: the NATS servers of a cluster take no clients; leave it out with --nodes 3")
 	case c.NATSURL != "":

@@ -33,6 +33,7 @@ type serveFlags struct {
 	PublicURL   string `help:"URL under which customers and merchants reach --listen; payment links begin with it. Default: http:// and the address, or localhost in place of all interfaces." placeholder:"URL" name:"public-url"`
 	AdminListen string `help:"Address of /metrics and /debug/pprof; a bare :PORT is on loopback. Default: none." placeholder:"ADDR"`
 
+	nodeListen
 	natsurl.Servers
 	natsurl.Sync
 	natslisten.Flags
@@ -114,7 +115,7 @@ type serveDefaults struct {
 func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Options, error) {
 	o := service.Options{
 		Listen: f.Listen, PublicURL: strings.TrimRight(f.PublicURL, "/"), AdminListen: f.AdminListen,
-		NATSListen: f.NATSListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
+		NATSListen: f.NATSListen, NodeListen: f.NodeListen, MinFree: f.MinFree, SyncDelay: f.SyncDelay, ShutdownTimeout: f.ShutdownTimeout,
 		Stderr: a.Stderr, Sandbox: f.Sandbox, Limits: defaults.limits, FailedAuthPerMinute: defaults.failures, Connections: f.MaxConnections, PerAddress: f.MaxConnectionsPerAddress, WebhookAllowPrivate: f.WebhookAllowPrivate,
 	}
 	if f.WebhookRetrySchedule != "" {

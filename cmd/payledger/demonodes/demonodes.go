@@ -68,7 +68,7 @@ func Make(ctx context.Context, dir string, stderr io.Writer) error {
 			continue
 		}
 		var joining errgroup.Group
-		err := members.Invite(ctx, first, n.Name, "", members.CopyStopped(ctx, first), func(t members.Token) error {
+		err := members.Invite(ctx, first, n.Name, "", "", members.CopyStopped(ctx, first), func(t members.Token) error {
 			joining.Go(func() error {
 				_, err := members.Join(ctx, of(n.Name), t.String(), stderr)
 				return err

@@ -61,9 +61,10 @@ func CopyStopped(ctx context.Context, d datadir.Dir) Copy {
 }
 
 // Invite lets one node join at an address, empty for that of this node, until ctx ends.
-// tell hears the token once the address is taken. The log is copied when the node joins;
+// listen is the address of this machine that is taken for it, empty for the same one.
+// tell hears the token once it is taken. The log is copied when the node joins;
 // it may grow meanwhile, and the node gets the rest when it is served.
-func Invite(ctx context.Context, d datadir.Dir, node, address string, source Copy, tell func(Token) error) (err error) {
+func Invite(ctx context.Context, d datadir.Dir, node, address string, listen ListenAddress, source Copy, tell func(Token) error) (err error) {
 	m, err := Load(d)
 	if m == nil && err == nil {
 		m, err = Prepared(d)
@@ -85,9 +86,10 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, source Cop
 		return err
 	}
 	token.secret, i.secret = newSecret()
-	l, err := net.Listen("tcp", token.Address)
+	taken := cmp.Or(string(listen), token.Address)
+	l, err := net.Listen("tcp", taken)
 	if err != nil {
-		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --address", token.Address, err)
+		return exit.With(exit.Address, "the address %s cannot be taken: %w; while a node is served, give another one of this machine with --address, or with --listen if that one leads here from outside", taken, err)
 	}
 	conf, err := m.TLS()
 	if err != nil {

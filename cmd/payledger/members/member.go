@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -52,7 +54,8 @@ type Member struct {
 	Authority    string `json:"authority"`
 	AuthorityKey string `json:"authority_key,omitzero"` // the first member alone has it
 
-	NATS external.Servers `json:"-"` // of the operator's; without a URL the node has a NATS server of its own
+	NATS   external.Servers `json:"-"` // of the operator's; without a URL the node has a NATS server of its own
+	Listen ListenAddress    `json:"-"` // what the node takes in place of its address; empty: that
 
 	WitnessKey string `json:"witness_key"` // private, with which the node vouches for checkpoints; its certificate has the public one
 }
@@ -195,11 +198,30 @@ func (m *Member) member(name string) (Address, bool) {
 	return m.Members[i], true
 }
 
+// ListenAddress is an address of this machine: HOST:PORT, or :PORT for all of its interfaces.
+type ListenAddress string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *ListenAddress) UnmarshalText(text []byte) error {
+	_, port, err := net.SplitHostPort(string(text))
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 {
+		return fmt.Errorf("%q: want HOST:PORT or :PORT, with a port from 1 to 65535", text)
+	}
+	*a = ListenAddress(text)
+	return nil
+}
+
+// listenAddress is the address that the node takes.
+func (m *Member) listenAddress() string { return cmp.Or(string(m.Listen), m.Own()) }
+
 // listen takes the node's address, which only one process can.
 func (m *Member) listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", m.Own())
+	l, err := net.Listen("tcp", m.listenAddress())
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, exit.With(exit.Address, "node %s: %s is no address of this machine: name one at which it gets what is sent there with --node-listen", m.Node, m.listenAddress())
+	}
 	if err != nil {
-		return nil, exit.With(exit.Address, "the address %s of node %s cannot be taken: %w; does another process serve this node, or a copy of its directory?", m.Own(), m.Node, err)
+		return nil, exit.With(exit.Address, "the address %s of node %s cannot be taken: %w; does another process serve this node, or a copy of its directory?", m.listenAddress(), m.Node, err)
 	}
 	return l, nil
 }

@@ -47,7 +47,7 @@ type Moving struct {
 
 // Prepare waits until the other nodes of a prepared directory can begin. The log is being
 // written to meanwhile. If it fails, everything is as it was.
-func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, log zerolog.Logger) (_ *Moving, err error) {
+func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, listen members.ListenAddress, log zerolog.Logger) (_ *Moving, err error) {
 	m, err := members.Prepared(d)
 	switch {
 	case err != nil:
@@ -55,6 +55,7 @@ func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, log zerolog.L
 	case m == nil:
 		return nil, fmt.Errorf("%s is not prepared: \"payledger cluster init\" does that", d)
 	}
+	m.Listen = listen
 	next := &Moving{File: file}
 	if next.Node, err = m.Enter(ctx, d, log); err != nil {
 		return nil, err

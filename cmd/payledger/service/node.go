@@ -30,7 +30,7 @@ func memberOf(d datadir.Dir, o Options) (*members.Member, error) {
 	if err != nil || m == nil {
 		return nil, err
 	}
-	m.NATS = o.NATS
+	m.NATS, m.Listen = o.NATS, o.NodeListen
 	return m, o.nodeable(d)
 }
 

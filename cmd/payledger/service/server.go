@@ -161,7 +161,7 @@ func (s *server) begin(ctx context.Context, c *core) error {
 	if err := c.signed.whole(ctx); err != nil {
 		return fmt.Errorf("the log is still being compared with its newest checkpoint: %w", err)
 	}
-	next, err := movein.Prepare(ctx, s.dir, c.store, s.Log)
+	next, err := movein.Prepare(ctx, s.dir, c.store, s.NodeListen, s.Log)
 	if err == nil {
 		s.moves <- next
 	}

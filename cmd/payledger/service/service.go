@@ -22,6 +22,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
+	"payledger/cmd/payledger/members"
 	"payledger/cmd/payledger/movein"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/progress"
@@ -40,8 +41,9 @@ import (
 type Options struct {
 	Listen, PublicURL, AdminListen string
 	NATSListen                     string
-	NATS                           external.Servers // without a URL: the embedded server
-	NATSTLS                        *tls.Config      // of NATSListen; nil: none
+	NodeListen                     members.ListenAddress // see members.Member
+	NATS                           external.Servers      // without a URL: the embedded server
+	NATSTLS                        *tls.Config           // of NATSListen; nil: none
 	Sandbox                        bool
 	WebhookAllowPrivate            bool
 	WebhookSchedule                webhook.Schedule // nil: the default
