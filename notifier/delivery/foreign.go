@@ -40,6 +40,19 @@ func (l *Lanes) leaveAlone() error {
 	})
 }
 
+// waitForForeign waits until no request of another node is under way that the file does not
+// know of.
+func (l *Lanes) waitForForeign(ctx context.Context) {
+	if !l.unknown {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.writer.failed:
+	case <-time.After(foreignTime):
+	}
+}
+
 // release lets attempts begin again where another node may have made some.
 func (l *Lanes) release(ctx context.Context) {
 	if len(l.foreign) > 0 && health.Pause(ctx, foreignTime) {

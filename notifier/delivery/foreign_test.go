@@ -27,6 +27,7 @@ type nodes struct {
 	at      store.Place
 	follows *store.File
 	next    string // path of the file that follows
+	lost    bool   // the next node to lead has no file
 	terms   int
 }
 
@@ -35,9 +36,9 @@ var errEnded = errors.New("another node leads")
 // begin makes the node with the file at path lead, and another one follow it.
 func (n *nodes) begin() error {
 	term := n.terms
-	n.lead = func(_ context.Context, f *store.File) error {
+	n.lead = func(_ context.Context, f *store.File) (bool, error) {
 		f.Share(func(entry []byte) (store.Place, error) { return n.share(term, entry) })
-		return nil
+		return n.lost, nil
 	}
 	if err := n.open(); err != nil {
 		return err
@@ -84,13 +85,16 @@ func (n *nodes) follow() error {
 }
 
 // handOver lets the other node lead. Nobody tells the one before: its requests go on,
-// and what it wants to change is refused.
-func (n *nodes) handOver() error {
+// and what it wants to change is refused. lost: the other one has no file.
+func (n *nodes) handOver(lost bool) error {
 	n.sharing.Lock()
 	n.terms++
 	err := n.follows.Close(0)
 	n.follows = nil
 	n.sharing.Unlock()
+	if n.lost = lost; lost {
+		err = errors.Join(err, os.Remove(n.next))
+	}
 	if err != nil {
 		return err
 	}
@@ -105,7 +109,11 @@ func (n *nodes) handOver() error {
 		return nil
 	})
 	n.path, n.older, n.unsynced = n.next, "", ""
-	return n.begin()
+	if err := n.begin(); err != nil || !lost {
+		return err
+	}
+	_, n.base, err = n.lanes.Start()
+	return err
 }
 
 // handedOver plays a script in which nodes take over from each other wherever a
@@ -125,7 +133,7 @@ func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []stri
 				time.Sleep(s.Pause)
 				switch s.What {
 				case "restart", "crash", "lose file", "older file":
-					if err := n.handOver(); err != nil {
+					if err := n.handOver(s.What == "lose file"); err != nil {
 						return fmt.Errorf("step %d: %w", i, err)
 					}
 					opened(n.lanes)
@@ -159,7 +167,8 @@ func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []stri
 }
 
 // TestForwardOnlyOnSeveralNodes plays scripts in which nodes take over from each
-// other, without a word and while requests of the one before are under way.
+// other, without a word and while requests of the one before are under way, also where
+// nobody has the file of that one.
 func TestForwardOnlyOnSeveralNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays so much that the race detector itself may give up")
@@ -176,19 +185,28 @@ func TestForwardOnlyOnSeveralNodes(t *testing.T) {
 	}
 }
 
-// Whoever does not wait for the requests of the node before goes wrong.
+// Whoever does not wait for the requests of the node before goes wrong, with its file and
+// without one.
 func TestForeignRequestsAreWaitedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays so much that the race detector itself may give up")
 	}
 	t.Parallel()
-	for seed := range uint64(300) {
-		for _, fault := range handedOver(t, script(seed, 100), func(l *Lanes) { clear(l.underWay) }) {
-			if strings.Contains(fault, "while another one was under way") {
-				t.Logf("script %d: %s", seed, fault)
-				return
+	for name, hurry := range map[string]func(*Lanes){
+		"those that the file has": func(l *Lanes) { clear(l.underWay) },
+		"those of a lost file":    func(l *Lanes) { l.unknown = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(300) {
+				for _, fault := range handedOver(t, script(seed, 100), hurry) {
+					if strings.Contains(fault, "while another one was under way") {
+						t.Logf("script %d: %s", seed, fault)
+						return
+					}
+				}
 			}
-		}
+			t.Fatal("no script went wrong")
+		})
 	}
-	t.Fatal("no script went wrong")
 }

@@ -73,8 +73,8 @@ type world struct {
 
 	lanes *Lanes
 	path  string
-	lead  func(context.Context, *store.File) error // of the configuration
-	stop  func() error                             // ends the engine
+	lead  func(context.Context, *store.File) (unknown bool, err error) // of the configuration
+	stop  func() error                                                 // ends the engine
 	files int
 
 	full atomic.Bool // the disk

@@ -38,6 +38,7 @@ type Lanes struct {
 
 	underWay map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
 	foreign  []store.LaneKey        // of these, the ones that another node may have begun
+	unknown  bool                   // what another node may have begun is not known
 
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
@@ -117,7 +118,7 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 			return err
 		}
 		if c.Lead != nil {
-			if err := c.Lead(ctx, l.file); err != nil {
+			if l.unknown, err = c.Lead(ctx, l.file); err != nil {
 				return errors.Join(err, l.file.Abandon())
 			}
 		}
@@ -153,6 +154,7 @@ func (l *Lanes) load() error {
 func (l *Lanes) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	l.waitForForeign(ctx)
 	sending, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	var serving sync.WaitGroup

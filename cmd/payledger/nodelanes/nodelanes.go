@@ -181,12 +181,22 @@ func (l *Lanes) adopt(ctx context.Context, why error) error {
 	return errors.Join(errs...)
 }
 
+// givenError is why the copy that another node gave could not be used.
+type givenError struct{ error }
+
+func (e *givenError) Unwrap() error { return e.error }
+
+// adoptFrom fails with a *givenError once the peer has begun to give the copy.
 func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(l.config.Path), filecopy.Pattern)
 	if err != nil {
 		return err
 	}
+	ctx, end := l.whileServed(ctx, peer)
+	defer end()
+	given := false
 	err = filecopy.Fetch(ctx, l.node.Conn.NATS(), l.subject(peer), func(size int64) (io.Writer, error) {
+		given = true
 		free, err := diskspace.Free(filepath.Dir(f.Name()))
 		if err == nil && free < uint64(size)+diskspace.DefaultFloor {
 			err = fmt.Errorf("the disk has no room for its lane file: %d bytes are free, and it takes %d", free, size)
@@ -197,7 +207,36 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 	if err == nil {
 		err = store.Adopt(l.file(), f.Name())
 	}
-	return errors.Join(err, datadir.RemoveIfExists(f.Name()))
+	if err = errors.Join(err, datadir.RemoveIfExists(f.Name())); err != nil && given {
+		err = &givenError{err}
+	}
+	return err
+}
+
+// gone is how often in a row a node does not answer until it counts as gone. It is asked
+// once a second.
+const gone = 5
+
+// whileServed is ctx until a node does not answer any more: making a copy may take minutes,
+// for which nobody should wait whose node has ended.
+func (l *Lanes) whileServed(ctx context.Context, peer string) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for silent := 0; silent < gone && health.Pause(ctx, time.Second); {
+			silent++
+			for _, s := range l.node.Store.Statuses(ctx) {
+				if s.Name == peer && s.Silent == "" {
+					silent = 0
+				}
+			}
+		}
+		cancel()
+	})
+	return ctx, func() {
+		cancel()
+		watching.Wait()
+	}
 }
 
 // TakeOver opens the lanes with what the other nodes know of them. Release closes them,
@@ -205,13 +244,19 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
 	l.lost.Store(false)
 	l.ending.Store(false)
-	config := l.config
-	config.Lead = l.lead
-	lanes, err := delivery.Open(ctx, config)
-	if errors.Is(err, replica.ErrBehind) {
-		if err = l.adopt(ctx, err); err == nil {
-			lanes, err = delivery.Open(ctx, config)
+	lanes, err := l.lead(ctx, false)
+	for began := time.Now(); errors.Is(err, replica.ErrBehind); {
+		lost := time.Since(began) > lostAfter
+		if lost {
+			began = time.Now()
+			err = l.distrust(err)
+		} else {
+			began, err = l.getFile(ctx, began, err)
 		}
+		if err != nil {
+			return nil, err
+		}
+		lanes, err = l.lead(ctx, lost)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the lanes of webhook deliveries: %w", err)
@@ -221,28 +266,58 @@ func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
 	return lanes, nil
 }
 
-// foundAfter is how long the node that is to found LANES is waited for. It alone has the
-// lane file of the time before the cluster. Without it this node goes on as one whose file
-// is lost: work that is not routed is worse than a webhook that comes twice.
-const foundAfter = 30 * time.Second
+// lostAfter is how long is waited for the node that has the lane file that LANES follows
+// from, or that is to found LANES with its file. Without it this node goes on as one whose
+// file is lost: work that is not routed is worse than a webhook that comes twice.
+const lostAfter = 30 * time.Second
 
-// lead is delivery.Config.Lead.
-func (l *Lanes) lead(ctx context.Context, f *store.File) error {
-	for began := time.Now(); ; {
-		all, err := replica.Open(ctx, l.replica(), f, l.founds() || time.Since(began) > foundAfter)
-		if err == nil {
-			return all.Lead(ctx)
-		}
-		if !errors.Is(err, replica.ErrMissing) {
-			return err
-		}
-		l.node.Report(fmt.Errorf("%w: node %s is to begin it, which knows what was sent before the cluster began. Routing and webhooks wait for it; "+
-			"%v after it became the sequencer, this node begins LANES without it, and each endpoint is sent the newest event of every payment again",
-			err, l.node.Members[0].Name, foundAfter))
-		if !health.Pause(ctx, 200*time.Millisecond) {
-			return err
+// distrust has a new lane file begun in the place of the own one.
+func (l *Lanes) distrust(why error) error {
+	l.config.Log.Error().Err(why).Msg("no node that can be reached has the lane file from which the cluster's deliveries follow: " +
+		"this node begins a new one, as if it had lost lanes.db")
+	return datadir.RemoveIfExists(l.config.Mark)
+}
+
+// getFile gets the lane file of another node. It answers since when no other node has given
+// one that was of use, or might have been.
+func (l *Lanes) getFile(ctx context.Context, since time.Time, why error) (time.Time, error) {
+	err := l.adopt(ctx, why)
+	if err == nil {
+		err = why // it may be no better
+	}
+	if errors.As(err, new(*givenError)) {
+		since = time.Now()
+	}
+	l.node.Report(fmt.Errorf("routing and webhooks wait for a lane file that only a node has which cannot be reached; "+
+		"after %v this node begins a new one, and each endpoint is sent the newest event of every payment again: %w", lostAfter, err))
+	if !health.Pause(ctx, time.Second) {
+		return since, err
+	}
+	return since, nil
+}
+
+// lead opens the lanes, and leads LANES with them; lost: no node has a file that LANES
+// follows from.
+func (l *Lanes) lead(ctx context.Context, lost bool) (*delivery.Lanes, error) {
+	config := l.config
+	config.Lead = func(ctx context.Context, f *store.File) (unknown bool, err error) {
+		for began := time.Now(); ; {
+			all, err := replica.Open(ctx, l.replica(), f, l.founds() || time.Since(began) > lostAfter)
+			if err == nil {
+				return lost, all.Lead(ctx, lost)
+			}
+			if !errors.Is(err, replica.ErrMissing) {
+				return false, err
+			}
+			l.node.Report(fmt.Errorf("%w: node %s is to begin it, which knows what was sent before the cluster began. Routing and webhooks wait for it; "+
+				"%v after it became the sequencer, this node begins LANES without it, and each endpoint is sent the newest event of every payment again",
+				err, l.node.Members[0].Name, lostAfter))
+			if !health.Pause(ctx, 200*time.Millisecond) {
+				return false, err
+			}
 		}
 	}
+	return delivery.Open(ctx, config)
 }
 
 // endTime is how long a node may take to end its cluster.

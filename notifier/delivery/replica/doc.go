@@ -35,5 +35,7 @@
 // LANES is a channel and no archive: the oldest messages go. A file that is further
 // behind, or that has entries which LANES has forgotten and the node that leads does
 // not have, is replaced by a copy of that node's. If LANES ends before the file of the
-// node that leads, it begins anew behind it.
+// node that leads, it begins anew behind it. If no node has a file that LANES follows
+// from, as when the one that made LANES is lost at once, LANES begins anew with a new
+// file, which knows nothing of what was sent (see delivery.Config.Lead).
 package replica

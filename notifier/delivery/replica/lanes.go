@@ -225,11 +225,12 @@ func (l *Lanes) take(m jetstream.Msg, to *joining) error {
 
 // Lead brings the file to LANES' end, ends the part of whoever led before, and lets
 // each change of the file be shared from then on. When that fails it fails with
-// ErrLost, for ever. Errors are those of Follow.
-func (l *Lanes) Lead(ctx context.Context) error {
+// ErrLost, for ever. Errors are those of Follow. lost: no node has a file that LANES
+// follows from; if this one shares nothing yet, LANES begins anew with it.
+func (l *Lanes) Lead(ctx context.Context, lost bool) error {
 	forgot := time.Time{} // when LANES was first seen to end before the file
 	for {
-		err := l.lead(ctx, &forgot)
+		err := l.lead(ctx, lost, &forgot)
 		if err == nil {
 			x := &leading{l, nil}
 			l.file.Share(func(entry []byte) (store.Place, error) {
@@ -248,7 +249,7 @@ func (l *Lanes) Lead(ctx context.Context) error {
 	}
 }
 
-func (l *Lanes) lead(ctx context.Context, forgot *time.Time) error {
+func (l *Lanes) lead(ctx context.Context, lost bool, forgot *time.Time) error {
 	_, end, err := l.bounds(ctx)
 	if err != nil {
 		return err
@@ -257,12 +258,16 @@ func (l *Lanes) lead(ctx context.Context, forgot *time.Time) error {
 	if err != nil {
 		return err
 	}
-	if end >= had.Number {
+	switch {
+	case lost && had == (store.Place{}):
+		err = l.drop(ctx, end)
+	case end >= had.Number:
 		*forgot = time.Time{}
-		if err := l.read(ctx, func() bool { return l.seen.Number >= end }); err != nil {
-			return err
-		}
-	} else if err := l.anew(ctx, had, end, forgot); err != nil {
+		err = l.read(ctx, func() bool { return l.seen.Number >= end })
+	default:
+		err = l.anew(ctx, had, end, forgot)
+	}
+	if err != nil {
 		return err
 	}
 	m := message{flags: first | last, nonce: l.config.Random}
@@ -283,12 +288,27 @@ func (l *Lanes) anew(ctx context.Context, had store.Place, end uint64, forgot *t
 		return &passingError{why}
 	}
 	l.config.Report(fmt.Errorf("LANES has forgotten entries and begins anew: %w", why))
+	return l.beginBehind(ctx, had)
+}
+
+// drop lets LANES begin anew, behind its end, with a file that shares nothing. The place
+// between is of no message, so no file that shared what was dropped has the same.
+func (l *Lanes) drop(ctx context.Context, end uint64) error {
+	at := store.Place{Number: end + 1, Sum: l.config.Random}
+	if err := l.beginBehind(ctx, at); err != nil {
+		return err
+	}
+	return l.file.Apply(at, nil)
+}
+
+// beginBehind lets the first message of LANES be the one behind a place.
+func (l *Lanes) beginBehind(ctx context.Context, at store.Place) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
-	if err := l.stream.Purge(ctx, jetstream.WithPurgeSequence(had.Number+1)); err != nil {
+	if err := l.stream.Purge(ctx, jetstream.WithPurgeSequence(at.Number+1)); err != nil {
 		return &passingError{err}
 	}
-	l.seen = had
+	l.seen = at
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (b *bench) node(n byte, f *store.File, found bool) *Lanes {
 
 func (b *bench) lead(l *Lanes) {
 	b.t.Helper()
-	if err := l.Lead(b.context()); err != nil {
+	if err := l.Lead(b.context(), false); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -266,7 +266,7 @@ func TestFilesThatDoNotFit(t *testing.T) {
 	refused := func(what string, f *store.File) {
 		t.Helper()
 		for do, follow := range map[string]func(*Lanes) error{
-			"follows": func(l *Lanes) error { return l.Follow(b.context()) }, "leads": func(l *Lanes) error { return l.Lead(b.context()) },
+			"follows": func(l *Lanes) error { return l.Follow(b.context()) }, "leads": func(l *Lanes) error { return l.Lead(b.context(), false) },
 		} {
 			if err := follow(b.node(2, f, false)); !errors.Is(err, ErrBehind) {
 				t.Errorf("%s %s: %v", what, do, err)
@@ -315,6 +315,47 @@ func TestLANESForgets(t *testing.T) {
 	}
 	if err := b.node(2, ahead, false).Follow(b.context()); !errors.Is(err, ErrBehind) {
 		t.Errorf("a file with an entry that was forgotten: %v", err)
+	}
+}
+
+// Where all files that LANES follows from are lost, it begins anew with one that shares
+// nothing. The node that led changes nothing any more, and its file is behind if it comes
+// back.
+func TestFilesAreLost(t *testing.T) {
+	t.Parallel()
+	for _, entries := range []int{-1, 0, 3} { // before anybody led, without a change, with some
+		b := newBench(t)
+		gone := b.file()
+		a := b.node(1, gone, true)
+		if entries >= 0 {
+			b.lead(a)
+		}
+		for i := range entries {
+			if err := change(gone, eventstore.Position(i+1), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fresh := b.file()
+		if err := b.node(2, fresh, false).Lead(b.context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(fresh, 9, 0); err != nil {
+			t.Fatal(err)
+		}
+		if entries >= 0 {
+			a.config.Ending = func() bool { return true } // it does not insist
+			if err := change(gone, 5, 0); !errors.Is(err, ErrLost) {
+				t.Errorf("with %d entries, the node that led: %v", entries, err)
+			}
+		}
+		if err := b.node(1, gone, true).Follow(b.context()); !errors.Is(err, ErrBehind) {
+			t.Errorf("with %d entries, the lost file comes back: %v", entries, err)
+		}
+		third := b.copied(fresh)
+		if err := change(fresh, 10, 0); err != nil {
+			t.Fatal(err)
+		}
+		b.follows(b.node(3, third, false), third, fresh)
 	}
 }
 
