@@ -830,6 +830,16 @@ func rooms() []room {
 			keepOut: []string{"encoding/json"},
 		},
 		{
+			folder: "cmd/payledger/checkpoints",
+			why:    "what is signed for a log and whether the log is what was signed for; who may ask for it is the service's",
+			ours: []string{
+				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/nodewitness", "cmd/payledger/progress",
+				"eventstore", "eventstore/bolt", "eventstore/translog", "httpapi/merchant", "projections", "projections/views",
+			},
+			modules: []string{prometheus, zerolog, "golang.org/x/mod/sumdb/tlog"},
+			keepOut: []string{"encoding/json", "net"},
+		},
+		{
 			folder:  "cmd/payledger/service",
 			why:     "the composition root is the one place that knows every package",
 			ours:    []string{"."},

@@ -51,10 +51,10 @@ func ownAdmin(ctx context.Context, d datadir.Dir, o CoreOptions, stderr io.Write
 		return nil, errors.Join(err, core.close())
 	}
 	private := datadir.Dir(tmp)
-	if core.signed.missing != "" {
-		fmt.Fprintf(stderr, "payledger: %s\n", core.signed.missing)
+	if missing := core.signed.Missing(); missing != "" {
+		fmt.Fprintf(stderr, "payledger: %s\n", missing)
 	}
-	closeAll := func() error { return errors.Join(core.close(), core.signed.failure(), os.RemoveAll(tmp)) }
+	closeAll := func() error { return errors.Join(core.close(), core.signed.Failure(), os.RemoveAll(tmp)) }
 	handler, err := core.adminHandler(httpadmin.Config{})
 	return serveAdmin(private, handler, err, closeAll)
 }

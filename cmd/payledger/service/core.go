@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"payledger/cmd/payledger/checkpoints"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
@@ -45,7 +46,7 @@ type core struct {
 	views  *projections.Engine
 	ids    *domain.IDs
 	links  *checkout.Links
-	signed *checkpoints
+	signed *checkpoints.Signer
 
 	acts       *actLog
 	deliveries *deliveries
@@ -118,14 +119,13 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 	codec := eventstore.NewCodec()
 	counted, seed := paymentMetrics(o.Metrics)
 	ledger := eventstore.Ledger{Store: opened.log, Codec: codec}
-	views, signed, err := openViews(ctx, d, checkpointOptions{store: store, signer: signer, log: o.Log, paced: o.Metrics != nil, now: time.Now},
+	views, signed, err := checkpoints.Open(ctx, d, checkpoints.Options{Store: store, Key: signer, Log: o.Log, Paced: o.Metrics != nil, Now: time.Now},
 		projections.Config{Path: d.Projections(), Store: opened.folded, Codec: codec, LogID: store.LogID(), Progress: o.Progress, Changed: counted})
 	if err != nil {
 		return nil, err
 	}
 	if o.Metrics != nil {
-		signed.observe(o.Metrics)
-		signed.observeCosignatures(o.Metrics)
+		signed.Observe(o.Metrics)
 	}
 	ids.Observe(last)
 	acts, err := openActLog(ctx, eventstore.Ledger{Store: store, Codec: codec}, ids)
@@ -159,16 +159,16 @@ func openCore(ctx context.Context, d datadir.Dir, o CoreOptions) (_ *core, err e
 		stopping: stopping, stop: stop, stopViews: stopViews, viewsDone: make(chan error, 1), noted: make(chan struct{}),
 	}
 	if opened.node != nil {
-		if err := signed.witness(nodewitness.Config{Node: opened.node}); err != nil {
+		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
 			return nil, errors.Join(err, deliveries.close(), views.Close(), sessions.Close())
 		}
-		if c.copies, err = noderebuild.Serve(stopping, opened.node, d); err != nil {
-			return nil, errors.Join(err, signed.nodes.Close(), deliveries.close(), views.Close(), sessions.Close())
+		if err := signed.Witness(nodewitness.Config{Node: opened.node}); err != nil {
+			return nil, errors.Join(err, c.copies.Close(), deliveries.close(), views.Close(), sessions.Close())
 		}
 	}
 	opened.follow()
 	go func() { c.viewsDone <- views.Run(runCtx) }()
-	signed.begin()
+	signed.Begin()
 	go func() {
 		defer close(c.noted)
 		sessions.Run(runCtx)
@@ -238,7 +238,7 @@ func (c *core) watchLog(m prometheus.Registerer) {
 // close signs the last checkpoint, closes the lanes, flushes the projections
 // and closes the log, in this order.
 func (c *core) close() error {
-	c.signed.finish()
+	c.signed.Finish()
 	c.stop()
 	var copied error
 	if c.copies != nil {
@@ -262,7 +262,7 @@ func (c *core) merchantConfig() merchant.Config {
 	}
 	return merchant.Config{
 		Nodes: nodes, Ledger: c.ledger, Views: c.views, IDs: c.ids, Links: c.links,
-		Checkpoint: c.signed.checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
+		Checkpoint: c.signed.Checkpoint, Webhooks: c.deliveries.webhooks(), Stopping: c.stopping, Tracer: c.tracer,
 	}
 }
 

@@ -189,7 +189,7 @@ func (c *core) answers() error {
 // nodes are the cluster's for the operator.
 func (c *core) nodes(ctx context.Context) []wire.Node {
 	var all []wire.Node
-	keys := c.signed.nodes.Keys(ctx)
+	keys := c.signed.WitnessKeys(ctx)
 	for _, s := range c.node.Store.Statuses(ctx) {
 		n := movein.NodeOf(s)
 		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, movein.ReplicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/adminclient"
+	"payledger/cmd/payledger/checkpoints"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/domain"
@@ -38,7 +39,7 @@ func notWritable(err error) bool {
 type reading struct {
 	store  *bolt.Store
 	views  *projections.Engine
-	signed *checkpoints
+	signed *checkpoints.Signer
 	links  *checkout.Links
 
 	stopViews context.CancelFunc
@@ -74,8 +75,8 @@ func openForReading(ctx context.Context, d datadir.Dir, o CoreOptions, tmp strin
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("copying the projections of a directory that cannot be written to: %w", err)
 	}
-	views, signed, err := openViews(ctx, d,
-		checkpointOptions{store: store, signer: signer, log: zerolog.New(io.Discard), now: time.Now, readOnly: true},
+	views, signed, err := checkpoints.Open(ctx, d,
+		checkpoints.Options{Store: store, Key: signer, Log: zerolog.New(io.Discard), Now: time.Now, ReadOnly: true},
 		projections.Config{Path: own, Store: store, Codec: eventstore.NewCodec(), LogID: store.LogID(), Progress: o.Progress})
 	if err != nil {
 		return nil, err
@@ -83,15 +84,15 @@ func openForReading(ctx context.Context, d datadir.Dir, o CoreOptions, tmp strin
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reading{store: store, views: views, signed: signed, links: links, stopViews: stop, viewsDone: make(chan error, 1)}
 	go func() { r.viewsDone <- views.Run(runCtx) }()
-	signed.begin()
+	signed.Begin()
 	return r, nil
 }
 
 func (r *reading) close() error {
-	r.signed.finish()
+	r.signed.Finish()
 	r.stopViews()
 	<-r.viewsDone //nolint:errcheck // only this process needed what it could not write
-	return errors.Join(r.views.Close(), r.store.Close(), r.signed.failure())
+	return errors.Join(r.views.Close(), r.store.Close(), r.signed.Failure())
 }
 
 // config is for an admin interface that is only used to read.
@@ -101,7 +102,7 @@ func (r *reading) config() httpadmin.Config {
 		Views:      r.views,
 		Links:      r.links,
 		IDs:        domain.NewIDs(time.Now, rand.Reader, domain.ID{}),
-		Checkpoint: r.signed.checkpoint,
+		Checkpoint: r.signed.Checkpoint,
 		PublicURL:  "http://payledger",
 		Stopping:   context.Background(),
 	}}

@@ -158,7 +158,7 @@ func (s *server) begin(ctx context.Context, c *core) error {
 	if s.NATS.URL != "" {
 		return errors.New("with --nats-url a cluster begins stopped: stop this server, make the cluster anew, and start all three nodes")
 	}
-	if err := c.signed.whole(ctx); err != nil {
+	if err := c.signed.Whole(ctx); err != nil {
 		return fmt.Errorf("the log is still being compared with its newest checkpoint: %w", err)
 	}
 	next, err := movein.Prepare(ctx, s.dir, c.store, s.NodeListen, s.Log)

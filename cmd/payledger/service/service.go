@@ -130,7 +130,7 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 		o.Log.Error().Err(full).Uint64("free_bytes", free).Uint64("min_free_bytes", floor).Msg("nothing new is recorded until there is room; reading goes on")
 	}
 	if moved == nil {
-		if err := s.listen(ctx, core.signed.signer.VerifierKey()); err != nil {
+		if err := s.listen(ctx, core.signed.Key.VerifierKey()); err != nil {
 			return false, err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	started("the workers, webhooks and NATS", bus.stop)
-	started("the checkpoints", core.signed.follow(bus.checkpoints.Publish))
+	started("the checkpoints", core.signed.Follow(bus.checkpoints.Publish))
 	s.at.NATSAddress = bus.address
 
 	public, err := core.publicHandler(s.at.BaseURL, o, s.room, bus, metrics)
@@ -216,7 +216,7 @@ func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Mov
 	case err = <-c.viewsDone:
 		c.viewsDone <- err
 		err = fmt.Errorf("the projections stopped: %w", err)
-	case err = <-c.signed.failed:
+	case err = <-c.signed.Failed():
 		dead = true
 	case err = <-bus.failed:
 		err = fmt.Errorf("the workers stopped: %w", err)
@@ -260,7 +260,7 @@ func (c *core) publicHandler(base string, o Options, room process.Connections, b
 		MaxStreams: max(1, room.All/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
-	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.promptly
+	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.Promptly
 	config.Limits, config.FailedAuthPerMinute = o.Limits, o.FailedAuthPerMinute
 	return httpapi.New(config)
 }

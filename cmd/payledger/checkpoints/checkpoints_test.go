@@ -1,13 +1,16 @@
-package service
+package checkpoints
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -15,27 +18,98 @@ import (
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
+	"payledger/eventstore/bolt"
 	"payledger/notifier/health/healthtest"
+	"payledger/projections"
 )
 
-// opensCore opens a fresh directory; the test closes it. Several goroutines
-// write to log.
-func opensCore(t *testing.T, d datadir.Dir, log io.Writer) *core {
+// opened is a directory with a log that grows.
+type opened struct {
+	store  *bolt.Store
+	ids    *domain.IDs
+	views  *projections.Engine
+	signed *Signer
+
+	stop context.CancelFunc
+	done chan error
+}
+
+// open opens a directory; the test closes it. Several goroutines write to log.
+func open(t *testing.T, d datadir.Dir, log io.Writer) *opened {
 	t.Helper()
-	c, err := openCore(t.Context(), d, CoreOptions{Log: zerolog.New(log)})
+	store, err := d.Open(bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	signer, err := d.LogSigner(store.LogID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := store.LastID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &opened{store: store, ids: domain.NewIDs(time.Now, rand.Reader, last), done: make(chan error, 1)}
+	o.views, o.signed, err = Open(t.Context(), d, Options{Store: store, Key: signer, Log: zerolog.New(log), Now: time.Now},
+		projections.Config{Path: d.Projections(), Store: store, Codec: eventstore.NewCodec(), LogID: store.LogID()})
+	if err != nil {
+		t.Fatal(errors.Join(err, store.Close()))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	o.stop = stop
+	go func() { o.done <- o.views.Run(ctx) }()
+	o.signed.Begin()
+	return o
 }
 
-func (c *core) register(t *testing.T) {
+func (o *opened) close() error {
+	o.signed.Finish()
+	o.stop()
+	<-o.done
+	return errors.Join(o.views.Close(), o.store.Close())
+}
+
+func (o *opened) register(t *testing.T) {
 	t.Helper()
-	id := "prj_" + c.ids.Next().String()
-	_, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
+	id := "prj_" + o.ids.Next().String()
+	_, err := eventstore.Execute(t.Context(), eventstore.Ledger{Store: o.store, Codec: eventstore.NewCodec()}, eventstore.ProjectStream(id), projects.Project{ID: id},
 		projects.ProjectCommand(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
-		eventstore.Order{EventID: c.ids.Next(), New: true})
+		eventstore.Order{EventID: o.ids.Next(), New: true})
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newDirectory(t *testing.T) datadir.Dir {
+	t.Helper()
+	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
+	if err := d.Initialise(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// logOf makes a directory whose log has so many events, all of them signed
+// for.
+func logOf(t *testing.T, events eventstore.Position) datadir.Dir {
+	t.Helper()
+	d := newDirectory(t)
+	goOn(t, d, events)
+	return d
+}
+
+// goOn adds events until there are so many.
+func goOn(t *testing.T, d datadir.Dir, events eventstore.Position) {
+	t.Helper()
+	c := open(t, d, io.Discard)
+	for last := eventstore.Position(0); last < events; {
+		c.register(t)
+		var err error
+		if last, err = c.store.Last(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,10 +119,10 @@ func (c *core) register(t *testing.T) {
 func TestNothingSmallerIsSigned(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	c := opensCore(t, d, io.Discard)
+	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
 	c.register(t)
-	signed, err := c.signed.checkpoint(t.Context())
+	signed, err := c.signed.Checkpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +132,7 @@ func TestNothingSmallerIsSigned(t *testing.T) {
 	} {
 		was := c.signed.newest
 		other()
-		if got, err := c.signed.checkpoint(t.Context()); err == nil {
+		if got, err := c.signed.Checkpoint(t.Context()); err == nil {
 			t.Errorf("%s: signed %q", name, got)
 		}
 		c.signed.newest = was
@@ -67,7 +141,7 @@ func TestNothingSmallerIsSigned(t *testing.T) {
 	if err != nil || !bytes.Equal(file, signed) {
 		t.Errorf("the file holds %q, %v; want %q", file, err, signed)
 	}
-	if again, err := c.signed.checkpoint(t.Context()); err != nil || !bytes.Equal(again, signed) {
+	if again, err := c.signed.Checkpoint(t.Context()); err != nil || !bytes.Equal(again, signed) {
 		t.Errorf("the control: %q, %v", again, err)
 	}
 }
@@ -78,7 +152,7 @@ func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
 	var log healthtest.Buffer
-	c := opensCore(t, d, &log)
+	c := open(t, d, &log)
 	defer func() { _ = c.close() }()
 	var published int
 	c.signed.publish = func([]byte) { published++ }
@@ -88,7 +162,7 @@ func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 	for range 3 {
 		c.signed.sign(t.Context())
 	}
-	if _, err := c.signed.checkpoint(t.Context()); err == nil || c.signed.newest.Size != 0 || published > 0 {
+	if _, err := c.signed.Checkpoint(t.Context()); err == nil || c.signed.newest.Size != 0 || published > 0 {
 		t.Errorf("unwritten: %v, %q, published %d times", err, c.signed.signed, published)
 	}
 	if n := strings.Count(log.String(), "no checkpoint could be signed"); n != 1 {
@@ -107,7 +181,7 @@ func TestUnwrittenCheckpointsStayHere(t *testing.T) {
 func TestCheckpointAtTheEnd(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	c := opensCore(t, d, io.Discard)
+	c := open(t, d, io.Discard)
 	c.register(t)
 	if err := c.close(); err != nil {
 		t.Fatal(err)
@@ -116,7 +190,7 @@ func TestCheckpointAtTheEnd(t *testing.T) {
 	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c = opensCore(t, d, io.Discard)
+	c = open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
 	if c.signed.newest.Size != 1 {
 		t.Errorf("the newest checkpoint covers %d events, want 1", c.signed.newest.Size)
@@ -131,15 +205,15 @@ func TestCheckpointAtTheEnd(t *testing.T) {
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
-	c := opensCore(t, d, io.Discard)
+	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
 	c.register(t)
-	signed, err := c.signed.checkpoint(context.Background())
+	signed, err := c.signed.Checkpoint(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan []byte, 8)
-	stop := c.signed.follow(func(b []byte) { got <- b })
+	stop := c.signed.Follow(func(b []byte) { got <- b })
 	if first := <-got; !bytes.Equal(first, signed) {
 		t.Errorf("first %q, want %q", first, signed)
 	}
@@ -154,13 +228,4 @@ func TestFollowEnds(t *testing.T) {
 	if len(got) > 0 {
 		t.Error("signed after the end")
 	}
-}
-
-func newDirectory(t *testing.T) datadir.Dir {
-	t.Helper()
-	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
-	if err := d.Initialise(); err != nil {
-		t.Fatal(err)
-	}
-	return d
 }

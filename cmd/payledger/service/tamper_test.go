@@ -3,30 +3,60 @@ package service
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
-	bbolt "go.etcd.io/bbolt"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/routesfile"
+	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/audit"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/translog"
 	httpadmin "payledger/httpapi/admin"
 	"payledger/notifier/health/healthtest"
 )
+
+// opensCore opens a fresh directory; the test closes it. Several goroutines
+// write to log.
+func opensCore(t *testing.T, d datadir.Dir, log io.Writer) *core {
+	t.Helper()
+	c, err := openCore(t.Context(), d, CoreOptions{Log: zerolog.New(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *core) register(t *testing.T) {
+	t.Helper()
+	id := "prj_" + c.ids.Next().String()
+	_, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
+		projects.ProjectCommand(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
+		eventstore.Order{EventID: c.ids.Next(), New: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newDirectory(t *testing.T) datadir.Dir {
+	t.Helper()
+	d := datadir.Dir(filepath.Join(t.TempDir(), "d"))
+	if err := d.Initialise(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
 
 // logOf makes a directory whose log has so many events, all of them signed
 // for.
@@ -190,30 +220,6 @@ func verified(t *testing.T, d datadir.Dir) *audit.Report {
 	return report
 }
 
-// TestComparingFindsWhatAGlanceMisses goes past the glance: comparing the
-// whole log ends the process, and what the projections alone have otherwise
-// makes them be built anew.
-func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
-	t.Parallel()
-	d := logOf(t, 20)
-	c := opensCore(t, d, io.Discard)
-	defer func() { _ = c.close() }()
-	again, err := openCheckpoints(t.Context(), d, c.views, c.signed.checkpointOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.newest.Root[0]++
-	again.begin()
-	defer again.finish()
-	if err := <-again.failed; !errors.As(err, new(*translog.MismatchError)) {
-		t.Errorf("%v", err)
-	}
-	c.register(t)
-	if signed, err := again.checkpoint(t.Context()); err == nil {
-		t.Errorf("signed %s", signed)
-	}
-}
-
 // TestAlteredBehindTheCheckpoint alters what is signed for by nothing yet and
 // was folded before: the projections are made anew from the log.
 func TestAlteredBehindTheCheckpoint(t *testing.T) {
@@ -238,117 +244,6 @@ func TestAlteredBehindTheCheckpoint(t *testing.T) {
 	if r := verified(t, d); !r.OK() || len(r.Checkpoints) != 1 || r.Checkpoints[0].Size != 20 || r.Checkpoints[0].Outcome != audit.OK {
 		t.Errorf("%+v", r)
 	}
-}
-
-// TestDamagedTreeIsMadeAnew: hashes that the projections have wrong are no
-// reason to refuse the log.
-func TestDamagedTreeIsMadeAnew(t *testing.T) {
-	t.Parallel()
-	d := logOf(t, 16)
-	db, err := bbolt.Open(d.Projections(), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte("translog"))
-		k, v := b.Cursor().Last()
-		hashes := bytes.Clone(v[:len(v)-4]) // behind them is the checksum
-		hashes[len(hashes)-1]++             // of the last, the root
-		table := crc32.MakeTable(crc32.Castagnoli)
-		sum := crc32.Update(crc32.Update(crc32.Checksum([]byte("translog"), table), table, k), table, hashes)
-		return b.Put(k, binary.BigEndian.AppendUint32(hashes, sum))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	var log healthtest.Buffer
-	c := opensCore(t, d, &log)
-	if err := c.signed.whole(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := c.close(); err != nil || !strings.Contains(log.String(), "the projections are made anew") {
-		t.Errorf("%v\n%s", err, log.String())
-	}
-}
-
-// TestUnreadableEventStopsTheSigning: what does not need the event goes on.
-func TestUnreadableEventStopsTheSigning(t *testing.T) {
-	t.Parallel()
-	d := logOf(t, 400)
-	newest, err := os.ReadFile(d.Checkpoint())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := os.ReadFile(d.Ledger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := bolt.OpenReadOnly(d.Ledger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = bolt.Carve(t.Context(), bytes.NewReader(bytes.Clone(ledger)), int64(len(ledger)), func(int64) {}, func(c bolt.Carved) error {
-		if c.Position == 100 {
-			ledger[c.Offset+int64(c.Size)/2] ^= 4
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(store.Close(), os.WriteFile(d.Ledger(), ledger, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	var log healthtest.Buffer
-	c := opensCore(t, d, &log)
-	if err := c.signed.whole(t.Context()); !errors.As(err, new(*eventstore.CorruptError)) {
-		t.Errorf("%v", err)
-	}
-	if signed, err := c.signed.promptly(t.Context()); err != nil || !bytes.Equal(signed, newest) {
-		t.Errorf("what was signed before: %s, %v", signed, err)
-	}
-	c.register(t)
-	if signed, err := c.signed.promptly(t.Context()); err == nil {
-		t.Errorf("signed %s", signed)
-	}
-	if err := c.close(); err != nil {
-		t.Error(err)
-	}
-	if after, err := os.ReadFile(d.Checkpoint()); err != nil || !bytes.Equal(after, newest) {
-		t.Errorf("%s, %v", after, err)
-	}
-	if !strings.Contains(log.String(), "so nothing new is signed") || !strings.Contains(log.String(), "position 100") {
-		t.Error(log.String())
-	}
-}
-
-// TestNothingIsSignedBeforeComparing: what was signed is there all the time.
-func TestNothingIsSignedBeforeComparing(t *testing.T) {
-	t.Parallel()
-	d := logOf(t, 10)
-	c := opensCore(t, d, io.Discard)
-	defer func() { _ = c.close() }()
-	waiting, err := openCheckpoints(t.Context(), d, c.views, c.signed.checkpointOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if signed, err := waiting.promptly(t.Context()); err != nil || !bytes.Equal(signed, waiting.signed) {
-		t.Errorf("%s, %v", signed, err)
-	}
-	c.register(t)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if signed, err := waiting.checkpoint(ended); err == nil {
-		t.Errorf("signed %s", signed)
-	}
-	if signed, err := waiting.promptly(t.Context()); err == nil || !strings.Contains(err.Error(), "still being compared") {
-		t.Errorf("%s, %v", signed, err)
-	}
-	waiting.begin()
-	if signed, err := waiting.checkpoint(t.Context()); err != nil || bytes.Equal(signed, c.signed.signed) {
-		t.Errorf("%s, %v", signed, err)
-	}
-	waiting.finish()
 }
 
 // TestMissingCheckpointIsNoted cuts the log's end off and deletes the

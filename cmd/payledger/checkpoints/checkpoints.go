@@ -1,0 +1,318 @@
+// Package checkpoints signs the checkpoints of a directory's log, and compares the log with
+// the newest one whenever the directory is opened. In a cluster the nodes vouch for each
+// other's (package nodewitness).
+package checkpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/cmd/payledger/exit"
+	"payledger/cmd/payledger/nodewitness"
+	"payledger/eventstore"
+	"payledger/eventstore/bolt"
+	"payledger/eventstore/translog"
+	"payledger/httpapi/merchant"
+	"payledger/projections"
+)
+
+// checkpointEvery is how often a checkpoint is signed while events arrive. It
+// leaves room for the signing within a second.
+const checkpointEvery = 800 * time.Millisecond
+
+// Signer signs the log's checkpoints. A signed one is on disk before
+// it is published, each covers more events than the one before, and the newest is
+// compared with the log whenever the directory is opened. So a log that lost or
+// changed signed events is noticed. Safe for concurrent use.
+type Signer struct {
+	Options
+	dir    datadir.Dir
+	file   string
+	views  *projections.Engine
+	nodes  *nodewitness.Witness // vouch for what is signed; nil: the directory is alone
+	signs  func() bool          // whether this process signs as events arrive
+	opened eventstore.Position  // where the log ended then
+
+	compared   chan struct{} // closed when the log was compared as far as it can be
+	doubt      error         // set before that: nothing may be signed
+	comparedTo atomic.Uint64
+	failed     chan error // of Failed
+	comparing  sync.WaitGroup
+	cancel     context.CancelFunc // of comparing
+	missing    string             // see Missing
+
+	mu      sync.Mutex
+	newest  translog.Checkpoint
+	signed  []byte // newest as a signed note; nil while there is none
+	at      time.Time
+	vouched int       // how many nodes vouch for it
+	asked   time.Time // when they were; zero: not yet
+	publish func(signed []byte)
+	trouble bool // what keeps checkpoints from being signed was logged
+}
+
+// Options say how checkpoints are signed and compared.
+type Options struct {
+	Store *bolt.Store
+	Key   *translog.Signer
+	Log   zerolog.Logger
+	Paced bool // others want to work while the log is compared
+	Now   func() time.Time
+
+	ReadOnly bool // nothing new is signed or noted
+}
+
+// Open opens the projections and the checkpoints of a log. Projections whose tree is not
+// the log's are made anew, once. The caller holds the directory's lock.
+func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Config) (*projections.Engine, *Signer, error) {
+	for again := true; ; again = false {
+		views, err := projections.Open(ctx, config)
+		if err != nil {
+			return nil, nil, exit.With(exit.Directory, "opening the projections: %w", err)
+		}
+		signed, err := newSigner(ctx, d, views, o)
+		if err == nil {
+			return views, signed, nil
+		}
+		err = errors.Join(err, views.Close())
+		if !again || !errors.As(err, new(*viewsDifferError)) {
+			return nil, nil, err
+		}
+		o.Log.Error().Err(err).Msg("the projections are made anew")
+		if err := os.Remove(config.Path); err != nil {
+			return nil, nil, exit.With(exit.Directory, "deleting projections that are not the log's: %w", err)
+		}
+	}
+}
+
+// newSigner reads the newest checkpoint that was signed and refuses a log that differs from
+// it in the events that glance compares.
+func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, o Options) (*Signer, error) {
+	s := &Signer{
+		Options: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {}, signs: func() bool { return true },
+		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
+	}
+	var err error
+	if s.opened, err = o.Store.Last(ctx); err != nil {
+		return nil, err
+	}
+	signed, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.noteMissing(o.Now()); err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	if err != nil {
+		return nil, exit.With(exit.Directory, "reading the newest checkpoint: %w", err)
+	}
+	verifier, err := translog.ParseVerifier(o.Key.VerifierKey())
+	if err != nil {
+		return nil, err
+	}
+	if s.newest, err = verifier.Open(signed); err != nil {
+		return nil, exit.With(exit.Directory, "%[1]s, the newest checkpoint, does not belong to log.key: %[2]w. Restore the two that belong together; "+
+			"if there is no such pair, move %[1]s away and start again", s.file, err)
+	}
+	s.signed, s.at = signed, o.Now()
+	if err := s.glance(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin compares the whole log with the newest checkpoint until Finish.
+func (s *Signer) Begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.comparing.Go(func() { s.compare(ctx) })
+}
+
+// unchanged returns the newest checkpoint if no event came after it.
+func (s *Signer) unchanged(ctx context.Context) (signed []byte, ok bool) {
+	size, _, err := s.views.Tree(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signed, err == nil && s.signed != nil && size == s.newest.Size
+}
+
+// Checkpoint answers a signed checkpoint over everything that is durable when
+// it is called, or more. It waits until the whole log was compared, and for the nodes
+// that vouch for it.
+func (s *Signer) Checkpoint(ctx context.Context) ([]byte, error) {
+	signed, err := s.fresh(ctx)
+	if err != nil || s.nodes == nil || s.ReadOnly {
+		return signed, err
+	}
+	return s.cosigned(ctx, signed)
+}
+
+// fresh answers a checkpoint for which nobody may have vouched yet.
+func (s *Signer) fresh(ctx context.Context) ([]byte, error) {
+	if err := s.Whole(ctx); err != nil {
+		return nil, err
+	}
+	if s.ReadOnly {
+		if s.signed == nil {
+			return nil, errors.New("there is no checkpoint, and none can be signed")
+		}
+		return s.signed, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size, root, err := s.views.Tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next := translog.Checkpoint{Origin: s.Key.Origin(), Size: size, Root: root}
+	if s.signed != nil {
+		if next == s.newest {
+			return s.signed, nil
+		}
+		if size <= s.newest.Size {
+			return nil, fmt.Errorf("the log's tree of %d events does not go on from that of %d events that was signed for: nothing more is signed", size, s.newest.Size)
+		}
+	}
+	signed, err := s.Key.Sign(next)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(next, signed); err != nil {
+		return nil, err
+	}
+	if s.nodes == nil {
+		s.publish(signed)
+	}
+	return signed, nil
+}
+
+// write makes a checkpoint the newest; mu is held.
+func (s *Signer) write(next translog.Checkpoint, signed []byte) error {
+	if err := datadir.WriteFileSynced(s.file, signed); err != nil {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = fmt.Errorf("%w: %w", eventstore.ErrFull, err)
+		}
+		return fmt.Errorf("writing a checkpoint: %w", err)
+	}
+	if next != s.newest || s.signed == nil {
+		s.at, s.vouched, s.asked = s.Now(), 0, time.Time{}
+	}
+	s.newest, s.signed = next, signed
+	return nil
+}
+
+// Promptly is checkpoint for callers that cannot wait long: the error is
+// merchant.ErrComparing while the log is compared, unless there is nothing new
+// to sign.
+func (s *Signer) Promptly(ctx context.Context) ([]byte, error) {
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := s.Whole(waiting)
+	if err == nil {
+		return s.Checkpoint(ctx)
+	}
+	if signed, ok := s.unchanged(ctx); ok {
+		return signed, nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = merchant.ErrComparing
+	}
+	return nil, err
+}
+
+// idle reports whether the views have no event that is not signed for. It only looks
+// at memory: in a cluster every look at the log's end is work for all nodes.
+func (s *Signer) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signed != nil && s.views.Position() == s.newest.Size
+}
+
+// sign signs a checkpoint if there are new events. A failure is logged once; the
+// log is still written, and the next checkpoint covers everything.
+func (s *Signer) sign(ctx context.Context) {
+	_, err := s.Checkpoint(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil && s.trouble:
+		s.trouble = false
+		s.Log.Info().Msg("checkpoints are signed again")
+	case err != nil && !s.trouble:
+		s.trouble = true
+		s.Log.Warn().Err(err).Msg("no checkpoint could be signed; it is tried until it can")
+	}
+}
+
+// follow signs checkpoints as events arrive, the first at once, and hands each
+// to publish, which must neither wait nor fail. The returned function ends
+// that.
+func (s *Signer) Follow(publish func(signed []byte)) (stop func() error) {
+	s.mu.Lock()
+	s.publish = publish
+	if s.signed != nil {
+		publish(s.signed) // NATS had stopped when the last run signed it
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(checkpointEvery)
+		defer tick.Stop()
+		for first := true; ; first = false { // at first each node shows the others its tree
+			if (first || s.signs()) && (!s.idle() || !s.settled()) {
+				s.sign(ctx)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() error {
+		cancel()
+		running.Wait()
+		return nil
+	}
+}
+
+// finish signs the last checkpoint of a run if the log is compared by then;
+// otherwise the next run compares it again.
+func (s *Signer) Finish() {
+	patience := 10 * time.Second
+	if s.nodes != nil {
+		_ = s.nodes.Close() // no more checkpoints of others are kept
+		s.nodes = nil
+		patience = 2 * time.Second // one that is alone reads nothing, and another one signs
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, ok := s.unchanged(ctx); !ok && !s.ReadOnly {
+		select {
+		case <-s.compared:
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		}
+	}
+	s.cancel()
+	s.comparing.Wait()
+	select {
+	case <-s.compared:
+		s.sign(ctx)
+	default:
+	}
+}

@@ -1,0 +1,96 @@
+package checkpoints
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"payledger/cmd/payledger/nodewitness"
+	"payledger/eventstore/translog"
+	"payledger/httpapi/merchant"
+)
+
+// askAgain is how long nodes that did not vouch for a checkpoint are left alone.
+const askAgain = 5 * time.Second
+
+// Witness lets this node and the others vouch. Called before Begin.
+func (s *Signer) Witness(node nodewitness.Config) (err error) {
+	if node.Log, err = translog.ParseVerifier(s.Key.VerifierKey()); err != nil {
+		return err
+	}
+	node.Root, node.Keep = s.views.RootHere, s.keep
+	s.signs = func() bool { return node.Node.Store.Status().Ready }
+	s.nodes, err = nodewitness.Open(node)
+	return err
+}
+
+// WitnessKeys are the keys of the nodes as witnesses, of those that are known.
+func (s *Signer) WitnessKeys(ctx context.Context) map[string]string { return s.nodes.Keys(ctx) }
+
+// keep makes another node's checkpoint the newest, unless there is a newer one. It was
+// compared with the own tree.
+func (s *Signer) keep(next translog.Checkpoint, signed []byte) error {
+	select {
+	case <-s.compared:
+		if s.doubt != nil {
+			return s.doubt
+		}
+	default:
+		return merchant.ErrComparing
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.signed != nil && next.Size <= s.newest.Size {
+		return nil
+	}
+	return s.write(next, signed)
+}
+
+// settled reports whether there is nothing to ask the nodes about the newest checkpoint.
+func (s *Signer) settled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes == nil || s.vouched == len(s.nodes.Node.Members) || s.Now().Sub(s.asked) < askAgain
+}
+
+// cosigned adds what the nodes vouch to a checkpoint, and publishes the newest one.
+func (s *Signer) cosigned(ctx context.Context, signed []byte) ([]byte, error) {
+	s.mu.Lock()
+	newest := bytes.Equal(signed, s.signed)
+	s.mu.Unlock()
+	if newest && s.settled() {
+		return signed, nil
+	}
+	with, n := s.nodes.Collect(ctx, signed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !bytes.Equal(signed, s.signed) {
+		return with, nil // there is a newer one, or somebody else has asked
+	}
+	if n >= s.vouched {
+		if err := s.write(s.newest, with); err != nil {
+			return nil, err
+		}
+		s.vouched = n
+		s.publish(with)
+	}
+	s.asked = s.Now()
+	return s.signed, nil
+}
+
+// observeNewest adds the metrics of the newest checkpoint.
+func (s *Signer) observeNewest(m prometheus.Registerer) {
+	gauge := func(name, help string, value func() float64) {
+		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return value()
+		}))
+	}
+	gauge("payledger_log_checkpoint_cosignatures", "How many nodes of the cluster vouch for the newest checkpoint, as the sequencer counts them; 0 without a cluster.",
+		func() float64 { return float64(s.vouched) })
+	gauge("payledger_log_checkpoint_age_seconds", "Time since the newest checkpoint was signed or came from another node; while nothing is recorded none is signed.",
+		func() float64 { return max(0, s.Now().Sub(s.at).Seconds()) })
+}
