@@ -92,11 +92,11 @@ func (s *IDs) issue() ID {
 	return id
 }
 
-// IDTime is the instant in an id's time part.
+// IDTime is the instant in the time part of an id.
 func IDTime(id ID) Instant { return Instant(id.Time()) }
 
-// Instant is a moment in milliseconds since the Unix epoch. It is written in
-// UTC as 2006-01-02T15:04:05.000Z.
+// Instant is a moment in milliseconds since the Unix epoch. Its text is UTC in the form
+// 2006-01-02T15:04:05.000Z.
 type Instant int64
 
 const instantLayout = "2006-01-02T15:04:05.000Z07:00"

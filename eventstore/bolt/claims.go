@@ -196,10 +196,10 @@ type span struct {
 // spans are the periods whose keys are remembered, oldest first.
 type spans []span
 
-// claim notes that the record at a position claims a key; newest is the
-// greatest event id so far. The first key of a span begins it, and of more than
-// three spans the oldest is forgotten. Time alone forgets nothing: otherwise a
-// clock that was a year ahead for a moment would make all keys free again.
+// claim notes that the record at a position claims a key; newest is the greatest
+// event id so far. The first key of a span begins it, and of more than three spans
+// the oldest is forgotten. The passing of time alone forgets nothing: a clock that
+// was a year ahead for a moment would free all keys.
 func (s spans) claim(newest domain.ID, at eventstore.Position) (_ spans, begun bool) {
 	number := newest.Time() / spanMillis
 	if n := len(s); n > 0 && s[n-1].number == number {

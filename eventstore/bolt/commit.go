@@ -70,8 +70,8 @@ func (s *Store) commit(g *group) (durable int) {
 }
 
 // write is the whole commit protocol: it makes what stage stages durable. Before it
-// returns nobody has been told anything of that and no read shows anything of it, so
-// until then a crash may leave the log with it or without it. After an error nothing
+// returns, no caller has an answer and no read shows anything of it, so until then a
+// crash may leave the log with it or without it. After an error nothing
 // of it is durable, or, if it is an *eventstore.FatalError, that is unknown. writing
 // is held.
 func (s *Store) write(stage func() error) (durable int, err error) {
@@ -101,8 +101,8 @@ func (s *Store) write(stage func() error) (durable int, err error) {
 		// none of these was written over.
 		//
 		// Last it writes the other meta page, and syncs. After a crash here, the
-		// next open finds the group or does not. Whoever waited for an answer sends
-		// the commit again: it is recognised by its id or its key, or it is new.
+		// next open finds the group or does not. A caller without an answer
+		// sends the commit again: it is recognised by its id or its key, or it is new.
 	})
 
 	var replaced *boltfile.ReplacedError

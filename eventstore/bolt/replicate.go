@@ -29,9 +29,8 @@ const (
 // Nonce names the exact bytes of a group.
 type Nonce [16]byte
 
-// Group is the commits of one transaction as all nodes of a cluster have them. Who
-// stages it knows First, Before and Records; Replicate sets the rest before it
-// returns nil.
+// Group is the commits of one transaction as all nodes of a cluster have them. Staging
+// sets First, Before and Records; Replicate sets the rest before it returns nil.
 type Group struct {
 	Number uint64 // the group's place in LOG
 	Nonce  Nonce
@@ -244,8 +243,8 @@ func (s *Store) Compare(g *Group) error {
 	})
 }
 
-// endBefore is the position behind the groups before this one; where they are not known
-// any more, what the group says.
+// endBefore is the position behind the groups before this one, by the file or, if it has
+// forgotten them, by the group itself.
 func endBefore(groups *bbolt.Bucket, g *Group) eventstore.Position {
 	c := groups.Cursor()
 	c.Seek(slot(g.Number))

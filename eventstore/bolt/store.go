@@ -40,7 +40,7 @@ type Options struct {
 	// had no records, before its commits are answered.
 	Replicated func()
 	// Newest is called with the greatest id in the log after each group that became
-	// durable, the store's own or another node's. nil: nobody wants to know.
+	// durable, the store's own or another node's. nil: it is not called.
 	Newest func(domain.ID)
 	// Committed is called after each group of commits that became durable, with how
 	// many they were and how long their transaction took. The committer waits for it.

@@ -21,8 +21,7 @@ type waitingCall struct {
 	done    chan struct{}
 }
 
-// errTakenBack is what the commits of a group are answered with that was taken back.
-// They are sent again.
+// errTakenBack answers the commits of a group that was taken back. They are sent again.
 var errTakenBack = errors.New("the group was taken back")
 
 // Append implements eventstore.Store.
@@ -76,8 +75,8 @@ func (s *Store) enter() error {
 	return nil
 }
 
-// spokenOf is the greatest position that the results speak of. The caller finds it in
-// this node's file: what it wrote, and why it was refused.
+// spokenOf is the greatest position in the results, be it of a record or of the reason for
+// a refusal. The caller finds it in this node's file.
 func spokenOf(results []eventstore.Appended) (last eventstore.Position) {
 	for _, r := range results {
 		var conflict *eventstore.ConflictError

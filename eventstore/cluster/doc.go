@@ -23,13 +23,13 @@
 // One group in flight. A second one would be staged upon records that LOG may not
 // take.
 //
-// Taking back. If another group took the slot, the staged one is rolled back, with
-// what it left in memory, and the other one is applied. Nobody is told that the
-// commits failed: the forwarder sends them again, and their ids, which every store
-// recognises for some time whatever their streams did since, make that harmless. It
-// would not be if ids were recognised only at the end of a stream: a lost answer
-// would then become a conflict, or a second refund. After ten seconds the caller is
-// told that it is unknown.
+// Taking back. If another group took the slot, the staged one is rolled back, with what
+// it left in memory, and the other one is applied. The callers get no error: the
+// forwarder sends the commits again, and their ids, which every store recognises for
+// some time whatever their streams did since, make that harmless. It would not be if
+// ids were recognised only at the end of a stream: a lost answer would then become a
+// conflict, or a second refund. After ten seconds the caller gets the error that the
+// outcome is unknown.
 //
 // Reads never lie. A read may be answered by a node that has every group which was
 // acknowledged before the read arrived. The sequencer cannot know that from its file,
@@ -47,16 +47,17 @@
 // group in which all commits were refused is published too, without records, before
 // the refusals are answered.
 //
-// Taking over. Who leads is a matter of liveness alone: the node whose server leads
-// LOG or, where the servers are not the nodes' own, the node that holds a lease, which
-// is the only message of the stream SEQUENCER (package lease). A new sequencer first hears
-// from one of its peers at least, which groups that one has. If LOG ends before a file does, its own or a peer's, LOG has forgotten
-// acknowledged groups, and the sequencer publishes them again from that file: from its
-// own once LOG's last group is the one that the file has in its place, from a peer's
-// if the group follows from its own file. Then it publishes a barrier, whose acceptance
-// shows that it has LOG's end. Not covered is what is only in the file of a node that
-// cannot be reached: if LOG goes on meanwhile, that node stops when it is back, and
-// says which events it alone has.
+// Taking over. Who leads is a matter of liveness alone: the node whose server leads LOG
+// or, where the servers are not the nodes' own, the node that holds a lease, which is
+// the only message of the stream SEQUENCER (package lease). A new sequencer first asks
+// its peers which groups they have, and waits for one answer at least. If LOG ends
+// before a file does, its own or a peer's, LOG has forgotten acknowledged groups, and
+// the sequencer publishes them again from that file: from its own once LOG's last group
+// is the one that the file has in its place, from a peer's if the group follows from
+// its own file. Then it publishes a barrier, whose acceptance shows that it has LOG's
+// end. Not covered is what is only in the file of a node that cannot be reached: if LOG
+// goes on meanwhile, that node stops when it is back, and says which events it alone
+// has.
 //
 // The end. LOG ends with a group that names the node whose file goes on alone. Each node
 // notes that in its file and takes no part any more. Nothing can follow it, since a node
@@ -83,10 +84,10 @@
 // the file. If a group of LOG does not follow, the node stops: its file is of another
 // history and is made anew from a peer's, never mended.
 //
-// Beginning. LOG begins behind the last event that its founder has, and every file has to
-// have the same up to there. A file that ends before, which is a copy that was made while the
-// founder served alone, gets the rest from the founder's: before there is LOG (Lend), so that
-// little is missing then, and after that.
+// Beginning. LOG begins behind the last event that its founder has, and every file has
+// to have the same up to there. A file that ends before, which is a copy that was made
+// while the founder served alone, gets the rest from the founder's: before there is LOG
+// (Lend), so that little is missing then, and after that.
 //
 // # The parts
 //
@@ -101,8 +102,8 @@
 //	PAYLEDGER_SEED=17 go test ./eventstore/cluster -run TestSimulation
 //
 // Store drives the machine over a real JetStream: log.go has LOG, peers.go what nodes
-// ask each other, package wire how that is written. It is an eventstore.Store, so that nobody who uses one knows of the
-// cluster. LOG's metadata says what its groups follow from: the log's id, LOG's own,
-// and the position and record that the log ended with; a file follows one LOG for
-// ever. LOG is trimmed up to what all members have.
+// ask each other, package wire how that is written. It is an eventstore.Store, so that
+// nobody who uses one knows of the cluster. LOG's metadata says what its groups follow
+// from: the log's id, LOG's own, and the position and record that the log ended with; a
+// file follows one LOG for ever. LOG is trimmed up to what all members have.
 package cluster

@@ -21,13 +21,13 @@ import (
 //	records  position (8), where LOG begins (8), asker -> the records behind it up to there
 //	         as a message without a number
 //
-// Whoever does not know of LOG yet names the position 0, and is answered only by a file
-// that follows none: all that this one has is in front of LOG.
+// A node that does not know LOG yet names 0 for where it begins. Only a file that follows no
+// LOG answers it: all that this file has is in front of LOG.
 const verbRecords = ".records"
 
-// Lend gives the others what the file of a node that serves alone has and theirs lack,
-// until stop is called or ctx ends, so that little is missing when LOG is founded. asked hears how
-// far which of them has come.
+// Lend answers the other nodes' requests for records of the file of a node that serves
+// alone, until stop is called or ctx ends, so that little is missing when LOG is founded.
+// asked is called with the position at which a peer's file ends.
 func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *bolt.Store, asked func(peer string, at eventstore.Position)) (stop func() error, err error) {
 	sub, err := c.Subscribe(nodesOf(log)+node+verbRecords, func(m *nats.Msg) {
 		if at, _, peer, ok := wantedRecords(m.Data); ok {
@@ -71,9 +71,9 @@ func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte
 }
 
 // extend adds to the file what it lacks of a peer's, up to where LOG begins; 0: there is
-// no LOG yet.
-// False: no peer has more, or none answers. The error is a *bolt.MismatchError if the
-// file of every peer that answers goes on from another record, or ends before this one.
+// no LOG yet. False: no peer has more, or none answers. The error is a *bolt.MismatchError
+// if the file of every peer that answers goes on from another record, or ends before this
+// one.
 func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTime)
 	defer cancel()

@@ -29,8 +29,8 @@ func (s *Store) partOfLease() lease.Config {
 }
 
 // mayLead reports whether this node may take the lease whose message stands for age. At
-// first that is left to nodes that are near LOG's end and can record; if none takes it,
-// one that cannot serves the reads at least.
+// first that is left to nodes that are near LOG's end and can record. If none of them takes
+// it, any node may, so that reads at least are served.
 func (s *Store) mayLead(age time.Duration) bool {
 	if s.withdrawn.Load() || s.stopped.Load() != nil {
 		return false
@@ -45,8 +45,8 @@ const fitEvery = time.Second
 // agreedFor is how long a node's clock counts as compared while it cannot be.
 const agreedFor = time.Minute
 
-// examine finds out whether this node can be the sequencer. One that is it and cannot
-// hands over, if another node can.
+// examine finds out whether this node can be the sequencer. If it is and cannot go on, it
+// hands over, if another node can take its place.
 func (s *Store) examine() {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*peerTime)
 	defer cancel()
@@ -78,10 +78,9 @@ func (s *Store) examine() {
 	s.report(fmt.Errorf("this node hands over to node %s, because it cannot be the sequencer: %w", to, errors.New(why)))
 }
 
-// clockOff compares this node's clock with those of all others. A node whose clock is
-// off is more than MaxAhead ahead of all of them, or behind all, whatever the time that
-// the answers took: so of three nodes one is never off. It is not compared while one of
-// them does not answer.
+// clockOff compares this node's clock with those of all others. It is off if it is more than
+// MaxAhead ahead of all of them, or behind all, however long the answers took: so at least
+// one clock of three is not off. Nothing is compared while one of the others does not answer.
 func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 	var least, most time.Duration // by which this clock is ahead
 	heard := 0

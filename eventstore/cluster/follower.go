@@ -149,7 +149,7 @@ func (f *follower) tick(now time.Duration) (out []effect) {
 	case f.since == 0:
 		f.since, f.asked = now, now
 	case now-f.since >= patience && f.last > max(f.shown, f.number):
-		f.last, f.since = max(f.shown, f.number), 0 // nobody has it
+		f.last, f.since = max(f.shown, f.number), 0 // no peer has it
 	}
 	if (missing && now-f.asked >= gapTime) || now-f.heard >= silence {
 		f.asked, f.heard = now, now

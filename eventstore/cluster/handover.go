@@ -208,7 +208,8 @@ func (s *Store) askForLeader(to nodeName) error {
 		err = refusal(reply.Data)
 	}
 	if to != "" {
-		// Older news of the leader counts no more, and this always comes.
+		// What is heard of the leader by an older question is out of date. asksNoMore is
+		// posted in every case.
 		s.hearing.Lock()
 		s.turn = s.turns.Add(1)
 		s.post(asksNoMore{})

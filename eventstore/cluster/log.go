@@ -261,7 +261,7 @@ func (s *Store) elected(m *nats.Msg) {
 	s.beside(s.hear)
 }
 
-// newest takes up news of LOG, unless some were that were asked for later.
+// newest takes up an answer about LOG, unless one to a later question was taken up before.
 func (s *Store) newest(turn uint64, take func()) {
 	s.hearing.Lock()
 	defer s.hearing.Unlock()

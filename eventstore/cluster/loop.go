@@ -15,8 +15,8 @@ import (
 	"payledger/eventstore/cluster/wire"
 )
 
-// replicate is bolt's hook: it waits for the machine's decision. Before the machine runs
-// only who has used a file that was alone appends to it: nobody would decide.
+// replicate is bolt's hook: it waits for the machine's decision. Before the machine runs,
+// nothing decides, and only requests from the time when the file was alone append to it.
 func (s *Store) replicate(g *bolt.Group) error {
 	if !s.looping.Load() {
 		return eventstore.ErrBusy
@@ -156,7 +156,7 @@ func (s *Store) applyGroup(g *bolt.Group) {
 	}
 }
 
-// compared tells what a comparison with LOG has shown.
+// compared gives the machine the result of a comparison with LOG.
 func (s *Store) compared(err error) {
 	switch {
 	case errors.As(err, new(*bolt.MismatchError)):
@@ -175,7 +175,7 @@ func (s *Store) follows(g *bolt.Group) bool {
 		s.report(err)
 		return false
 	}
-	g.First, g.Before, g.Writer, g.At = first, before, s.writer, s.now().UnixMilli()
+	g.First, g.Before, g.Writer, g.At = first, before, s.writer, s.clock().UnixMilli()
 	return true
 }
 
@@ -226,7 +226,7 @@ func (s *Store) forgotten(x republish) (g *bolt.Group, err error) {
 		}
 	}
 	if !ok {
-		g = &bolt.Group{Number: x.number, Writer: s.writer, At: s.now().UnixMilli()}
+		g = &bolt.Group{Number: x.number, Writer: s.writer, At: s.clock().UnixMilli()}
 		binary.BigEndian.PutUint64(g.Nonce[:], uint64(s.now().UnixNano()))
 	}
 	return g, nil

@@ -7,8 +7,8 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// An event is what a node is told, an effect what it asks for. Times are those of a
-// clock that only has to run forward at about the right speed.
+// An event is an input of the machine node, an effect an output, which Store carries out.
+// Times are those of a clock that only has to run forward at about the right speed.
 type (
 	event  any
 	effect any
@@ -57,7 +57,7 @@ type (
 	ends struct{}
 	// asksNoMore: LOG has answered stepDown with a name, or did not in time.
 	asksNoMore struct{}
-	// sequencing: the node that is said to be the sequencer; it may be none.
+	// sequencing: which node is the sequencer, as far as is known; empty: none.
 	sequencing struct{ name nodeName }
 )
 
@@ -105,8 +105,8 @@ type (
 		from   nodeName
 		number uint64
 	}
-	// doubt names a peer that says it has groups which nobody can get, or that has sent a
-	// group which does not follow.
+	// doubt names a peer whose groups cannot be fetched although it says that it has them,
+	// or that has sent a group which does not follow.
 	doubt struct {
 		peer nodeName
 		why  error

@@ -34,9 +34,8 @@ const (
 	verbLeave  = ".leave"
 	verbLease  = ".lease"
 
-	// A peer is known by its certificate, and may be of another version or mad all the
-	// same. What is longer than these is dropped, and so are requests beyond those that wait
-	// to be served.
+	// A peer has shown its certificate, but may be of another version or faulty. Longer
+	// messages are dropped, and so are requests beyond those that wait.
 	maxReport   = 16 << 10
 	maxAppends  = 8192 // requests
 	maxFetches  = 4
@@ -44,7 +43,7 @@ const (
 	pendingSize = 16 << 20
 
 	peerTime   = 3 * time.Second
-	appendTime = callTime // nobody waits longer for an answer
+	appendTime = callTime // the caller waits no longer for the answer
 	fetchBytes = 256 << 10
 )
 

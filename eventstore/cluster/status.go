@@ -52,14 +52,13 @@ type Status struct {
 	// part; empty: it could be the sequencer.
 	Unable string `json:"unable,omitzero"`
 	// Warning is what is wrong with the NATS servers although the node takes part; empty:
-	// nothing is known to be.
+	// no fault is known.
 	Warning string `json:"warning,omitzero"`
 	// Clock is the node's at the moment of the answer, AheadMillis how far it was ahead
 	// of the nearest one of the others' when it last heard of both; below 0: behind it.
 	Clock       time.Time `json:"clock"`
 	AheadMillis int64     `json:"ahead_ms"`
-	// Silent is why the node did not tell its status; of what stands above, only the
-	// name is known then.
+	// Silent is why the status of the node is not known: then only its name is set besides.
 	Silent string `json:"silent,omitzero"`
 }
 
@@ -74,7 +73,7 @@ func (s *Store) Warning() string {
 	return ""
 }
 
-// Live is how many nodes are up, this one included, as far as it has heard lately.
+// Live is how many nodes are up, this one included, by their last answers.
 func (s *Store) Live() int { return 1 + int(s.heardOf.Load()) }
 
 // Lag is how many groups are known that the file does not have.
@@ -83,7 +82,7 @@ func (s Status) Lag() uint64 { return s.Newest - min(s.Newest, s.Group) }
 // Ahead is AheadMillis.
 func (s Status) Ahead() time.Duration { return time.Duration(s.AheadMillis) * time.Millisecond }
 
-// LOG is JetStream's view of LOG, as the node's server told it last.
+// LOG is JetStream's view of LOG, as the node's server last reported it.
 type LOG struct {
 	At       time.Time `json:"at,omitzero"` // zero: it never answered
 	Leader   string    `json:"leader,omitzero"`
@@ -108,7 +107,7 @@ type trouble struct {
 	at  time.Time
 }
 
-// doubted is a peer in whose word this node has found a fault. It is shown for doubtTime.
+// doubted is a peer whose answer was wrong. It is shown for doubtTime.
 type doubted struct {
 	doubt
 	at time.Time
@@ -172,7 +171,7 @@ func (s *Store) Status() Status {
 	return st
 }
 
-// Statuses are those of all members, by name. Who does not answer in time is Silent.
+// Statuses are those of all members, by name. One that does not answer in time is Silent.
 func (s *Store) Statuses(ctx context.Context) []Status {
 	all := make([]Status, len(s.peers), len(s.peers)+1)
 	var asked sync.WaitGroup
@@ -210,7 +209,7 @@ func (s *Store) extra(why error) (lines []string) {
 	return lines
 }
 
-// doubts says what is wrong with what a peer has said; empty: nothing is known.
+// doubts says what was wrong with a peer's answer; empty: no fault is known.
 func (s *Store) doubts(st Status) string {
 	end := s.number()
 	if l := s.log.Load(); l != nil {

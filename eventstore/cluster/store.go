@@ -25,7 +25,7 @@ type Config struct {
 	Bolt  bolt.Options // Replicate, Replicated and Admit are set by Open
 	Conn  *nats.Conn   // Open does not close it
 
-	// Foreign: Conn leads to servers of somebody else's, and the sequencer is the node
+	// Foreign: Conn leads to servers of the operator's, and the sequencer is the node
 	// that holds the lease. Else Conn leads to the node's own server, which has the
 	// node's name, and the sequencer is the node whose server leads LOG.
 	Foreign bool
@@ -82,7 +82,7 @@ type Store struct {
 	ahead                atomic.Int64              // Status.AheadMillis
 	right                atomic.Pointer[time.Time] // when this node's clock last agreed with another one's; nil: not known
 	doubted              atomic.Pointer[doubted]
-	heardOf              atomic.Int64 // peers that have answered lately
+	heardOf              atomic.Int64 // peers that have answered the last question
 
 	node *node // of the loop
 

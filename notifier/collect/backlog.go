@@ -19,7 +19,7 @@ import (
 // Backlog is what is open at one route's provider.
 type Backlog struct {
 	Work map[domain.WorkKind]int
-	Lost int // payments that nobody follows, because the route has no connector
+	Lost int // payments that are not followed, because the route has no connector
 }
 
 // count adds what is open about one payment.
@@ -99,7 +99,7 @@ func (b *backlogs) show(route string, now Backlog) {
 // most. The maps must not be changed.
 func (c *Collector) Backlogs() map[string]Backlog { return c.backlogs.get() }
 
-// Degraded says what nobody follows.
+// Degraded says which payments are not followed.
 func (c *Collector) Degraded() []string {
 	var all []string
 	backlogs := c.Backlogs()

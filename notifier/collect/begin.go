@@ -83,7 +83,7 @@ func (c *Collector) Begin(ctx context.Context, id domain.ID, language, merchant 
 }
 
 // Shown is where the customer of the payment's attempt was sent, if that is in
-// memory and still good; nil if not. It asks nobody.
+// memory and still good; nil if not. No provider is asked.
 func (c *Collector) Shown(id domain.ID, attempt int) *connector.HandOff {
 	return c.tasks.shown(id, attempt)
 }

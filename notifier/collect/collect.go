@@ -15,8 +15,8 @@
 // only looked at, and with growing pauses. A route has a number of calls at a time,
 // a number of calls per second, and a breaker, so that a provider that is slow or
 // away delays no other and is not overrun. Nothing is given up: a refund is asked
-// for until the provider has said its end, an attempt is looked at until then, or
-// until nobody could say anything for MaxSilence.
+// for, and an attempt looked at, until the provider has reported the end. An
+// attempt of which nothing was learned for MaxSilence is closed.
 //
 // Outcomes become signals on NATS, as those of any connector, and package signals
 // judges them. What a notification or a customer's return says is never believed:
@@ -45,7 +45,7 @@ import (
 // The times of the work.
 const (
 	MinInterval = 2 * time.Second     // between two looks at one attempt
-	MaxSilence  = 30 * 24 * time.Hour // after which an attempt that nobody knows anything of is closed
+	MaxSilence  = 30 * 24 * time.Hour // after which an attempt of which nothing is learned is closed
 	callTime    = 15 * time.Second    // of one call of a connector
 	rescan      = time.Minute         // between two looks at the view
 	alarmAfter  = time.Hour           // that an attempt is open behind its payment's end
@@ -77,7 +77,7 @@ type Config struct {
 	// connector.Sender.Send.
 	Signal func(ctx context.Context, project string, payment domain.ID, s domain.Signal, reason string) (domain.SignalReply, error)
 	// ReturnURL is where a customer comes back to from the provider. It depends on
-	// the payment alone: it is part of what a provider is told under a key.
+	// the payment alone: it is part of a request that is repeated under one key.
 	ReturnURL func(domain.Payment) string
 	Log       zerolog.Logger
 	Metrics   prometheus.Registerer // nil: none
@@ -164,7 +164,7 @@ func (c *Collector) Run(ctx context.Context) error {
 func (c *Collector) work(ctx context.Context, id domain.ID) error {
 	t, ok := c.tasks.try(id)
 	if !ok {
-		return nil // somebody is at it, and leaves its own next time
+		return nil // another goroutine works on it and sets the next time
 	}
 	defer c.tasks.release(t)
 	p, ok, err := c.config.Views.Payment(ctx, id)

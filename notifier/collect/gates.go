@@ -65,7 +65,7 @@ func (l lane) try(now time.Time) bool {
 	return false
 }
 
-// wait is try for somebody who waits. The error is ErrDown or the context's.
+// wait is try for a caller that can wait. The error is ErrDown or the context's.
 func (l lane) wait(ctx context.Context) error {
 	select {
 	case l.slots <- struct{}{}:
@@ -81,9 +81,9 @@ func (l lane) wait(ctx context.Context) error {
 
 // gate lets calls to one route's provider pass: 16 at a time, and 20 a second.
 //
-// Whoever presses Pay or sends notifications in masses keeps nobody from being asked
-// about: notifications have a part of the gate, and what the collector does by
-// itself has another one beside it.
+// A flood of Pay buttons or notifications does not keep other payments from being looked
+// at: notifications have a part of the gate, and what the collector does by itself has
+// another one beside it.
 type gate struct {
 	now                 func() time.Time
 	all, notices, spare lane
@@ -107,7 +107,7 @@ func (g *gate) enter() (leave func(), wait time.Duration) {
 	return nil, time.Second
 }
 
-// await is enter for somebody who waits. The error is ErrDown or the context's.
+// await is enter for a caller that can wait. The error is ErrDown or the context's.
 func (g *gate) await(ctx context.Context) (leave func(), err error) {
 	if g.shut() > 0 {
 		return nil, ErrDown
@@ -165,9 +165,9 @@ func (g *gate) called(err error) {
 	}
 }
 
-// strangerError is the error of a call about an attempt that only a notification knows.
-// Whoever sent that may have made up what the provider stumbles over, so it does not
-// say whether the provider can be reached.
+// strangerError is the error of a call about an attempt that only a notification names.
+// The notification may be forged and the call fail for that reason alone, so the error does
+// not show that the provider cannot be reached.
 type strangerError struct{ error }
 
 func (e *strangerError) Unwrap() error { return e.error }

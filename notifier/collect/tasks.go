@@ -14,12 +14,12 @@ import (
 // task is a payment in memory.
 type task struct {
 	id   domain.ID
-	busy chan struct{} // holds one token while somebody works on the payment
+	busy chan struct{} // holds one token while the payment is worked on
 
 	// Guarded by tasks.mu.
 	due   time.Time
 	index int // in the heap; -1: not in it
-	users int // who holds it or waits for it
+	users int // goroutines that hold it or wait for it
 
 	handOff *connector.HandOff // of the attempt of this number; nil: not known
 	attempt int
@@ -29,7 +29,7 @@ type task struct {
 
 	all *tasks
 
-	// Those that follow belong to who holds the task.
+	// Those that follow belong to the holder of the task.
 	failures int       // calls in a row whose fate is unknown
 	looked   time.Time // when the provider was asked about the payment last
 	alarmed  bool
@@ -139,7 +139,7 @@ func (ts *tasks) pause() time.Duration {
 	return min(max(0, ts.heap[0].due.Sub(ts.now())), lookEvery)
 }
 
-// try holds a payment unless somebody else does.
+// try holds a payment unless it is held.
 func (ts *tasks) try(id domain.ID) (*task, bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -153,7 +153,7 @@ func (ts *tasks) try(id domain.ID) (*task, bool) {
 	}
 }
 
-// hold waits until nobody else works on the payment. The error is the context's.
+// hold waits until the payment is not held. The error is the context's.
 func (ts *tasks) hold(ctx context.Context, id domain.ID) (*task, error) {
 	ts.mu.Lock()
 	t := ts.get(id)
@@ -179,7 +179,7 @@ func (ts *tasks) release(t *task) {
 	ts.forget(t)
 }
 
-// forget drops a task that nobody needs; ts.mu is held.
+// forget drops a task that is not needed any more; ts.mu is held.
 func (ts *tasks) forget(t *task) {
 	if t.users == 0 && t.index < 0 && ts.byID[t.id] == t {
 		delete(ts.byID, t.id)

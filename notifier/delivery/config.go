@@ -38,8 +38,8 @@ type Config struct {
 	Limits  Limits                // zero members: the defaults
 
 	// Lead, on a node of a cluster, brings the lane file to what the other nodes have,
-	// ends the part of the one that led before, and lets each change be shared from
-	// then on. What that one had begun and not ended is left alone until its requests
+	// ends the part of the node that led before, and has each change shared from
+	// then on. Attempts that the other node had begun are left alone until its requests
 	// are over; unknown: the file does not have it, and nothing at all is sent until then.
 	// When sharing fails, so does Run. nil: there is one node.
 	Lead func(context.Context, *store.File) (unknown bool, err error)

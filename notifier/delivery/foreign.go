@@ -40,8 +40,8 @@ func (l *Lanes) leaveAlone() error {
 	})
 }
 
-// waitForForeign waits until no request of another node is under way that the file does not
-// know of.
+// waitForForeign waits until no request of another node that is missing in the file can be
+// under way.
 func (l *Lanes) waitForForeign(ctx context.Context) {
 	if !l.unknown {
 		return

@@ -25,8 +25,8 @@ func (e *Enforcer) holderIn(r eventstore.Stored) (*holder, error) {
 	return &holder{stream: r.Stream, position: r.Position, says: *f.Signal}, nil
 }
 
-// addTo adds to the command who holds the signal's reference: another payment,
-// or this one by late funds that it no longer keeps.
+// addTo adds to the command the holder of the signal's reference: another payment, or this
+// one by late funds that it no longer keeps.
 func (h *holder) addTo(c *domain.ApplySignal, s *signal) {
 	switch {
 	case h == nil:

@@ -23,7 +23,7 @@ type signal struct {
 
 	body    []byte // at most maxParkedBody bytes of it
 	cut     int    // bytes the body had, where only the first are kept; 0: all are
-	replyTo string // empty: nobody is answered
+	replyTo string // empty: no answer is wanted
 	mute    bool   // an answer was asked for where none may be sent
 
 	route     string

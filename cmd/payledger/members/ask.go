@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	// ErrNotTaken: a question came to nobody, or the node had no room for it. Nothing
+	// ErrNotTaken: no node got the question, or the node had no room for it. Nothing
 	// was done.
 	ErrNotTaken = errors.New("no node has taken up the question")
 

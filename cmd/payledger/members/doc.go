@@ -13,8 +13,8 @@
 //
 // Nodes talk over TLS 1.3, and both ends show a certificate that the cluster's own
 // authority has signed; no other authority is trusted. Certificates do not expire:
-// a clock that is wrong must not stop a cluster, and whoever has a node's file has its
-// master key too.
+// a clock that is wrong must not stop a cluster, and a thief of a node's file has its master
+// key too.
 //
 // A node joins with a token from the first one. Invite listens on that node's address,
 // as long as the token is valid and for one use; the token carries the address, the

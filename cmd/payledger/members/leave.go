@@ -54,7 +54,7 @@ func Leave(ctx context.Context, d datadir.Dir) (*Leaving, error) {
 	return l, nil
 }
 
-// nobody is whom a group is shown to while nothing may be added to the log.
+// nobody is the Replicate of a log to which nothing may be added.
 func nobody(*bolt.Group) error { return bolt.ErrClustered }
 
 // runs reports whether a program answers at a peer's address.

@@ -55,7 +55,7 @@ type Member struct {
 	AuthorityKey string `json:"authority_key,omitzero"` // the first member alone has it
 
 	NATS   external.Servers `json:"-"` // of the operator's; without a URL the node has a NATS server of its own
-	Listen ListenAddress    `json:"-"` // what the node takes in place of its address; empty: that
+	Listen ListenAddress    `json:"-"` // what the node listens on, if not its address
 
 	WitnessKey string `json:"witness_key"` // private, with which the node vouches for checkpoints; its certificate has the public one
 }
@@ -160,7 +160,7 @@ func Prepared(d datadir.Dir) (*Member, error) { return read(d.NextCluster()) }
 
 func read(file string) (*Member, error) {
 	if !datadir.Exists(file) {
-		return nil, nil // also where the directory is none, which others say better
+		return nil, nil // also where the directory is none: the next error says that better
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -41,7 +41,7 @@ func unavailable(log zerolog.Logger, base, detail string, answer func(*edge.Exch
 	}), nil
 }
 
-// ServeWaiting answers at the admin socket how it is with the nodes, while this one waits
+// ServeWaiting answers at the admin socket what state the nodes are in, while this one waits
 // for the others, until stop is called.
 func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log zerolog.Logger) (stop func() error, err error) {
 	h, err := unavailable(log, "http://payledger", "This node waits for the other nodes of its cluster.", func(x *edge.Exchange) bool {
@@ -66,7 +66,7 @@ func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 	return func() error { return errors.Join(server.Close(), httpserver.IgnoreClosed(<-served)) }, nil
 }
 
-// waitingNodes are the nodes as one sees them that does not take part yet.
+// waitingNodes are the nodes as seen by one that does not take part yet.
 func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 	connected := node.Connected(ctx)
 	for _, m := range node.Members {

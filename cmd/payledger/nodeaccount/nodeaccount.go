@@ -1,8 +1,8 @@
-// Package nodeaccount is what the merchant's account keeps in a cluster: whoever signed
-// in at one node is signed in at all, and whoever signed out nowhere.
+// Package nodeaccount is what the merchant's account keeps in a cluster: a session that
+// began or ended at one node has begun or ended at all of them.
 //
 // Sessions and forms that were used are messages of two JetStream streams with three
-// replicas, one message for each, so that the death of a node signs nobody out. JetStream's
+// replicas, one message for each, so that no session is lost with a node. JetStream's
 // leader answers each read. It may be a deposed one for some seconds; but no page is shown
 // without a true read of the log, which fails there.
 //

@@ -5,12 +5,11 @@
 // sequencer, so that it knows all that was begun when it takes over. A file that LANES
 // does not follow from is replaced by a copy of another node's.
 //
-// What is asked about deliveries, or wanted of them, only the sequencer answers: the
-// other nodes ask it over NATS. They do not read their own files, which may lag behind
-// what a merchant has just been told, and know nothing of attempts and pauses that only
-// the sequencer has in memory. A question that nobody has taken up is asked again for 3
-// seconds; then, and where the answer to a change is lost, the merchant is asked to try
-// again (503).
+// Requests about deliveries are answered by the sequencer alone: the other nodes ask it
+// over NATS. They do not read their own files, which may lag behind the answer that a
+// merchant has just got, and lack the attempts and pauses that only the sequencer has in
+// memory. A question that no node has taken up is asked again for 3 seconds; then, and
+// where the answer to a change is lost, the merchant is asked to try again (503).
 package nodelanes
 
 import (
@@ -218,7 +217,7 @@ func (l *Lanes) adoptFrom(ctx context.Context, peer string) (err error) {
 const gone = 5
 
 // whileServed is ctx until a node does not answer any more: making a copy may take minutes,
-// for which nobody should wait whose node has ended.
+// and nothing should wait for it once that node has ended.
 func (l *Lanes) whileServed(ctx context.Context, peer string) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup

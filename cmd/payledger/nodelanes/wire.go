@@ -24,7 +24,7 @@ const (
 	opList    = "list"
 	opHealth  = "health"
 	opCount   = "count"
-	opChanged = "changed" // nobody waits for the answer
+	opChanged = "changed" // without an answer
 )
 
 // question is a call of delivery.Lanes, in JSON.

@@ -66,7 +66,7 @@ type Done struct {
 
 // Run makes the log of a directory anew from that of a node; if none is named, from the
 // first that can give it. nats are the operator's servers, if the nodes use them, listen is
-// Member.Listen.
+// members.Member.Listen.
 func Run(ctx context.Context, d datadir.Dir, from string, nats external.Servers, listen members.ListenAddress, stderr io.Writer) (_ *Done, err error) {
 	m, err := members.Load(d)
 	switch {

@@ -3,16 +3,16 @@
 // A node that has signed a checkpoint, which is the sequencer as a rule, sends it to the
 // others. Each compares it with the tree of its own log and, if they are the same, keeps
 // the checkpoint and adds its cosignature (https://c2sp.org/tlog-cosignature), by a key
-// that no other node has. So whoever has the three public keys sees how many machines
+// that no other node has. So an auditor with the three public keys sees how many machines
 // agree.
 //
 // # When trees differ
 //
-// One of the two has another log, and the third node's tree says which one. A node stops
-// taking part when it was shown another tree than its own, unless the third node has
-// its own; and when a node that vouches not has shown another tree, and the third one
-// has not its own either. The position from which on the logs differ is found by asking the
-// other node for the roots of smaller trees.
+// One of the two has another log, and the third node's tree shows which one. A node stops
+// taking part when another node has signed a checkpoint of another tree, or has refused
+// to vouch because its tree differs, and the third node's tree is not this node's either.
+// The position from which on the logs differ is found by asking the other node for the
+// roots of smaller trees.
 package nodewitness
 
 import (
@@ -33,12 +33,12 @@ import (
 )
 
 const (
-	// answerTime is how long a node is waited for, treeTime how long that one waits for
-	// its own log to come up to a checkpoint.
+	// answerTime is how long an answer is waited for, treeTime how long the node that is
+	// asked waits until its own log has come up to a checkpoint.
 	answerTime = time.Second
 	treeTime   = 700 * time.Millisecond
 
-	// silentTime is how long a node is not asked that did not answer in time.
+	// silentTime is how long a node that did not answer in time is not asked again.
 	silentTime = 5 * time.Second
 
 	maxAnswer   = translog.MaxCheckpoint + 64<<10
@@ -110,7 +110,7 @@ func Open(c Config) (*Witness, error) {
 	return w, nil
 }
 
-// Close ends it: the node vouches for nothing more, and nobody uses its tree.
+// Close ends it: the node vouches for nothing more, and its tree is not used any more.
 func (w *Witness) Close() (err error) {
 	w.cancel()
 	w.answering.Lock()

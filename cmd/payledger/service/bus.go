@@ -265,8 +265,8 @@ func (b *messaging) sandbox(o Options) merchant.Sandbox {
 	return sandbox{connector.NewSandbox(b.conn.NATS(), time.Now), b.routes.set}
 }
 
-// sandbox plays the provider where nobody else is one: a merchant's key must not make
-// a payment paid whose money a real provider collects.
+// sandbox plays the provider of routes that have no other: a payment whose money a real
+// provider collects must not become paid by a merchant's key.
 type sandbox struct {
 	plays  *connector.Sandbox
 	routes *connector.Set

@@ -133,8 +133,8 @@ func (r *routes) waits(p domain.Payment) bool {
 	return p.Status == domain.Created && !ok && waits
 }
 
-// left reports whether nobody asks the provider any more at which customers have
-// tried to pay the payment.
+// left reports whether the provider at which customers have tried to pay the payment is
+// not asked any more.
 func (r *routes) left(p domain.Payment) bool {
 	_, ok := r.set.Connector(p.Route)
 	return !ok && len(p.Attempts) > 0

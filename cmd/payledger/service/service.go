@@ -203,9 +203,9 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// run waits until ctx ends or a part fails, and answers why that is, or what the
-// directory becomes; dead: the log is not written any more. What happens to the log is the reason of all
-// else, and a log that lost its file is saved first.
+// run waits until ctx ends or a part fails, and answers why that is, or what the directory
+// becomes; dead: the log is not written any more. A failure of the log is the cause of all
+// others, and a log that lost its file is saved first.
 func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Moving) (next *movein.Moving, dead bool, err error) {
 	select {
 	case <-ctx.Done():

@@ -7,8 +7,8 @@
 // replacement expects the sequence that was seen, so one of several succeeds. Two nodes
 // may believe to hold the lease for some seconds: what they do has to be safe all the same.
 //
-// This is what a key-value bucket is inside. That one would take rights of its own, and
-// is read from any replica.
+// A key-value bucket is the same inside, but takes further rights, and is read from any
+// replica.
 package lease
 
 import (
@@ -42,9 +42,9 @@ type Config struct {
 	Now       func() time.Time
 
 	May     func(age time.Duration) bool // reports whether the node may take the lease, whose message stands for age
-	Tell    func(holder string)          // is told, often, who holds the lease, empty: nobody that this node knows of
+	Tell    func(holder string)          // is called, often, with the holder of the lease; empty: none is known
 	Changed func()                       // has the other nodes look
-	Report  func(error)                  // is told of errors that are tried again
+	Report  func(error)                  // is called with errors after which it is tried again
 }
 
 // Lease is one node's part. Safe for concurrent use.
@@ -57,7 +57,7 @@ type Lease struct {
 	number uint64           // the sequence that was seen last
 	holder string
 	since  time.Time // when number was first seen; zero: none was
-	freed  time.Time // when this node gave the lease up in favour of nobody
+	freed  time.Time // when this node gave up the lease and named no successor
 }
 
 // New makes a node's part; Run takes it.
@@ -172,9 +172,9 @@ func (l *Lease) write(ctx context.Context, holder string) error {
 	return nil
 }
 
-// Give gives the lease to another node, if this one holds it, or with "" to whoever takes
-// it, and tells who holds it then. done is called in the end: what Tell was told before
-// is older.
+// Give gives the lease to another node, if this one holds it, or with "" to the first that
+// takes it, and calls Tell with the new holder. done is called at the end: calls of Tell
+// before it are out of date.
 func (l *Lease) Give(ctx context.Context, to string, done func()) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,8 +3,8 @@
 // numbers are big-endian. It is the format of LOG and of what nodes of different versions
 // send each other.
 //
-// What is read may have been written by a peer that is mad: it has bounds in bytes and
-// number, and is refused unless it is what this package writes.
+// Input may come from a faulty peer: it is bounded in bytes and number, and refused unless
+// it is what this package writes.
 package wire
 
 import "encoding/binary"
