@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -88,9 +89,11 @@ func (b *bench) run(ctx context.Context, s suite) error {
 }
 
 func (b *bench) stopAll() {
+	var all sync.WaitGroup // nodes wait for each other when they end one by one
 	for _, t := range b.running {
-		_ = t.stop() // what matters of it has been checked
+		all.Go(func() { _ = t.stop() }) // what matters of it has been checked
 	}
+	all.Wait()
 	b.running = nil
 }
 

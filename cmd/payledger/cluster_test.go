@@ -551,7 +551,7 @@ func (n *nodes) write(t testing.TB) *writers {
 				select {
 				case <-w.stop:
 					return
-				case <-time.After(50 * time.Millisecond): // a project's rate limit
+				case <-time.After(100 * time.Millisecond): // there is one processor or two for all the nodes
 				}
 				key := fmt.Sprintf("00000000-0000-4000-8000-%012d", 100_000*i+round)
 				began := time.Now()

@@ -144,7 +144,7 @@ func (p *poster) postsUntil(t *testing.T, end <-chan struct{}) {
 		select {
 		case <-end:
 			return
-		default:
+		case <-time.After(20 * time.Millisecond): // each payment is read again in the end
 			p.post(t)
 		}
 	}

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,13 +21,9 @@ import (
 	"payledger/notifier/health/healthtest"
 )
 
-// TestMain puts the real program on PATH as "payledger". Most tests wait for
-// processes and their disk, so more of them run at a time than there are
-// processors, unless -parallel says how many.
+// TestMain puts the real program on PATH as "payledger".
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
-		panic(err)
-	}
+	healthtest.Overlap()
 	testscript.Main(m, map[string]func(){"payledger": main, oneThread: func() {
 		runtime.LockOSThread()
 		main()
@@ -267,11 +261,7 @@ func (s *server) paid(t testing.TB) string {
 // eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting: %s", what)
-		}
-	}
+	healthtest.Eventually(t, what, ok)
 }
 
 // payledger runs a command to its end.

@@ -26,9 +26,11 @@ import (
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/boltfile"
 	"payledger/eventstore/storetest"
+	"payledger/notifier/health/healthtest"
 )
 
 func TestMain(m *testing.M) {
+	healthtest.Overlap()
 	checks := "2"
 	if long() {
 		checks = "4"

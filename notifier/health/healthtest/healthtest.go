@@ -6,9 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,8 +24,18 @@ import (
 	"payledger/notifier/health"
 )
 
-// VerifyMain runs the tests of a package and looks for goroutines that were left.
+// Overlap lets more tests run at a time than there are processors, unless -parallel
+// says how many: they wait for servers, processes and disks. A TestMain calls it.
+func Overlap() {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+}
+
+// VerifyMain runs the tests of a package, which overlap, and looks for goroutines that
+// were left.
 func VerifyMain(m *testing.M) {
+	Overlap()
 	goleak.VerifyTestMain(m,
 		// A JetStream stream that is being made while its server shuts down is
 		// not closed by nats-server.
@@ -87,15 +100,20 @@ func Measured(tb testing.TB, r prometheus.Gatherer, name string) float64 {
 // that is busy with all the other tests.
 const Patience = 2 * time.Minute
 
-// Eventually waits until the condition holds.
+// Eventually waits until the condition holds. It looks less often the longer a look
+// takes, which may be a process, and the longer it has waited.
 func Eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(Patience)
-	for !holds() {
-		if time.Now().After(deadline) {
+	for began := time.Now(); ; {
+		look := time.Now()
+		if holds() {
+			return
+		}
+		waited := time.Since(began)
+		if waited > Patience {
 			tb.Fatalf("%s: not within %v", what, Patience)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(min(2*time.Millisecond+2*time.Since(look)+waited/20, 200*time.Millisecond))
 	}
 }
 
