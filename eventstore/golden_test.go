@@ -28,7 +28,8 @@ func golden(name string, version int) string {
 func sampled(e domain.Event, body []byte) Stored {
 	id := domain.ID{1, 161, 248, 116, 62, 75, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	s := ProjectStream("prj_01M7W78FJBM8T4R7B5N0C1D2E3")
-	if _, ok := e.(installation.Event); ok {
+	switch e.(type) {
+	case installation.Event, installation.Act:
 		s = InstallationStream()
 	}
 	if _, ok := e.(domain.PaymentEvent); ok {

@@ -128,9 +128,7 @@ type LogKeyRenewed struct {
 
 func (LogKeyRenewed) Type() string { return TypeLogKeyRenewed }
 
-func (LogKeyRenewed) evolve(i Installation) Installation { return i }
-
-func (e LogKeyRenewed) origin(domain.Instant) Command { return RecordAct{e} }
+func (LogKeyRenewed) act() {}
 
 // NATSConsumerCreated: an operator gave a reader of events credentials of its own.
 type NATSConsumerCreated struct {
@@ -140,9 +138,7 @@ type NATSConsumerCreated struct {
 
 func (NATSConsumerCreated) Type() string { return TypeNATSConsumerCreated }
 
-func (NATSConsumerCreated) evolve(i Installation) Installation { return i }
-
-func (e NATSConsumerCreated) origin(domain.Instant) Command { return RecordAct{e} }
+func (NATSConsumerCreated) act() {}
 
 // NATSConsumerReset: an operator let a consumer go on behind another position.
 type NATSConsumerReset struct {
@@ -152,9 +148,7 @@ type NATSConsumerReset struct {
 
 func (NATSConsumerReset) Type() string { return TypeNATSConsumerReset }
 
-func (NATSConsumerReset) evolve(i Installation) Installation { return i }
-
-func (e NATSConsumerReset) origin(domain.Instant) Command { return RecordAct{e} }
+func (NATSConsumerReset) act() {}
 
 // NATSConsumerRemoved: an operator took a consumer's credentials away.
 type NATSConsumerRemoved struct {
@@ -163,9 +157,7 @@ type NATSConsumerRemoved struct {
 
 func (NATSConsumerRemoved) Type() string { return TypeNATSConsumerRemoved }
 
-func (NATSConsumerRemoved) evolve(i Installation) Installation { return i }
-
-func (e NATSConsumerRemoved) origin(domain.Instant) Command { return RecordAct{e} }
+func (NATSConsumerRemoved) act() {}
 
 // ParkedSignalRetried: an operator had a provider's signal judged again that could not
 // be judged. What came of it are events of their own.
@@ -175,9 +167,7 @@ type ParkedSignalRetried struct {
 
 func (ParkedSignalRetried) Type() string { return TypeParkedSignalRetried }
 
-func (ParkedSignalRetried) evolve(i Installation) Installation { return i }
-
-func (e ParkedSignalRetried) origin(domain.Instant) Command { return RecordAct{e} }
+func (ParkedSignalRetried) act() {}
 
 // ParkedSignalDiscarded: an operator deleted a provider's signal that could not be
 // judged.
@@ -187,9 +177,7 @@ type ParkedSignalDiscarded struct {
 
 func (ParkedSignalDiscarded) Type() string { return TypeParkedSignalDiscarded }
 
-func (ParkedSignalDiscarded) evolve(i Installation) Installation { return i }
-
-func (e ParkedSignalDiscarded) origin(domain.Instant) Command { return RecordAct{e} }
+func (ParkedSignalDiscarded) act() {}
 
 // ParkedSignalsDiscarded: an operator deleted all such signals up to one.
 type ParkedSignalsDiscarded struct {
@@ -198,6 +186,4 @@ type ParkedSignalsDiscarded struct {
 
 func (ParkedSignalsDiscarded) Type() string { return TypeParkedSignalsDiscarded }
 
-func (ParkedSignalsDiscarded) evolve(i Installation) Installation { return i }
-
-func (e ParkedSignalsDiscarded) origin(domain.Instant) Command { return RecordAct{e} }
+func (ParkedSignalsDiscarded) act() {}

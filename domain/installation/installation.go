@@ -56,13 +56,19 @@ func (i Installation) Split(t domain.RoutingTable) (inUse, paused domain.Routing
 	return inUse, paused
 }
 
-// Event is an event of the installation's stream.
+// Event is an event of the installation's stream that changes its state.
 type Event interface {
 	domain.Event
 	evolve(Installation) Installation
 	// origin returns the command that must have led to the event, which was recorded
 	// at the instant.
 	origin(domain.Instant) Command
+}
+
+// Act is an event of the stream about an act on what the log does not hold.
+type Act interface {
+	domain.Event
+	act()
 }
 
 // Command is a command on the installation.
@@ -84,6 +90,9 @@ func (i Installation) Evolve(e domain.Event) Installation {
 
 // Redecide checks an event as Payment.Redecide does.
 func (i Installation) Redecide(e domain.Event, r domain.Recorded) error {
+	if _, ok := e.(Act); ok {
+		return nil // it is recorded whatever the state is
+	}
 	of, ok := e.(Event)
 	if !ok {
 		return errors.New("it is no event of the installation")
@@ -155,8 +164,8 @@ func (c RestoreLog) decide(i Installation) (domain.Event, error) {
 	return LogRestored(c), nil
 }
 
-// RecordAct records an act on what the log does not hold, always: it is recorded
-// before it is done, and done again it is recorded again.
-type RecordAct struct{ Act Event }
+// RecordAct records an act, always: it is recorded before it is done, and done again it is
+// recorded again.
+type RecordAct struct{ Act Act }
 
 func (c RecordAct) decide(Installation) (domain.Event, error) { return c.Act, nil }

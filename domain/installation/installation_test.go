@@ -69,7 +69,7 @@ func TestInstallation(t *testing.T) {
 func TestActsBesideTheLog(t *testing.T) {
 	t.Parallel()
 	var state installation.Installation
-	for _, e := range []installation.Event{
+	for _, e := range []installation.Act{
 		installation.NATSConsumerCreated{Name: "books"},
 		installation.NATSConsumerReset{Name: "books", Position: 7},
 		installation.NATSConsumerRemoved{Name: "books"},

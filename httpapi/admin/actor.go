@@ -38,8 +38,8 @@ func userOf(remote string) string {
 }
 
 // recorded records acts of the request that the log does not hold otherwise.
-func (a *admin) recorded(x *edge.Exchange) func(installation.Event) error {
-	return func(act installation.Event) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
+func (a *admin) recorded(x *edge.Exchange) func(installation.Act) error {
+	return func(act installation.Act) error { return a.cfg.Record(x.Context(), causeOf(x), act) }
 }
 
 // causeOf is the cause of the events that a request has recorded.

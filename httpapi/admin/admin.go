@@ -41,7 +41,7 @@ type Config struct {
 	Parked Parked
 
 	// Record records an act on what Parked and Consumers hold; needed with them.
-	Record func(ctx context.Context, why eventstore.Cause, act installation.Event) error
+	Record func(ctx context.Context, why eventstore.Cause, act installation.Act) error
 
 	// Status says how the server is. nil: no row for it.
 	Status func() wire.Status

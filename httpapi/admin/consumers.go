@@ -19,10 +19,10 @@ import (
 // credentials of their own. Names are checked before, projects exist, positions are
 // in the log. Refusals are *domain.Refusal. Acts are recorded before they are done.
 type Consumers interface {
-	Create(ctx context.Context, name, project string, record func(installation.Event) error) (installation.NewNATSConsumer, error)
+	Create(ctx context.Context, name, project string, record func(installation.Act) error) (installation.NewNATSConsumer, error)
 	List(ctx context.Context) []installation.NATSConsumer
-	Reset(ctx context.Context, name string, to eventstore.Position, record func(installation.Event) error) error
-	Remove(ctx context.Context, name string, record func(installation.Event) error) error
+	Reset(ctx context.Context, name string, to eventstore.Position, record func(installation.Act) error) error
+	Remove(ctx context.Context, name string, record func(installation.Act) error) error
 }
 
 func (a *admin) consumerRoutes() []edge.Route {

@@ -47,7 +47,7 @@ func create(t *testing.T, b *Book, name string) installation.NewNATSConsumer {
 }
 
 // unrecorded takes acts for recorded.
-func unrecorded(installation.Event) error { return nil }
+func unrecorded(installation.Act) error { return nil }
 
 func refusedWith(t *testing.T, err error, code domain.Code) {
 	t.Helper()
@@ -178,13 +178,13 @@ func TestFileHoldsNoPassword(t *testing.T) {
 func TestActsAreRecordedFirst(t *testing.T) {
 	t.Parallel()
 	b := open(t, config(t))
-	var acts []installation.Event
-	record := func(e installation.Event) error {
+	var acts []installation.Act
+	record := func(e installation.Act) error {
 		acts = append(acts, e)
 		return nil
 	}
 	full := errors.New("the disk is full")
-	refuse := func(installation.Event) error { return full }
+	refuse := func(installation.Act) error { return full }
 	if _, err := b.Create(t.Context(), "books", "prj_1", refuse); !errors.Is(err, full) || len(b.All()) != 0 {
 		t.Errorf("%v, %d consumers", err, len(b.All()))
 	}
@@ -203,7 +203,7 @@ func TestActsAreRecordedFirst(t *testing.T) {
 	for range 2 {
 		_ = b.Remove(t.Context(), "books", record)
 	}
-	want := []installation.Event{
+	want := []installation.Act{
 		installation.NATSConsumerCreated{Name: "books", ProjectID: "prj_1"},
 		installation.NATSConsumerReset{Name: "books", Position: 7},
 		installation.NATSConsumerRemoved{Name: "books"},

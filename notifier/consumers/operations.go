@@ -14,7 +14,7 @@ import (
 
 // Record records an act, before it is done. It is called once nothing stands in the
 // way of the act; with an error nothing is done.
-type Record = func(installation.Event) error
+type Record = func(installation.Act) error
 
 // Create makes a consumer that begins with the first event. The name is valid and
 // the project, unless empty, exists. Refusals are of NATSConsumerExists,

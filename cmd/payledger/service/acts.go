@@ -84,7 +84,7 @@ func (i *actLog) record(ctx context.Context, why eventstore.Cause, c installatio
 }
 
 // act records an act on what the log does not hold.
-func (i *actLog) act(ctx context.Context, why eventstore.Cause, e installation.Event) error {
+func (i *actLog) act(ctx context.Context, why eventstore.Cause, e installation.Act) error {
 	_, err := i.record(ctx, why, installation.RecordAct{Act: e})
 	return err
 }
