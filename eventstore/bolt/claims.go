@@ -198,8 +198,8 @@ type spans []span
 
 // claim notes that the record at a position claims a key; newest is the greatest
 // event id so far. The first key of a span begins it, and of more than three spans
-// the oldest is forgotten. The passing of time alone forgets nothing: a clock that
-// was a year ahead for a moment would free all keys.
+// the oldest is forgotten. The passing of time alone forgets nothing: else a clock
+// that was a year ahead for a moment would free all keys.
 func (s spans) claim(newest domain.ID, at eventstore.Position) (_ spans, begun bool) {
 	number := newest.Time() / spanMillis
 	if n := len(s); n > 0 && s[n-1].number == number {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"payledger/eventstore/bolt"
@@ -53,7 +52,7 @@ func (f *follower) fed(now time.Duration, c came) []effect {
 	switch {
 	case g.Number <= f.number && c.from == "":
 		return []effect{compare{g}}
-	case g.Number <= f.number, g.Number > f.number+maxAhead && !f.first(c):
+	case g.Number <= f.number, g.Number > f.number+maxAhead && (c.from != "" || g.Number > f.lowest()):
 	case c.from != "" && (g.Number > f.last || f.ahead[g.Number].group != nil):
 	default:
 		if f.ahead == nil {
@@ -64,16 +63,17 @@ func (f *follower) fed(now time.Duration, c came) []effect {
 	return nil
 }
 
-// first reports whether a group is the lowest one that LOG has behind the file, however
-// far behind: those in between may have had no records, which no file remembers, and LOG
-// have been trimmed of them (bridge).
-func (f *follower) first(c came) bool {
-	for n, has := range f.ahead {
-		if has.from == "" && n < c.group.Number {
-			return false
+// lowest is the number of LOG's lowest group that waits, however far behind the file: those
+// in between may have had no records, which no file remembers, and LOG have been trimmed
+// of them (bridge).
+func (f *follower) lowest() uint64 {
+	lowest := uint64(math.MaxUint64)
+	for n, c := range f.ahead {
+		if c.from == "" {
+			lowest = min(lowest, n)
 		}
 	}
-	return c.from == ""
+	return lowest
 }
 
 // next applies the next group if it is there.
@@ -154,8 +154,8 @@ func (f *follower) tick(now time.Duration) (out []effect) {
 	if (missing && now-f.asked >= gapTime) || now-f.heard >= silence {
 		f.asked, f.heard = now, now
 		out = append(out, fetch{not: f.wrong, number: f.number + 1})
-		if first := slices.Min(append(slices.Collect(maps.Keys(f.ahead)), math.MaxUint64)); f.ahead[first].from == "" && first < math.MaxUint64 {
-			out = append(out, bridge{f.ahead[first].group})
+		if c, ok := f.ahead[f.lowest()]; ok {
+			out = append(out, bridge{c.group})
 		}
 	}
 	return out
