@@ -47,6 +47,9 @@ func Reachable(addr net.Addr) string {
 	return addr.String()
 }
 
+// MaxAdminConnections are those to the admin socket, and to the admin listener.
+const MaxAdminConnections = 32
+
 // Server is an http.Server with a limit on everything that a client can make it
 // wait for. Shutdown waits until it has ended.
 type Server struct {
@@ -83,6 +86,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	return errors.Join(err, IgnoreClosed(<-s.done))
 }
+
+// Close cuts requests in progress off.
+func (s *Server) Close() error { return errors.Join(s.server.Close(), IgnoreClosed(<-s.done)) }
 
 // IgnoreClosed turns http.ErrServerClosed into nil.
 func IgnoreClosed(err error) error {

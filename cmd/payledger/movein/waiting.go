@@ -18,6 +18,7 @@ import (
 	"payledger/cmd/payledger/members"
 	"payledger/domain"
 	"payledger/eventstore/cluster"
+	"payledger/httpapi/conns"
 	"payledger/httpapi/edge"
 	"payledger/httpapi/merchant"
 	"payledger/httpapi/wire"
@@ -60,10 +61,11 @@ func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	return func() error { return errors.Join(server.Close(), httpserver.IgnoreClosed(<-served)) }, nil
+	server, err := httpserver.Serve(l, h, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections, Log: log})
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return server.Close, nil
 }
 
 // waitingNodes are the nodes as seen by one that does not take part yet.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -16,6 +15,7 @@ import (
 	"payledger/cmd/payledger/httpserver"
 	"payledger/cmd/payledger/progress"
 	httpadmin "payledger/httpapi/admin"
+	"payledger/httpapi/conns"
 )
 
 // Connect connects to the admin interface of a directory. If no server holds
@@ -69,11 +69,12 @@ func serveAdmin(private datadir.Dir, handler http.Handler, err error, closeAll f
 	if err != nil {
 		return nil, errors.Join(err, closeAll())
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	server, err := httpserver.Serve(l, handler, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), closeAll())
+	}
 	own := adminclient.Of(private)
 	own.Live = false
-	own.Close = func() error { return errors.Join(server.Close(), httpserver.IgnoreClosed(<-served), closeAll()) }
+	own.Close = func() error { return errors.Join(server.Close(), closeAll()) }
 	return own, nil
 }

@@ -24,9 +24,6 @@ import (
 // behind the log for a short time.
 const scrapePatience = time.Second
 
-// maxAdminConnections are those to the admin socket, and to the admin listener.
-const maxAdminConnections = 32
-
 // operatorHandler serves metrics and profiles.
 func operatorHandler(metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()

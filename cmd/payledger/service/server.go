@@ -104,7 +104,7 @@ func (s *server) answer(ctx context.Context) error {
 			return err
 		}
 		s.at.AdminAddress = l.Addr().String()
-		server, err := s.bounded(l, operatorHandler(s.metrics), s.metrics, conns.Config{Name: "operator", Max: maxAdminConnections})
+		server, err := s.bounded(l, operatorHandler(s.metrics), s.metrics, conns.Config{Name: "operator", Max: httpserver.MaxAdminConnections})
 		if err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("opening the admin socket: %w", err)
 	}
-	admin, err := s.bounded(socket, adminHandler, metrics, conns.Config{Name: "admin", Max: maxAdminConnections})
+	admin, err := s.bounded(socket, adminHandler, metrics, conns.Config{Name: "admin", Max: httpserver.MaxAdminConnections})
 	if err != nil {
 		return false, err
 	}
