@@ -27,7 +27,8 @@ const (
 
 	lookEvery  = 250 * time.Millisecond
 	renewEvery = time.Second
-	onceTime   = 2 * time.Second // for an answer
+	onceTime   = 2 * time.Second        // for an answer
+	firstTime  = 300 * time.Millisecond // for the first one of a stream: one that was just made may have no leader, and then nobody answers
 
 	// Time is how long a message stands until its node counts as gone.
 	Time = 3 * time.Second
@@ -117,6 +118,9 @@ func (l *Lease) read(ctx context.Context) (err error) {
 		if l.stream, err = l.open(ctx); err != nil {
 			return err
 		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, firstTime)
+		defer cancel()
 	}
 	m, err := l.stream.GetLastMsgForSubject(ctx, subject)
 	switch {
