@@ -768,7 +768,7 @@ func rooms() []room {
 			why:    "what happens before a directory takes part in its cluster; what stops and starts meanwhile is the service's",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/httpserver", "cmd/payledger/members", "domain", "eventstore", "eventstore/bolt", "eventstore/cluster",
-				"httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/health",
+				"httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/bus/external", "notifier/health",
 			},
 			modules: []string{zerolog},
 			keepOut: []string{"encoding/json"},

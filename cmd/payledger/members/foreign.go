@@ -32,12 +32,17 @@ func (n *Node) connect(log zerolog.Logger) (err error) {
 	return nil
 }
 
-// checkServers waits for the servers, and refuses them if the log cannot be kept there.
-func (n *Node) checkServers(ctx context.Context, log zerolog.Logger) error {
+// CheckServers waits for the operator's servers, and refuses them if the log cannot be kept
+// there. What was accepted is not asked for again.
+func (n *Node) CheckServers(ctx context.Context, log zerolog.Logger) error {
+	if n.Server != nil || n.checked {
+		return nil
+	}
 	err := external.Check(ctx, n.Conn, n.NATS, n.Ledger, func(err error) { n.Report(fmt.Errorf("waiting for NATS: %w", err)) })
 	if errors.As(err, new(*external.RefusalError)) {
 		return exit.With(exit.Usage, "--nats-url: %w", err)
 	}
+	n.checked = err == nil
 	if err == nil && n.NATS.LazySync {
 		log.Warn().Msg("the NATS servers may not sync every write (--accept-lazy-sync): when they lose power together they forget payments that were answered")
 	}

@@ -34,6 +34,7 @@ type Node struct {
 	closing atomic.Bool
 	trouble atomic.Pointer[string] // the last
 
+	checked      bool           // the operator's servers will do
 	watching     sync.WaitGroup // of the servers
 	stopWatching func()         // nil: they are not watched
 
@@ -57,10 +58,8 @@ func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
 	if p.Metrics != nil && n.Server != nil {
 		n.Server.Observe(p.Metrics)
 	}
-	if n.Server == nil {
-		if err := n.checkServers(ctx, p.Log); err != nil {
-			return err
-		}
+	if err := n.CheckServers(ctx, p.Log); err != nil {
+		return err
 	}
 	c := cluster.Config{
 		Foreign: n.Server == nil,

@@ -23,6 +23,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
+	"payledger/notifier/bus/external"
 	"payledger/notifier/health"
 )
 
@@ -46,8 +47,11 @@ type Moving struct {
 }
 
 // Prepare waits until the other nodes of a prepared directory can begin. The log is being
-// written to meanwhile. If it fails, everything is as it was.
-func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, listen members.ListenAddress, log zerolog.Logger) (_ *Moving, err error) {
+// written to meanwhile. If it fails, everything is as it was. Without a URL of servers the
+// nodes have NATS servers of their own.
+func Prepare(
+	ctx context.Context, d datadir.Dir, file *bolt.Store, listen members.ListenAddress, servers external.Servers, log zerolog.Logger,
+) (_ *Moving, err error) {
 	m, err := members.Prepared(d)
 	switch {
 	case err != nil:
@@ -55,10 +59,13 @@ func Prepare(ctx context.Context, d datadir.Dir, file *bolt.Store, listen member
 	case m == nil:
 		return nil, fmt.Errorf("%s is not prepared: \"payledger cluster init\" does that", d)
 	}
-	m.Listen = listen
+	m.Listen, m.NATS = listen, servers
 	next := &Moving{File: file}
 	if next.Node, err = m.Enter(ctx, d, log); err != nil {
 		return nil, err
+	}
+	if err := next.Node.CheckServers(ctx, log); err != nil {
+		return nil, errors.Join(err, next.Node.Close())
 	}
 	heard := newsOf(m.Peers())
 	if next.unlend, err = cluster.Lend(context.WithoutCancel(ctx), next.Node.Conn.NATS(), m.Cluster, m.Node, file, heard.of); err != nil {

@@ -149,19 +149,13 @@ func (s *server) begin(ctx context.Context, c *core) error {
 		return errors.New("it is under way already")
 	}
 	defer s.beginning.Unlock()
-	if s.NATS.URL != "" {
-		return fmt.Errorf("--nats-url: %s can only be moved in while it is stopped", s.dir)
-	}
 	if err := s.nodeable(s.dir); err != nil {
 		return err
-	}
-	if s.NATS.URL != "" {
-		return errors.New("with --nats-url a cluster begins stopped: stop this server, make the cluster anew, and start all three nodes")
 	}
 	if err := c.signed.Whole(ctx); err != nil {
 		return fmt.Errorf("the log is still being compared with its newest checkpoint: %w", err)
 	}
-	next, err := movein.Prepare(ctx, s.dir, c.store, s.NodeListen, s.Log)
+	next, err := movein.Prepare(ctx, s.dir, c.store, s.NodeListen, s.NATS, s.Log)
 	if err == nil {
 		s.moves <- next
 	}
