@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -32,6 +33,8 @@ type nodes struct {
 	flags   []string   // of all servers, besides the usual ones
 	more    [][]string // of each server
 	under   []string   // a program that starts them, with its arguments
+
+	programs [3]string // that the nodes run; empty: this one
 
 	starting sync.Mutex // guards servers where clients run beside start
 }
@@ -119,19 +122,24 @@ func invite(t testing.TB, first, name string, args ...string) (token string, inv
 	return told.Token, invited
 }
 
+// command is the server of a node, which is not started yet.
+func (n *nodes) command(i int) *server {
+	args := slices.Concat(n.under, []string{
+		cmp.Or(n.programs[i], "payledger"), "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
+		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
+	}, n.flags)
+	if n.more != nil {
+		args = append(args, n.more[i]...)
+	}
+	return newServer(exec.Command(args[0], args[1:]...))
+}
+
 // start starts nodes together: none is ready before two of them are.
 func (n *nodes) start(t testing.TB, which ...int) {
 	t.Helper()
 	outs, started := make(map[int]io.Reader), make(map[int]*server)
 	for _, i := range which {
-		args := slices.Concat(n.under, []string{
-			"payledger", "serve", "--data", n.dirs[i], "--sandbox", "--webhook-allow-private", "--log-level", "warn", "--json", "--listen", "127.0.0.1:0",
-			"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0",
-		}, n.flags)
-		if n.more != nil {
-			args = append(args, n.more[i]...)
-		}
-		s := newServer(exec.Command(args[0], args[1:]...))
+		s := n.command(i)
 		out, err := s.begin()
 		if err != nil {
 			t.Fatal(err)
@@ -210,6 +218,15 @@ func (n *nodes) sequencer(t testing.TB, asked int) (found int) {
 		return found >= 0
 	})
 	return found
+}
+
+// becomes makes a node the sequencer.
+func (n *nodes) becomes(t testing.TB, node int) {
+	t.Helper()
+	eventually(t, "node "+nodeNames[node]+" is promoted", func() bool {
+		_, code := payledger(t, "cluster", "promote", nodeNames[node], "--data", n.dirs[node])
+		return code == 0
+	})
 }
 
 // persist sends a request to the nodes in turn until one of them has answered it, as a

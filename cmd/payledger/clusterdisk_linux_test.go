@@ -50,15 +50,6 @@ func (all disks) restore(n *nodes, which ...int) {
 	}
 }
 
-// becomes makes a node the sequencer.
-func (n *nodes) becomes(t testing.TB, node int) {
-	t.Helper()
-	eventually(t, "node "+nodeNames[node]+" is promoted", func() bool {
-		_, code := payledger(t, "cluster", "promote", nodeNames[node], "--data", n.dirs[node])
-		return code == 0
-	})
-}
-
 // missing are the payments that are in the log of none of the stopped nodes.
 func (n *nodes) missing(t testing.TB, ids []string) (all []string) {
 	t.Helper()

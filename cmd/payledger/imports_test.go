@@ -126,9 +126,16 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/lease", "eventstore/cluster/wire"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/lease", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
+		},
+		{
+			folder:  "eventstore/cluster/forms",
+			why:     "what the programs of the nodes can read; how nodes ask each other is no matter of its own",
+			ours:    []string{"eventstore"},
+			keepOut: []string{"encoding/json", "net", "os"},
+			noClock: true,
 		},
 		{
 			folder:  "eventstore/cluster/lease",
@@ -757,7 +764,7 @@ func rooms() []room {
 			why:    "how directories become nodes of a cluster, and a node's server and log; what is done with the log is the service's",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
-				"domain", "eventstore", "eventstore/bolt", "eventstore/boltfile", "eventstore/cluster", "eventstore/translog",
+				"domain", "eventstore", "eventstore/bolt", "eventstore/boltfile", "eventstore/cluster", "eventstore/cluster/forms", "eventstore/translog",
 				"notifier/bus", "notifier/bus/embedded", "notifier/bus/external",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},

@@ -187,6 +187,11 @@ func (s *Store) stageRecords(g *Group) error {
 		if err != nil {
 			return mismatch("%v", err)
 		}
+		if staged.readable != nil {
+			if err := staged.readable(&r); err != nil {
+				return &undoneError{err}
+			}
+		}
 		key, head, err := staged.head(r.Stream)
 		if err != nil {
 			return &undoneError{err}
@@ -441,11 +446,11 @@ func copyRecords(log *bbolt.Bucket, from, to eventstore.Position, size int) (val
 }
 
 // Share makes the groups of a store that was on its own those of a cluster: Replicate,
-// Replicated, Admit and Newest of the options hold from the next group on.
+// Replicated, Admit, Readable and Newest of the options hold from the next group on.
 func (s *Store) Share(o Options) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.agree, s.staging.admit, s.staging.observe = o.Replicate, o.Admit, o.Newest
+	s.agree, s.staging.admit, s.staging.readable, s.staging.observe = o.Replicate, o.Admit, o.Readable, o.Newest
 	if o.Replicated != nil {
 		s.agreed = o.Replicated
 	}

@@ -299,7 +299,7 @@ func TestAdmit(t *testing.T) {
 	t.Parallel()
 	var asked []domain.ID
 	var refuse error
-	s, err := Open(newLog(t), Options{MinFree: 1, Admit: func(id, newest domain.ID) error {
+	s, err := Open(newLog(t), Options{MinFree: 1, Admit: func(_ *eventstore.Commit, newest domain.ID) error {
 		asked = append(asked, newest)
 		return refuse
 	}})

@@ -26,9 +26,10 @@ type staging struct {
 	ids    recent.IDs
 	// idsRead: ids has those of the records that were in the file.
 	idsRead bool
-	admit   func(id, newest domain.ID) error // Options.Admit
 
-	observe func(newest domain.ID) // Options.Newest
+	admit    func(c *eventstore.Commit, newest domain.ID) error // Options.Admit
+	readable func(*eventstore.Stored) error                     // Options.Readable
+	observe  func(newest domain.ID)                             // Options.Newest
 
 	durable eventstore.Position
 	records []eventstore.Stored // staged, at the positions after durable
@@ -127,7 +128,7 @@ func (g *staging) append(p *pending) error {
 		return nil
 	}
 	if g.admit != nil {
-		if p.result.Err = g.admit(c.ID, g.newest); p.result.Err != nil {
+		if p.result.Err = g.admit(c, g.newest); p.result.Err != nil {
 			return nil //nolint:nilerr // it fails this commit alone
 		}
 	}

@@ -32,10 +32,13 @@ type Options struct {
 	// commits are answered with; the store goes on. nil: the store is on its own, and
 	// the file must not be a cluster's.
 	Replicate func(*Group) error
-	// Admit is called with a commit's id that is not recognised, before the commit is
-	// staged or meets a conflict; newest is the greatest id in the log. An error
-	// refuses the commit alone. nil: all are admitted.
-	Admit func(id, newest domain.ID) error
+	// Admit is called with a commit that is not recognised, before it is staged or
+	// meets a conflict; newest is the greatest id in the log. An error refuses the
+	// commit alone. nil: all are admitted.
+	Admit func(c *eventstore.Commit, newest domain.ID) error
+	// Readable is called with each record of another node's before it is staged. An
+	// error takes its group back. nil: all are taken.
+	Readable func(*eventstore.Stored) error
 	// Replicated is called when the group that Replicate agreed to last is durable, or
 	// had no records, before its commits are answered.
 	Replicated func()

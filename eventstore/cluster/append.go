@@ -9,6 +9,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/forms"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -226,13 +227,17 @@ const (
 
 // admit is bolt's hook. It sees a commit when the committer has taken it from the
 // queue, where it may have waited.
-func (s *Store) admit(id, newest domain.ID) error {
-	at, last := domain.IDTime(id), domain.IDTime(newest)
+func (s *Store) admit(c *eventstore.Commit, newest domain.ID) error {
+	at, last := domain.IDTime(c.ID), domain.IDTime(newest)
 	switch {
 	case at.Add(tooOld) < last:
 		return eventstore.ErrUnconfirmed
 	case at > max(last, domain.InstantOf(s.clock())).Add(MaxAhead):
 		return wire.ErrTooNew
 	}
-	return nil
+	err := s.forms.Admit(c.Record.Body, s.now())
+	if errors.Is(err, forms.ErrNotAsked) {
+		return errTakenBack
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/forms"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -133,7 +134,7 @@ func TestStop(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	const clock = 1_795_169_730_123
-	s := &Store{now: func() time.Time { return time.UnixMilli(clock) }}
+	s := &Store{now: func() time.Time { return time.UnixMilli(clock) }, forms: forms.New("a", forms.Program{}, nil)}
 	at := func(millis int64) (id domain.ID) {
 		if err := id.SetTime(uint64(clock + millis)); err != nil {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func TestAdmit(t *testing.T) {
 		{10_500, 10_000, nil},
 		{10_501, 10_000, wire.ErrTooNew},
 	} {
-		if err := s.admit(at(c.id), at(c.newest)); !errors.Is(err, c.want) {
+		if err := s.admit(&eventstore.Commit{ID: at(c.id)}, at(c.newest)); !errors.Is(err, c.want) {
 			t.Errorf("an id %d ms from now, the newest %d ms: %v, want %v", c.id, c.newest, err, c.want)
 		}
 	}

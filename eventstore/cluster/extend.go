@@ -110,7 +110,10 @@ func (s *Store) approach(ctx context.Context) error {
 	for ctx.Err() == nil {
 		more, err := s.extend(ctx, 0)
 		if !more {
-			if errors.As(err, new(*bolt.MismatchError)) {
+			switch {
+			case errors.As(err, new(*eventstore.UnreadableError)):
+				return err
+			case errors.As(err, new(*bolt.MismatchError)):
 				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", ErrForeign, err)
 			}
 			return nil
@@ -131,6 +134,8 @@ func (s *Store) arrive(ctx context.Context, b base) error {
 		}
 		more, err := s.extend(ctx, b.last)
 		switch {
+		case errors.As(err, new(*eventstore.UnreadableError)):
+			return err
 		case errors.As(err, new(*bolt.MismatchError)):
 			return fmt.Errorf("%w: LOG begins behind position %d: %w", ErrForeign, b.last, err)
 		case err != nil:

@@ -45,8 +45,9 @@ const fitEvery = time.Second
 // agreedFor is how long a node's clock counts as compared while it cannot be.
 const agreedFor = time.Minute
 
-// examine finds out whether this node can be the sequencer. If it is and cannot go on, it
-// hands over, if another node can take its place.
+// examine finds out whether this node can be the sequencer, and what the programs of the
+// others can read. If it is the sequencer and cannot go on, it hands over, if another node
+// can take its place.
 func (s *Store) examine() {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*peerTime)
 	defer cancel()
@@ -87,7 +88,10 @@ func (s *Store) clockOff(ctx context.Context) (why string, compared bool) {
 	for i, p := range s.peers {
 		sent := s.now()
 		var st Status
-		if err := s.reportOf(ctx, p, &st); err != nil || st.Clock.IsZero() {
+		if s.reportOf(ctx, p, &st) != nil {
+			st = Status{}
+		}
+		if s.forms.Heard(p, st.Program, s.now()); st.Clock.IsZero() {
 			continue
 		}
 		heard++

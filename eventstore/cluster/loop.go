@@ -149,7 +149,7 @@ func (s *Store) applyGroup(g *bolt.Group) {
 	switch {
 	case err == nil:
 		s.post(applied{})
-	case errors.As(err, &mismatch):
+	case errors.As(err, &mismatch), errors.As(err, new(*eventstore.UnreadableError)):
 		s.post(misfit{err})
 	default:
 		s.report(err) // the file has failed or is closed

@@ -22,7 +22,8 @@ type (
 	committed struct{}
 	// applied: the group that was to be applied is durable in the own file.
 	applied struct{}
-	// misfit: the group that was to be applied does not follow from the own file.
+	// misfit: the group that was to be applied does not follow from the own file, or this
+	// program cannot read it.
 	misfit struct{ why error }
 	// matched: LOG and the own file have the same group of a number.
 	matched struct{}

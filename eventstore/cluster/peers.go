@@ -14,7 +14,10 @@ import (
 	"payledger/eventstore/cluster/wire"
 )
 
-// What nodes ask each other, each at PREFIX.NODE.VERB. Numbers are big-endian.
+// What nodes ask each other, each at PREFIX.NODE.VERB. Numbers are big-endian. What is
+// asked and answered under a verb never changes its form, since other nodes may run an
+// older program: something else is a new verb, for which an older program has no
+// responder. Only Status may get new members, which older programs leave out.
 //
 //	append  commits, each a part (package wire) -> answers to them
 //	ask     question (8), asker -> nothing; the answer goes to PREFIX.ASKER.answer:

@@ -16,6 +16,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/forms"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -58,6 +59,8 @@ type Status struct {
 	// of the nearest one of the others' when it last heard of both; below 0: behind it.
 	Clock       time.Time `json:"clock"`
 	AheadMillis int64     `json:"ahead_ms"`
+
+	Program forms.Program `json:"program,omitzero"`
 	// Silent is why the status of the node is not known: then only its name is set besides.
 	Silent string `json:"silent,omitzero"`
 }
@@ -162,6 +165,7 @@ func (s *Store) Status() Status {
 		st.Extra = s.extra(*why)
 	}
 	st.Clock, st.AheadMillis, st.Warning = s.now(), s.ahead.Load(), s.Warning()
+	st.Program = s.forms.Program
 	if why := s.unable.Load(); why != nil {
 		st.Unable = *why
 	}
@@ -244,7 +248,7 @@ func askReport(ctx context.Context, c *nats.Conn, of string, to *Status) error {
 	case len(reply.Data) > maxReport:
 		return fmt.Errorf("%w: its status has %d bytes", wire.ErrMalformed, len(reply.Data))
 	}
-	return json.Unmarshal(reply.Data, to)
+	return cmp.Or(json.Unmarshal(reply.Data, to), to.Program.Check())
 }
 
 // ended refuses what comes to a node that takes no part any more.

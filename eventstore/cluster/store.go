@@ -12,6 +12,7 @@ import (
 
 	"payledger/domain"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/forms"
 	"payledger/eventstore/cluster/lease"
 )
 
@@ -22,7 +23,7 @@ type Config struct {
 	Peers []string
 	Path  string       // of the event log
 	File  *bolt.Store  // it, if it is open: nothing is appended to it any more. nil: Open opens it
-	Bolt  bolt.Options // Replicate, Replicated and Admit are set by Open
+	Bolt  bolt.Options // Replicate, Replicated, Admit and Readable are set by Open
 	Conn  *nats.Conn   // Open does not close it
 
 	// Foreign: Conn leads to servers of the operator's, and the sequencer is the node
@@ -36,6 +37,8 @@ type Config struct {
 	LOG   domain.ID // the id of the cluster's LOG
 	Start [8]byte   // random: it differs from that of every other start of any node
 	Now   func() time.Time
+
+	Program forms.Program // the node's
 
 	// Report is called with errors that do not end the node's part. From any goroutine.
 	Report func(error)
@@ -87,6 +90,7 @@ type Store struct {
 	node *node // of the loop
 
 	lease *lease.Lease // nil: LOG's leader counts
+	forms *forms.Book
 
 	turns   atomic.Uint64 // counts the questions for LOG
 	hearing sync.Mutex
@@ -110,6 +114,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 		appends: make(chan struct{}, maxAppends), fetches: make(chan struct{}, maxFetches), leavings: make(chan struct{}, 1),
 		decision: make(chan *bolt.Group, 1), wake: make(chan struct{}, 1),
 		reads: make(map[uint64]chan error), calls: make(map[uint64]*waitingCall),
+		forms: forms.New(c.Name, c.Program, c.Peers),
 	}
 	s.report = func(err error) {
 		s.trouble.Store(&trouble{err, s.now()})
@@ -121,7 +126,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.closing, s.beginClosing = context.WithCancel(s.ctx)
 	c.Bolt.Replicate = s.replicate
-	c.Bolt.Admit = s.admit
+	c.Bolt.Admit, c.Bolt.Readable = s.admit, s.forms.Readable
 	c.Bolt.Replicated = func() { s.post(committed{}) }
 	if s.Store = c.File; s.Store != nil {
 		s.Share(c.Bolt)

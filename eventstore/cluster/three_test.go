@@ -20,6 +20,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/forms"
 	"payledger/notifier/health/healthtest"
 )
 
@@ -34,6 +35,8 @@ type three struct {
 	ahead   [3]atomic.Int64 // of the nodes' clocks, in nanoseconds
 	minFree [3]uint64
 	foreign bool // the servers are somebody else's, and do not have the nodes' names
+
+	programs [3]forms.Program
 }
 
 // patienceOfTests is how long a test waits for what has to come, on a busy machine.
@@ -67,10 +70,17 @@ func startThree(t testing.TB) *three {
 
 func startThreeOn(t testing.TB, foreign bool) *three {
 	t.Helper()
-	x := &three{t: t, dir: t.TempDir(), foreign: foreign}
-	x.options = serverOptions(t)
+	x := &three{t: t, foreign: foreign}
+	x.start()
+	return x
+}
+
+func (x *three) start() {
+	x.t.Helper()
+	t := x.t
+	x.dir, x.options = t.TempDir(), serverOptions(t)
 	for _, o := range x.options {
-		if foreign {
+		if x.foreign {
 			o.ServerName = "server" + o.ServerName
 		}
 	}
@@ -85,7 +95,6 @@ func startThreeOn(t testing.TB, foreign bool) *three {
 		}
 	})
 	x.startAll()
-	return x
 }
 
 func (x *three) startAll() {
@@ -134,7 +143,7 @@ func (x *three) tryOpen(i int) error {
 		Foreign: x.foreign, Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
 		Start:  [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
 		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
-		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) },
+		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) }, Program: x.programs[i],
 	})
 	if err == nil {
 		x.stores[i] = s
@@ -142,18 +151,23 @@ func (x *three) tryOpen(i int) error {
 	return err
 }
 
-func (x *three) stop(i int) {
+func (x *three) close(i int) {
 	if x.stores[i] != nil {
 		if err := x.stores[i].Close(); err != nil {
 			x.t.Errorf("closing node %s: %v", names[i], err)
 		}
 	}
+	x.stores[i] = nil
+}
+
+func (x *three) stop(i int) {
+	x.close(i)
 	if x.servers[i] != nil {
 		x.conns[i].Close()
 		x.servers[i].Shutdown()
 		x.servers[i].WaitForShutdown()
 	}
-	x.stores[i], x.servers[i] = nil, nil
+	x.servers[i] = nil
 }
 
 // sequencer waits for one, and returns its index.

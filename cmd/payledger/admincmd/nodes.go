@@ -24,8 +24,9 @@ func (ClusterStatus) Help() string {
 	return `Asks the server that runs on the directory, and it asks the other nodes.
 
 ROLE     sequencer (writes the log, routes payments, sends webhooks), follower, stopped (its
-         log differs: payledger cluster rebuild), waiting (for other nodes, and takes no part
-         yet) or silent (it does not answer)
+         log differs: payledger cluster rebuild; or its program is too old: upgrade it),
+         waiting (for other nodes, and takes no part yet) or silent (it does not answer)
+VERSION  of the node's program; which events an older one cannot read stands below the table
 LAG      groups of commits that the node knows of and does not have yet
 REPLICA  the node's replica of the common write-ahead log, as its leader sees it; with --nats-url
          the servers that keep the log, as the node sees them
@@ -78,11 +79,15 @@ func (c ClusterStatus) Run(a *console.App) error {
 	if a.JSON {
 		err = a.PrintJSON(all)
 	} else {
-		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all))
+		err = a.PrintTable("no nodes", []string{"NODE", "ROLE", "VERSION", "GROUPS", "POSITION", "LAG", "REPLICA", "TROUBLE"}, nodeRows(all))
 	}
 	for _, n := range all {
 		if len(n.Extra) > 0 && !a.JSON {
 			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n  %s\n", n.Node, strings.Join(n.Extra, "\n  "))
+		}
+		if len(n.CannotRead) > 0 && !a.JSON {
+			fmt.Fprintf(a.Stdout, "\nNode %s runs an older program than another node. Upgrade it; until then events are refused (503) that it cannot read:\n  %s\n",
+				n.Node, strings.Join(n.CannotRead, "\n  "))
 		}
 		if n.Role != wire.RoleSequencer && n.Role != wire.RoleFollower {
 			err = errors.Join(err, fmt.Errorf("node %s takes no part: %s", n.Node, n.Trouble))
@@ -101,7 +106,7 @@ func nodeRows(all []wire.Node) (rows [][]string) {
 			trouble = n.TroubleAt.String() + " " + trouble
 		}
 		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
-		rows = append(rows, []string{name, string(n.Role), number(n.Groups), number(n.Position), number(n.Lag), n.Replica, trouble})
+		rows = append(rows, []string{name, string(n.Role), n.Version, number(n.Groups), number(n.Position), number(n.Lag), n.Replica, trouble})
 	}
 	return rows
 }

@@ -18,6 +18,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
+	"payledger/eventstore/cluster/forms"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 )
@@ -44,6 +45,7 @@ type Node struct {
 // Part is what a node needs to take part.
 type Part struct {
 	Dir     datadir.Dir
+	Version string      // of the program
 	File    *bolt.Store // the event log if it is open: see cluster.Config
 	Bolt    bolt.Options
 	Log     zerolog.Logger
@@ -64,7 +66,7 @@ func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
 	c := cluster.Config{
 		Foreign: n.Server == nil,
 		Name:    m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
-		Conn: n.Conn.NATS(), Report: n.Report,
+		Conn: n.Conn.NATS(), Report: n.Report, Program: forms.Program{Version: p.Version, Reads: eventstore.Reads()},
 	}
 	for _, peer := range m.Peers() {
 		c.Peers = append(c.Peers, peer.Name)
@@ -175,12 +177,19 @@ func (n *Node) Trouble() string {
 	return ""
 }
 
+const retryEvery = 50 * time.Millisecond
+
 // caughtUp waits until the file has all that was acknowledged before.
 func (n *Node) caughtUp(ctx context.Context) error {
 	for {
 		err := n.Store.CatchUp(ctx)
 		if !errors.Is(err, eventstore.ErrBusy) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryEvery): // a node that has stopped fails at once
 		}
 	}
 }

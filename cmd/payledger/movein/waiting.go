@@ -91,7 +91,7 @@ func waitingNodes(ctx context.Context, node *members.Node) (all []wire.Node) {
 func NodeOf(s cluster.Status) wire.Node {
 	n := wire.Node{
 		Node: s.Name, Role: wire.RoleFollower, Groups: s.Group, Position: uint64(s.Position), Lag: s.Lag(), Trouble: cmp.Or(s.Warning, s.Trouble), Replica: "unknown",
-		Extra: s.Extra,
+		Version: s.Program.Version, Extra: s.Extra,
 	}
 	switch {
 	case s.Silent != "":

@@ -20,6 +20,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
+	"payledger/eventstore/cluster/forms"
 	"payledger/httpapi/wire"
 	"payledger/notifier/health"
 )
@@ -83,7 +84,8 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 
 // takePart starts a node and waits until it takes part.
 func takePart(ctx context.Context, d datadir.Dir, o CoreOptions, options bolt.Options) (node *members.Node, err error) {
-	part := members.Part{Dir: d, Bolt: options, Log: o.Log, Metrics: o.Metrics}
+	version, _ := process.BuiltFrom()
+	part := members.Part{Dir: d, Version: version, Bolt: options, Log: o.Log, Metrics: o.Metrics}
 	if o.Moved != nil {
 		node, part.File = o.Moved.Node, o.Moved.File
 	} else if node, err = o.Member.Visit(ctx, d, o.Log); err != nil {
@@ -189,9 +191,14 @@ func (c *core) answers() error {
 // nodes are the cluster's for the operator.
 func (c *core) nodes(ctx context.Context) []wire.Node {
 	var all []wire.Node
-	keys := c.signed.WitnessKeys(ctx)
-	for _, s := range c.node.Store.Statuses(ctx) {
+	keys, statuses := c.signed.WitnessKeys(ctx), c.node.Store.Statuses(ctx)
+	var programs []forms.Program
+	for _, s := range statuses {
+		programs = append(programs, s.Program)
+	}
+	for _, s := range statuses {
 		n := movein.NodeOf(s)
+		n.CannotRead = s.Program.Lacks(programs...)
 		n.Here, n.Replica, n.WitnessKey = s.Name == c.node.Node, movein.ReplicaOf(c.node.Store.Status().LOG, s, c.node.Server == nil), keys[s.Name]
 		all = append(all, n)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,12 +24,20 @@ const (
 	answerFull     = 'F' // likewise
 	answerTooNew   = 'A' // likewise: ErrTooNew
 	answerTooOld   = 'O' // it is not recognised, and too old for that to mean anything
+	answerUnread   = 'P' // likewise: eventstore.TooOldError of the node that follows
 	answerUnknown  = 'U' // it may be recorded: it has to be sent again
+)
+
+// The name of a node.
+const (
+	maxNode     = 16 // bytes
+	nodeLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 )
 
 func answerBytes(a eventstore.Appended) []byte {
 	var conflict *eventstore.ConflictError
 	var claimed *eventstore.ClaimedError
+	var unread *eventstore.TooOldError
 	switch {
 	case a.Err == nil:
 		return append([]byte{answerStored}, storedBytes(&a.Stored)...)
@@ -36,6 +45,8 @@ func answerBytes(a eventstore.Appended) []byte {
 		return binary.BigEndian.AppendUint64([]byte{answerConflict}, uint64(conflict.Actual))
 	case errors.As(a.Err, &claimed):
 		return append([]byte{answerClaimed}, storedBytes(&claimed.Value)...)
+	case errors.As(a.Err, &unread):
+		return append([]byte{answerUnread}, unread.Node...)
 	case errors.Is(a.Err, ErrTooNew):
 		return []byte{answerTooNew}
 	case errors.Is(a.Err, eventstore.ErrUnconfirmed):
@@ -113,6 +124,12 @@ func answerOf(b []byte, c eventstore.Commit) (a eventstore.Appended, settled boo
 		a.Err = eventstore.ErrUnconfirmed
 	case answerFull:
 		a.Err = eventstore.ErrFull
+	case answerUnread:
+		if len(rest) == 0 || len(rest) > maxNode || len(bytes.Trim(rest, nodeLetters)) > 0 {
+			return a, false
+		}
+		form, _ := eventstore.FormOf(c.Record.Body)
+		a.Err = &eventstore.TooOldError{Node: string(rest), Form: form}
 	default:
 		return a, false
 	}

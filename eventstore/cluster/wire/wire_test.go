@@ -107,6 +107,10 @@ func TestAnswerToAnotherCommit(t *testing.T) {
 		{eventstore.Appended{Err: eventstore.ErrFull}, true},
 		{eventstore.Appended{Err: ErrTooNew}, true},
 		{eventstore.Appended{Err: eventstore.ErrUnconfirmed}, true},
+		{eventstore.Appended{Err: &eventstore.TooOldError{Node: "node-b"}}, true},
+		{eventstore.Appended{Err: &eventstore.TooOldError{Node: ""}}, false},
+		{eventstore.Appended{Err: &eventstore.TooOldError{Node: "\x1b[2J"}}, false},
+		{eventstore.Appended{Err: &eventstore.TooOldError{Node: "a-name-of-17-byte"}}, false},
 		{eventstore.Appended{Err: ErrUnsettled}, false},
 	} {
 		if got, settled := answerOf(answerBytes(a.answer), c); settled != a.want || settled && a.answer.Err != nil && got.Err == nil {
