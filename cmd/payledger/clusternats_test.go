@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,7 +52,7 @@ func credentials(t *testing.T, line string) string {
 
 // TestNodesOnTheOperatorsNATS: three nodes serve one ledger with NATS servers that are not
 // theirs, while the sequencer is killed, a NATS server goes and comes back, and a node
-// hands over.
+// hands over. That the server does not sync every write any more they notice.
 func TestNodesOnTheOperatorsNATS(t *testing.T) {
 	unraced(t)
 	t.Parallel()
@@ -59,6 +60,7 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 	n, h := newNodes(t), newHook(t)
 	n.flags = []string{
 		"--nats-url", nats.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret"),
+		"--admin-listen", "127.0.0.1:0",
 	}
 	n.start(t, 0, 1, 2)
 	n.project(t)
@@ -95,6 +97,7 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 	}
 	nats.Stop(stopped)
 	pay(0, 6)
+	nats.Unsync(stopped) // it comes back as another one
 	nats.Start(t, stopped)
 
 	eventually(t, "a node takes over from the sequencer", func() bool {
@@ -116,6 +119,15 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 	}
 	if i := slices.IndexFunc(all, func(o wire.Node) bool { return o.Role == wire.RoleSequencer }); i < 0 {
 		t.Errorf("no sequencer: %+v", all)
+	}
+	eventually(t, "every node knows that a server does not sync every write", func() bool {
+		all, _ = n.status(t, 0)
+		return !slices.ContainsFunc(all, func(o wire.Node) bool { return !strings.Contains(o.Trouble, "do not sync every write: n") })
+	})
+	for _, s := range n.servers {
+		if !bytes.Contains(s.scrape(t), []byte("\npayledger_cluster_nats_unsynced 1\n")) {
+			t.Error("the metric does not tell it")
+		}
 	}
 	if out, code := payledger(t, "nats", "consumer", "create", "till", "--data", n.dirs[0]); code != 5 || !strings.Contains(out, "--nats-url") {
 		t.Errorf("a NATS consumer: exit code %d: %s", code, out)

@@ -156,6 +156,8 @@ func watchNode(m prometheus.Registerer, node *members.Node) {
 		func(s cluster.Status) float64 { return is(s.Stopped != "") })
 	gauge("payledger_cluster_unable", "1 while this node cannot be the sequencer: it records nothing, because its disk is full or its log damaged, its clock is off, or it is being stopped.",
 		func(s cluster.Status) float64 { return is(s.Unable != "") })
+	gauge("payledger_cluster_nats_unsynced", "1 while one of the operator's NATS servers that keep the cluster's log does not sync every write, or does not say whether it does; 0 where that is not asked.",
+		func(s cluster.Status) float64 { return is(s.Warning != "") })
 	gauge("payledger_cluster_groups", "Number of the last group of commits of the cluster's log that this node has; 0 without a cluster.",
 		func(s cluster.Status) float64 { return float64(s.Group) })
 	gauge("payledger_cluster_lag_groups", "Groups of commits of the cluster's log that are known to this node and that it does not have.",
