@@ -93,6 +93,8 @@ func start(t *testing.T, o Options) Ready {
 		})
 	}()
 	t.Cleanup(func() {
+		// A server that ends waits five seconds for a connection that was never used.
+		http.DefaultClient.CloseIdleConnections()
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"sync"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -20,10 +21,14 @@ import (
 func inThree(ctx context.Context, dir string) (keeper, error) {
 	servers, err := startThree(dir)
 	stop := func() {
+		var all sync.WaitGroup // one by one the last ones would look for the others
 		for _, s := range servers {
-			s.Shutdown()
-			s.WaitForShutdown()
+			all.Go(func() {
+				s.Shutdown()
+				s.WaitForShutdown()
+			})
 		}
+		all.Wait()
 	}
 	if err != nil {
 		stop()
@@ -37,6 +42,8 @@ func inThree(ctx context.Context, dir string) (keeper, error) {
 	js, err := jetstream.New(nc)
 	if err == nil {
 		err = eventually(ctx, func() error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // until they have elected nobody answers
+			defer cancel()
 			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: stream, Subjects: []string{"log"}, Replicas: len(servers)})
 			return err
 		})
