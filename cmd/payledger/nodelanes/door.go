@@ -51,6 +51,8 @@ func (d *door) ask(ctx context.Context, q question) (a answer, err error) {
 		}
 	}
 	switch {
+	case errors.Is(err, errUnknown):
+		err = edge.Unavailable("10", "The server that sends the webhooks runs an older program, which does not know what is asked. Try again once it is upgraded; nothing was done.")
 	case errors.Is(err, members.ErrNotTaken), q.again() && errors.Is(err, members.ErrNoAnswer):
 		err = edge.Unavailable("1", "The server that sends the webhooks cannot be reached just now. Try again.")
 	case errors.Is(err, members.ErrNoAnswer):

@@ -27,7 +27,11 @@ const (
 	opChanged = "changed" // without an answer
 )
 
-// question is a call of delivery.Lanes, in JSON.
+// errUnknown: the sequencer does not know what is asked, and did nothing.
+var errUnknown = errors.New("the sequencer runs an older program, which does not know what is asked: upgrade it")
+
+// question is a call of delivery.Lanes, in JSON. A program refuses one that it does not
+// know as a whole.
 type question struct {
 	Op       string                `json:"op"`
 	Project  string                `json:"project,omitzero"`
@@ -41,7 +45,8 @@ type question struct {
 // answered: it changes nothing.
 func (q question) again() bool { return q.Op == opList || q.Op == opHealth || q.Op == opCount }
 
-// answer is what the call answers, in JSON.
+// answer is what the call answers, in JSON. Older programs leave out members that they do
+// not know: so a new kind of error has its text in Trouble too.
 type answer struct {
 	Delivery    domain.DeliveryObject `json:"delivery,omitzero"`
 	Page        domain.DeliveryPage   `json:"page,omitzero"`
@@ -52,6 +57,7 @@ type answer struct {
 
 	Refusal *domain.Refusal `json:"refusal,omitzero"`
 	Full    bool            `json:"full,omitzero"`
+	Unknown bool            `json:"unknown,omitzero"` // errUnknown
 	Trouble string          `json:"trouble,omitzero"` // any other error
 }
 
@@ -73,7 +79,7 @@ func call(ctx context.Context, l *delivery.Lanes, q question) (a answer, err err
 	case opChanged:
 		l.Changed(q.Endpoint)
 	default:
-		err = fmt.Errorf("a question about deliveries is %q", q.Op)
+		err = errUnknown
 	}
 	return a, err
 }
@@ -81,16 +87,11 @@ func call(ctx context.Context, l *delivery.Lanes, q question) (a answer, err err
 // answer answers another node. It is empty, so that the other node asks again, while
 // this one has no lanes.
 func (d *door) answer(ctx context.Context, b []byte) []byte {
-	var q question
 	lanes := d.lanes.Load()
 	if lanes == nil {
 		return nil
 	}
-	if err := json.Unmarshal(b, &q); err != nil {
-		d.node.Report(fmt.Errorf("a question about deliveries: %w", err))
-		return nil
-	}
-	out, err := answerTo(q, func(q question) (answer, error) { return call(ctx, lanes, q) })
+	out, err := answerTo(b, func(q question) (answer, error) { return call(ctx, lanes, q) })
 	if err != nil {
 		d.node.Report(fmt.Errorf("an answer about deliveries: %w", err))
 	}
@@ -99,7 +100,11 @@ func (d *door) answer(ctx context.Context, b []byte) []byte {
 
 // answerTo is the answer to a question, which call carries out; empty: it was not taken
 // up. A list that is too long for an answer gets fewer rows, and goes on behind them.
-func answerTo(q question, call func(question) (answer, error)) ([]byte, error) {
+func answerTo(asked []byte, call func(question) (answer, error)) ([]byte, error) {
+	var q question
+	if json.Unmarshal(asked, &q, json.RejectUnknownMembers(true)) != nil {
+		return encode(answer{}, errUnknown)
+	}
 	for {
 		a, err := call(q)
 		if errors.Is(err, delivery.ErrClosed) {
@@ -119,6 +124,8 @@ func encode(a answer, err error) ([]byte, error) {
 	case err == nil, errors.As(err, &a.Refusal):
 	case errors.Is(err, eventstore.ErrFull):
 		a.Full = true
+	case errors.Is(err, errUnknown):
+		a.Unknown, a.Trouble = true, err.Error()
 	default:
 		a.Trouble = err.Error()
 	}
@@ -135,6 +142,8 @@ func decode(b []byte) (a answer, err error) {
 		return a, a.Refusal
 	case a.Full:
 		return a, eventstore.ErrFull
+	case a.Unknown:
+		return a, errUnknown
 	case a.Trouble != "":
 		return a, fmt.Errorf("%w: %s", members.ErrNoAnswer, a.Trouble)
 	}

@@ -93,7 +93,14 @@ func TestLongListIsAnsweredInPart(t *testing.T) {
 		a.Page.After = strings.Repeat("i", q.Filter.Limit)
 		return a, nil
 	}
-	b, err := answerTo(question{Op: opList, Filter: domain.DeliveryFilter{Limit: 1000}}, list)
+	asked := func(q question) []byte {
+		b, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b, err := answerTo(asked(question{Op: opList, Filter: domain.DeliveryFilter{Limit: 1000}}), list)
 	if err != nil || len(b) > members.MaxAnswer {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
@@ -101,7 +108,23 @@ func TestLongListIsAnsweredInPart(t *testing.T) {
 	if n := len(a.Page.Deliveries); err != nil || n == 0 || len(a.Page.After) != n {
 		t.Errorf("%d rows, cursor behind %d, %v", n, len(a.Page.After), err)
 	}
-	if b, err := answerTo(question{Op: opTest}, func(question) (answer, error) { return answer{}, delivery.ErrClosed }); b != nil || err != nil {
+	if b, err := answerTo(asked(question{Op: opTest}), func(question) (answer, error) { return answer{}, delivery.ErrClosed }); b != nil || err != nil {
 		t.Errorf("of closed lanes: %s, %v", b, err)
+	}
+}
+
+// A newer program may ask for more: nothing of that is left out.
+func TestUnknownQuestionIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []string{
+		`{"op":"forget"}`, `{"op":"list","filter":{"Colour":"red"}}`, `{"op":"test","project":"p","loudly":true}`, `{"op":"list"`, ``, `[]`,
+	} {
+		b, err := answerTo([]byte(asked), func(q question) (answer, error) { return call(t.Context(), nil, q) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := decode(b); !errors.Is(err, errUnknown) || a.Trouble == "" {
+			t.Errorf("%s is answered with %s: %v", asked, b, err)
+		}
 	}
 }
