@@ -268,8 +268,8 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/bus/external",
-			why:     "whether the operator's NATS servers will do for the log of a cluster; what is kept there is no matter of its own",
-			ours:    []string{"domain", "notifier/bus"},
+			why:     "whether the operator's NATS servers will do for the log of a cluster; of what is kept there it knows the names alone",
+			ours:    []string{"domain", "eventstore/cluster", "eventstore/cluster/lease", "notifier/bus", "notifier/delivery/replica"},
 			modules: []string{jsonModule, nats, "golang.org/x/mod/semver"},
 			keepOut: []string{"encoding/json"},
 		},

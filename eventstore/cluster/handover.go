@@ -203,7 +203,7 @@ func (s *Store) askForLeader(to nodeName) error {
 	if to != "" {
 		request = fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, to)
 	}
-	reply, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+logStream, request, publishTime)
+	reply, err := s.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+StreamName, request, publishTime)
 	if err == nil {
 		err = refusal(reply.Data)
 	}

@@ -35,7 +35,7 @@ func TestLease(t *testing.T) {
 		t.Errorf("the servers do not know LOG at first: %v", err)
 	}
 	x.until("two nodes are up", func() bool { return rest[0].Live() == 2 })
-	if err := x.stores[(first+1)%3].js.DeleteStream(t.Context(), logStream); err != nil {
+	if err := x.stores[(first+1)%3].js.DeleteStream(t.Context(), StreamName); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.tryOpen(first); !errors.Is(err, ErrForeign) {

@@ -17,10 +17,10 @@ import (
 	"payledger/eventstore/cluster/wire"
 )
 
-// logStream is the name of LOG, logSubject where it takes its messages.
+// StreamName is the name of LOG, Subject where it takes its messages.
 const (
-	logStream  = "LOG"
-	logSubject = "payledger.log"
+	StreamName = "LOG"
+	Subject    = "payledger.log"
 
 	// Of LOG no more is kept than a file can make again, so that a dead member cannot
 	// fill it.
@@ -55,8 +55,8 @@ type base struct {
 
 func (b base) config(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: logStream, Description: "The groups of commits of payledger's event log, until every node has them.",
-		Subjects: []string{logSubject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: replicas,
+		Name: StreamName, Description: "The groups of commits of payledger's event log, until every node has them.",
+		Subjects: []string{Subject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: replicas,
 		MaxMsgs: bolt.KeptGroups, MaxBytes: maxLogBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: 100 * time.Millisecond,
 		Metadata: map[string]string{
@@ -108,7 +108,7 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 	try := func() (jetstream.Stream, error) {
 		looking, looked := context.WithTimeout(ctx, answer)
 		defer looked()
-		stream, err := s.js.Stream(looking, logStream)
+		stream, err := s.js.Stream(looking, StreamName)
 		ctx, cancel := context.WithTimeout(ctx, publishTime)
 		defer cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Found && r.Log.IsZero() {
@@ -149,7 +149,7 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 func Vacant(ctx context.Context, js jetstream.JetStream) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
-	switch _, err := js.Stream(ctx, logStream); {
+	switch _, err := js.Stream(ctx, StreamName); {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil
 	case err != nil:
@@ -163,12 +163,12 @@ func Vacant(ctx context.Context, js jetstream.JetStream) error {
 func (s *Store) publish(number uint64, message []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	ack, err := s.js.Publish(ctx, logSubject, message, jetstream.WithExpectStream(logStream),
+	ack, err := s.js.Publish(ctx, Subject, message, jetstream.WithExpectStream(StreamName),
 		jetstream.WithExpectLastSequence(number-1), jetstream.WithRetryAttempts(0))
 	switch {
 	case err != nil:
 		return err
-	case ack.Stream != logStream, ack.Sequence != number, ack.Duplicate:
+	case ack.Stream != StreamName, ack.Sequence != number, ack.Duplicate:
 		return fmt.Errorf("LOG answered with sequence %d of %s", ack.Sequence, ack.Stream)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *Store) feedOnce() error {
 	from := s.next
 	s.rewind = cancel
 	s.mu.Unlock()
-	consumer, err := s.js.OrderedConsumer(s.ctx, logStream, jetstream.OrderedConsumerConfig{
+	consumer, err := s.js.OrderedConsumer(s.ctx, StreamName, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
 	})
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Store) feedAgain(slot uint64) {
 }
 
 // electedSubject is where JetStream says that LOG has a new leader.
-const electedSubject = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + logStream
+const electedSubject = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + StreamName
 
 // elected takes up who leads LOG now.
 func (s *Store) elected(m *nats.Msg) {
@@ -277,7 +277,7 @@ func (s *Store) hear() {
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
 	turn, before := s.turns.Add(1), s.number()
-	stream, err := s.js.Stream(ctx, logStream)
+	stream, err := s.js.Stream(ctx, StreamName)
 	if err != nil {
 		s.report(fmt.Errorf("asking for LOG: %w", err))
 		return
@@ -322,7 +322,7 @@ func (s *Store) trim() {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	stream, err := s.js.Stream(ctx, logStream)
+	stream, err := s.js.Stream(ctx, StreamName)
 	if err != nil {
 		return
 	}

@@ -236,7 +236,7 @@ func (s *Store) forgotten(x republish) (g *bolt.Group, err error) {
 func (s *Store) compareEnd(number uint64) error {
 	ctx, cancel := context.WithTimeout(s.ctx, publishTime)
 	defer cancel()
-	stream, err := s.js.Stream(ctx, logStream)
+	stream, err := s.js.Stream(ctx, StreamName)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (s *shared) newLog(t testing.TB, behind int) *underTest {
 				}
 			}
 		}
-		_, _ = u.conns[0].Request("$JS.API.STREAM.DELETE."+logStream, nil, publishTime)
+		_, _ = u.conns[0].Request("$JS.API.STREAM.DELETE."+StreamName, nil, publishTime)
 	})
 	return u
 }

@@ -21,9 +21,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// StreamName is the name of the stream, Subject where it takes its messages.
 const (
-	stream  = "SEQUENCER"
-	subject = "payledger.sequencer"
+	StreamName = "SEQUENCER"
+	Subject    = "payledger.sequencer"
 
 	lookEvery  = 250 * time.Millisecond
 	renewEvery = time.Second
@@ -94,7 +95,7 @@ func (l *Lease) look(ctx context.Context) {
 	age := l.c.Now().Sub(l.since)
 	switch {
 	case err != nil:
-		l.c.Report(fmt.Errorf("the stream %s: %w", stream, err))
+		l.c.Report(fmt.Errorf("the stream %s: %w", StreamName, err))
 		if age >= Time { // another one may have taken it
 			l.c.Tell("")
 		}
@@ -102,7 +103,7 @@ func (l *Lease) look(ctx context.Context) {
 	case l.holder == l.c.Node && age >= renewEvery, l.holder != l.c.Node && l.may(age):
 		// If another node was faster, the next look tells.
 		if err := l.write(ctx, l.c.Node); err != nil && !errors.As(err, new(*jetstream.APIError)) {
-			l.c.Report(fmt.Errorf("the stream %s: %w", stream, err))
+			l.c.Report(fmt.Errorf("the stream %s: %w", StreamName, err))
 		}
 	}
 	l.c.Tell(l.holder)
@@ -122,7 +123,7 @@ func (l *Lease) read(ctx context.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, firstTime)
 		defer cancel()
 	}
-	m, err := l.stream.GetLastMsgForSubject(ctx, subject)
+	m, err := l.stream.GetLastMsgForSubject(ctx, Subject)
 	switch {
 	case err == nil:
 		l.saw(m.Sequence, string(m.Data))
@@ -149,11 +150,11 @@ func (l *Lease) saw(number uint64, holder string) {
 }
 
 func (l *Lease) open(ctx context.Context) (jetstream.Stream, error) {
-	found, err := l.c.JetStream.Stream(ctx, stream)
+	found, err := l.c.JetStream.Stream(ctx, StreamName)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return l.c.JetStream.CreateStream(ctx, jetstream.StreamConfig{
-			Name: stream, Description: "The node of payledger that writes the event log.",
-			Subjects: []string{subject}, Storage: jetstream.FileStorage, Replicas: l.c.Replicas,
+			Name: StreamName, Description: "The node of payledger that writes the event log.",
+			Subjects: []string{Subject}, Storage: jetstream.FileStorage, Replicas: l.c.Replicas,
 			MaxMsgs: 1, MaxBytes: -1, MaxMsgSize: -1, MaxMsgsPerSubject: -1, MaxConsumers: -1,
 			Discard: jetstream.DiscardOld, Duplicates: 100 * time.Millisecond, Metadata: l.c.Metadata,
 		})
@@ -163,7 +164,7 @@ func (l *Lease) open(ctx context.Context) (jetstream.Stream, error) {
 
 // write replaces the newest message.
 func (l *Lease) write(ctx context.Context, holder string) error {
-	ack, err := l.c.JetStream.Publish(ctx, subject, []byte(holder), jetstream.WithExpectStream(stream),
+	ack, err := l.c.JetStream.Publish(ctx, Subject, []byte(holder), jetstream.WithExpectStream(StreamName),
 		jetstream.WithExpectLastSequence(l.number), jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return err

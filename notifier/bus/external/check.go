@@ -19,7 +19,10 @@ import (
 	"golang.org/x/mod/semver"
 
 	"payledger/domain"
+	"payledger/eventstore/cluster"
+	"payledger/eventstore/cluster/lease"
 	"payledger/notifier/bus"
+	"payledger/notifier/delivery/replica"
 )
 
 // Servers is what a node is told of the servers.
@@ -88,7 +91,7 @@ func Recheck(ctx context.Context, c *bus.Conn, s Servers) error {
 	if err := connected(c); err != nil {
 		return err
 	}
-	log, err := c.JetStream().Stream(ctx, "LOG")
+	log, err := c.JetStream().Stream(ctx, cluster.StreamName)
 	if err != nil {
 		return fmt.Errorf("looking for the JetStream stream LOG: %w", err)
 	}
@@ -161,7 +164,7 @@ func streams(ctx context.Context, c *bus.Conn, s Servers, log domain.ID) (keep [
 		}
 		return nil, fmt.Errorf("asking for JetStream: %w", err)
 	}
-	for _, name := range append([]string{"LOG", "LANES", "SEQUENCER"}, bus.OurStreams()...) {
+	for _, name := range append([]string{cluster.StreamName, replica.StreamName, lease.StreamName}, bus.OurStreams()...) {
 		stream, err := c.JetStream().Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -179,7 +182,7 @@ func streams(ctx context.Context, c *bus.Conn, s Servers, log domain.ID) (keep [
 			return nil, refuse("the JetStream stream %s is kept by %d of the servers, and it takes %d: nats stream edit %s --replicas %d",
 				name, config.Replicas, s.Replicas, name, s.Replicas)
 		}
-		if name == "LOG" {
+		if name == cluster.StreamName {
 			keep = keepers(stream)
 		}
 	}
@@ -209,7 +212,7 @@ func rights(ctx context.Context, nc *nats.Conn) error {
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // the connection ends it
 	for _, subject := range []string{
-		"payledger.log", "payledger.lanes", "payledger.sequencer", "payledger.sessions.check", "payledger.forms.check",
+		cluster.Subject, replica.Subject, lease.Subject, "payledger.sessions.check", "payledger.forms.check",
 		"payledger.node.check", "payledger.v1.check", "$JS.API.STREAM.PURGE.check", "$JS.API.STREAM.MSG.GET.check",
 		"$JS.API.CONSUMER.CREATE.check", "$JS.API.CONSUMER.MSG.NEXT.check.check", "$JS.API.CONSUMER.DELETE.check.check",
 	} {

@@ -15,9 +15,10 @@ import (
 	"payledger/notifier/health"
 )
 
+// StreamName is the name of LANES, Subject where it takes its messages.
 const (
-	streamName = "LANES"
-	subject    = "payledger.lanes"
+	StreamName = "LANES"
+	Subject    = "payledger.lanes"
 
 	// maxBytes bounds LANES.
 	maxBytes = 256 << 20
@@ -77,7 +78,7 @@ type Config struct {
 
 // Open finds LANES or, if found, makes it: then it follows from what the file has.
 func Open(ctx context.Context, c Config, f *store.File, found bool) (*Lanes, error) {
-	stream, err := c.JetStream.Stream(ctx, streamName)
+	stream, err := c.JetStream.Stream(ctx, StreamName)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if !found {
 			return nil, ErrMissing
@@ -85,7 +86,7 @@ func Open(ctx context.Context, c Config, f *store.File, found bool) (*Lanes, err
 		stream, err = create(ctx, c, f)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", streamName, err)
+		return nil, fmt.Errorf("looking for the JetStream stream %s: %w", StreamName, err)
 	}
 	if of := stream.CachedInfo().Config.Metadata[metaLog]; of != c.LogID.String() {
 		return nil, fmt.Errorf("%w: %q, this is %s", ErrForeign, of, c.LogID)
@@ -105,8 +106,8 @@ func create(ctx context.Context, c Config, f *store.File) (jetstream.Stream, err
 		return nil, err
 	}
 	return c.JetStream.CreateStream(ctx, jetstream.StreamConfig{
-		Name: streamName, Description: "The newest changes of payledger's webhook deliveries, until every node has them.",
-		Subjects: []string{subject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: c.Replicas,
+		Name: StreamName, Description: "The newest changes of payledger's webhook deliveries, until every node has them.",
+		Subjects: []string{Subject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: c.Replicas,
 		MaxMsgs: -1, MaxBytes: maxBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		Discard: jetstream.DiscardOld, DenyDelete: true, FirstSeq: at.Number + 1,
 		Metadata: map[string]string{metaLog: c.LogID.String()},
@@ -319,12 +320,12 @@ func (l *Lanes) publish(ctx context.Context, m message) error {
 	b := m.encode()
 	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
-	ack, err := l.config.JetStream.Publish(ctx, subject, b, jetstream.WithExpectStream(streamName),
+	ack, err := l.config.JetStream.Publish(ctx, Subject, b, jetstream.WithExpectStream(StreamName),
 		jetstream.WithExpectLastSequence(l.seen.Number), jetstream.WithRetryAttempts(0))
 	switch {
 	case err != nil:
 		return fmt.Errorf("publishing to LANES: %w", err)
-	case ack.Stream != streamName, ack.Sequence != l.seen.Number+1, ack.Duplicate:
+	case ack.Stream != StreamName, ack.Sequence != l.seen.Number+1, ack.Duplicate:
 		return fmt.Errorf("LANES answered with sequence %d of %s", ack.Sequence, ack.Stream)
 	}
 	l.seen = store.Place{Number: ack.Sequence, Sum: hash(b)}

@@ -238,8 +238,8 @@ func TestLostAnswer(t *testing.T) {
 // deaf loses the answers to what it publishes.
 type deaf struct{ jetstream.JetStream }
 
-func (d deaf) Publish(ctx context.Context, subject string, data []byte, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	if _, err := d.JetStream.Publish(ctx, subject, data, o...); err != nil {
+func (d deaf) Publish(ctx context.Context, to string, data []byte, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if _, err := d.JetStream.Publish(ctx, to, data, o...); err != nil {
 		return nil, err
 	}
 	return nil, nats.ErrTimeout
@@ -300,7 +300,7 @@ func TestLANESForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := b.place(f).Number
-	if err := b.js.DeleteStream(t.Context(), streamName); err != nil {
+	if err := b.js.DeleteStream(t.Context(), StreamName); err != nil {
 		t.Fatal(err)
 	}
 	empty := b.file()
@@ -366,7 +366,7 @@ func TestStrangeMessage(t *testing.T) {
 	b := newBench(t)
 	f := b.file()
 	a := b.node(1, f, true)
-	if _, err := b.js.Publish(t.Context(), subject, []byte("hello")); err != nil {
+	if _, err := b.js.Publish(t.Context(), Subject, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Follow(b.context()); !errors.Is(err, errMessage) || !strings.Contains(err.Error(), "message 2 of LANES") {
