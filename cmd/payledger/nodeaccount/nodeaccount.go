@@ -30,6 +30,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,23 +111,26 @@ func (s *Store) stream(ctx context.Context, name string) (jetstream.Stream, erro
 	if known != nil {
 		return known, nil
 	}
+	config := jetstream.StreamConfig{
+		Name: name, Description: "Sessions of the account, and how often those of a key were ended.",
+		Subjects: []string{sessionsSubject + ">"}, Storage: jetstream.FileStorage, Replicas: s.replicas,
+		MaxMsgs: -1, MaxBytes: sessionsBytes, MaxMsgsPerSubject: 1, MaxMsgSize: maxMessage, MaxConsumers: -1,
+		Discard: jetstream.DiscardNew, AllowMsgTTL: true,
+	}
+	if name == formsName {
+		config.Description, config.Subjects = "Forms of the account that were used.", []string{formsSubject + ">"}
+		config.MaxBytes, config.Discard = formsBytes, jetstream.DiscardOld
+	}
 	js := s.node.Conn.JetStream()
 	found, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		config := jetstream.StreamConfig{
-			Name: name, Description: "Sessions of the account, and how often those of a key were ended.",
-			Subjects: []string{sessionsSubject + ">"}, Storage: jetstream.FileStorage, Replicas: s.replicas,
-			MaxMsgs: -1, MaxBytes: sessionsBytes, MaxMsgsPerSubject: 1, MaxMsgSize: maxMessage, MaxConsumers: -1,
-			Discard: jetstream.DiscardNew, AllowMsgTTL: true,
-		}
-		if name == formsName {
-			config.Description, config.Subjects = "Forms of the account that were used.", []string{formsSubject + ">"}
-			config.MaxBytes, config.Discard = formsBytes, jetstream.DiscardOld
-		}
 		found, err = js.CreateStream(ctx, config)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !slices.Equal(found.CachedInfo().Config.Subjects, config.Subjects) {
+		return nil, fmt.Errorf("it does not take %s: payledger did not make it; give payledger an account of its own", config.Subjects[0])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/members"
@@ -138,6 +139,23 @@ func checkStores(t *testing.T, a, b store.Store) {
 		if _, ok := a.Take(name, key, now); ok {
 			t.Errorf("%s is shown", name)
 		}
+	}
+}
+
+// TestStreamOfAnotherProgram: a stream that has the name and another program's messages is
+// not taken for the node's.
+func TestStreamOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s, _ := openNodes(t)
+	_, err := s.node.Conn.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: formsName, Subjects: []string{"forms"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.stream(t.Context(), formsName); err == nil || !strings.Contains(err.Error(), "give payledger an account of its own") {
+		t.Errorf("another program's: %v", err)
+	}
+	if _, err := s.stream(t.Context(), sessionsName); err != nil {
+		t.Errorf("the node's own: %v", err)
 	}
 }
 
