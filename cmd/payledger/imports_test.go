@@ -269,7 +269,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/bus/external",
 			why:     "whether the operator's NATS servers will do for the log of a cluster; of what is kept there it knows the names alone",
-			ours:    []string{"domain", "eventstore/cluster", "eventstore/cluster/lease", "notifier/bus", "notifier/delivery/replica"},
+			ours:    []string{"domain", "eventstore/cluster", "eventstore/cluster/lease", "notifier/bus", "notifier/delivery/replica", "notifier/health"},
 			modules: []string{jsonModule, nats, "golang.org/x/mod/semver"},
 			keepOut: []string{"encoding/json"},
 		},

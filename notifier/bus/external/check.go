@@ -23,6 +23,7 @@ import (
 	"payledger/eventstore/cluster/lease"
 	"payledger/notifier/bus"
 	"payledger/notifier/delivery/replica"
+	"payledger/notifier/health"
 )
 
 // Servers is what a node is told of the servers.
@@ -72,10 +73,8 @@ func Check(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report fu
 			return refuse("%v; start them, or accept it with --accept-lazy-sync (see its help for what that costs)", err)
 		}
 		report(err)
-		select {
-		case <-ctx.Done():
+		if !health.Pause(ctx, pause) {
 			return errors.Join(ctx.Err(), err)
-		case <-time.After(pause):
 		}
 	}
 }
