@@ -14,6 +14,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/external"
+	"payledger/notifier/health"
 )
 
 // foreignServers is the application protocol of a node whose NATS servers are the
@@ -59,9 +60,9 @@ const (
 // watchServers warns, until ctx ends, while a server that keeps LOG does not sync every
 // write, or does not say whether it does: one that was down may come back as another one.
 func (n *Node) watchServers(ctx context.Context, log zerolog.Logger) {
-	for failed := 0; ctx.Err() == nil; {
+	for failed, wait := 0, time.Duration(0); health.Pause(ctx, wait); {
 		err := external.Recheck(ctx, n.Conn, n.NATS)
-		wait := recheckEvery
+		wait = recheckEvery
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -78,10 +79,6 @@ func (n *Node) watchServers(ctx context.Context, log zerolog.Logger) {
 				log.Error().Err(err).Msg("answered payments may be lost if the NATS servers lose power together")
 				n.Store.Warn(err.Error())
 			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
 		}
 	}
 }
