@@ -168,4 +168,4 @@ func (c RestoreLog) decide(i Installation) (domain.Event, error) {
 // recorded again.
 type RecordAct struct{ Act Act }
 
-func (c RecordAct) decide(Installation) (domain.Event, error) { return c.Act, nil }
+func (c RecordAct) decide(Installation) (domain.Event, error) { return c.Act, nil } //nolint:unparam // as all commands

@@ -65,7 +65,7 @@ func open(t *testing.T, d datadir.Dir, log io.Writer) *opened {
 func (o *opened) close() error {
 	o.signed.Finish()
 	o.stop()
-	<-o.done
+	<-o.done //nolint:errcheck // stop ended it
 	return errors.Join(o.views.Close(), o.store.Close())
 }
 
