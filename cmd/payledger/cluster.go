@@ -33,6 +33,7 @@ type clusterCmd struct {
 	Leave     clusterLeaveCmd           `cmd:"" help:"Make a stopped node's directory one that is alone again."`
 	Witnesses admincmd.ClusterWitnesses `cmd:"" help:"Print the keys with which the nodes vouch for checkpoints."`
 	Rebuild   clusterRebuildCmd         `cmd:"" help:"Make the log of a node anew from another node's."`
+	Rebase    admincmd.ClusterRebase    `cmd:"" help:"Make the common write-ahead log anew that the NATS servers have lost."`
 }
 
 // Help is shown by --help.

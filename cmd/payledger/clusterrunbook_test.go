@@ -49,6 +49,13 @@ ready a
 payledger project create Shop --data "$DIR/a"
 `
 
+// loseLOG removes LOG from all machines.
+const loseLOG = `for node in a b c; do ssh $node systemctl stop payledger; done
+rm -r "$DIR"/[abc]/nats-cluster
+for node in a b c; do ssh $node systemctl start payledger; done
+until { ssh a payledger cluster status --data "$DATA" 2>&1 || true; } | grep "cluster rebase"; do sleep 1; done
+`
+
 // clusterRunbook runs the runbook's commands about three nodes, one after the other.
 func clusterRunbook(t *testing.T) doctest.Section {
 	t.Helper()
@@ -60,10 +67,11 @@ func clusterRunbook(t *testing.T) doctest.Section {
 		Heading: "Three nodes", Env: []string{"DATA=/var/lib/payledger", "PAYLEDGER_LISTEN=127.0.0.1:0"},
 		Edit: strings.NewReplacer(append(addresses,
 			// The machine is lost with all it had.
-			"ssh a payledger cluster invite c --address", "ssh c systemctl stop payledger\nrm -r \"$DIR/c\"\nssh a payledger cluster invite c --address")...),
+			"ssh a payledger cluster invite c --address", "ssh c systemctl stop payledger\nrm -r \"$DIR/c\"\nssh a payledger cluster invite c --address",
+			"ssh a payledger cluster rebase", loseLOG+"ssh a payledger cluster rebase")...),
 		Before: threeMachines,
 		After: `ready a
 payledger project list --data "$DIR/a"`,
-		Want: []string{"the cluster has begun", "sequencer", "witnesses vouch", "Shop"},
+		Want: []string{"the cluster has begun", "sequencer", "was made anew", "witnesses vouch", "Shop"},
 	}
 }

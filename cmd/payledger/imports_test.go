@@ -126,7 +126,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster",
 			why:     "the log on three nodes: who uses a store does not know that there is a cluster, and it knows only the store in a file",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/lease", "eventstore/cluster/wire"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/forms", "eventstore/cluster/founding", "eventstore/cluster/lease", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "os"},
 		},
@@ -134,6 +134,14 @@ func rooms() []room {
 			folder:  "eventstore/cluster/forms",
 			why:     "what the programs of the nodes can read; how nodes ask each other is no matter of its own",
 			ours:    []string{"eventstore"},
+			keepOut: []string{"encoding/json", "net", "os"},
+			noClock: true,
+		},
+		{
+			folder:  "eventstore/cluster/founding",
+			why:     "how LOG begins, and begins anew: what is in it is no matter of its own",
+			ours:    []string{"domain", "eventstore", "eventstore/bolt"},
+			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,
 		},
@@ -775,7 +783,7 @@ func rooms() []room {
 			why:    "what happens before a directory takes part in its cluster; what stops and starts meanwhile is the service's",
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/httpserver", "cmd/payledger/members", "domain", "eventstore", "eventstore/bolt", "eventstore/cluster",
-				"httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/bus/external", "notifier/health",
+				"eventstore/cluster/founding", "httpapi/conns", "httpapi/edge", "httpapi/merchant", "httpapi/wire", "notifier/bus/external", "notifier/health",
 			},
 			modules: []string{zerolog},
 			keepOut: []string{"encoding/json"},

@@ -16,6 +16,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -59,7 +60,7 @@ func TestEventsThatNoNodeHas(t *testing.T) {
 		said = err
 		cancel()
 	}}
-	if err := s.arrive(ctx, base{ledger: file.LogID(), log: domain.ID{9}, last: 7}); !errors.Is(err, context.Canceled) {
+	if err := s.arrive(ctx, founding.Base{Ledger: file.LogID(), LOG: domain.ID{9}, Last: 7}); !errors.Is(err, context.Canceled) {
 		t.Errorf("arrive: %v, want that it was given up", err)
 	}
 	if said == nil || !strings.Contains(said.Error(), "ends at position 0, and LOG begins behind position 7") {

@@ -63,6 +63,11 @@
 // notes that in its file and takes no part any more. Nothing can follow it, since a node
 // publishes behind the last group that it has: that file has all that was answered.
 //
+// Beginning anew. If the servers have lost LOG, nothing that was answered is lost, and
+// nobody makes another one by himself: the nodes wait until the operator has it made anew
+// (package founding). It has the same id and goes on with the number of the last group that
+// any member has, so it is a LOG that was trimmed and has forgotten its tail.
+//
 // A peer's word. What a peer says that it has is a claim: if nothing comes of it within
 // two seconds, the peer is named and the sequencer goes on. Only LOG says that a node is
 // behind. A group of a peer's file is taken only where LOG has one and does not bring it,

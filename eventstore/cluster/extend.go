@@ -12,6 +12,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -114,7 +115,7 @@ func (s *Store) approach(ctx context.Context) error {
 			case errors.As(err, new(*eventstore.UnreadableError)):
 				return err
 			case errors.As(err, new(*bolt.MismatchError)):
-				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", ErrForeign, err)
+				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", founding.ErrForeign, err)
 			}
 			return nil
 		}
@@ -126,18 +127,18 @@ func (s *Store) approach(ctx context.Context) error {
 const arriveEvery = 200 * time.Millisecond
 
 // arrive extends the file up to where LOG begins.
-func (s *Store) arrive(ctx context.Context, b base) error {
+func (s *Store) arrive(ctx context.Context, b founding.Base) error {
 	for {
 		r, err := s.Replica()
-		if err != nil || !r.Log.IsZero() || b.ledger != s.LogID() || r.Last >= b.last {
+		if err != nil || !r.Log.IsZero() || b.Ledger != s.LogID() || r.Last >= b.Last {
 			return err
 		}
-		more, err := s.extend(ctx, b.last)
+		more, err := s.extend(ctx, b.Last)
 		switch {
 		case errors.As(err, new(*eventstore.UnreadableError)):
 			return err
 		case errors.As(err, new(*bolt.MismatchError)):
-			return fmt.Errorf("%w: LOG begins behind position %d: %w", ErrForeign, b.last, err)
+			return fmt.Errorf("%w: LOG begins behind position %d: %w", founding.ErrForeign, b.Last, err)
 		case err != nil:
 			s.report(err)
 		}
@@ -146,7 +147,7 @@ func (s *Store) arrive(ctx context.Context, b base) error {
 		}
 		if err == nil {
 			s.report(fmt.Errorf("this log ends at position %d, and LOG begins behind position %d: no node that answers has the events between; "+
-				"serve the node from which the cluster began", r.Last, b.last))
+				"serve the node from which the cluster began", r.Last, b.Last))
 		}
 		select {
 		case <-ctx.Done():

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/lease"
 )
 
 // partOfLease is this node's part in the lease, where the servers are foreign.
 func (s *Store) partOfLease() lease.Config {
 	return lease.Config{
-		Node: string(s.name), JetStream: s.js, Replicas: replicas, Metadata: map[string]string{metaLedger: s.LogID().String()}, Now: s.now,
+		Node: string(s.name), JetStream: s.js, Replicas: founding.Replicas, Metadata: map[string]string{founding.MetaLedger: s.LogID().String()}, Now: s.now,
 		May: s.mayLead, Report: s.report,
 		Tell: func(holder string) {
 			s.post(leads{nodeName(holder) == s.name})

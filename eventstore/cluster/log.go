@@ -4,105 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"payledger/domain"
-	"payledger/eventstore"
 	"payledger/eventstore/bolt"
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
 // StreamName is the name of LOG, Subject where it takes its messages.
 const (
-	StreamName = "LOG"
-	Subject    = "payledger.log"
-
-	// Of LOG no more is kept than a file can make again, so that a dead member cannot
-	// fill it.
-	maxLogBytes = 1 << 30
-	replicas    = 3
+	StreamName  = founding.Stream
+	Subject     = founding.Subject
+	maxLogBytes = founding.MaxBytes
 
 	publishTime = 2 * time.Second
 	hearEvery   = 250 * time.Millisecond
 	lookForLOG  = 50 * time.Millisecond
 	lookTime    = 250 * time.Millisecond // at first: nobody answers for a stream that is being made
-	noLOGAfter  = 10 * time.Second       // servers that have just started may not know their streams yet
 	feedBeat    = 500 * time.Millisecond // of the feed's consumer: a dead one is noticed within two
 )
 
-// The metadata of LOG: what all of its groups follow from.
-const (
-	metaLedger = "payledger-log"      // the id of the event log
-	metaLOG    = "payledger-cluster"  // LOG's own id
-	metaLast   = "payledger-position" // the position that the event log had
-	metaSum    = "payledger-sum"      // SHA-256 of the record there, in hexadecimal
-)
-
-// ErrForeign: LOG is that of another cluster, or this file belongs to another one.
-var ErrForeign = errors.New("this event log does not belong to the cluster")
-
-// base is what LOG begins with.
-type base struct {
-	ledger, log domain.ID
-	last        eventstore.Position
-	sum         string
-}
-
-func (b base) config(replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: StreamName, Description: "The groups of commits of payledger's event log, until every node has them.",
-		Subjects: []string{Subject}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Replicas: replicas,
-		MaxMsgs: bolt.KeptGroups, MaxBytes: maxLogBytes, MaxMsgsPerSubject: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Discard: jetstream.DiscardNew, DenyDelete: true, Duplicates: 100 * time.Millisecond,
-		Metadata: map[string]string{
-			metaLedger: b.ledger.String(), metaLOG: b.log.String(), metaLast: strconv.FormatUint(uint64(b.last), 10), metaSum: b.sum,
-		},
-	}
-}
-
-// baseOf reads what LOG begins with.
-func baseOf(c jetstream.StreamConfig) (b base, err error) {
-	ledger, ok := domain.ParseID(c.Metadata[metaLedger])
-	log, ours := domain.ParseID(c.Metadata[metaLOG])
-	last, err := strconv.ParseUint(c.Metadata[metaLast], 10, 64)
-	switch {
-	case !ok || !ours || err != nil:
-		return b, fmt.Errorf("%w: LOG was not made by payledger", ErrForeign)
-	case c.Storage != jetstream.FileStorage, c.Discard != jetstream.DiscardNew, !c.DenyDelete, c.MaxAge != 0,
-		c.Retention != jetstream.LimitsPolicy, c.Mirror != nil, len(c.Sources) > 0, c.SubjectTransform != nil:
-		return b, fmt.Errorf("%w: LOG's settings were changed and could lose groups", ErrForeign)
-	}
-	return base{ledger, log, eventstore.Position(last), c.Metadata[metaSum]}, nil
-}
-
-// join makes the file follow LOG, or says why it cannot.
-func join(file *bolt.Store, b base) error {
-	if b.ledger != file.LogID() {
-		return fmt.Errorf("%w: LOG is of the event log %s, this is %s", ErrForeign, b.ledger, file.LogID())
-	}
-	r, err := file.Replica()
-	switch {
-	case err != nil || r.Log == b.log:
-		return err
-	case !r.Log.IsZero():
-		return fmt.Errorf("%w: the file follows LOG %s, this is LOG %s", ErrForeign, r.Log, b.log)
-	case r.Last != b.last || fmt.Sprintf("%x", r.Sum) != b.sum:
-		return fmt.Errorf("%w: LOG begins behind position %d, and the file has other records up to there or ends at another (%d)",
-			ErrForeign, b.last, r.Last)
-	}
-	return file.Join(b.log, 0)
-}
-
 // findLOG waits for LOG, or founds it.
-func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
+func (s *Store) findLOG(ctx context.Context, c Config) (b founding.Base, err error) {
 	r, err := s.Replica()
 	if err != nil {
-		return base{}, err
+		return b, err
 	}
 	answer := lookTime
 	try := func() (jetstream.Stream, error) {
@@ -112,50 +42,34 @@ func (s *Store) findLOG(ctx context.Context, c Config) (base, error) {
 		ctx, cancel := context.WithTimeout(ctx, publishTime)
 		defer cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Found && r.Log.IsZero() {
-			b := base{s.LogID(), c.LOG, r.Last, fmt.Sprintf("%x", r.Sum)}
-			return s.js.CreateStream(ctx, b.config(replicas))
+			return founding.Make(ctx, s.js, founding.Base{Ledger: s.LogID(), LOG: c.LOG, Last: r.Last, Sum: fmt.Sprintf("%x", r.Sum)})
 		}
 		return stream, err
 	}
-	var missing time.Time // since when the servers have said nothing but that there is no LOG
 	for {
 		stream, err := try()
-		switch {
-		case err == nil:
-			return baseOf(stream.CachedInfo().Config)
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			missing = time.Time{}
-		case missing.IsZero():
-			missing = s.now()
-		case c.Foreign && !r.Log.IsZero() && s.now().Sub(missing) >= noLOGAfter:
-			return base{}, fmt.Errorf("%w: these NATS servers have no LOG, and the file follows LOG %s; name the servers that have it", ErrForeign, r.Log)
+		if err == nil {
+			return founding.Of(stream.CachedInfo().Config)
 		}
-		s.report(fmt.Errorf("waiting for LOG: %w", err))
+		err = fmt.Errorf("waiting for LOG: %w", err)
+		if s.lost(err) && !r.Log.IsZero() {
+			if err = errLost; c.Foreign && !s.meets(ctx) {
+				return b, fmt.Errorf("%w: these NATS servers have no LOG, and no other node uses them, and the file follows LOG %s; name the servers that have it", founding.ErrForeign, r.Log)
+			}
+		}
+		s.report(err)
 		if !c.Found && r.Log.IsZero() {
 			if err := s.approach(ctx); err != nil {
-				return base{}, err
+				return b, err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return base{}, errors.Join(ctx.Err(), err)
+			return b, errors.Join(ctx.Err(), err)
 		case <-time.After(lookForLOG):
 			answer = min(2*answer, publishTime)
 		}
 	}
-}
-
-// Vacant fails unless LOG can be founded: the servers answer, and there is none.
-func Vacant(ctx context.Context, js jetstream.JetStream) error {
-	ctx, cancel := context.WithTimeout(ctx, publishTime)
-	defer cancel()
-	switch _, err := js.Stream(ctx, StreamName); {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("JetStream of the nodes: %w", err)
-	}
-	return fmt.Errorf("%w: the NATS servers have a LOG already", ErrForeign)
 }
 
 // publish publishes a message for a slot: nil if LOG took it, in this slot. Any error
@@ -278,6 +192,9 @@ func (s *Store) hear() {
 	defer cancel()
 	turn, before := s.turns.Add(1), s.number()
 	stream, err := s.js.Stream(ctx, StreamName)
+	if s.lost(err) {
+		err = errLost
+	}
 	if err != nil {
 		s.report(fmt.Errorf("asking for LOG: %w", err))
 		return

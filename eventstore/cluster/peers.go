@@ -90,12 +90,7 @@ func (s *Store) listen() error {
 			}
 		},
 	} {
-		sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
-		if err != nil {
-			return err
-		}
-		s.subs = append(s.subs, sub)
-		if err := sub.SetPendingLimits(maxPending, pendingSize); err != nil {
+		if err := s.on(verb, do); err != nil {
 			return err
 		}
 	}
@@ -107,6 +102,16 @@ func (s *Store) listen() error {
 		s.subs = append(s.subs, sub)
 	}
 	return err
+}
+
+// on answers one kind of messages.
+func (s *Store) on(verb string, do func(*nats.Msg)) error {
+	sub, err := s.nc.Subscribe(s.prefix+string(s.name)+verb, do)
+	if err != nil {
+		return err
+	}
+	s.subs = append(s.subs, sub)
+	return sub.SetPendingLimits(maxPending, pendingSize)
 }
 
 // serveBeside answers a request beside the others that have a place, or with nothing:

@@ -13,6 +13,7 @@ import (
 	"payledger/domain"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster/forms"
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/lease"
 )
 
@@ -68,6 +69,8 @@ type Store struct {
 	end          context.CancelFunc
 	running      sync.WaitGroup
 	looping      atomic.Bool // since loop was begun
+
+	missing atomic.Pointer[time.Time] // since when the servers have said nothing but that there is no LOG
 
 	subs                       []*nats.Subscription
 	appends, fetches, leavings chan struct{}    // a place for each request that is served
@@ -146,6 +149,9 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if r, err := s.Replica(); err != nil || !r.Heir.IsZero() {
 		return nil, cmp.Or(err, error(&EndedError{HeirName(r.Heir)}))
 	}
+	if err := s.on(founding.Verb, func(m *nats.Msg) { s.serveBeside(s.fetches, m, s.standing) }); err != nil {
+		return nil, err
+	}
 	b, err := s.findLOG(ctx, c)
 	if err != nil {
 		return nil, err
@@ -153,14 +159,14 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err := s.arrive(ctx, b); err != nil {
 		return nil, err
 	}
-	if err := join(s.Store, b); err != nil {
+	if err := founding.Join(s.Store, b); err != nil {
 		return nil, err
 	}
 	r, err := s.Replica()
 	if err != nil {
 		return nil, err
 	}
-	s.prefix = nodesOf(b.log)
+	s.prefix = nodesOf(b.LOG)
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.next, s.rewind = max(r.Applied, 1), func() {}
 	s.node = newNode(s.name, c.Start, r.Applied)

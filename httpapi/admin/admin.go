@@ -61,6 +61,10 @@ type Config struct {
 	// EndCluster ends the cluster, so that this server goes on alone; needed with Nodes.
 	EndCluster func(context.Context) error
 
+	// Rebase makes the nodes' common write-ahead log anew, which their NATS servers have
+	// lost, for an operator; needed with Nodes. The error says why it does not.
+	Rebase func(ctx context.Context, actor string) error
+
 	// Consumers are those who read events from NATS with credentials of their own.
 	// nil: no rows for them.
 	Consumers Consumers
@@ -173,6 +177,7 @@ func (a *admin) routes() []edge.Route {
 //	POST   /admin/cluster               → 202 {}: the cluster begins, and requests wait until it has
 //	POST   /admin/cluster/{node}/promote → {"data": [wire.Node]}, once the node is the sequencer
 //	POST   /admin/cluster/end            → {"data": [wire.Node]}, once the cluster has ended
+//	POST   /admin/cluster/rebase         → 202 {}: the common write-ahead log is made anew, also by a node that waits for it
 //	GET    /admin/balance?project=&as_of= → {"position","time","balances","projects":[{"project_id","balances"}…]}
 //	GET    /admin/balance/statement?project=&account=&currency=&from=&to=&limit=&cursor= → {"data":[posting…],"next_cursor"}
 //	GET    /admin/balance/late-funds?project=&currency=&from=&to=&limit=&cursor= → the same of suspense, with reason and reference

@@ -11,6 +11,7 @@ func (a *admin) nodeRoutes() []edge.Route {
 		{Method: "GET", Path: "/admin/cluster", Operation: "adminCluster", Handle: a.nodes},
 		{Method: "POST", Path: "/admin/cluster/{node}/promote", Operation: "adminPromote", Handle: a.promote},
 		{Method: "POST", Path: "/admin/cluster/end", Operation: "adminEndCluster", Handle: a.endCluster},
+		{Method: "POST", Path: "/admin/cluster/rebase", Operation: "adminRebaseCluster", Endless: true, Handle: a.rebaseCluster},
 	}
 }
 
@@ -37,4 +38,11 @@ func (a *admin) endCluster(x *edge.Exchange) error {
 		return edge.Unavailable("1", "The cluster has not ended, or that is not known: "+err.Error()+".")
 	}
 	return a.nodes(x)
+}
+
+func (a *admin) rebaseCluster(x *edge.Exchange) error {
+	if err := a.cfg.Rebase(x.Context(), x.Actor); err != nil {
+		return edge.Unavailable("1", "The common write-ahead log was not made anew: "+err.Error()+".")
+	}
+	return x.Reply(http.StatusAccepted, struct{}{})
 }

@@ -146,12 +146,17 @@ func (c ClusterBegin) Run(a *console.App) error {
 	if err := m.Call(a.Ctx, http.MethodPost, "/admin/cluster", nil, nil); err != nil {
 		return err
 	}
-	return awaitSequencer(a, m, d)
+	return awaitSequencer(a, m, "the cluster has begun", func() error {
+		if !d.Clustered() {
+			return fmt.Errorf("the cluster has not begun, %s is alone as before: its server's log says why; start it if it has ended, and begin again", d)
+		}
+		return errors.New("the cluster has begun and is not ready yet: see \"payledger cluster status\"")
+	})
 }
 
-// awaitSequencer waits until the cluster that begins has a sequencer, and the node that is
-// asked takes part.
-func awaitSequencer(a *console.App, m *adminclient.Client, d datadir.Dir) error {
+// awaitSequencer waits until the cluster has a sequencer, and the node that is asked takes
+// part. late says why it may take no longer.
+func awaitSequencer(a *console.App, m *adminclient.Client, done string, late func() error) error {
 	ctx, cancel := context.WithTimeout(a.Ctx, beginTime)
 	defer cancel()
 	for {
@@ -164,14 +169,11 @@ func awaitSequencer(a *console.App, m *adminclient.Client, d datadir.Dir) error 
 			here = here || n.Here && n.Role != wire.RoleWaiting
 		}
 		if sequencer != "" && here {
-			return a.Print(map[string]any{"nodes": all}, "the cluster has begun; node %s is the sequencer\n", sequencer)
+			return a.Print(map[string]any{"nodes": all}, "%s; node %s is the sequencer\n", done, sequencer)
 		}
 		select {
 		case <-ctx.Done():
-			if !d.Clustered() {
-				return errors.Join(fmt.Errorf("the cluster has not begun, %s is alone as before: its server's log says why; start it if it has ended, and begin again", d), err)
-			}
-			return errors.Join(errors.New("the cluster has begun and is not ready yet: see \"payledger cluster status\""), err)
+			return errors.Join(late(), err)
 		case <-time.After(lookEvery):
 		}
 	}

@@ -32,6 +32,7 @@ type Node struct {
 	Store  *cluster.Store
 	Report func(error) // logs what keeps the node from its part and is tried again; some of it is left out
 
+	log     zerolog.Logger
 	closing atomic.Bool
 	trouble atomic.Pointer[string] // the last
 
@@ -117,7 +118,7 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	for _, peer := range m.Peers() {
 		routes.Peers = append(routes.Peers, peer.Address)
 	}
-	n := &Node{Member: m}
+	n := &Node{Member: m, log: log}
 	n.Report = n.report(log)
 	defer func() {
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
+	"payledger/eventstore/cluster/founding"
 	"payledger/notifier/bus/external"
 	"payledger/notifier/health"
 )
@@ -78,7 +79,7 @@ func Prepare(
 		}
 		missing := heard.missing(m.Peers(), last)
 		if len(missing) == 0 {
-			err := cluster.Vacant(ctx, next.Node.Conn.JetStream())
+			err := founding.Vacant(ctx, next.Node.Conn.JetStream())
 			if err == nil {
 				return next, nil
 			}

@@ -42,14 +42,27 @@ func unavailable(log zerolog.Logger, base, detail string, answer func(*edge.Exch
 	}), nil
 }
 
-// ServeWaiting answers at the admin socket what state the nodes are in, while this one waits
-// for the others, until stop is called.
+// answerTime is how long answers are waited for that are under way when the node takes part.
+const answerTime = 2 * time.Second
+
+// ServeWaiting answers at the admin socket what state the nodes are in, and has LOG made
+// anew, while this one waits for the others, until stop is called.
 func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log zerolog.Logger) (stop func() error, err error) {
 	h, err := unavailable(log, "http://payledger", "This node waits for the other nodes of its cluster.", func(x *edge.Exchange) bool {
-		if x.Request.Method != http.MethodGet || x.Request.URL.Path != "/admin/cluster" {
+		var err error
+		switch x.Request.Method + " " + x.Request.URL.Path {
+		case "GET /admin/cluster":
+			err = x.Reply(http.StatusOK, map[string]any{"data": waitingNodes(ctx, node)})
+		case "POST /admin/cluster/rebase":
+			if err = node.Rebase(x.Context(), cmp.Or(x.Request.Header.Get(wire.OperatorHeader), x.Request.RemoteAddr)); err != nil {
+				err = edge.Unavailable("1", "The common write-ahead log was not made anew: "+err.Error()+".")
+			} else {
+				err = x.Reply(http.StatusAccepted, struct{}{})
+			}
+		default:
 			return false
 		}
-		if err := x.Reply(http.StatusOK, map[string]any{"data": waitingNodes(ctx, node)}); err != nil {
+		if err != nil {
 			x.Fail(err)
 		}
 		return true
@@ -65,7 +78,14 @@ func ServeWaiting(ctx context.Context, d datadir.Dir, node *members.Node, log ze
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return server.Close, nil
+	return func() error {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+		defer cancel()
+		if err := server.Shutdown(ending); !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return nil
+	}, nil
 }
 
 // waitingNodes are the nodes as seen by one that does not take part yet.

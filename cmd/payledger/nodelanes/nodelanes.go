@@ -47,11 +47,12 @@ type Lanes struct {
 	config  delivery.Config
 	random  [8]byte // of this start
 	copies  *filecopy.Server
-	unasked func() error // ends the answers to other nodes
+	unasked []func() error // end the answers to other nodes
 	lost    atomic.Bool
 	ending  atomic.Bool
 
-	adoptions atomic.Int32 // begun
+	adoptions atomic.Int32           // begun
+	lacking   atomic.Pointer[uint64] // how many entries the file has, while there is no LANES
 
 	mu     sync.Mutex
 	writes io.WriterTo // the file, or the lanes that have it; nil: neither is open
@@ -65,14 +66,23 @@ func Open(config delivery.Config, node *members.Node) (*Lanes, error) {
 	if l.copies, err = filecopy.Serve(node.Conn.NATS(), l.subject(node.Node), filepath.Dir(config.Path), l.write); err != nil {
 		return nil, err
 	}
-	if l.unasked, err = node.Answer(kind, l.answer); err != nil {
-		return nil, errors.Join(err, l.copies.Close())
+	for kind, answer := range map[string]func(context.Context, []byte) []byte{kind: l.answer, kindEntries: l.tellEntries} {
+		end, err := node.Answer(kind, answer)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.unasked = append(l.unasked, end)
 	}
 	return l, nil
 }
 
 // Close ends what other nodes get of the file, and are answered.
-func (l *Lanes) Close() error { return errors.Join(l.unasked(), l.copies.Close()) }
+func (l *Lanes) Close() (err error) {
+	for _, end := range l.unasked {
+		err = errors.Join(err, end())
+	}
+	return errors.Join(err, l.copies.Close())
+}
 
 // subject is where a node gives copies of its lane file.
 func (l *Lanes) subject(node string) string {
@@ -112,9 +122,6 @@ func (l *Lanes) file() store.Options {
 	}
 }
 
-// founds reports whether LANES begins with this node's file, if there is none yet.
-func (l *Lanes) founds() bool { return l.node.Node == l.node.Members[0].Name }
-
 // Follow lets the lane file follow that of the sequencer until stop is called.
 func (l *Lanes) Follow(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -143,11 +150,19 @@ func (l *Lanes) followOnce(ctx context.Context) (err error) {
 	}
 	l.opened(f)
 	err = func() error {
-		all, err := replica.Open(ctx, l.replica(), f, l.founds())
-		if err != nil {
-			return err
+		for {
+			all, err := l.find(ctx, f, false)
+			switch {
+			case err == nil:
+				return all.Follow(ctx)
+			case !errors.Is(err, replica.ErrMissing):
+				return err
+			}
+			l.node.Report(err)
+			if !health.Pause(ctx, time.Second) { // with the file open: another node may need a copy
+				return ctx.Err()
+			}
 		}
-		return all.Follow(ctx)
 	}()
 	l.opened(nil)
 	if closed := f.Close(0); closed != nil {
@@ -301,16 +316,14 @@ func (l *Lanes) lead(ctx context.Context, lost bool) (*delivery.Lanes, error) {
 	config := l.config
 	config.Lead = func(ctx context.Context, f *store.File) (unknown bool, err error) {
 		for began := time.Now(); ; {
-			all, err := replica.Open(ctx, l.replica(), f, l.founds() || time.Since(began) > lostAfter)
+			all, err := l.find(ctx, f, time.Since(began) > lostAfter)
 			if err == nil {
 				return lost, all.Lead(ctx, lost)
 			}
-			if !errors.Is(err, replica.ErrMissing) {
+			if !errors.Is(err, replica.ErrMissing) || errors.Is(err, replica.ErrBehind) {
 				return false, err
 			}
-			l.node.Report(fmt.Errorf("%w: node %s is to begin it, which knows what was sent before the cluster began. Routing and webhooks wait for it; "+
-				"%v after it became the sequencer, this node begins LANES without it, and each endpoint is sent the newest event of every payment again",
-				err, l.node.Members[0].Name, lostAfter))
+			l.node.Report(err)
 			if !health.Pause(ctx, 200*time.Millisecond) {
 				return false, err
 			}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"payledger/cmd/payledger/datadir"
+	"payledger/notifier/bustest"
+)
+
+// TestClusterWithoutItsLOG: the directories of JetStream are removed on all three nodes, of
+// which one was behind. They wait, and go on after one command: with every payment, and with
+// webhooks that go forward.
+func TestClusterWithoutItsLOG(t *testing.T) {
+	unraced(t)
+	t.Parallel()
+	n, h := newNodes(t), newHook(t)
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[0])
+	var ids []string
+	pay := func(times int, nodes ...int) {
+		t.Helper()
+		for i := range times {
+			at := nodes[i%len(nodes)]
+			a, ok := n.persist(t, at, "POST", "/v1/payments", `{"amount":"15.00"}`)
+			if !ok || a.Status != 201 {
+				t.Fatalf("POST: %d %s", a.Status, a.Body)
+			}
+			id := a.text(t, "id")
+			ids = append(ids, id)
+			n.pays(t, at, id)
+		}
+	}
+	refuses := func(want string) {
+		t.Helper()
+		if out, code := payledger(t, "cluster", "rebase", "--data", n.dirs[1]); code != 5 || !strings.Contains(out, want) {
+			t.Errorf("cluster rebase: exit code %d, %s, want 5 and %s", code, out, want)
+		}
+	}
+	pay(9, 0, 1, 2)
+	refuses("the NATS servers have LOG, and it is left as it is")
+	n.servers[0].stops(t) // the node that begins LANES where no one has a lane file
+	pay(12, 1, 2)
+	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+	n.servers[1].kill()
+	n.servers[2].kill()
+	for _, dir := range n.dirs {
+		if err := os.RemoveAll(datadir.Dir(dir).ClusterNATS()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := h.heardOf(ids)
+
+	var waiting sync.WaitGroup
+	waiting.Go(func() { n.start(t, 0, 1) })
+	says := func(node int, want string) {
+		t.Helper()
+		eventually(t, "node "+nodeNames[node]+" says "+want, func() bool {
+			out, code := payledger(t, "cluster", "status", "--data", n.dirs[node])
+			return code == 1 && strings.Contains(out, want)
+		})
+	}
+	says(1, "waiting for LOG")
+	refuses("no answer from node c")
+	waiting.Go(func() { n.start(t, 2) })
+	says(2, `Once all three nodes are served: "payledger cluster rebase"`)
+	if out := does(t, "cluster", "rebase", "--data", n.dirs[0]); !strings.Contains(out, "the common write-ahead log was made anew; node ") {
+		t.Errorf("cluster rebase says %s", out)
+	}
+	waiting.Wait()
+	for _, id := range ids {
+		if a, ok := n.persist(t, 0, "GET", "/v1/payments/"+id, ""); !ok || a.text(t, "status") != "paid" {
+			t.Errorf("payment %s: %s", id, a.Body)
+		}
+	}
+	refuses("the NATS servers have LOG, and it is left as it is")
+	old := len(ids)
+	pay(9, 0, 1, 2)
+	eventually(t, "every payment's outcome is notified", func() bool { return h.knows(ids) })
+	n.agree(t, len(ids))
+	for id, times := range h.heardOf(ids[:old]) {
+		if times != before[id] {
+			t.Errorf("of payment %s %d notifications came, and %d before", id, times, before[id])
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.wrongs {
+		t.Error(w)
+	}
+}
+
+// TestLOGDeletedOnTheOperatorsNATS: LOG is deleted while the nodes run, then all streams are,
+// and a machine is lost, while they do not.
+func TestLOGDeletedOnTheOperatorsNATS(t *testing.T) {
+	unraced(t)
+	t.Parallel()
+	servers := bustest.StartServers(t, 3, 3, runbookServers(t))
+	conn, err := nats.Connect(servers.URL, nats.UserInfo("ledger", "l:s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNodes(t)
+	n.flags = []string{
+		"--nats-url", servers.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret"),
+	}
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	var ids []string
+	pay := func() {
+		t.Helper()
+		for i := range 6 {
+			a, ok := n.persist(t, i, "POST", "/v1/payments", `{"amount":"15.00"}`)
+			if !ok || a.Status != 201 {
+				t.Fatalf("POST: %d %s", a.Status, a.Body)
+			}
+			ids = append(ids, a.text(t, "id"))
+			n.pays(t, i, ids[len(ids)-1])
+		}
+		n.agree(t, len(ids))
+	}
+	rebases := func(asked int) {
+		t.Helper()
+		eventually(t, "the nodes say that LOG is lost", func() bool {
+			out, _ := payledger(t, "cluster", "status", "--data", n.dirs[asked])
+			return strings.Contains(out, `"payledger cluster rebase"`)
+		})
+		does(t, "cluster", "rebase", "--data", n.dirs[asked])
+	}
+	pay()
+	if err := js.DeleteStream(t.Context(), "LOG"); err != nil {
+		t.Fatal(err)
+	}
+	rebases(2)
+	pay()
+
+	for _, s := range n.servers {
+		s.stops(t)
+	}
+	for name := range js.StreamNames(t.Context()).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Errorf("deleting %s: %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(n.dirs[2]); err != nil {
+		t.Fatal(err)
+	}
+	joins(t, n.dirs[0], "c", n.dirs[2])
+	var waiting sync.WaitGroup
+	waiting.Go(func() { n.start(t, 0, 1, 2) })
+	rebases(1)
+	waiting.Wait()
+	pay()
+}

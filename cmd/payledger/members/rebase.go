@@ -1,0 +1,29 @@
+package members
+
+import (
+	"context"
+	"time"
+
+	"payledger/eventstore/cluster"
+)
+
+// rebaseTime is how long it is tried to make LOG anew. It is longer than the servers have to
+// have said that there is none.
+const rebaseTime = 20 * time.Second
+
+// Rebase makes LOG anew if the servers have lost it: see package founding. The error says why
+// it does not.
+func (n *Node) Rebase(ctx context.Context, actor string) error {
+	ctx, cancel := context.WithTimeout(ctx, rebaseTime)
+	defer cancel()
+	var all []string
+	for _, m := range n.Members {
+		all = append(all, m.Name)
+	}
+	b, err := cluster.Rebase(ctx, n.Conn.NATS(), n.Cluster, all)
+	if err == nil {
+		n.log.Warn().Str("actor", actor).Uint64("group", b.Group+1).Uint64("position", uint64(b.Last)).
+			Msg("LOG was lost and has been made anew: it begins with this group, behind this position")
+	}
+	return err
+}
