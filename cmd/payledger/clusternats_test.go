@@ -140,8 +140,8 @@ func TestNodesOnTheOperatorsNATS(t *testing.T) {
 	}
 }
 
-// replicate has three servers keep the JetStream streams, as "nats stream edit" does.
-func replicate(t *testing.T, servers string) {
+// operate calls do with each JetStream stream of the ledger, once there is one.
+func operate(t *testing.T, servers string, do func(jetstream.JetStream, jetstream.StreamConfig)) {
 	t.Helper()
 	nc, err := nats.Connect(servers, nats.UserInfo("ledger", "l:s3cret"))
 	if err != nil {
@@ -153,30 +153,37 @@ func replicate(t *testing.T, servers string) {
 		t.Fatal(err)
 	}
 	for _, name := range bus.OurStreams() {
-		s, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		config := s.CachedInfo().Config
+		var found jetstream.Stream
+		eventually(t, name+" is there", func() bool {
+			found, err = js.Stream(t.Context(), name)
+			return err == nil
+		})
+		do(js, found.CachedInfo().Config)
+	}
+}
+
+// replicate has three servers keep the JetStream streams, as "nats stream edit" does.
+func replicate(t *testing.T, servers string) {
+	t.Helper()
+	operate(t, servers, func(js jetstream.JetStream, config jetstream.StreamConfig) {
 		config.Replicas = 3
-		if s, err = js.UpdateStream(t.Context(), config); err != nil {
-			t.Fatalf("%s: %v", name, err)
+		s, err := js.UpdateStream(t.Context(), config)
+		if err != nil {
+			t.Fatalf("%s: %v", config.Name, err)
 		}
-		eventually(t, "three servers keep "+name, func() bool {
+		eventually(t, "three servers keep "+config.Name, func() bool {
 			info, err := s.Info(t.Context())
 			return err == nil && info.Cluster != nil && len(info.Cluster.Replicas) == 2 &&
 				!slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current })
 		})
-	}
+	})
 }
 
 // TestMoveInOnTheOperatorsNATS: a directory whose events are on NATS servers of the
 // operator's becomes the first node of a cluster there while it is served. No post fails or
 // happens twice, and no webhook goes backward.
 func TestMoveInOnTheOperatorsNATS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for the race detector there are other tests of nodes")
-	}
+	unraced(t)
 	t.Parallel()
 	servers := bustest.StartServers(t, 3, 0, runbookServers(t))
 	h := newHook(t)
@@ -198,6 +205,7 @@ func TestMoveInOnTheOperatorsNATS(t *testing.T) {
 	joins(t, n.dirs[0], "b", n.dirs[1])
 	joins(t, n.dirs[0], "c", n.dirs[2])
 
+	operate(t, servers.URL, func(jetstream.JetStream, jetstream.StreamConfig) {}) // they are there
 	const kept = "is kept by 1 of the servers, and it takes 3: nats stream edit"
 	if out := refused(t, 2, n.dirs[1], n.flags...); !strings.Contains(out, kept) {
 		t.Errorf("a node whose events one server keeps: %s", out)
