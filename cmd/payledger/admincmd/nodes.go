@@ -83,7 +83,10 @@ func (c ClusterStatus) Run(a *console.App) error {
 	}
 	for _, n := range all {
 		if len(n.Extra) > 0 && !a.JSON {
-			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n  %s\n", n.Node, strings.Join(n.Extra, "\n  "))
+			fmt.Fprintf(a.Stdout, "\nNode %s alone has, and the log of the cluster has not:\n", n.Node)
+			for _, event := range n.Extra {
+				fmt.Fprintf(a.Stdout, "  %s\n", console.Visible(event))
+			}
 		}
 		if len(n.CannotRead) > 0 && !a.JSON {
 			fmt.Fprintf(a.Stdout, "\nNode %s runs an older program than another node. Upgrade it; until then events are refused (503) that it cannot read:\n  %s\n",

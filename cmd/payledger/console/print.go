@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -82,9 +83,24 @@ func (a *App) PrintTable(none string, heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
 	for _, r := range rows {
-		fmt.Fprintln(w, strings.Join(r, "\t"))
+		cells := make([]string, len(r))
+		for i, cell := range r {
+			cells[i] = Visible(cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
+}
+
+// Visible is a text that others wrote, such as a provider, a receiver or another node,
+// without what a terminal would obey: each control character becomes U+FFFD.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // Note says something to a person that is no data.
@@ -99,7 +115,7 @@ func (a *App) PrintRows(rows [][2]string) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		if r[1] != "" {
-			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+			fmt.Fprintf(w, "%s\t%s\n", r[0], Visible(r[1]))
 		}
 	}
 	return w.Flush()
