@@ -30,8 +30,10 @@ import (
 )
 
 const (
-	// Stream is the name of LOG, Subject where it takes its messages.
-	Stream  = "LOG"
+	// Stream is the name of LOG.
+	Stream = "LOG"
+
+	// Subject is where LOG takes its messages.
 	Subject = "payledger.log"
 
 	// MaxBytes bounds LOG. No more is kept than a file can make again, so that a dead
