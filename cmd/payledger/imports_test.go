@@ -744,7 +744,7 @@ func rooms() []room {
 			why:    "commands that do nothing but ask the admin interface, whether a server runs or not",
 			ours: []string{
 				"cmd/payledger/adminclient", "cmd/payledger/console", "cmd/payledger/count", "cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/service",
-				"domain", "domain/installation", "domain/projects", "httpapi/wire",
+				"domain", "domain/installation", "domain/projects", "httpapi/wire", "notifier/health",
 			},
 			modules: []string{jsonModule},
 			keepOut: []string{"encoding/json", "os"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/httpapi/wire"
+	"payledger/notifier/health"
 )
 
 // ClusterStatus shows the nodes.
@@ -242,6 +244,9 @@ func (c ClusterPromote) Run(a *console.App) error {
 	return a.Print(result, "node %s is the sequencer now\n", c.Node)
 }
 
+// keysTime is how long a node that takes part may take until it tells its key.
+const keysTime = 5 * time.Second
+
 // ClusterWitnesses prints the nodes' public keys.
 type ClusterWitnesses struct{ console.Directory }
 
@@ -260,9 +265,15 @@ func (c ClusterWitnesses) Run(a *console.App) error {
 	if err != nil {
 		return err
 	}
-	all, err := nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster")
-	if err != nil {
-		return err
+	var all []wire.Node
+	for until := time.Now().Add(keysTime); ; {
+		if all, err = nodesOf(a.Ctx, m, http.MethodGet, "/admin/cluster"); err != nil {
+			return err
+		}
+		starting := slices.ContainsFunc(all, func(n wire.Node) bool { return n.WitnessKey == "" && n.Role != wire.RoleSilent })
+		if !starting || time.Now().After(until) || !health.Pause(a.Ctx, lookEvery) {
+			break
+		}
 	}
 	keys := make(map[string]string)
 	for _, n := range all {

@@ -38,7 +38,7 @@ const (
 	answerTime = time.Second
 	treeTime   = 700 * time.Millisecond
 
-	// silentTime is how long a node that did not answer in time is not asked again.
+	// silentTime is how long a node that did not answer in time is not asked to vouch.
 	silentTime = 5 * time.Second
 
 	maxAnswer   = translog.MaxCheckpoint + 64<<10
@@ -206,6 +206,9 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 	var mu sync.Mutex
 	for _, p := range w.Node.Peers() {
 		asked.Go(func() {
+			if w.isSilent(p.Name) {
+				return
+			}
 			a, by, err := w.ask(ctx, p.Name, signed)
 			if err != nil {
 				return // it is silent, which its status says
@@ -227,14 +230,15 @@ func (w *Witness) Collect(ctx context.Context, signed []byte) ([]byte, int) {
 	return cosigned, n
 }
 
+// isSilent reports whether a node did not answer lately. Signing does not wait for it.
+func (w *Witness) isSilent(peer string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.silent[peer]) < silentTime
+}
+
 // ask asks a node to vouch.
 func (w *Witness) ask(ctx context.Context, peer string, signed []byte) (a answer, by *translog.Witness, err error) {
-	w.mu.Lock()
-	silent := time.Since(w.silent[peer]) < silentTime
-	w.mu.Unlock()
-	if silent {
-		return a, nil, nats.ErrTimeout
-	}
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	reply, err := w.Node.Conn.NATS().RequestWithContext(asking, subject(w.Node.Member, peer, verbCosign), signed)
