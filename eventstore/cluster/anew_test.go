@@ -75,7 +75,6 @@ func logAnew(t *testing.T, x *three) {
 	})
 	refused(rebase(0, 4*time.Second), "no answer from node C")
 	opening.Go(func() { x.open(2) })
-	refused(rebase(1, 4*time.Second), "it takes 10s to be sure: try again")
 	errs := make([]error, 2)
 	var both sync.WaitGroup
 	for i := range errs {
