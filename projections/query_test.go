@@ -283,7 +283,7 @@ func TestRefundsAgainstAModel(t *testing.T) {
 		}
 		must(t, e.Close())
 	})
-	if listed == 0 {
+	if listed == 0 && !testing.Short() { // then there are too few draws for that to be sure
 		t.Error("no refund was ever listed")
 	}
 }

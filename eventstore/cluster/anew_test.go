@@ -21,6 +21,9 @@ import (
 // anew, by two of them at a time, and has all that was answered, although one of the files is
 // behind. The same while the nodes run.
 func TestLOGAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for the race detector there are other tests of three nodes")
+	}
 	t.Parallel()
 	onBoth(t, logAnew)
 }
@@ -73,7 +76,7 @@ func logAnew(t *testing.T, x *three) {
 		js, err := jetstream.New(x.conns[0])
 		return err == nil && founding.Vacant(ctx, js) == nil
 	})
-	refused(rebase(0, 4*time.Second), "no answer from node C")
+	refused(rebase(0, 4*time.Second), "node C: LOG would go on without")
 	opening.Go(func() { x.open(2) })
 	errs := make([]error, 2)
 	var both sync.WaitGroup

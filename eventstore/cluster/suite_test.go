@@ -30,12 +30,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	healthtest.Overlap()
 	checks := "2"
 	if long() {
 		checks = "4"
 	}
 	_ = flag.Set("rapid.checks", checks) // before flags are parsed
+	if flag.Parse(); !testing.Short() { // the race detector has no time for many clusters at once
+		healthtest.Overlap()
+	}
 	os.Exit(m.Run())
 }
 
