@@ -94,6 +94,9 @@ func (n *nodes) handOver(lost bool) error {
 	n.sharing.Unlock()
 	if n.lost = lost; lost {
 		err = errors.Join(err, os.Remove(n.next))
+		n.mu.Lock()
+		n.lostAt = time.Now()
+		n.mu.Unlock()
 	}
 	if err != nil {
 		return err
@@ -133,6 +136,9 @@ func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []stri
 				time.Sleep(s.Pause)
 				switch s.What {
 				case "restart", "crash", "lose file", "older file":
+					if since := time.Since(n.lostAt); since < foreignTime {
+						time.Sleep(foreignTime - since) // see waitForForeign
+					}
 					if err := n.handOver(s.What == "lose file"); err != nil {
 						return fmt.Errorf("step %d: %w", i, err)
 					}

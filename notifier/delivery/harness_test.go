@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -71,11 +72,12 @@ type world struct {
 	known  projects.Project
 	folded eventstore.Position // known is as of this
 
-	lanes *Lanes
-	path  string
-	lead  func(context.Context, *store.File) (unknown bool, err error) // of the configuration
-	stop  func() error                                                 // ends the engine
-	files int
+	lanes  *Lanes
+	lostAt time.Time // when lanes took over without the file of the node before; zero: never
+	path   string
+	lead   func(context.Context, *store.File) (unknown bool, err error) // of the configuration
+	stop   func() error                                                 // ends the engine
+	files  int
 
 	full atomic.Bool // the disk
 	log  zerolog.Logger
@@ -135,11 +137,16 @@ func (w *world) open() error {
 	return nil
 }
 
-// mark is the high-water mark of a lane as of the last synced change.
+// mark is the high-water mark of a lane as of the last synced change. While lanes with a
+// lost file wait for the requests of the node before, those are all there are: what they
+// follow from is in the file of that node.
 func (w *world) mark(endpoint string, payment domain.ID) (mark uint64) {
 	w.mu.Lock()
-	lanes := w.lanes
+	lanes, waiting := w.lanes, time.Since(w.lostAt) < foreignTime
 	w.mu.Unlock()
+	if waiting {
+		return math.MaxUint64
+	}
 	err := lanes.file.View(func(x store.Tables) error {
 		at, err := x.Lane(lanes.known(endpoint).number, payment)
 		mark = at.Started
