@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		checks = "4"
 	}
 	_ = flag.Set("rapid.checks", checks) // before flags are parsed
-	if flag.Parse(); !testing.Short() { // the race detector has no time for many clusters at once
+	if flag.Parse(); !testing.Short() {  // the race detector has no time for many clusters at once
 		healthtest.Overlap()
 	}
 	os.Exit(m.Run())
