@@ -99,16 +99,7 @@ func logAnew(t *testing.T, x *three) {
 	}
 	write(20, 0, 1, 2)
 	for i, s := range x.stores {
-		if _, err := lastOf(ctx, s); err != nil {
-			t.Fatal(err)
-		}
-		var all []eventstore.Stored
-		for r, err := range s.Scan(ctx, 0, eventstore.Filter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, r)
-		}
+		all := recordsOf(t, s)
 		for n := range number {
 			if !slices.ContainsFunc(all, func(r eventstore.Stored) bool { return r.Commit == paymentCommit(n, 0).ID }) {
 				t.Errorf("node %s does not have commit %d", names[i], n)

@@ -17,9 +17,8 @@ import (
 
 // StreamName is the name of LOG, Subject where it takes its messages.
 const (
-	StreamName  = founding.Stream
-	Subject     = founding.Subject
-	maxLogBytes = founding.MaxBytes
+	StreamName = founding.Stream
+	Subject    = founding.Subject
 
 	publishTime = 2 * time.Second
 	hearEvery   = 250 * time.Millisecond
@@ -252,7 +251,7 @@ func (s *Store) trim() {
 			upTo = min(upTo, n)
 		}
 	}
-	full := state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= maxLogBytes/4*3
+	full := state.Msgs >= bolt.KeptGroups/4*3 || state.Bytes >= founding.MaxBytes/4*3
 	switch half := min(s.number(), state.FirstSeq+state.Msgs/2); {
 	case full && (!all || upTo < half):
 		upTo = half

@@ -192,6 +192,21 @@ func paymentCommit(i int, expect eventstore.Position) eventstore.Commit {
 	}}
 }
 
+// recordsOf are all records of the cluster's log, in a node's file.
+func recordsOf(t *testing.T, s *Store) (all []eventstore.Stored) {
+	t.Helper()
+	if _, err := lastOf(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range s.Scan(t.Context(), 0, eventstore.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
 // appended sends a commit until it is known what became of it: on a busy machine an
 // election takes longer than a node waits.
 func appended(ctx context.Context, s *Store, c eventstore.Commit) (r eventstore.Stored, err error) {
@@ -306,16 +321,7 @@ func threeNodes(t *testing.T, x *three) {
 	}
 	var first []eventstore.Stored
 	for i, s := range x.stores {
-		if _, err := lastOf(ctx, s); err != nil {
-			t.Fatal(err)
-		}
-		var all []eventstore.Stored
-		for r, err := range s.Scan(ctx, 0, eventstore.Filter{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, r)
-		}
+		all := recordsOf(t, s)
 		if i == 0 {
 			first = all
 		}
