@@ -167,7 +167,7 @@ func TestBooksAgainstAModel(t *testing.T) {
 		}
 		must(t, e.Close())
 	})
-	if compared == 0 || misordered == 0 {
+	if drawsMany() && (compared == 0 || misordered == 0) {
 		t.Errorf("%d balances compared, %d lines out of order in time", compared, misordered)
 	}
 }
@@ -237,7 +237,7 @@ func TestStatementAgainstAModel(t *testing.T) {
 		}
 		must(t, e.Close())
 	})
-	if listed == 0 {
+	if drawsMany() && listed == 0 {
 		t.Error("no line was ever listed")
 	}
 }

@@ -198,7 +198,7 @@ func TestSpoiledBytes(t *testing.T) {
 			}
 		}
 	})
-	if found == 0 || harmless == 0 {
+	if drawsMany() && (found == 0 || harmless == 0) {
 		t.Errorf("%d damages found, %d files unharmed or rebuilt", found, harmless)
 	}
 }

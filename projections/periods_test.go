@@ -139,7 +139,7 @@ func TestPeriodsAndTotalsAgainstAModel(t *testing.T) {
 		}
 		must(t, e.Close())
 	})
-	if listed == 0 || rows == 0 || (partial == 0 && !testing.Short()) { // few scripts may meet none in part
+	if drawsMany() && (listed == 0 || rows == 0 || partial == 0) {
 		t.Errorf("%d payments added up, %d rows, %d totals in part", listed, rows, partial)
 	}
 }

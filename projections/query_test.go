@@ -180,7 +180,7 @@ func TestPaymentsAgainstAModel(t *testing.T) {
 		must(t, e.Close())
 	})
 	for _, what := range []string{"all", "description", "prefix", "words"} {
-		if tried[what] == 0 {
+		if drawsMany() && tried[what] == 0 {
 			t.Errorf("no query by %s had an answer", what)
 		}
 	}
@@ -283,7 +283,7 @@ func TestRefundsAgainstAModel(t *testing.T) {
 		}
 		must(t, e.Close())
 	})
-	if listed == 0 && !testing.Short() { // then there are too few draws for that to be sure
+	if drawsMany() && listed == 0 {
 		t.Error("no refund was ever listed")
 	}
 }

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
+// drawsMany reports whether a property draws so many worlds that one of them surely has
+// what is rare: with -short, rapid draws a fifth of them.
+func drawsMany() bool { return !testing.Short() }
+
 // world is a log with the states its events lead to, and what the views must
 // answer.
 type world struct{ *projectiontest.World }
