@@ -40,9 +40,9 @@ type Config struct {
 	// Lead, on a node of a cluster, brings the lane file to what the other nodes have,
 	// ends the part of the node that led before, and has each change shared from
 	// then on. Attempts that the other node had begun are left alone until its requests
-	// are over; unknown: the file does not have it, and nothing at all is sent until then.
-	// When sharing fails, so does Run. nil: there is one node.
-	Lead func(context.Context, *store.File) (unknown bool, err error)
+	// are over. Where the file does not have them (store.Tables.RequestsUnknown), nothing
+	// at all is sent until then. When sharing fails, so does Run. nil: there is one node.
+	Lead func(context.Context, *store.File) error
 }
 
 // Endpoints finds the webhook endpoints of a project as they are now.

@@ -41,7 +41,8 @@ func (l *Lanes) leaveAlone() error {
 }
 
 // waitForForeign waits until no request of another node that is missing in the file can be
-// under way.
+// under way, and then notes that. Whichever node leads before it is noted waits the whole
+// time, by its own clock: those of two nodes may differ.
 func (l *Lanes) waitForForeign(ctx context.Context) {
 	if !l.unknown {
 		return
@@ -50,7 +51,15 @@ func (l *Lanes) waitForForeign(ctx context.Context) {
 	case <-ctx.Done():
 	case <-l.writer.failed:
 	case <-time.After(foreignTime):
+		_ = l.writer.insist(ctx, requestsKnownOp{}, 0) // a failure of the file is Run's
 	}
+}
+
+type requestsKnownOp struct{}
+
+func (requestsKnownOp) apply(x *tx) error {
+	x.SetRequestsUnknown(false)
+	return nil
 }
 
 // release lets attempts begin again where another node may have made some.

@@ -36,9 +36,14 @@ var errEnded = errors.New("another node leads")
 // begin makes the node with the file at path lead, and another one follow it.
 func (n *nodes) begin() error {
 	term := n.terms
-	n.lead = func(_ context.Context, f *store.File) (bool, error) {
+	n.lead = func(_ context.Context, f *store.File) error {
+		if n.lost {
+			if err := f.Update(0, func(x *store.Tx) error { x.SetRequestsUnknown(true); return nil }); err != nil {
+				return err
+			}
+		}
 		f.Share(func(entry []byte) (store.Place, error) { return n.share(term, entry) })
-		return n.lost, nil
+		return nil
 	}
 	if err := n.open(); err != nil {
 		return err
@@ -119,6 +124,14 @@ func (n *nodes) handOver(lost bool) error {
 	return err
 }
 
+// endAll ends the engines of all nodes.
+func (n *nodes) endAll() (err error) {
+	for _, end := range append(n.former, n.end, func() error { return n.follows.Close(0) }) {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
 // handedOver plays a script in which nodes take over from each other wherever a
 // program would end.
 func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []string) {
@@ -136,9 +149,6 @@ func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []stri
 				time.Sleep(s.Pause)
 				switch s.What {
 				case "restart", "crash", "lose file", "older file":
-					if since := time.Since(n.lostAt); since < foreignTime {
-						time.Sleep(foreignTime - since) // see waitForForeign
-					}
 					if err := n.handOver(s.What == "lose file"); err != nil {
 						return fmt.Errorf("step %d: %w", i, err)
 					}
@@ -162,10 +172,8 @@ func handedOver(t *testing.T, script []step, opened func(*Lanes)) (faults []stri
 		if err := play(); err != nil {
 			n.net.note("%v", err)
 		}
-		for _, end := range append(n.former, n.end, func() error { return n.follows.Close(0) }) {
-			if err := end(); err != nil {
-				n.net.note("at the end: %v", err)
-			}
+		if err := n.endAll(); err != nil {
+			n.net.note("at the end: %v", err)
 		}
 		faults = n.net.found()
 	})
@@ -215,4 +223,62 @@ func TestForeignRequestsAreWaitedFor(t *testing.T) {
 			t.Fatal("no script went wrong")
 		})
 	}
+}
+
+// A node that takes over while requests of a lost file are waited for, and one that starts
+// again meanwhile, wait the whole time again. Nobody does once one of them has.
+func TestUnknownRequestsAreWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &nodes{player: &player{world: newWorld(t)}}
+		n.endpoint("a")
+		n.net.keep = true
+		takeOver := func(lost bool) error {
+			if err := n.handOver(lost); err != nil {
+				return err
+			}
+			n.run()
+			n.payment()
+			return n.fanOut()
+		}
+		sent := func(when string, want int) {
+			t.Helper()
+			if got := len(n.net.seen()); got != want {
+				t.Errorf("%s: %d requests were sent, want %d", when, got, want)
+			}
+		}
+		play := func() error {
+			if err := n.begin(); err != nil {
+				return err
+			}
+			n.run()
+			if err := takeOver(true); err != nil {
+				return err
+			}
+			time.Sleep(foreignTime - time.Second)
+			if err := takeOver(false); err != nil {
+				return err
+			}
+			time.Sleep(foreignTime - time.Second)
+			if err := n.end(); err != nil {
+				return err
+			}
+			if err := n.again(); err != nil {
+				return err
+			}
+			time.Sleep(foreignTime - time.Second)
+			sent("before the third one has waited", 0)
+			time.Sleep(2 * time.Second)
+			sent("then", 2)
+			if err := takeOver(false); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			sent("by the next one, soon", 3)
+			return nil
+		}
+		if err := errors.Join(play(), n.endAll()); err != nil || len(n.net.found()) > 0 {
+			t.Errorf("%v, %q", err, n.net.found())
+		}
+	})
 }

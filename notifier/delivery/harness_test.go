@@ -75,8 +75,8 @@ type world struct {
 	lanes  *Lanes
 	lostAt time.Time // when lanes took over without the file of the node before; zero: never
 	path   string
-	lead   func(context.Context, *store.File) (unknown bool, err error) // of the configuration
-	stop   func() error                                                 // ends the engine
+	lead   func(context.Context, *store.File) error // of the configuration
+	stop   func() error                             // ends the engine
 	files  int
 
 	full atomic.Bool // the disk

@@ -38,7 +38,7 @@ type Lanes struct {
 
 	underWay map[store.LaneKey]bool // lanes with an attempt under way; the writer's own
 	foreign  []store.LaneKey        // of these, the ones that another node may have begun
-	unknown  bool                   // what another node may have begun is not known
+	unknown  bool                   // see store.Tables.RequestsUnknown
 
 	mu       sync.Mutex
 	targets  map[string]*target // by endpoint
@@ -118,7 +118,7 @@ func (l *Lanes) open(ctx context.Context) (err error) {
 			return err
 		}
 		if c.Lead != nil {
-			if l.unknown, err = c.Lead(ctx, l.file); err != nil {
+			if err = c.Lead(ctx, l.file); err != nil {
 				return errors.Join(err, l.file.Abandon())
 			}
 		}
@@ -139,7 +139,7 @@ func (l *Lanes) load() error {
 	return l.file.View(func(x store.Tables) error {
 		last := x.Time()
 		l.clock = newClock(l.config.Now, last)
-		l.highest = x.Highest()
+		l.highest, l.unknown = x.Highest(), x.RequestsUnknown()
 		return x.EachEndpoint(func(number store.Number, project, id string, n store.Tally) {
 			if gone := until(l.clock.first, last); n.FailingSince != 0 && gone > aliveEvery {
 				n.Away += gone - aliveEvery

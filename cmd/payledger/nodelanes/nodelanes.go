@@ -314,18 +314,18 @@ func (l *Lanes) getFile(ctx context.Context, since time.Time, why error) (time.T
 // follows from.
 func (l *Lanes) lead(ctx context.Context, lost bool) (*delivery.Lanes, error) {
 	config := l.config
-	config.Lead = func(ctx context.Context, f *store.File) (unknown bool, err error) {
+	config.Lead = func(ctx context.Context, f *store.File) error {
 		for began := time.Now(); ; {
 			all, err := l.find(ctx, f, time.Since(began) > lostAfter)
 			if err == nil {
-				return lost, all.Lead(ctx, lost)
+				return all.Lead(ctx, lost)
 			}
 			if !errors.Is(err, replica.ErrMissing) || errors.Is(err, replica.ErrBehind) {
-				return false, err
+				return err
 			}
 			l.node.Report(err)
 			if !health.Pause(ctx, 200*time.Millisecond) {
-				return false, err
+				return err
 			}
 		}
 	}

@@ -227,8 +227,15 @@ func (l *Lanes) take(m jetstream.Msg, to *joining) error {
 // Lead brings the file to LANES' end, ends the part of whoever led before, and lets
 // each change of the file be shared from then on. When that fails it fails with
 // ErrLost, for ever. Errors are those of Follow. lost: no node has a file that LANES
-// follows from; if this one shares nothing yet, LANES begins anew with it.
+// follows from; if this one shares nothing yet, LANES begins anew with it. Then the file
+// does not have the requests that may be under way, and says so before LANES follows from
+// it: every copy of it says so too.
 func (l *Lanes) Lead(ctx context.Context, lost bool) error {
+	if lost {
+		if err := l.file.Update(0, func(x *store.Tx) error { x.SetRequestsUnknown(true); return nil }); err != nil {
+			return err
+		}
+	}
 	forgot := time.Time{} // when LANES was first seen to end before the file
 	for {
 		err := l.lead(ctx, lost, &forgot)

@@ -148,6 +148,18 @@ func (b *bench) after(f *store.File) (at eventstore.Position) {
 	return at
 }
 
+func (b *bench) unknown(f *store.File) (unknown bool) {
+	b.t.Helper()
+	err := f.View(func(t store.Tables) error {
+		unknown = t.RequestsUnknown()
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return unknown
+}
+
 // follows runs Follow until the file is where the other one is.
 func (b *bench) follows(l *Lanes, f, other *store.File) {
 	b.t.Helper()
@@ -341,6 +353,9 @@ func TestFilesAreLost(t *testing.T) {
 		}
 		if err := change(fresh, 9, 0); err != nil {
 			t.Fatal(err)
+		}
+		if b.unknown(gone) || !b.unknown(fresh) {
+			t.Errorf("with %d entries, requests are unknown to the lost file: %v, to the new one: %v", entries, b.unknown(gone), b.unknown(fresh))
 		}
 		if entries >= 0 {
 			a.config.Ending = func() bool { return true } // it does not insist

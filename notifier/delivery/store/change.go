@@ -61,6 +61,9 @@ func (x *Tx) remove(b *bbolt.Bucket, key []byte) {
 // SetAfter notes how far the fan-out got.
 func (x *Tx) SetAfter(p eventstore.Position) { x.setNumber(keyAfter, uint64(p)) }
 
+// SetRequestsUnknown notes whether requests may be under way that the file does not have.
+func (x *Tx) SetRequestsUnknown(unknown bool) { x.setNumber(keyUnknown, uint64(flag(unknown, 1))) }
+
 // SetHighest notes the highest number of an endpoint.
 func (x *Tx) SetHighest(n Number) { x.setNumber(keyEndpoints, uint64(n)) }
 

@@ -34,6 +34,7 @@ const (
 	keyEndpoints   = "endpoints"    // the highest number of one
 	keyTime        = "time"         // the lanes' clock at the last change
 	keyShared      = "shared"       // the place of the last entry, see Share
+	keyUnknown     = "unknown"      // 1: see RequestsUnknown; an older program takes no notice of it
 
 	// The format is this and the version that follows. It rises whenever an older
 	// program could not read the file. Version 5, which is read too, lacks the

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,7 +98,13 @@ func TestOlderFormatIsRead(t *testing.T) {
 		if f, err = Open(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Close(0); err != nil {
+		err := f.View(func(x Tables) error {
+			if x.RequestsUnknown() {
+				t.Error("requests are unknown")
+			}
+			return nil
+		})
+		if err := errors.Join(err, f.Close(0)); err != nil {
 			t.Fatal(err)
 		}
 	}

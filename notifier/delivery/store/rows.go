@@ -136,6 +136,10 @@ func (t Tables) Progress() (after, base eventstore.Position) {
 // Time is the lanes' clock at the last change.
 func (t Tables) Time() domain.Instant { return domain.Instant(numberIn(t.meta, keyTime)) }
 
+// RequestsUnknown reports whether requests may be under way that the file does not have:
+// those of a node that led before, and whose file was lost.
+func (t Tables) RequestsUnknown() bool { return numberIn(t.meta, keyUnknown) != 0 }
+
 // Highest is the highest number of an endpoint.
 func (t Tables) Highest() Number { return Number(numberIn(t.meta, keyEndpoints)) }
 
