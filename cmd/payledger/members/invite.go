@@ -36,9 +36,9 @@ type joinRequest struct {
 	Request string `json:"request"` // for a certificate, PEM
 }
 
-// joinAnswer is one line; the log follows it.
+// joinAnswer is one line, the member first; the log follows it.
 type joinAnswer struct {
-	Member     *Member             `json:"member"` // without the new node's keys
+	Member     jsontext.Value      `json:"member"` // a Member, without the new node's keys
 	Keys       jsontext.Value      `json:"keys"`   // as datadir packs them
 	Checkpoint string              `json:"checkpoint"`
 	Position   eventstore.Position `json:"position"` // at which the log ends
@@ -169,6 +169,10 @@ func (i *inviting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (i *inviting) send(w io.Writer, certificate string) error {
 	member := *i.member
 	member.Node, member.Certificate, member.Key, member.AuthorityKey, member.WitnessKey = i.node, certificate, "", "", ""
+	described, err := json.Marshal(&member)
+	if err != nil {
+		return err
+	}
 	keys, err := i.dir.PackKeys()
 	if err != nil {
 		return err
@@ -179,7 +183,7 @@ func (i *inviting) send(w io.Writer, certificate string) error {
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
 	err = i.source(func(last eventstore.Position, bytes int64) (io.Writer, error) {
-		line, err := json.Marshal(joinAnswer{&member, keys, string(checkpoint), last, bytes}, json.Deterministic(true))
+		line, err := json.Marshal(joinAnswer{described, keys, string(checkpoint), last, bytes}, json.Deterministic(true))
 		if err != nil {
 			return nil, err
 		}

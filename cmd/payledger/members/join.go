@@ -44,14 +44,19 @@ func Join(ctx context.Context, d datadir.Dir, token string, stderr io.Writer) (m
 		return nil, fmt.Errorf("the answer of the node at %s broke off: %w", t.Address, err)
 	}
 	var a joinAnswer
-	if err := json.Unmarshal(line, &a); err != nil || a.Member == nil {
-		return nil, fmt.Errorf("the answer of the node at %s makes no sense: %w", t.Address, errors.Join(err))
+	answerErr := json.Unmarshal(line, &a) // of another format, what follows the member may be anything too
+	m, err = parse(a.Member)
+	if errors.Is(err, errFormat) {
+		return nil, fmt.Errorf("the answer of the node at %s %w: install the same payledger on both machines, invite this node again, and join with the new token", t.Address, err)
 	}
-	a.Member.Key, a.Member.WitnessKey = own.Key, own.WitnessKey
-	if err := errors.Join(check(a.Member.Members), a.Member.checkCertificate()); err != nil || a.Member.Node != t.Node {
+	if err = errors.Join(answerErr, err); err != nil {
+		return nil, fmt.Errorf("the answer of the node at %s makes no sense: %w", t.Address, err)
+	}
+	m.Key, m.WitnessKey = own.Key, own.WitnessKey
+	if err := errors.Join(check(m.Members), m.checkCertificate()); err != nil || m.Node != t.Node {
 		return nil, fmt.Errorf("the answer of the node at %s is not for node %s: %w", t.Address, t.Node, errors.Join(err))
 	}
-	return a.Member, place(ctx, d, a, in, stderr)
+	return m, place(ctx, d, m, a, in, stderr)
 }
 
 // ask sends the request to the node that the fingerprint is of.
@@ -99,7 +104,7 @@ func (t Token) verify(c tls.ConnectionState) error {
 
 // place writes what came. The log comes last: a directory without it is no data
 // directory yet, and joining goes on in it.
-func place(ctx context.Context, d datadir.Dir, a joinAnswer, in io.Reader, stderr io.Writer) (err error) {
+func place(ctx context.Context, d datadir.Dir, m *Member, a joinAnswer, in io.Reader, stderr io.Writer) (err error) {
 	pack, err := datadir.ParseKeys(a.Keys)
 	if err != nil {
 		return err
@@ -112,7 +117,7 @@ func place(ctx context.Context, d datadir.Dir, a joinAnswer, in io.Reader, stder
 	if err := datadir.WriteFileSynced(d.Checkpoint(), []byte(a.Checkpoint)); err != nil {
 		return err
 	}
-	if err := a.Member.write(d.Cluster()); err != nil {
+	if err := m.write(d.Cluster()); err != nil {
 		return err
 	}
 	work, err := datadir.NewScratch(string(d), d.Files()...)
@@ -132,8 +137,8 @@ func place(ctx context.Context, d datadir.Dir, a joinAnswer, in io.Reader, stder
 		return fmt.Errorf("the log broke off on its way, join again with a new token: %w", err)
 	}
 	p, err := datadir.VerifyFile(ctx, tmp.Name(), progress.New(stderr, "Checking the copy"), nil)
-	if err == nil && p.Log != a.Member.Ledger {
-		err = fmt.Errorf("it is log %s, and the cluster keeps log %s", p.Log, a.Member.Ledger)
+	if err == nil && p.Log != m.Ledger {
+		err = fmt.Errorf("it is log %s, and the cluster keeps log %s", p.Log, m.Ledger)
 	}
 	if err != nil {
 		return fmt.Errorf("the log that came is not what it should be: %w", err)

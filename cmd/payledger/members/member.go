@@ -166,17 +166,36 @@ func read(file string) (*Member, error) {
 	if err != nil {
 		return nil, exit.With(exit.Directory, "%w", err)
 	}
-	m := &Member{}
-	if err := json.Unmarshal(b, m); err != nil {
+	m, err := parse(b)
+	switch {
+	case errors.Is(err, errFormat):
+		return nil, exit.With(exit.Directory, "%s %w: was it written by a newer payledger? Start that one", file, err)
+	case err != nil:
 		return nil, exit.With(exit.Directory, "%s cannot be read: %w; put it back from a copy, or have the node join again", file, err)
-	}
-	if m.Format != format {
-		return nil, exit.With(exit.Directory, "%s is %q, this program knows %q", file, m.Format, format)
 	}
 	if err := errors.Join(check(m.Members), m.checkCertificate()); err != nil {
 		return nil, exit.With(exit.Directory, "%s cannot be used: %w; put it back from a copy, or have the node join again", file, err)
 	}
 	return m, nil
+}
+
+// errFormat: the description of a node is that of another program.
+var errFormat = errors.New("is of the format")
+
+// parse reads the description of a node. Its format is read alone at first: in another
+// one the rest may be anything.
+func parse(b []byte) (*Member, error) {
+	var of struct {
+		Format string `json:"format"`
+	}
+	if err := json.Unmarshal(b, &of); err != nil {
+		return nil, err
+	}
+	if of.Format != format {
+		return nil, fmt.Errorf("%w %q, and this program knows %q", errFormat, of.Format, format)
+	}
+	m := new(Member)
+	return m, json.Unmarshal(b, m)
 }
 
 // Own is the address of this node.
