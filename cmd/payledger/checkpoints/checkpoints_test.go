@@ -69,15 +69,16 @@ func (o *opened) close() error {
 	return errors.Join(o.views.Close(), o.store.Close())
 }
 
-func (o *opened) register(t *testing.T) {
+func (o *opened) register(t *testing.T) eventstore.Position {
 	t.Helper()
 	id := "prj_" + o.ids.Next().String()
-	_, err := eventstore.Execute(t.Context(), eventstore.Ledger{Store: o.store, Codec: eventstore.NewCodec()}, eventstore.ProjectStream(id), projects.Project{ID: id},
+	r, err := eventstore.Execute(t.Context(), eventstore.Ledger{Store: o.store, Codec: eventstore.NewCodec()}, eventstore.ProjectStream(id), projects.Project{ID: id},
 		projects.ProjectCommand(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
 		eventstore.Order{EventID: o.ids.Next(), New: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.Stored.Position
 }
 
 func newDirectory(t *testing.T) datadir.Dir {
@@ -89,29 +90,16 @@ func newDirectory(t *testing.T) datadir.Dir {
 	return d
 }
 
-// logOf makes a directory whose log has so many events, all of them signed
-// for.
-func logOf(t *testing.T, events eventstore.Position) datadir.Dir {
-	t.Helper()
-	d := newDirectory(t)
-	goOn(t, d, events)
-	return d
-}
-
-// goOn adds events until there are so many.
-func goOn(t *testing.T, d datadir.Dir, events eventstore.Position) {
+// grown is a directory whose log has grown to so many events, all of them signed for.
+func grown(t *testing.T, d datadir.Dir, events eventstore.Position) datadir.Dir {
 	t.Helper()
 	c := open(t, d, io.Discard)
-	for last := eventstore.Position(0); last < events; {
-		c.register(t)
-		var err error
-		if last, err = c.store.Last(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	for c.register(t) < events {
 	}
 	if err := c.close(); err != nil {
 		t.Fatal(err)
 	}
+	return d
 }
 
 // TestNothingSmallerIsSigned: a tree that does not go on from the newest

@@ -24,7 +24,7 @@ import (
 // makes them be built anew.
 func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 20)
+	d := grown(t, newDirectory(t), 20)
 	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
 	again, err := newSigner(t.Context(), d, c.views, c.signed.Options)
@@ -47,7 +47,7 @@ func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
 // reason to refuse the log.
 func TestDamagedTreeIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 16)
+	d := grown(t, newDirectory(t), 16)
 	db, err := bbolt.Open(d.Projections(), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestDamagedTreeIsMadeAnew(t *testing.T) {
 // TestUnreadableEventStopsTheSigning: what does not need the event goes on.
 func TestUnreadableEventStopsTheSigning(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 400)
+	d := grown(t, newDirectory(t), 400)
 	newest, err := os.ReadFile(d.Checkpoint())
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestUnreadableEventStopsTheSigning(t *testing.T) {
 // TestNothingIsSignedBeforeComparing: what was signed is there all the time.
 func TestNothingIsSignedBeforeComparing(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 10)
+	d := grown(t, newDirectory(t), 10)
 	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
 	waiting, err := newSigner(t.Context(), d, c.views, c.signed.Options)

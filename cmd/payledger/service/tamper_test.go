@@ -38,15 +38,16 @@ func opensCore(t *testing.T, d datadir.Dir, log io.Writer) *core {
 	return c
 }
 
-func (c *core) register(t *testing.T) {
+func (c *core) register(t *testing.T) eventstore.Position {
 	t.Helper()
 	id := "prj_" + c.ids.Next().String()
-	_, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
+	r, err := eventstore.Execute(t.Context(), c.ledger, eventstore.ProjectStream(id), projects.Project{ID: id},
 		projects.ProjectCommand(projects.RegisterProject{Name: "Shop", Settings: domain.DefaultSettings()}),
 		eventstore.Order{EventID: c.ids.Next(), New: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.Stored.Position
 }
 
 func newDirectory(t *testing.T) datadir.Dir {
@@ -58,29 +59,16 @@ func newDirectory(t *testing.T) datadir.Dir {
 	return d
 }
 
-// logOf makes a directory whose log has so many events, all of them signed
-// for.
-func logOf(t *testing.T, events eventstore.Position) datadir.Dir {
-	t.Helper()
-	d := newDirectory(t)
-	goOn(t, d, events)
-	return d
-}
-
-// goOn adds events until there are so many.
-func goOn(t *testing.T, d datadir.Dir, events eventstore.Position) {
+// grown is a directory whose log has grown to so many events, all of them signed for.
+func grown(t *testing.T, d datadir.Dir, events eventstore.Position) datadir.Dir {
 	t.Helper()
 	c := opensCore(t, d, io.Discard)
-	for last := eventstore.Position(0); last < events; {
-		c.register(t)
-		var err error
-		if last, err = c.store.Last(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	for c.register(t) < events {
 	}
 	if err := c.close(); err != nil {
 		t.Fatal(err)
 	}
+	return d
 }
 
 // tamper writes the log anew with other events, as somebody would who knows
@@ -147,7 +135,7 @@ func TestTamperedLogIsNotServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := logOf(t, events)
+			d := grown(t, newDirectory(t), events)
 			newest, err := os.ReadFile(d.Checkpoint())
 			if err != nil {
 				t.Fatal(err)
@@ -224,12 +212,12 @@ func verified(t *testing.T, d datadir.Dir) *audit.Report {
 // was folded before: the projections are made anew from the log.
 func TestAlteredBehindTheCheckpoint(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 10)
+	d := grown(t, newDirectory(t), 10)
 	older, err := os.ReadFile(d.Checkpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
-	goOn(t, d, 20)
+	grown(t, d, 20)
 	if err := os.WriteFile(d.Checkpoint(), older, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +238,7 @@ func TestAlteredBehindTheCheckpoint(t *testing.T) {
 // checkpoint: the next start says so, and verify does from then on.
 func TestMissingCheckpointIsNoted(t *testing.T) {
 	t.Parallel()
-	d := logOf(t, 20)
+	d := grown(t, newDirectory(t), 20)
 	tamper(t, d, func(all []eventstore.Stored) []eventstore.Stored { return slices.Clip(all[:12]) })
 	remove := func() {
 		if err := os.Remove(d.Checkpoint()); err != nil {
