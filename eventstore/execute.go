@@ -112,6 +112,9 @@ func execute[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, 
 		}
 		if o.Claim != nil {
 			earlier, ok, lookupErr := claimedBefore(ctx, l.Store, s.Project, o.Claim, err)
+			if ok && earlier.Commit == o.EventID {
+				return own(ctx, l, s, start, earlier)
+			}
 			if ok {
 				return replay[S](l, earlier, o.Claim)
 			}
@@ -133,6 +136,21 @@ func claimedBefore(ctx context.Context, s Store, project string, c *Claim, faile
 		return claimed.Value, true, nil
 	}
 	return s.Claimed(ctx, project, c.Key)
+}
+
+// own is the result of a command whose event was recorded, though Append could not tell.
+func own[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, recorded Stored) (Result[S], error) {
+	f := folding[S]{state: state}
+	for r, err := range l.Store.LoadAfter(ctx, s, 0) {
+		if f.add(l.Codec, r, err); f.err != nil || r.Position == recorded.Position {
+			break
+		}
+	}
+	if f.err != nil {
+		return Result[S]{}, f.err
+	}
+	e, err := l.Codec.Event(recorded)
+	return Result[S]{State: f.state, Event: e, Stored: recorded}, err
 }
 
 func try[S Aggregate[S, C], C any](ctx context.Context, l Ledger, s Stream, state S, cmd C, o Order) (Result[S], error) {

@@ -601,6 +601,36 @@ func TestExecuteAfterALostAnswer(t *testing.T) {
 	})
 }
 
+// Where the store cannot tell whether it recorded the event, the key shows that it did:
+// that is no replay.
+func TestExecuteFindsItsOwnEvent(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
+	l.Store, l.Codec = s, eventstore.NewCodec()
+	p := l.ids.Next()
+	for i, c := range []domain.PaymentCommand{l.create(), domain.AssignRoute{Table: table}, signal("ref", domain.OutcomePaid), domain.CreateRefund{RefundID: l.ids.Next()}} {
+		if _, ok := c.(domain.ApplySignal); ok { // it claims the provider's reference
+			l.do(p, c)
+			continue
+		}
+		o := l.order()
+		o.New, o.Claim = i == 0, claim(byte(i), 1)
+		s.Lose(eventstore.ErrUnconfirmed)
+		r, err := l.execute(p, c, o)
+		s.Lose(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, last, err := eventstore.Fold(t.Context(), l.Ledger, eventstore.PaymentStream(project, p), domain.Payment{Project: project, ID: p})
+		if err != nil || r.Replayed || r.Event == nil || last.Commit != o.EventID {
+			t.Errorf("replayed: %v, event %v, %v", r.Replayed, r.Event, err)
+		}
+		same(t, "the record", r.Stored, last)
+		same(t, "the state", r.State, want)
+	}
+}
+
 // After a failed commit, the store refuses all commits. After it is opened again,
 // the same command leads to one record, whether or not the first was on disk.
 func TestExecuteAfterAFailedCommit(t *testing.T) {

@@ -81,6 +81,9 @@ func TestUnconfirmedCommit(t *testing.T) {
 	s.store.Lose(eventstore.ErrUnconfirmed) // it did, and the answer is lost
 	unconfirmed(m.refund(id))
 	first := m.pay(`{"amount":3}`, key(2)).want(201, "") // by its key it is found at once
+	if first.Header.Get("Idempotent-Replayed") != "" {
+		t.Error("the answer that was lost counts as an earlier one")
+	}
 	s.store.Lose(nil)
 	if n := refunds(); n != 1 {
 		t.Errorf("%d refunds", n)
