@@ -80,7 +80,8 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	reply, err := a.cfg.Sandbox.SignalPayment(ctx, p, outcome, a.reference())
+	reference := a.reference()
+	reply, err := a.cfg.Sandbox.SignalPayment(ctx, p, outcome, reference)
 	if err != nil {
 		return p, err
 	}
@@ -89,7 +90,7 @@ func (a *API) SettlePayment(ctx context.Context, c Caller, id string, outcome do
 		return p, errors.Join(err, errGone(ok))
 	}
 	final.PaymentStatus = after.Status
-	return after, verdictOf(reply, final)
+	return after, a.verdict(ctx, p, reference, reply, final)
 }
 
 // SettleRefund answers POST /v1/sandbox/refunds/{id}.
@@ -123,7 +124,8 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, r.ID, outcome, a.reference()) // a payment with a refund has a route
+	reference := a.reference()
+	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, r.ID, outcome, reference) // a payment with a refund has a route
 	if err != nil {
 		return p, r, err
 	}
@@ -131,7 +133,7 @@ func (a *API) SettleRefund(ctx context.Context, c Caller, id string, outcome dom
 	if err != nil || !ok {
 		return p, r, errors.Join(err, errGone(ok))
 	}
-	return p, r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
+	return p, r, a.verdict(ctx, p, reference, reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
 // SettleReturn has the sandbox say the outcome of a return of late funds, and
@@ -164,7 +166,8 @@ func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcom
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, wanted, outcome, a.reference())
+	reference := a.reference()
+	reply, err := a.cfg.Sandbox.SignalRefund(ctx, p, wanted, outcome, reference)
 	if err != nil {
 		return r, err
 	}
@@ -172,7 +175,7 @@ func (a *API) SettleReturn(ctx context.Context, id string, outcome domain.Outcom
 		return r, err
 	}
 	r, _ = p.Return(wanted)
-	return r, verdictOf(reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
+	return r, a.verdict(ctx, p, reference, reply, &domain.Refusal{Code: domain.FinalStatus, RefundStatus: r.Status})
 }
 
 // errFound ends a search.
@@ -195,10 +198,27 @@ func errGone(there bool) error {
 	return errors.New("an object that was just found is missing from the views")
 }
 
-// verdictOf tells whether the signal changed anything.
-func verdictOf(reply domain.SignalReply, final *domain.Refusal) error {
-	switch reply.Result {
-	case domain.SignalApplied, domain.SignalUnchanged:
+// verdict tells whether the signal with the reference changed anything. The reply to
+// one that was sent again is only that it was recorded before: then the log has what it
+// led to.
+func (a *API) verdict(ctx context.Context, p domain.Payment, reference string, reply domain.SignalReply, final *domain.Refusal) error {
+	result := reply.Result
+	if result == domain.SignalUnchanged {
+		for r, err := range a.cfg.Ledger.Store.Load(ctx, eventstore.PaymentStream(p.Project, p.ID)) {
+			if err != nil {
+				return err
+			}
+			e, err := a.cfg.Ledger.Codec.Event(r)
+			if err != nil {
+				return err
+			}
+			if f := domain.FactsOf(e); f.Signal != nil && f.Signal.Reference == reference {
+				result = f.Result
+			}
+		}
+	}
+	switch result {
+	case domain.SignalApplied:
 		return nil
 	case domain.SignalRefused, domain.SignalLateFunds:
 		return final
