@@ -14,6 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/notifier/delivery/store"
 )
 
@@ -279,6 +281,47 @@ func TestUnknownRequestsAreWaitedForAgain(t *testing.T) {
 		}
 		if err := errors.Join(play(), n.endAll()); err != nil || len(n.net.found()) > 0 {
 			t.Errorf("%v, %q", err, n.net.found())
+		}
+	})
+}
+
+// Nodes that take over from each other count the days of an endpoint that fails together.
+func TestFailingIsCountedAcrossHandOvers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &nodes{player: &player{world: newWorld(t)}}
+		a := n.endpoint("a", domain.KindPaymentPaid)
+		n.net.set(a, broken)
+		disabled := func() projects.DisabledReason {
+			e, _ := n.state().Endpoint(a)
+			return e.Disabled
+		}
+		play := func() error {
+			if err := n.begin(); err != nil {
+				return err
+			}
+			n.run()
+			for day := range 6 {
+				if why := disabled(); day == 4 && why != "" {
+					t.Errorf("disabled after four days: %s", why)
+				}
+				n.paid()
+				if err := n.fanOut(); err != nil {
+					return err
+				}
+				time.Sleep(24 * time.Hour)
+				if err := n.handOver(false); err != nil {
+					return err
+				}
+				n.run()
+			}
+			if why := disabled(); why != projects.DisabledFailing {
+				t.Errorf("after six days: %q", why)
+			}
+			return nil
+		}
+		if err := errors.Join(play(), n.endAll()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -19,8 +19,9 @@ type Tx struct {
 	err   error
 }
 
-// Update changes the file, at an instant by the lanes' clock. It returns once
-// the change is synced, and other nodes have it if it is shared.
+// Update changes the file, at an instant by the lanes' clock; 0: nothing is at work
+// by it, and the file keeps the last one. It returns once the change is synced, and
+// other nodes have it if it is shared.
 func (f *File) Update(now domain.Instant, fn func(*Tx) error) error {
 	err := f.db.Update(func(btx *bbolt.Tx) error {
 		x := &Tx{Tables: tablesOf(btx), Now: now}
@@ -33,7 +34,9 @@ func (f *File) Update(now domain.Instant, fn func(*Tx) error) error {
 		if err := fn(x); err != nil {
 			return err
 		}
-		x.setNumber(keyTime, uint64(now))
+		if now > 0 {
+			x.setNumber(keyTime, uint64(now))
+		}
 		return f.shared(x)
 	})
 	return f.explain(err)

@@ -132,8 +132,8 @@ func (f *File) Distrust(err error) error {
 	return fmt.Errorf("%w; at the next start it is moved aside", err)
 }
 
-// Close closes the file, at an instant by the lanes' clock. It gets another
-// epoch, which distinguishes it from earlier copies of it.
+// Close closes the file, at an instant as that of Update. It gets another epoch,
+// which distinguishes it from earlier copies of it.
 func (f *File) Close(now domain.Instant) error {
 	next := newEpoch()
 	f.share = nil // an epoch is this file's alone
