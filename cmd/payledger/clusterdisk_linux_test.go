@@ -116,7 +116,7 @@ func TestDisksOfNodes(t *testing.T) {
 	}
 	n.becomes(t, 0)
 	fail(0)
-	for round := range rounds(1, 4) {
+	for round := range rounds(1, 2) {
 		cut(storetest.CutAtOnce, 0, 1, 2)
 		if long() {
 			cut([]storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal}[round%2], n.sequencer(t, 0))
