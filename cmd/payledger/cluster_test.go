@@ -392,6 +392,28 @@ func TestNodeIsNotReadyAlone(t *testing.T) {
 	n.persist(t, 2, "GET", "/v1/payments/"+id, "")
 }
 
+// TestWaitingNodeIsStopped: a node that is stopped while it waits for the others ends as
+// one that serves.
+func TestWaitingNodeIsStopped(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t)
+	s := n.command(0)
+	out, err := s.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.ready(out) //nolint:errcheck // it is never ready
+	t.Cleanup(s.kill)
+	eventually(t, "the node waits", func() bool {
+		out, _ := payledger(t, "cluster", "status", "--data", n.dirs[0])
+		return strings.Contains(out, "a (here)  waiting")
+	})
+	s.stops(t)
+	if log := s.stderr.String(); !strings.Contains(log, "stopped before it is ready") {
+		t.Errorf("it says\n%s", log)
+	}
+}
+
 // refused starts a server that must not come up, and answers its one line.
 func refused(t *testing.T, want int, dir string, args ...string) string {
 	t.Helper()

@@ -117,6 +117,10 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 		AllowPrivate: o.WebhookAllowPrivate, Schedule: o.WebhookSchedule, Webhooks: s.room.Webhooks, Metrics: metrics, Committed: s.committed, Tracer: s.tracer,
 		Member: member, Moved: moved,
 	})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		o.Log.Warn().Err(err).Msg("payledger is stopped before it is ready")
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
