@@ -84,6 +84,7 @@ func (c *Cluster) options(o *natsserver.Options) error {
 	o.Cluster = natsserver.ClusterOpts{
 		Name: c.Name, Host: host, Port: port, NoAdvertise: true,
 		TLSConfig: c.TLS.Clone(), TLSTimeout: routeTLSTime.Seconds(),
+		PingInterval: routePing, MaxPingsOut: routePings,
 	}
 	// A peer that is down is tried about once a second.
 	o.ConnectErrorReports, o.ReconnectErrorReports = reportedEach, reportedEach
@@ -95,5 +96,9 @@ func (c *Cluster) options(o *natsserver.Options) error {
 
 const (
 	routeTLSTime = 5 * time.Second // for a handshake between two servers
-	reportedEach = 60              // failed attempts to reach a peer are logged
+	// A peer that is silent for some 12 s is dialled anew. Else, after a network that lost
+	// everything, TCP would send again only after as long a time as that lasted.
+	routePing    = 3 * time.Second
+	routePings   = 3  // without an answer
+	reportedEach = 60 // failed attempts to reach a peer are logged
 )

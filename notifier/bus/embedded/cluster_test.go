@@ -7,8 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"math/big"
+	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,4 +121,90 @@ func TestClusterKeepsEachStreamThreeTimes(t *testing.T) {
 	})
 	servers[2].Shutdown()
 	healthtest.Eventually(t, "the others notice that one is away", func() bool { return servers[0].Deserted() && servers[1].Deserted() })
+}
+
+// TestSilentRouteEnds: where the network loses all that two servers say, they notice within
+// some seconds, and are connected again soon after it is back.
+func TestSilentRouteEnds(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	var lossy network
+	own := []string{healthtest.FreeAddress(t), healthtest.FreeAddress(t)}
+	var servers []*Server
+	for i, node := range []string{"a", "b"} {
+		peer := lossy.before(t, own[1-i])
+		servers = append(servers, started(t, Config{Cluster: &Cluster{Name: testCluster, Node: node, Own: own[i], Peers: []string{peer}, TLS: ca.config(t)}}))
+	}
+	connected := func() bool { return !slices.ContainsFunc(servers, (*Server).Deserted) }
+	healthtest.Eventually(t, "the servers are connected", connected)
+	lossy.lose(true)
+	began := time.Now()
+	healthtest.Eventually(t, "both notice", func() bool { return servers[0].Deserted() && servers[1].Deserted() })
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("they noticed after %v", took)
+	}
+	lossy.lose(false)
+	healthtest.Eventually(t, "the servers are connected again", connected)
+}
+
+// network carries connections. While it loses everything, they stay open.
+type network struct {
+	mu    sync.Mutex
+	loses bool
+}
+
+func (n *network) lose(everything bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loses = everything
+}
+
+// before returns an address from which connections lead to target.
+func (n *network) before(t *testing.T, target string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		end()
+		l.Close()
+		all.Wait()
+	})
+	carry := func(to io.WriteCloser, from io.ReadCloser) {
+		defer context.AfterFunc(ctx, func() { from.Close() })()
+		defer to.Close()
+		piece := make([]byte, 16<<10)
+		for {
+			m, err := from.Read(piece)
+			n.mu.Lock()
+			lost := n.loses
+			n.mu.Unlock()
+			if lost {
+				<-ctx.Done() // no connection works again that has lost something
+				return
+			}
+			if _, writeErr := to.Write(piece[:m]); err != nil || writeErr != nil {
+				return
+			}
+		}
+	}
+	all.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", target)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			all.Go(func() { carry(far, near) })
+			all.Go(func() { carry(near, far) })
+		}
+	})
+	return l.Addr().String()
 }
