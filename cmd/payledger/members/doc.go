@@ -30,4 +30,7 @@
 // it is served. A directory that is served while the cluster is made has cluster.next.json,
 // and is alone, until Begin. datadir refuses to open the log of a directory with
 // cluster.json: only nodes together may add to it.
+//
+// A node is served by one process. A copy of its directory that is served beside it is found,
+// and one of the two processes ends: see announceEvery.
 package members

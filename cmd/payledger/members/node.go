@@ -41,6 +41,9 @@ type Node struct {
 	stopWatching func()         // nil: they are not watched
 
 	shown func() error // ends present; nil: the NATS server has the node's address
+
+	instance   *instance // nil: it is not announced yet
+	announcing sync.WaitGroup
 }
 
 // Part is what a node needs to take part.
@@ -56,7 +59,19 @@ type Part struct {
 // TakePart opens the log and returns once the node can read it as the cluster has it,
 // which takes two of the three nodes, and all of them at the very first time. If it
 // fails, the log is closed.
-func (n *Node) TakePart(ctx context.Context, p Part) (err error) {
+func (n *Node) TakePart(ctx context.Context, p Part) error {
+	duplicate := n.Duplicate()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(duplicate, cancel)()
+	err := n.takePart(ctx, p)
+	if err != nil && duplicate.Err() != nil {
+		return context.Cause(duplicate)
+	}
+	return err
+}
+
+func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 	m := n.Member
 	if p.Metrics != nil && n.Server != nil {
 		n.Server.Observe(p.Metrics)
@@ -127,12 +142,13 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	}()
 	if m.NATS.URL != "" {
 		err = n.connect(log)
-		return n, err
+	} else if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err == nil {
+		n.Conn, err = n.Server.Connect()
 	}
-	if n.Server, err = embedded.Start(embedded.Config{Dir: d.ClusterNATS(), Cluster: &routes, Log: log}); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	n.Conn, err = n.Server.Connect()
+	err = n.announce(ctx, d)
 	return n, err
 }
 
@@ -243,6 +259,10 @@ func (m *Member) recognises(ctx context.Context, peer Address) error {
 // Close ends the node's part. Whatever uses it has stopped before.
 func (n *Node) Close() (err error) {
 	n.closing.Store(true)
+	if n.instance != nil { // before another process can take the directory
+		n.instance.end(nil)
+		n.announcing.Wait()
+	}
 	if n.stopWatching != nil {
 		n.stopWatching()
 		n.watching.Wait()

@@ -211,9 +211,15 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 // becomes; dead: the log is not written any more. A failure of the log is the cause of all
 // others, and a log that lost its file is saved first.
 func (c *core) run(ctx context.Context, bus *messaging, moves <-chan *movein.Moving) (next *movein.Moving, dead bool, err error) {
+	var duplicate <-chan struct{} // nil: the directory is alone
+	if c.node != nil {
+		duplicate = c.node.Duplicate().Done()
+	}
 	select {
 	case <-ctx.Done():
 		return nil, false, nil
+	case <-duplicate:
+		return nil, true, context.Cause(c.node.Duplicate())
 	case next = <-moves:
 		return next, false, nil
 	case <-c.store.Fatal():

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"payledger/notifier/bustest"
+	"payledger/notifier/health/healthtest"
+)
+
+// TestClusterRefusesACopiedNode serves a copy of a node's directory beside that node, at
+// another address. Exactly one of the two ends, the one that began later, also where the
+// other one was stopped for a while; and a node that is killed and started at once goes on.
+func TestClusterRefusesACopiedNode(t *testing.T) {
+	unraced(t)
+	t.Parallel()
+	t.Run("with NATS servers of their own", func(t *testing.T) {
+		t.Parallel()
+		refusesACopiedNode(t, newNodes(t))
+	})
+	t.Run("on the operator's NATS servers", func(t *testing.T) {
+		t.Parallel()
+		nats := bustest.StartServers(t, 3, 3, runbookServers(t))
+		n := newNodes(t)
+		n.flags = []string{"--nats-url", nats.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret")}
+		refusesACopiedNode(t, n)
+	})
+}
+
+func refusesACopiedNode(t *testing.T, n *nodes) {
+	n.start(t, 0, 1, 2)
+	n.project(t)
+	const c = 2
+	n.servers[c].stops(t)
+	copied := &nodes{servers: make([]*server, len(nodeNames)), dirs: []string{"", "", filepath.Join(t.TempDir(), "copy")}, flags: n.flags}
+	copied.more = [][]string{c: {"--node-listen", healthtest.FreeAddress(t)}}
+	if err := os.CopyFS(copied.dirs[c], os.DirFS(n.dirs[c])); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t, c)
+	works := func() {
+		t.Helper()
+		eventually(t, "node c records payments", func() bool {
+			a, err := n.servers[c].send("POST", "/v1/payments", `{"amount":"15.00"}`)
+			return err == nil && a.Status == 201
+		})
+	}
+	works()
+	ends := func(what string, s *server, other string) {
+		t.Helper()
+		code, log := s.ends(t, what)
+		if want := "node c is served twice: another process, which began earlier"; code != 3 || strings.Count(log, want) != 1 || !strings.Contains(log, other) {
+			t.Errorf("%s: exit code %d, want 3 and one line that says %q and names %s\n%s", what, code, want, other, log)
+		}
+	}
+	begin := func(s *server) (ready chan error) {
+		t.Helper()
+		out, err := s.begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.cmd.Process.Kill() }) //nolint:errcheck // it may be gone already
+		ready = make(chan error, 1)
+		go func() { ready <- s.ready(out) }()
+		return ready
+	}
+
+	beside := copied.command(c)
+	begin(beside)
+	ends("a copy beside the node", beside, n.dirs[c])
+	if log := n.servers[c].stderr.String(); strings.Count(log, "this node is served twice") != 1 || !strings.Contains(log, copied.dirs[c]) {
+		t.Errorf("the node says\n%s", log)
+	}
+	works()
+
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := n.servers[c].cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	beside = copied.command(c)
+	ready := begin(beside)
+	if err := <-ready; err != nil {
+		t.Errorf("a copy while the node is stopped: %v", err)
+	}
+	signal(syscall.SIGCONT)
+	ends("a copy when the node goes on", beside, n.dirs[c])
+	works()
+
+	n.servers[c].kill()
+	n.start(t, c)
+	works()
+
+	n.servers[c].kill()
+	beside, n.servers[c] = copied.command(c), n.command(c)
+	n.servers[c].ProjectID, n.servers[c].APIKey = n.servers[0].ProjectID, n.servers[0].APIKey
+	begin(beside)
+	begin(n.servers[c])
+	eventually(t, "one of two that were started together ends", func() bool { return beside.killed() || n.servers[c].killed() })
+	first, other, dir := beside, n.servers[c], n.dirs[c]
+	if n.servers[c].killed() {
+		first, other, dir = n.servers[c], beside, copied.dirs[c]
+	}
+	ends("one of two that were started together", first, dir)
+	eventually(t, "the other one goes on", func() bool {
+		a, err := other.send("GET", "/readyz", "")
+		return err == nil && a.Status == 200
+	})
+}
