@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", strconv.Itoa(short(40, 100))) // before flags are parsed
+	_ = flag.Set("rapid.checks", strconv.Itoa(rounds(40, 100))) // before flags are parsed
 	goleak.VerifyTestMain(m)
 }
 

@@ -138,7 +138,7 @@ func TestCarveDamage(t *testing.T) {
 	file, want, _ := carving(t)
 	all, _ := carved(t, file)
 	random := rand.New(rand.NewPCG(3, 4))
-	for range short(6, 20) {
+	for range rounds(6, 20) {
 		r := want[random.IntN(len(want))]
 		b := bytes.Clone(file)
 		for _, c := range all[r.Position] {

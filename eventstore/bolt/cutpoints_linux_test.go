@@ -21,7 +21,7 @@ import (
 func TestCutAtEveryCall(t *testing.T) {
 	t.Parallel()
 	const writers = 4
-	commits := short(5, 10)
+	commits := rounds(5, 10)
 	path := newLog(t)
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 func TestFlippedBitsAnywhere(t *testing.T) {
 	inOneGoroutine(t)
 	t.Parallel()
-	flips, seed := fromEnv(t, "PAYLEDGER_FLIPS", uint64(short(60, 300))), fromEnv(t, "PAYLEDGER_SEED", rand.Uint64())
+	flips, seed := fromEnv(t, "PAYLEDGER_FLIPS", uint64(rounds(60, 300))), fromEnv(t, "PAYLEDGER_SEED", rand.Uint64())
 	path := grown(t, 600)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -57,13 +57,12 @@ func TestFlippedBitsAnywhere(t *testing.T) {
 	}
 }
 
-// short is how often a campaign repeats each kind of fault; with PAYLEDGER_LONG=1 it
-// is long.
-func short(times, long int) int {
-	if os.Getenv("PAYLEDGER_LONG") == "1" {
-		return long
+// rounds is how often a campaign repeats each kind of fault.
+func rounds(short, inLong int) int {
+	if os.Getenv("PAYLEDGER_LONG") != "" {
+		return inLong
 	}
-	return times
+	return short
 }
 
 // inOneGoroutine skips a long campaign in which the race detector, which runs the short

@@ -268,7 +268,7 @@ func TestDamageAnywhere(t *testing.T) {
 	path := written(t, records)
 	used := usedBytes(t, path)
 	noticed := map[string]int{}
-	step := int64(short(97, 41))
+	step := int64(rounds(97, 41))
 	for at := int64(0); at < used; at += step {
 		damage(t, path, at)
 		what, err := examine(t, path, records)

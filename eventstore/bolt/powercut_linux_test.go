@@ -21,7 +21,7 @@ func TestPowerCut(t *testing.T) {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			t.Parallel()
 			disk := storetest.NewDisk(t, 32)
-			for round, answers := range []int{1, 2, 3, 5, 8, 20, 50, 100, 200, 400}[:short(7, 10)] {
+			for round, answers := range []int{1, 2, 3, 5, 8, 20, 50, 100, 200, 400}[:rounds(7, 10)] {
 				path := filepath.Join(disk.Dir, fmt.Sprintf("ledger%d.db", round))
 				if err := Init(path, logID); err != nil {
 					t.Fatal(err)
@@ -112,10 +112,10 @@ func TestPowerCutBeforeTheLastSync(t *testing.T) {
 func TestPowerCutDuringInit(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewDisk(t, 32)
-	rounds := short(10, 40)
+	cuts := rounds(10, 40)
 	whole := 0
-	for i := range rounds {
-		round := i * 40 / rounds
+	for i := range cuts {
+		round := i * 40 / cuts
 		name := fmt.Sprintf("ledger%d.db", round)
 		made := make(chan error, 1)
 		began := make(chan struct{})
@@ -148,7 +148,7 @@ func TestPowerCutDuringInit(t *testing.T) {
 		}
 		newLoad().intact(t, fmt.Sprintf("round %d", round), path)
 	}
-	t.Logf("of %d cuts %d left a whole log", rounds, whole)
+	t.Logf("of %d cuts %d left a whole log", cuts, whole)
 }
 
 // waitForFiles cuts later in Init each round: it polls the directory this many more

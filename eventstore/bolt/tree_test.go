@@ -138,7 +138,7 @@ func TestLargeFilesAreCheckedBeside(t *testing.T) {
 	}
 	<-s.sound
 	// Close works while the check runs.
-	for range short(5, 20) {
+	for range rounds(5, 20) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -192,7 +192,7 @@ func TestForwardOnlyOnSeveralNodes(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
 	if os.Getenv("PAYLEDGER_LONG") != "" {
-		seeds = 100
+		seeds = 40
 	}
 	for seed := range seeds {
 		if faults := handedOver(t, script(seed, 100), func(*Lanes) {}); len(faults) > 0 {
