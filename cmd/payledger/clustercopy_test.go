@@ -71,9 +71,10 @@ func refusesACopiedNode(t *testing.T, n *nodes) {
 	beside := copied.command(c)
 	begin(beside)
 	ends("a copy beside the node", beside, n.dirs[c])
-	if log := n.servers[c].stderr.String(); strings.Count(log, "this node is served twice") != 1 || !strings.Contains(log, copied.dirs[c]) {
-		t.Errorf("the node says\n%s", log)
-	}
+	eventually(t, "the node says so too", func() bool {
+		log := n.servers[c].stderr.String()
+		return strings.Count(log, "this node is served twice") == 1 && strings.Contains(log, copied.dirs[c])
+	})
 	works()
 
 	signal := func(s syscall.Signal) {

@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -100,12 +101,19 @@ func (n *Node) announce(ctx context.Context, d datadir.Dir) error {
 	}
 	n.announcing.Go(func() {
 		defer sub.Unsubscribe() //nolint:errcheck // the connection is closed next
-		for health.Pause(n.instance.ctx, announceEvery) {
+		say := func() {
 			if b, err := n.instance.message(); err != nil {
 				n.Report(fmt.Errorf("announcing this node: %w", err))
 			} else {
 				_ = nc.Publish(subject, b) // it is announced again
 			}
+		}
+		for health.Pause(n.instance.ctx, announceEvery) {
+			say()
+		}
+		if n.instance.duplicate() { // the instance that goes on may not have heard of this one
+			say()
+			_ = nc.FlushTimeout(announceEvery)
 		}
 	})
 	return nil
@@ -114,6 +122,10 @@ func (n *Node) announce(ctx context.Context, d datadir.Dir) error {
 // Duplicate ends when another process that serves this node goes on in the place of this
 // one; its cause says so.
 func (n *Node) Duplicate() context.Context { return n.instance.ctx }
+
+func (i *instance) duplicate() bool {
+	return i.ctx.Err() != nil && !errors.Is(context.Cause(i.ctx), context.Canceled)
+}
 
 // message is what is announced.
 func (i *instance) message() ([]byte, error) {
