@@ -121,7 +121,8 @@ func (s *Store) feedOnce() error {
 		messages.Stop()
 	}()
 	for first := true; ; first = false {
-		m, err := messages.Next()
+		// An ordered consumer that is being made anew misses a Stop.
+		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return fmt.Errorf("reading LOG: %w", err)
 		}

@@ -185,7 +185,8 @@ func (l *Lanes) read(ctx context.Context, enough func() bool) error {
 	defer context.AfterFunc(ctx, messages.Stop)()
 	var entry joining
 	for !enough() {
-		m, err := messages.Next()
+		// An ordered consumer that is being made anew misses a Stop.
+		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return &passingError{err}
 		}

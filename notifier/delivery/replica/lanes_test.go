@@ -406,3 +406,53 @@ func FuzzMessage(f *testing.F) {
 		_, _, _ = j.join(m)
 	})
 }
+
+// missing is LANES for consumers that miss a Stop, as one does that is being made anew.
+type missing struct {
+	jetstream.Stream
+	reading chan<- jetstream.MessagesContext
+}
+
+func (m missing) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+	consumer, err := m.Stream.OrderedConsumer(ctx, c)
+	return missingConsumer{consumer, m.reading}, err
+}
+
+type missingConsumer struct {
+	jetstream.Consumer
+	reading chan<- jetstream.MessagesContext
+}
+
+func (c missingConsumer) Messages(o ...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+	m, err := c.Consumer.Messages(o...)
+	c.reading <- m
+	return missingMessages{m}, err
+}
+
+type missingMessages struct{ jetstream.MessagesContext }
+
+func (missingMessages) Stop() {}
+
+// TestFollowEndsThoughAStopIsMissed: a node that follows has to end that before it can lead.
+func TestFollowEndsThoughAStopIsMissed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	l := b.node(1, b.file(), true)
+	reading := make(chan jetstream.MessagesContext, 1)
+	l.stream = missing{l.stream, reading}
+	ctx, cancel := context.WithCancel(b.context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- l.Follow(ctx) }()
+	messages := <-reading
+	defer messages.Stop()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
