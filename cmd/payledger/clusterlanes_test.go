@@ -83,6 +83,7 @@ func TestFirstNodeIsLostAtOnce(t *testing.T) {
 			time.Sleep(after)
 			n.loses(t, 0)
 			n.dirs[0] = n.dirs[1] // where commands are given
+			n.sequencer(t, 1)     // a command waits no longer than ten seconds for one
 			n.project(t)
 			does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[1])
 			ids := n.payments(t, 1, 3)
