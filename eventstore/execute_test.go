@@ -38,6 +38,14 @@ type verifiable interface {
 	Verify(context.Context) error
 }
 
+func newLedger(t *testing.T, s eventstore.Store) *ledger {
+	t.Helper()
+	return &ledger{
+		Ledger: eventstore.Ledger{Store: s, Codec: eventstore.NewCodec()}, t: t,
+		ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{}),
+	}
+}
+
 // onBothStores runs the test on each store and the store's verifier after it.
 func onBothStores(t *testing.T, test func(*testing.T, *ledger)) {
 	t.Helper()
@@ -45,8 +53,7 @@ func onBothStores(t *testing.T, test func(*testing.T, *ledger)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, reopen := open(t)
-			l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
-			l.Store, l.Codec = store, eventstore.NewCodec()
+			l := newLedger(t, store)
 			l.reopen = func() eventstore.Store {
 				store = reopen()
 				l.Store = store
@@ -390,8 +397,7 @@ func TestExecuteReplays(t *testing.T) {
 func TestExecuteReplaysWithoutRoom(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
-	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
-	l.Store, l.Codec = s, eventstore.NewCodec()
+	l := newLedger(t, s)
 	p := l.ids.Next()
 	first := l.order()
 	first.Claim, first.New = claim(1, 1), true
@@ -606,8 +612,7 @@ func TestExecuteAfterALostAnswer(t *testing.T) {
 func TestExecuteFindsItsOwnEvent(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
-	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
-	l.Store, l.Codec = s, eventstore.NewCodec()
+	l := newLedger(t, s)
 	p := l.ids.Next()
 	for i, c := range []domain.PaymentCommand{l.create(), domain.AssignRoute{Table: table}, signal("ref", domain.OutcomePaid), domain.CreateRefund{RefundID: l.ids.Next()}} {
 		if _, ok := c.(domain.ApplySignal); ok { // it claims the provider's reference
@@ -637,8 +642,7 @@ func TestExecuteAfterAFailedCommit(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []bool{false, true} {
 		s := memory.New()
-		l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
-		l.Store, l.Codec = s, eventstore.NewCodec()
+		l := newLedger(t, s)
 		p := l.paid()
 		o := l.order()
 		o.Claim = claim(1, 1)
@@ -672,8 +676,7 @@ func TestExecuteAfterAFailedCommit(t *testing.T) {
 func TestExecuteOnADamagedStream(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
-	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
-	l.Store, l.Codec = s, eventstore.NewCodec()
+	l := newLedger(t, s)
 	p := l.paid()
 	s.Damage(2)
 	_, err := l.execute(p, domain.CreateRefund{RefundID: l.ids.Next()}, l.order())
@@ -726,10 +729,9 @@ func (o old) Claimed(ctx context.Context, project string, key domain.Digest) (ev
 // before it is refused or found to have nothing to do: others may have recorded more.
 func TestExecuteCatchesUpBeforeItRefuses(t *testing.T) {
 	t.Parallel()
-	l := &ledger{t: t, ids: domain.NewIDs(time.Now, rand.Reader, domain.ID{})}
 	s := &replica{Store: memory.New()}
 	defer func() { _ = s.Close() }()
-	l.Store, l.Codec = s, eventstore.NewCodec()
+	l := newLedger(t, s)
 	p := l.paid()
 	if s.caught != 2 { // the payment that was just created, and its route, were not here yet
 		t.Errorf("it caught up %d times, want 2", s.caught)

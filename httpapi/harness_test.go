@@ -72,7 +72,7 @@ func startOn(t testing.TB, store *memory.Store, change ...func(*settings)) *serv
 		Now:       s.clock.Now,
 		PublicURL: publicURL,
 	}}
-	s.cfg.Sandbox = provider{s}
+	s.cfg.Sandbox = provider{s: s}
 	s.cfg.Connectors = new(judge)
 	s.hooks = &hookSender{s: s, newest: make(map[domain.ID]domain.ID)}
 	s.cfg.Webhooks = s.hooks
@@ -144,8 +144,11 @@ func (c *clock) Now() time.Time          { return time.UnixMilli(c.ms.Load()) }
 func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 // provider stands in for the sandbox: it applies a signal at once, as the enforcer
-// would.
-type provider struct{ s *server }
+// would. twice: it loses the first answer to each signal and sends it again.
+type provider struct {
+	s     *server
+	twice bool
+}
 
 func (p provider) SignalPayment(ctx context.Context, pay domain.Payment, outcome domain.Outcome, ref string) (domain.SignalReply, error) {
 	return p.apply(ctx, pay, domain.Signal{
@@ -162,6 +165,9 @@ func (p provider) SignalRefund(ctx context.Context, pay domain.Payment, refund d
 
 func (p provider) apply(ctx context.Context, pay domain.Payment, signal domain.Signal) (domain.SignalReply, error) {
 	res, err := p.s.decide(ctx, pay.Project, pay.ID, domain.ApplySignal{Signal: signal})
+	if p.twice && err == nil {
+		res, err = p.s.decide(ctx, pay.Project, pay.ID, domain.ApplySignal{Signal: signal})
+	}
 	reply := domain.SignalReply{Result: domain.SignalApplied}
 	switch e := res.Event.(type) {
 	case nil:

@@ -131,23 +131,6 @@ func (p brokenProvider) SignalRefund(context.Context, domain.Payment, domain.ID,
 	return p.reply, p.err
 }
 
-// repeatedProvider loses the first answer to each signal and sends it again.
-type repeatedProvider struct{ provider }
-
-func (p repeatedProvider) SignalPayment(ctx context.Context, pay domain.Payment, outcome domain.Outcome, ref string) (domain.SignalReply, error) {
-	if _, err := p.provider.SignalPayment(ctx, pay, outcome, ref); err != nil {
-		return domain.SignalReply{}, err
-	}
-	return p.provider.SignalPayment(ctx, pay, outcome, ref)
-}
-
-func (p repeatedProvider) SignalRefund(ctx context.Context, pay domain.Payment, refund domain.ID, outcome domain.Outcome, ref string) (domain.SignalReply, error) {
-	if _, err := p.provider.SignalRefund(ctx, pay, refund, outcome, ref); err != nil {
-		return domain.SignalReply{}, err
-	}
-	return p.provider.SignalRefund(ctx, pay, refund, outcome, ref)
-}
-
 // What a signal led to is answered also where it was sent twice.
 func TestSandboxSendsAgain(t *testing.T) {
 	t.Parallel()
@@ -155,7 +138,7 @@ func TestSandboxSendsAgain(t *testing.T) {
 	m := s.merchant("")
 	id := m.pay(`{"amount":1}`).object().ID
 	m.route(id)
-	m = m.on(s.again(func(cfg *settings) { cfg.Sandbox = repeatedProvider{provider{s}} }))
+	m = m.on(s.again(func(cfg *settings) { cfg.Sandbox = provider{s: s, twice: true} }))
 	m.post("/v1/sandbox/payments/"+id, `{"outcome":"paid"}`).want(200, "")
 	for _, late := range []string{"paid", "failed"} {
 		if p := m.post("/v1/sandbox/payments/"+id, `{"outcome":"`+late+`"}`).want(409, domain.FinalStatus).problem(); p.PaymentStatus != "paid" {
