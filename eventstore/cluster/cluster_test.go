@@ -49,9 +49,11 @@ func TestSimulation(t *testing.T) {
 		total.fetched += w.done.fetched
 		total.strayed += w.done.strayed
 		total.stopped += w.done.stopped
+		total.restored += w.done.restored
+		total.words += w.done.words
 	}
 	t.Logf("%+v", total)
-	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0 || total.stopped == 0 || total.strayed == 0) {
+	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0 || total.stopped == 0 || total.strayed == 0 || total.restored == 0 || total.words < 1000) {
 		t.Errorf("too little happened: %+v", total)
 	}
 }
@@ -84,6 +86,10 @@ func TestFlaws(t *testing.T) {
 		"a longer file that LOG went on without":     {unlooked: true},
 		"a peer's groups taken for LOG's":            {peersAsLOG: true},
 		"a peer's number taken for LOG's":            {claimsAsLOG: true},
+		"one peer's word":                            {onePeer: true},
+		"a word given to an older question":          {oldWords: true},
+		"a word without what the file shows":         {bareNumber: true},
+		"the word of a node with an old copy":        {staleWord: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +110,7 @@ func TestFlaws(t *testing.T) {
 // what waits is refused, and so is all that comes.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	n := newNode("A", [8]byte{1}, 5)
+	n := newNode("A", nil, [8]byte{1}, 5)
 	for _, e := range []event{matched{}, leads{true}, sequencing{"A"}, status{"B", 1, 5}, calling{7}, reading{8}, asked{"A", 1}} {
 		n.step(time.Second, e)
 	}

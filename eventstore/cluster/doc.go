@@ -32,16 +32,23 @@
 // outcome is unknown.
 //
 // Reads never lie. A read may be answered by a node that has every group which was
-// acknowledged before the read arrived. The sequencer cannot know that from its file,
-// since it may have been deposed. It knows when a group is accepted that it first
-// published after the read arrived: then nobody else's was in between. So reads ride
-// on the next group; when none comes, a group without records, a barrier, is
-// published for all that wait. A barrier under way serves no read that comes later:
+// acknowledged before the read arrived, or shown by any file. Whoever acknowledges or shows
+// a group has it in his file. So a node asks its peers, with one question for all reads that
+// wait, which group their files may have shown, and the reads that came before it was sent go
+// on when the own file has the greatest of these: no sync is waited for, and LOG is not
+// touched. Every peer has to answer this very question. A word that came in time says nothing
+// about what was acknowledged after it, and one peer knows nothing of what the other one
+// acknowledged. A file may be an old copy of what was acknowledged from it. So a node gives
+// its word only once the sequencer has told it what it needs, and its file has that.
+//
+// If a peer is silent for 50 ms, as when it is down, the sequencer is asked. It cannot know
+// the answer from its file, since it may have been deposed. It knows when a group is accepted
+// that it first published after the question arrived: then nobody else's was in between. So
+// questions ride on the next group; when none comes, a group without records, a barrier, is
+// published for all that wait. A barrier under way serves no question that comes later:
 // it may have been accepted long ago, with others behind it, and only the answer be
-// late. Nodes ask the sequencer, with one question for all reads that wait, which
-// serves those that came before it was sent. The answer is the number of a group, and
-// the read goes on when the own file has that group. No clock and no lease is
-// trusted.
+// late. If no group comes within 200 ms that a peer says it has, the sequencer alone is asked
+// for a while. No clock and no lease is trusted.
 //
 // Refusals are reads. A conflict is true only if the file is LOG's newest state. So a
 // group in which all commits were refused is published too, without records, before

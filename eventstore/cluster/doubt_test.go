@@ -26,7 +26,7 @@ func has[T effect](all []effect) bool {
 // sequencer goes on. Nobody is behind LOG for what a peer says.
 func TestAbsurdNumber(t *testing.T) {
 	t.Parallel()
-	n := newNode("A", [8]byte{1}, 5)
+	n := newNode("A", nil, [8]byte{1}, 5)
 	out := askOf(n, time.Second, matched{}, leads{true}, sequencing{"A"}, status{"B", 1, 1 << 60}, ended{5}, tick{})
 	if !slices.Contains(out, effect(republish{"B", 6})) || has[publish](out) || n.follower.behind() {
 		t.Errorf("at first: %v", out)
@@ -41,10 +41,41 @@ func TestAbsurdNumber(t *testing.T) {
 	}
 }
 
+// Before a node gives its word or takes that of its peers, it asks the sequencer once. If a
+// peer says that it has a group which does not come, the sequencer alone is asked.
+func TestPeersWord(t *testing.T) {
+	t.Parallel()
+	n := newNode("A", []nodeName{"B", "C"}, [8]byte{}, 5)
+	step := func(now time.Duration, want []effect, events ...event) {
+		t.Helper()
+		if got := askOf(n, now, events...); !slices.Equal(got, want) {
+			t.Errorf("%v lead to %v, want %v", events, got, want)
+		}
+	}
+	step(0, nil, matched{}, sequencing{"B"}, asksWord{"C", 7})
+	step(0, []effect{ask{"B", 1}}, reading{1})
+	step(0, nil, word{"B", 1, 5}, word{"C", 1, 5})
+	step(0, []effect{serve{read: 1}, giveWord{"C", 8, 5}}, answered{1, 5}, asksWord{"C", 8})
+	step(0, []effect{askPeers{2}, serve{read: 2}}, reading{2}, word{"B", 2, 5}, word{"B", 2, 4}, word{"D", 2, 5}, word{"C", 1, 5}, word{"C", 2, 5})
+
+	step(0, []effect{askPeers{3}}, reading{3}, word{"C", 3, 1 << 60}, word{"C", 3, 5}, word{"B", 3, 6})
+	step(retryAfter, []effect{ask{"B", 4}}, tick{})
+	step(retryAfter, []effect{serve{read: 3}, ask{"B", 5}}, answered{4, 5}, reading{4})
+	step(retryAfter, []effect{serve{read: 4}}, answered{5, 5})
+
+	later := retryAfter + patience
+	step(later, []effect{askPeers{6}, ask{"B", 6}}, reading{5})
+	step(later, []effect{serve{read: 5}}, word{"B", 6, 5}, word{"C", 6, 5})
+	step(later, []effect{askPeers{7}}, reading{6}, word{"B", 7, 5})
+	later += wordAfter
+	step(later, []effect{askPeers{8}, ask{"B", 8}}, tick{})
+	step(later, []effect{serve{read: 6}}, answered{8, 5})
+}
+
 // What LOG spoke of and does not have any more is not waited for, if nobody has it.
 func TestLOGForgetsWhatNobodyHas(t *testing.T) {
 	t.Parallel()
-	n := newNode("A", [8]byte{1}, 5)
+	n := newNode("A", nil, [8]byte{1}, 5)
 	askOf(n, time.Second, matched{}, ended{9}, tick{})
 	if !n.follower.behind() {
 		t.Error("it is not behind LOG")
@@ -69,14 +100,14 @@ func TestGroupThatDoesNotFollow(t *testing.T) {
 		"LOG":                       {[]event{fed{g}, misfit{why}}, true},
 		"a peer, and LOG behind it": {[]event{fetched{g, "B"}, fed{&bolt.Group{Number: 6, Nonce: bolt.Nonce{1}}}, misfit{why}}, false},
 	} {
-		n := newNode("A", [8]byte{1}, 5)
+		n := newNode("A", nil, [8]byte{1}, 5)
 		askOf(n, time.Second, matched{}, ended{6})
 		if out := askOf(n, time.Second, c.events...); n.stopped != c.stops || has[doubt](out) == (what == "LOG") {
 			t.Errorf("%s: stopped %v, %v", what, n.stopped, out)
 		}
 	}
 	// What LOG does not have is not taken from a peer.
-	n := newNode("A", [8]byte{1}, 5)
+	n := newNode("A", nil, [8]byte{1}, 5)
 	if out := askOf(n, time.Second, matched{}, ended{5}, fetched{g, "B"}); has[apply](out) {
 		t.Errorf("a group that LOG does not have: %v", out)
 	}
@@ -85,7 +116,7 @@ func TestGroupThatDoesNotFollow(t *testing.T) {
 // A node whose file was never compared with LOG neither publishes nor gives groups.
 func TestUnsureNode(t *testing.T) {
 	t.Parallel()
-	n := newNode("A", [8]byte{1}, 5)
+	n := newNode("A", nil, [8]byte{1}, 5)
 	out := askOf(n, time.Second, leads{true}, status{"B", 1, 5})
 	if n.follower.sure || has[publish](out) {
 		t.Errorf("before it is compared: %v", out)

@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
 
 const (
+	// wordAfter is how long the peers' word is awaited before the sequencer is asked.
+	wordAfter = 50 * time.Millisecond
 	// retryAfter is the time before an unanswered question is sent again, and anything
 	// that a node cannot do just now. A call is sent again sooner: the answer that it
 	// was taken back comes at once from a node that is not the sequencer yet.
@@ -17,12 +20,13 @@ const (
 	callTime = 10 * time.Second
 )
 
-// forwarder brings the node's reads and commits to the sequencer, which may be the
-// node itself, and sends them again as long as they are not answered. The ids of
-// commits make that harmless.
+// forwarder finds out what the node's reads have to see, and brings its commits to the
+// sequencer, which may be the node itself. It asks and sends again as long as there is no
+// answer. The ids of commits make that harmless.
 type forwarder struct {
-	self nodeName
-	to   nodeName // the sequencer, as far as known
+	self  nodeName
+	peers []nodeName
+	to    nodeName // the sequencer, as far as known
 
 	question uint64 // the newest one
 	asked    []read // collected in it, or in one before it
@@ -30,6 +34,11 @@ type forwarder struct {
 	waiting  []read // came after it was sent
 	granted  []read // wait until the file has a group
 	calls    []call
+
+	current  bool                // the file has all that was acknowledged before the start
+	words    map[nodeName]uint64 // of the peers, for the newest question
+	silent   bool                // not all peers have answered the last time: the sequencer is asked too
+	distrust time.Duration       // until then the sequencer alone is asked
 }
 
 type read struct {
@@ -37,6 +46,7 @@ type read struct {
 	until    time.Duration
 	question uint64 // the first one that was sent after it came
 	number   uint64
+	again    time.Duration // when the peers' word is doubted; 0: it is the sequencer's
 }
 
 type call struct {
@@ -61,7 +71,9 @@ func (f *forwarder) step(now time.Duration, e event) []effect {
 			return f.askAgain(now)
 		}
 	case answered:
-		return f.grant(now, e)
+		return f.grant(now, e, 0)
+	case word:
+		return f.hear(now, e)
 	case calling:
 		f.calls = append(f.calls, call{id: e.call, again: now, until: now + callTime})
 		return f.resend(now)
@@ -79,8 +91,8 @@ func (f *forwarder) step(now time.Duration, e event) []effect {
 
 // askAgain sends one question for all reads that are not granted. Each question
 // serves the reads that came before it was sent, so it has a number of its own.
-func (f *forwarder) askAgain(now time.Duration) []effect {
-	if len(f.asked)+len(f.waiting) == 0 || f.to == "" {
+func (f *forwarder) askAgain(now time.Duration) (out []effect) {
+	if len(f.asked)+len(f.waiting) == 0 {
 		return nil
 	}
 	f.question++
@@ -88,20 +100,46 @@ func (f *forwarder) askAgain(now time.Duration) []effect {
 		r.question = f.question
 		f.asked = append(f.asked, r)
 	}
-	f.waiting, f.askedAt = nil, now
-	return []effect{ask{f.to, f.question}}
+	f.waiting, f.askedAt, f.words = nil, now, make(map[nodeName]uint64)
+	peers := f.trusts(now)
+	if peers {
+		out = append(out, askPeers{f.question})
+	}
+	if f.to != "" && (f.silent || !peers) {
+		out = append(out, ask{f.to, f.question})
+	}
+	return out
+}
+
+// trusts reports whether the peers' word counts.
+func (f *forwarder) trusts(now time.Duration) bool {
+	return f.current && len(f.peers) > 0 && now >= f.distrust
+}
+
+// hear takes a peer's word. Once all have answered the newest question, the file needs what
+// one of them has, and no more.
+func (f *forwarder) hear(now time.Duration, w word) []effect {
+	if w.question != f.question || !f.trusts(now) || !slices.Contains(f.peers, w.from) {
+		return nil
+	}
+	f.words[w.from] = w.number
+	if len(f.words) < len(f.peers) {
+		return nil
+	}
+	f.silent = false
+	return f.grant(now, answered{w.question, slices.Max(slices.Collect(maps.Values(f.words)))}, now+retryAfter)
 }
 
 // grant: the reads that came before the question was sent are true once the file has
 // the group. The answer may be to an old question: when answers take longer than
 // retryAfter, there is always a newer one.
-func (f *forwarder) grant(now time.Duration, a answered) []effect {
+func (f *forwarder) grant(now time.Duration, a answered, doubted time.Duration) []effect {
 	if a.question > f.question {
 		return nil
 	}
 	f.asked = without(f.asked, func(r read) bool {
 		if r.question <= a.question {
-			r.number = a.number
+			r.number, r.again = a.number, doubted
 			f.granted = append(f.granted, r)
 		}
 		return r.question <= a.question
@@ -116,6 +154,7 @@ func (f *forwarder) grant(now time.Duration, a answered) []effect {
 func (f *forwarder) reached(number uint64) (out []effect) {
 	f.granted = without(f.granted, func(r read) bool {
 		if r.number <= number {
+			f.current = true // the first one is the sequencer's
 			out = append(out, serve{read: r.id})
 		}
 		return r.number <= number
@@ -131,7 +170,19 @@ func (f *forwarder) tick(now time.Duration) (out []effect) {
 		return now >= r.until
 	}
 	f.asked, f.waiting, f.granted = without(f.asked, late), without(f.waiting, late), without(f.granted, late)
-	if len(f.asked)+len(f.waiting) > 0 && now-f.askedAt >= retryAfter {
+	f.granted = without(f.granted, func(r read) bool {
+		doubted := r.again > 0 && now >= r.again // no group comes that a peer says it has
+		if doubted {
+			f.waiting, f.distrust = append(f.waiting, r), now+patience
+		}
+		return doubted
+	})
+	wait := retryAfter
+	if f.trusts(now) && !f.silent {
+		wait = wordAfter
+	}
+	if len(f.asked)+len(f.waiting) > 0 && now-f.askedAt >= wait {
+		f.silent = true
 		out = append(out, f.askAgain(now)...)
 	}
 	f.calls = without(f.calls, func(c call) bool {
@@ -162,7 +213,7 @@ func (f *forwarder) end() (out []effect) {
 	for _, c := range f.calls {
 		out = append(out, giveUp{c.id})
 	}
-	*f = forwarder{self: f.self, question: f.question}
+	*f = forwarder{self: f.self, peers: f.peers, question: f.question}
 	return out
 }
 

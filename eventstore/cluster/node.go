@@ -70,8 +70,18 @@ type (
 		from     nodeName
 		question uint64
 	}
-	// answered is the answer to the own question.
+	// answered is the sequencer's answer to the own question.
 	answered struct{ question, number uint64 }
+	// asksWord: a peer wants to know what reads of this node's file may have shown.
+	asksWord struct {
+		from     nodeName
+		question uint64
+	}
+	// word is a peer's answer to the own question.
+	word struct {
+		from             nodeName
+		question, number uint64
+	}
 	// status: a peer has applied the groups up to this number, which it says when it
 	// is asked. term is the question's.
 	status struct {
@@ -139,6 +149,13 @@ type (
 		to       nodeName
 		question uint64
 	}
+	// askPeers asks all peers for their word.
+	askPeers struct{ question uint64 }
+	// giveWord answers asksWord.
+	giveWord struct {
+		to               nodeName
+		question, number uint64
+	}
 	// answer answers a node's question, perhaps the own one.
 	answer struct {
 		to               nodeName
@@ -178,11 +195,11 @@ type node struct {
 
 // newNode is a node whose file has the groups up to number. start differs from that
 // of every other start of any node.
-func newNode(name nodeName, start [8]byte, number uint64) *node {
+func newNode(name nodeName, peers []nodeName, start [8]byte, number uint64) *node {
 	n := &node{follower: follower{number: number, last: number, sure: number == 0}}
 	n.sequencer = sequencer{start: start, follower: &n.follower}
 	// Answers to questions of an earlier start are either below the own ones or above.
-	n.forwarder = forwarder{self: name, question: binary.BigEndian.Uint64(start[:]) >> 1}
+	n.forwarder = forwarder{self: name, peers: peers, question: binary.BigEndian.Uint64(start[:]) >> 1}
 	return n
 }
 
@@ -230,6 +247,14 @@ func (n *node) step(now time.Duration, e event) []effect {
 		if e.number <= n.follower.number+bolt.KeptGroups { // else it is no answer
 			out = n.forwarder.step(now, e)
 		}
+	case word:
+		if e.number <= n.follower.number+bolt.KeptGroups {
+			out = n.forwarder.step(now, e)
+		}
+	case asksWord:
+		if n.forwarder.current && n.follower.sure {
+			out = []effect{giveWord{e.from, e.question, n.shown()}}
+		}
 	case sequencing, reading, calling, replied, lost:
 		out = n.forwarder.step(now, e)
 	case tick:
@@ -240,6 +265,15 @@ func (n *node) step(now time.Duration, e event) []effect {
 	out = append(out, n.follower.next()...)
 	out = append(out, n.sequencer.next(now)...)
 	return append(out, n.forwarder.reached(n.follower.number)...)
+}
+
+// shown is the number of the last group that a read of the file may have shown: the file
+// may have one already whose commit the machine has not heard of.
+func (n *node) shown() uint64 {
+	if f := n.sequencer.flight; n.follower.now.group != nil || (f != nil && f.landed) {
+		return n.follower.number + 1
+	}
+	return n.follower.number
 }
 
 // stop ends the node's part: what waits is refused, and a call's commits may have been

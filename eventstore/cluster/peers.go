@@ -22,6 +22,8 @@ import (
 //	append  commits, each a part (package wire) -> answers to them
 //	ask     question (8), asker -> nothing; the answer goes to PREFIX.ASKER.answer:
 //	        question (8) number (8)
+//	shown   question (8), asker -> nothing; the answer goes to PREFIX.ASKER.word:
+//	        question (8) number (8) answerer
 //	status  nothing -> number (8)
 //	report  nothing -> Status in JSON
 //	leave   node, or nothing for any -> left in JSON: the sequencer hands over to it
@@ -31,6 +33,8 @@ const (
 	verbAppend = ".append"
 	verbAsk    = ".ask"
 	verbAnswer = ".answer"
+	verbShown  = ".shown"
+	verbWord   = ".word"
 	verbStatus = ".status"
 	verbReport = ".report"
 	verbFetch  = ".fetch"
@@ -62,6 +66,17 @@ func (s *Store) listen() error {
 		verbAnswer: func(m *nats.Msg) {
 			if n, ok := wire.Numbers(m.Data, 2); ok {
 				s.post(answered{n[0], n[1]})
+			}
+		},
+		verbShown: func(m *nats.Msg) {
+			if q, from, ok := wire.Number(m.Data); ok && slices.Contains(s.peers, string(from)) {
+				s.post(asksWord{nodeName(from), q})
+			}
+		},
+		verbWord: func(m *nats.Msg) {
+			q, rest, _ := wire.Number(m.Data)
+			if number, from, ok := wire.Number(rest); ok {
+				s.post(word{nodeName(from), q, number})
 			}
 		},
 		verbStatus: func(m *nats.Msg) {
@@ -185,6 +200,18 @@ func (s *Store) answer(x answer) {
 	}
 	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, x.question), x.number)
 	_ = s.nc.Publish(s.prefix+string(x.to)+verbAnswer, b) // asked again
+}
+
+func (s *Store) askPeers(x askPeers) {
+	b := append(binary.BigEndian.AppendUint64(nil, x.question), s.name...)
+	for _, p := range s.peers {
+		_ = s.nc.Publish(s.prefix+p+verbShown, b) // the sequencer is asked then
+	}
+}
+
+func (s *Store) giveWord(x giveWord) {
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, x.question), x.number)
+	_ = s.nc.Publish(s.prefix+string(x.to)+verbWord, append(b, s.name...)) // likewise
 }
 
 // groupsFrom are the groups of the own file from a number on.

@@ -54,7 +54,7 @@ type world struct {
 	lastID   uint64
 	acked    uint64 // the greatest position that a client was told
 	heads    [simStreams]uint64
-	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched, strayed, stopped int }
+	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched, strayed, stopped, restored, words int }
 }
 
 // flaw is a mistake that the simulation has to notice.
@@ -69,6 +69,10 @@ type flaw struct {
 	peersAsLOG     bool // a group of a peer's file is taken for one of LOG
 	claimsAsLOG    bool // what a peer says that it has is taken for what LOG has
 	endOnly        bool // ids are recognised only at the end of a stream
+	onePeer        bool // one peer's word is enough for a read
+	oldWords       bool // so is one that was given to an older question
+	bareNumber     bool // a node's word leaves out what its file shows and its machine has not heard of
+	staleWord      bool // a node whose file may be an old copy gives its word
 }
 
 // step is the machine's, with the flaw.
@@ -93,6 +97,21 @@ func (n *simNode) step(e event) (out []effect) {
 	case fetched:
 		if f.peersAsLOG {
 			return n.step(fed{e.group})
+		}
+	case word:
+		switch q := &n.node.forwarder; {
+		case f.onePeer:
+			q.peers = []nodeName{e.from}
+		case f.oldWords:
+			e.question = q.question
+		}
+		return n.node.step(n.clock(), e)
+	case asksWord:
+		switch {
+		case f.bareNumber && n.node.forwarder.current:
+			return []effect{giveWord{e.from, e.question, n.node.follower.number}}
+		case f.staleWord && !n.node.stopped:
+			n.node.forwarder.current = true
 		}
 	case status:
 		if f.claimsAsLOG {
@@ -485,6 +504,7 @@ func (w *world) fault() {
 		if n.up {
 			n.crash()
 			w.replace(n.self)
+			n.restored()
 			w.after(time.Duration(w.random.IntN(4000))*time.Millisecond, n.start)
 		}
 	case 2:
@@ -606,6 +626,23 @@ func (n *simNode) strayed() {
 	}
 }
 
+// restored puts an old copy in the place of the file now and then. Whatever it lacks LOG has.
+func (n *simNode) restored() {
+	w := n.w
+	if n.stray || n.file.number > uint64(len(w.log)) || w.random.IntN(3) > 0 {
+		return
+	}
+	upTo := n.file.number - min(n.file.number-1, uint64(w.random.IntN(4)))
+	n.file = newFile()
+	n.file.number = 1
+	for _, g := range w.log[:upTo] {
+		if len(g.Records) > 0 {
+			n.file.add(g)
+		}
+	}
+	w.done.restored++
+}
+
 // diverges reports whether LOG has another group in the place of one of the file's.
 func (n *simNode) diverges() bool {
 	for _, g := range n.file.groups {
@@ -639,7 +676,8 @@ func (n *simNode) start() {
 	n.calls = map[uint64]*command{}
 	n.waiting, n.staged, n.group = nil, nil, nil
 	n.cursor = min(int(n.file.number)-1, len(n.w.log))
-	n.node = newNode(n.name, [8]byte{byte(n.self), byte(n.life >> 8), byte(n.life)}, n.file.number)
+	peers := without([]nodeName{"A", "B", "C"}, func(p nodeName) bool { return p == n.name })
+	n.node = newNode(n.name, peers, [8]byte{byte(n.self), byte(n.life >> 8), byte(n.life)}, n.file.number)
 	life := n.life
 	n.every(life, 100*time.Millisecond, func() { n.event(tick{}) })
 	n.every(life, 100*time.Millisecond, n.feed)
@@ -758,12 +796,23 @@ func (n *simNode) decided(g *bolt.Group) {
 		if len(g.Records) > 0 && !n.file.add(g) {
 			n.w.fail("node %s commits group %d in the wrong place", n.name, g.Number)
 		}
-		n.staged = nil
-		for _, p := range all {
-			p.reply(p.result)
-		}
-		n.event(committed{})
+		n.heard(func() {
+			n.staged = nil
+			n.event(committed{})
+			for _, p := range all {
+				p.reply(p.result)
+			}
+		})
 	})
+}
+
+// heard is what follows once the file has a group: its reads may show that before.
+func (n *simNode) heard(do func()) {
+	d := time.Duration(n.w.random.IntN(2000)) * time.Microsecond
+	if n.w.chance(100) {
+		d *= 100
+	}
+	n.later(d, do)
 }
 
 func (n *simNode) clock() time.Duration { return n.w.now + n.ahead }
@@ -806,7 +855,7 @@ func (n *simNode) effect(x effect) {
 				n.event(misfit{fmt.Errorf("group %d does not follow", x.group.Number)})
 				return
 			}
-			n.event(applied{})
+			n.heard(func() { n.event(applied{}) })
 		})
 	case compare:
 		if n.file.differs(x.group) {
@@ -846,6 +895,22 @@ func (n *simNode) effect(x effect) {
 		w.net(n.self, n.index(x.to), func() { w.nodes[n.index(x.to)].event(asked{n.name, x.question}) })
 	case answer:
 		w.net(n.self, n.index(x.to), func() { w.nodes[n.index(x.to)].event(answered{x.question, x.number}) })
+	case askPeers:
+		for _, p := range w.nodes {
+			if p != n {
+				w.net(n.self, p.self, func() { p.event(asksWord{n.name, x.question}) })
+			}
+		}
+	case giveWord:
+		w.done.words++
+		if w.mad == n.self {
+			x.number += 1 + uint64(w.random.IntN(1_000))
+		}
+		deliver := func() { w.nodes[n.index(x.to)].event(word{n.name, x.question, x.number}) }
+		if w.flaw.oldWords && w.random.IntN(3) == 0 {
+			w.after(time.Duration(w.random.IntN(1000))*time.Millisecond, deliver) // else few are old
+		}
+		w.net(n.self, n.index(x.to), deliver)
 	case serve:
 		n.served(x)
 	case send:

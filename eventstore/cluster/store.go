@@ -169,7 +169,11 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s.prefix = nodesOf(b.LOG)
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.next, s.rewind = max(r.Applied, 1), func() {}
-	s.node = newNode(s.name, c.Start, r.Applied)
+	var peers []nodeName
+	for _, p := range c.Peers {
+		peers = append(peers, nodeName(p))
+	}
+	s.node = newNode(s.name, peers, c.Start, r.Applied)
 	if c.Foreign {
 		s.lease = lease.New(s.partOfLease())
 	}

@@ -273,6 +273,17 @@ func threeNodes(t *testing.T, x *three) {
 		all.Wait()
 	}
 	write(0, 0, 1, 2)
+	// While all nodes answer, reads publish nothing.
+	const reads = 300
+	before := x.stores[leader].Status().Group
+	for n := range reads {
+		if _, err := lastOf(ctx, x.stores[n%3]); err != nil {
+			t.Error(err)
+		}
+	}
+	if groups := x.stores[leader].Status().Group - before; groups > reads/2 { // a busy machine answers late
+		t.Errorf("%d reads published %d groups", reads, groups)
+	}
 	for i, s := range x.stores {
 		var conflict *eventstore.ConflictError
 		taken := paymentCommit(1, 0)
