@@ -140,7 +140,7 @@ func rooms() []room {
 		{
 			folder:  "eventstore/cluster/founding",
 			why:     "how LOG begins, and begins anew: what is in it is no matter of its own",
-			ours:    []string{"domain", "eventstore", "eventstore/bolt"},
+			ours:    []string{"domain", "eventstore", "eventstore/bolt", "eventstore/cluster/wire"},
 			modules: []string{nats, jsonModule},
 			keepOut: []string{"encoding/json", "net", "os"},
 			noClock: true,

@@ -20,7 +20,7 @@ var errLost = errors.New("the NATS servers have lost LOG; every node has its who
 // Rebase makes LOG anew if the servers have lost it: see founding.Rebase. Any node may call
 // it, also one that waits for LOG.
 func Rebase(ctx context.Context, c *nats.Conn, log domain.ID, nodes []string) (founding.Base, error) {
-	return founding.Rebase(ctx, c, log, nodesOf(log), nodes)
+	return founding.Rebase(ctx, c, log, founding.Nodes(log), nodes)
 }
 
 // lost reports, of the answer to a question for LOG, whether the servers have said for a

@@ -56,12 +56,12 @@ func TestEventsThatNoNodeHas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfTests)
 	defer cancel()
 	var said error
-	s := &Store{Store: file, name: "B", peers: []string{"A", "C"}, nc: conn, prefix: nodesOf(domain.ID{9}), report: func(err error) {
+	a := founding.Arrival{File: file, Conn: conn, Node: "B", Peers: []string{"A", "C"}, LOG: domain.ID{9}, Report: func(err error) {
 		said = err
 		cancel()
 	}}
-	if err := s.arrive(ctx, founding.Base{Ledger: file.LogID(), LOG: domain.ID{9}, Last: 7}); !errors.Is(err, context.Canceled) {
-		t.Errorf("arrive: %v, want that it was given up", err)
+	if err := a.Arrive(ctx, founding.Base{Ledger: file.LogID(), LOG: domain.ID{9}, Last: 7}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Arrive: %v, want that it was given up", err)
 	}
 	if said == nil || !strings.Contains(said.Error(), "ends at position 0, and LOG begins behind position 7") {
 		t.Errorf("it says %v", said)
@@ -81,7 +81,7 @@ func TestRecordsInFrontOfLOG(t *testing.T) {
 	given := func(behind, upTo uint64) (n int) {
 		t.Helper()
 		request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, behind), upTo)
-		answer := recordsBehind(t.Context(), file, append(request, "B"...))
+		answer := founding.Behind(t.Context(), file, append(request, "B"...))
 		if len(answer) == 0 {
 			return -1
 		}

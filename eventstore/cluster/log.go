@@ -58,7 +58,7 @@ func (s *Store) findLOG(ctx context.Context, c Config) (b founding.Base, err err
 		}
 		s.report(err)
 		if !c.Found && r.Log.IsZero() {
-			if err := s.approach(ctx); err != nil {
+			if err := s.arrival(c).Approach(ctx); err != nil {
 				return b, err
 			}
 		}

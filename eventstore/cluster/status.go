@@ -17,6 +17,7 @@ import (
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster/forms"
+	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
@@ -234,7 +235,7 @@ func (s *Store) reportOf(ctx context.Context, peer string, to *Status) error {
 
 // StatusOf is the status of a node that takes part, for one that does not.
 func StatusOf(ctx context.Context, c *nats.Conn, log domain.ID, node string) (s Status, err error) {
-	err = askReport(ctx, c, nodesOf(log)+node, &s)
+	err = askReport(ctx, c, founding.Nodes(log)+node, &s)
 	return s, err
 }
 

@@ -145,7 +145,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if s.js, err = jetstream.New(c.Conn); err != nil {
 		return nil, err
 	}
-	s.prefix = nodesOf(c.LOG)
+	s.prefix = founding.Nodes(c.LOG)
 	if r, err := s.Replica(); err != nil || !r.Heir.IsZero() {
 		return nil, cmp.Or(err, error(&EndedError{HeirName(r.Heir)}))
 	}
@@ -156,7 +156,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.arrive(ctx, b); err != nil {
+	if err := s.arrival(c).Arrive(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := founding.Join(s.Store, b); err != nil {
@@ -166,7 +166,7 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.prefix = nodesOf(b.LOG)
+	s.prefix = founding.Nodes(b.LOG)
 	s.progress.Store(&progress{group: r.Applied, newest: r.Applied})
 	s.next, s.rewind = max(r.Applied, 1), func() {}
 	var peers []nodeName
@@ -191,6 +191,10 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	}
 	s.running.Go(func() { s.every(fitEvery, s.examine) })
 	return s, nil
+}
+
+func (s *Store) arrival(c Config) founding.Arrival {
+	return founding.Arrival{File: s.Store, Conn: c.Conn, Node: c.Name, Peers: c.Peers, LOG: c.LOG, Report: s.report}
 }
 
 // Close ends Follow, waits for the Appends under way, ends the node's part and closes

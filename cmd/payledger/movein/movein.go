@@ -1,7 +1,7 @@
 // Package movein is how a data directory that is alone becomes the first node of a cluster
 // while it is served, and what a node tells the operator that waits for the others.
 //
-// The other two nodes have copies of its log, and get what was added since (cluster.Lend).
+// The other two nodes have copies of its log, and get what was added since (founding.Lend).
 // When little is missing, the server stops what it does on the directory, with the log
 // open and the requests waiting, founds LOG behind the last event, and goes on as a node.
 // Until the directory is named a node (members.Begin), everything can go back; from
@@ -22,7 +22,6 @@ import (
 	"payledger/cmd/payledger/members"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/cluster"
 	"payledger/eventstore/cluster/founding"
 	"payledger/notifier/bus/external"
 	"payledger/notifier/health"
@@ -69,7 +68,7 @@ func Prepare(
 		return nil, errors.Join(err, next.Node.Close())
 	}
 	heard := newsOf(m.Peers())
-	if next.unlend, err = cluster.Lend(context.WithoutCancel(ctx), next.Node.Conn.NATS(), m.Cluster, m.Node, file, heard.of); err != nil {
+	if next.unlend, err = founding.Lend(context.WithoutCancel(ctx), next.Node.Conn.NATS(), m.Cluster, m.Node, file, heard.of); err != nil {
 		return nil, errors.Join(err, next.Node.Close())
 	}
 	for {

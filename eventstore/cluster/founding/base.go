@@ -1,5 +1,5 @@
-// Package founding is how LOG begins: what it begins behind, and how it is made anew if the
-// NATS servers have lost it.
+// Package founding is how LOG begins: what it begins behind, how a file gets what it lacks in
+// front of that, and how LOG is made anew if the NATS servers have lost it.
 //
 // Whatever was answered is in a node's file, so that LOG can be made again without any of
 // its groups. It keeps its id, and its first group gets the number of the last one that any

@@ -1,4 +1,4 @@
-package cluster
+package founding
 
 import (
 	"context"
@@ -12,29 +12,35 @@ import (
 	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
-	"payledger/eventstore/cluster/founding"
 	"payledger/eventstore/cluster/wire"
 )
 
-// verbRecords is how a node whose file follows no LOG yet asks for the records that it
-// lacks of those that LOG begins behind:
+// VerbRecords ends the subject at which a node whose file follows no LOG yet asks for the
+// records that it lacks of those that LOG begins behind:
 //
-//	records  position (8), where LOG begins (8), asker -> the records behind it up to there
-//	         as a message without a number
+//	position (8), where LOG begins (8), asker -> the records behind it up to there
+//	as a message without a number
 //
 // A node that does not know LOG yet names 0 for where it begins. Only a file that follows no
 // LOG answers it: all that this file has is in front of LOG.
-const verbRecords = ".records"
+const VerbRecords = ".records"
+
+const (
+	lendTime  = 3 * time.Second
+	lendBytes = 256 << 10 // of an answer
+	// arriveEvery is how often the peers are asked again for what no one had.
+	arriveEvery = 200 * time.Millisecond
+)
 
 // Lend answers the other nodes' requests for records of the file of a node that serves
 // alone, until stop is called or ctx ends, so that little is missing when LOG is founded.
 // asked is called with the position at which a peer's file ends.
 func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *bolt.Store, asked func(peer string, at eventstore.Position)) (stop func() error, err error) {
-	sub, err := c.Subscribe(nodesOf(log)+node+verbRecords, func(m *nats.Msg) {
+	sub, err := c.Subscribe(Nodes(log)+node+VerbRecords, func(m *nats.Msg) {
 		if at, _, peer, ok := wantedRecords(m.Data); ok {
 			asked(string(peer), at)
 		}
-		_ = m.Respond(recordsBehind(ctx, file, m.Data))
+		_ = m.Respond(Behind(ctx, file, m.Data))
 	})
 	if err != nil {
 		return nil, err
@@ -42,8 +48,8 @@ func Lend(ctx context.Context, c *nats.Conn, log domain.ID, node string, file *b
 	return sub.Unsubscribe, nil
 }
 
-// nodesOf is how the subjects of the nodes of a LOG begin.
-func nodesOf(log domain.ID) string { return "payledger.node." + log.String() + "." }
+// Nodes is how the subjects of the nodes of a LOG begin.
+func Nodes(log domain.ID) string { return "payledger.node." + log.String() + "." }
 
 func wantedRecords(request []byte) (behind, upTo eventstore.Position, asker []byte, ok bool) {
 	from, request, _ := wire.Number(request)
@@ -51,13 +57,13 @@ func wantedRecords(request []byte) (behind, upTo eventstore.Position, asker []by
 	return eventstore.Position(from), eventstore.Position(to), asker, ok
 }
 
-// recordsBehind answers a request for records; empty: it cannot.
-func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte {
+// Behind answers a request for records; empty: it cannot.
+func Behind(ctx context.Context, file *bolt.Store, request []byte) []byte {
 	at, upTo, _, ok := wantedRecords(request)
 	if !ok {
 		return nil
 	}
-	g, err := file.After(ctx, at, bolt.MaxGroupCommits, fetchBytes)
+	g, err := file.After(ctx, at, bolt.MaxGroupCommits, lendBytes)
 	if err != nil {
 		return nil
 	}
@@ -71,21 +77,31 @@ func recordsBehind(ctx context.Context, file *bolt.Store, request []byte) []byte
 	return wire.EncodeGroup(g)
 }
 
+// Arrival is a node whose file may lack records that LOG begins behind.
+type Arrival struct {
+	File   *bolt.Store
+	Conn   *nats.Conn
+	Node   string
+	Peers  []string
+	LOG    domain.ID
+	Report func(error) // is called with what keeps it waiting
+}
+
 // extend adds to the file what it lacks of a peer's, up to where LOG begins; 0: there is
 // no LOG yet. False: no peer has more, or none answers. The error is a *bolt.MismatchError
 // if the file of every peer that answers goes on from another record, or ends before this
 // one.
-func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, peerTime)
+func (a Arrival) extend(ctx context.Context, upTo eventstore.Position) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lendTime)
 	defer cancel()
-	last, err := s.Store.Last(ctx)
+	last, err := a.File.Last(ctx)
 	if err != nil {
 		return false, err
 	}
 	request := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(last)), uint64(upTo))
-	request = append(request, s.name...)
-	for _, p := range s.peers {
-		reply, askErr := s.nc.RequestWithContext(ctx, s.prefix+p+verbRecords, request)
+	request = append(request, a.Node...)
+	for _, p := range a.Peers {
+		reply, askErr := a.Conn.RequestWithContext(ctx, Nodes(a.LOG)+p+VerbRecords, request)
 		if askErr != nil || len(reply.Data) == 0 {
 			continue
 		}
@@ -97,7 +113,7 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 		if upTo > 0 {
 			g.Records = g.Records[:min(len(g.Records), int(upTo-last))]
 		}
-		if extendErr := s.Extend(g); extendErr != nil {
+		if extendErr := a.File.Extend(g); extendErr != nil {
 			err = errors.Join(err, fmt.Errorf("records from node %s: %w", p, extendErr))
 			continue
 		}
@@ -106,16 +122,16 @@ func (s *Store) extend(ctx context.Context, upTo eventstore.Position) (more bool
 	return false, err
 }
 
-// approach extends the file while there is no LOG.
-func (s *Store) approach(ctx context.Context) error {
+// Approach extends the file while there is no LOG.
+func (a Arrival) Approach(ctx context.Context) error {
 	for ctx.Err() == nil {
-		more, err := s.extend(ctx, 0)
+		more, err := a.extend(ctx, 0)
 		if !more {
 			switch {
 			case errors.As(err, new(*eventstore.UnreadableError)):
 				return err
 			case errors.As(err, new(*bolt.MismatchError)):
-				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", founding.ErrForeign, err)
+				return fmt.Errorf("%w: it is no part of the log that the cluster is to begin with: %w", ErrForeign, err)
 			}
 			return nil
 		}
@@ -123,30 +139,27 @@ func (s *Store) approach(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// arriveEvery is how often the peers are asked again for what no one had.
-const arriveEvery = 200 * time.Millisecond
-
-// arrive extends the file up to where LOG begins.
-func (s *Store) arrive(ctx context.Context, b founding.Base) error {
+// Arrive extends the file up to where LOG begins.
+func (a Arrival) Arrive(ctx context.Context, b Base) error {
 	for {
-		r, err := s.Replica()
-		if err != nil || !r.Log.IsZero() || b.Ledger != s.LogID() || r.Last >= b.Last {
+		r, err := a.File.Replica()
+		if err != nil || !r.Log.IsZero() || b.Ledger != a.File.LogID() || r.Last >= b.Last {
 			return err
 		}
-		more, err := s.extend(ctx, b.Last)
+		more, err := a.extend(ctx, b.Last)
 		switch {
 		case errors.As(err, new(*eventstore.UnreadableError)):
 			return err
 		case errors.As(err, new(*bolt.MismatchError)):
-			return fmt.Errorf("%w: LOG begins behind position %d: %w", founding.ErrForeign, b.Last, err)
+			return fmt.Errorf("%w: LOG begins behind position %d: %w", ErrForeign, b.Last, err)
 		case err != nil:
-			s.report(err)
+			a.Report(err)
 		}
 		if more {
 			continue
 		}
 		if err == nil {
-			s.report(fmt.Errorf("this log ends at position %d, and LOG begins behind position %d: no node that answers has the events between; "+
+			a.Report(fmt.Errorf("this log ends at position %d, and LOG begins behind position %d: no node that answers has the events between; "+
 				"serve the node from which the cluster began", r.Last, b.Last))
 		}
 		select {
