@@ -41,7 +41,7 @@ type Status struct {
 
 	LOG LOG `json:"log"`
 	// Trouble is the last error that did not end the node's part, and when it was, until
-	// the node gets a group or a true read goes on.
+	// the node gets a group, or a true read goes on and LOG answers.
 	Trouble   string    `json:"trouble,omitzero"`
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 	// Stopped is why the node takes no part any more: its file and LOG differ, and it
@@ -158,7 +158,7 @@ func (s *Store) Status() Status {
 	if l := s.log.Load(); l != nil {
 		st.LOG = *l
 	}
-	if t := s.trouble.Load(); t != nil && t.at.After(st.GroupAt) && t.at.After(st.ReadAt) {
+	if t := s.trouble.Load(); t != nil && t.at.After(st.GroupAt) && (t.at.After(st.ReadAt) || t.at.After(st.LOG.At)) {
 		st.Trouble, st.TroubleAt = t.err.Error(), t.at
 	}
 	if why := s.stopped.Load(); why != nil {
