@@ -50,10 +50,10 @@ func TestSimulation(t *testing.T) {
 		total.strayed += w.done.strayed
 		total.stopped += w.done.stopped
 		total.restored += w.done.restored
-		total.words += w.done.words
+		total.told += w.done.told
 	}
 	t.Logf("%+v", total)
-	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0 || total.stopped == 0 || total.strayed == 0 || total.restored == 0 || total.words < 1000) {
+	if to-from > 1 && (total.ok < 1000 || total.conflicts == 0 || total.reads < 1000 || total.forgotten == 0 || total.fetched == 0 || total.stopped == 0 || total.strayed == 0 || total.restored == 0 || total.told < 1000) {
 		t.Errorf("too little happened: %+v", total)
 	}
 }
@@ -86,10 +86,10 @@ func TestFlaws(t *testing.T) {
 		"a longer file that LOG went on without":     {unlooked: true},
 		"a peer's groups taken for LOG's":            {peersAsLOG: true},
 		"a peer's number taken for LOG's":            {claimsAsLOG: true},
-		"one peer's word":                            {onePeer: true},
-		"a word given to an older question":          {oldWords: true},
-		"a word without what the file shows":         {bareNumber: true},
-		"the word of a node with an old copy":        {staleWord: true},
+		"one peer asked alone":                       {onePeer: true},
+		"an answer to an older question":             {oldAnswers: true},
+		"an answer without what the file shows":      {bareNumber: true},
+		"an answer from an old copy":                 {staleAnswer: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -36,10 +36,10 @@
 // a group has it in his file. So a node asks its peers, with one question for all reads that
 // wait, which group their files may have shown, and the reads that came before it was sent go
 // on when the own file has the greatest of these: no sync is waited for, and LOG is not
-// touched. Every peer has to answer this very question. A word that came in time says nothing
+// touched. Every peer has to answer this very question: an answer to an older one says nothing
 // about what was acknowledged after it, and one peer knows nothing of what the other one
-// acknowledged. A file may be an old copy of what was acknowledged from it. So a node gives
-// its word only once the sequencer has told it what it needs, and its file has that.
+// acknowledged. A file may also be an old copy, which lacks what was acknowledged from it. So
+// a node answers only once its file has what the sequencer told it to have.
 //
 // If a peer is silent for 50 ms, as when it is down, the sequencer is asked. It cannot know
 // the answer from its file, since it may have been deposed. It knows when a group is accepted

@@ -41,9 +41,9 @@ func TestAbsurdNumber(t *testing.T) {
 	}
 }
 
-// Before a node gives its word or takes that of its peers, it asks the sequencer once. If a
-// peer says that it has a group which does not come, the sequencer alone is asked.
-func TestPeersWord(t *testing.T) {
+// Before a node answers its peers or counts on them, it asks the sequencer once. If a peer
+// says that it has a group which does not come, the sequencer alone is asked.
+func TestPeersAnswers(t *testing.T) {
 	t.Parallel()
 	n := newNode("A", []nodeName{"B", "C"}, [8]byte{}, 5)
 	step := func(now time.Duration, want []effect, events ...event) {
@@ -52,23 +52,23 @@ func TestPeersWord(t *testing.T) {
 			t.Errorf("%v lead to %v, want %v", events, got, want)
 		}
 	}
-	step(0, nil, matched{}, sequencing{"B"}, asksWord{"C", 7})
+	step(0, nil, matched{}, sequencing{"B"}, asksShown{"C", 7})
 	step(0, []effect{ask{"B", 1}}, reading{1})
-	step(0, nil, word{"B", 1, 5}, word{"C", 1, 5})
-	step(0, []effect{serve{read: 1}, giveWord{"C", 8, 5}}, answered{1, 5}, asksWord{"C", 8})
-	step(0, []effect{askPeers{2}, serve{read: 2}}, reading{2}, word{"B", 2, 5}, word{"B", 2, 4}, word{"D", 2, 5}, word{"C", 1, 5}, word{"C", 2, 5})
+	step(0, nil, told{"B", 1, 5}, told{"C", 1, 5})
+	step(0, []effect{serve{read: 1}, tellShown{"C", 8, 5}}, answered{1, 5}, asksShown{"C", 8})
+	step(0, []effect{askShown{2}, serve{read: 2}}, reading{2}, told{"B", 2, 5}, told{"B", 2, 4}, told{"D", 2, 5}, told{"C", 1, 5}, told{"C", 2, 5})
 
-	step(0, []effect{askPeers{3}}, reading{3}, word{"C", 3, 1 << 60}, word{"C", 3, 5}, word{"B", 3, 6})
+	step(0, []effect{askShown{3}}, reading{3}, told{"C", 3, 1 << 60}, told{"C", 3, 5}, told{"B", 3, 6})
 	step(retryAfter, []effect{ask{"B", 4}}, tick{})
 	step(retryAfter, []effect{serve{read: 3}, ask{"B", 5}}, answered{4, 5}, reading{4})
 	step(retryAfter, []effect{serve{read: 4}}, answered{5, 5})
 
 	later := retryAfter + patience
-	step(later, []effect{askPeers{6}, ask{"B", 6}}, reading{5})
-	step(later, []effect{serve{read: 5}}, word{"B", 6, 5}, word{"C", 6, 5})
-	step(later, []effect{askPeers{7}}, reading{6}, word{"B", 7, 5})
-	later += wordAfter
-	step(later, []effect{askPeers{8}, ask{"B", 8}}, tick{})
+	step(later, []effect{askShown{6}, ask{"B", 6}}, reading{5})
+	step(later, []effect{serve{read: 5}}, told{"B", 6, 5}, told{"C", 6, 5})
+	step(later, []effect{askShown{7}}, reading{6}, told{"B", 7, 5})
+	later += peersTime
+	step(later, []effect{askShown{8}, ask{"B", 8}}, tick{})
 	step(later, []effect{serve{read: 6}}, answered{8, 5})
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// wordAfter is how long the peers' word is awaited before the sequencer is asked.
-	wordAfter = 50 * time.Millisecond
+	// peersTime is how long the peers' answers are awaited before the sequencer is asked.
+	peersTime = 50 * time.Millisecond
 	// retryAfter is the time before an unanswered question is sent again, and anything
 	// that a node cannot do just now. A call is sent again sooner: the answer that it
 	// was taken back comes at once from a node that is not the sequencer yet.
@@ -35,10 +35,10 @@ type forwarder struct {
 	granted  []read // wait until the file has a group
 	calls    []call
 
-	current  bool                // the file has all that was acknowledged before the start
-	words    map[nodeName]uint64 // of the peers, for the newest question
-	silent   bool                // not all peers have answered the last time: the sequencer is asked too
-	distrust time.Duration       // until then the sequencer alone is asked
+	current bool                // the file has all that was acknowledged before the start
+	told    map[nodeName]uint64 // the peers' answers to the newest question
+	silent  bool                // not all peers have answered the last time: the sequencer is asked too
+	doubted time.Duration       // until then the sequencer alone is asked
 }
 
 type read struct {
@@ -46,7 +46,7 @@ type read struct {
 	until    time.Duration
 	question uint64 // the first one that was sent after it came
 	number   uint64
-	again    time.Duration // when the peers' word is doubted; 0: it is the sequencer's
+	again    time.Duration // when the peers' answers are doubted; 0: it was the sequencer's
 }
 
 type call struct {
@@ -72,7 +72,7 @@ func (f *forwarder) step(now time.Duration, e event) []effect {
 		}
 	case answered:
 		return f.grant(now, e, 0)
-	case word:
+	case told:
 		return f.hear(now, e)
 	case calling:
 		f.calls = append(f.calls, call{id: e.call, again: now, until: now + callTime})
@@ -100,10 +100,10 @@ func (f *forwarder) askAgain(now time.Duration) (out []effect) {
 		r.question = f.question
 		f.asked = append(f.asked, r)
 	}
-	f.waiting, f.askedAt, f.words = nil, now, make(map[nodeName]uint64)
+	f.waiting, f.askedAt, f.told = nil, now, make(map[nodeName]uint64)
 	peers := f.trusts(now)
 	if peers {
-		out = append(out, askPeers{f.question})
+		out = append(out, askShown{f.question})
 	}
 	if f.to != "" && (f.silent || !peers) {
 		out = append(out, ask{f.to, f.question})
@@ -111,23 +111,23 @@ func (f *forwarder) askAgain(now time.Duration) (out []effect) {
 	return out
 }
 
-// trusts reports whether the peers' word counts.
+// trusts reports whether the peers' answers count.
 func (f *forwarder) trusts(now time.Duration) bool {
-	return f.current && len(f.peers) > 0 && now >= f.distrust
+	return f.current && len(f.peers) > 0 && now >= f.doubted
 }
 
-// hear takes a peer's word. Once all have answered the newest question, the file needs what
+// hear takes a peer's answer. Once all have answered the newest question, the file needs what
 // one of them has, and no more.
-func (f *forwarder) hear(now time.Duration, w word) []effect {
-	if w.question != f.question || !f.trusts(now) || !slices.Contains(f.peers, w.from) {
+func (f *forwarder) hear(now time.Duration, t told) []effect {
+	if t.question != f.question || !f.trusts(now) || !slices.Contains(f.peers, t.from) {
 		return nil
 	}
-	f.words[w.from] = w.number
-	if len(f.words) < len(f.peers) {
+	f.told[t.from] = t.number
+	if len(f.told) < len(f.peers) {
 		return nil
 	}
 	f.silent = false
-	return f.grant(now, answered{w.question, slices.Max(slices.Collect(maps.Values(f.words)))}, now+retryAfter)
+	return f.grant(now, answered{t.question, slices.Max(slices.Collect(maps.Values(f.told)))}, now+retryAfter)
 }
 
 // grant: the reads that came before the question was sent are true once the file has
@@ -173,13 +173,13 @@ func (f *forwarder) tick(now time.Duration) (out []effect) {
 	f.granted = without(f.granted, func(r read) bool {
 		doubted := r.again > 0 && now >= r.again // no group comes that a peer says it has
 		if doubted {
-			f.waiting, f.distrust = append(f.waiting, r), now+patience
+			f.waiting, f.doubted = append(f.waiting, r), now+patience
 		}
 		return doubted
 	})
 	wait := retryAfter
 	if f.trusts(now) && !f.silent {
-		wait = wordAfter
+		wait = peersTime
 	}
 	if len(f.asked)+len(f.waiting) > 0 && now-f.askedAt >= wait {
 		f.silent = true

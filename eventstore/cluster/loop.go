@@ -98,10 +98,10 @@ func (s *Store) effect(x effect) {
 		s.beside(func() { s.askStatus(x.term) })
 	case ask:
 		s.beside(func() { s.ask(x) })
-	case askPeers:
-		s.askPeers(x)
-	case giveWord:
-		s.giveWord(x)
+	case askShown:
+		s.askShown(x)
+	case tellShown:
+		s.tellShown(x)
 	case answer:
 		s.answer(x)
 	case serve:

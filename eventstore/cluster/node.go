@@ -72,13 +72,13 @@ type (
 	}
 	// answered is the sequencer's answer to the own question.
 	answered struct{ question, number uint64 }
-	// asksWord: a peer wants to know what reads of this node's file may have shown.
-	asksWord struct {
+	// asksShown: a peer wants to know what reads of this node's file may have shown.
+	asksShown struct {
 		from     nodeName
 		question uint64
 	}
-	// word is a peer's answer to the own question.
-	word struct {
+	// told is a peer's answer to the own question.
+	told struct {
 		from             nodeName
 		question, number uint64
 	}
@@ -149,10 +149,10 @@ type (
 		to       nodeName
 		question uint64
 	}
-	// askPeers asks all peers for their word.
-	askPeers struct{ question uint64 }
-	// giveWord answers asksWord.
-	giveWord struct {
+	// askShown asks all peers what reads of their files may have shown.
+	askShown struct{ question uint64 }
+	// tellShown answers asksShown.
+	tellShown struct {
 		to               nodeName
 		question, number uint64
 	}
@@ -247,13 +247,13 @@ func (n *node) step(now time.Duration, e event) []effect {
 		if e.number <= n.follower.number+bolt.KeptGroups { // else it is no answer
 			out = n.forwarder.step(now, e)
 		}
-	case word:
+	case told:
 		if e.number <= n.follower.number+bolt.KeptGroups {
 			out = n.forwarder.step(now, e)
 		}
-	case asksWord:
+	case asksShown:
 		if n.forwarder.current && n.follower.sure {
-			out = []effect{giveWord{e.from, e.question, n.shown()}}
+			out = []effect{tellShown{e.from, e.question, n.shown()}}
 		}
 	case sequencing, reading, calling, replied, lost:
 		out = n.forwarder.step(now, e)

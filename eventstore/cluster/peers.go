@@ -23,7 +23,7 @@ import (
 //	append  commits, each a part (package wire) -> answers to them
 //	ask     question (8), asker -> nothing; the answer goes to PREFIX.ASKER.answer:
 //	        question (8) number (8)
-//	shown   question (8), asker -> nothing; the answer goes to PREFIX.ASKER.word:
+//	shown   question (8), asker -> nothing; the answer goes to PREFIX.ASKER.told:
 //	        question (8) number (8) answerer
 //	status  nothing -> number (8)
 //	report  nothing -> Status in JSON
@@ -35,7 +35,7 @@ const (
 	verbAsk    = ".ask"
 	verbAnswer = ".answer"
 	verbShown  = ".shown"
-	verbWord   = ".word"
+	verbTold   = ".told"
 	verbStatus = ".status"
 	verbReport = ".report"
 	verbFetch  = ".fetch"
@@ -71,13 +71,13 @@ func (s *Store) listen() error {
 		},
 		verbShown: func(m *nats.Msg) {
 			if q, from, ok := wire.Number(m.Data); ok && slices.Contains(s.peers, string(from)) {
-				s.post(asksWord{nodeName(from), q})
+				s.post(asksShown{nodeName(from), q})
 			}
 		},
-		verbWord: func(m *nats.Msg) {
+		verbTold: func(m *nats.Msg) {
 			q, rest, _ := wire.Number(m.Data)
 			if number, from, ok := wire.Number(rest); ok {
-				s.post(word{nodeName(from), q, number})
+				s.post(told{nodeName(from), q, number})
 			}
 		},
 		verbStatus: func(m *nats.Msg) {
@@ -203,16 +203,16 @@ func (s *Store) answer(x answer) {
 	_ = s.nc.Publish(s.prefix+string(x.to)+verbAnswer, b) // asked again
 }
 
-func (s *Store) askPeers(x askPeers) {
+func (s *Store) askShown(x askShown) {
 	b := append(binary.BigEndian.AppendUint64(nil, x.question), s.name...)
 	for _, p := range s.peers {
 		_ = s.nc.Publish(s.prefix+p+verbShown, b) // the sequencer is asked then
 	}
 }
 
-func (s *Store) giveWord(x giveWord) {
+func (s *Store) tellShown(x tellShown) {
 	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, x.question), x.number)
-	_ = s.nc.Publish(s.prefix+string(x.to)+verbWord, append(b, s.name...)) // likewise
+	_ = s.nc.Publish(s.prefix+string(x.to)+verbTold, append(b, s.name...)) // likewise
 }
 
 // groupsFrom are the groups of the own file from a number on.

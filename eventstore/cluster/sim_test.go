@@ -54,7 +54,7 @@ type world struct {
 	lastID   uint64
 	acked    uint64 // the greatest position that a client was told
 	heads    [simStreams]uint64
-	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched, strayed, stopped, restored, words int }
+	done     struct{ ok, conflicts, unknown, reads, refusedReads, takeovers, forgotten, fetched, strayed, stopped, restored, told int }
 }
 
 // flaw is a mistake that the simulation has to notice.
@@ -69,10 +69,10 @@ type flaw struct {
 	peersAsLOG     bool // a group of a peer's file is taken for one of LOG
 	claimsAsLOG    bool // what a peer says that it has is taken for what LOG has
 	endOnly        bool // ids are recognised only at the end of a stream
-	onePeer        bool // one peer's word is enough for a read
-	oldWords       bool // so is one that was given to an older question
-	bareNumber     bool // a node's word leaves out what its file shows and its machine has not heard of
-	staleWord      bool // a node whose file may be an old copy gives its word
+	onePeer        bool // one peer's answer is enough for a read
+	oldAnswers     bool // so is one that was given to an older question
+	bareNumber     bool // a node's answer leaves out what its file shows and its machine has not heard of
+	staleAnswer    bool // a node whose file may be an old copy answers
 }
 
 // step is the machine's, with the flaw.
@@ -98,19 +98,19 @@ func (n *simNode) step(e event) (out []effect) {
 		if f.peersAsLOG {
 			return n.step(fed{e.group})
 		}
-	case word:
+	case told:
 		switch q := &n.node.forwarder; {
 		case f.onePeer:
 			q.peers = []nodeName{e.from}
-		case f.oldWords:
+		case f.oldAnswers:
 			e.question = q.question
 		}
 		return n.node.step(n.clock(), e)
-	case asksWord:
+	case asksShown:
 		switch {
 		case f.bareNumber && n.node.forwarder.current:
-			return []effect{giveWord{e.from, e.question, n.node.follower.number}}
-		case f.staleWord && !n.node.stopped:
+			return []effect{tellShown{e.from, e.question, n.node.follower.number}}
+		case f.staleAnswer && !n.node.stopped:
 			n.node.forwarder.current = true
 		}
 	case status:
@@ -895,19 +895,19 @@ func (n *simNode) effect(x effect) {
 		w.net(n.self, n.index(x.to), func() { w.nodes[n.index(x.to)].event(asked{n.name, x.question}) })
 	case answer:
 		w.net(n.self, n.index(x.to), func() { w.nodes[n.index(x.to)].event(answered{x.question, x.number}) })
-	case askPeers:
+	case askShown:
 		for _, p := range w.nodes {
 			if p != n {
-				w.net(n.self, p.self, func() { p.event(asksWord{n.name, x.question}) })
+				w.net(n.self, p.self, func() { p.event(asksShown{n.name, x.question}) })
 			}
 		}
-	case giveWord:
-		w.done.words++
+	case tellShown:
+		w.done.told++
 		if w.mad == n.self {
 			x.number += 1 + uint64(w.random.IntN(1_000))
 		}
-		deliver := func() { w.nodes[n.index(x.to)].event(word{n.name, x.question, x.number}) }
-		if w.flaw.oldWords && w.random.IntN(3) == 0 {
+		deliver := func() { w.nodes[n.index(x.to)].event(told{n.name, x.question, x.number}) }
+		if w.flaw.oldAnswers && w.random.IntN(3) == 0 {
 			w.after(time.Duration(w.random.IntN(1000))*time.Millisecond, deliver) // else few are old
 		}
 		w.net(n.self, n.index(x.to), deliver)
