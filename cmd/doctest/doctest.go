@@ -27,10 +27,12 @@
 package doctest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Section is how the commands below one heading are run.
@@ -119,7 +121,14 @@ func (s Section) run(t *testing.T, script string) {
 	if s.Edit != nil {
 		script = s.Edit.Replace(script)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+	ctx := t.Context()
+	if end, ok := t.Deadline(); ok { // of all tests: until then a command that hangs says nothing
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Minute))
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.WaitDelay = time.Second // what it has started may go on
 	cmd.Env, cmd.Dir = env, s.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = t.TempDir()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
+
+	"payledger/cmd/freeports"
 )
 
 // nodes are the three nodes of a cluster, each a process.
@@ -38,22 +39,17 @@ func (b *bench) nodes(ctx context.Context) (*nodes, error) {
 func (b *bench) nodesFrom(ctx context.Context, first directory) (n *nodes, err error) {
 	n = &nodes{b: b, dirs: []directory{first}}
 	args := []string{"cluster", "init", "--data", first.path}
-	var taken []net.Listener // until the last address is known
-	for _, name := range []string{"a", "b", "c"} {
-		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
-		if err = errors.Join(err, listenErr); err == nil {
-			taken, args = append(taken, l), append(args, name+"="+l.Addr().String())
-		}
-		if name != "a" {
+	addresses, err := freeports.Addresses("127.0.0.1", 3)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		args = append(args, name+"="+addresses[i])
+		if i > 0 {
 			n.dirs = append(n.dirs, directory{first.path + name, first.project})
 		}
 	}
-	for _, l := range taken {
-		err = errors.Join(err, l.Close())
-	}
-	if err == nil {
-		_, err = timed(ctx, nil, b.program, args...)
-	}
+	_, err = timed(ctx, nil, b.program, args...)
 	return n, err
 }
 
@@ -264,7 +260,12 @@ func (b *bench) moveIn(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.Go(func() error { return n.start(ctx, 1, 2) })
+	starting, giveUp := context.WithCancel(ctx)
+	begun := context.AfterFunc(all, giveUp) // else the nodes wait for ever for a cluster that does not begin
+	g.Go(func() error {
+		defer begun()
+		return n.start(starting, 1, 2)
+	})
 	g.Go(func() error {
 		defer stop()
 		if _, err := timed(all, nil, b.program, "cluster", "begin", "--data", d.path); err != nil {

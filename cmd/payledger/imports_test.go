@@ -617,9 +617,13 @@ func rooms() []room {
 			why:    "only tests of documents import it",
 		},
 		{
+			folder: "cmd/freeports",
+			why:    "it knows ports alone",
+		},
+		{
 			folder:  "cmd/payledger-bench",
 			why:     "it measures the program from outside, as a process of its own; of its inside it knows only what writing a long log takes",
-			ours:    []string{"cmd/payledger-bench/baseline", "domain", "eventstore", "eventstore/bolt"},
+			ours:    []string{"cmd/freeports", "cmd/payledger-bench/baseline", "domain", "eventstore", "eventstore/bolt"},
 			modules: []string{jsonModule, "github.com/alecthomas/kong", "golang.org/x/sync/errgroup", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json"},
 		},
@@ -716,7 +720,7 @@ func rooms() []room {
 		{
 			folder:  "cmd/payledger/demonodes",
 			why:     "a node is a process: what it does in there is seen from outside alone",
-			ours:    []string{"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/members", "notifier/health"},
+			ours:    []string{"cmd/freeports", "cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/members", "notifier/health"},
 			modules: []string{jsonModule, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json"},
 		},

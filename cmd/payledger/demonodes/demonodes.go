@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"payledger/cmd/freeports"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/members"
@@ -83,18 +84,10 @@ func Make(ctx context.Context, dir string, stderr io.Writer) error {
 }
 
 // freeAddresses are addresses that nothing listens at.
-func freeAddresses(host string) (all []string, err error) {
-	var taken []net.Listener // until the last one is known
-	for range names() {
-		l, listenErr := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if listenErr != nil {
-			err = exit.Wrap(exit.Failed, listenErr)
-			break
-		}
-		taken, all = append(taken, l), append(all, l.Addr().String())
-	}
-	for _, l := range taken {
-		err = errors.Join(err, l.Close())
+func freeAddresses(host string) ([]string, error) {
+	all, err := freeports.Addresses(host, len(names()))
+	if err != nil {
+		err = exit.Wrap(exit.Failed, err)
 	}
 	return all, err
 }
