@@ -116,7 +116,7 @@ func haltOutside(t testing.TB, pid int, from, to uint64) (goOn func()) {
 // One that is ahead says until its clock is right again that it is not ready; all nodes
 // read. Whatever clock jumps, payments are created, each once.
 func TestClocksOfNodes(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n := newNodes(t)
 	n.start(t, 0, 1, 2)

@@ -65,7 +65,7 @@ func (n *nodes) missing(t testing.TB, ids []string) (all []string) {
 // payments are created at all nodes. What was answered is in the log of one at least when
 // the power is back, and of all once they run.
 func TestDisksOfNodes(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	all := newDisks(t)
 	n := newNodesOn(t, all)
@@ -116,14 +116,12 @@ func TestDisksOfNodes(t *testing.T) {
 	}
 	n.becomes(t, 0)
 	fail(0)
-	for round := range rounds(1, 2) {
+	for round, how := range []storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal} {
 		cut(storetest.CutAtOnce, 0, 1, 2)
-		if long() {
-			cut([]storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal}[round%2], n.sequencer(t, 0))
-			cut([]storetest.Cut{storetest.CutAtOnce, storetest.CutWithJournal}[round%2], (n.sequencer(t, 0)+1)%3)
-			fail((n.sequencer(t, 0) + round) % 3)
-			cut(storetest.CutWithJournal, 0, 1, 2)
-		}
+		cut(how, n.sequencer(t, 0))
+		cut(how, (n.sequencer(t, 0)+1)%3)
+		fail((n.sequencer(t, 0) + round) % 3)
+		cut(storetest.CutWithJournal, 0, 1, 2)
 	}
 	payments := w.end()
 	if t.Failed() {
@@ -136,7 +134,7 @@ func TestDisksOfNodes(t *testing.T) {
 // TestPowerCutWithoutSync: where nothing is synced, payments that were answered are lost
 // with the power of all machines, and the test above would notice.
 func TestPowerCutWithoutSync(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	storetest.RequireTools(t, "strace", "strace")
 	all := newDisks(t)
@@ -172,7 +170,7 @@ func TestPowerCutWithoutSync(t *testing.T) {
 // TestFullDiskOfNode fills the disk of the sequencer: it hands over and says why, the
 // others go on, and once there is room the node does too, without a restart.
 func TestFullDiskOfNode(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	const minFree = 32 << 20
 	disk := storetest.NewTmpfs(t, 96)

@@ -54,7 +54,7 @@ func credentials(t *testing.T, line string) string {
 // theirs, while the sequencer is killed, a NATS server goes and comes back, and a node
 // hands over. That the server does not sync every write any more they notice.
 func TestNodesOnTheOperatorsNATS(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	nats := bustest.StartServers(t, 3, 3, runbookServers(t))
 	n, h := newNodes(t), newHook(t)

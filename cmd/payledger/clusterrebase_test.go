@@ -17,7 +17,7 @@ import (
 // which one was behind. They wait, and go on after one command: with every payment, and with
 // webhooks that go forward.
 func TestClusterWithoutItsLOG(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
 	n.start(t, 0, 1, 2)
@@ -99,7 +99,7 @@ func TestClusterWithoutItsLOG(t *testing.T) {
 // TestLOGDeletedOnTheOperatorsNATS: LOG is deleted while the nodes run, then all streams are,
 // and a machine is lost, while they do not.
 func TestLOGDeletedOnTheOperatorsNATS(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	servers := bustest.StartServers(t, 3, 3, runbookServers(t))
 	conn, err := nats.Connect(servers.URL, nats.UserInfo("ledger", "l:s3cret"))

@@ -57,9 +57,7 @@ func newerProgram(t *testing.T) (name string) {
 // refused until all nodes have the newer one. A node that comes back with the older one
 // stops in front of it, and goes on with the newer one.
 func TestRollingUpgrade(t *testing.T) {
-	if !long() {
-		t.Skip("it builds the program once more: run with PAYLEDGER_LONG=1")
-	}
+	inLong(t)
 	t.Parallel()
 	newer := newerProgram(t)
 	n := newNodes(t)

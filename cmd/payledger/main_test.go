@@ -53,6 +53,15 @@ func rounds(short, inLong int) int {
 	return short
 }
 
+// inLong leaves a test out of the short form, which has others of its kind: it builds
+// programs, starts several clusters, or waits for several elections of NATS servers.
+func inLong(t *testing.T) {
+	t.Helper()
+	if !long() {
+		t.Skip("it is one of the long form: run with PAYLEDGER_LONG=1")
+	}
+}
+
 // unraced leaves a test of nodes out of the short form, which is what runs with the race
 // detector.
 func unraced(t *testing.T) {
