@@ -92,7 +92,7 @@
 // Followers apply groups in the order of their numbers and skip none that has records:
 // each group, also one without, says which position and record it follows. bolt checks
 // that, every record's place in its stream, and claims. A group that stays missing for
-// 400 ms is fetched from a peer's file, or had no records, if the next one follows from
+// 200 ms is fetched from a peer's file, or had no records, if the next one follows from
 // the file. If a group of LOG does not follow, the node stops: its file is of another
 // history and is made anew from a peer's, never mended.
 //

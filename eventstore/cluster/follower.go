@@ -10,7 +10,7 @@ import (
 
 const (
 	// gapTime is how long a group may be missing before it is fetched from a peer.
-	gapTime = 400 * time.Millisecond
+	gapTime = 200 * time.Millisecond
 	// silence is how long the feed may bring nothing before a peer is asked.
 	silence = 3 * time.Second
 	// patience is how long a node tries to get what LOG or a peer says is there.

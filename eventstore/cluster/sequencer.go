@@ -10,7 +10,9 @@ import (
 	"payledger/eventstore/bolt"
 )
 
-// republishAfter is the time before a slot is published again whose outcome is unknown.
+// republishAfter is the time before a slot is published again whose outcome is unknown. A
+// server that LOG has only just elected may refuse for some ms what comes to it, so while
+// LOG's end is looked for it is resendAfter.
 const republishAfter = 400 * time.Millisecond
 
 // sequencer publishes the groups that the own committer stages, one at a time, each
@@ -269,6 +271,9 @@ func (s *sequencer) unknown(now time.Duration, nonce bolt.Nonce) []effect {
 		return nil
 	}
 	f.again = now + republishAfter
+	if !s.ready {
+		f.again = now + resendAfter
+	}
 	return []effect{look{}}
 }
 
