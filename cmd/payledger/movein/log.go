@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"payledger/domain"
 	"payledger/eventstore"
@@ -19,7 +20,7 @@ type Log struct {
 
 	appends eventstore.Store // the store, or what it is appended to through
 	mu      sync.RWMutex     // read-locked while something is appended
-	left    bool
+	left    atomic.Bool
 }
 
 // NewLog makes the log of a store.
@@ -29,13 +30,11 @@ func NewLog(s *bolt.Store, appends eventstore.Store) *Log { return &Log{Store: s
 func (l *Log) Leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left = true
+	l.left.Store(true)
 }
 
 func (l *Log) err() error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.left {
+	if l.left.Load() {
 		return eventstore.ErrBusy
 	}
 	return nil
@@ -45,7 +44,7 @@ func (l *Log) err() error {
 func (l *Log) Append(ctx context.Context, commits ...eventstore.Commit) []eventstore.Appended {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if !l.left {
+	if !l.left.Load() {
 		return l.appends.Append(ctx, commits...)
 	}
 	refused := make([]eventstore.Appended, len(commits))
