@@ -769,7 +769,7 @@ func TestClusterEnds(t *testing.T) {
 // TestBackToOneNode: of three stopped nodes the one that has come farthest goes on
 // alone by force, with all that was answered.
 func TestBackToOneNode(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
 	n.start(t, 0, 1, 2)

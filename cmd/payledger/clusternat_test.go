@@ -13,7 +13,7 @@ import (
 // none of their own machines': what is sent there comes in at another one. One of them was
 // served alone before, and one gets its log from another node.
 func TestNodesBehindNAT(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n := &nodes{servers: make([]*server, len(nodeNames))}
 	var outside, inside []string

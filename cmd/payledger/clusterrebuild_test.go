@@ -13,7 +13,7 @@ import (
 // its log was altered, of one whose file is damaged, and of one whose file is lost. Each goes
 // on with the others, and what was replaced is still there.
 func TestRebuildNode(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n := newNodes(t)
 	n.start(t, 0, 1, 2)

@@ -52,8 +52,12 @@ func TestREADME(t *testing.T) {
 // TestRunbook runs the operators' commands, on a running or a stopped server.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
+	nodes := doctest.Section{Heading: "Three nodes", Elsewhere: "the long form of this test"}
+	if long() {
+		nodes = clusterRunbook(t)
+	}
 	doctest.Run(t, "RUNBOOK.md",
-		clusterRunbook(t),
+		nodes,
 		doctest.Section{Heading: "On NATS servers of your own", Elsewhere: "TestNodesOnTheOperatorsNATS"},
 		doctest.Section{
 			Heading: "Back up", Start: startPaidDemo,

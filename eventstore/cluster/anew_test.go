@@ -25,7 +25,11 @@ func TestLOGAnew(t *testing.T) {
 		t.Skip("for the race detector there are other tests of three nodes")
 	}
 	t.Parallel()
-	onBoth(t, logAnew)
+	if long() {
+		onBoth(t, logAnew)
+		return
+	}
+	logAnew(t, startThreeOn(t, false))
 }
 
 func logAnew(t *testing.T, x *three) {
