@@ -231,8 +231,12 @@ func (p *player) resend(ctx context.Context, e projects.Endpoint, s step) error 
 	_, err = p.lanes.Resend(ctx, testProject, e.ID, all[s.B/5%len(all)].EventID)
 	var refusal *domain.Refusal
 	if errors.As(err, &refusal) && refusal.Code == domain.DeliverySupersededCode {
-		if _, err = p.lanes.Resend(ctx, testProject, e.ID, refusal.EventID); err != nil {
-			return fmt.Errorf("resending event %s of %s, which was offered: %w", refusal.EventID, e.ID, err)
+		offered := refusal.EventID
+		_, err = p.lanes.Resend(ctx, testProject, e.ID, offered)
+		// An answer 410 to an attempt under way may have disabled it meanwhile.
+		disabled := errors.As(err, &refusal) && refusal.Code == domain.WebhookEndpointDisabledCode
+		if err != nil && !disabled {
+			return fmt.Errorf("resending event %s of %s, which was offered: %w", offered, e.ID, err)
 		}
 	}
 	return notRefused(err)
