@@ -15,7 +15,7 @@ import (
 // or have another log, and forces it to have two sequencers, while payments are created.
 // Each is refused in one clear line, or does no harm.
 func TestClusterRefusesOrEnduresBadInput(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	n, top := newNodes(t), t // whose servers run until the end of all
 	n.start(t, 0, 1, 2)

@@ -22,6 +22,7 @@ func TestClusterRefusesACopiedNode(t *testing.T) {
 		refusesACopiedNode(t, newNodes(t))
 	})
 	t.Run("on the operator's NATS servers", func(t *testing.T) {
+		inLong(t)
 		t.Parallel()
 		nats := bustest.StartServers(t, 3, 3, runbookServers(t))
 		n := newNodes(t)

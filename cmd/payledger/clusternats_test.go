@@ -183,7 +183,7 @@ func replicate(t *testing.T, servers string) {
 // operator's becomes the first node of a cluster there while it is served. No post fails or
 // happens twice, and no webhook goes backward.
 func TestMoveInOnTheOperatorsNATS(t *testing.T) {
-	unraced(t)
+	inLong(t)
 	t.Parallel()
 	servers := bustest.StartServers(t, 3, 0, runbookServers(t))
 	h := newHook(t)

@@ -74,6 +74,9 @@ func TestQuiet(t *testing.T) {
 
 // Each rule is needed: without it a promise is broken within some hundred seeds.
 func TestFlaws(t *testing.T) {
+	if !long() {
+		t.Skip("it simulates thousands of lives: run with PAYLEDGER_LONG=1")
+	}
 	t.Parallel()
 	for what, f := range map[string]flaw{
 		"a failed publication taken for a refusal":   {refusedByError: true},

@@ -21,7 +21,7 @@ import (
 // returned what it returned; and each key made one attempt.
 func TestNothingIsCollectedTwiceOrForgotten(t *testing.T) {
 	t.Parallel()
-	schedules := 80
+	schedules := 40
 	switch {
 	case os.Getenv("PAYLEDGER_LONG") != "":
 		schedules = 600

@@ -292,7 +292,7 @@ func TestForwardOnly(t *testing.T) {
 	t.Parallel()
 	// Without PAYLEDGER_LONG fewer scripts are played than rapid's default.
 	if f := flag.Lookup("rapid.checks"); os.Getenv("PAYLEDGER_LONG") == "" && f.Value.String() == f.DefValue {
-		if err := f.Value.Set("25"); err != nil {
+		if err := f.Value.Set("15"); err != nil {
 			t.Fatal(err)
 		}
 	}
