@@ -21,10 +21,12 @@ import (
 	"payledger/eventstore/bolt/record"
 	"payledger/eventstore/diskspace"
 	"payledger/eventstore/storetest"
+	"payledger/notifier/health/healthtest"
 )
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", strconv.Itoa(rounds(40, 100))) // before flags are parsed
+	healthtest.Overlap()
 	goleak.VerifyTestMain(m)
 }
 

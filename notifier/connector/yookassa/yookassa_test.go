@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"payledger/domain"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/connectortest"
 	"payledger/notifier/connector/yookassa"
 	"payledger/notifier/connector/yookassa/yookassatest"
+	"payledger/notifier/health/healthtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
 
 func TestConnector(t *testing.T) {
 	t.Parallel()

@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"payledger/domain"
 	"payledger/notifier/connector/adapter"
 	"payledger/notifier/connector/adapter/adaptertest"
 	"payledger/notifier/connector/adapter/check"
 	"payledger/notifier/connector/adapter/reference"
+	"payledger/notifier/health/healthtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
 
 func keys(t *testing.T) adapter.Keys {
 	t.Helper()
