@@ -41,6 +41,11 @@ func (s *Store) findLOG(ctx context.Context, c Config) (b founding.Base, err err
 		ctx, cancel := context.WithTimeout(ctx, publishTime)
 		defer cancel()
 		if errors.Is(err, jetstream.ErrStreamNotFound) && c.Found && r.Log.IsZero() {
+			if c.Prepare != nil {
+				if err := c.Prepare(ctx, s.LogID()); err != nil {
+					return nil, err
+				}
+			}
 			return founding.Make(ctx, s.js, founding.Base{Ledger: s.LogID(), LOG: c.LOG, Last: r.Last, Sum: fmt.Sprintf("%x", r.Sum)})
 		}
 		return stream, err

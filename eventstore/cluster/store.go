@@ -36,7 +36,13 @@ type Config struct {
 	// node of a new cluster does that.
 	Found bool
 	LOG   domain.ID // the id of the cluster's LOG
-	Start [8]byte   // random: it differs from that of every other start of any node
+
+	// Prepare is called before LOG is made, until it succeeds: what it makes is there for
+	// whoever finds LOG. JetStream makes a stream only while all servers of it are up, so
+	// what is made later may never come to be if a node is lost at once. May be nil.
+	Prepare func(ctx context.Context, ledger domain.ID) error
+
+	Start [8]byte // random: it differs from that of every other start of any node
 	Now   func() time.Time
 
 	Program forms.Program // the node's

@@ -37,6 +37,7 @@ type three struct {
 	foreign bool // the servers are somebody else's, and do not have the nodes' names
 
 	programs [3]forms.Program
+	prepare  func(ctx context.Context, ledger domain.ID) error
 }
 
 // patienceOfTests is how long a test waits for what has to come, on a busy machine.
@@ -143,7 +144,7 @@ func (x *three) tryOpen(i int) error {
 		Foreign: x.foreign, Path: x.path(i), Bolt: bolt.Options{MinFree: max(1, x.minFree[i])}, Conn: x.conns[i], Found: i == 0, LOG: domain.ID{9},
 		Start:  [8]byte{byte(i), byte(time.Now().UnixNano()), byte(time.Now().UnixNano() >> 8)},
 		Now:    func() time.Time { return time.Now().Add(time.Duration(x.ahead[i].Load())) },
-		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) }, Program: x.programs[i],
+		Report: func(err error) { x.t.Logf("%s: %v", names[i], err) }, Program: x.programs[i], Prepare: x.prepare,
 	})
 	if err == nil {
 		x.stores[i] = s

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"payledger/domain"
 )
@@ -101,6 +102,22 @@ func OpenStream(ctx context.Context, c *Conn, want jetstream.StreamConfig) (jets
 		return nil, &ForeignStreamError{Stream: want.Name, Reason: reason}
 	}
 	return RemakeStream(ctx, c, want)
+}
+
+// MakeStreams makes all JetStream streams of a log that are not there yet.
+func MakeStreams(ctx context.Context, c *Conn, log domain.ID) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, want := range []jetstream.StreamConfig{EventsConfig(log), SignalsConfig(log), checkpointsConfig(log)} {
+		all.Go(func() error {
+			_, err := OpenStream(ctx, c, want)
+			return err
+		})
+	}
+	all.Go(func() error {
+		_, err := OpenParked(ctx, c, ParkedConfig(log))
+		return err
+	})
+	return all.Wait()
 }
 
 // OpenParked finds PARKED, makes it, or brings one of an earlier version to what

@@ -15,6 +15,7 @@ import (
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
+	"payledger/domain"
 	"payledger/eventstore"
 	"payledger/eventstore/bolt"
 	"payledger/eventstore/cluster"
@@ -82,7 +83,8 @@ func (n *Node) takePart(ctx context.Context, p Part) (err error) {
 	c := cluster.Config{
 		Foreign: n.Server == nil,
 		Name:    m.Node, Path: p.Dir.Ledger(), File: p.File, Bolt: p.Bolt, Found: m.Node == m.Members[0].Name, LOG: m.Cluster, Now: time.Now,
-		Conn: n.Conn.NATS(), Report: n.Report, Program: forms.Program{Version: p.Version, Reads: eventstore.Reads()},
+		Prepare: func(ctx context.Context, ledger domain.ID) error { return bus.MakeStreams(ctx, n.Conn, ledger) },
+		Conn:    n.Conn.NATS(), Report: n.Report, Program: forms.Program{Version: p.Version, Reads: eventstore.Reads()},
 	}
 	for _, peer := range m.Peers() {
 		c.Peers = append(c.Peers, peer.Name)

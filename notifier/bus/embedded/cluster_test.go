@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"payledger/domain"
 	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
@@ -99,17 +97,20 @@ func TestClusterKeepsEachStreamThreeTimes(t *testing.T) {
 	}
 	start("stranger", healthtest.FreeAddress(t), newAuthority(t).config(t))
 	conn := connected(t, servers[0])
-	var stream jetstream.Stream
-	healthtest.Eventually(t, "a stream is made", func() bool {
+	healthtest.Eventually(t, "the streams are made", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		var err error
-		stream, err = bus.OpenStream(ctx, conn, bus.SignalsConfig(domain.ID{1}))
-		return err == nil
+		return bus.MakeStreams(ctx, conn, domain.ID{1}) == nil
 	})
-	info := stream.CachedInfo()
-	if info.Config.Replicas != 3 || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
-		t.Errorf("the stream has %d replicas, and of the cluster is known %+v", info.Config.Replicas, info.Cluster)
+	for _, name := range []string{bus.EventsStream, bus.SignalsStream, bus.ParkedStream, bus.CheckpointsStream} {
+		stream, err := conn.JetStream().Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := stream.CachedInfo()
+		if info.Config.Replicas != 3 || info.Cluster == nil || len(info.Cluster.Replicas) != 2 {
+			t.Errorf("%s has %d replicas, and of the cluster is known %+v", name, info.Config.Replicas, info.Cluster)
+		}
 	}
 	if n := servers[3].current.NumRoutes(); n != 0 {
 		t.Errorf("the server of another authority has %d routes", n)
