@@ -31,7 +31,9 @@ import (
 // An announcement counts once it names the instance that receives it: then its sender ran
 // after that one had begun, and the last announcement of a process that is gone ends
 // nothing. Of two instances the one with the greater id ends: the one that began later. If a
-// clock is wrong it may be the other one, but never both, since ids do not change.
+// clock is wrong it may be the other one, but never both, since ids do not change. The other
+// one logs it, also without being named, once those that were gone when it began are
+// forgotten: the last announcement of the one that ends may be lost.
 //
 // Nodes trust each other's announcements, as they do all that is sent over NATS. Any of
 // them, and whoever may publish there on the operator's servers, can end a node or hide a copy.
@@ -60,8 +62,9 @@ type instance struct {
 
 	// Ends when another instance goes on in the place of this one, with that as its cause, or
 	// with Close.
-	ctx context.Context //nolint:containedctx // see above
-	end context.CancelCauseFunc
+	ctx   context.Context //nolint:containedctx // see above
+	end   context.CancelCauseFunc
+	began time.Time
 
 	mu     sync.Mutex
 	own    announcement
@@ -77,7 +80,7 @@ type recent struct {
 
 func newInstance(ctx context.Context, m *Member, place string, log zerolog.Logger) *instance {
 	id := domain.NewIDs(time.Now, rand.Reader, domain.ID{}).Next()
-	i := &instance{Member: m, log: log, own: announcement{Node: m.Node, Instance: id, Place: place}, recent: make(map[domain.ID]recent)}
+	i := &instance{Member: m, log: log, own: announcement{Node: m.Node, Instance: id, Place: place}, recent: make(map[domain.ID]recent), began: time.Now()}
 	i.ctx, i.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	return i
 }
@@ -165,9 +168,10 @@ func (i *instance) take(b []byte) {
 // meets takes up what another instance of this node announces.
 func (i *instance) meets(a announcement) {
 	i.own.Other = a.Instance
+	named, later := a.Other == i.own.Instance, a.Instance.Compare(i.own.Instance) > 0
 	switch {
-	case a.Other != i.own.Instance: // it may be gone
-	case a.Instance.Compare(i.own.Instance) < 0:
+	case !named && (!later || time.Since(i.began) <= relayTime+announceEvery): // it may be gone
+	case !later:
 		i.end(exit.With(exit.Directory, "node %s is served twice: another process, which began earlier, serves it too (%q); this one ends. "+
 			"Remove its directory if that is a copy; if the node was moved here, stop the other process, then start this one again", i.Node, a.Place))
 	case a.Instance != i.logged:

@@ -74,6 +74,38 @@ func TestInstances(t *testing.T) {
 	})
 }
 
+// TestLastAnnouncementIsLost: of a copy that ended nobody has heard that it had heard of the
+// original. The original says that it is served twice; and it says nothing of an instance that
+// was gone before it began, although a wrong clock has given that the greater id.
+func TestLastAnnouncementIsLost(t *testing.T) {
+	t.Parallel()
+	for what, earlier := range map[string]bool{"a copy": false, "an instance that was gone": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log healthtest.Buffer
+				peer, other := instanceOf(t, "b", &log), instanceOf(t, "c", &log)
+				other.own.Instance[0] = 255
+				if earlier {
+					peer.take(other.says(t))
+				}
+				original := instanceOf(t, "c", &log)
+				time.Sleep(announceEvery + time.Millisecond)
+				if !earlier {
+					peer.take(other.says(t))
+				}
+				for range 2 * relayTime / announceEvery {
+					time.Sleep(announceEvery)
+					original.take(peer.says(t))
+				}
+				if says := strings.Contains(log.String(), "served twice"); says == earlier || original.ctx.Err() != nil {
+					t.Errorf("the original ended: %v, and says %q", original.ctx.Err(), log.String())
+				}
+			})
+		})
+	}
+}
+
 // TestAnnouncementsBounds: what is longer or more than an announcement can be is dropped, and
 // so is what comes from no member.
 func TestAnnouncementsBounds(t *testing.T) {
