@@ -76,6 +76,9 @@ func deliveriesOnEveryNode(t *testing.T, n *nodes) {
 			all := states()
 			return len(all) == 1 && all[0].State == domain.DeliveryHeld
 		})
+		eventually(t, "the endpoint is disabled", func() bool { // which is recorded after the attempt
+			return strings.Contains(string(s.do(t, 200, "GET", of, "").Body), `"status":"disabled"`)
+		})
 		event := states()[0].EventID.String()
 		s.do(t, 409, "POST", of+"/test", `{}`)
 		s.do(t, 200, "POST", of+"/enable", `{}`)
