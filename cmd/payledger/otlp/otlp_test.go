@@ -285,7 +285,9 @@ func TestAnswersOfCollectors(t *testing.T) {
 				_, _ = w.Write(c.body)
 			}}))
 			e.span()
-			eventually(t, "the end", func() bool { return e.count(t, "exported")+e.count(t, "failed") == 1 })
+			eventually(t, "the end", func() bool {
+				return e.count(t, "exported")+e.count(t, "failed") == 1 && e.log.lines("cannot be exported") >= c.failed
+			})
 			if e.count(t, "failed") != c.failed || e.log.lines("cannot be exported") != c.failed {
 				t.Error(e.log.String())
 			}
