@@ -112,11 +112,12 @@ func once(ctx context.Context, c *bus.Conn, s Servers, log domain.ID, report fun
 	case nc.MaxPayload() < maxPayload:
 		return refuse("server %s takes messages of %d bytes at most (max_payload), and nodes send up to %d", nc.ConnectedServerName(), nc.MaxPayload(), maxPayload)
 	}
-	keepers, err := streams(ctx, c, s, log)
-	if err != nil {
+	// First of all, since a request without the right to make it waits for its time.
+	if err := rights(ctx, nc); err != nil {
 		return denied(nc, err)
 	}
-	if err := rights(ctx, nc); err != nil {
+	keepers, err := streams(ctx, c, s, log)
+	if err != nil {
 		return denied(nc, err)
 	}
 	if s.LazySync {

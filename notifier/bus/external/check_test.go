@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		"plain":      "account has no JetStream",
 		"publisher":  `lacks a right .*Publish to "payledger.node.check"`,
 		"subscriber": `lacks a right .*Subscription to "payledger.node.check"`,
-		"nothing":    `lacks a right .*Publish to "\$JS.API.INFO"`,
+		"nothing":    `lacks a right .*Publish to "\$JS.API.CONSUMER.DELETE.check.check"`,
 	} {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()
