@@ -190,7 +190,7 @@ func TestForwardOnlyOnSeveralNodes(t *testing.T) {
 		t.Skip("plays so much that the race detector itself may give up")
 	}
 	t.Parallel()
-	seeds := uint64(4)
+	seeds := uint64(2)
 	if os.Getenv("PAYLEDGER_LONG") != "" {
 		seeds = 40
 	}

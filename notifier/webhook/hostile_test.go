@@ -289,24 +289,24 @@ func TestNoConnection(t *testing.T) {
 // TestNameServerIsSilent asks one that never answers.
 func TestNameServerIsSilent(t *testing.T) {
 	t.Parallel()
-	// By the real clock: net keeps what it knows of the system's resolver for
-	// all tests, and a synctest bubble may not share it.
-	over, end := context.WithCancel(t.Context())
-	s := NewSender(Config{Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		if err := over.Err(); err != nil {
-			return nil, err
+	synctest.Test(t, func(t *testing.T) {
+		over, end := context.WithCancel(t.Context())
+		s := NewSender(Config{Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+			if err := over.Err(); err != nil {
+				return nil, err
+			}
+			near, far := net.Pipe()
+			context.AfterFunc(over, func() { far.Close() })
+			go hangs(far)
+			return near, nil
+		}}})
+		defer s.Close()
+		defer end()
+		o := s.Send(t.Context(), attempt("https://shop.example/"))
+		if o.Class != ClassDNS || o.Duration < connectTime || o.Duration > domain.AnswerTime {
+			t.Errorf("%+v", o)
 		}
-		near, far := net.Pipe()
-		context.AfterFunc(over, func() { far.Close() })
-		go hangs(far)
-		return near, nil
-	}}})
-	defer s.Close()
-	defer end()
-	o := s.Send(t.Context(), attempt("https://shop.example/"))
-	if o.Class != ClassDNS || o.Duration < connectTime || o.Duration > domain.AnswerTime {
-		t.Errorf("%+v", o)
-	}
+	})
 }
 
 // TestCancelled ends attempts from outside: they say nothing of the receiver.
