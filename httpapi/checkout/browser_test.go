@@ -66,6 +66,7 @@ func TestBrowser(t *testing.T) {
 		"pay and decline":       testPayAndDecline,
 		"without script":        testWithoutScript,
 		"refresh, no script":    testRefreshWithoutScript,
+		"result, no script":     testRefreshToTheResultWithoutScript,
 		"live":                  testLive,
 		"live by the stream":    testLiveByStream,
 		"live in a burst":       testLiveInABurst,
@@ -122,7 +123,7 @@ func testWithoutScript(t *testing.T, browser context.Context) {
 	}
 }
 
-// The page comes to its end by itself: prepared, open, and paid elsewhere.
+// The page comes to its end by itself: prepared and open, and paid elsewhere.
 func testRefreshWithoutScript(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, false)
 	b.WithoutScript()
@@ -130,6 +131,17 @@ func testRefreshWithoutScript(t *testing.T, browser context.Context) {
 	b.visit(id, "?lang=ru")
 	b.Do(b.shows(preparing))
 	b.world.route(id)
+	b.Do(b.shows(open))
+	if got := eval[string](b, `document.documentElement.lang`); got != "ru" {
+		t.Errorf("after refreshing the language is %s", got)
+	}
+}
+
+func testRefreshToTheResultWithoutScript(t *testing.T, browser context.Context) {
+	b := openTab(t, browser, false)
+	b.WithoutScript()
+	id := b.world.create(domain.AwaitingPayment)
+	b.visit(id, "?lang=ru")
 	b.Do(b.shows(open))
 	b.world.provider(id, domain.OutcomePaid)
 	b.Do(b.shows(paid))

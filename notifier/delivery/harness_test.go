@@ -15,17 +15,17 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"payledger/domain"
 	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/eventstore/memory"
 	"payledger/notifier/delivery/store"
+	"payledger/notifier/health/healthtest"
 	"payledger/notifier/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { healthtest.VerifyMain(m) }
 
 const testProject = "prj_test"
 

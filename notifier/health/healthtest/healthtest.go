@@ -10,8 +10,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,10 +29,16 @@ import (
 )
 
 // Overlap lets more tests run at a time than there are processors, unless -parallel
-// says how many: they wait for servers, processes and disks. A TestMain calls it.
+// says how many: they wait for servers, processes and disks. It also lets their heap grow
+// to five times what is alive, unless GOGC says how far: most are over before collecting
+// more often pays. Benchmarks measure with Go's default. A TestMain calls it.
 func Overlap() {
 	if err := flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
+	}
+	benchmarks := slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") })
+	if _, set := os.LookupEnv("GOGC"); !set && !benchmarks {
+		debug.SetGCPercent(400)
 	}
 }
 
