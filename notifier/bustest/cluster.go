@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,6 +71,11 @@ func StartServers(t *testing.T, count, lazy int, config string) *Servers {
 		all = append(all, s.running[i].ClientURL())
 	}
 	s.URL = strings.Join(all, ",")
+	if count > 1 { // without a leader JetStream answers nothing, and whoever asked waits for his time
+		healthtest.Eventually(t, "JetStream has a leader", func() bool {
+			return slices.ContainsFunc(s.running, (*natsserver.Server).JetStreamIsLeader)
+		})
+	}
 	return s
 }
 

@@ -97,6 +97,9 @@ func TestClusterKeepsEachStreamThreeTimes(t *testing.T) {
 	}
 	start("stranger", healthtest.FreeAddress(t), newAuthority(t).config(t))
 	conn := connected(t, servers[0])
+	healthtest.Eventually(t, "JetStream has a leader", func() bool {
+		return slices.ContainsFunc(servers[:3], func(s *Server) bool { return s.current.JetStreamIsLeader() })
+	})
 	healthtest.Eventually(t, "the streams are made", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
