@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/cmd/payledger/datadir"
+	"payledger/notifier/bus"
 	"payledger/notifier/bustest"
 )
 
@@ -160,6 +162,15 @@ func TestLOGDeletedOnTheOperatorsNATS(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { n.start(t, 0, 1, 2) })
 	rebases(1)
+	var made []string
+	for name := range js.StreamNames(t.Context()).Name() {
+		made = append(made, name)
+	}
+	for _, name := range append(bus.OurStreams(), "LOG") {
+		if !slices.Contains(made, name) {
+			t.Errorf("LOG was made anew without %s: %q", name, made)
+		}
+	}
 	waiting.Wait()
 	pay()
 }
