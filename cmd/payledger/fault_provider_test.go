@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,32 +20,39 @@ func TestKillAtProvider(t *testing.T) {
 		t.Skip("it kills the program, which the race detector does not watch: run without -short")
 	}
 	t.Parallel()
-	moments := []moment{beforeCall, beforeReply}
-	for range rounds(0, 5) {
-		moments = append(moments, afterReply) // each time the server gets a little further, or not
+	lives := [][]moment{{beforeCall}, {beforeReply}}
+	if long() { // each time the server gets a little further, or not
+		lives = append(lives, slices.Repeat([]moment{afterReply}, 5))
 	}
 	for name, play := range providers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := play(t)
-			s := openTill(t, p)
-			var refunds []domain.ID
-			for i, at := range moments {
-				refunds = append(refunds, s.killedThroughout(t, at, time.Duration(i)*2*time.Millisecond))
-			}
-			for _, id := range refunds {
-				s.refunded(t, id)
-			}
-			kinds := s.balanced(t)
-			for kind, want := range map[string]int{
-				domain.TypePaymentAttemptBegun: len(moments), domain.TypePaymentAttemptOffered: len(moments), domain.TypePaymentAttemptFailed: 0,
-				domain.TypePaymentPaid: len(moments), domain.TypePaymentLateFunds: 0, domain.TypeRefundSucceeded: len(moments),
-			} {
-				if kinds[kind] != want {
-					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
-				}
-			}
-		})
+		for _, moments := range lives {
+			t.Run(fmt.Sprint(name, " ", moments[0]), func(t *testing.T) {
+				t.Parallel()
+				killedAtProvider(t, play(t), moments)
+			})
+		}
+	}
+}
+
+// killedAtProvider takes a payment through its life for each of the moments.
+func killedAtProvider(t *testing.T, p *played, moments []moment) {
+	t.Helper()
+	s := openTill(t, p)
+	var refunds []domain.ID
+	for i, at := range moments {
+		refunds = append(refunds, s.killedThroughout(t, at, time.Duration(i)*2*time.Millisecond))
+	}
+	for _, id := range refunds {
+		s.refunded(t, id)
+	}
+	kinds := s.balanced(t)
+	for kind, want := range map[string]int{
+		domain.TypePaymentAttemptBegun: len(moments), domain.TypePaymentAttemptOffered: len(moments), domain.TypePaymentAttemptFailed: 0,
+		domain.TypePaymentPaid: len(moments), domain.TypePaymentLateFunds: 0, domain.TypeRefundSucceeded: len(moments),
+	} {
+		if kinds[kind] != want {
+			t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
+		}
 	}
 }
 
