@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,32 +10,30 @@ import (
 	"payledger/domain"
 )
 
-// TestKillAtProvider kills the server around every call of a payment's life: when an
-// attempt is begun, after the customer was handed over, when the money is collected
-// and when it is refunded. Each time the restarted server completes what was begun,
-// once.
-func TestKillAtProvider(t *testing.T) {
+// These kill the server around every call of a payment's life: when an attempt is begun,
+// after the customer was handed over, when the money is collected and when it is
+// refunded. Each time the restarted server completes what was begun, once. They wait
+// most of the time, so they are no subtests, which all would run last.
+
+func TestKillAtStripe(t *testing.T)   { killedAtProvider(t, "stripe") }
+func TestKillAtYooKassa(t *testing.T) { killedAtProvider(t, "yookassa") }
+func TestKillAtAdapter(t *testing.T)  { killedAtProvider(t, "http") }
+
+func killedAtProvider(t *testing.T, provider string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it kills the program, which the race detector does not watch: run without -short")
 	}
 	t.Parallel()
-	lives := [][]moment{{beforeCall}, {beforeReply}}
-	if long() { // each time the server gets a little further, or not
-		lives = append(lives, slices.Repeat([]moment{afterReply}, 5))
+	moments := []moment{beforeCall, beforeReply}
+	for range rounds(0, 5) {
+		moments = append(moments, afterReply) // each time the server gets a little further, or not
 	}
-	for name, play := range providers() {
-		for _, moments := range lives {
-			t.Run(fmt.Sprint(name, " ", moments[0]), func(t *testing.T) {
-				t.Parallel()
-				killedAtProvider(t, play(t), moments)
-			})
-		}
+	all := providers()
+	if len(all) != 3 {
+		t.Error("a provider has no test like this one")
 	}
-}
-
-// killedAtProvider takes a payment through its life for each of the moments.
-func killedAtProvider(t *testing.T, p *played, moments []moment) {
-	t.Helper()
+	p := all[provider](t)
 	s := openTill(t, p)
 	var refunds []domain.ID
 	for i, at := range moments {
