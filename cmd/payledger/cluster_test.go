@@ -504,6 +504,7 @@ func TestServeRefusesWhatIsNoNodeOfTheCluster(t *testing.T) {
 // not, of nothing that is older than what an endpoint has heard, and of nothing again
 // that was delivered.
 func TestWebhooksAfterHandOver(t *testing.T) {
+	inLong(t) // TestClusterUnderFaults has webhooks and a hand-over too
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
 	n.start(t, 0, 1, 2)
