@@ -99,7 +99,12 @@ func (s *Store) Join(log domain.ID, number uint64) error {
 
 // putMeta makes a value durable; writing is held.
 func (s *Store) putMeta(key, value []byte) error {
-	if err := s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, value) }); err != nil {
+	return s.alter(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, value) })
+}
+
+// alter makes durable what fn writes beside the records. An error is fatal. writing is held.
+func (s *Store) alter(fn func(*bbolt.Tx) error) error {
+	if err := s.update(fn); err != nil {
 		s.fail(s.broke(err))
 		return s.Err()
 	}
@@ -130,7 +135,7 @@ func (s *Store) Leave() error {
 	if err := s.unwritable(); err != nil {
 		return err
 	}
-	err := s.update(func(tx *bbolt.Tx) error {
+	err := s.alter(func(tx *bbolt.Tx) error {
 		if err := tx.DeleteBucket(bucketGroups); err != nil {
 			return err
 		}
@@ -140,12 +145,10 @@ func (s *Store) Leave() error {
 		meta := tx.Bucket(bucketMeta)
 		return errors.Join(meta.Delete(keyGroups), meta.Delete(keyHeir))
 	})
-	if err != nil {
-		s.fail(s.broke(err))
-		return s.Err()
+	if err == nil {
+		s.applied = applied{}
 	}
-	s.applied = applied{}
-	return nil
+	return err
 }
 
 // Share makes the groups of a store that was on its own those of a cluster: Replicate,
