@@ -164,11 +164,9 @@ func TestCustomersOfOneProject(t *testing.T) {
 	for i, settings := range []string{`{"rate_customers":5}`, `{}`} {
 		m := s.merchant("")
 		s.adminDo("POST", "/admin/projects/"+m.project, `{"settings":`+settings+`}`).want(200, "")
-		page, err := url.Parse(m.pay(`{"amount":1}`).want(201, "").object().Instructions.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages[i] = page.Path
+		p := m.pay(`{"amount":1}`).want(201, "").object()
+		m.route(p.ID) // or each page waits for it
+		pages[i] = must(url.Parse(p.Instructions.URL)).Path
 	}
 	passed := func(path string) (n int) {
 		for {

@@ -9,63 +9,64 @@ import (
 	"payledger/domain"
 )
 
-// TestPaymentAtProvider takes payments through a provider of each type: followed by
-// polling alone and by notification alone, refunded, paid by a second attempt, and
-// paid with a wrong amount.
-func TestPaymentAtProvider(t *testing.T) {
+// These take payments through a provider of each type: followed by polling alone and
+// by notification alone, refunded, paid by a second attempt, and paid with a wrong
+// amount.
+
+func TestPaymentAtStripe(t *testing.T)   { paidAtProvider(t, "stripe") }
+func TestPaymentAtYooKassa(t *testing.T) { paidAtProvider(t, "yookassa") }
+func TestPaymentAtAdapter(t *testing.T)  { paidAtProvider(t, "http") }
+
+func paidAtProvider(t *testing.T, name string) {
+	t.Helper()
 	t.Parallel()
-	for name, play := range providers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := play(t)
-			s := openTill(t, p)
+	p := provider(t, name)
+	s := openTill(t, p)
 
-			polled := s.create(t)
-			to := s.handOver(t, polled)
-			if again := s.handOver(t, polled); again != to {
-				t.Errorf("the same attempt leads to %s and to %s", to, again)
-			}
-			s.comeBack(t, polled, s.atProvider(t, to, "pay"))
-			s.becomes(t, paymentPath(polled), "paid")
-			p.Sent() // lost
+	polled := s.create(t)
+	to := s.handOver(t, polled)
+	if again := s.handOver(t, polled); again != to {
+		t.Errorf("the same attempt leads to %s and to %s", to, again)
+	}
+	s.comeBack(t, polled, s.atProvider(t, to, "pay"))
+	s.becomes(t, paymentPath(polled), "paid")
+	p.Sent() // lost
 
-			// An attempt that fails can be made again.
-			declined := s.create(t)
-			first := s.handOver(t, declined)
-			s.atProvider(t, first, "decline")
-			p.Expire(p.Attempts(declined.id)[0]) // where a decline leaves it open
-			s.notify(t)
-			eventually(t, "the page offers another attempt", func() bool {
-				return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+declined.page, nil).Body), `data-state="declined"`)
-			})
-			second := s.handOver(t, declined)
-			if second == first {
-				t.Errorf("the second attempt leads to %s again", first)
-			}
+	// An attempt that fails can be made again.
+	declined := s.create(t)
+	first := s.handOver(t, declined)
+	s.atProvider(t, first, "decline")
+	p.Expire(p.Attempts(declined.id)[0]) // where a decline leaves it open
+	s.notify(t)
+	eventually(t, "the page offers another attempt", func() bool {
+		return strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+declined.page, nil).Body), `data-state="declined"`)
+	})
+	second := s.handOver(t, declined)
+	if second == first {
+		t.Errorf("the second attempt leads to %s again", first)
+	}
 
-			noticed := s.create(t)
-			s.atProvider(t, s.handOver(t, noticed), "pay")
-			s.atProvider(t, second, "pay")
-			s.notify(t)
-			s.becomes(t, paymentPath(noticed), "paid")
-			s.becomes(t, paymentPath(declined), "paid")
+	noticed := s.create(t)
+	s.atProvider(t, s.handOver(t, noticed), "pay")
+	s.atProvider(t, second, "pay")
+	s.notify(t)
+	s.becomes(t, paymentPath(noticed), "paid")
+	s.becomes(t, paymentPath(declined), "paid")
 
-			// A wrong amount does not pay the payment, and is recorded.
-			p.WrongAmount()
-			wrong := s.create(t)
-			s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
-			s.refunded(t, s.refund(t, polled))
-			eventually(t, "the wrong amount is late funds", func() bool { return s.has(t, wrong, domain.TypePaymentLateFunds) })
-			kinds := s.balanced(t)
-			for kind, want := range map[string]int{
-				domain.TypePaymentAttemptBegun: 5, domain.TypePaymentAttemptOffered: 5,
-				domain.TypePaymentPaid: 3, domain.TypePaymentLateFunds: 1, domain.TypePaymentSignalRefused: 0, domain.TypeRefundSucceeded: 1,
-			} {
-				if kinds[kind] != want {
-					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
-				}
-			}
-		})
+	// A wrong amount does not pay the payment, and is recorded.
+	p.WrongAmount()
+	wrong := s.create(t)
+	s.comeBack(t, wrong, s.atProvider(t, s.handOver(t, wrong), "pay"))
+	s.refunded(t, s.refund(t, polled))
+	eventually(t, "the wrong amount is late funds", func() bool { return s.has(t, wrong, domain.TypePaymentLateFunds) })
+	kinds := s.balanced(t)
+	for kind, want := range map[string]int{
+		domain.TypePaymentAttemptBegun: 5, domain.TypePaymentAttemptOffered: 5,
+		domain.TypePaymentPaid: 3, domain.TypePaymentLateFunds: 1, domain.TypePaymentSignalRefused: 0, domain.TypeRefundSucceeded: 1,
+	} {
+		if kinds[kind] != want {
+			t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
+		}
 	}
 }
 

@@ -47,6 +47,17 @@ func providers() map[string]func(testing.TB) *played {
 	}
 }
 
+// provider starts one of them, for tests that have a function for each: they wait most
+// of the time, and subtests would all run last.
+func provider(t testing.TB, name string) *played {
+	t.Helper()
+	all := providers()
+	if len(all) != 3 {
+		t.Error("a provider has no test like this one")
+	}
+	return all[name](t)
+}
+
 func playStripe(t testing.TB) *played {
 	t.Helper()
 	s := stripetest.Start(t)
