@@ -25,7 +25,7 @@ func (b *bench) calls() map[string]call {
 }
 
 // short is the time of a call that a silent provider must not keep.
-const short = 250 * time.Millisecond
+const short = 100 * time.Millisecond
 
 // requests is of how many requests a call is made at most, where each may fail.
 const requests = 3
