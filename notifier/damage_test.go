@@ -109,23 +109,21 @@ func (s *site) path(elem ...string) string {
 // does: again until it is answered.
 func (s *site) pays(t *testing.T, n int) {
 	t.Helper()
-	var ids []domain.ID
+	told := make(map[domain.ID]time.Time) // of what is not yet paid
 	for range n {
-		ids = append(ids, s.Create(t, time.Hour))
+		told[s.Create(t, time.Hour)] = time.Time{}
 	}
-	last := time.Time{}
 	healthtest.Eventually(t, "all is routed and paid", func() bool {
-		open := slices.DeleteFunc(slices.Clone(ids), func(id domain.ID) bool { return s.Payment(t, id).Status == domain.Paid })
-		if time.Since(last) > 200*time.Millisecond {
-			last = time.Now()
-			for _, id := range open {
-				if p := s.Payment(t, id); p.Status == domain.AwaitingPayment {
-					s.tell(t, p)
-				}
+		for id, last := range told {
+			switch p := s.Payment(t, id); {
+			case p.Status == domain.Paid:
+				delete(told, id)
+			case p.Status == domain.AwaitingPayment && time.Since(last) > 200*time.Millisecond:
+				s.tell(t, p)
+				told[id] = time.Now()
 			}
 		}
-		ids = open
-		return len(open) == 0
+		return len(told) == 0
 	})
 }
 

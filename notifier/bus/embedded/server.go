@@ -202,7 +202,7 @@ func (s *Server) start() error {
 		s.stripLost()
 	}
 	s.storage = newStorageWatch(s.config.Dir)
-	s.storage.look()
+	s.storage.look(nil)
 	return nil
 }
 

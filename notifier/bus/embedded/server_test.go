@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"payledger/domain"
 	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
 )
@@ -260,6 +261,44 @@ func TestOnlyTheNewestIsKeptAside(t *testing.T) {
 	}
 	if all, err := filepath.Glob(filepath.Join(s.config.Dir, "*"+Aside+"*")); err != nil || len(all) != keptAside {
 		t.Errorf("%q, %v", all, err)
+	}
+}
+
+// TestDirectoryDeletedBeforeTheFirstLook: the directory of the JetStream streams is
+// missed though no look has seen it. A stream may be about to be remade at one look.
+func TestDirectoryDeletedBeforeTheFirstLook(t *testing.T) {
+	t.Parallel()
+	s := started(t, Config{})
+	if err := bus.MakeStreams(t.Context(), connected(t, s), domain.ID{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.streamDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fault(); err != nil {
+		t.Errorf("the first look: %v", err)
+	}
+	if err := s.fault(); err == nil || !strings.Contains(err.Error(), "was deleted") {
+		t.Errorf("the second look: %v", err)
+	}
+}
+
+// TestDeletedStreamIsNoFault: one that was deleted by a request has no directory to
+// miss.
+func TestDeletedStreamIsNoFault(t *testing.T) {
+	t.Parallel()
+	s := started(t, Config{})
+	c := connected(t, s)
+	if err := bus.MakeStreams(t.Context(), c, domain.ID{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.JetStream().DeleteStream(t.Context(), bus.SignalsStream); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.fault(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

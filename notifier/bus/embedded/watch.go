@@ -21,15 +21,16 @@ import (
 type storageWatch struct {
 	dir     string
 	seen    map[string]os.FileInfo // directories that stay as long as the server runs
-	streams map[string]bool        // directories of JetStream streams, which are remade at times: missing at the last look
+	missing map[string]bool        // JetStream streams without their directory at the last look: they are remade at times
 }
 
 func newStorageWatch(dir string) *storageWatch {
-	return &storageWatch{dir: dir, seen: make(map[string]os.FileInfo), streams: make(map[string]bool)}
+	return &storageWatch{dir: dir, seen: make(map[string]os.FileInfo)}
 }
 
-// look says what is wrong, empty if nothing is.
-func (w *storageWatch) look() string {
+// look says what is wrong, empty if nothing is. streams are those that the server
+// serves.
+func (w *storageWatch) look(streams []string) string {
 	path := w.dir
 	for _, part := range []string{natsserver.JetStreamStoreDir, AccountLedger, "streams"} {
 		path = filepath.Join(path, part)
@@ -42,17 +43,18 @@ func (w *storageWatch) look() string {
 			w.seen[path] = now
 		}
 	}
-	for _, name := range bus.OurStreams() {
+	missing := make(map[string]bool)
+	for _, name := range streams {
 		dir := filepath.Join(path, name, messagesDir)
-		_, err := os.Stat(dir)
-		missing, known := w.streams[name]
-		if known && missing && err != nil {
+		if _, err := os.Stat(dir); err == nil {
+			continue
+		}
+		if w.missing[name] {
 			return "the directory " + dir + " was deleted"
 		}
-		if known || err == nil {
-			w.streams[name] = err != nil
-		}
+		missing[name] = true
 	}
+	w.missing = missing
 	return ""
 }
 
@@ -101,7 +103,7 @@ func (s *Server) fault() error {
 	if s.current == nil || !s.current.Running() || !s.current.JetStreamEnabled() {
 		return errors.New("JetStream has stopped")
 	}
-	if reason := s.storage.look(); reason != "" {
+	if reason := s.storage.look(s.served()); reason != "" {
 		return errors.New(reason)
 	}
 	if unwritten := s.ill(isWriteError); len(unwritten) > 0 {
@@ -109,6 +111,22 @@ func (s *Server) fault() error {
 		return fmt.Errorf("JetStream takes no more messages for %s: a write to the disk failed", strings.Join(unwritten, " and "))
 	}
 	return nil
+}
+
+// served lists our JetStream streams that the server serves.
+func (s *Server) served() (streams []string) {
+	all, err := s.current.Jsz(&natsserver.JSzOptions{Account: AccountLedger, Streams: true})
+	if err != nil {
+		return nil
+	}
+	for _, account := range all.AccountDetails {
+		for _, stream := range account.Streams {
+			if slices.Contains(bus.OurStreams(), stream.Name) {
+				streams = append(streams, stream.Name)
+			}
+		}
+	}
+	return streams
 }
 
 // ill lists our JetStream streams that the server reports as unhealthy.
