@@ -508,7 +508,7 @@ func TestOneBitOfASequenceIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	t.Cleanup(func() { log.Close() }) // the server, which ends earlier, writes to it
 	copiesAgain(t, b, embedded.Config{Dir: dir, Log: zerolog.New(log)})
 	if text, err := os.ReadFile(log.Name()); err != nil || !strings.Contains(string(text), `"streams":["EVENTS"]`) {
 		t.Errorf("%s %v", text, err)
