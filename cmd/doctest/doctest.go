@@ -54,7 +54,7 @@ type Section struct {
 	Start func(*testing.T) []string
 }
 
-// Run runs a document's commands, each section as a parallel subtest.
+// Run runs a document's commands, one section after the other.
 func Run(t *testing.T, document string, sections ...Section) {
 	t.Helper()
 	content, err := os.ReadFile(document)
@@ -72,10 +72,7 @@ func Run(t *testing.T, document string, sections ...Section) {
 		if s.Elsewhere != "" {
 			continue
 		}
-		t.Run(s.Heading, func(t *testing.T) {
-			t.Parallel()
-			s.run(t, script)
-		})
+		t.Run(s.Heading, func(t *testing.T) { s.run(t, script) })
 	}
 	for heading := range scripts {
 		t.Errorf("%s: no test runs the commands below %q", document, heading)

@@ -117,7 +117,6 @@ func TestPaymentPageBehindSilentProxy(t *testing.T) {
 	pass := httputil.NewSingleHostReverseProxy(upstream)
 	for name, head := range map[string]bool{"no answer": false, "a head alone": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var silent atomic.Int64
 			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !strings.HasSuffix(r.URL.Path, "/events") {

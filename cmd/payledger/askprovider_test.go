@@ -98,7 +98,6 @@ func TestAskingProvider(t *testing.T) {
 	t.Parallel()
 	for name, play := range providers() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := play(t)
 			s := openTill(t, p)
 			s.stops(t)

@@ -42,7 +42,6 @@ func TestCustomerGoesToProviderInBrowser(t *testing.T) {
 	} {
 		at, _, _ := strings.Cut(name, " ")
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			test(t, browser, tills[at])
 		})
 	}

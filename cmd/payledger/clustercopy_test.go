@@ -17,18 +17,17 @@ import (
 func TestClusterRefusesACopiedNode(t *testing.T) {
 	unraced(t)
 	t.Parallel()
-	t.Run("with NATS servers of their own", func(t *testing.T) {
-		t.Parallel()
-		refusesACopiedNode(t, newNodes(t))
-	})
-	t.Run("on the operator's NATS servers", func(t *testing.T) {
-		inLong(t)
-		t.Parallel()
-		nats := bustest.StartServers(t, 3, 3, runbookServers(t))
-		n := newNodes(t)
-		n.flags = []string{"--nats-url", nats.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret")}
-		refusesACopiedNode(t, n)
-	})
+	refusesACopiedNode(t, newNodes(t))
+}
+
+func TestOperatorsNATSRefusesACopiedNode(t *testing.T) {
+	unraced(t)
+	inLong(t)
+	t.Parallel()
+	nats := bustest.StartServers(t, 3, 3, runbookServers(t))
+	n := newNodes(t)
+	n.flags = []string{"--nats-url", nats.URL, "--nats-credentials", credentials(t, "ledger:l:s3cret"), "--nats-system-credentials", credentials(t, "system:s3cret")}
+	refusesACopiedNode(t, n)
 }
 
 func refusesACopiedNode(t *testing.T, n *nodes) {

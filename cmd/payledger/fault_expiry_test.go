@@ -10,10 +10,16 @@ import (
 	"payledger/notifier/connector/connectortest"
 )
 
-// TestKillAtExpiry kills the server around the call that cancels the open attempt of
-// an expiring payment, and before the payment has expired. In the end it has expired
-// and cannot be paid any more; or the customer was first, and it is paid once.
-func TestKillAtExpiry(t *testing.T) {
+// These kill the server around the call that cancels the open attempt of an expiring
+// payment, and before the payment has expired. In the end it has expired and cannot be
+// paid any more; or the customer was first, and it is paid once.
+
+func TestKillAtExpiryAtStripe(t *testing.T)   { killedAtExpiry(t, "stripe") }
+func TestKillAtExpiryAtYooKassa(t *testing.T) { killedAtExpiry(t, "yookassa") }
+func TestKillAtExpiryAtAdapter(t *testing.T)  { killedAtExpiry(t, "http") }
+
+func killedAtExpiry(t *testing.T, name string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it kills the program, which the race detector does not watch: run without -short")
 	}
@@ -22,60 +28,55 @@ func TestKillAtExpiry(t *testing.T) {
 	for range rounds(1, 8) {
 		moments = append(moments, afterReply)
 	}
-	for name, play := range providers() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openTill(t, play(t))
-			s.kill()
-			pays := map[bill]bool{}
-			references := map[bill]string{}
-			for i, at := range moments {
-				for _, first := range []bool{false, true} {
-					b, reference := s.handedOver(t, domain.MinLifetime+domain.Grace+time.Minute, domain.MinLifetime)
-					pays[b], references[b] = first, reference
-					if first && !s.provider.Pay(reference) {
-						t.Fatal("the customer cannot pay")
-					}
-					s.killedAtStart(t, at, time.Duration(i)*3*time.Millisecond)
-					s.restart(t)
-					if s.provider.keeps && !first {
-						s.provider.Sent() // lost: each about the payment would wait its turn
-						s.provider.Expire(reference)
-						s.notify(t)
-					}
-					eventually(t, "the attempt has ended", func() bool {
-						return s.has(t, b, domain.TypePaymentAttemptFailed) || s.has(t, b, domain.TypePaymentPaid)
-					})
-					s.kill()
-				}
+	s := openTill(t, provider(t, name))
+	s.kill()
+	pays := map[bill]bool{}
+	references := map[bill]string{}
+	for i, at := range moments {
+		for _, first := range []bool{false, true} {
+			b, reference := s.handedOver(t, domain.MinLifetime+domain.Grace+time.Minute, domain.MinLifetime)
+			pays[b], references[b] = first, reference
+			if first && !s.provider.Pay(reference) {
+				t.Fatal("the customer cannot pay")
 			}
+			s.killedAtStart(t, at, time.Duration(i)*3*time.Millisecond)
 			s.restart(t)
-			ended := map[string]int{}
-			for b, first := range pays {
-				status := ""
-				eventually(t, "the payment has ended", func() bool {
-					status = s.do(t, http.StatusOK, http.MethodGet, paymentPath(b), "").text(t, "status")
-					return status != "awaiting_payment"
-				})
-				ended[status]++
-				collected := slices.ContainsFunc(s.provider.Collected(), func(m connectortest.Money) bool { return m.Payment == b.id })
-				if collected != (status == "paid") || collected && !first || s.provider.Pay(references[b]) {
-					t.Errorf("the customer has paid: %t; collected: %t; the payment is %s", first, collected, status)
-				}
+			if s.provider.keeps && !first {
+				s.provider.Sent() // lost: each about the payment would wait its turn
+				s.provider.Expire(reference)
+				s.notify(t)
 			}
-			kinds := s.balanced(t)
-			for kind, want := range map[string]int{
-				domain.TypePaymentExpired: ended["expired"], domain.TypePaymentAttemptFailed: ended["expired"], domain.TypePaymentPaid: ended["paid"],
-				domain.TypePaymentLateFunds: 0, domain.TypePaymentSignalRefused: 0,
-			} {
-				if kinds[kind] != want {
-					t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
-				}
-			}
-			if ended["expired"] < len(moments) {
-				t.Errorf("the payments have ended so: %v", ended)
-			}
+			eventually(t, "the attempt has ended", func() bool {
+				return s.has(t, b, domain.TypePaymentAttemptFailed) || s.has(t, b, domain.TypePaymentPaid)
+			})
+			s.kill()
+		}
+	}
+	s.restart(t)
+	ended := map[string]int{}
+	for b, first := range pays {
+		status := ""
+		eventually(t, "the payment has ended", func() bool {
+			status = s.do(t, http.StatusOK, http.MethodGet, paymentPath(b), "").text(t, "status")
+			return status != "awaiting_payment"
 		})
+		ended[status]++
+		collected := slices.ContainsFunc(s.provider.Collected(), func(m connectortest.Money) bool { return m.Payment == b.id })
+		if collected != (status == "paid") || collected && !first || s.provider.Pay(references[b]) {
+			t.Errorf("the customer has paid: %t; collected: %t; the payment is %s", first, collected, status)
+		}
+	}
+	kinds := s.balanced(t)
+	for kind, want := range map[string]int{
+		domain.TypePaymentExpired: ended["expired"], domain.TypePaymentAttemptFailed: ended["expired"], domain.TypePaymentPaid: ended["paid"],
+		domain.TypePaymentLateFunds: 0, domain.TypePaymentSignalRefused: 0,
+	} {
+		if kinds[kind] != want {
+			t.Errorf("%d events %s, want %d", kinds[kind], kind, want)
+		}
+	}
+	if ended["expired"] < len(moments) {
+		t.Errorf("the payments have ended so: %v", ended)
 	}
 }
 
