@@ -134,8 +134,8 @@ func (e *Engine) checkEvent(ctx context.Context, c Checkpoint) error {
 
 // checkFile checks every page of the file while it is used, and works no more
 // than half of the time. A damaged file is deleted, which stops the engine.
-func (e *Engine) checkFile(ctx context.Context) {
-	_ = e.readFailed(e.db.Check(halfTime(ctx)))
+func (e *Engine) checkFile(ctx context.Context) error {
+	return e.readFailed(e.db.Check(halfTime(ctx)))
 }
 
 // halfTime lets work of a few milliseconds be followed by as much rest.

@@ -126,7 +126,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		defer cancel()
 		e.flushEvery(following)
 	})
-	background.Go(func() { e.checkFile(following) })
+	background.Go(func() { _ = e.checkFile(following) }) // a failure stops the engine
 	err := e.store.Follow(following, e.Position(), eventstore.Filter{}, func(r eventstore.Stored) error {
 		if err := e.apply(r); err != nil {
 			return err
