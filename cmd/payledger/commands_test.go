@@ -62,3 +62,28 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		}
 	}
 }
+
+// TestOneCommandIsParsedAsAmongAll: a command is the same whether its tree was built
+// with the others or alone. A flag before its name is what makes the difference.
+func TestOneCommandIsParsedAsAmongAll(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(&cli{}, kong.Name("payledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(args ...string) string {
+		var b strings.Builder
+		code := run(t.Context(), args, &b, &b)
+		return strconv.Itoa(code) + "\n" + b.String()
+	}
+	for _, c := range parser.Model.Leaves(false) {
+		command := strings.Fields(strings.TrimPrefix(c.FullPath(), "payledger "))
+		for _, last := range []string{"--help", "--no-such-flag"} {
+			args := append(command, last)
+			alone, among := said(args...), said(append([]string{"--json"}, args...)...)
+			if alone != among {
+				t.Errorf("%s alone:\n%s\namong all:\n%s", strings.Join(args, " "), alone, among)
+			}
+		}
+	}
+}
