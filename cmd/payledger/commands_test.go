@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,7 +80,7 @@ func TestOneCommandIsParsedAsAmongAll(t *testing.T) {
 	for _, c := range parser.Model.Leaves(false) {
 		command := strings.Fields(strings.TrimPrefix(c.FullPath(), "payledger "))
 		for _, last := range []string{"--help", "--no-such-flag"} {
-			args := append(command, last)
+			args := slices.Concat(command, []string{last})
 			alone, among := said(args...), said(append([]string{"--json"}, args...)...)
 			if alone != among {
 				t.Errorf("%s alone:\n%s\namong all:\n%s", strings.Join(args, " "), alone, among)
