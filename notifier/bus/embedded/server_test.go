@@ -292,6 +292,9 @@ func TestDeletedStreamIsNoFault(t *testing.T) {
 	if err := bus.MakeStreams(t.Context(), c, domain.ID{1}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.fault(); err != nil { // it has seen the directory
+		t.Error(err)
+	}
 	if err := c.JetStream().DeleteStream(t.Context(), bus.SignalsStream); err != nil {
 		t.Fatal(err)
 	}
