@@ -132,6 +132,10 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
+// sameTry: a try waits for the next commit, and how long that is depends on what was
+// ready at the same time.
+func sameTry(a, b time.Duration) bool { return (a - b).Abs() < time.Second }
+
 // TestSchedule: twelve tries with the waits of the schedule and jitter, the
 // same bytes each time; then the notification is given up and can be resent.
 func TestSchedule(t *testing.T) {
@@ -153,8 +157,7 @@ func TestSchedule(t *testing.T) {
 			at += wait + wait/8 // half the jitter
 			want = append(want, at)
 		}
-		late := func(a, b time.Duration) bool { return (a - b).Abs() < time.Second } // ends are written a little later
-		if diff := cmp.Diff(want, got, cmp.Comparer(late)); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.Comparer(sameTry)); diff != "" {
 			t.Errorf("attempts (-want +got):\n%s", diff)
 		}
 		all := w.deliveries(t, domain.DeliveryFilter{Endpoint: a, State: domain.DeliveryGivenUp})
@@ -297,11 +300,8 @@ func TestClockSetBack(t *testing.T) {
 	if len(want) != 12 {
 		t.Fatalf("%d tries", len(want))
 	}
-	// A try waits for the next commit: how long depends on what was ready in
-	// the same moment.
-	same := func(a, b time.Duration) bool { return (a - b).Abs() < time.Second }
 	for _, by := range []time.Duration{time.Hour, 30 * 24 * time.Hour, -time.Hour, -30 * 24 * time.Hour} {
-		if got := times(func(_ *testing.T, w *world) { w.setBack(by) }); !slices.EqualFunc(got, want, same) {
+		if got := times(func(_ *testing.T, w *world) { w.setBack(by) }); !slices.EqualFunc(got, want, sameTry) {
 			t.Errorf("set back by %s: tries at %v, want %v", by, got, want)
 		}
 	}
