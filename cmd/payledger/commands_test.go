@@ -26,6 +26,15 @@ func TestDeniedFilesNameTheUser(t *testing.T) {
 	}
 }
 
+func commandTree(t *testing.T) *kong.Application {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("payledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model
+}
+
 // TestEveryCommandHasAScript fails while an added command is incomplete: each
 // has a line of help, and a script in testdata/script runs it.
 func TestEveryCommandHasAScript(t *testing.T) {
@@ -42,11 +51,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		}
 		scripts.Write(b)
 	}
-	parser, err := kong.New(&cli{}, kong.Name("payledger"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaves := parser.Model.Leaves(true)
+	leaves := commandTree(t).Leaves(true)
 	if len(leaves) < 20 {
 		t.Fatalf("only %d commands", len(leaves))
 	}
@@ -68,16 +73,12 @@ func TestEveryCommandHasAScript(t *testing.T) {
 // with the others or alone. A flag before its name is what makes the difference.
 func TestOneCommandIsParsedAsAmongAll(t *testing.T) {
 	t.Parallel()
-	parser, err := kong.New(&cli{}, kong.Name("payledger"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	said := func(args ...string) string {
 		var b strings.Builder
 		code := run(t.Context(), args, &b, &b)
 		return strconv.Itoa(code) + "\n" + b.String()
 	}
-	for _, c := range parser.Model.Leaves(false) {
+	for _, c := range commandTree(t).Leaves(false) {
 		command := strings.Fields(strings.TrimPrefix(c.FullPath(), "payledger "))
 		for _, last := range []string{"--help", "--no-such-flag"} {
 			args := slices.Concat(command, []string{last})
