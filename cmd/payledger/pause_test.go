@@ -64,7 +64,7 @@ func TestPausedRouteAtProvider(t *testing.T) {
 		s.atProvider(t, s.handOver(t, b), "pay")
 		s.becomes(t, paymentPath(b), "paid")
 	}
-	s.balanced(t)
+	s.balanced(t, nil)
 }
 
 // shows waits until a payment's page shows a state.
@@ -121,5 +121,5 @@ func TestAttemptWithoutItsConnector(t *testing.T) {
 	eventually(t, "readyz is well", func() bool {
 		return !strings.Contains(string(s.visit(t, http.MethodGet, s.BaseURL+"/readyz", nil).Body), "real")
 	})
-	s.balanced(t)
+	s.balanced(t, nil)
 }

@@ -241,9 +241,9 @@ func (s *till) refunded(t testing.TB, id domain.ID) {
 }
 
 // balanced stops the server and compares the ledger with the provider: both have
-// collected and returned the same, and nothing twice. It returns the numbers of the
-// ledger's events by kind.
-func (s *till) balanced(t testing.TB) map[string]int {
+// collected and returned the same, and nothing twice. The ledger has as many events as
+// are wanted of a type.
+func (s *till) balanced(t testing.TB, want map[string]int) {
 	t.Helper()
 	s.stops(t)
 	if out, code := payledger(t, "verify", "--data", s.data); code != 0 {
@@ -293,5 +293,9 @@ func (s *till) balanced(t testing.TB) map[string]int {
 			t.Errorf("%s in the ledger: %q\nat the provider: %q", what, pair[0], pair[1])
 		}
 	}
-	return kinds
+	for kind, n := range want {
+		if kinds[kind] != n {
+			t.Errorf("%d events %s, want %d", kinds[kind], kind, n)
+		}
+	}
 }
