@@ -507,7 +507,7 @@ func TestWebhooksAfterHandOver(t *testing.T) {
 	inLong(t) // TestClusterUnderFaults has webhooks and a hand-over too
 	t.Parallel()
 	n, h := newNodes(t), newHook(t)
-	n.flags = []string{"--webhook-retry-schedule", "0s" + strings.Repeat(",100ms", 25)} // the hook refuses one in seven
+	n.flags = retriesAtOnce()
 	n.start(t, 0, 1, 2)
 	n.project(t)
 	does(t, "webhook", "add", h.URL+"/hook", "--data", n.dirs[0])

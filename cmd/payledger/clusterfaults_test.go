@@ -187,7 +187,7 @@ func newCampaign(t *testing.T, seed uint64) *campaign {
 		}
 	})
 	n := newNodes(t)
-	n.flags = []string{"--admin-listen", "127.0.0.1:0", "--webhook-retry-schedule", "0s" + strings.Repeat(",100ms", 25)}
+	n.flags = append(retriesAtOnce(), "--admin-listen", "127.0.0.1:0")
 	c := &campaign{t: t, n: n, net: newNetwork(t, n), r: rand.New(rand.NewPCG(seed, 3)), did: map[string]int{}}
 	n.start(t, 0, 1, 2)
 	n.project(t)

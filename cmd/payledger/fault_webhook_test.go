@@ -51,6 +51,12 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
+// retriesAtOnce are flags of a server: what a hook refuses, one in seven, need not wait
+// for the usual schedule.
+func retriesAtOnce() []string {
+	return []string{"--webhook-retry-schedule", "0s" + strings.Repeat(",100ms", 25)}
+}
+
 func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -186,7 +192,7 @@ func killInMidDelivery(t *testing.T, often int, lose bool) {
 	h, to := newShop(t, filepath.Join(t.TempDir(), "data")), newHook(t)
 	d, older := datadir.Dir(h.data), filepath.Join(t.TempDir(), "lanes.db")
 	serve := func() *server {
-		return h.serve(t, "--webhook-allow-private", "--webhook-retry-schedule", "0s"+strings.Repeat(",100ms", 25))
+		return h.serve(t, append(retriesAtOnce(), "--webhook-allow-private")...)
 	}
 	for round := range often {
 		s := serve()
