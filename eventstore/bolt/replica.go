@@ -102,7 +102,8 @@ func (s *Store) putMeta(key, value []byte) error {
 	return s.alter(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, value) })
 }
 
-// alter makes durable what fn writes beside the records. An error is fatal. writing is held.
+// alter makes durable what fn writes outside the records' bucket. An error is fatal. writing
+// is held.
 func (s *Store) alter(fn func(*bbolt.Tx) error) error {
 	if err := s.update(fn); err != nil {
 		s.fail(s.broke(err))

@@ -26,9 +26,9 @@ type follower struct {
 	last   uint64 // the last number that LOG is known to have
 	shown  uint64 // the last one that LOG has shown; what it only spoke of it may have forgotten
 	busy   bool   // a group is being applied, or staged or committed by the own committer
-	ahead  map[uint64]came
-	now    came // what is being applied
-	sure   bool // LOG has shown since the start that the file is of its history
+	ahead  map[uint64]received
+	now    received // what is being applied
+	sure   bool     // LOG has shown since the start that the file is of its history
 
 	heard time.Duration // when LOG showed anything last
 	since time.Duration // when the next group was found missing; 0: it is not
@@ -36,15 +36,15 @@ type follower struct {
 	wrong nodeName      // the peer whose group, in the place of the next one, does not follow
 }
 
-// came is a group and who sent it; empty: LOG.
-type came struct {
+// received is a group and its source: a peer, or LOG (empty).
+type received struct {
 	group *bolt.Group
 	from  nodeName
 }
 
 // fed takes a group of LOG, whose word counts, or of a peer's file, which may hold what
 // LOG does not: that is taken only where LOG has a group and does not show it.
-func (f *follower) fed(now time.Duration, c came) []effect {
+func (f *follower) fed(now time.Duration, c received) []effect {
 	g := c.group
 	if c.from == "" {
 		f.heard, f.shown, f.last = now, max(f.shown, g.Number), max(f.last, g.Number)
@@ -56,7 +56,7 @@ func (f *follower) fed(now time.Duration, c came) []effect {
 	case c.from != "" && (g.Number > f.last || f.ahead[g.Number].group != nil):
 	default:
 		if f.ahead == nil {
-			f.ahead = make(map[uint64]came)
+			f.ahead = make(map[uint64]received)
 		}
 		f.ahead[g.Number] = c
 	}
@@ -112,7 +112,7 @@ func (f *follower) done() (out []effect) {
 	default:
 		out = append(out, compare{g})
 	}
-	f.busy, f.since, f.last, f.wrong, f.now = false, 0, max(f.last, f.number), "", came{}
+	f.busy, f.since, f.last, f.wrong, f.now = false, 0, max(f.last, f.number), "", received{}
 	return out
 }
 
@@ -124,8 +124,8 @@ func (f *follower) misfit() (peer nodeName) {
 	if peer == "" || (f.wrong != "" && f.wrong != peer) {
 		return ""
 	}
-	f.busy, f.now, f.wrong = false, came{}, peer
-	maps.DeleteFunc(f.ahead, func(_ uint64, c came) bool { return c.from == peer })
+	f.busy, f.now, f.wrong = false, received{}, peer
+	maps.DeleteFunc(f.ahead, func(_ uint64, c received) bool { return c.from == peer })
 	return peer
 }
 
@@ -134,7 +134,7 @@ func (f *follower) misfit() (peer nodeName) {
 func (f *follower) bridged(number uint64) {
 	if !f.busy && number > f.number && f.ahead[number].group != nil {
 		f.number = number - 1
-		maps.DeleteFunc(f.ahead, func(n uint64, _ came) bool { return n < number })
+		maps.DeleteFunc(f.ahead, func(n uint64, _ received) bool { return n < number })
 	}
 }
 

@@ -38,7 +38,7 @@ type (
 	// fed: LOG has this group.
 	fed struct{ group *bolt.Group }
 	// fetched: the file of a peer has this group.
-	fetched came
+	fetched received
 	// accepted: LOG acknowledged the publication with this nonce, at this number,
 	// not as a duplicate.
 	accepted struct {
@@ -224,9 +224,9 @@ func (n *node) step(now time.Duration, e event) []effect {
 	switch e := e.(type) {
 	case fed:
 		out = n.sequencer.fed(e.group)
-		out = append(out, n.follower.fed(now, came{group: e.group})...)
+		out = append(out, n.follower.fed(now, received{group: e.group})...)
 	case fetched:
-		out = n.follower.fed(now, came(e))
+		out = n.follower.fed(now, received(e))
 	case bridged:
 		n.follower.bridged(e.number)
 	case applied:

@@ -29,8 +29,8 @@ type sequencer struct {
 	peers   int           // how many have said how far they are since then
 	ready   bool          // it has found LOG's end since it leads
 	began   time.Duration // when it last made progress
-	claims  []status      // of peers that say they have more than this file; the greatest first
-	reached uint64        // the number when claims were last looked at
+	longer  []status      // peers that report a longer log than this file, the longest first
+	reached uint64        // the number when longer was last looked at
 	heir    nodeName      // who is to be the next one, once nothing is under way
 	asking  bool          // LOG is being asked to have the heir for its leader
 	ending  bool          // LOG is to end with the next group
@@ -102,7 +102,7 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 	if yes == s.leading {
 		return nil
 	}
-	s.leading, s.ready, s.peers, s.began, s.heir, s.claims, s.ending = yes, false, 0, now, "", nil, false
+	s.leading, s.ready, s.peers, s.began, s.heir, s.longer, s.ending = yes, false, 0, now, "", nil, false
 	if yes {
 		s.term++
 		return []effect{askStatus{s.term}}
@@ -113,7 +113,7 @@ func (s *sequencer) lead(now time.Duration, yes bool) []effect {
 }
 
 // lacks reports whether there may be groups that the file does not have.
-func (s *sequencer) lacks() bool { return s.follower.behind() || len(s.claims) > 0 }
+func (s *sequencer) lacks() bool { return s.follower.behind() || len(s.longer) > 0 }
 
 // yield takes back what the committer has staged if its slot is taken: the file has
 // to be free for the groups that the follower applies.
@@ -153,8 +153,8 @@ func (s *sequencer) status(now time.Duration, p status) []effect {
 	if s.ready || p.number <= s.follower.number {
 		return nil
 	}
-	s.claims = append(without(s.claims, func(c status) bool { return c.from == p.from }), p)
-	slices.SortFunc(s.claims, func(a, b status) int { return cmp.Compare(b.number, a.number) })
+	s.longer = append(without(s.longer, func(c status) bool { return c.from == p.from }), p)
+	slices.SortFunc(s.longer, func(a, b status) int { return cmp.Compare(b.number, a.number) })
 	s.began = now
 	return []effect{look{}}
 }
@@ -171,17 +171,17 @@ func (s *sequencer) ended(number uint64) []effect {
 	case number < s.follower.number:
 		return []effect{compareEnd{number}}
 	case !s.leading || number > s.follower.number:
-	case len(s.claims) > 0:
-		return []effect{republish{s.claims[0].from, number + 1}}
+	case len(s.longer) > 0:
+		return []effect{republish{s.longer[0].from, number + 1}}
 	}
 	return nil
 }
 
-// settle drops the claims that the file has come up to.
+// settle drops the reports that the file has caught up with.
 func (s *sequencer) settle(now time.Duration) {
-	if n := s.follower.number; len(s.claims) > 0 && n != s.reached {
+	if n := s.follower.number; len(s.longer) > 0 && n != s.reached {
 		s.reached, s.began = n, now
-		s.claims = without(s.claims, func(c status) bool { return c.number <= n })
+		s.longer = without(s.longer, func(c status) bool { return c.number <= n })
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *sequencer) land(now time.Duration) []effect {
 	if f.landed {
 		return nil
 	}
-	f.landed, s.ready, s.began, s.claims = true, true, max(s.began, now), nil
+	f.landed, s.ready, s.began, s.longer = true, true, max(s.began, now), nil
 	var out []effect
 	switch {
 	case f.committer:
@@ -287,14 +287,14 @@ func (s *sequencer) tick(now time.Duration) []effect {
 		f.again = now + republishAfter
 		out = append(out, publish{f.group}, look{})
 	}
-	if len(s.claims) > 0 {
+	if len(s.longer) > 0 {
 		out = append(out, look{})
 	}
 	switch {
 	case !s.leading || (s.flight == nil && s.ready && s.group == nil) || now-s.began < patience:
-	case len(s.claims) > 0:
-		c := s.claims[0]
-		s.claims, s.began = s.claims[1:], now
+	case len(s.longer) > 0:
+		c := s.longer[0]
+		s.longer, s.began = s.longer[1:], now
 		out = append(out, doubt{c.from, fmt.Errorf("it says that it has group %d, and does not have group %d", c.number, s.follower.number+1)})
 	default:
 		s.began = now

@@ -43,8 +43,8 @@ func Run(x *Exchange) error {
 	return x.Route.Handle(x)
 }
 
-// Dispatch finds who stands at the request's path. What the router would put
-// into the request's context the exchange holds.
+// Dispatch looks the request's path up and calls its handler. The path's variables go into
+// the exchange, not into the request's context.
 func (x *Exchange) Dispatch(router *mux.Router) {
 	var found mux.RouteMatch
 	router.Match(x.Request, &found) // there is a handler for what is not found
@@ -72,7 +72,7 @@ func NewRouter(table []Route, enter func(*Exchange) error) *mux.Router {
 	return router
 }
 
-// resource is what stands at one path.
+// resource has the routes of one path, one for each method.
 type resource struct {
 	routes []*Route
 	enter  func(*Exchange) error

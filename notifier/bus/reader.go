@@ -41,10 +41,10 @@ type Reader struct {
 
 	next    eventstore.Position // to be handed on; 0: not known yet
 	reached atomic.Uint64       // next, for others to see
-	handed  atomic.Uint64       // how many were, by the consumer of now
+	handed  atomic.Uint64       // events handed on by the current consumer
 	reading atomic.Bool         // run is under way
 	waiting atomic.Bool         // hand is under way
-	worked  atomic.Bool         // the consumer of now has
+	worked  atomic.Bool         // the current consumer has delivered an event
 }
 
 // ReaderConfig configures a dispatcher.

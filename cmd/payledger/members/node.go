@@ -124,7 +124,7 @@ func (m *Member) Visit(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 // Enter starts the node's NATS server alone, or connects to the operator's: the node can
 // talk to the others, and has no log.
 func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (_ *Node, err error) {
-	if err := m.meet(ctx, d); err != nil {
+	if err := m.checkPeers(ctx, d); err != nil {
 		return nil, err
 	}
 	conf, err := m.TLS()
@@ -213,9 +213,9 @@ func (n *Node) caughtUp(ctx context.Context) error {
 	}
 }
 
-// meet refuses to start where that could not come to an end: another process has the
-// address, or a peer is of another cluster. Peers may be down.
-func (m *Member) meet(ctx context.Context, d datadir.Dir) error {
+// checkPeers refuses to start a node that could never become ready: another process has its
+// address, or a peer belongs to another cluster. Peers may be down.
+func (m *Member) checkPeers(ctx context.Context, d datadir.Dir) error {
 	if _, err := d.LogSigner(m.Ledger); err != nil {
 		return err
 	}

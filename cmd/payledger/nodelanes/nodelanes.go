@@ -280,9 +280,9 @@ func (l *Lanes) TakeOver(ctx context.Context) (*delivery.Lanes, error) {
 	return lanes, nil
 }
 
-// lostAfter is how long is waited for the node that has the lane file that LANES follows
-// from, or that is to found LANES with its file. Without it this node goes on as one whose
-// file is lost: work that is not routed is worse than a webhook that comes twice.
+// lostAfter is how long a node waits for the one whose lane file LANES continues, or is to
+// be created from. After that it goes on as if its own file were lost: outcomes that are
+// not processed are worse than a webhook that is sent twice.
 const lostAfter = 30 * time.Second
 
 // distrust has a new lane file begun in the place of the own one.

@@ -118,12 +118,12 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return nil, err
 	}
-	pledge, err := readPledge(n.Member, d)
+	expected, err := readExpected(n.Member, d)
 	if err != nil {
 		return nil, err
 	}
 	p, err := datadir.VerifyFile(ctx, tmp.Name(), progress.New(stderr, "Checking the copy"), func(r eventstore.Stored) error {
-		return pledge.add(r)
+		return expected.add(r)
 	})
 	if err == nil && p.Log != n.Ledger {
 		err = fmt.Errorf("it is log %s, and the cluster keeps log %s", p.Log, n.Ledger)
@@ -133,28 +133,28 @@ func rebuild(ctx context.Context, n *members.Node, d datadir.Dir, peer string, s
 	}
 	for _, other := range n.Peers() {
 		root, err := nodewitness.RootOf(ctx, n.Conn.NATS(), n.Member, other.Name, p.Last)
-		if err == nil && root != pledge.tree.Root() {
+		if err == nil && root != expected.tree.Root() {
 			return nil, exit.With(exit.Refused, "node %s has other events up to position %d than the copy: find out which node's log is right", other.Name, p.Last)
 		}
 	}
 	done := &Done{Data: string(d), Node: n.Node, From: peer, Position: p.Last, Kept: []string{}}
-	if pledge.broken || pledge.newest.Size > p.Last {
+	if expected.broken || expected.newest.Size > p.Last {
 		return nil, exit.With(exit.Refused, "this node has signed or vouched for %d events, as %s proves, and the copy, of %d events, does not have all of them: "+
-			"keep that file for the inquiry. Once it lies elsewhere the node can be made anew, and its witness key vouches for two logs from then on", pledge.newest.Size, d.Checkpoint(), p.Last)
+			"keep that file for the inquiry. Once it lies elsewhere the node can be made anew, and its witness key vouches for two logs from then on", expected.newest.Size, d.Checkpoint(), p.Last)
 	}
 	err = done.put(d, tmp.Name())
 	return done, err
 }
 
-// pledge is the newest checkpoint that the node has signed or vouched for.
-type pledge struct {
+// expectedCheckpoint is the newest checkpoint that the node has signed or vouched for.
+type expectedCheckpoint struct {
 	newest translog.Checkpoint
 	tree   *translog.Streaming
 	broken bool // the copy has other events
 }
 
-func readPledge(m *members.Member, d datadir.Dir) (*pledge, error) {
-	p := &pledge{tree: translog.NewStreaming()}
+func readExpected(m *members.Member, d datadir.Dir) (*expectedCheckpoint, error) {
+	p := &expectedCheckpoint{tree: translog.NewStreaming()}
 	signed, err := os.ReadFile(d.Checkpoint())
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -178,7 +178,7 @@ func readPledge(m *members.Member, d datadir.Dir) (*pledge, error) {
 	return p, nil
 }
 
-func (p *pledge) add(r eventstore.Stored) error {
+func (p *expectedCheckpoint) add(r eventstore.Stored) error {
 	err := p.tree.Append(r.Body)
 	if errors.As(err, new(*translog.MismatchError)) {
 		p.broken, err = true, nil

@@ -25,12 +25,12 @@ import (
 	"payledger/eventstore/translog"
 )
 
-// pledge is the directory's newest checkpoint, which shows what its log contained.
+// expectedCheckpoint is the directory's newest checkpoint, which shows what its log contained.
 // The signature is not checked: the checkpoint is only used to refuse a backup.
-type pledge struct{ translog.Checkpoint }
+type expectedCheckpoint struct{ translog.Checkpoint }
 
-// readPledge reads the directory's checkpoint.
-func (r *restoring) readPledge() error {
+// readExpected reads the directory's checkpoint.
+func (r *restoring) readExpected() error {
 	b, err := os.ReadFile(r.Data.Checkpoint())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -38,21 +38,21 @@ func (r *restoring) readPledge() error {
 	if err != nil {
 		return exit.With(exit.Directory, "%w", err)
 	}
-	r.pledge = &pledge{}
+	r.expected = &expectedCheckpoint{}
 	lines := strings.SplitN(string(b), "\n", 4)
 	if len(lines) != 4 {
-		return nil // damaged: an empty pledge, which matches no log
+		return nil // damaged: an empty checkpoint, which matches no log
 	}
 	size, sizeErr := strconv.ParseUint(lines[1], 10, 63)
 	root, rootErr := base64.StdEncoding.DecodeString(lines[2])
 	if sizeErr == nil && rootErr == nil && len(root) == tlog.HashSize {
-		r.pledge.Checkpoint = translog.Checkpoint{Origin: lines[0], Size: eventstore.Position(size), Root: tlog.Hash(root)}
+		r.expected.Checkpoint = translog.Checkpoint{Origin: lines[0], Size: eventstore.Position(size), Root: tlog.Hash(root)}
 	}
 	return nil
 }
 
 // losses describes why a log with this id and length cannot match the checkpoint.
-func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
+func (p *expectedCheckpoint) losses(log domain.ID, last eventstore.Position) []string {
 	switch {
 	case p == nil:
 		return nil
@@ -64,9 +64,9 @@ func (p *pledge) losses(log domain.ID, last eventstore.Position) []string {
 	return nil
 }
 
-// course compares the events of a backup, in order, with the directory's log and
+// treeComparison compares the events of a backup, in order, with the directory's log and
 // checkpoint.
-type course struct {
+type treeComparison struct {
 	old    func() (eventstore.Stored, error, bool)
 	stop   func()
 	tree   *translog.Streaming // nil if there is no checkpoint of this log
@@ -76,19 +76,19 @@ type course struct {
 }
 
 // compare begins the comparison.
-func (r *restoring) compare(ctx context.Context) *course {
-	c := &course{stop: func() {}}
+func (r *restoring) compare(ctx context.Context) *treeComparison {
+	c := &treeComparison{stop: func() {}}
 	if r.old != nil && r.old.LogID() == r.log {
 		c.old, c.stop = iter.Pull2(r.old.Scan(ctx, 0, eventstore.Filter{}))
 	}
-	if r.pledge != nil && len(r.pledge.losses(r.log, r.last)) == 0 {
-		c.tree = translog.NewStreaming(r.pledge.Checkpoint)
+	if r.expected != nil && len(r.expected.losses(r.log, r.last)) == 0 {
+		c.tree = translog.NewStreaming(r.expected.Checkpoint)
 	}
 	return c
 }
 
 // next compares one event of the backup.
-func (c *course) next(r eventstore.Stored) error {
+func (c *treeComparison) next(r eventstore.Stored) error {
 	if c.old != nil && c.parted == 0 && c.broken == nil {
 		was, err, ok := c.old()
 		switch {
@@ -106,7 +106,7 @@ func (c *course) next(r eventstore.Stored) error {
 	return nil
 }
 
-func (c *course) losses() []string {
+func (c *treeComparison) losses() []string {
 	var all []string
 	if c.parted != 0 {
 		all = append(all, fmt.Sprintf("its log has other events from position %d on", c.parted))
@@ -153,7 +153,7 @@ func (r *restoring) put(tmp string, keys datadir.KeyPlan) error {
 	if err := datadir.MoveInto(tmp, r.Data.Ledger(), replace); err != nil {
 		return err
 	}
-	if r.pledge == nil || (len(r.pledge.losses(r.log, r.last)) == 0 && !r.forged) {
+	if r.expected == nil || (len(r.expected.losses(r.log, r.last)) == 0 && !r.forged) {
 		return nil
 	}
 	// With this checkpoint, the server would report the end of the log as cut off.

@@ -30,11 +30,11 @@ type restoring struct {
 	old     *bolt.Store  // the directory's log, locked; nil if missing or unreadable
 	release func() error // unlocks the directory
 
-	pledge *pledge // the directory's newest checkpoint, nil for none
-	forged bool    // pledge does not match the backup's events
-	lost   bool    // the directory has data that the backup lacks
-	aside  []string
-	stamp  string
+	expected *expectedCheckpoint // the directory's newest checkpoint, nil for none
+	forged   bool                // expected does not match the backup's events
+	lost     bool                // the directory has data that the backup lacks
+	aside    []string
+	stamp    string
 }
 
 // Options say what to restore, and into which directory.
@@ -163,7 +163,7 @@ func (r *restoring) hold() error {
 		return exit.With(exit.Directory, "%s is a node of a cluster: \"payledger cluster rebuild\" takes the log of another node; "+
 			"to go back to a backup, take the directory out of its cluster first, with \"payledger cluster leave\"", r.Data)
 	}
-	if err := r.readPledge(); err != nil {
+	if err := r.readExpected(); err != nil {
 		return err
 	}
 	var err error
@@ -221,7 +221,7 @@ func (r *restoring) losses(ctx context.Context) []string {
 	} else if _, err := os.Lstat(r.Data.Ledger()); err == nil {
 		all = append(all, "its log cannot be read, so it is unknown what the backup lacks")
 	}
-	return append(all, r.pledge.losses(r.log, r.last)...)
+	return append(all, r.expected.losses(r.log, r.last)...)
 }
 
 // mayLose returns an error if there are losses, unless Force is set.
@@ -246,9 +246,9 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := r.write(ctx, to); err != nil {
 		return refuseFile(r.file, err)
 	}
-	course := r.compare(ctx)
-	p, err := datadir.VerifyFile(ctx, to, progress.New(r.Stderr, "Checking the copy"), course.next)
-	course.stop()
+	comparison := r.compare(ctx)
+	p, err := datadir.VerifyFile(ctx, to, progress.New(r.Stderr, "Checking the copy"), comparison.next)
+	comparison.stop()
 	if err != nil {
 		return refuseFile(r.file, err)
 	}
@@ -258,8 +258,8 @@ func (r *restoring) copy(ctx context.Context, to string) error {
 	if err := bolt.Detach(to); err != nil {
 		return err
 	}
-	r.forged = course.forged
-	return r.mayLose(course.losses())
+	r.forged = comparison.forged
+	return r.mayLose(comparison.losses())
 }
 
 // refuseFile explains why a backup cannot be restored.

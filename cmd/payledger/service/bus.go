@@ -101,7 +101,7 @@ func startBus(c *core, o Options, metrics prometheus.Registerer) (_ *messaging, 
 		b.stopServer = b.run(watched, c.consumers.Run, b.routes.run, func(ctx context.Context) error {
 			return c.acts.follow(ctx, c.store, b.routes.free)
 		})
-		b.stopWork = b.run(func(ctx context.Context) error { return c.inOffice(ctx, b, o, metrics) })
+		b.stopWork = b.run(func(ctx context.Context) error { return c.runLeaderDuties(ctx, b, o, metrics) })
 		return b, nil
 	}
 	w, err := b.begin(c, o, metrics, c.deliveries.lanes, func(err error) error { return err })

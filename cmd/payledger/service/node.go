@@ -73,7 +73,7 @@ func openLog(ctx context.Context, d datadir.Dir, o CoreOptions, ids *domain.IDs)
 	if err != nil {
 		return opened{}, err
 	}
-	g := &growing{Store: node.Store}
+	g := &logUntilFollowed{Store: node.Store}
 	if g.end, err = node.Store.Store.Last(ctx); err != nil {
 		return opened{}, errors.Join(err, node.Close())
 	}
@@ -105,16 +105,17 @@ func takePart(ctx context.Context, d datadir.Dir, o CoreOptions, options bolt.Op
 	return node, nil
 }
 
-// growing is a cluster's log as the projections see it. It grows while they are opened,
-// and they fold what comes only when they follow it: until then it ends where it did.
-type growing struct {
+// logUntilFollowed is a cluster's log as the projections see it. They are opened while other
+// nodes' events are still appended, and apply those only once they follow the log: until
+// then it ends at end.
+type logUntilFollowed struct {
 	*cluster.Store
 	end      eventstore.Position
 	followed atomic.Bool
 }
 
 // Last implements eventstore.Store.
-func (g *growing) Last(ctx context.Context) (eventstore.Position, error) {
+func (g *logUntilFollowed) Last(ctx context.Context) (eventstore.Position, error) {
 	if !g.followed.Load() {
 		return g.end, nil
 	}
@@ -122,7 +123,7 @@ func (g *growing) Last(ctx context.Context) (eventstore.Position, error) {
 }
 
 // LastOf implements eventstore.Store. Until the log is followed it is no lower than that.
-func (g *growing) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
+func (g *logUntilFollowed) LastOf(ctx context.Context, f eventstore.Filter) (eventstore.Position, error) {
 	if !g.followed.Load() {
 		return g.end, nil
 	}
@@ -238,8 +239,8 @@ func (c *core) withdraw() {
 // roleEvery is how often a node looks whether it is the sequencer.
 const roleEvery = 50 * time.Millisecond
 
-// inOffice does the work of the whole log while this node is the sequencer.
-func (c *core) inOffice(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
+// runLeaderDuties does the work of the whole log while this node is the sequencer.
+func (c *core) runLeaderDuties(ctx context.Context, b *messaging, o Options, metrics prometheus.Registerer) (err error) {
 	var end func() error // nil: the lane file follows
 	unfollow := c.deliveries.node.Follow(ctx)
 	defer func() {

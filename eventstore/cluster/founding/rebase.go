@@ -159,7 +159,7 @@ func once(ctx context.Context, c *nats.Conn, prefix string, nodes []string) (mos
 			return most, refuse("node %s gets events just now: try again", s.Node), nil
 		}
 	}
-	return judge(again)
+	return longestPrefix(again)
 }
 
 func askAll(ctx context.Context, c *nats.Conn, prefix string, nodes []string, question []byte) ([]Standing, error) {
@@ -198,8 +198,9 @@ func Ask(ctx context.Context, c *nats.Conn, prefix, node string, question []byte
 	return s, err
 }
 
-// judge answers who has most. Of each, Sums are at the Last of all.
-func judge(all []Standing) (most Standing, wait, err error) {
+// longestPrefix returns the member with the longest log. Each member's Sums are its hashes at
+// every member's end, and must agree.
+func longestPrefix(all []Standing) (most Standing, wait, err error) {
 	followed, of := domain.ID{}, ""
 	for _, s := range all {
 		switch {

@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 				}
 			}
 		}
-		most, wait, err := judge(all)
+		most, wait, err := longestPrefix(all)
 		switch {
 		case c.want != "":
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -94,8 +94,8 @@ func Open(ctx context.Context, c Config, f *store.File, found bool) (*Lanes, err
 	return &Lanes{config: c, stream: stream, file: f}, nil
 }
 
-// create makes LANES. A file that shares nothing yet gets a place of its own, so that no
-// other file is taken for one that has the same.
+// create makes LANES. A file that is not replicated yet gets a starting place with a random
+// sum, so that no other file can be mistaken for a copy of it.
 func create(ctx context.Context, c Config, f *store.File) (jetstream.Stream, error) {
 	at, err := f.Shared()
 	if err == nil && at == (store.Place{}) {
@@ -269,7 +269,7 @@ func (l *Lanes) lead(ctx context.Context, lost bool, forgot *time.Time) error {
 	}
 	switch {
 	case lost && had == (store.Place{}):
-		err = l.drop(ctx, end)
+		err = l.resetStream(ctx, end)
 	case end >= had.Number:
 		*forgot = time.Time{}
 		err = l.read(ctx, func() bool { return l.seen.Number >= end })
@@ -300,9 +300,9 @@ func (l *Lanes) anew(ctx context.Context, had store.Place, end uint64, forgot *t
 	return l.beginBehind(ctx, had)
 }
 
-// drop lets LANES begin anew, behind its end, with a file that shares nothing. The place
-// between is of no message, so no file that shared what was dropped has the same.
-func (l *Lanes) drop(ctx context.Context, end uint64) error {
+// resetStream purges LANES and starts it with this file's state. One sequence number is
+// skipped, so that no older file can be mistaken for a current one.
+func (l *Lanes) resetStream(ctx context.Context, end uint64) error {
 	at := store.Place{Number: end + 1, Sum: l.config.Random}
 	if err := l.beginBehind(ctx, at); err != nil {
 		return err
