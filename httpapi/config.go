@@ -33,9 +33,6 @@ type Config struct {
 
 	// Connectors judge the notifications of providers. nil: no row for them.
 	Connectors notifications.Connectors
-
-	// MaxStreams is how many payment pages may follow their payment live. 0: 2000.
-	MaxStreams int
 }
 
 // checked fills in the defaults and refuses what cannot work.

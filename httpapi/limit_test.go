@@ -66,8 +66,8 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-// Customers are counted by address, forms and reads separately. The page says when
-// to come again.
+// Customers are counted by address: forms, reads and the questions of open pages
+// separately. The page says when to come again.
 func TestRateLimitOfThePaymentPage(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *settings) { c.Limits.RateCustomers = 20 })
@@ -106,6 +106,15 @@ func TestRateLimitOfThePaymentPage(t *testing.T) {
 	} {
 		if got := ask(c.method, c.peer, c.forwarded); got != c.want {
 			t.Errorf("%s from %s for %q: %d, want %d", c.method, c.peer, c.forwarded, got, c.want)
+		}
+	}
+	for i := range 201 { // an open page's questions, ten for each page that is read
+		r := httptest.NewRequest("GET", "/p/x/status", nil)
+		r.RemoteAddr = "203.0.113.1:4711"
+		rec := httptest.NewRecorder()
+		s.public.ServeHTTP(rec, r)
+		if want := map[bool]int{true: 404, false: 429}[i < 200]; rec.Code != want {
+			t.Fatalf("question %d: %d, want %d", i+1, rec.Code, want)
 		}
 	}
 	s.clock.advance(3 * time.Second)

@@ -10,15 +10,20 @@ import (
 	"payledger/httpapi/edge"
 )
 
-// formShare is how many requests to the payment page there may be for each
-// that sends a form.
-const formShare = 10
+// For each request to the payment page that sends a form there may be formShare that
+// read. An open page's questions for its status have a limit of their own, statusShare
+// times that of reads: many customers share an address, and each page asks every two
+// seconds.
+const (
+	formShare   = 10
+	statusShare = 10
+)
 
 // checkoutConfig is what the payment page is made of.
 func checkoutConfig(cfg Config) checkout.Config {
 	c := checkout.Config{
-		Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, Events: cfg.Ledger.Store, PublicURL: cfg.PublicURL,
-		Stopping: cfg.Stopping, Log: cfg.Log, Visitor: conns.Visitor, MaxStreams: cfg.MaxStreams,
+		Views: cfg.Views, Links: cfg.Links, Now: cfg.Now, PublicURL: cfg.PublicURL,
+		Log: cfg.Log,
 	}
 	if cfg.Sandbox != nil {
 		c.Sandbox = cfg.Sandbox
@@ -27,14 +32,18 @@ func checkoutConfig(cfg Config) checkout.Config {
 		c.Attempts = cfg.Attempts
 	}
 	reads, writes := edge.NewLimiter("page-reads", cfg.Nodes), edge.NewLimiter("page-forms", cfg.Nodes)
+	questions := edge.NewLimiter("page-status", cfg.Nodes)
 	c.Limit = func(r *http.Request, of projects.Project) (time.Duration, bool) {
 		n, name := of.Settings.LimitsOver(cfg.Limits).RateCustomers, conns.Visitor(r)
 		if of.Settings.RateCustomers != nil {
 			name = of.ID + " " + name
 		}
 		l := reads
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			l, n = writes, (n+formShare-1)/formShare
+		case checkout.AsksStatus(r):
+			l, n = questions, n*statusShare
 		}
 		v := l.Take(name, edge.PerMinute(n), cfg.Now())
 		return v.Wait, v.OK

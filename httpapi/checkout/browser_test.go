@@ -68,9 +68,6 @@ func TestBrowser(t *testing.T) {
 		"refresh, no script":    testRefreshWithoutScript,
 		"result, no script":     testRefreshToTheResultWithoutScript,
 		"live":                  testLive,
-		"live by the stream":    testLiveByStream,
-		"live in a burst":       testLiveInABurst,
-		"live without stream":   testLiveWithoutStream,
 		"hidden":                testHidden,
 		"receipt in print":      testPrint,
 		"code of the link":      testQR,
@@ -184,7 +181,6 @@ func testLive(t *testing.T, browser context.Context) {
 
 func testLiveDeadline(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
-	b.handler.heartbeat = 3 * time.Second // each sets the page's clock by the server's, which does not move
 	id := b.world.create(domain.AwaitingPayment)
 	b.world.pass(time.Hour - 90*time.Second)
 	b.visit(id, "")

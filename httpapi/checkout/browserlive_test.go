@@ -2,11 +2,7 @@ package checkout
 
 import (
 	"context"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,119 +14,7 @@ import (
 	"payledger/httpapi/ui/uitest"
 )
 
-// The stream alone keeps a page true: nothing is asked for in between.
-func testLiveByStream(t *testing.T, browser context.Context) {
-	b := openTab(t, browser, true)
-	b.handler.heartbeat = time.Hour
-	id := b.world.create(domain.Created)
-	b.noteStreams()
-	b.visit(id, "")
-	eval[int](b, `window.same = 1`)
-	b.awaitStreams(1)
-	b.Do(hearing())
-	questions := b.Requests("/status")
-	b.Do(chromedp.Sleep(2500 * time.Millisecond)) // longer than a page without stream waits
-	b.world.route(id)
-	b.Do(b.shows(open))
-	b.world.provider(id, domain.OutcomePaid)
-	b.Do(b.shows(paid))
-	if streams, more := b.Requests("/events"), b.Requests("/status")-questions; streams != 1 || more != 0 {
-		t.Errorf("%d streams, and %d questions beside them", streams, more)
-	}
-	if eval[int](b, `window.same || 0`) != 1 {
-		t.Error("the page was loaded anew")
-	}
-	b.awaitStreams(0)
-}
-
-// awaitStreams waits until the server has so many streams open.
-func (b *tab) awaitStreams(want int) {
-	b.T.Helper()
-	for deadline := time.Now().Add(uitest.Patience); ; time.Sleep(5 * time.Millisecond) {
-		b.handler.changes.mu.Lock()
-		got := b.handler.changes.total
-		b.handler.changes.mu.Unlock()
-		if got == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.T.Fatalf("%d streams, want %d", got, want)
-		}
-	}
-}
-
-// noteStreams makes the pages that are visited from now on list their streams
-// in window.streams.
-func (b *tab) noteStreams() {
-	b.T.Helper()
-	uitest.Call(b.Tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
-		Source: `window.streams = [];
-			window.EventSource = class extends EventSource { constructor(...args) { super(...args); streams.push(this); } };`,
-	})
-}
-
-// hearing waits until the page, too, has its stream open: from then on it does
-// not poll.
-func hearing() chromedp.Action[chromedp.Void] {
-	return uitest.Poll(`streams.some((s) => s.readyState === EventSource.OPEN)`)
-}
-
-// A change is not lost when its event arrives while the page still fetches the
-// result of the change before.
-func testLiveInABurst(t *testing.T, browser context.Context) {
-	b := openTab(t, browser, true)
-	b.handler.heartbeat = time.Hour
-	id := b.world.create(domain.Created)
-	b.noteStreams()
-	b.visit(id, "")
-	b.awaitStreams(1)
-	b.Do(hearing())
-	through := b.server.Config.Handler
-	var once sync.Once
-	b.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != b.world.path(id) {
-			through.ServeHTTP(w, r)
-			return
-		}
-		rec := httptest.NewRecorder()
-		through.ServeHTTP(rec, r)
-		once.Do(func() { // the customer's browser hears of the second change, then gets the page of the first
-			b.world.provider(id, domain.OutcomePaid)
-			time.Sleep(300 * time.Millisecond)
-		})
-		maps.Copy(w.Header(), rec.Header())
-		_, _ = w.Write(rec.Body.Bytes())
-	})
-	questions := b.Requests("/status")
-	b.world.route(id)
-	b.Do(b.shows(paid))
-	if n := b.Requests("/status") - questions; n != 0 {
-		t.Errorf("it was found out by %d questions", n)
-	}
-}
-
-// Where no stream gets through the page asks.
-func testLiveWithoutStream(t *testing.T, browser context.Context) {
-	b := openTab(t, browser, true)
-	through := b.server.Config.Handler
-	b.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/events") {
-			http.Error(w, "no streams here", http.StatusBadGateway)
-			return
-		}
-		through.ServeHTTP(w, r)
-	})
-	id := b.world.create(domain.AwaitingPayment)
-	b.visit(id, "")
-	b.world.provider(id, domain.OutcomePaid)
-	b.Do(b.shows(paid))
-	if n := b.Requests("/status"); n == 0 {
-		t.Error("it never asked, so this proves nothing")
-	}
-	b.Forgive("502 (Bad Gateway)")
-}
-
-// A window nobody sees holds no stream, and is up to date once it is seen.
+// A page that is not seen asks for nothing, and is up to date once it is seen.
 func testHidden(t *testing.T, browser context.Context) {
 	b := openTab(t, browser, true)
 	id := b.world.create(domain.AwaitingPayment)
@@ -139,13 +23,16 @@ func testHidden(t *testing.T, browser context.Context) {
 		eval[chromedp.Void](b, `Object.defineProperty(document, "hidden", {get: () => `+hidden+`, configurable: true}); `+
 			`document.dispatchEvent(new Event("visibilitychange")); undefined`)
 	}
-	b.awaitStreams(1)
 	turn("true")
-	b.awaitStreams(0)
+	b.Do(chromedp.Sleep(500 * time.Millisecond)) // what was asked for before is answered
+	asked := b.Requests("/status")
 	b.world.provider(id, domain.OutcomePaid)
+	b.Do(chromedp.Sleep(2500 * time.Millisecond)) // longer than a page that is seen waits
+	if n := b.Requests("/status") - asked; n != 0 {
+		t.Errorf("it asked %d times unseen", n)
+	}
 	turn("false")
 	b.Do(b.shows(paid))
-	b.awaitStreams(0)
 }
 
 // A receipt in print is black on white and has what a receipt needs, and no

@@ -14,7 +14,6 @@ import (
 
 	"payledger/domain"
 	"payledger/domain/projects"
-	"payledger/eventstore"
 	"payledger/httpapi/ui"
 )
 
@@ -35,18 +34,11 @@ type Sandbox interface {
 	SignalPayment(ctx context.Context, p domain.Payment, outcome domain.Outcome, reference string) (domain.SignalReply, error)
 }
 
-// Events are the durable events of the log; eventstore.Store is the contract.
-type Events interface {
-	Last(ctx context.Context) (eventstore.Position, error)
-	Follow(ctx context.Context, after eventstore.Position, f eventstore.Filter, fn func(eventstore.Stored) error) error
-}
-
 // Config holds the parts that the page uses. Views, Links and Now are required.
 type Config struct {
 	Views   Views
 	Links   *Links
 	Now     func() time.Time
-	Events  Events  // nil: open pages look for a change at every heartbeat
 	Sandbox Sandbox // nil: the page has no form that decides the outcome
 
 	// Attempts hand customers over to real providers. nil: the page only awaits the
@@ -57,18 +49,6 @@ type Config struct {
 	// to come again. The project is zero where the link leads to none. nil: all pass.
 	// Files that the page loads are not asked for.
 	Limit func(r *http.Request, of projects.Project) (wait time.Duration, ok bool)
-
-	// Visitor names the network a request came from, which has a share of the
-	// streams of open pages. nil: all come from one.
-	Visitor func(*http.Request) string
-
-	// MaxStreams is the most pages with a stream of changes; all others poll.
-	// 0: 2000.
-	MaxStreams int
-
-	// Stopping ends when the server begins to shut down; so do the streams of
-	// open pages. nil: never.
-	Stopping context.Context
 
 	// PublicURL is the address customers use. Forms from its origin are
 	// accepted even when a proxy sends another Host.
@@ -88,25 +68,17 @@ type handler struct {
 	origins   *ui.Origins
 	site      *ui.Site
 	templates *template.Template
-	changes   *changes
 	turns     *turns
-	heartbeat time.Duration
 }
 
-// New returns the handler of everything below /p/: the page, its status and
-// its stream for each link, and the files the page loads. It expects the
-// request's path unchanged, and is safe for concurrent use.
+// New returns the handler of everything below /p/: the page and its status for
+// each link, and the files the page loads. It expects the request's path
+// unchanged, and is safe for concurrent use.
 func New(c Config) (http.Handler, error) {
 	if c.Views == nil || c.Links == nil || c.Now == nil {
 		return nil, errors.New("payment page: views, links and a clock are required")
 	}
-	if c.MaxStreams == 0 {
-		c.MaxStreams = maxStreams
-	}
-	if c.Visitor == nil {
-		c.Visitor = func(*http.Request) string { return "" }
-	}
-	h := &handler{Config: c, changes: newChanges(c.Events, c.MaxStreams), turns: newTurns(), heartbeat: heartbeat}
+	h := &handler{Config: c, turns: newTurns()}
 	var err error
 	if h.origins, err = ui.NewOrigins(c.PublicURL); err != nil {
 		return nil, fmt.Errorf("payment page: %w", err)
@@ -130,10 +102,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	v := &visit{request: r, locale: h.site.Locale(r), token: path}
 	answer, refuse := h.visit, h.fail
-	if token, ok := strings.CutSuffix(path, "/status"); ok {
+	if token, ok := strings.CutSuffix(path, statusSuffix); ok {
 		v.token, answer, refuse = token, h.status, h.failStatus
-	} else if token, ok := strings.CutSuffix(path, "/events"); ok {
-		v.token, answer, refuse = token, h.events, h.failStatus
 	}
 	err := h.admit(v)
 	if err == nil {

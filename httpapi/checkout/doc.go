@@ -12,6 +12,6 @@
 // The page works without script and without cookies. A form carries a token
 // of its own, and all forms of a payment mean one attempt at the provider:
 // however many are sent, and however often, one counts. With script the page
-// changes by itself, through a stream of server-sent events or, where no stream
-// gets through, by polling.
+// changes by itself: while it is seen it asks for the payment's status every two
+// seconds.
 package checkout

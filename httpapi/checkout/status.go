@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"payledger/domain"
@@ -25,6 +26,13 @@ func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
 	left := max(0, time.Duration(p.ExpiresAt-now)*time.Millisecond)
 	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.Left(left)}
 }
+
+// statusSuffix ends the path of a page's status.
+const statusSuffix = "/status"
+
+// AsksStatus reports whether a request below /p/ is an open page's question for its
+// payment's status.
+func AsksStatus(r *http.Request) bool { return strings.HasSuffix(r.URL.EscapedPath(), statusSuffix) }
 
 // status answers with the payment's present state.
 func (h *handler) status(w http.ResponseWriter, v *visit) error {

@@ -225,7 +225,7 @@ func (w *world) log() string {
 func (w *world) handler(sandbox bool) http.Handler {
 	w.t.Helper()
 	c := Config{
-		Views: w, Links: w.links, Now: w.now, Events: w.ledger.Store, PublicURL: "https://pay.example.com",
+		Views: w, Links: w.links, Now: w.now, PublicURL: "https://pay.example.com",
 		Log: zerolog.New(logWriter{w}),
 	}
 	if sandbox {
@@ -235,7 +235,6 @@ func (w *world) handler(sandbox bool) http.Handler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h.(*handler).heartbeat = 100 * time.Millisecond // the clock does not move, so a stream must look by itself
 	return h
 }
 

@@ -126,11 +126,11 @@
 //	<time datetime data-local="moment|near|short|day">    written in the reader's time zone
 //	<span data-closes-in="90">                       counts down
 //	<form> with data-again to be left alone          a form is sent once however often it is pressed
-//	<main data-live="URL" data-ask="URL" data-state="…" data-final="false">
-//	                                                 data-live is a stream of server-sent events "state", data-ask where to
-//	                                                 ask while there is none; both tell {"state", "final", "closes_in", "left"}
-//	                                                 as JSON. When the state differs from data-state, the page is loaded
-//	                                                 again and every element with data-swap and an id replaced by its new one
+//	<main data-live="URL" data-state="…" data-final="false">
+//	                                                 while the page is seen it asks data-live every two seconds for
+//	                                                 {"state", "final", "closes_in", "left"} as JSON. When the state
+//	                                                 differs from data-state, the page is loaded again and every element
+//	                                                 with data-swap and an id replaced by its new one
 //	<tbody data-feed="URL" data-keep="100">          each "row" event's data is the HTML of one element (a <tr> or
 //	                                                 <li>) that is put in front of the others; [data-empty] is then hidden
 //	                                                 A feed that is opened again goes on after the last event's id, by ?after=

@@ -147,7 +147,7 @@ func (s *server) serve(ctx context.Context) (again bool, err error) {
 	started("the checkpoints", core.signed.Follow(bus.checkpoints.Publish))
 	s.at.NATSAddress = bus.address
 
-	public, err := core.publicHandler(s.at.BaseURL, o, s.room, bus, metrics)
+	public, err := core.publicHandler(s.at.BaseURL, o, bus, metrics)
 	if err != nil {
 		return false, err
 	}
@@ -263,11 +263,10 @@ func ignoreNetClosed(err error) error {
 }
 
 // publicHandler serves the merchants' API and the payment page.
-func (c *core) publicHandler(base string, o Options, room process.Connections, b *messaging, m prometheus.Registerer) (http.Handler, error) {
+func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.Registerer) (http.Handler, error) {
 	config := httpapi.Config{
 		Config: c.merchantConfig(), Account: c.account, Log: c.log, Metrics: m, RetrySchedule: c.deliveries.schedule,
 		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), c.warned(), b.degraded()) },
-		MaxStreams: max(1, room.All/2), // the other half is for everything else
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
 	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.Promptly

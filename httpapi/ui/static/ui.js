@@ -99,18 +99,12 @@
     say(words().sending);
   });
 
-  // Live pages. The stream tells the state; when it is another than the one on
-  // the page, the page is loaded again and its changing parts put in place.
-  // While there is no stream, the page asks for the state now and then.
+  // Live pages. While it is seen the page asks for the state; when it is another than
+  // the one on the page, the page is loaded again and its changing parts put in place.
   const main = $("[data-live]");
   const every = {preparing: 500}; // ms between questions, else 2000
   const longest = 30000; // ms between questions while the service is out of reach
-  const patience = 40000; // ms without a sign of life before a stream is given up
-  const again = 15000; // ms between openings of a stream
-  let stream, pending, opened = -again, heard = 0, wait = 0, timer = 0, busy = false;
-  const final = () => main.dataset.final === "true";
-  const away = () => document.hidden || final();
-  const streaming = () => stream?.readyState === EventSource.OPEN && performance.now() - heard < patience;
+  let wait = 0, timer = 0, busy = false;
 
   const show = async () => {
     const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(10000)});
@@ -132,78 +126,44 @@
     say(heading.textContent);
   };
 
-  // take fits the page to what was heard: one thing at a time, and of those
-  // that come meanwhile the last.
-  const take = async (hear) => {
-    if (busy) {
-      pending = hear;
-      return;
-    }
-    busy = true;
-    try {
-      const status = await hear();
-      if (wait) say("");
-      wait = 0;
-      if (status.state !== main.dataset.state) await show();
-      each("[data-closes-in]", (left) => {
-        left.end = performance.now() + status.closes_in * 1000;
-        if (status.closes_in >= 86400) left.textContent = status.left;
-      });
-    } catch {
-      wait = Math.min(longest, 2 * wait + 1000);
-      say(words().offline);
-    }
-    busy = false;
-    const next = pending;
-    pending = undefined;
-    if (final()) hush();
-    else if (next) await take(next);
-  };
-
-  const listen = () => {
-    if (away() || streaming() || performance.now() - opened < again) return;
-    stream?.close();
-    opened = performance.now();
-    heard = -patience; // an open connection is no sign of life: a proxy may answer for a service that says nothing
-    stream = new EventSource(main.dataset.live);
-    stream.addEventListener("state", (event) => {
-      heard = performance.now();
-      take(() => JSON.parse(event.data));
-    });
-  };
-  const hush = () => {
-    stream?.close();
-    stream = undefined;
-    opened = -again;
-  };
-  const ask = () => take(async () => {
-    const answer = await fetch(main.dataset.ask, {cache: "no-store", signal: AbortSignal.timeout(10000)});
-    if (!answer.ok) throw new Error(String(answer.status));
-    return answer.json();
-  });
   const look = async () => {
     clearTimeout(timer);
-    if (!away() && !busy && (wait || !streaming())) { // wait: what the stream told could not be shown
-      listen();
-      await ask();
+    if (busy || main.dataset.final === "true") return;
+    if (!document.hidden) {
+      busy = true;
+      try {
+        const answer = await fetch(main.dataset.live, {cache: "no-store", signal: AbortSignal.timeout(10000)});
+        if (!answer.ok) throw new Error(String(answer.status));
+        const status = await answer.json();
+        if (wait) say("");
+        wait = 0;
+        if (status.state !== main.dataset.state) await show();
+        each("[data-closes-in]", (left) => {
+          left.end = performance.now() + status.closes_in * 1000;
+          if (status.closes_in >= 86400) left.textContent = status.left;
+        });
+      } catch {
+        wait = Math.min(longest, 2 * wait + 1000);
+        say(words().offline);
+      }
+      busy = false;
     }
     clearTimeout(timer);
     timer = setTimeout(look, (every[main.dataset.state] ?? 2000) + wait);
   };
 
   if (main) {
-    listen();
     timer = setTimeout(look, every[main.dataset.state] ?? 2000);
-    // A page that nobody sees holds no connection; one that is seen again may
-    // be long out of date.
-    document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else look(); });
-    window.addEventListener("pagehide", hush);
+    // A page that is seen again may be long out of date.
+    document.addEventListener("visibilitychange", look);
     window.addEventListener("online", look);
   }
 
   // Feeds put new rows in front of those there are. While the stream gives no sign
   // of life, as behind a proxy that holds answers back or is dead, the page itself
   // is asked for its rows.
+  const patience = 40000; // ms without a sign of life before a stream is given up
+  const again = 15000; // ms between openings of a stream
   each("[data-feed]", (list) => {
     const address = new URL(list.dataset.feed, location.href);
     let source, retry = 0, paused = false, heard = -patience, tried = 0, asking = false;
