@@ -19,7 +19,6 @@ type exportCmd struct {
 	Output  string              `help:"File to write; of a bundle, the directory or a file named *.tar. Standard output without it, and for -." short:"o" placeholder:"FILE"`
 	Project string              `help:"Only events of this project." placeholder:"PROJECT_ID"`
 	After   eventstore.Position `help:"Start behind this position." placeholder:"POSITION"`
-	Resume  bool                `help:"Go on where the file ends: an export that was interrupted, or one of an earlier day."`
 }
 
 // Help is shown by --help.
@@ -33,14 +32,15 @@ runs or not.
   bundle   what an auditor needs: events.jsonl, journal.hledger, the signed checkpoint,
            verifier.key and manifest.json with the SHA-256 of each file
 
+A file or bundle gets its name when all of it is written: an export that is interrupted
+leaves none. What came later is exported with --after and the position that was printed.
+
 With --json a last line on standard output says what was written to --output.`
 }
 
 // Validate refuses flags that do not go together.
 func (c exportCmd) Validate() error {
 	switch {
-	case c.Resume && c.toStdout():
-		return errors.New("--resume needs --output: it goes on with a file")
 	case c.Format == "bundle" && c.toStdout():
 		return errors.New("--format bundle needs --output: the directory, or a file named *.tar")
 	case c.Format == "bundle" && (c.Project != "" || c.After > 0):
@@ -55,7 +55,7 @@ func (c exportCmd) toStdout() bool { return c.Output == "" || c.Output == "-" }
 func (c exportCmd) Run(a *console.App) error {
 	return c.Reading(a, func(m *adminclient.Client) error {
 		if c.Format == "bundle" {
-			done, err := export.WriteBundle(a.Ctx, m, datadir.Dir(c.Data), c.Output, c.Resume, a.Stderr)
+			done, err := export.WriteBundle(a.Ctx, m, datadir.Dir(c.Data), c.Output, a.Stderr)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (c exportCmd) Run(a *console.App) error {
 		if c.toStdout() {
 			return x.ToStream(a.Ctx, a.Stdout)
 		}
-		done, err := x.ToFile(a.Ctx, c.Output, c.Resume)
+		done, err := x.ToFile(a.Ctx, c.Output)
 		if err != nil {
 			return err
 		}
@@ -86,13 +86,8 @@ func exported(a *console.App, format, name string, done export.Done) error {
 			Output   string `json:"output"`
 			Events   uint64 `json:"events"`
 			Position uint64 `json:"position"`
-			Resumed  uint64 `json:"resumed_after,omitzero"`
-		}{format, name, done.Events, uint64(done.Position), uint64(done.Resumed)})
+		}{format, name, done.Events, uint64(done.Position)})
 	}
-	from := ""
-	if done.Resumed > 0 {
-		from = fmt.Sprintf(" after position %d", done.Resumed)
-	}
-	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read%s, up to position %d\n", name, count.Of(done.Events, "event"), from, done.Position)
+	_, err := fmt.Fprintf(a.Stderr, "payledger: %s: %s read, up to position %d\n", name, count.Of(done.Events, "event"), done.Position)
 	return err
 }

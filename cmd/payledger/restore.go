@@ -21,9 +21,9 @@ type restoreCmd struct {
 
 // Help is shown by --help.
 func (restoreCmd) Help() string {
-	return `FILE is a backup, a bundle ("export --format bundle") or a whole export in JSON Lines, also
-one that was finished with --resume. It is copied into the directory and read from end to end;
-only when all of it is proved it takes the place of ledger.db. The directory may be missing or
+	return `FILE is a backup, a bundle ("export --format bundle") or a whole export in JSON Lines.
+It is copied into the directory and read from end to end; only when all of it is proved it
+takes the place of ledger.db. The directory may be missing or
 empty; then the keys have to come too: put master.key (and log.key) there yourself, or restore
 them from the file that "backup --with-keys" wrote. That file also brings back the users and
 consumers of NATS; those that the directory has already stay as they are.

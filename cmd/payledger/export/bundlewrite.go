@@ -21,40 +21,35 @@ import (
 
 // WriteBundle writes what an auditor needs: the events that a fresh checkpoint
 // covers, no more and no fewer, the journal of them, the checkpoint and the
-// key it is signed with. The manifest comes last: a bundle without one is not
-// finished. output is a directory, or a file named *.tar.
-func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, output string, resume bool, stderr io.Writer) (done Done, err error) {
+// key it is signed with. output is a directory, or a file named *.tar.
+func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, output string, stderr io.Writer) (done Done, err error) {
 	signed, point, key, err := freshCheckpoint(ctx, m, d)
 	if err != nil {
 		return done, err
 	}
-	dir, isTar := strings.CutSuffix(output, ".tar")
-	if isTar {
-		dir = output + ".parts"
-		if _, err := os.Lstat(output); err == nil {
-			return done, fmt.Errorf("%s exists: choose another name", output)
+	return done, whenWhole(output, func(unfinished string) error {
+		dir, isTar := unfinished, strings.HasSuffix(output, ".tar")
+		if isTar {
+			dir += ".parts"
 		}
-	}
+		if done, err = writeParts(ctx, m, dir, signed, point, key, stderr); err != nil || !isTar {
+			return err
+		}
+		return packBundle(unfinished, dir)
+	})
+}
+
+// writeParts writes the files of a bundle into a new directory.
+func writeParts(ctx context.Context, m *adminclient.Client, dir string, signed []byte, point translog.Checkpoint, key string, stderr io.Writer) (done Done, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		if !errors.Is(err, os.ErrExist) {
-			return done, err
-		}
-		if !resume {
-			return done, fmt.Errorf("%s exists: go on with it by --resume, or choose another name", dir)
-		}
+		return done, err
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
-	if err := datadir.Sweep(dir, ManifestFile, CheckpointFile, KeyFile); err != nil {
-		return done, err
-	}
-	if err := os.Remove(file(ManifestFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return done, err
-	}
 	for _, part := range []struct{ name, format, doing string }{
 		{EventsFile, "jsonl", "Exporting events"}, {JournalFile, "hledger", "Writing the journal"},
 	} {
 		x := Pass{m: m, format: newFormat(part.format), last: point.Size, progress: progress.New(stderr, part.doing)}
-		written, err := x.ToFile(ctx, file(part.name), resume)
+		written, err := x.create(ctx, file(part.name))
 		if err != nil {
 			return done, err
 		}
@@ -68,18 +63,7 @@ func WriteBundle(ctx context.Context, m *adminclient.Client, d datadir.Dir, outp
 	if err := datadir.WriteFileSynced(file(KeyFile), []byte(key+"\n")); err != nil {
 		return done, err
 	}
-	if err := writeManifest(dir, point); err != nil {
-		return done, err
-	}
-	if isTar {
-		if err := packBundle(output, dir); err != nil {
-			return done, err
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
+	return done, writeManifest(dir, point)
 }
 
 // freshCheckpoint asks for a checkpoint and opens it with the directory's key.
@@ -116,20 +100,12 @@ func copyInto(w io.Writer, name string) error {
 }
 
 // packBundle puts a bundle's files into one, the small ones first.
-func packBundle(name, dir string) (err error) {
-	work, err := datadir.NewScratch(filepath.Dir(name))
+func packBundle(name, dir string) error {
+	f, err := datadir.CreatePrivate(name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, work.Remove()) }()
-	f, err := datadir.CreatePrivate(work.File("bundle.tar"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(packParts(f, dir), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return datadir.MoveInto(f.Name(), name, false)
+	return errors.Join(packParts(f, dir), f.Sync(), f.Close())
 }
 
 func packParts(f io.Writer, dir string) error {

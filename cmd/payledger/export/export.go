@@ -46,9 +46,8 @@ func New(ctx context.Context, m *adminclient.Client, o Options) (*Pass, error) {
 
 // Done is what came of an export.
 type Done struct {
-	Events   uint64              // that were read, by this run
+	Events   uint64              // that were read
 	Position eventstore.Position // up to which the file stands for the log
-	Resumed  eventstore.Position // where the file ended before
 }
 
 // events calls fn for each event after a position, up to the last one.
@@ -72,7 +71,7 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		case corrupt:
 			return read, fmt.Errorf("what the server sent behind position %d is no event: %w", at, err)
 		case err != nil:
-			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then go on with --resume: %w", at, err)
+			return read, fmt.Errorf("the server ended the stream of events behind position %d: look for the reason with \"payledger verify\", then export again: %w", at, err)
 		case r.Position <= at, x.project == "" && r.Position != at+1:
 			return read, fmt.Errorf("the server sent position %d behind %d", r.Position, at)
 		case r.Position > x.last:
@@ -89,32 +88,31 @@ func (x *Pass) events(ctx context.Context, after eventstore.Position, fn func(ev
 		}
 	}
 	if x.project == "" {
-		return read, fmt.Errorf("the server ended the stream of events behind position %d of %d: go on with --resume", at, x.last)
+		return read, fmt.Errorf("the server ended the stream of events behind position %d of %d: export again", at, x.last)
 	}
 	return read, nil
 }
 
-// write renders the events after a position. It answers how many were read.
-func (x *Pass) write(ctx context.Context, after eventstore.Position, out func([]byte) error) (read uint64, err error) {
+// ToStream writes the export to w.
+func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
+	_, err := x.toStream(ctx, w)
+	return err
+}
+
+// toStream answers how many events were read.
+func (x *Pass) toStream(ctx context.Context, w io.Writer) (read uint64, err error) {
+	out := newBufferedWriter(w)
+	if _, err := out.WriteString(x.format.header()); err != nil {
+		return 0, err
+	}
 	var block []byte
-	return x.events(ctx, after, func(r eventstore.Stored) error {
+	read, err = x.events(ctx, x.after, func(r eventstore.Stored) error {
 		var err error
 		if block, err = x.format.render(block[:0], r); err != nil {
 			return err
 		}
-		return out(block)
-	})
-}
-
-// ToStream writes the export to w.
-func (x *Pass) ToStream(ctx context.Context, w io.Writer) error {
-	out := newBufferedWriter(w)
-	if _, err := out.WriteString(x.format.header()); err != nil {
-		return err
-	}
-	_, err := x.write(ctx, x.after, func(b []byte) error {
-		_, err := out.Write(b)
+		_, err = out.Write(block)
 		return err
 	})
-	return errors.Join(err, out.Flush())
+	return read, errors.Join(err, out.Flush())
 }

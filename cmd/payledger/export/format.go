@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/url"
@@ -22,11 +21,6 @@ type format interface {
 	header() string
 	// render appends an event's block, which may be empty.
 	render(dst []byte, r eventstore.Stored) ([]byte, error)
-	// reread takes one line, without its newline, of a file in this format. It
-	// returns the position of the block that begins with the line, or 0. After
-	// calls with every line of a file up to its last block, render continues as
-	// if it had written the file.
-	reread(line []byte) eventstore.Position
 }
 
 func newFormat(name string) format {
@@ -50,21 +44,6 @@ func (jsonlFormat) header() string { return "" }
 func (jsonlFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 	dst = strconv.AppendUint(append(dst, jsonlStart...), uint64(r.Position), 10)
 	return append(append(append(dst, jsonlMiddle...), r.Body...), jsonlEnd+"\n"...), nil
-}
-
-func (jsonlFormat) reread(line []byte) eventstore.Position {
-	rest, _ := bytes.CutPrefix(line, []byte(jsonlStart))
-	digits, _, _ := bytes.Cut(rest, []byte(","))
-	return positionIn(digits)
-}
-
-// positionIn reads a position; the result is 0 if digits is not one.
-func positionIn(digits []byte) eventstore.Position {
-	n, err := strconv.ParseUint(string(digits), 10, 63)
-	if err != nil {
-		return 0
-	}
-	return eventstore.Position(n)
 }
 
 // IsJSONLines reports whether a file begins like an export in JSON Lines.
@@ -115,11 +94,6 @@ func (f *csvFormat) render(dst []byte, r eventstore.Stored) ([]byte, error) {
 	return dst, nil
 }
 
-func (f *csvFormat) reread(line []byte) eventstore.Position {
-	digits, _, _ := bytes.Cut(line, []byte(","))
-	return positionIn(digits)
-}
-
 // details are members of an event that accountants need beside its postings.
 type details struct{ refund, reference, reason string }
 
@@ -151,7 +125,6 @@ func detailsOf(e domain.Event) details {
 type hledgerFormat struct {
 	codec    *eventstore.Codec
 	declared map[string]bool // directives that are in the file
-	pending  []string        // directives read in the last block
 }
 
 const (
@@ -212,19 +185,4 @@ func hledgerCommodity(c domain.Currency) string {
 		return string(c)
 	}
 	return `"` + url.PathEscape(string(c)) + `"`
-}
-
-func (f *hledgerFormat) reread(line []byte) eventstore.Position {
-	if digits, ok := bytes.CutPrefix(line, []byte(hledgerPosition)); ok {
-		// The last block is rendered again, with the directives it brought.
-		for _, d := range f.pending {
-			f.declared[d] = true
-		}
-		f.pending = nil
-		return positionIn(digits)
-	}
-	if text := string(line); strings.HasPrefix(text, "account ") || strings.HasPrefix(text, "commodity ") {
-		f.pending = append(f.pending, text)
-	}
-	return 0
 }

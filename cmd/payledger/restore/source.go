@@ -91,8 +91,8 @@ func (x exported) open(ctx context.Context, pack datadir.KeyPack) (s source, err
 		return s, export.OpenFailed(err)
 	}
 	if detail := x.wrong(report); detail != "" {
-		return s, exit.With(exit.Directory, "%s cannot be restored: %s. It has to be a whole export, without --project and --after; "+
-			"one that was interrupted is finished with \"payledger export --resume\". Nothing was changed", x.File, detail)
+		return s, exit.With(exit.Directory, "%s cannot be restored: %s. It has to be a whole export, without --project and --after. "+
+			"Nothing was changed", x.File, detail)
 	}
 	if err := x.mayTrust(report); err != nil {
 		return s, err
@@ -184,7 +184,7 @@ func (x *exported) prepareBundle(o *audit.Options) error {
 	}
 	var stated export.Manifest
 	if faults := export.ReadManifest(in, &stated); len(faults) > 0 {
-		return exit.With(exit.Directory, "%s cannot be restored: %s: %s; one that was interrupted is finished with \"payledger export --resume\". Nothing was changed",
+		return exit.With(exit.Directory, "%s cannot be restored: %s: %s. It has to be a whole bundle. Nothing was changed",
 			x.File, export.ManifestFile, strings.Join(faults, "; "))
 	}
 	x.log = stated.LogID
