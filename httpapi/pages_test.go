@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -47,6 +49,30 @@ func TestTypeOfAProblemIsServed(t *testing.T) {
 	}
 	if a := s.send("GET", path, nil).want(200, ""); !strings.Contains(string(a.Body), p.Title) {
 		t.Errorf("%s", a.Body)
+	}
+}
+
+// The reader of the API's document runs the scripts that its policy names by their
+// digests, and no other.
+func TestPolicyOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	a := start(t).send("GET", "/docs", nil).want(200, "")
+	_, policy, _ := strings.Cut(a.Header.Get("Content-Security-Policy"), "script-src ")
+	policy, _, _ = strings.Cut(policy, ";")
+	scripts := regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`).FindAllStringSubmatch(string(a.Body), -1)
+	inline := 0
+	for _, script := range scripts {
+		if strings.Contains(script[1], "src=") {
+			continue
+		}
+		inline++
+		digest := sha256.Sum256([]byte(script[2]))
+		if want := "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"; !strings.Contains(policy, want) {
+			t.Errorf("script-src %s has no %s, of\n%s", policy, want, script[2])
+		}
+	}
+	if inline == 0 || strings.Count(policy, "sha256-") != inline || strings.Contains(policy, "unsafe") || regexp.MustCompile(`\son[a-z]+=`).Match(a.Body) {
+		t.Errorf("%d scripts in the page, script-src %s", inline, policy)
 	}
 }
 

@@ -47,7 +47,7 @@ type serveFlags struct {
 	RateWrites       *int          `help:"Writes a second and project, with bursts of twice as many; 0: no limit. Default: 25, in the demo 0. Projects may have rates and times of sessions of their own: \"payledger project change --help\"." placeholder:"N"`
 	RateReads        *int          `help:"Reads a second and project, and as many pages of its account, with bursts of twice as many; 0: no limit. Default: 100, in the demo 0." placeholder:"N"`
 	RateAuthFailures *int          `help:"Failed authentications a minute and address; 0: no limit. Default: 10, in the demo 0." placeholder:"N"`
-	RateCustomers    *int          `help:"Requests to the payment page, and as many to the account, a minute and address, a tenth of them forms; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
+	RateCustomers    *int          `help:"A minute and address: requests to payment pages, a tenth of them forms that are sent, and as many requests to the account, whose forms count like its pages; 0: no limit. Default: 600, in the demo 0." placeholder:"N"`
 	SessionIdle      time.Duration `help:"How long a session of the account lives without use, 5m to 720h." default:"30m" placeholder:"TIME"`
 	SessionMax       time.Duration `help:"How long a session of the account lives at all, 5m to 720h." default:"12h" placeholder:"TIME"`
 

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -44,7 +47,9 @@ type Pages struct {
 	problems map[string][]byte // by code
 	hooks    []byte            // for receivers of webhooks
 	clients  []byte            // for programmers who call the API
-	ui       http.Handler
+
+	reader       []byte // the page on which the API's document is read
+	readerPolicy string // its Content-Security-Policy
 
 	landing     wire.Landing
 	landingPage []byte
@@ -83,7 +88,7 @@ func New(cfg Config) (*Pages, error) {
 	if err := p.loadFiles(); err != nil {
 		return nil, fmt.Errorf("documentation page: %w", err)
 	}
-	p.ui = v5emb.NewHandlerWithConfig(swgui.Config{
+	p.renderReader(swgui.Config{
 		Title: name, SwaggerJSON: cfg.Prefix + "/openapi.yaml", BasePath: cfg.Prefix + Path + "/" + p.version, InternalBasePath: Path,
 	})
 	render := func(row edge.ProblemRow, of domain.Code, fields []edge.ProblemRow) error {
@@ -177,11 +182,9 @@ func (p *Pages) OpenAPI(x *edge.Exchange) error {
 // Docs answers GET /docs. Everything that the page loads comes from this
 // program, so it works offline.
 func (p *Pages) Docs(x *edge.Exchange) error {
-	r := x.Request.Clone(x.Context())
-	r.URL.Path = Path
 	x.Header().Set("Cache-Control", "no-store")
-	secureDocs(x.Header())
-	p.ui.ServeHTTP(x, r)
+	secure(x.Header(), p.readerPolicy)
+	x.ReplyBytes(http.StatusOK, "text/html; charset=utf-8", p.reader)
 	return nil
 }
 
@@ -192,16 +195,31 @@ func (p *Pages) File(x *edge.Exchange) error {
 	if !ok {
 		return wire.Problem{Code: domain.PathNotFound}
 	}
-	secureDocs(x.Header())
+	secure(x.Header(), p.readerPolicy)
 	f.Serve(x, x.Request, x.Vars["version"] == p.version)
 	return nil
 }
 
-// secureDocs sets the headers of the documentation page, whose own script is
-// written into it.
-func secureDocs(h http.Header) {
-	secure(h, "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
+// renderReader makes the page that reads the API's document, and its policy: of the
+// scripts written into the page it allows just those that the library wrote, by their
+// digests. Swagger UI sets styles of elements, which a policy can only allow all together.
+func (p *Pages) renderReader(c swgui.Config) {
+	var page rendered
+	v5emb.NewHandlerWithConfig(c).ServeHTTP(&page, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Path}})
+	p.reader = page.Bytes()
+	allowed := "'self'"
+	for _, script := range regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(p.reader, -1) {
+		digest := sha256.Sum256(script[1])
+		allowed += " 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
+	}
+	p.readerPolicy = "default-src 'self'; script-src " + allowed + "; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 }
+
+// rendered is a page that a handler wrote, without its headers.
+type rendered struct{ bytes.Buffer }
+
+func (*rendered) Header() http.Header { return http.Header{} }
+func (*rendered) WriteHeader(int)     {}
 
 // secure sets the headers of a page for people.
 func secure(h http.Header, policy string) {
