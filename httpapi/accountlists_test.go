@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/csv"
 	"fmt"
 	"html"
 	"net/http"
@@ -95,16 +96,30 @@ func TestFindingPayments(t *testing.T) {
 	b.open("/account/payments?currency=lost").want(400).has("There is no such currency", `aria-describedby="currency-error"`)
 	b.open("/account/payments?cursor=x").want(400).has("out of date")
 
-	csv := b.open("/account/payments.csv?q=order").want(200)
-	if kind := csv.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/csv") {
+	file := b.open("/account/payments.csv?q=order").want(200)
+	if kind := file.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/csv") {
 		t.Error(kind)
 	}
-	if d := csv.Header.Get("Content-Disposition"); !strings.HasPrefix(d, `attachment; filename="payments-`) {
+	if d := file.Header.Get("Content-Disposition"); !strings.HasPrefix(d, `attachment; filename="payments-`) {
 		t.Error(d)
 	}
-	csv.has(ids["green"], ids["black"]).lacks(ids["dollar"], "9 green")
+	file.has(ids["green"], ids["black"]).lacks(ids["dollar"], "9 green")
 	b.open("/account/payments.csv?currency=USD").has("'=1+1")
 	b.open("/account/payments.csv?amount_from=x").want(400)
+
+	// A double click opens it in the reader's spreadsheet, whatever it is filled with.
+	for lang, want := range map[string]struct {
+		separator rune
+		amount    string
+	}{"en": {',', "2000.50"}, "ru": {';', "2000,50"}} {
+		text, marked := strings.CutPrefix(b.open("/account/payments.csv?amount_from=2000&lang="+lang).want(200).Text, "\ufeff")
+		r := csv.NewReader(strings.NewReader(text))
+		r.Comma = want.separator
+		rows, err := r.ReadAll()
+		if err != nil || !marked || len(rows) != 2 || rows[0][2] != "amount" || rows[1][2] != want.amount {
+			t.Errorf("%s: %v, %q", lang, err, text)
+		}
+	}
 }
 
 func TestPagesOfPayments(t *testing.T) {

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,10 @@ type Table struct {
 	Columns []string
 	Limit   int // rows at most; 0: all there are
 
+	// Spreadsheet says how the reader's spreadsheet writes figures. nil: as RFC 4180
+	// says, with decimal points, for programs.
+	Spreadsheet *Spreadsheet
+
 	// Next answers the rows that follow, at most limit. more is false when they
 	// are the last.
 	Next func(ctx context.Context, limit int) (rows [][]string, more bool, err error)
@@ -31,6 +36,28 @@ type Table struct {
 	// Recheck answers an error when the caller may not read on. It is asked
 	// before each part but the first.
 	Recheck func(context.Context) error
+}
+
+// Spreadsheet is the form of CSV that Excel opens as a table by a double click: UTF-8
+// with a byte order mark, and the separator and the decimal mark of the reader's language.
+type Spreadsheet struct {
+	Separator rune
+	Decimal   string
+	Amounts   []string // the columns with decimal points
+}
+
+// row appends a row of cells in the table's form.
+func (t Table) row(dst []byte, cells []string) ([]byte, error) {
+	if t.Spreadsheet == nil {
+		return AppendCSV(dst, cells...)
+	}
+	cells = slices.Clone(cells)
+	for i, column := range t.Columns {
+		if slices.Contains(t.Spreadsheet.Amounts, column) {
+			cells[i] = strings.Replace(cells[i], ".", t.Spreadsheet.Decimal, 1)
+		}
+	}
+	return appendRow(dst, t.Spreadsheet.Separator, cells)
 }
 
 // ReplyCSV answers a table. Each part has its own time, so that a long one
@@ -45,10 +72,14 @@ func (x *Exchange) ReplyCSV(t Table) error {
 		return err
 	}
 	out := x.Stream(CSVType + "; charset=utf-8; header=present")
-	body, err := AppendCSV(nil, t.Columns...)
+	var body []byte
+	if t.Spreadsheet != nil {
+		body = append(body, "\ufeff"...)
+	}
+	body, err = t.row(body, t.Columns)
 	for err == nil {
 		for _, row := range rows {
-			if body, err = AppendCSV(body, row...); err != nil {
+			if body, err = t.row(body, row); err != nil {
 				return err
 			}
 		}

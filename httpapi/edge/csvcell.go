@@ -13,14 +13,16 @@ import (
 
 // AppendCSV appends a row as RFC 4180 says, with cells that no spreadsheet
 // takes for a formula; see harmless.
-func AppendCSV(dst []byte, cells ...string) ([]byte, error) {
+func AppendCSV(dst []byte, cells ...string) ([]byte, error) { return appendRow(dst, ',', cells) }
+
+func appendRow(dst []byte, separator rune, cells []string) ([]byte, error) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		row[i] = harmless(c)
+		row[i] = harmless(c, separator)
 	}
 	out := bytes.NewBuffer(dst)
 	w := csv.NewWriter(out)
-	w.UseCRLF = true
+	w.Comma, w.UseCRLF = separator, true
 	err := w.Write(row)
 	w.Flush()
 	return out.Bytes(), errors.Join(err, w.Error())
@@ -33,9 +35,9 @@ func AppendCSV(dst []byte, cells ...string) ([]byte, error) {
 // A formula begins a cell, and a cell begins with the text and after each
 // separator in it: where semicolons separate lists, Excel splits our rows at
 // them, and quotation marks around the cell do not help there, as the row does
-// not begin with one. Before the sign there may be what a reader drops or does
-// not show.
-func harmless(s string) string {
+// not begin with one. So it is with commas in rows that semicolons separate.
+// Before the sign there may be what a reader drops or does not show.
+func harmless(s string, separator rune) string {
 	var out strings.Builder
 	begins := true // no visible character of the cell yet
 	for _, r := range s {
@@ -46,7 +48,7 @@ func harmless(s string) string {
 		case begins && formulaSign(r):
 			out.WriteByte('\'')
 			begins = false
-		case r == ';' || r == '|':
+		case r == ';' || r == '|' || r == ',' && separator != ',':
 			begins = true
 		case !unseen(r):
 			begins = false

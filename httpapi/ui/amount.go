@@ -29,6 +29,9 @@ func (l *Locale) Figure(a domain.Amount) string {
 	return fmt.Sprintf("%s%s%02d", l.Number(int64(a)/100), l.decimal, int64(a)%100)
 }
 
+// DecimalMark stands between the units and the minor units of an amount.
+func (l *Locale) DecimalMark() string { return l.decimal }
+
 // AmountExample is an amount in the form in which one can be entered, as hints
 // and errors show it.
 func (l *Locale) AmountExample() string { return l.Figure(exampleAmount) }

@@ -72,11 +72,17 @@ func (d *PageData) BadFilter(err error) error {
 	return nil
 }
 
-// CSV answers a list as a file, which ends when the session ends.
+// CSV answers a list as a file for a spreadsheet in the reader's language, which ends
+// when the session ends.
 func (v *Visit) CSV(read func(context.Context, merchant.Caller, url.Values) (edge.Table, error), q url.Values, file string) error {
 	table, err := read(v.Ctx(), v.Caller, q)
 	if err != nil {
 		return err
+	}
+	decimal := v.Locale.DecimalMark()
+	table.Spreadsheet = &edge.Spreadsheet{Separator: ',', Decimal: decimal, Amounts: []string{"amount", "debit", "credit", "balance"}}
+	if decimal == "," {
+		table.Spreadsheet.Separator = ';'
 	}
 	if err := v.SaveSession(); err != nil {
 		return err
