@@ -14,7 +14,7 @@ type FieldError struct {
 	Limit    int      // too_long: characters; payload_too_large: bytes
 	Got      int      // the size that was sent, in the unit of Limit
 	Min, Max Amount   // amount_too_small, amount_too_large
-	Why      string   // target_not_allowed: a text for people, without secrets
+	Why      string   // target_not_allowed, or invalid_value of a URL: a text for people, without secrets
 }
 
 func (e *FieldError) Error() string {

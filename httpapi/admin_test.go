@@ -153,6 +153,8 @@ func TestAdminRefusals(t *testing.T) {
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":"http://shop.example"}}`, "#/settings/shop_url invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":"javascript:alert(1)"}}`, "#/settings/shop_url invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":"https://"}}`, "#/settings/shop_url invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"shop_url":"https://shop.example/\"><b>"}}`, "#/settings/shop_url invalid_value"},
+		{"/admin/projects", `{"name":"x","settings":{"shop_url":"https://shop.example/%"}}`, "#/settings/shop_url invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":"https://me:secret@shop.example/"}}`, "#/settings/shop_url invalid_value"},
 		{"/admin/projects", `{"name":"x","settings":{"shop_url":"https://shop.example/` + strings.Repeat("x", 492) + `"}}`, "#/settings/shop_url too_long"},
 		{"/admin/projects", `{"name":"x","settings":{"time_zone":"Mars/Olympus"}}`, "#/settings/time_zone invalid_value"},

@@ -28,6 +28,8 @@ func TestEndpointFields(t *testing.T) {
 		{`{"url":"` + hookURL + `\n"}`, "#/url control_character", "="},
 		{`{"url":"` + hookURL + `\u0000"}`, "#/url control_character", "="},
 		{`{"url":"` + hookURL + ` "}`, "#/url invalid_value", "="},
+		{`{"url":"` + hookURL + `?a=\"><b>"}`, "#/url invalid_value", "="},
+		{`{"url":"` + hookURL + `%4"}`, "#/url invalid_value", "="},
 		{`{"url":"https://магазин.рф/"}`, "#/url invalid_value", "="},
 		{`{"url":"` + hookURL + `\u00e9"}`, "#/url invalid_value", "="},
 		{`{"url":"` + long(2049) + `"}`, "#/url too_long", "="},

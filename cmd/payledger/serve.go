@@ -22,6 +22,7 @@ import (
 	"payledger/cmd/payledger/routesfile"
 	"payledger/cmd/payledger/service"
 	"payledger/domain"
+	"payledger/httpapi/edge"
 	"payledger/notifier/connector"
 	"payledger/notifier/connector/all"
 	"payledger/notifier/webhook"
@@ -149,6 +150,9 @@ func (f serveFlags) options(a *console.App, defaults serveDefaults) (service.Opt
 	if u, err := url.Parse(o.PublicURL); o.PublicURL != "" &&
 		(err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil) {
 		return o, exit.With(exit.Usage, "--public-url %q: want http:// or https://, a host and nothing but a path behind it", f.PublicURL)
+	}
+	if why := edge.URLFault(o.PublicURL); why != "" {
+		return o, exit.With(exit.Usage, "--public-url: %s", why)
 	}
 	if f.NATSURL != "" && f.NATSListen != "" {
 		return o, exit.With(exit.Usage, "--nats-listen opens the embedded NATS server, which --nats-url leaves out: give one of them")

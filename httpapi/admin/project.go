@@ -105,6 +105,9 @@ func settingsOf(v jsontext.Value, s *domain.Settings) (domain.FieldErrors, bool)
 			s.RequireIdempotencyKey = m.Value.Kind() == 't'
 		case "shop_url":
 			s.ShopURL, ok = edge.Text(m.Value)
+			if why := edge.URLFault(s.ShopURL); ok && why != "" {
+				fields = append(fields, &domain.FieldError{Field: m.Name, Code: domain.InvalidValue, Why: why})
+			}
 		case "time_zone":
 			if s.TimeZone, ok = edge.Text(m.Value); ok {
 				if _, err := calendar.Load(s.TimeZone); err != nil {

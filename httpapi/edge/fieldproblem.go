@@ -91,6 +91,9 @@ func fieldDetail(f *domain.FieldError) string {
 		if len(f.Allowed) > 0 {
 			return "Send one of: " + strings.Join(f.Allowed, ", ") + "."
 		}
+		if f.Why != "" {
+			return f.Why
+		}
 		return invalidDetail(f.Field)
 	case domain.TargetNotAllowed:
 		return "This URL cannot be called: " + f.Why + "."

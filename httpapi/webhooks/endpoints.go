@@ -139,7 +139,9 @@ func (a *API) check(c *merchant.Caller, req Request, isNew bool) error {
 	case req.URL == nil && isNew:
 		more = append(more, &domain.FieldError{Field: "url", Code: domain.Required})
 	case req.URL != nil && !more.Has("url"):
-		if why := a.cfg.Webhooks.CheckTarget(*req.URL); why != nil {
+		if why := edge.URLFault(*req.URL); why != "" {
+			more = append(more, &domain.FieldError{Field: "url", Code: domain.InvalidValue, Why: why})
+		} else if why := a.cfg.Webhooks.CheckTarget(*req.URL); why != nil {
 			more = append(more, &domain.FieldError{Field: "url", Code: domain.TargetNotAllowed, Why: why.Error()})
 		}
 	}
