@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"payledger/cmd/payledger/exit"
@@ -19,9 +20,13 @@ const maxSocketPath = 107
 // ListenSocket opens the admin socket, for the directory's owner alone: it is
 // made in a scratch directory, which no other user may enter, and renamed once
 // its mode is right. The caller holds the directory's lock, so a socket
-// that is still there belongs to a process that is gone.
+// that is still there belongs to a process that is gone. A full disk has no
+// room for the scratch directory; then the socket is made in its place.
 func (d Dir) ListenSocket() (_ net.Listener, err error) {
 	private, err := NewScratch(string(d), d.Files()...)
+	if errors.Is(err, syscall.ENOSPC) {
+		return d.listenInPlace()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +45,31 @@ func (d Dir) ListenSocket() (_ net.Listener, err error) {
 	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, d.socket())); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	return &socketListener{l, d.socket()}, nil
+}
+
+// listenInPlace opens the admin socket without a scratch directory: a socket
+// needs an inode and no block. Its mode is set before it is bound, so that it
+// is never open to others; a system that cannot do so answers an error.
+func (d Dir) listenInPlace() (net.Listener, error) {
+	if err := RemoveIfExists(d.socket()); err != nil {
+		return nil, err
+	}
+	path, done, err := shortPath(d.socket())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, failed)
+	}}
+	l, err := private.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	return &socketListener{l, d.socket()}, nil
 }
 
