@@ -207,12 +207,12 @@ func (p *Pages) renderReader(c swgui.Config) {
 	var page rendered
 	v5emb.NewHandlerWithConfig(c).ServeHTTP(&page, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Path}})
 	p.reader = page.Bytes()
-	allowed := "'self'"
+	allowed := []string{"'self'"}
 	for _, script := range regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(p.reader, -1) {
 		digest := sha256.Sum256(script[1])
-		allowed += " 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
+		allowed = append(allowed, "'sha256-"+base64.StdEncoding.EncodeToString(digest[:])+"'")
 	}
-	p.readerPolicy = "default-src 'self'; script-src " + allowed + "; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+	p.readerPolicy = "default-src 'self'; script-src " + strings.Join(allowed, " ") + "; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 }
 
 // rendered is a page that a handler wrote, without its headers.
