@@ -7,6 +7,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // A small heap is collected several times a second under load, and each time
@@ -28,11 +30,25 @@ func heapGrowth(live uint64) int {
 	return int(max(minGrowth, min(room, maxGrowth)))
 }
 
-// RoomyHeap sets the GC percentage by heapGrowth until stop is called. It does
-// nothing if GOGC is set; GOMEMLIMIT has its usual effect.
+// memoryShare is the part of a container's memory that Go may use. What is left is for
+// what it does not see: pages of the mapped files, which the container counts, too.
+const memoryShare = 0.6
+
+// heedLimit has Go collect garbage early enough for the limit, in bytes, of the
+// container, and answers how to undo that. GOMEMLIMIT wins. Where there is no limit, or
+// none can be read, nothing changes.
+func heedLimit(of memlimit.Provider) (undo func()) {
+	before := debug.SetMemoryLimit(-1)
+	_, _ = memlimit.Set(memlimit.WithProvider(of), memlimit.WithRatio(memoryShare))
+	return func() { debug.SetMemoryLimit(before) }
+}
+
+// RoomyHeap sets the GC percentage by heapGrowth, and the memory limit by that of the
+// container, until stop is called. If GOGC or GOMEMLIMIT is set, it has its usual effect.
 func RoomyHeap() (stop func() error) {
+	undo := heedLimit(memlimit.FromCgroup)
 	if _, set := os.LookupEnv("GOGC"); set {
-		return func() error { return nil }
+		return func() error { undo(); return nil }
 	}
 	stopping := make(chan struct{})
 	found := debug.SetGCPercent(heapGrowth(liveHeap()))
@@ -53,6 +69,7 @@ func RoomyHeap() (stop func() error) {
 	return func() error {
 		close(stopping)
 		working.Wait()
+		undo()
 		return nil
 	}
 }
