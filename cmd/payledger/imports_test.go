@@ -839,7 +839,7 @@ func rooms() []room {
 			folder:  "cmd/payledger/process",
 			why:     "the process as a whole: what runs in it is no matter of its own",
 			ours:    []string{"cmd/payledger/exit", "notifier/webhook"},
-			modules: []string{prometheus, zerolog, "golang.org/x/sys/unix"},
+			modules: []string{prometheus, zerolog, "github.com/KimMachineGun/automemlimit/memlimit", "golang.org/x/sys/unix"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
