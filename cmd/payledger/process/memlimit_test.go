@@ -2,6 +2,7 @@ package process
 
 import (
 	"math"
+	"os"
 	"runtime/debug"
 	"testing"
 
@@ -13,6 +14,10 @@ import (
 func TestLimitOfAContainer(t *testing.T) {
 	const container = 1000 << 20
 	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	t.Setenv("GOMEMLIMIT", "") // restored at the end, whatever the machine has set
+	if err := os.Unsetenv("GOMEMLIMIT"); err != nil {
+		t.Fatal(err)
+	}
 	before := debug.SetMemoryLimit(-1)
 	for _, c := range []struct {
 		what  string
