@@ -44,8 +44,8 @@ type Facts struct {
 	Result      string       // of Signal: SignalApplied, SignalRefused or SignalLateFunds
 
 	// ReferenceSince is the first version of the event type that claims the
-	// signal's reference: no other event, of any payment, may book money under the
-	// same reference. 0: the event books no money of a signal.
+	// signal's reference: no other event, of any payment, may book money that came in
+	// or went back under the same reference. 0: the event books no money of a signal.
 	ReferenceSince int
 }
 
@@ -143,6 +143,8 @@ type EventType struct {
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
 //   - refund.failed, version 2: it has the provider's reason, if there was one.
+//   - refund.succeeded and return.succeeded, version 2: one reference of a provider
+//     is of one refund or return.
 func Events() []EventType {
 	at := Instant(1795169730123)
 	id := ID{1, 160, 112, 116, 98, 90, 26, 100, 54, 67, 17, 187, 4, 24, 14, 3}
@@ -174,7 +176,7 @@ func Events() []EventType {
 		NewEventType(1, RefundCreated{
 			RefundID: id, CreatedAt: at, Amount: 150000, Currency: DefaultCurrency, Idempotency: claim,
 		}),
-		NewEventType(1, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		NewEventType(2, RefundSucceededEvent{RefundID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		NewEventType(2, RefundFailedEvent{RefundID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
 		NewEventType(1, PaymentAttemptBegun{
 			Attempt: 1, Key: "01M1R78FJBM8T4R7B5N0C1D2E3-1", BegunAt: at, Language: "ru", Merchant: "Чайная лавка",
@@ -190,7 +192,7 @@ func Events() []EventType {
 			Reason: "Возвращено в кабинете по просьбе магазина",
 		}),
 		NewEventType(1, ReturnCreated{ReturnID: id, CreatedAt: at, Reference: "prv-77", Amount: 150000, Currency: DefaultCurrency}),
-		NewEventType(1, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
+		NewEventType(2, ReturnSucceeded{ReturnID: id, Signal: signal(OutcomeSucceeded, &id)}),
 		NewEventType(1, ReturnFailed{ReturnID: id, Reason: "insufficient_funds", Signal: signal(OutcomeFailed, &id)}),
 	}
 }

@@ -101,9 +101,9 @@ type ApplySignal struct {
 	Signal Signal
 	// Earlier and ReferenceUsed say whether the money under the signal's reference
 	// is already booked. The store finds that out when the event is appended: see
-	// UsedReference. Earlier: this payment booked it with this signal, as late
+	// Facts.ReferenceSince. Earlier: this payment booked it with this signal, as late
 	// funds that are no longer in Signals; nil: it did not. ReferenceUsed: another
-	// payment booked it.
+	// payment booked it, or the money went back by another refund or return.
 	Earlier       *Signal
 	ReferenceUsed bool
 	// Reason is why the provider refused a refund or a return, for the operator; ""
@@ -273,7 +273,7 @@ func (c ApplySignal) decideSignal(p Payment) Event {
 	case c.Earlier != nil, slices.ContainsFunc(p.Signals, func(o Signal) bool { return s.sameAttempt(o) && s.Route == o.Route }):
 		return refused(s, ReasonReferenceConflict)
 	case s.RefundID != nil:
-		return p.decideRefundSignal(s, c.Reason)
+		return c.decideRefundSignal(p)
 	case s.startedBefore(p.CreatedAt):
 		return refused(s, ReasonStartedEarly)
 	case s.Outcome == OutcomePaid && c.ReferenceUsed:
@@ -311,7 +311,8 @@ func (p Payment) decidePaidSignal(s Signal) Event {
 
 // decideRefundSignal decides what a signal says of a refund, or of a return of
 // late funds.
-func (p Payment) decideRefundSignal(s Signal, reason string) Event {
+func (c ApplySignal) decideRefundSignal(p Payment) Event {
+	s, reason := c.Signal, c.Reason
 	r, ok := p.Refund(*s.RefundID)
 	back, isReturn := p.Return(*s.RefundID)
 	if isReturn {
@@ -326,6 +327,8 @@ func (p Payment) decideRefundSignal(s Signal, reason string) Event {
 		return refused(s, ReasonUnknownRefund)
 	case s.Amount != r.Amount || s.Currency != r.Currency:
 		return refused(s, ReasonWrongAmount)
+	case s.Outcome == OutcomeSucceeded && r.Status.CanBecome(RefundSucceeded) && c.ReferenceUsed:
+		return refused(s, ReasonReferenceUsed)
 	case s.Outcome == OutcomeSucceeded && r.Status.CanBecome(RefundSucceeded):
 		return succeeded
 	case s.Outcome == OutcomeFailed && r.Status.CanBecome(RefundFailed):

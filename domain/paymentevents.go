@@ -308,7 +308,7 @@ func (e RefundSucceededEvent) postings() []Posting {
 }
 
 func (e RefundSucceededEvent) facts() Facts {
-	return Facts{Refund: e.RefundID, Signal: &e.Signal, Result: SignalApplied}
+	return Facts{Refund: e.RefundID, Signal: &e.Signal, Result: SignalApplied, ReferenceSince: 2}
 }
 
 func (e RefundSucceededEvent) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {

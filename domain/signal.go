@@ -40,7 +40,7 @@ const (
 	ReasonFinalStatus       = "final_status"       // the payment or refund has a final status
 	ReasonUnknownRefund     = "unknown_refund"     // the payment has no such refund
 	ReasonReferenceConflict = "reference_conflict" // same reference, different content
-	ReasonReferenceUsed     = "reference_used"     // another payment of the route has booked its money
+	ReasonReferenceUsed     = "reference_used"     // another payment or refund of the route has booked its money
 	ReasonWrongAmount       = "wrong_amount"       // different amount or currency
 	ReasonStartedEarly      = "started_early"      // begun before the payment was created
 	ReasonStartedLate       = "started_late"       // begun after the deadline
@@ -111,9 +111,15 @@ func (s Signal) sameAttempt(o Signal) bool {
 	return s.Reference == o.Reference && s.Outcome == o.Outcome && sameID(s.RefundID, o.RefundID)
 }
 
-// ReferenceKey is a hash of the signal's route and reference.
+// ReferenceKey is a hash of the signal's route and reference. Those of money that
+// came in and of money that went back are apart, since a provider may number both
+// alike.
 func (s Signal) ReferenceKey() Digest {
-	return sha256.Sum256([]byte(s.Route + "\x00" + s.Reference)) // a route contains no zero byte
+	key := s.Route + "\x00" + s.Reference // a route contains no zero byte
+	if s.RefundID != nil {
+		key = "\x00" + key
+	}
+	return sha256.Sum256([]byte(key))
 }
 
 // startedBefore reports whether the attempt began before an instant, compared in

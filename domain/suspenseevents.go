@@ -132,7 +132,9 @@ func (e ReturnSucceeded) postings() []Posting {
 	return entry(RefundsInFlight, AcquirerReceivable(e.Signal.Route), e.Signal.Amount, e.Signal.Currency)
 }
 
-func (e ReturnSucceeded) facts() Facts { return Facts{Signal: &e.Signal, Result: SignalApplied} }
+func (e ReturnSucceeded) facts() Facts {
+	return Facts{Signal: &e.Signal, Result: SignalApplied, ReferenceSince: 2}
+}
 
 func (e ReturnSucceeded) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
 	return e.Signal.origin(p, true)

@@ -54,6 +54,8 @@ func upcasters() []Upcaster {
 		{Type: installation.TypeRouteResumed, From: 1, Lift: unchanged},
 		// Version 2 adds the provider's reason, which may be absent.
 		{Type: domain.TypeRefundFailed, From: 1, Lift: unchanged},
+		{Type: domain.TypeRefundSucceeded, From: 1, Lift: unchanged},
+		{Type: domain.TypeReturnSucceeded, From: 1, Lift: unchanged},
 		// Version 2 adds the late funds, which may be absent.
 		{Type: domain.TypePaymentRefundedAtProvider, From: 1, Lift: unchanged},
 		// Version 2 adds the number of unrecorded refusals; version 1 recorded every

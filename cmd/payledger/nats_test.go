@@ -99,6 +99,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	}
 
 	var ago time.Duration // the attempt began
+	about := `"outcome":"paid"`
 	signal := func(reference, amount string) (reply struct{ Result, Reason string }) {
 		t.Helper()
 		inbox := connector.NewInbox()
@@ -108,8 +109,8 @@ func TestSubscriberAndConnector(t *testing.T) {
 		}
 		msg := nats.NewMsg("payledger.v1.signals.acme." + s.ProjectID + "." + id)
 		msg.Header.Set("Payledger-Reply", inbox)
-		msg.Data = fmt.Appendf(nil, `{"outcome":"paid","reference":%q,"amount":%q,"currency":"RUB","started_at":%q}`,
-			reference, amount, time.Now().Add(-ago).UTC().Format(time.RFC3339))
+		msg.Data = fmt.Appendf(nil, `{%s,"reference":%q,"amount":%q,"currency":"RUB","started_at":%q}`,
+			about, reference, amount, time.Now().Add(-ago).UTC().Format(time.RFC3339))
 		if err := connector.PublishMsg(msg); err != nil {
 			t.Fatal(err)
 		}
@@ -137,6 +138,7 @@ func TestSubscriberAndConnector(t *testing.T) {
 	next("payment.paid")
 	next("payment.late_funds")
 
+	first := id
 	// The money of a reference is booked once, whether as payment or as late funds,
 	// and an attempt from before the payment is refused.
 	id = s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
@@ -158,6 +160,17 @@ func TestSubscriberAndConnector(t *testing.T) {
 		t.Errorf("its own reference: %+v", r)
 	}
 	next("payment.paid")
+
+	// One reference is of one refund.
+	for _, payment := range []string{first, id} {
+		id = payment
+		refund := s.do(t, 201, "POST", "/v1/refunds", `{"payment_id":"`+id+`"}`).text(t, "id")
+		about = `"outcome":"succeeded","refund_id":"` + refund + `"`
+		r, status := signal("prv-back", "1500.00"), s.do(t, 200, "GET", "/v1/refunds/"+refund, "").text(t, "status")
+		if id == first && (r.Result != "applied" || status != "succeeded") || id != first && (r.Reason != "reference_used" || status != "pending") {
+			t.Errorf("a refund under one reference: %+v, %s", r, status)
+		}
+	}
 
 	// Neither user may do the other's part.
 	if _, err := js.Publish(t.Context(), "payledger.v1.signals.acme.x.y", nil); err == nil {

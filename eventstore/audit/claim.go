@@ -31,7 +31,7 @@ func (c *checker) checkClaim(i *item) {
 		c.checkRefusal(i)
 	case in.Forever:
 		if was := c.references.at(in.Key); was != 0 {
-			c.add(r, BadClaim, "the money of its reference was booked at position %d", was)
+			c.add(r, BadClaim, "its reference was used at position %d", was)
 			return
 		}
 		c.references.add(in.Key, r.Position)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"payledger/domain"
@@ -71,6 +72,56 @@ func TestReferencesAreBookedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(r)
+		})
+	}
+}
+
+// TestReferencesRefundOnce: one reference in two refunds is a finding, unless the events
+// are older than the rule; its refusal is none.
+func TestReferencesRefundOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before bool // recorded in version 1
+		refuse bool // the second is
+		used   string
+		want   Kind
+	}{
+		"twice":                  {false, false, "shared", BadClaim},
+		"twice, before the rule": {true, false, "shared", ""},
+		"once and refused":       {false, true, "shared", ""},
+		"refused for nothing":    {false, true, "another", ImpossibleEvent},
+		"as the payment's":       {false, true, "paid-0", ImpossibleEvent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var back [2]domain.Signal
+			for i := range back {
+				id := w.create(false)
+				w.route(id)
+				w.signal(id, domain.OutcomePaid, fmt.Sprint("paid-", i), nil)
+				back[i] = signalled(domain.OutcomeSucceeded, "shared")
+				back[i].RefundID = new(w.refund(id))
+			}
+			back[1].Reference = c.used
+			events := []domain.Event{domain.RefundSucceededEvent{RefundID: *back[0].RefundID, Signal: back[0]}, domain.RefundSucceededEvent{RefundID: *back[1].RefundID, Signal: back[1]}}
+			if c.refuse {
+				events[1] = domain.PaymentSignalRefused{Reason: domain.ReasonReferenceUsed, Signal: back[1]}
+			}
+			all := w.records()
+			for i, e := range events {
+				all = w.forged(all, eventstore.PaymentStream(w.project, w.payments[i]), e)
+				if c.before {
+					r := &all[len(all)-1]
+					r.Body, r.Claim = bytes.Replace(r.Body, []byte(`"version":2`), []byte(`"version":1`), 1), nil
+				}
+			}
+			switch r := w.check(all); {
+			case c.want == "" && !r.OK():
+				t.Errorf("%+v", r.Findings)
+			case c.want != "" && (len(r.Findings) != 1 || r.Findings[0].Kind != c.want || r.FirstBad != eventstore.Position(len(all))):
+				t.Errorf("want %s, got %+v", c.want, r.Findings)
+			}
 		})
 	}
 }

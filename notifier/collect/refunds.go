@@ -156,7 +156,7 @@ func (c *Collector) refunded(ctx context.Context, p domain.Payment, r ourRefund,
 	}
 	now, _, err := c.config.Views.Payment(ctx, p.ID)
 	if still, _ := refundOf(now, r.ID); err == nil && !still.Status.Final() {
-		err = fmt.Errorf("the provider says that the refund %s is %s with %s %s, which is not what was asked for", r.ID, st.Phase, st.Amount, st.Currency)
+		err = fmt.Errorf("the provider says that the refund %s is %s with %s %s, and that was refused: see the payment's events", r.ID, st.Phase, st.Amount, st.Currency)
 	}
 	return err
 }

@@ -23,11 +23,15 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 		e.unrecorded.Inc()
 	}
 	says, reason := s.says, reply.Reason
-	if says.Outcome != domain.OutcomePaid {
+	if says.Outcome != domain.OutcomePaid && says.Outcome != domain.OutcomeSucceeded {
 		return
 	}
 	alarm := func() *zerolog.Event {
-		return e.alarms.Error().Str("reason", reason).Str("project", s.project).Stringer("payment", s.payment).
+		line := e.alarms.Error()
+		if says.RefundID != nil {
+			line.Stringer("refund", says.RefundID)
+		}
+		return line.Str("reason", reason).Str("project", s.project).Stringer("payment", s.payment).
 			Str("route", says.Route).Str("reference", says.Reference).
 			Stringer("amount", says.Amount).Str("currency", string(says.Currency)).Stringer("started_at", says.StartedAt)
 	}
@@ -35,10 +39,12 @@ func (e *Enforcer) countRefusal(s *signal, reply domain.SignalReply) {
 	case reason == domain.ReasonStartedEarly:
 		alarm().Msg("a provider says that a payment is paid by an attempt begun before the payment was created; it is refused and " +
 			"booked nowhere: ask the provider whose money it is, and compare its clock with this one")
-	case reason == domain.ReasonReferenceUsed && s.taken != nil:
-		alarm().Str("holder_project", s.taken.stream.Project).Str("holder_payment", s.taken.stream.ID).
-			Uint64("holder_position", uint64(s.taken.position)).
-			Msg("a provider names one reference for two payments; its money is booked for the holder and this signal is refused: " +
-				"ask the provider which payment the money is for, and why it used the reference twice")
+	case reason != domain.ReasonReferenceUsed || s.taken == nil:
+	case says.RefundID != nil:
+		s.taken.addToLine(alarm()).Msg("a provider names one reference for two refunds; the holder has it, this signal is refused " +
+			"and its refund stays pending: ask the provider which payment's money went back")
+	default:
+		s.taken.addToLine(alarm()).Msg("a provider names one reference for two payments; its money is booked for the holder and this signal is refused: " +
+			"ask the provider which payment the money is for, and why it used the reference twice")
 	}
 }

@@ -131,6 +131,69 @@ func TestReferencesPayOnce(t *testing.T) {
 	}
 }
 
+// TestReferencesRefundOnce: the second refund or return of late funds under a reference
+// is refused, recorded and alarmed, and stays pending. The reference of the money that
+// came in may be that of the money that goes back.
+func TestReferencesRefundOnce(t *testing.T) {
+	t.Parallel()
+	c, log := alarmed(t)
+	const shared = "re_1"
+	back := func(p domain.Payment, id domain.ID, reference string) domain.SignalReply {
+		s := bustest.Paid(p)
+		s.Outcome, s.Reference, s.RefundID = domain.OutcomeSucceeded, reference, &id
+		return c.signal(t, p, s)
+	}
+	paid := func() domain.Payment {
+		p := c.Routed(t)
+		for _, reference := range []string{"in-" + p.ID.String(), "late-" + p.ID.String()} {
+			s := bustest.Paid(p)
+			s.Reference = reference
+			c.signal(t, p, s)
+		}
+		c.Do(t, p.ID, domain.CreateRefund{At: p.CreatedAt, RefundID: c.IDs.Next()})
+		return c.Do(t, p.ID, domain.CreateReturn{At: p.CreatedAt, ReturnID: c.IDs.Next(), Reference: "late-" + p.ID.String()})
+	}
+	a, b := paid(), paid()
+	if r := back(a, a.Refunds[0].ID, shared); r.Result != domain.SignalApplied {
+		t.Fatalf("%+v", r)
+	}
+	for _, step := range []struct {
+		p      domain.Payment
+		id     domain.ID
+		result string
+	}{
+		{b, b.Refunds[0].ID, domain.SignalRefused},
+		{b, b.Refunds[0].ID, domain.SignalUnchanged},
+		{b, b.Returns[0].ID, domain.SignalRefused},
+		{a, a.Returns[0].ID, domain.SignalRefused},
+		{a, a.Refunds[0].ID, domain.SignalUnchanged},
+	} {
+		r := back(step.p, step.id, shared)
+		if r.Result != step.result || (r.Result == domain.SignalRefused) != (r.Reason == domain.ReasonReferenceUsed) {
+			t.Errorf("%s: %+v", step.id, r)
+		}
+	}
+	if got := c.Payment(t, b.ID); got.Refunds[0].Status != domain.RefundPending || got.Returns[0].Status != domain.RefundPending {
+		t.Errorf("%+v", got)
+	}
+	if n := testutil.ToFloat64(c.enforcer.refusals.WithLabelValues(domain.ReasonReferenceUsed)); n != 3 {
+		t.Errorf("%v refusals are counted", n)
+	}
+	lines := log.lines()
+	if len(lines) != 3 || !strings.Contains(lines[0], `"refund":"`+b.Refunds[0].ID.String()+`"`) ||
+		!strings.Contains(lines[0], `"holder_payment":"`+a.ID.String()+`"`) || !strings.Contains(lines[0], "stays pending") {
+		t.Errorf("%q", lines)
+	}
+	for _, step := range []struct {
+		id        domain.ID
+		reference string
+	}{{b.Refunds[0].ID, b.PaidReference}, {b.Returns[0].ID, "re_2"}} {
+		if r := back(b, step.id, step.reference); r.Result != domain.SignalApplied {
+			t.Errorf("under a reference of its own: %+v", r)
+		}
+	}
+}
+
 // TestReferencesPayOnceInARace: many payments under one reference at once.
 func TestReferencesPayOnceInARace(t *testing.T) {
 	t.Parallel()
