@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"errors"
+
 	"payledger/domain"
 	"payledger/eventstore"
 )
@@ -19,11 +21,8 @@ func (s references) add(key domain.Digest, at eventstore.Position) { s[[16]byte(
 func (c *checker) checkClaim(i *item) {
 	r, in := &i.record, i.claim
 	if !c.options.Bare {
-		switch {
-		case (in == nil) != (r.Claim == nil):
-			c.add(r, BadClaim, "only one of record and event makes a claim")
-		case in != nil && *in != *r.Claim:
-			c.add(r, BadClaim, "record and event make different claims")
+		if wrong, ok := errors.AsType[*eventstore.WrongClaimError](eventstore.CheckClaim(*r, in)); ok {
+			c.add(r, BadClaim, "%s", wrong.Reason)
 		}
 	}
 	switch {

@@ -39,6 +39,7 @@ type Signer struct {
 	dir    datadir.Dir
 	file   string
 	views  *projections.Engine
+	codec  *eventstore.Codec
 	nodes  *nodewitness.Witness // vouch for what is signed; nil: the directory is alone
 	signs  func() bool          // whether this process signs as events arrive
 	opened eventstore.Position  // where the log ended then
@@ -80,7 +81,7 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 		if err != nil {
 			return nil, nil, exit.With(exit.Directory, "opening the projections: %w", err)
 		}
-		signed, err := newSigner(ctx, d, views, o)
+		signed, err := newSigner(ctx, d, views, config.Codec, o)
 		if err == nil {
 			return views, signed, nil
 		}
@@ -97,9 +98,9 @@ func Open(ctx context.Context, d datadir.Dir, o Options, config projections.Conf
 
 // newSigner reads the newest checkpoint that was signed and refuses a log that differs from
 // it in the events that glance compares.
-func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, o Options) (*Signer, error) {
+func newSigner(ctx context.Context, d datadir.Dir, views *projections.Engine, codec *eventstore.Codec, o Options) (*Signer, error) {
 	s := &Signer{
-		Options: o, dir: d, file: d.Checkpoint(), views: views, publish: func([]byte) {}, signs: func() bool { return true },
+		Options: o, dir: d, file: d.Checkpoint(), views: views, codec: codec, publish: func([]byte) {}, signs: func() bool { return true },
 		compared: make(chan struct{}), failed: make(chan error, 1), cancel: func() {},
 	}
 	var err error

@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 
 // The projections keep the hashes of the log's tree, so they do not show whether
 // the log was changed after they folded it. Therefore the log's own bytes are
-// compared with the newest checkpoint: a few events before anything is served,
-// and all of them, while the server serves, before anything new is signed.
+// compared with the newest checkpoint, and each record's claim, which no tree covers,
+// with its event: a few events before anything is served, and all of them, while the server serves, before anything new is signed.
 
 // How many events are compared before anything is served: the last ones the
 // checkpoint covers, and others at random.
@@ -44,6 +45,9 @@ func (s *Signer) refusal(err error) error {
 	if errors.As(err, new(*translog.TruncatedError)) {
 		return exit.With(exit.Directory, "%[3]w: events at the end of %[1]s are missing. Put the newest ledger.db back. "+onPurpose, s.dir.Ledger(), s.file, err)
 	}
+	if errors.As(err, new(*eventstore.WrongClaimError)) {
+		return exit.With(exit.Directory, "the log was altered: %w, so a key could be used twice. Find out what happened with \"payledger verify\", and restore the newest backup", err)
+	}
 	return exit.With(exit.Directory, "%[1]w. Find out what happened with \"payledger verify\", and put the log back that %[2]s was signed for. "+onPurpose, err, s.file)
 }
 
@@ -62,7 +66,10 @@ func (s *Signer) glance(ctx context.Context) error {
 	}
 	differs := fmt.Sprintf("its root at %d events is %s", s.newest.Size, root)
 	if root == s.newest.Root {
-		if differs, err = s.sample(ctx); err != nil {
+		if differs, err = s.sample(ctx); errors.As(err, new(*eventstore.WrongClaimError)) {
+			return s.refusal(err)
+		}
+		if err != nil {
 			return exit.With(exit.Directory, "comparing the log with its newest checkpoint: %w", err)
 		}
 	}
@@ -81,7 +88,8 @@ func (s *Signer) glance(ctx context.Context) error {
 }
 
 // sample checks some events: their bytes in the log, with the hashes that the
-// projections keep, must lead to the checkpoint's root. differs says what is
+// projections keep, must lead to the checkpoint's root, and their claims must be those
+// of the events. differs says what is
 // wrong with the first that does not. Events that cannot be read are left to the
 // comparison of the whole log.
 func (s *Signer) sample(ctx context.Context) (differs string, err error) {
@@ -117,8 +125,10 @@ func (s *Signer) proved(ctx context.Context, r eventstore.Stored, before string)
 	}
 	if unproved := proof.Check(s.newest, r.Body); unproved != nil {
 		differs = unproved.Error()
+	} else {
+		err = s.codec.CheckClaim(r)
 	}
-	return differs, nil
+	return differs, err
 }
 
 // read reads the log's first events.
@@ -157,7 +167,7 @@ func (s *Signer) compare(ctx context.Context) {
 		s.Log.Info().Uint64("position", uint64(done)).Uint64("events", uint64(total)).Msg("comparing the log with its newest checkpoint; nothing new is signed before")
 	})
 	err := s.read(ctx, s.opened, func(r eventstore.Stored) error {
-		if err := tree.Append(r.Body); err != nil {
+		if err := cmp.Or(tree.Append(r.Body), s.codec.CheckClaim(r)); err != nil {
 			return err
 		}
 		if r.Position%1024 != 0 {
@@ -185,7 +195,7 @@ func (s *Signer) compare(ctx context.Context) {
 	}()
 	switch {
 	case ctx.Err() != nil:
-	case errors.As(err, new(*translog.MismatchError)):
+	case errors.As(err, new(*translog.MismatchError)), errors.As(err, new(*eventstore.WrongClaimError)):
 		s.doubt = s.refusal(err)
 		s.failed <- s.doubt
 	case errors.As(err, new(*eventstore.CorruptError)):

@@ -27,7 +27,7 @@ func TestComparingFindsWhatAGlanceMisses(t *testing.T) {
 	d := grown(t, newDirectory(t), 20)
 	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
-	again, err := newSigner(t.Context(), d, c.views, c.signed.Options)
+	again, err := newSigner(t.Context(), d, c.views, c.signed.codec, c.signed.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestNothingIsSignedBeforeComparing(t *testing.T) {
 	d := grown(t, newDirectory(t), 10)
 	c := open(t, d, io.Discard)
 	defer func() { _ = c.close() }()
-	waiting, err := newSigner(t.Context(), d, c.views, c.signed.Options)
+	waiting, err := newSigner(t.Context(), d, c.views, c.signed.codec, c.signed.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,44 @@ func TestTamperedLogIsNotServed(t *testing.T) {
 	}
 }
 
+// TestLogWithoutAClaimIsNotServed: a claim stands in a record's header, outside the
+// tree; without it, its key would make a second payment.
+func TestLogWithoutAClaimIsNotServed(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string]eventstore.Position{"in what is looked at first": 8, "among many events": 400} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDirectory(t)
+			c := opensCore(t, d, io.Discard)
+			at := c.register(t)
+			id, event := c.ids.Pair()
+			claim := eventstore.Claim{Key: domain.Digest{1}, Fingerprint: domain.Digest{2}}
+			r, err := eventstore.Execute(t.Context(), c.ledger, eventstore.PaymentStream("prj_1", id), domain.Payment{Project: "prj_1", ID: id},
+				domain.PaymentCommand(domain.CreatePayment{
+					At: domain.IDTime(event), Amount: 100, Currency: domain.DefaultCurrency, Settings: domain.DefaultSettings(),
+					Idempotency: &domain.Idempotency{Key: claim.Key, Fingerprint: claim.Fingerprint},
+				}), eventstore.Order{EventID: event, Claim: &claim, New: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at < events {
+				at = c.register(t)
+			}
+			if err := c.close(); err != nil {
+				t.Fatal(err)
+			}
+			tamper(t, d, func(all []eventstore.Stored) []eventstore.Stored {
+				all[r.Stored.Position-1].Claim = nil
+				return all
+			})
+			said, err := serves(t, d, nil)
+			if end, ok := errors.AsType[*exit.Error](err); !ok || end.Code != exit.Directory || !strings.Contains(err.Error(), "the event at position 2: only one of record and event makes a claim") {
+				t.Errorf("%v\n%s", err, said)
+			}
+		})
+	}
+}
+
 // serves runs a service on a directory until ready says what to do next. An
 // error of ready's is no failure of the service.
 func serves(t *testing.T, d datadir.Dir, ready func(at Addresses, log *healthtest.Buffer)) (said string, err error) {
