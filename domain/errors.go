@@ -149,6 +149,7 @@ const (
 	AmountTooSmall          Code = "amount_too_small"
 	AmountTooLarge          Code = "amount_too_large"
 	CurrencyNotSupported    Code = "currency_not_supported"
+	NoRoute                 Code = "no_route"
 	TooLong                 Code = "too_long"
 	ControlCharacter        Code = "control_character"
 	PayloadTooLarge         Code = "payload_too_large"

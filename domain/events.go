@@ -137,6 +137,7 @@ type EventType struct {
 // Events is the registry of the event types of payments. A version changes with the form of
 // the event or with the rules that lead to it:
 //
+//   - payment.created, version 2: it has the payment's route.
 //   - payment.paid and payment.late_funds, version 2: an attempt must not begin
 //     before its payment, and the money of a reference is booked once. Events
 //     recorded as version 1 stay valid.
@@ -161,11 +162,11 @@ func Events() []EventType {
 	expired, failed := signal(OutcomeExpired, nil), signal(OutcomeFailed, nil)
 	claim := &Idempotency{Key: Digest{1, 2, 3}, Fingerprint: Digest{4, 5, 6}}
 	return []EventType{
-		NewEventType(1, PaymentCreated{
+		NewEventType(2, PaymentCreated{
 			CreatedAt: at, ExpiresAt: at.Add(time.Hour), Amount: 150000, Currency: DefaultCurrency,
 			Description: &order, Payload: JSON(`{"cart":7}`),
 			Link:        Link{Base: "https://pay.example.com", KeyVersion: 1, Render: 1},
-			Idempotency: claim,
+			Idempotency: claim, Route: "sandbox", Details: &Digest{7, 8, 9},
 		}),
 		NewEventType(2, PaymentRouteAssigned{Route: "sandbox", Amount: 150000, Currency: DefaultCurrency, ExpiresAt: at.Add(time.Hour)}),
 		NewEventType(2, PaymentPaid{Signal: paid}),

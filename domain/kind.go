@@ -34,8 +34,8 @@ func KindTypes() []KindType {
 // kindTypes needs no memory of its own: KindOf is called for each event.
 func kindTypes() [9]KindType {
 	return [...]KindType{
-		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created"},
-		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay"},
+		{KindPaymentCreated, TypePaymentCreated, false, "the payment was created and every way to pay it is paused; or the customer can pay, for an endpoint that does not take payment.awaiting_payment"},
+		{KindPaymentAwaitingPayment, TypePaymentRouteAssigned, false, "the customer can pay, mostly from the payment's creation on"},
 		{KindPaymentPaid, TypePaymentPaid, true, "the payment is paid"},
 		{KindPaymentExpired, TypePaymentExpired, true, "its time ran out"},
 		{KindPaymentFailed, TypePaymentFailed, true, "an error occurred during payment"},
@@ -78,9 +78,18 @@ func (k Kind) Final() bool {
 	return true
 }
 
-// KindOf returns the kind of notification for an event's wire name. ok is false
-// for events without a notification.
-func KindOf(eventType string) (k Kind, ok bool) {
+// KindOf returns the kind of notification for an event. ok is false for events
+// without a notification.
+func KindOf(e Event) (k Kind, ok bool) {
+	if created, is := e.(PaymentCreated); is && created.Route != "" {
+		return KindPaymentAwaitingPayment, true
+	}
+	return KindOfType(e.Type())
+}
+
+// KindOfType is KindOf for an event of which only the wire name is known; a
+// payment.created is taken for one without a route.
+func KindOfType(eventType string) (k Kind, ok bool) {
 	for _, t := range kindTypes() {
 		if t.Event == eventType && eventType != "" {
 			return t.Kind, true

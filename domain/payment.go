@@ -82,16 +82,13 @@ type CreatePayment struct {
 	Settings    Settings
 	Link        Link
 	Idempotency *Idempotency
+	Routing     *Routing // nil: the payment waits for AssignRoute
+	Details     *Digest  // see PaymentCreated
 }
 
-// AssignRoute chooses the payment's route by the table. Draw is a random number;
-// it chooses among the matching rules by their weights. A payment that only rules of
-// paused routes take is not changed: it waits.
-type AssignRoute struct {
-	Table  RoutingTable
-	Paused RoutingTable // the rules of paused routes, which are not in Table
-	Draw   uint64
-}
+// AssignRoute chooses the route of a payment that waits for one. A payment that only
+// rules of paused routes take is not changed: it goes on waiting.
+type AssignRoute Routing
 
 // ExpirePayment expires a payment whose ExpiryDue is not after At.
 type ExpirePayment struct{ At Instant }
@@ -186,9 +183,16 @@ func (c CreatePayment) decidePayment(p Payment) (Event, error) {
 	if len(payload) == 0 {
 		payload = EmptyObject()
 	}
+	route := ""
+	if c.Routing != nil {
+		var waits bool
+		if route, waits = c.Routing.choose(p.ID, c.Amount, c.Currency); route == "" && !waits {
+			return nil, FieldErrors{c.Routing.refuse(c.Currency)}
+		}
+	}
 	return PaymentCreated{
 		CreatedAt: c.At, ExpiresAt: c.At.Add(c.Settings.Lifetime()), Amount: c.Amount, Currency: c.Currency,
-		Description: c.Description, Payload: payload, Link: c.Link, Idempotency: c.Idempotency,
+		Description: c.Description, Payload: payload, Details: c.Details, Link: c.Link, Idempotency: c.Idempotency, Route: route,
 	}, nil
 }
 
@@ -199,11 +203,11 @@ func (c AssignRoute) decidePayment(p Payment) (Event, error) {
 	case p.Status != Created:
 		return nil, nil
 	}
-	route, ok := c.Table.Choose(p.Amount, p.Currency, c.Draw)
-	if _, waits := c.Paused.Choose(p.Amount, p.Currency, c.Draw); !ok && waits {
+	route, waits := Routing(c).choose(p.ID, p.Amount, p.Currency)
+	switch {
+	case waits:
 		return nil, nil
-	}
-	if !ok {
+	case route == "":
 		return PaymentFailed{Reason: ReasonNoRoute}, nil
 	}
 	return PaymentRouteAssigned{Route: route, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt}, nil

@@ -58,7 +58,11 @@ func drawCommand(t *rapid.T, fresh domain.ID) domain.PaymentCommand {
 			Reference: reference(), RefundReference: reference(), Amount: sum, Currency: "RUB",
 		}}
 	case 0:
-		return domain.CreatePayment{At: drawInstant(t), Amount: sum, Currency: "RUB", Settings: domain.DefaultSettings()}
+		c := domain.CreatePayment{At: drawInstant(t), Amount: sum, Currency: "RUB", Settings: domain.DefaultSettings()}
+		if rapid.Bool().Draw(t, "with its route") {
+			c.Routing = &domain.Routing{Table: domain.SandboxTable()}
+		}
+		return c
 	case 1:
 		route := rapid.SampledFrom([]string{"sandbox", "sandbox", "sandbox", ""}).Draw(t, "route offered")
 		if route == "" {
@@ -130,6 +134,7 @@ func checkForward(t *rapid.T, before, after domain.Payment) {
 		if before.Status == "" {
 			t.Fatalf("a payment began as %s", after.Status)
 		}
+	case before.Status == "" && after.Status == "awaiting_payment": // created with its route
 	case rank(after.Status) != rank(before.Status)+1:
 		t.Fatalf("%q became %q", before.Status, after.Status)
 	}

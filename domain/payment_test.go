@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"payledger/domain"
 )
@@ -269,20 +270,94 @@ func payloadOf(n int) domain.JSON {
 	return domain.JSON(`{"a":"` + strings.Repeat("x", n-len(`{"a":""}`)) + `"}`)
 }
 
+func TestCreatePaymentWithItsRoute(t *testing.T) {
+	t.Parallel()
+	cheap, dear := domain.Rule{Route: "a", Currency: "RUB", Min: 1, Max: sum - 1, Weight: 1}, domain.Rule{Route: "b", Min: 1, Max: domain.MaxAmount, Weight: 1}
+	euro, never := domain.Rule{Route: "a", Currency: "EUR", Min: 1, Max: domain.MaxAmount, Weight: 1}, domain.Rule{Route: "a", Currency: "RUB", Min: 1, Max: domain.MaxAmount}
+	with := func(table, paused domain.RoutingTable) domain.CreatePayment {
+		c := domain.CreatePayment{At: createdAt, Amount: sum, Currency: "RUB", Description: paymentCreated().Description, Payload: paymentCreated().Payload, Settings: domain.DefaultSettings(), Link: paymentCreated().Link}
+		c.Routing = &domain.Routing{Table: table, Paused: paused}
+		return c
+	}
+	on := func(route string) domain.PaymentCreated {
+		e := paymentCreated()
+		e.Route = route
+		return e
+	}
+	no := func(field string) error { return domain.FieldErrors{{Field: field, Code: domain.NoRoute}} }
+	runDecisions(t, []decision{
+		{name: "a rule takes it", given: missing(), when: with(routes(cheap, dear), nil), want: on("b")},
+		{name: "no rule of its amount", given: missing(), when: with(routes(cheap), nil), wantErr: no("amount")},
+		{name: "no rule of its currency", given: missing(), when: with(routes(euro), nil), wantErr: no("currency")},
+		{name: "a rule that is never chosen", given: missing(), when: with(routes(never), nil), wantErr: no("currency")},
+		{name: "no rule at all", given: missing(), when: with(nil, nil), wantErr: no("currency")},
+		{name: "its route is paused", given: missing(), when: with(routes(cheap), routes(dear)), want: on("")},
+		{name: "not even a paused route takes it", given: missing(), when: with(nil, routes(cheap)), wantErr: no("amount")},
+	})
+	p := domain.Payment{}.Evolve(on("b"))
+	if p.Status != domain.AwaitingPayment || p.Route != "b" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestCreationRoutesAsTheRouterDoes: whatever the rules, a payment gets the route at its
+// creation that it would get if it waited for one.
+func TestCreationRoutesAsTheRouterDoes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		rule := rapid.Custom(func(t *rapid.T) domain.Rule {
+			low := domain.Amount(rapid.IntRange(1, 4).Draw(t, "min"))
+			return domain.Rule{
+				Route: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "route"), Currency: rapid.SampledFrom([]domain.Currency{"", "RUB", "EUR"}).Draw(t, "currency"),
+				Min: low, Max: low + domain.Amount(rapid.IntRange(0, 4).Draw(t, "width")), Weight: rapid.Uint32Range(0, 3).Draw(t, "weight"),
+			}
+		})
+		routing := domain.Routing{Table: rapid.SliceOfN(rule, 0, 4).Draw(t, "in use"), Paused: rapid.SliceOfN(rule, 0, 2).Draw(t, "paused")}
+		var id domain.ID
+		copy(id[8:], rapid.SliceOfN(rapid.Byte(), 8, 8).Draw(t, "id"))
+		create := domain.CreatePayment{
+			Amount: domain.Amount(rapid.IntRange(1, 9).Draw(t, "amount")), Currency: "RUB", Settings: domain.DefaultSettings(),
+		}
+		waiting, err := domain.Payment{ID: id}.Decide(create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := domain.Payment{ID: id}.Evolve(waiting)
+		routed, err := later.Decide(domain.AssignRoute(routing))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if routed != nil {
+			later = later.Evolve(routed)
+		}
+		create.Routing = &routing
+		created, err := domain.Payment{ID: id}.Decide(create)
+		if later.Status == domain.Failed {
+			if errs := (domain.FieldErrors{}); !errors.As(err, &errs) || errs[0].Code != domain.NoRoute {
+				t.Fatalf("%v, %v", created, err)
+			}
+			return
+		}
+		if now := (domain.Payment{ID: id}).Evolve(created); err != nil || now.Status != later.Status || now.Route != later.Route {
+			t.Fatalf("%s, %q; later: %s, %q; %v", now.Status, now.Route, later.Status, later.Route, err)
+		}
+	})
+}
+
 func TestAssignRoute(t *testing.T) {
 	t.Parallel()
 	table := routes(
 		domain.Rule{Route: "a", Currency: "RUB", Min: 1, Max: sum, Weight: 1},
 		domain.Rule{Route: "b", Currency: "RUB", Min: 1, Max: sum, Weight: 1},
 	)
-	assign := domain.AssignRoute{Table: table, Draw: 1}
+	assign := domain.AssignRoute{Table: table}
 	none := domain.AssignRoute{Table: routes(domain.Rule{Route: "a", Currency: "EUR", Min: 1, Max: sum, Weight: 1})}
 	runDecisions(t, []decision{
 		{name: "missing", given: missing(), when: assign, wantErr: &domain.Refusal{Code: domain.PaymentNotFound}},
 		{name: "created", given: created(), when: assign, want: domain.PaymentRouteAssigned{Route: "b", Amount: sum, Currency: "RUB", ExpiresAt: expiresAt}},
 		{name: "no rule takes it", given: created(), when: none, want: domain.PaymentFailed{Reason: domain.ReasonNoRoute}},
 		{name: "only a paused route takes it", given: created(), when: domain.AssignRoute{Table: none.Table, Paused: table}},
-		{name: "a paused route and another take it", given: created(), when: domain.AssignRoute{Table: table[:1], Paused: table[1:], Draw: 1}, want: domain.PaymentRouteAssigned{Route: "a", Amount: sum, Currency: "RUB", ExpiresAt: expiresAt}},
+		{name: "a paused route and another take it", given: created(), when: domain.AssignRoute{Table: table[:1], Paused: table[1:]}, want: domain.PaymentRouteAssigned{Route: "a", Amount: sum, Currency: "RUB", ExpiresAt: expiresAt}},
 		{name: "not even a paused route takes it", given: created(), when: domain.AssignRoute{Paused: none.Table}, want: domain.PaymentFailed{Reason: domain.ReasonNoRoute}},
 		{name: "awaiting", given: awaiting(), when: none},
 		{name: "paid", given: paid(), when: none},

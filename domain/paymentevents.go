@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +23,9 @@ type Link struct {
 	Render     int    `json:"render"`      // version of the creation response's form
 }
 
-// PaymentCreated opens a payment's stream.
+// PaymentCreated opens a payment's stream. With a route the payment awaits its money at
+// once; without one it waits for PaymentRouteAssigned, because every route that takes it
+// is paused, or because the event is of version 1, which had neither route nor details.
 type PaymentCreated struct {
 	CreatedAt   Instant      `json:"created_at"`
 	ExpiresAt   Instant      `json:"expires_at"`
@@ -32,6 +35,10 @@ type PaymentCreated struct {
 	Payload     JSON         `json:"payload"`
 	Link        Link         `json:"link"`
 	Idempotency *Idempotency `json:"idempotency,omitempty"`
+	Route       string       `json:"route,omitempty"` // the provider channel that collects the money
+	// Details commits to a description and payload that are kept outside the event,
+	// which has null and {} in their place.
+	Details *Digest `json:"details,omitempty"`
 }
 
 func (PaymentCreated) Type() string { return TypePaymentCreated }
@@ -41,6 +48,9 @@ func (e PaymentCreated) evolvePayment(p Payment) Payment {
 		return p
 	}
 	p.Status = Created
+	if e.Route != "" {
+		p.Status, p.Route = AwaitingPayment, e.Route
+	}
 	p.Amount, p.Currency = e.Amount, e.Currency
 	p.Description, p.Payload = e.Description, e.Payload
 	p.CreatedAt, p.ExpiresAt, p.Link = e.CreatedAt, e.ExpiresAt, e.Link
@@ -58,6 +68,19 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 	if len(e.Payload) == 0 || e.Payload[0] != '{' {
 		return p, nil, errors.New("the payload is not a JSON object")
 	}
+	switch {
+	case r.Version < 2 && (e.Route != "" || e.Details != nil):
+		return p, nil, errors.New("version 1 has neither route nor details")
+	case e.Details != nil && (e.Description != nil || !bytes.Equal(e.Payload, EmptyObject())):
+		return p, nil, errors.New("it has a description or payload and a commitment to others")
+	}
+	var routing *Routing
+	if e.Route != "" {
+		routing = &Routing{Table: RoutingTable{{Route: e.Route, Min: MinAmount, Max: MaxAmount, Weight: 1}}}
+		if err := routing.Table.Validate(); err != nil {
+			return p, nil, err
+		}
+	}
 	lifetime := e.ExpiresAt - e.CreatedAt
 	settings := Settings{Currencies: []Currency{e.Currency}, MaxAmount: MaxAmount, LifetimeSeconds: int(lifetime / 1000)}
 	if d := time.Duration(lifetime) * time.Millisecond; d < MinLifetime || d > MaxLifetime {
@@ -65,12 +88,12 @@ func (e PaymentCreated) origin(p Payment, r Recorded) (Payment, PaymentCommand, 
 	}
 	return p, CreatePayment{
 		At: e.CreatedAt, Amount: e.Amount, Currency: e.Currency, Description: e.Description, Payload: e.Payload,
-		Settings: settings, Link: e.Link, Idempotency: e.Idempotency,
+		Settings: settings, Link: e.Link, Idempotency: e.Idempotency, Routing: routing, Details: e.Details,
 	}, r.creates(p.ID, e.CreatedAt)
 }
 
-// PaymentRouteAssigned names the route, the provider channel that collects the
-// money. The payment now awaits the money. The event says all that a connector
+// PaymentRouteAssigned names the route of a payment that was created without one. The
+// payment now awaits the money. The event says all that a connector
 // needs to collect it. In version 1 it named the route alone: then the other
 // members are zero, and payment.created has them.
 type PaymentRouteAssigned struct {
@@ -83,7 +106,7 @@ type PaymentRouteAssigned struct {
 func (PaymentRouteAssigned) Type() string { return TypePaymentRouteAssigned }
 
 func (e PaymentRouteAssigned) evolvePayment(p Payment) Payment {
-	if p.Status.CanBecome(AwaitingPayment) {
+	if p.Status == Created {
 		p.Status, p.Route = AwaitingPayment, e.Route
 	}
 	return p

@@ -1,6 +1,10 @@
 package domain
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
 
 // Rule offers one route for payments of a currency and an amount range.
 type Rule struct {
@@ -47,6 +51,35 @@ func (t RoutingTable) Choose(a Amount, c Currency, draw uint64) (route string, o
 		left -= uint64(r.Weight)
 	}
 	return "", false
+}
+
+// Routing is what a payment's route is chosen by.
+type Routing struct {
+	Table  RoutingTable
+	Paused RoutingTable // the rules of paused routes, which are not in Table
+}
+
+// choose returns the route of a payment: which of the rules that match, by weight, its
+// id decides, so that a repeated command leads to the same route. waits: the route is
+// "", because every route that takes the payment is paused. Neither: no rule takes it.
+func (r Routing) choose(id ID, a Amount, c Currency) (route string, waits bool) {
+	draw := binary.BigEndian.Uint64(id[len(id)-8:])
+	if route, ok := r.Table.Choose(a, c, draw); ok {
+		return route, false
+	}
+	_, waits = r.Paused.Choose(a, c, draw)
+	return "", waits
+}
+
+// refuse says which member of a payment no rule takes.
+func (r Routing) refuse(c Currency) *FieldError {
+	field := "currency"
+	for _, rule := range slices.Concat(r.Table, r.Paused) {
+		if rule.Weight > 0 && (rule.Currency == "" || rule.Currency == c) {
+			field = "amount"
+		}
+	}
+	return &FieldError{Field: field, Code: NoRoute}
 }
 
 func (r Rule) takes(a Amount, c Currency) bool {

@@ -18,13 +18,13 @@ func PaymentStatuses() []PaymentStatus {
 }
 
 // CanBecome is the forward-only rule: it reports whether a payment may move from
-// status s to next. The zero status, of a payment that does not exist yet, can
-// only become Created. Decide checks it before it returns an event, and Evolve
+// status s to next. The zero status, of a payment that does not exist yet, becomes
+// Created, or AwaitingPayment if the payment is created with its route. Decide checks it before it returns an event, and Evolve
 // before it applies one, so no record can move a status backward.
 func (s PaymentStatus) CanBecome(next PaymentStatus) bool {
 	switch s {
 	case "":
-		return next == Created
+		return next == Created || next == AwaitingPayment
 	case Created:
 		return next == AwaitingPayment || next == Expired || next == Failed
 	case AwaitingPayment:

@@ -11,7 +11,7 @@ import (
 func TestPaymentStatusTransitions(t *testing.T) {
 	t.Parallel()
 	allowed := map[domain.PaymentStatus][]domain.PaymentStatus{
-		"":                     {domain.Created},
+		"":                     {domain.Created, domain.AwaitingPayment},
 		domain.Created:         {domain.AwaitingPayment, domain.Expired, domain.Failed},
 		domain.AwaitingPayment: {domain.Paid, domain.Expired, domain.Failed},
 		domain.Paid:            {},

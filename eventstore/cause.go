@@ -16,8 +16,7 @@ import (
 // event has it. Decide never sees it.
 type Cause struct {
 	// Actor is "operator:" and a name, or the id of an API key. Events without one
-	// are those of the program itself, of customers and of providers, and new
-	// payments, whose project is known.
+	// are those of the program itself, of customers and of providers.
 	Actor string
 	// Trace is that of the request. An event without one gets that of the event
 	// before it in its stream: so what follows from a request is in its trace.

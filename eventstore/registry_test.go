@@ -198,7 +198,7 @@ func TestUnsetFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	e := domain.PaymentCreated{CreatedAt: 1, ExpiresAt: 1, Amount: 1, Currency: "RUB", Payload: domain.JSON{}, Link: domain.Link{Base: "b"}}
 	got := unset(reflect.ValueOf(e))
-	want := []string{".Description", ".Payload", ".Link.KeyVersion", ".Link.Render", ".Idempotency"}
+	want := []string{".Description", ".Payload", ".Link.KeyVersion", ".Link.Render", ".Idempotency", ".Route", ".Details"}
 	if !slices.Equal(got, want) {
 		t.Errorf("unset members %q, want %q", got, want)
 	}

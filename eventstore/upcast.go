@@ -34,6 +34,8 @@ func upcasters() []Upcaster {
 		{Type: projects.TypeKeyIssued, From: 1, Lift: withWebhooksScope},
 		// Version 3 adds the name of the key, which may be absent.
 		{Type: projects.TypeKeyIssued, From: 2, Lift: unchanged},
+		// Version 2 adds the route, which may be absent.
+		{Type: domain.TypePaymentCreated, From: 1, Lift: unchanged},
 		{Type: domain.TypePaymentPaid, From: 1, Lift: unchanged},
 		// Version 2 adds amount, currency and deadline. They stand in another event of
 		// the stream, which an upcaster does not see, so events of version 1 stay

@@ -84,6 +84,18 @@ func (e Endpoint) SecretsUntil(at domain.Instant) (until domain.Instant) {
 // Wants reports whether the endpoint subscribed to the kind.
 func (e Endpoint) Wants(k domain.Kind) bool { return slices.Contains(e.Kinds, k) }
 
+// KindFor returns the kind under which the endpoint is notified of an event, given by
+// its kind and its sequence within the payment; false if it is not. A payment that was
+// created with its route is reported as awaiting its money. An endpoint that takes
+// payment.created and not that kind gets it as payment.created, so that it hears of
+// every payment.
+func (e Endpoint) KindFor(k domain.Kind, sequence uint64) (domain.Kind, bool) {
+	if k == domain.KindPaymentAwaitingPayment && sequence == 1 && !e.Wants(k) {
+		k = domain.KindPaymentCreated
+	}
+	return k, e.Wants(k)
+}
+
 // Endpoint finds one of the project's endpoints.
 func (p Project) Endpoint(id string) (Endpoint, bool) {
 	for _, e := range p.Endpoints {

@@ -252,7 +252,7 @@ func TestEveryEventOfAPaymentHasAKindOrNone(t *testing.T) {
 	}
 	seen := map[domain.Kind]bool{}
 	for _, e := range domain.Events() {
-		k, ok := domain.KindOf(e.Name)
+		k, ok := domain.KindOfType(e.Name)
 		_, payment := e.Sample.(domain.PaymentEvent)
 		if ok != (payment && !silent[e.Name]) {
 			t.Errorf("%s notifies: %v", e.Name, ok)

@@ -230,7 +230,7 @@ func (v *visit) followEvents() error {
 
 // Title says what happened to what.
 func (r eventRow) Title() string {
-	if k, ok := domain.KindOf(r.Type); ok {
+	if k, ok := domain.KindOfType(r.Type); ok {
 		return r.T("kind." + string(k))
 	}
 	return r.EventWord(r.Type)

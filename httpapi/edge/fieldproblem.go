@@ -110,6 +110,11 @@ func fieldDetail(f *domain.FieldError) string {
 			return "Send one of: " + strings.Join(f.Allowed, ", ") + ", in upper case."
 		}
 		return "Only ISO 4217 currencies with two minor digits can be used, in upper case."
+	case domain.NoRoute:
+		if f.Field == "currency" {
+			return "No route collects payments in this currency. Ask the operator which currencies are collected."
+		}
+		return "No route collects this amount. Ask the operator which amounts are collected."
 	case domain.TooLong:
 		return fmt.Sprintf("At most %d characters are accepted; this has %d.", f.Limit, f.Got)
 	case domain.ControlCharacter:

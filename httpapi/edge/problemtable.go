@@ -273,6 +273,7 @@ func FieldRows() []ProblemRow {
 		row(domain.AmountTooSmall, "Amount too small", "The smallest amount is <code>0.01</code>."),
 		row(domain.AmountTooLarge, "Amount too large", "The amount is above the largest one; <code>maximum</code> tells it. The operator may have set it lower for the project."),
 		row(domain.CurrencyNotSupported, "Currency not supported", "The project does not take this currency; <code>allowed</code> lists those it takes, in upper case."),
+		row(domain.NoRoute, "No route", "No route collects payments of this currency or, where it is on <code>amount</code>, of this amount. Nothing was recorded. The operator's routing rules say what is collected."),
 		row(domain.TooLong, "Too long", "The text has more characters (Unicode code points) than the field takes."),
 		row(domain.ControlCharacter, "Control character", "The text has a control character, such as a line break, a tab or NUL."),
 		row(domain.PayloadTooLarge, "Payload too large", "The payload has more than 512 bytes, white space between its values not counted: <code>limit_bytes</code>, <code>got_bytes</code>."),

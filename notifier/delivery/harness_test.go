@@ -359,7 +359,7 @@ func (w *world) fanOut() error {
 			added[a.EndpointID] = r.Position
 		}
 		payment, ok := domain.ParseID(r.Stream.ID)
-		kind, told := domain.KindOf(e.Type())
+		kind, told := domain.KindOf(e)
 		if !ok || !told {
 			continue
 		}

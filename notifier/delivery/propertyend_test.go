@@ -70,7 +70,7 @@ func (p *player) judge(e projects.Endpoint, all []domain.DeliveryObject) error {
 		if err != nil {
 			return err
 		}
-		if k, ok := domain.KindOf(event.Type()); ok && e.Wants(k) && k.Final() && states[r.Commit] == "" {
+		if k, ok := domain.KindOf(event); ok && e.Wants(k) && k.Final() && states[r.Commit] == "" {
 			return fmt.Errorf("%s: %s at position %d, %s, is neither delivered nor listed", e.ID, r.Commit, r.Position, k)
 		}
 	}

@@ -71,7 +71,7 @@ func (l *Lanes) lost(ctx context.Context, e projects.Endpoint, r eventstore.Stor
 		return event, false, err
 	}
 	payment, ok := domain.ParseID(r.Stream.ID)
-	kind, notifies := domain.KindOf(decoded.Type())
+	kind, notifies := domain.KindOf(decoded)
 	if !ok || !notifies {
 		return event, false, nil
 	}
@@ -88,7 +88,7 @@ func (l *Lanes) lost(ctx context.Context, e projects.Endpoint, r eventstore.Stor
 			return event, ok, err
 		}
 	}
-	if !e.Wants(kind) {
+	if event.Kind, ok = e.KindFor(kind, r.Sequence); !ok {
 		return event, false, nil
 	}
 	newest, err := l.newest(ctx, e, r.Stream.Project, payment, upTo)

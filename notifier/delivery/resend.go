@@ -187,7 +187,8 @@ func (l *Lanes) newest(ctx context.Context, e projects.Endpoint, project string,
 		if err != nil {
 			return found, err
 		}
-		if k, ok := domain.KindOf(event.Type()); ok && e.Wants(k) {
+		k, notifies := domain.KindOf(event)
+		if k, wanted := e.KindFor(k, r.Sequence); notifies && wanted {
 			found = Event{
 				Project: project, Endpoint: e.ID, Payment: payment, ID: r.Commit, Kind: k, Sequence: r.Sequence, Position: r.Position,
 			}

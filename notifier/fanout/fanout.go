@@ -47,7 +47,7 @@ type EndpointsView interface {
 
 // Config configures a FanOut.
 type Config struct {
-	Store     eventstore.Store
+	Ledger    eventstore.Ledger
 	Lanes     Lanes
 	Endpoints EndpointsView
 	Log       zerolog.Logger
@@ -67,6 +67,7 @@ type FanOut struct {
 	lanes     Lanes
 	endpoints EndpointsView
 	store     eventstore.Store
+	codec     *eventstore.Codec
 	log       zerolog.Logger
 	trouble   health.State
 	reading   health.State   // the log
@@ -100,7 +101,7 @@ const (
 // New makes a fan-out; Run lets it work.
 func New(c Config) *FanOut {
 	f := &FanOut{
-		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Store, log: c.Log,
+		lanes: c.Lanes, endpoints: c.Endpoints, store: c.Ledger.Store, codec: c.Ledger.Codec, log: c.Log,
 		trouble: health.State{Log: c.Log, Part: "fan-out"}, reading: health.State{Log: c.Log, Part: "fan-out's reader"},
 		retry: health.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
 		began: make(chan struct{}), maxPending: maxFanOutPending,
@@ -152,7 +153,12 @@ func (f *FanOut) attach() bool {
 // take puts an event behind those taken before, and reports whether there was
 // room for it.
 func (f *FanOut) take(a bus.Event) bool {
-	kind, notifies := domain.KindOf(a.Type)
+	kind, notifies := domain.KindOfType(a.Type)
+	if kind == domain.KindPaymentCreated {
+		if e, err := f.codec.Event(a.Stored); err == nil {
+			kind, _ = domain.KindOf(e)
+		}
+	}
 	payment, isPayment := domain.ParseID(a.Stream.ID)
 	if notifies && isPayment && a.Stream.Kind == eventstore.KindPayment {
 		if len(f.pending) >= f.maxPending {

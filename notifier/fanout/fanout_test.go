@@ -189,7 +189,7 @@ func TestFanOutBeginsWhereItMatters(t *testing.T) {
 	s.paid(t)
 	begins := func(want eventstore.Position) {
 		t.Helper()
-		f := New(Config{Store: s.Store, Lanes: lanes, Endpoints: s.views})
+		f := New(Config{Ledger: s.Ledger, Lanes: lanes, Endpoints: s.views})
 		if err := f.start(t.Context()); err != nil || f.taken != want {
 			t.Errorf("behind %d, %v; want %d", f.taken, err, want)
 		}

@@ -186,7 +186,7 @@ func (s *shop) serve(t *testing.T, c *bus.Conn, l Lanes, metrics prometheus.Regi
 func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.UnroutedView, metrics prometheus.Registerer) (_ *served, stop func()) {
 	t.Helper()
 	f := New(Config{
-		Store: s.Store, Lanes: l, Endpoints: s.views, Log: healthtest.Log(t), Metrics: metrics,
+		Ledger: s.Ledger, Lanes: l, Endpoints: s.views, Log: healthtest.Log(t), Metrics: metrics,
 	})
 	f.retry = health.Backoff{First: time.Millisecond, Max: 20 * time.Millisecond}
 	w, err := worker.New(worker.Config{
@@ -205,17 +205,20 @@ func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.Unr
 func (s *shop) wanted(t *testing.T, listeners ...listener) (all []delivery.Event) {
 	t.Helper()
 	for _, r := range s.Records(t) {
-		typ, err := bus.EventType(r.Body)
+		event, err := s.Codec.Decode(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind, ok := domain.KindOf(typ)
+		if r.Stream.Kind != eventstore.KindPayment {
+			continue
+		}
+		kind, ok := domain.KindOf(event)
 		payment, isPayment := domain.ParseID(r.Stream.ID)
-		if !ok || !isPayment || r.Stream.Kind != eventstore.KindPayment {
+		if !ok || !isPayment {
 			continue
 		}
 		for _, l := range listeners {
-			if r.Position > l.added && l.Wants(kind) {
+			if kind, wanted := l.KindFor(kind, r.Sequence); r.Position > l.added && wanted {
 				all = append(all, delivery.Event{
 					Project: r.Stream.Project, Endpoint: l.ID, Payment: payment, ID: r.Commit, Kind: kind,
 					Sequence: r.Sequence, Position: r.Position,

@@ -146,16 +146,17 @@ func (f *FanOut) addressed(ctx context.Context, events []delivery.Event, upTo ev
 			listeners[e.Project] = all
 		}
 		for _, l := range all {
-			if l.added >= e.Position || !l.Wants(e.Kind) {
+			kind, wanted := l.KindFor(e.Kind, e.Sequence)
+			if l.added >= e.Position || !wanted {
 				continue
 			}
 			unconfirmed, err := f.unconfirmed(ctx, e, l)
 			if err != nil {
 				return nil, err
 			}
-			e.Endpoint, e.Unconfirmed = l.ID, unconfirmed
-			if !e.Unconfirmed || e.Kind.Final() {
-				out = append(out, e)
+			if one := e; !unconfirmed || kind.Final() {
+				one.Endpoint, one.Kind, one.Unconfirmed = l.ID, kind, unconfirmed
+				out = append(out, one)
 			}
 		}
 	}
@@ -181,7 +182,7 @@ func (f *FanOut) unconfirmed(ctx context.Context, e delivery.Event, l listener) 
 			break
 		}
 		typ, err := bus.EventType(r.Body)
-		if kind, notifies := domain.KindOf(typ); err == nil && notifies && l.Wants(kind) {
+		if kind, notifies := domain.KindOfType(typ); err == nil && notifies && l.Wants(kind) {
 			return true, nil
 		}
 	}

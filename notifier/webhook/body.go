@@ -92,8 +92,12 @@ func (n Notification) data() (any, error) {
 }
 
 // agrees reports whether a kind is about an object and does not name another
-// status than the object has.
+// status than the object has. payment.created says that there is a payment: it may
+// have its route already.
 func agrees[S ~string](k domain.Kind, object string, has S, statuses []S) bool {
 	of, name, _ := strings.Cut(string(k), ".")
+	if k == domain.KindPaymentCreated && has == S(domain.AwaitingPayment) {
+		return true
+	}
 	return of == object && slices.Contains(domain.Kinds(), k) && (S(name) == has || !slices.Contains(statuses, S(name)))
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -14,12 +13,13 @@ import (
 	"payledger/notifier/health"
 )
 
-// router gives new payments their route. It takes whatever is queued at once,
-// and one sync of the log carries all of it; the order between payments does
+// router gives payments that were created without a route theirs: those of which every
+// route was paused, and those that an older program created. It takes whatever is queued
+// at once, and one sync of the log carries all of it; the order between payments does
 // not matter.
 //
-// A payment that only paused routes would take waits without a route. It is in the
-// view of unrouted payments alone, where it is found again when a route is resumed.
+// A payment that only paused routes take waits. It is in the view of unrouted payments
+// alone, where it is found again when a route is resumed.
 type router struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
@@ -210,8 +210,7 @@ func (r *router) route(ctx context.Context, payments []unrouted) (again []unrout
 }
 
 // decide answers what is to be recorded of a payment, if anything. A payment
-// that nobody has changed is what its first event says. The draw comes from the
-// id, so that a repeated try draws the same.
+// that nobody has changed is what its first event says.
 func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e domain.Event, err error) {
 	id, ok := domain.ParseID(p.Stream.ID)
 	if !ok {
@@ -227,7 +226,7 @@ func (r *router) decide(ctx context.Context, p unrouted) (c eventstore.Commit, e
 		return c, nil, err
 	}
 	inUse, paused := r.split(r.table())
-	e, err = payment.Decide(domain.AssignRoute{Table: inUse, Paused: paused, Draw: binary.BigEndian.Uint64(id[len(id)-8:])})
+	e, err = payment.Decide(domain.AssignRoute{Table: inUse, Paused: paused})
 	if err == nil && e == nil && payment.Status == domain.Created && !p.old {
 		r.held.Inc()
 	}

@@ -183,7 +183,7 @@ func (w *World) Advance(p domain.Payment) {
 		w.Command(p, domain.AssignRoute{Table: domain.RoutingTable{
 			{Route: "sandbox", Currency: "RUB", Min: 1, Max: domain.MaxAmount, Weight: 1},
 			{Route: "sandbox", Currency: "USD", Min: 1, Max: domain.MaxAmount, Weight: 1},
-		}, Draw: 0}, event)
+		}}, event)
 	case p.Status == domain.Created || w.Intn(12) == 0:
 		w.Command(p, domain.ExpirePayment{At: max(domain.InstantOf(w.Now), p.ExpiryDue())}, event)
 	case p.Status == domain.Paid && p.PaidReference != "" && len(p.ProviderRefunds) < 3 && w.Intn(8) == 0:

@@ -9,15 +9,16 @@ import (
 	"payledger/projections/table"
 )
 
-// actsView lists the acts by position, as 8 bytes, with their projects: the events
-// that somebody is known to have had recorded, and those that are of no payment.
+// actsView lists the acts by position, as 8 bytes, with their projects: events of
+// no payment, and events of a payment that have an actor, but for its creation, which
+// the list of payments shows.
 type actsView struct{ *table.Table[string] }
 
 func newActsView(db *table.DB) *actsView { return &actsView{newTextTable(db, "acts")} }
 
 func (v *actsView) fold(c *change) {
 	r := &c.Record
-	if r.Stream.Kind != eventstore.KindPayment || eventstore.CauseOf(r.Body).Actor != "" {
+	if r.Stream.Kind != eventstore.KindPayment || r.Sequence > 1 && eventstore.CauseOf(r.Body).Actor != "" {
 		v.Insert(uint64Key(uint64(r.Position)), r.Stream.Project)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/domain"
+	"payledger/eventstore"
 	"payledger/httpapi/merchant"
 	"payledger/notifier"
 	"payledger/notifier/bus"
@@ -132,7 +133,7 @@ func (b *messaging) begin(
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	fanOut := fanout.New(fanout.Config{Store: c.store, Lanes: lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics})
+	fanOut := fanout.New(fanout.Config{Ledger: eventstore.Ledger{Store: c.store, Codec: c.ledger.Codec}, Lanes: lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics})
 	workers, err := worker.New(worker.Config{
 		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
 		Split: b.routes.acts.split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
