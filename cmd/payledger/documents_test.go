@@ -24,14 +24,14 @@ func TestREADME(t *testing.T) {
 		doctest.Section{
 			Heading: "Five minutes with curl", Tools: []string{"curl"}, Start: startDemo(),
 			Want: []string{
-				`"status":"created"`, `"instructions":{"type":"link"`, `"status":"paid"`, `"status":"pending"`, `"status":"succeeded"`,
+				`"status":"awaiting_payment"`, `"instructions":{"type":"link"`, `"status":"paid"`, `"status":"pending"`, `"status":"succeeded"`,
 				`"code":"refund_exists"`, `refund.succeeded`, `"code":"validation_failed"`, `#/amount`, `#/colour`,
 			},
 		},
 		doctest.Section{
 			Heading: "Webhooks", Tools: []string{"curl"}, Start: startDemo("--webhook-url", "http://"+webhooks+"/"),
 			Before: "JSON='Content-Type: application/json'\nAUTH=\"Authorization: Bearer $PROJECT_ID:$API_KEY\"\n",
-			Want:   []string{`"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 3", "200"},
+			Want:   []string{`"status":"paid"`, "payment.paid", "paid 1500.00 RUB", "sequence 2", "200"},
 		},
 		doctest.Section{
 			Heading: "Three nodes", Tools: []string{"curl"}, Start: startDemo("--nodes", "3"),
@@ -89,7 +89,7 @@ func TestAuditorsREADME(t *testing.T) {
 	doctest.Run(t, "../../eventstore/audit/README.md", doctest.Section{
 		Heading: "Check the log", Tools: []string{"tar"}, Start: startPaidDemo,
 		After: "cat journal.hledger",
-		Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "created", "1500.00 RUB"},
+		Want:  []string{"integrity     ok", "completeness  ok", "merchant_payable", "Demo shop", "awaiting_payment", "1500.00 RUB"},
 	}, doctest.Section{
 		Heading: "Witnesses", Start: startPaidDemo,
 		Before: `payledger log key --data "$DATA" > verifier.key

@@ -73,19 +73,20 @@ func step(s known, in asked, out answered) (bool, known) {
 	}
 	switch in.op {
 	case opCreate:
-		if out.code != 201 || out.status != "created" || out.replayed != (s.payment != "") || !s.named(&s.payment, out.id) {
+		if out.code != 201 || out.status != "awaiting_payment" || out.replayed != (s.payment != "") || !s.named(&s.payment, out.id) {
 			return false, s
 		}
 		if !out.replayed {
-			s.status = "created"
+			s.status = "awaiting_payment"
 		}
 		return true, s
 	case opGet:
-		return out.code == 200 && s.sees(out.status), s.at(out.status)
+		return out.code == 200 && out.status == s.status, s
 	case opPay:
 		switch {
 		case out.code == 200 && s.payment != "" && s.status != "paid":
-			return true, s.at("paid")
+			s.status = "paid"
+			return true, s
 		case out.code == 409:
 			return s.status == "paid", s
 		}
@@ -99,7 +100,7 @@ func step(s known, in asked, out answered) (bool, known) {
 			ok := s.refund != "" && s.named(&s.refund, out.id)
 			return ok, s
 		case out.code == 409:
-			return out.status != "paid" && s.sees(out.status), s.at(out.status)
+			return out.status != "paid" && out.status == s.status, s
 		}
 		return false, s
 	case opGetRefund:
@@ -113,7 +114,7 @@ func step(s known, in asked, out answered) (bool, known) {
 func lost(s known, in asked) known {
 	switch {
 	case in.op == opCreate && s.payment == "":
-		s.payment, s.status = "?", "created"
+		s.payment, s.status = "?", "awaiting_payment"
 	case in.op == opPay && s.payment != "":
 		s.status = "paid"
 	case in.op == opRefund && s.status == "paid" && s.refund == "":
@@ -130,22 +131,10 @@ func (s *known) named(id *string, told string) bool {
 	return told != "" && *id == told
 }
 
-// sees reports whether the status can be read now. A payment gets its route by
-// itself, so awaiting_payment may be seen at any time after it was created,
-// and from then on created no more.
-func (s known) sees(status string) bool {
-	return status == s.status || (s.status == "created" && status == "awaiting_payment")
-}
-
-func (s known) at(status string) known {
-	s.status = status
-	return s
-}
-
 // TestModelRefuses shows that the model finds what it is for.
 func TestModelRefuses(t *testing.T) {
 	t.Parallel()
-	created := answered{code: 201, id: "p", status: "created"}
+	created := answered{code: 201, id: "p", status: "awaiting_payment"}
 	get := func(status string) answered { return answered{code: 200, status: status} }
 	paid := answered{code: 200, status: "paid"}
 	refund := func(id string) answered { return answered{code: 201, id: id, status: "pending"} }
@@ -162,29 +151,28 @@ func TestModelRefuses(t *testing.T) {
 	}{
 		"one after the other": {true, []op{
 			{opCreate, 1, 2, created},
-			{opGet, 3, 4, get("created")},
-			{opGet, 5, 6, get("awaiting_payment")},
+			{opGet, 3, 4, get("awaiting_payment")},
 			{opPay, 7, 8, paid},
 			{opGet, 9, 10, get("paid")},
 			{opRefund, 11, 12, refund("r")},
 			{opRefund, 13, 14, answered{code: 409, id: "r"}},
 			{opRefund, 15, 16, answered{code: 201, id: "r", replayed: true}},
 		}},
-		"a read beside the change":       {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("paid")}}},
-		"a read that goes back beside":   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("awaiting_payment")}}},
-		"a stale read":                   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opGet, 5, 6, get("awaiting_payment")}}},
-		"created after awaiting_payment": {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("awaiting_payment")}, {opGet, 5, 6, get("created")}}},
-		"a payment that is gone":         {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, answered{code: 404}}}},
-		"paid by nobody":                 {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("paid")}}},
-		"two payments under one key":     {false, []op{{opCreate, 1, 2, created}, {opCreate, 3, 4, answered{code: 201, id: "q", status: "created", replayed: true}}}},
-		"two first answers":              {false, []op{{opCreate, 1, 3, created}, {opCreate, 2, 4, created}}},
-		"a refund of what is not paid":   {false, []op{{opCreate, 1, 2, created}, {opRefund, 3, 4, refund("r")}}},
-		"two refunds":                    {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, 7, refund("r")}, {opRefund, 6, 8, refund("s")}}},
-		"a cut create, then its replay":  {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, answered{code: 201, id: "p", status: "created", replayed: true}}}},
-		"a cut create that never was":    {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, created}}},
-		"a replay of nothing":            {false, []op{{opCreate, 3, 4, answered{code: 201, id: "p", status: "created", replayed: true}}}},
-		"a cut refund comes late":        {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opGetRefund, 9, 10, answered{code: 200, status: "pending"}}}},
-		"a cut refund beside a second":   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opRefund, 9, 10, refund("s")}}},
+		"a read beside the change":      {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("paid")}}},
+		"a read that goes back beside":  {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 8, paid}, {opGet, 4, 5, get("paid")}, {opGet, 6, 7, get("awaiting_payment")}}},
+		"a stale read":                  {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opGet, 5, 6, get("awaiting_payment")}}},
+		"a status that never was":       {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("created")}}},
+		"a payment that is gone":        {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, answered{code: 404}}}},
+		"paid by nobody":                {false, []op{{opCreate, 1, 2, created}, {opGet, 3, 4, get("paid")}}},
+		"two payments under one key":    {false, []op{{opCreate, 1, 2, created}, {opCreate, 3, 4, answered{code: 201, id: "q", status: "awaiting_payment", replayed: true}}}},
+		"two first answers":             {false, []op{{opCreate, 1, 3, created}, {opCreate, 2, 4, created}}},
+		"a refund of what is not paid":  {false, []op{{opCreate, 1, 2, created}, {opRefund, 3, 4, refund("r")}}},
+		"two refunds":                   {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, 7, refund("r")}, {opRefund, 6, 8, refund("s")}}},
+		"a cut create, then its replay": {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, answered{code: 201, id: "p", status: "awaiting_payment", replayed: true}}}},
+		"a cut create that never was":   {true, []op{{opCreate, 1, never, cut}, {opCreate, 3, 4, created}}},
+		"a replay of nothing":           {false, []op{{opCreate, 3, 4, answered{code: 201, id: "p", status: "awaiting_payment", replayed: true}}}},
+		"a cut refund comes late":       {true, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opGetRefund, 9, 10, answered{code: 200, status: "pending"}}}},
+		"a cut refund beside a second":  {false, []op{{opCreate, 1, 2, created}, {opPay, 3, 4, paid}, {opRefund, 5, never, cut}, {opRefund, 7, 8, answered{code: 409, id: "r"}}, {opRefund, 9, 10, refund("s")}}},
 	} {
 		var history []porcupine.Operation
 		for i, o := range c.ops {

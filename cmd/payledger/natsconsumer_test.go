@@ -222,7 +222,7 @@ func TestConsumersOfTheirOwn(t *testing.T) {
 	}
 	waiting.Stop()
 	s.paid(t)
-	for range 3 {
+	for range 2 {
 		if m, err := live.NextMsg(patience); err != nil || !strings.Contains(m.Subject, "."+s.ProjectID+".") {
 			t.Fatalf("live: %v, %v", m, err)
 		}

@@ -112,6 +112,6 @@ func (f checkedFile) print(a *console.App) error {
 	for _, g := range f.NoRule {
 		lines = append(lines, fmt.Sprintf("  %s from %s to %s\n", cmp.Or(g.Currency, "other currencies"), g.Min, g.Max))
 	}
-	_, err := fmt.Fprintf(a.Stdout, "\nThere is no rule for these payments, which fail with no_route:\n%s", strings.Join(lines, ""))
+	_, err := fmt.Fprintf(a.Stdout, "\nThere is no rule for these payments, which are refused with no_route:\n%s", strings.Join(lines, ""))
 	return err
 }

@@ -30,12 +30,13 @@ type Config struct {
 	IDs       *domain.IDs      // the process's only source of event ids
 	Now       func() time.Time // default: time.Now
 	Links     *checkout.Links
-	PublicURL string          // where the world reaches this program; base of links and of problem types
-	Sandbox   Sandbox         // nil: no sandbox endpoints
-	Webhooks  Webhooks        // nil: no endpoints for webhooks
-	KeyTimes  KeyTimes        // nil: times of use of keys are not kept
-	Tracer    *tracing.Tracer // nil: requests have no spans
-	Entropy   io.Reader       // default: crypto/rand; must be safe for concurrent use
+	Routing   func() domain.Routing // the rules that choose new payments' routes; nil: they wait for one
+	PublicURL string                // where the world reaches this program; base of links and of problem types
+	Sandbox   Sandbox               // nil: no sandbox endpoints
+	Webhooks  Webhooks              // nil: no endpoints for webhooks
+	KeyTimes  KeyTimes              // nil: times of use of keys are not kept
+	Tracer    *tracing.Tracer       // nil: requests have no spans
+	Entropy   io.Reader             // default: crypto/rand; must be safe for concurrent use
 
 	Nodes               func() int    // how many servers share the rates now, this one included; nil: it is alone
 	Limits              domain.Limits // of projects that have none of their own; default: no rates, and sessions of the usual length

@@ -84,9 +84,12 @@ func (a *API) CreatePayment(ctx context.Context, c Caller, req PaymentRequest, k
 	cmd.At = domain.IDTime(event)
 	cmd.Link = domain.Link{Base: a.cfg.PublicURL, KeyVersion: a.cfg.Links.Current(), Render: renderVersion}
 	cmd.Idempotency = remembered(claimed)
+	if a.cfg.Routing != nil {
+		cmd.Routing = new(a.cfg.Routing())
+	}
 	res, err := eventstore.Execute(ctx, a.cfg.Ledger, eventstore.PaymentStream(c.Project.ID, id),
 		domain.Payment{Project: c.Project.ID, ID: id}, domain.PaymentCommand(cmd),
-		eventstore.Order{EventID: event, Cause: eventstore.Cause{Trace: c.Trace}, Claim: claimed, New: true})
+		eventstore.Order{EventID: event, Cause: c.Cause(), Claim: claimed, New: true})
 	if err != nil {
 		return made, a.reused(err, func(earlier domain.Event) []string {
 			if e, ok := earlier.(domain.PaymentCreated); ok {

@@ -233,7 +233,7 @@ func TestADamagedRecordIsLeftOut(t *testing.T) {
 		s.paid(t)
 	}
 	at := s.added["we_all"] + 4
-	f := New(Config{Ledger: eventstore.Ledger{Store: damaged{s.Store, at}, Codec: s.Ledger.Codec}, Lanes: lanes, Endpoints: s.views, Log: healthtest.Log(t)})
+	f := New(Config{Ledger: eventstore.Ledger{Store: damaged{s.Store, at}, Codec: s.Codec}, Lanes: lanes, Endpoints: s.views, Log: healthtest.Log(t)})
 	f.DispatchedFrom(s.Last(t) + 1)
 	stop := healthtest.Run(t, f.Run)
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })

@@ -131,5 +131,8 @@ func (w *Workers) dispatch(ctx context.Context, e bus.Event) error {
 	if e.Stream.Kind != eventstore.KindPayment || e.Type != domain.TypePaymentCreated {
 		return nil
 	}
+	if created, ok := e.Event.(domain.PaymentCreated); ok && created.Route != "" {
+		return nil
+	}
 	return w.router.take(ctx, e.Stored)
 }

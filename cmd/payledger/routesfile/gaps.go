@@ -8,8 +8,8 @@ import (
 	"payledger/domain"
 )
 
-// Gap is a range of amounts for which there is no rule: payments of it fail with
-// no_route.
+// Gap is a range of amounts for which there is no rule: payments of it are refused
+// with no_route.
 type Gap struct {
 	Currency domain.Currency `json:"currency,omitzero"` // empty: every currency that no rule names
 	Min      domain.Amount   `json:"min"`               // inclusive

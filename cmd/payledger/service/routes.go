@@ -201,7 +201,7 @@ func record(e *zerolog.Event, file string, p routesfile.Problem) *zerolog.Event 
 }
 
 // noRoutes says that no payment can be collected.
-const noRoutes = "There is no route: every payment fails with no_route. Give --routes FILE, or --sandbox to try things out."
+const noRoutes = "There is no route: every new payment is refused with no_route. Give --routes FILE, or --sandbox to try things out."
 
 // degraded says what keeps payments from being collected, for the body of /readyz,
 // which anybody may read.
@@ -220,7 +220,7 @@ func (r *routes) degraded() []string {
 // none.
 func (r *routes) watch(m prometheus.Registerer) {
 	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every payment fails.",
+		Name: "payledger_routing_rules", Help: "Rules that give payments their route; with 0 every new payment is refused.",
 	}, func() float64 { return float64(len(r.set.Table())) }))
 	m.MustRegister(pausedCollector{r, prometheus.NewDesc("payledger_route_paused",
 		"1 while the operator has paused the route: it gets no payments, and no attempt begins on it.", []string{"route"}, nil)})

@@ -269,6 +269,10 @@ func (c *core) publicHandler(base string, o Options, b *messaging, m prometheus.
 		Ready: c.answers, Degraded: func() []string { return slices.Concat(c.cramped(o.MinFree), c.warned(), b.degraded()) },
 	}
 	config.Connectors, config.Attempts = notifications{b.routes.set, b.collector.Notify}, attempts{b.routes, b.collector}
+	config.Routing = func() domain.Routing {
+		table, paused := b.routes.acts.split(b.routes.set.Table())
+		return domain.Routing{Table: table, Paused: paused}
+	}
 	config.PublicURL, config.Sandbox, config.Checkpoint = base, b.sandbox(o), c.signed.Promptly
 	config.Limits, config.FailedAuthPerMinute = o.Limits, o.FailedAuthPerMinute
 	return httpapi.New(config)
