@@ -50,7 +50,7 @@ func clientTools(t *testing.T, needs ...string) string {
 
 // TestClients runs the commands and the code of the page on clients, each in an
 // empty directory, against one sandbox. What the commands would download is already
-// there.
+// there. With the client in TypeScript it compiles one more use of the lists.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	needs := map[string][]string{
@@ -66,13 +66,17 @@ func TestClients(t *testing.T) {
 	if len(clients) != len(needs) {
 		t.Fatalf("%d clients, want %d", len(clients), len(needs))
 	}
+	lists, err := os.ReadFile(filepath.Join("testdata", "judges", "lists.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := start(t, "demo")
 	for _, c := range clients {
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
 			tools := clientTools(t, needs[c.ID]...)
 			dir := t.TempDir()
-			for name, content := range map[string][]byte{"openapi.yaml": docs.OpenAPI, c.File: []byte(c.Code)} {
+			for name, content := range map[string][]byte{"openapi.yaml": docs.OpenAPI, c.File: []byte(c.Code), "lists.ts": lists} {
 				if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -86,6 +90,7 @@ func TestClients(t *testing.T) {
 				"npm install", "npm ls >/dev/null || true # ",
 				"python3 -m venv .venv", "ln -s "+filepath.Join(tools, "python")+" .venv",
 				".venv/bin/pip install", "true",
+				"shop.ts #", "shop.ts lists.ts #",
 			).Replace(c.Commands)
 			cmd := exec.CommandContext(t.Context(), "bash", "-ec", commands)
 			cmd.Dir = dir
