@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +20,7 @@ import (
 	"payledger/httpapi/notifications"
 )
 
-// judge is the connector of the route "cards". It accepts notifications signed with
+// judge is the connector of the routes "cards" and "wallets". It accepts notifications signed with
 // "ours".
 type judge struct {
 	mu     sync.Mutex
@@ -28,7 +30,7 @@ type judge struct {
 	refuse error
 }
 
-func (j *judge) Takes(route string) bool { return route == "cards" }
+func (j *judge) Takes(route string) bool { return route == "cards" || route == "wallets" }
 
 func (j *judge) Notify(ctx context.Context, _ string, header http.Header, body []byte) error {
 	j.mu.Lock()
@@ -58,9 +60,13 @@ func (j *judge) judged() int {
 	return j.waits
 }
 
-// notice makes a request from this address.
+// notice makes a request for the route "cards" from this address.
 func notice(from string, body io.Reader, header ...string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/connectors/cards", body)
+	return noticeFor("cards", from, body, header...)
+}
+
+func noticeFor(route, from string, body io.Reader, header ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/connectors/"+route, body)
 	r.RemoteAddr = from
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -126,25 +132,27 @@ func TestWithoutConnectorsThereIsNoPath(t *testing.T) {
 }
 
 // TestLongNotificationsAreNotRead sends a body without a length, or with one that is
-// too large.
+// too large. Those for a route that takes none are answered without their body.
 func TestLongNotificationsAreNotRead(t *testing.T) {
 	t.Parallel()
 	j := new(judge)
 	s := start(t, func(c *settings) { c.Connectors = j })
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "POST /connectors/cards HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := io.ReadAll(c)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413 ") {
-		t.Errorf("%v\n%s", err, answer)
+	for path, status := range map[string]string{"cards": "413", "nowhere": "404"} {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := io.WriteString(c, "POST /connectors/"+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+status+" ") {
+			t.Errorf("%s: %v\n%s", path, err, answer)
+		}
 	}
 	w := httptest.NewRecorder()
 	s.public.ServeHTTP(w, notice("192.0.2.1:1", io.MultiReader(strings.NewReader("x"), bytes.NewReader(make([]byte, notifications.MaxBody))), "X-Signed", "ours"))
@@ -194,34 +202,86 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestNotificationsAtOnce: at most 256 are judged at the same time.
+// TestNotificationsAtOnce: at most 128 of a route are judged at the same time. Those of
+// another route are judged meanwhile.
 func TestNotificationsAtOnce(t *testing.T) {
 	t.Parallel()
 	j := &judge{hold: make(chan struct{})}
 	s := start(t, func(c *settings) { c.Connectors = j })
-	send := func(from string) int {
+	send := func(route, from string) int {
 		w := httptest.NewRecorder()
-		s.public.ServeHTTP(w, notice(from, strings.NewReader("{}"), "X-Signed", "ours"))
+		s.public.ServeHTTP(w, noticeFor(route, from, strings.NewReader("{}"), "X-Signed", "ours"))
 		return w.Code
 	}
 	var held sync.WaitGroup
-	for range 256 { // an address of this machine has no share of its own
-		held.Go(func() {
-			if code := send("127.0.0.1:1"); code != 200 {
-				t.Errorf("one of 256: %d", code)
-			}
-		})
+	hold := func(n int, route string) {
+		before := j.judged()
+		for range n { // an address of this machine has no share of its own
+			held.Go(func() {
+				if code := send(route, "127.0.0.1:1"); code != 200 {
+					t.Errorf("one of %d for %s: %d", n, route, code)
+				}
+			})
+		}
+		for j.judged() < before+n {
+			time.Sleep(time.Millisecond)
+		}
 	}
-	for j.judged() < 256 {
-		time.Sleep(time.Millisecond)
-	}
-	if code := send("192.0.2.1:1"); code != 503 || j.judged() != 256 {
+	hold(128, "cards")
+	if code := send("cards", "192.0.2.1:1"); code != 503 || j.judged() != 128 {
 		t.Errorf("one too many: %d, %d are being judged", code, j.judged())
 	}
+	hold(1, "wallets")
 	close(j.hold)
 	held.Wait()
-	if code := send("192.0.2.1:1"); code != 200 {
+	if code := send("cards", "192.0.2.1:1"); code != 200 {
 		t.Errorf("afterwards: %d", code)
+	}
+}
+
+// TestHangingNotificationsGiveWay: when a route or an address has no place, the one that
+// has waited longest for its body is refused, and no other.
+func TestHangingNotificationsGiveWay(t *testing.T) {
+	t.Parallel()
+	j := new(judge)
+	s := start(t, func(c *settings) { c.Connectors = j })
+	hang := func(from string) *bufio.Reader {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		// The server asks for the body once the notification has its place.
+		fmt.Fprintf(c, "POST /connectors/cards HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n", from)
+		r := bufio.NewReader(c)
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		return r
+	}
+	gaveWay := func(what string, r *bufio.Reader) {
+		t.Helper()
+		answer, err := io.ReadAll(r)
+		if err != nil || !bytes.Contains(answer, []byte("HTTP/1.1 503 ")) || !bytes.Contains(answer, []byte("Retry-After: 1\r\n")) {
+			t.Errorf("%s: %v\n%s", what, err, answer)
+		}
+	}
+	first := hang("192.0.2.1")
+	own := hang("192.0.2.2")
+	for range 15 {
+		hang("192.0.2.2")
+	}
+	hang("192.0.2.2")
+	gaveWay("the oldest of an address that has its share", own)
+	for i := range 111 {
+		hang(fmt.Sprintf("198.51.100.%d", i))
+	}
+	if a := s.send("POST", "/connectors/cards", strings.NewReader("{}"), header{"X-Signed", "ours"}); a.Code != 200 {
+		t.Errorf("the provider's: %d %s", a.Code, a.Body)
+	}
+	gaveWay("the oldest of a full route", first)
+	if n := strings.Count(s.log.String(), `"status":503`); n != 2 {
+		t.Errorf("%d gave way, want 2", n)
 	}
 }
 
@@ -237,18 +297,18 @@ func TestFloodOfNotifications(t *testing.T) {
 		return w
 	}
 	var flood sync.WaitGroup
-	for range 64 {
+	for range 16 {
 		flood.Go(func() { send("192.0.2.1:1") })
 	}
-	for j.judged() < 64 {
+	for j.judged() < 16 {
 		time.Sleep(time.Millisecond)
 	}
-	if w := send("192.0.2.1:2"); w.Code != 503 || w.Header().Get("Retry-After") == "" || j.judged() != 64 {
+	if w := send("192.0.2.1:2"); w.Code != 503 || w.Header().Get("Retry-After") == "" || j.judged() != 16 {
 		t.Errorf("one too many: %d, %d are being judged", w.Code, j.judged())
 	}
 	other := make(chan *httptest.ResponseRecorder, 1)
 	flood.Go(func() { other <- send("192.0.2.2:1", "X-Signed", "ours") })
-	for j.judged() < 65 {
+	for j.judged() < 17 {
 		time.Sleep(time.Millisecond)
 	}
 	close(j.hold)
@@ -267,7 +327,7 @@ func TestFloodOfNotifications(t *testing.T) {
 			}
 		}
 	}
-	if limited != 65 { // as many as came before, the one that was refused among them
+	if limited != 17 { // as many as came before, the one that was refused among them
 		t.Errorf("%d were refused", limited)
 	}
 	for from, header := range map[string]string{"192.0.2.2:9": "", "127.0.0.1:9": "", "10.0.0.1:9": "192.0.2.9"} {

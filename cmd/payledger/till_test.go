@@ -26,8 +26,8 @@ type till struct {
 	args     []string
 }
 
-// openTill starts a server on a new directory.
-func openTill(t testing.TB, p *played) *till {
+// openTill starts a server on a new directory, with more flags.
+func openTill(t testing.TB, p *played, flags ...string) *till {
 	t.Helper()
 	dir := t.TempDir()
 	s := &till{provider: p, data: filepath.Join(dir, "data")}
@@ -36,11 +36,11 @@ func openTill(t testing.TB, p *played) *till {
 	}
 	s.routes = filepath.Join(dir, "routes.json")
 	s.setRoutes(t, fmt.Sprintf(`{"rules":[{"route":"real"}],"connectors":{"real":%s}}`, p.settings))
-	s.args = []string{
+	s.args = append([]string{
 		"serve", "--data", s.data, "--routes", s.routes, "--log-level", "warn", "--webhook-allow-private",
 		"--rate-writes", "0", "--rate-reads", "0", "--rate-customers", "0", "--json", "--listen", "127.0.0.1:0",
 		"--admin-listen", "127.0.0.1:0",
-	}
+	}, flags...)
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {

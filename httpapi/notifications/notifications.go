@@ -2,10 +2,10 @@
 // attempts: POST /connectors/{route}, outside /v1 and without an API key.
 //
 // A request may come from anybody, so it costs little: the route must have a
-// connector, a body has MaxBody bytes and bodyTime, only so many are taken at a
-// time, and each address has its share and its rate. What a notification says is
-// judged by the connector's rule alone. The answer is 2xx once what it led to is on
-// disk; after any other answer the provider sends it again.
+// connector, a body has MaxBody bytes and bodyTime, each route takes only so many at
+// a time, and each address has its share of them and its rate. What a notification
+// says is judged by the connector's rule alone. The answer is 2xx once what it led to
+// is on disk; after any other answer the provider sends it again.
 package notifications
 
 import (
@@ -14,7 +14,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 
 	"payledger/domain"
@@ -31,13 +30,9 @@ const MaxBody = 256 << 10
 // bodyTime is how long a body may take to arrive.
 const bodyTime = 10 * time.Second
 
-// How many notifications are read or judged at the same time, of all and of one
-// public address, and how often such an address may send them. Addresses of this
-// machine and of private networks, where proxies are, have no share and no rate of
-// their own.
+// How often a public address may send notifications. Addresses of this machine and of
+// private networks, where proxies are, have no rate and no share of their own.
 const (
-	maxAtOnce = 256
-	maxOfOne  = 64
 	perSecond = 100
 	burst     = 500
 )
@@ -76,16 +71,13 @@ type Handlers struct {
 	limit  *edge.Limiter
 	rate   edge.Rate
 	forged zerolog.Logger
-
-	mu     sync.Mutex
-	atOnce int
-	of     map[string]int // by public address
+	places places
 }
 
 // New makes the handlers.
 func New(c Config) *Handlers {
 	h := &Handlers{
-		config: c, of: make(map[string]int), limit: edge.NewLimiter("notifications", c.Nodes),
+		config: c, places: places{taken: make(map[string][]*place)}, limit: edge.NewLimiter("notifications", c.Nodes),
 		forged: c.Log.Sample(&zerolog.BurstSampler{Burst: maxForged, Period: time.Minute}),
 	}
 	if c.Limited {
@@ -111,12 +103,23 @@ func (h *Handlers) notify(x *edge.Exchange) error {
 			return closing(err)
 		}
 	}
-	done, ok := h.begin(address)
-	if !ok {
-		return closing(edge.Unavailable("1", "Too many notifications are being judged just now."))
+	if x.Request.ContentLength > MaxBody {
+		return closing(tooLarge())
 	}
-	defer done()
+	// The body's time is kept on the connection, which ends then.
+	control := http.NewResponseController(x.ResponseWriter)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return closing(cutShort())
+	}
+	p := &place{route: route, address: address, cut: func() { _ = control.SetReadDeadline(time.Now()) }}
+	if !h.places.take(p) {
+		return closing(tooMany())
+	}
+	defer h.places.leave(p)
 	body, err := read(x)
+	if !h.places.read(p) {
+		return closing(tooMany())
+	}
 	if err != nil {
 		return err
 	}
@@ -136,36 +139,7 @@ func (h *Handlers) notify(x *edge.Exchange) error {
 	return errors.Join(edge.Unavailable(retryAfter, "The notification cannot be judged now. Send it again."), err)
 }
 
-// begin takes one of the places; done gives it back.
-func (h *Handlers) begin(address string) (done func(), ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.atOnce >= maxAtOnce || h.of[address] >= maxOfOne {
-		return nil, false
-	}
-	h.atOnce++
-	if address != "" {
-		h.of[address]++
-	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.atOnce--
-		if h.of[address]--; h.of[address] <= 0 {
-			delete(h.of, address)
-		}
-	}, true
-}
-
-// read reads the body. Its time is kept on the connection, which ends then.
 func read(x *edge.Exchange) ([]byte, error) {
-	if x.Request.ContentLength > MaxBody {
-		return nil, closing(tooLarge())
-	}
-	control := http.NewResponseController(x.ResponseWriter)
-	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, closing(cutShort())
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, x.Request.Body, MaxBody))
 	var long *http.MaxBytesError
 	switch {
@@ -179,6 +153,10 @@ func read(x *edge.Exchange) ([]byte, error) {
 
 func tooLarge() wire.Problem {
 	return wire.Problem{Code: domain.BodyTooLarge, Detail: "A notification has 256 KiB at most."}
+}
+
+func tooMany() wire.Problem {
+	return edge.Unavailable("1", "Too many notifications are being read and judged just now.")
 }
 
 func cutShort() wire.Problem {
