@@ -188,8 +188,8 @@ func (c *client) refund(p acked) (id, error) {
 	return made, err
 }
 
-// life leads a payment through everything: created, routed, paid, refund
-// created, refund succeeded: four requests and five events.
+// life leads a payment through everything: created, paid, refund created, refund
+// succeeded: four requests and four events.
 func (c *client) life() error {
 	p, err := c.createPaid()
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *bench) contests(sink *target) []contest {
 				{name: "whole life, 64 connections", unit: "payments/s"},
 				{name: fmt.Sprintf("live heap after %d lives", lives), unit: "MiB", lower: true},
 				{name: fmt.Sprintf("resident memory after %d lives", lives), unit: "MiB", lower: true},
-				{name: "disk for a payment of five events", unit: "KiB", lower: true},
+				{name: "disk for a payment of a whole life", unit: "KiB", lower: true},
 				{name: "JetStream's disk for such a payment", unit: "KiB", lower: true},
 			},
 			service, b.lives(lives),

@@ -20,8 +20,8 @@ const fillers = 512
 
 // fill appends payments to the log of a stopped data directory: through the
 // domain and the store, but without a server, so that a long log takes minutes
-// and not hours. Each has five events: created, routed, paid, refund created,
-// refund succeeded.
+// and not hours. Each has four events: created, paid, refund created, refund
+// succeeded.
 func fill(ctx context.Context, data, project string, payments int) (err error) {
 	store, err := bolt.Open(filepath.Join(data, "ledger.db"), bolt.Options{})
 	if err != nil {
@@ -53,7 +53,7 @@ type filler struct {
 	project string
 }
 
-// life writes one payment's five events.
+// life writes one payment's four events.
 func (f filler) life(ctx context.Context) error {
 	id, event := f.ids.Pair()
 	w := &stream{filler: f, name: eventstore.PaymentStream(f.project, id), state: domain.Payment{Project: f.project, ID: id}}
@@ -66,8 +66,8 @@ func (f filler) life(ctx context.Context) error {
 		Payload: domain.JSON(`{"cart":7,"customer":"c-8841"}`), Settings: domain.DefaultSettings(),
 		Link:        domain.Link{Base: "http://127.0.0.1:8080", KeyVersion: 1, Render: 1},
 		Idempotency: &domain.Idempotency{Key: claim.Key, Fingerprint: claim.Fingerprint},
+		Routing:     &domain.Routing{Table: domain.SandboxTable()},
 	})
-	w.decide(ctx, f.ids.Next(), nil, domain.AssignRoute{Table: domain.SandboxTable()})
 	w.decide(ctx, f.ids.Next(), nil, domain.ApplySignal{Signal: f.signal(domain.OutcomePaid, nil)})
 	refund, event := f.ids.Pair()
 	w.decide(ctx, event, nil, domain.CreateRefund{At: domain.IDTime(event), RefundID: refund})

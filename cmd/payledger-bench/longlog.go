@@ -35,7 +35,7 @@ func (b *bench) filled(ctx context.Context, payments int) (directory, error) {
 }
 
 // eventsEach is how many events a payment of a filled log has.
-const eventsEach = 5
+const eventsEach = 4
 
 // logEvents is how many events the payments of the long log have.
 func (b *bench) logEvents() float64 { return float64(b.payments * eventsEach) }
@@ -157,7 +157,7 @@ func (b *bench) growth(ctx context.Context) error {
 		return err
 	}
 	kib := series{ledger / float64(b.payments)}
-	b.row("disk for each payment of five events", "KiB", kib, kib.itself())
+	b.row("disk for each payment of four events", "KiB", kib, kib.itself())
 	b.row("JetStream's disk for each payment", "KiB", series{jetStream / float64(b.payments)})
 
 	m, err := b.measure(ctx, "POST with a long log, 64 connections", load{connections: 64},

@@ -62,7 +62,7 @@ func suites() []suite {
 			{"POST at", ceiling, 2, 1.2, atMost},
 			{"GET while POST", "GET alone", 3, 1.5, atMost},
 		}, (*bench).latency},
-		{"life", "whole lives of payments (four requests, five events), and refunds", []bound{
+		{"life", "whole lives of payments (four requests, four events), and refunds", []bound{
 			{"whole life", "POST", 0.25, 0.40, false},
 		}, (*bench).life},
 		{"webhooks", "signed notifications to a receiver, and POST meanwhile", []bound{
@@ -130,8 +130,8 @@ the scale:
   bbolt       the same with payments in a bbolt file
   ceiling     the same behind a group commit to a plain file: one append, one sync for all
               that wait
-  ceiling+    the ceiling with an embedded JetStream behind it: two publishes and two
-              deliveries for each payment
+  ceiling+    the ceiling with an embedded JetStream behind it: a publish and a delivery
+              for each payment
   R3          the same behind a group commit to a JetStream stream on three servers: one
               synced publish for all that wait
   PostgreSQL  the same with a payment, an idempotency key and an outbox in one transaction

@@ -9,8 +9,8 @@
 //	bbolt       the same, payments in a bbolt file, one transaction for all that wait
 //	ceiling     the same, events of the service's size at the end of a plain file:
 //	            one append and one sync for all that wait
-//	ceiling+    the ceiling, and for each payment two publishes to an embedded
-//	            JetStream and two deliveries from it
+//	ceiling+    the ceiling, and for each payment a publish to an embedded
+//	            JetStream and a delivery from it
 //	R3          the same, events in a JetStream stream of three servers that sync
 //	            before they answer: one publish for all that wait
 //	PostgreSQL  the same, a payment, its idempotency key and an outbox in one

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	stream = "EVENTS"
-	// subjects are as many as there are payments, as in the service.
-	subjects = "payledger.v1.events.prj_01M7W78FJBM8T4R7B5N0C1D2E3.payment."
+	stream  = "EVENTS"
+	subject = "payledger.v1.events.prj_01M7W78FJBM8T4R7B5N0C1D2E3.payment.created"
 
 	inFlight = 256  // publishes that JetStream has not answered
 	queued   = 4096 // payments that wait to be published; beyond, answers wait
 )
 
-// inFileAndJetStream is inFile with two publishes and two deliveries for each
+// inFileAndJetStream is inFile with a publish and a delivery for each
 // payment behind it. It does not let them fall behind for long: a group waits
 // until there is room for it in the queue.
 func inFileAndJetStream(ctx context.Context, dir string) (keeper, error) {
@@ -56,15 +55,12 @@ func inFileAndJetStream(ctx context.Context, dir string) (keeper, error) {
 	queue := make(chan *entry, queued)
 	running.Go(func() {
 		for e := range queue {
-			subject := subjects + string(e.id[:])
-			for _, body := range [][]byte{e.event, routed(e)} {
-				// An answer that does not come leaves the backlog open.
-				_, _ = js.PublishAsync(subject, body)
-			}
+			// An answer that does not come leaves the backlog open.
+			_, _ = js.PublishAsync(subject, e.event)
 		}
 	})
 	k, err := inFile(dir, func(all []*entry) {
-		expected.Add(2 * int64(len(all)))
+		expected.Add(int64(len(all)))
 		for _, e := range all {
 			queue <- e
 		}
@@ -104,7 +100,7 @@ func startNATS(dir string) (*natsserver.Server, error) {
 
 func consume(ctx context.Context, js jetstream.JetStream) (jetstream.MessagesContext, error) {
 	s, err := js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: stream, Subjects: []string{subjects + "*"}, Storage: jetstream.FileStorage, MaxMsgsPerSubject: -1,
+		Name: stream, Subjects: []string{subject}, Storage: jetstream.FileStorage, MaxMsgsPerSubject: -1,
 	})
 	if err != nil {
 		return nil, err
