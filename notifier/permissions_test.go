@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
+	"payledger/domain/projects"
 	"payledger/eventstore"
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
@@ -96,7 +97,7 @@ func (c *client) violations(t *testing.T) []error {
 func TestSubscriberReadsPaymentEvents(t *testing.T) {
 	t.Parallel()
 	o := newOpen(t)
-	live, err := o.subscriber.SubscribeSync(bus.PaymentSubjects)
+	live, err := o.subscriber.SubscribeSync(bus.PaymentSubjects("*")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestSubscriberReadsPaymentEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasSuffix(m.Subject, ".payment."+p.ID.String()) {
+		if m.Subject != bus.EventSubject(bustest.Project, m.Header.Get(bus.HeaderType)) || m.Header.Get(bus.HeaderSubject) != "payment/"+p.ID.String() {
 			t.Errorf("live: %s", m.Subject)
 		}
 	}
@@ -260,8 +261,7 @@ func TestOutsidersCannot(t *testing.T) {
 	o := newOpen(t)
 	p := o.Routed(t)
 	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
-	id := p.ID.String()
-	event, signal := bus.EventSubject(eventstore.PaymentStream(bustest.Project, p.ID)), bus.SignalSubject(p.Route, bustest.Project, p.ID)
+	event, signal := bus.EventSubject(bustest.Project, domain.TypePaymentPaid), bus.SignalSubject(p.Route, bustest.Project, p.ID)
 	api := func(s string) string { return "$JS.API." + s }
 
 	publish := []string{
@@ -271,7 +271,7 @@ func TestOutsidersCannot(t *testing.T) {
 		api("STREAM.UPDATE.EVENTS"), api("STREAM.DELETE.EVENTS"), api("STREAM.PURGE.EVENTS"), api("STREAM.MSG.GET.EVENTS"),
 		api("STREAM.MSG.DELETE.EVENTS"), api("STREAM.SNAPSHOT.EVENTS"), api("STREAM.RESTORE.X"), api("STREAM.PURGE.SIGNALS"), api("STREAM.DELETE.CHECKPOINTS"),
 		api("DIRECT.GET.EVENTS"), api("DIRECT.GET.EVENTS." + event),
-		api("CONSUMER.CREATE.EVENTS"), api("CONSUMER.CREATE.EVENTS.mine"), api("CONSUMER.CREATE.EVENTS.mine." + bus.PaymentSubjects[:len(bus.PaymentSubjects)-2] + "x"),
+		api("CONSUMER.CREATE.EVENTS"), api("CONSUMER.CREATE.EVENTS.mine"), api("CONSUMER.CREATE.EVENTS.mine." + event),
 		api("CONSUMER.CREATE.EVENTS.subscriber"), api("CONSUMER.DURABLE.CREATE.EVENTS.mine"), api("CONSUMER.DURABLE.CREATE.EVENTS.subscriber"),
 		api("CONSUMER.DELETE.EVENTS.subscriber"), api("CONSUMER.PAUSE.EVENTS.subscriber"), api("CONSUMER.RESET.EVENTS.subscriber"),
 		api("CONSUMER.UNPIN.EVENTS.subscriber"), api("CONSUMER.NAMES.EVENTS"), api("CONSUMER.LIST.EVENTS"),
@@ -281,7 +281,7 @@ func TestOutsidersCannot(t *testing.T) {
 		"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.LEDGER.INFO", "$SYS.REQ.USER.INFO",
 	}
 	subscribe := []string{
-		">", "*", "payledger.>", bus.EventsSubjects, "payledger.v1.events.*.project.>", bus.EventSubject(eventstore.ProjectStream(bustest.Project)),
+		">", "*", "payledger.>", bus.EventsSubjects, "payledger.v1.events.*.project.>", bus.EventSubject(bustest.Project, projects.TypeProjectChanged),
 		"payledger.v1.events.*.*.>", "payledger.v1.events.>", bus.SignalsSubjects, bus.ParkedSubject,
 		"payledger.v1.connectors.>", "payledger.v1.connectors.visa.begin.more",
 		"_INBOX.>", "_INBOX_ledger.>", "_INBOX*.>", "$JS.>", "$JS.API.>", "$JS.ACK.>", "$JS.EVENT.>", "$SYS.>", "_R_.>", "$KV.>",
@@ -295,7 +295,7 @@ func TestOutsidersCannot(t *testing.T) {
 		},
 		"connector": {
 			o.connector, append(publish, bus.InboxConnector+".x", "$JS.API.CONSUMER.INFO.EVENTS.subscriber", "$JS.API.CONSUMER.MSG.NEXT.EVENTS.subscriber", "$JS.ACK.EVENTS.subscriber.1.1.1.1.1"),
-			append(subscribe, bus.PaymentSubjects, bus.CheckpointsSubject, event, "payledger.v1.events."+bustest.Project+".payment."+id, bus.InboxSubscriber+".>"),
+			append(append(subscribe, bus.PaymentSubjects("*")...), bus.CheckpointsSubject, event, bus.InboxSubscriber+".>"),
 		},
 	} {
 		for _, subject := range c.publish {
@@ -338,7 +338,7 @@ func TestRepliesCannotBeTurnedAgainstTheLedger(t *testing.T) {
 	o := newOpen(t)
 	p := o.Routed(t)
 	bustest.SameAsLog(t, o.ledger.JetStream(), o.Book)
-	event := bus.EventSubject(eventstore.PaymentStream(bustest.Project, p.ID))
+	event := bus.EventSubject(bustest.Project, domain.TypePaymentPaid)
 	before := map[string]string{}
 	for _, name := range []string{bus.EventsStream, bus.SignalsStream, bus.ParkedStream} {
 		before[name] = bustest.Created(t, o.ledger, name)

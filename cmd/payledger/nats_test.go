@@ -67,6 +67,10 @@ func TestSubscriberAndConnector(t *testing.T) {
 		events, err = js.Consumer(t.Context(), "EVENTS", "subscriber")
 		return err == nil
 	})
+	paid, err := subscriber.SubscribeSync("payledger.v1.events.*.payment.paid")
+	if err != nil {
+		t.Fatal(err)
+	}
 	next := func(wantType string) jetstream.Msg {
 		t.Helper()
 		msg, err := events.Next(jetstream.FetchMaxWait(patience))
@@ -81,8 +85,8 @@ func TestSubscriberAndConnector(t *testing.T) {
 
 	id := s.do(t, 201, "POST", "/v1/payments", `{"amount":"1500.00"}`).text(t, "id")
 	created := next("payment.created")
-	if want := "payledger.v1.events." + s.ProjectID + ".payment." + id; created.Subject() != want {
-		t.Errorf("subject %s, want %s", created.Subject(), want)
+	if want := "payledger.v1.events." + s.ProjectID + ".payment.created"; created.Subject() != want || created.Headers().Get("ce-subject") != "payment/"+id {
+		t.Errorf("subject %s, want %s; %v", created.Subject(), want, created.Headers())
 	}
 	stored := s.do(t, 200, "GET", "/v1/payments/"+id+"/events", "").Body
 	if !strings.Contains(string(stored), string(created.Data())) {
@@ -166,6 +170,16 @@ func TestSubscriberAndConnector(t *testing.T) {
 		if id == first && (r.Result != "applied" || status != "succeeded") || id != first && (r.Reason != "reference_used" || status != "pending") {
 			t.Errorf("a refund under one reference: %+v, %s", r, status)
 		}
+	}
+
+	// A subscription to one type brings nothing else.
+	for range 2 {
+		if m, err := paid.NextMsg(patience); err != nil || m.Header.Get("ce-type") != "payment.paid" {
+			t.Errorf("of a subscription to payment.paid: %v, %v", m, err)
+		}
+	}
+	if m, err := paid.NextMsg(10 * time.Millisecond); err == nil {
+		t.Errorf("of a subscription to payment.paid: %v", m.Header)
 	}
 
 	// Neither user may do the other's part.

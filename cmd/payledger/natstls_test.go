@@ -65,7 +65,7 @@ func TestNATSOverTLS(t *testing.T) {
 			return err == nil
 		})
 		msg, err := events.Next(jetstream.FetchMaxWait(patience))
-		if err != nil || !strings.HasSuffix(msg.Subject(), ".payment."+id) {
+		if err != nil || msg.Headers().Get("ce-subject") != "payment/"+id {
 			t.Fatalf("%v, %v", msg, err)
 		}
 

@@ -72,7 +72,7 @@ func TestTraceFollowsAPayment(t *testing.T) {
 	}
 	for m := range batch.Messages() {
 		want := ""
-		if strings.HasSuffix(m.Subject(), traced) {
+		if strings.HasSuffix(m.Headers().Get("ce-subject"), traced) {
 			want = parent
 		}
 		if got := m.Headers().Get("ce-traceparent"); got != want {

@@ -32,7 +32,7 @@ const (
 
 // EventMessage is a record as the NATS client publishes it.
 func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
-	block, err := (&eventHeader{log: log}).block(r)
+	_, block, err := (&eventHeader{log: log}).block(r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
 	if err != nil {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	return &nats.Msg{Subject: EventSubject(r.Stream), Header: header, Data: r.Body}, nil
+	return &nats.Msg{Subject: EventSubject(r.Stream.Project, header.Get(HeaderType)), Header: header, Data: r.Body}, nil
 }
 
 // eventHeader writes the headers of events, each in the place of the one
@@ -50,17 +50,17 @@ type eventHeader struct {
 	buf []byte
 }
 
-// block is the header of the record as it is published: a CloudEvent in binary
-// mode whose data are the stored bytes. With it a message is accepted only
+// block is the header of the record as it is published, and the subject: a CloudEvent in
+// binary mode whose data are the stored bytes. With it a message is accepted only
 // behind the one of the position before. The next call changes it.
-func (h *eventHeader) block(r eventstore.Stored) ([]byte, error) {
+func (h *eventHeader) block(r eventstore.Stored) (subject string, header []byte, err error) {
 	typ, err := EventType(r.Body)
 	if err != nil {
-		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
+		return "", nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
 	for _, word := range [...]string{typ, r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
 		if strings.ContainsFunc(word, notInToken) {
-			return nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
+			return "", nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
 		}
 	}
 	// The server looks for its own headers from the beginning.
@@ -82,7 +82,7 @@ func (h *eventHeader) block(r eventstore.Stored) ([]byte, error) {
 	b = append(next(b, HeaderContentType), "application/json"...)
 	b = append(b, "\r\n\r\n"...)
 	h.buf = b
-	return b, nil
+	return EventSubject(r.Stream.Project, typ), b, nil
 }
 
 func appendID(b []byte, id domain.ID) []byte {
@@ -99,12 +99,14 @@ func next(b []byte, name string) []byte {
 // eventOf reads EventMessage back.
 func eventOf(subject string, header interface{ Get(name string) string }, body []byte, at eventstore.Position) (e Event, ok bool) {
 	e.Position, e.Type, e.Body = at, header.Get(HeaderType), body
+	rest, ours := strings.CutPrefix(subject, EventsPrefix)
+	e.Stream.Project, rest, _ = strings.Cut(rest, ".")
 	var streamOK, idOK bool
-	e.Stream, streamOK = eventStream(subject)
+	e.Stream.Kind, e.Stream.ID, streamOK = strings.Cut(header.Get(HeaderSubject), "/")
 	e.Commit, idOK = domain.ParseID(header.Get(HeaderID))
 	sequence, err := strconv.ParseUint(header.Get(HeaderStreamSequence), 10, 64)
 	e.Sequence, e.At = sequence, domain.IDTime(e.Commit).Time()
-	return e, streamOK && idOK && err == nil
+	return e, ours && rest == e.Type && streamOK && idOK && err == nil
 }
 
 // EventType reads the wire name of a stored event, which stands near its

@@ -25,11 +25,14 @@ func TestHeadersOfEvents(t *testing.T) {
 			Stream: eventstore.PaymentStream([]string{"prj_a", "prj_bc"}[i/2%2], domain.ID{byte(i)}),
 			Body:   fmt.Appendf(nil, `{"type":"t%d"}`, i),
 		}
-		got, err := h.block(r)
+		subject, got, err := h.block(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := (&eventHeader{log: domain.ID{1}}).block(r)
+		if want := fmt.Sprintf("payledger.v1.events.%s.t%d", r.Stream.Project, i); subject != want {
+			t.Errorf("event %d: subject %s, want %s", i, subject, want)
+		}
+		_, want, err := (&eventHeader{log: domain.ID{1}}).block(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,10 @@
 package bus
 
-import "payledger/eventstore"
+import (
+	"cmp"
+
+	"payledger/eventstore"
+)
 
 // Consumer is a reader of EVENTS with a user, a durable consumer and a position of
 // its own. Name is that of the user and of the durable consumer; its inboxes begin
@@ -43,12 +47,7 @@ func ReservedNames() []string {
 }
 
 // Subjects are those on which the events of the consumer's payments are.
-func (c Consumer) Subjects() string {
-	if c.Project == "" {
-		return PaymentSubjects
-	}
-	return EventsPrefix + c.Project + ".payment.>"
-}
+func (c Consumer) Subjects() []string { return PaymentSubjects(cmp.Or(c.Project, "*")) }
 
 // InfoSubject is where a durable consumer of EVENTS is asked for its state.
 func InfoSubject(consumer string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -121,7 +122,7 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 		if lost {
 			d.reset(c, "its state on disk is damaged")
 		}
-	case had.Config.Metadata[startKey] != c.Start:
+	case had.Config.Metadata[startKey] != c.Start, !slices.Equal(had.Config.FilterSubjects, c.Subjects()):
 		if err := remove(ctx, stream, c.Name); err != nil {
 			return err
 		}
@@ -139,7 +140,7 @@ func (d *Durables) ensure(ctx context.Context, stream jetstream.Stream, c Consum
 	}
 	want := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "Events of payments for the credentials of " + c.Name + ".",
-		FilterSubject: c.Subjects(), DeliverPolicy: jetstream.DeliverAllPolicy,
+		FilterSubjects: c.Subjects(), DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1, MaxAckPending: 4096, MaxWaiting: 128,
 	}
 	if c.Position > 0 {

@@ -45,15 +45,15 @@ func NewPublisher(c *Conn, log domain.ID) (*Publisher, error) {
 
 // Publish sends an event, the next in the log; last: none follows it yet.
 func (p *Publisher) Publish(ctx context.Context, s eventstore.Stored, last bool) error {
-	header, err := p.header.block(s)
+	subject, header, err := p.header.block(s)
 	if err != nil {
 		return err
 	}
 	if !last && s.Position < p.asked+p.every {
-		return p.link.publish(EventSubject(s.Stream), "", header, s.Body)
+		return p.link.publish(subject, "", header, s.Body)
 	}
 	p.asked = s.Position
-	if err := errors.Join(p.link.publish(EventSubject(s.Stream), p.inbox+".answer", header, s.Body), p.link.flush()); err != nil {
+	if err := errors.Join(p.link.publish(subject, p.inbox+".answer", header, s.Body), p.link.flush()); err != nil {
 		return err
 	}
 	select {

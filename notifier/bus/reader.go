@@ -244,8 +244,7 @@ func (d *Reader) read(ctx context.Context, messages *pull) error {
 // event is what the message brought. If the log has it in memory, it is the log's
 // own record, whose event need not be decoded.
 func (d *Reader) event(ctx context.Context, msg message, at eventstore.Position) (Event, error) {
-	stream, ours := eventStream(msg.subject)
-	if r, ok := d.Store.Recent(at); ok && ours && stream == r.Stream && r.Event != nil && bytes.Equal(msg.data, r.Body) {
+	if r, ok := d.Store.Recent(at); ok && r.Event != nil && msg.subject == EventSubject(r.Stream.Project, r.Event.Type()) && bytes.Equal(msg.data, r.Body) {
 		return Event{Stored: r, Type: r.Event.Type()}, nil
 	}
 	event, ok := eventOf(msg.subject, msg.header, bytes.Clone(msg.data), at)

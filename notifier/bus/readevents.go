@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -99,7 +100,7 @@ func readEvent(ctx context.Context, s jetstream.Stream, sequence uint64) ([]byte
 		msg, err := s.GetMsg(ctx, sequence)
 		switch {
 		case err == nil:
-			if _, ours := eventStream(msg.Subject); !ours || msg.Header.Get(HeaderPosition) != fmt.Sprint(sequence) {
+			if !strings.HasPrefix(msg.Subject, EventsPrefix) || msg.Header.Get(HeaderPosition) != fmt.Sprint(sequence) {
 				return nil, nil
 			}
 			return msg.Data, nil

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"payledger/domain"
-	"payledger/eventstore"
 )
 
 // The JetStream streams, and the consumers that have a name.
@@ -25,7 +24,6 @@ func OurStreams() []string { return []string{EventsStream, SignalsStream, Parked
 const (
 	EventsPrefix    = "payledger.v1.events."
 	EventsSubjects  = "payledger.v1.events.>"
-	PaymentSubjects = "payledger.v1.events.*.payment.>"
 	SignalsPrefix   = "payledger.v1.signals."
 	SignalsSubjects = "payledger.v1.signals.>"
 	ParkedSubject   = "payledger.v1.parked.signals"
@@ -44,20 +42,17 @@ const (
 	inboxPlain      = "_INBOX"
 )
 
-// EventSubject is where an event of the stream is published.
-func EventSubject(s eventstore.Stream) string {
-	return EventsPrefix + s.Project + "." + s.Kind + "." + s.ID
-}
+// EventSubject is where an event of a type is published, such as
+// payledger.v1.events.prj_X.payment.paid. It does not name the payment: JetStream keeps
+// an entry in memory for each subject that it has ever seen.
+func EventSubject(project, typ string) string { return EventsPrefix + project + "." + typ }
 
-// eventStream reads EventSubject back.
-func eventStream(subject string) (eventstore.Stream, bool) {
-	rest, ours := strings.CutPrefix(subject, EventsPrefix)
-	project, rest, hasKind := strings.Cut(rest, ".")
-	kind, id, hasID := strings.Cut(rest, ".")
-	if !ours || !hasKind || !hasID || strings.Contains(id, ".") {
-		return eventstore.Stream{}, false
+// PaymentSubjects are those of the events of payments, with their refunds and returns of
+// late funds: of one project, or with "*" of all.
+func PaymentSubjects(project string) []string {
+	return []string{
+		EventSubject(project, "payment.>"), EventSubject(project, "refund.>"), EventSubject(project, "return.>"),
 	}
-	return eventstore.Stream{Project: project, Kind: kind, ID: id}, true
 }
 
 // CallSubject is where the program that serves a route is asked a call.

@@ -1,9 +1,27 @@
 package bus
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"payledger/domain"
+	"payledger/eventstore"
 )
+
+// TestPaymentSubjects: what outsiders may read are the events of payments, all of them
+// and no others.
+func TestPaymentSubjects(t *testing.T) {
+	t.Parallel()
+	for _, e := range eventstore.EventTypes() {
+		read := slices.ContainsFunc(PaymentSubjects("prj_a"), func(s string) bool {
+			return strings.HasPrefix(EventSubject("prj_a", e.Name), strings.TrimSuffix(s, ">"))
+		})
+		if _, ofPayment := e.Sample.(domain.PaymentEvent); read != ofPayment {
+			t.Errorf("%s can be read: %v", e.Name, read)
+		}
+	}
+}
 
 func TestReplySubject(t *testing.T) {
 	t.Parallel()

@@ -164,7 +164,7 @@ func BenchmarkLinks(b *testing.B) {
 			if err := c.nc.Flush(); err != nil {
 				b.Fatal(err)
 			}
-			header, err := (&eventHeader{}).block(eventstore.Stored{Position: 7, Stream: eventstore.PaymentStream("prj_a", domain.ID{1}), Body: []byte(`{"type":"a"}`)})
+			_, header, err := (&eventHeader{}).block(eventstore.Stored{Position: 7, Stream: eventstore.PaymentStream("prj_a", domain.ID{1}), Body: []byte(`{"type":"a"}`)})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -96,8 +96,12 @@ func SameAsLog(tb testing.TB, js jetstream.JetStream, b *Book) {
 			if err != nil {
 				return false
 			}
-			if m.Subject != bus.EventSubject(r.Stream) || string(m.Data) != string(r.Body) {
-				tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, bus.EventSubject(r.Stream), r.Body)
+			typ, err := bus.EventType(r.Body)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if subject := bus.EventSubject(r.Stream.Project, typ); m.Subject != subject || string(m.Data) != string(r.Body) {
+				tb.Fatalf("position %d: %s %s, want %s %s", r.Position, m.Subject, m.Data, subject, r.Body)
 			}
 		}
 		return true

@@ -2,7 +2,6 @@ package relay_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -59,8 +58,8 @@ func BenchmarkRelay(b *testing.B) {
 				}
 				done <- nil
 			}()
-			for i := range backlog {
-				f, err := c.JetStream().PublishMsgAsync(&nats.Msg{Subject: "payledger.v1.events.p.payment." + strconv.Itoa(i), Data: body})
+			for range backlog {
+				f, err := c.JetStream().PublishMsgAsync(&nats.Msg{Subject: "payledger.v1.events.p.payment.created", Data: body})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -128,8 +128,12 @@ func compareOne(ctx context.Context, stream jetstream.Stream, record eventstore.
 		return mismatch{record.Position, fmt.Sprintf("its event %d is missing", record.Position), false}, nil
 	case err != nil:
 		return mismatch{}, fmt.Errorf("reading the JetStream stream %s: %w", bus.EventsStream, err)
-	case msg.Subject != bus.EventSubject(record.Stream) || !bytes.Equal(msg.Data, record.Body):
+	case !bytes.Equal(msg.Data, record.Body):
 		return mismatch{record.Position, fmt.Sprintf("its event %d is not the one in the log", record.Position), true}, nil
+	}
+	typ, err := bus.EventType(record.Body)
+	if want := bus.EventSubject(record.Stream.Project, typ); err == nil && msg.Subject != want {
+		return mismatch{record.Position, fmt.Sprintf("its event %d is on the subject %s, where an older payledger published it, and not on %s", record.Position, msg.Subject, want), false}, nil
 	}
 	return mismatch{}, nil
 }

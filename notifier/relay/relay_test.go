@@ -157,6 +157,21 @@ func TestRelayRebuildsWhatIsNotThisLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"subjects of the version before": func(t *testing.T, c *bus.Conn, b *bustest.Book) {
+			if _, err := c.JetStream().CreateStream(t.Context(), bus.EventsConfig(b.LogID)); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range b.Records(t)[:4] {
+				m, err := bus.EventMessage(b.LogID, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Subject = bus.EventsPrefix + r.Stream.Project + ".payment." + r.Stream.ID
+				if _, err := bustest.ConnectAs(t, c.Server(), bus.UserRelay).JetStream().PublishMsg(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
 		"limits": func(t *testing.T, c *bus.Conn, b *bustest.Book) {
 			cfg := bus.EventsConfig(b.LogID)
 			cfg.MaxMsgs = 5

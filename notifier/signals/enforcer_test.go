@@ -261,7 +261,7 @@ func TestEnforcerAnswersConnectorsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, inbox := range []string{
-		bus.EventSubject(eventstore.PaymentStream(bustest.Project, p.ID)), "$JS.API.STREAM.DELETE.SIGNALS", "_INBOX_ledger.x", "_INBOX.>", "foo",
+		bus.EventSubject(bustest.Project, domain.TypePaymentPaid), "$JS.API.STREAM.DELETE.SIGNALS", "_INBOX_ledger.x", "_INBOX.>", "foo",
 	} {
 		s := bustest.Paid(p)
 		s.Reference = fmt.Sprint("ref-", i)

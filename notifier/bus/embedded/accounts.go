@@ -63,7 +63,6 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 	subscribers := account{
 		name: accountSubscribers, user: outsiders.Subscriber, connections: maxOutsideConnections,
 		imports: []string{
-			imported("stream", bus.PaymentSubjects),
 			imported("stream", bus.CheckpointsSubject),
 			imported("service", info),
 			imported("service", next),
@@ -71,7 +70,7 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 			noAPI(),
 		},
 		publish:   []string{info, next, ack},
-		subscribe: []string{bus.PaymentSubjects, bus.CheckpointsSubject, bus.InboxSubscriber + ".>"},
+		subscribe: append(bus.PaymentSubjects("*"), bus.CheckpointsSubject, bus.InboxSubscriber+".>"),
 	}
 	connectors := account{
 		name: accountConnectors, user: outsiders.Connector, connections: maxOutsideConnections,
@@ -86,14 +85,17 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 		answers:   true,
 	}
 	ledger.imports = []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", accountConnectors, bus.CallsSubjects)}
-	readers, outside := accountSubscribers, subscribers.String()+connectors.String()
+	readers, outside := accountSubscribers, connectors.String()
 	for _, c := range consumers {
 		readers += ", " + accountName(c)
 		ledger.exports = append(ledger.exports, exports(c)...)
 		outside += consumerAccount(c).String()
 	}
+	for _, s := range bus.PaymentSubjects("*") {
+		subscribers.imports = append(subscribers.imports, imported("stream", s))
+		ledger.exports = append(ledger.exports, export("stream", s, readers, ""))
+	}
 	ledger.exports = append(ledger.exports,
-		export("stream", bus.PaymentSubjects, readers, ""),
 		export("stream", bus.CheckpointsSubject, accountSubscribers, ""),
 		export("service", info, accountSubscribers, ""),
 		export("service", next, accountSubscribers, ", response_type: Stream"),
@@ -102,7 +104,7 @@ func accounts(ledgerPassword string, outsiders *Credentials, consumers []bus.Con
 		export("stream", bus.InboxConnector+".>", accountConnectors, ""),
 		export("service", infoNobody, readers+", "+accountConnectors, ""),
 	)
-	return "accounts {\n" + ledger.String() + outside + "}\n"
+	return "accounts {\n" + ledger.String() + subscribers.String() + outside + "}\n"
 }
 
 // noAPI takes the place of JetStream's API in an account: see infoNobody.
@@ -155,14 +157,16 @@ func (a account) String() string {
 // JetStream would answer there.
 func consumerAccount(c bus.Consumer) account {
 	info, next, ack := bus.InfoSubject(c.Name), bus.NextSubject(c.Name), bus.AckSubject(c.Name)
-	return account{
+	a := account{
 		name: accountName(c), user: Credential{c.Name, c.Password}, connections: maxConsumerConnections,
-		imports: []string{
-			imported("stream", c.Subjects()), imported("service", info), imported("service", next), imported("service", ack), noAPI(),
-		},
+		imports:   []string{imported("service", info), imported("service", next), imported("service", ack), noAPI()},
 		publish:   []string{info, next, ack},
-		subscribe: []string{c.Subjects(), "_INBOX_" + c.Name + ".>"},
+		subscribe: append(c.Subjects(), "_INBOX_"+c.Name+".>"),
 	}
+	for _, s := range c.Subjects() {
+		a.imports = append(a.imports, imported("stream", s))
+	}
+	return a
 }
 
 func accountName(c bus.Consumer) string { return "CONSUMER_" + c.Name }
