@@ -6,7 +6,9 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -201,6 +203,42 @@ func (v *visitor) sends(page, to string, form url.Values) (status int, location 
 	return status, location
 }
 
+// sendsToTwoNodes sends the form of a new key to two nodes at once: one of them makes the
+// key, and the other one leads to its secret too.
+func (v *visitor) sendsToTwoNodes(form url.Values) {
+	v.t.Helper()
+	token := formToken.FindStringSubmatch(v.opens("keys/new"))
+	if token == nil {
+		v.t.Fatal("no form")
+	}
+	form.Set("form", token[1])
+	secret := regexp.MustCompile(`secrets/[A-Z0-9]+`)
+	var led [2]string
+	var both sync.WaitGroup
+	for i := range led {
+		both.Go(func() {
+			resp, err := v.client.PostForm(v.nodes[i].BaseURL+"/account/keys/new", form)
+			if err != nil {
+				v.t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			page, err := io.ReadAll(resp.Body)
+			led[i] = secret.FindString(resp.Header.Get("Location") + string(page))
+			if err != nil || led[i] == "" {
+				v.t.Errorf("node %d: %d, %v\n%s", i, resp.StatusCode, err, page)
+			}
+		})
+	}
+	both.Wait()
+	if led[0] != led[1] {
+		v.t.Errorf("they lead to %q", led)
+	}
+	if shown := v.opens(led[0]); !strings.Contains(shown, "sk_") {
+		v.t.Errorf("the key is not shown:\n%s", shown)
+	}
+}
+
 // sessionsOnEveryNode: who signed in at one node is signed in at each, can send a form
 // to another node than the one that showed it, once, and see the secret that came of it
 // at a third; and who signed out is signed out everywhere, also while a node is down.
@@ -227,6 +265,10 @@ func sessionsOnEveryNode(t *testing.T, n *nodes, start func(node int)) {
 		if status, _ := one.sends(page, "keys/new", key); status != http.StatusConflict {
 			t.Errorf("the same form again: %d", status)
 		}
+	}
+
+	for range 3 {
+		one.sendsToTwoNodes(url.Values{"name": {"twice"}, "scopes": {"read"}})
 	}
 
 	killed := n.sequencer(t, 0)

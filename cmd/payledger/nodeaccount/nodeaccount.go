@@ -65,6 +65,7 @@ type Store struct {
 	unasked func() error // ends the answers to other nodes
 
 	replicas, most int // of the streams; sessions of a project
+	formTime       time.Duration
 
 	mu    sync.Mutex
 	found map[string]jetstream.Stream
@@ -72,7 +73,7 @@ type Store struct {
 
 // Open begins to keep what a node's account needs; the file is closed by Close.
 func Open(file *store.File, node *members.Node) (*Store, error) {
-	s := &Store{File: file, node: node, replicas: len(node.Members), most: maxSessions, found: make(map[string]jetstream.Stream)}
+	s := &Store{File: file, node: node, replicas: len(node.Members), most: maxSessions, formTime: formTime, found: make(map[string]jetstream.Stream)}
 	var err error
 	s.unasked, err = node.Answer(revealKind, s.giveAway)
 	return s, err

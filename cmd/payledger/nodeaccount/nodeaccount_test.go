@@ -47,7 +47,7 @@ func openNodes(t *testing.T) (a, b *Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.replicas = 1
+		s.replicas, s.formTime = 1, 100*time.Millisecond
 		t.Cleanup(func() {
 			if err := s.unasked(); err != nil {
 				t.Error(err)
@@ -125,6 +125,11 @@ func checkStores(t *testing.T, a, b store.Store) {
 	ok(a.FormLed("form", "payments/1"))
 	use(b, "form", false, "payments/1")
 	use(b, "form 2", true, "")
+	led := time.AfterFunc(20*time.Millisecond, func() { _ = b.FormLed("form 2", "secrets/x") })
+	if _, alone := a.(*store.File); !alone {
+		use(a, "form 2", false, "secrets/x") // it was being carried out
+	}
+	led.Stop()
 
 	now := time.Now()
 	a.Keep("s", store.Reveal{Of: key, Kind: "key", Name: "n", Secret: "sk_1", Path: "keys", Until: now.Add(time.Minute)}, now)

@@ -106,9 +106,26 @@ func (s *Store) EndAll(of store.Session) error {
 // nonce is how long the random part of a used form is.
 const nonce = 8
 
-// UseForm implements store.Store. What is random in the message tells, after a lost
-// answer, whose it is.
+const (
+	formTime = 3 * time.Second // how long a form may be carried out by another node
+	formPoll = 50 * time.Millisecond
+)
+
+// UseForm implements store.Store. While another node carries out the form it waits for
+// where that leads: it may be a secret, which the browser that sent the form twice does
+// not see otherwise.
 func (s *Store) UseForm(token string, end time.Time) (fresh bool, path string, err error) {
+	for asked := time.Now(); ; <-time.After(formPoll) {
+		fresh, path, err = s.useForm(token, end)
+		if fresh || path != "" || err != nil || time.Since(asked) > s.formTime {
+			return fresh, path, err
+		}
+	}
+}
+
+// useForm uses a form up, if nobody has. What is random in the message tells, after a
+// lost answer, whose it is.
+func (s *Store) useForm(token string, end time.Time) (fresh bool, path string, err error) {
 	mine := make([]byte, nonce)
 	_, _ = rand.Read(mine) // never fails
 	subject := formsSubject + hash(token)
