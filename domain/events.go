@@ -144,6 +144,7 @@ type EventType struct {
 //   - payment.route_assigned, version 2: it also has the payment's amount,
 //     currency and deadline.
 //   - refund.failed, version 2: it has the provider's reason, if there was one.
+//   - payment.refunded_at_provider, version 3: the money was booked for the payment.
 //   - refund.succeeded and return.succeeded, version 2: one reference of a provider
 //     is of one refund or return.
 func Events() []EventType {
@@ -184,7 +185,7 @@ func Events() []EventType {
 		}),
 		NewEventType(1, PaymentAttemptOffered{Attempt: 1, Reference: "prv-77", HandOff: HandOffRedirect, ExpiresAt: at.Add(time.Hour)}),
 		NewEventType(1, PaymentAttemptFailed{Attempt: 1, Reason: "card_declined"}),
-		NewEventType(2, PaymentRefundedAtProvider{
+		NewEventType(3, PaymentRefundedAtProvider{
 			Route: "sandbox", Reference: "prv-77", RefundReference: "prv-r-78", Amount: 150000, Currency: DefaultCurrency,
 			LateFunds: &LateFund{Reference: "prv-77", Reason: ReasonPaidTwice, Amount: 150000, Currency: DefaultCurrency},
 		}),

@@ -94,9 +94,7 @@ func (c CreateReturn) decidePayment(p Payment) (Event, error) {
 func (c RecordProviderRefund) decidePayment(p Payment) (Event, error) {
 	_, late := p.LateFund(c.Reference)
 	unlisted := p.unlisted(c.Reference, c.Earlier)
-	booked := late || unlisted != nil || slices.ContainsFunc(p.Signals, func(s Signal) bool {
-		return s.Reference == c.Reference && s.Outcome == OutcomePaid && s.Route == p.Route
-	})
+	booked := late || unlisted != nil || c.Reference != "" && c.Reference == p.PaidReference
 	switch {
 	case p.Status == "":
 		return nil, &Refusal{Code: PaymentNotFound}

@@ -60,9 +60,14 @@ func TestLateFundsAreReturned(t *testing.T) {
 		"by hand":                       {lateFunds(), byHand, byHandDone, ""},
 		"by hand, heard twice":          {append(lateFunds(), byHandDone), byHand, nil, ""},
 		"by hand, of money unknown":     {expired(), byHand, nil, domain.RefundOfNobody},
-		"by hand, beyond those listed":  {many, beyond, beyondDone, ""},
-		"by hand, again of them":        {append(many, beyondDone), again, againDone, ""},
-		"by hand, as if beyond":         {lateFunds(), beyond, nil, domain.RefundOfNobody},
+		"by hand, of money refused": {
+			append(awaiting(), domain.PaymentSignalRefused{Reason: domain.ReasonReferenceUsed, Signal: word("paid", "L")}), byHand,
+			nil, domain.RefundOfNobody,
+		},
+		"by hand, of what paid it":     {append(awaiting(), domain.PaymentPaid{Signal: word("paid", "L")}), byHand, byHandDone, ""},
+		"by hand, beyond those listed": {many, beyond, beyondDone, ""},
+		"by hand, again of them":       {append(many, beyondDone), again, againDone, ""},
+		"by hand, as if beyond":        {lateFunds(), beyond, nil, domain.RefundOfNobody},
 		"by hand, but ours": {ended(succeeded), domain.RecordProviderRefund{
 			ProviderRefund: domain.ProviderRefund{Reference: "L", RefundReference: "R", Amount: sum, Currency: "RUB"},
 		}, nil, ""},

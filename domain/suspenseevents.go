@@ -35,7 +35,12 @@ func (e PaymentRefundedAtProvider) postings() []Posting {
 
 func (PaymentRefundedAtProvider) facts() Facts { return Facts{} }
 
-func (e PaymentRefundedAtProvider) origin(p Payment, _ Recorded) (Payment, PaymentCommand, error) {
+func (e PaymentRefundedAtProvider) origin(p Payment, r Recorded) (Payment, PaymentCommand, error) {
+	if r.Version < 3 && slices.ContainsFunc(p.Signals, func(s Signal) bool {
+		return s.Reference == e.Reference && s.Outcome == OutcomePaid && s.Route == p.Route
+	}) {
+		p.PaidReference = e.Reference // a refused signal counted as the money's
+	}
 	if e.Route != p.Route {
 		return p, nil, fmt.Errorf("it is of the route %q, the payment is of %q", e.Route, p.Route)
 	}

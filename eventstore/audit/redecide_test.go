@@ -119,6 +119,27 @@ func startedAt(o domain.Outcome, at domain.Instant) domain.Signal {
 	return s
 }
 
+// TestRefundsOfRefusedMoneyStayPossible: until version 3 a refund by another hand could be
+// recorded of money whose signal was refused.
+func TestRefundsOfRefusedMoneyStayPossible(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]int{`"version":2`: 0, `"version":3`: 1} {
+		w := newWorld(t)
+		id := w.create(false)
+		w.route(id)
+		stream, early := eventstore.PaymentStream(w.project, id), startedAt(domain.OutcomePaid, 1)
+		all := w.forged(w.records(), stream, domain.PaymentSignalRefused{Reason: domain.ReasonStartedEarly, Signal: early})
+		all = w.forged(all, stream, domain.PaymentRefundedAtProvider{
+			Route: early.Route, Reference: early.Reference, RefundReference: "re_1", Amount: early.Amount, Currency: early.Currency,
+		})
+		last := &all[len(all)-1]
+		last.Body = bytes.Replace(last.Body, []byte(`"version":3`), []byte(version), 1)
+		if r := w.check(all); len(r.Findings) != want {
+			t.Errorf("%s: %+v", version, r.Findings)
+		}
+	}
+}
+
 // TestEventsOfBeforeStayPossible: events older than the rule that attempts begin
 // after their payment are not findings.
 func TestEventsOfBeforeStayPossible(t *testing.T) {

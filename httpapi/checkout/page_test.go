@@ -239,12 +239,12 @@ func TestUnknownLinksAreAllTheSame(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	want := map[state]string{
-		preparing: `{"state":"preparing","final":false,"closes_in":3600,"left":"1 hour"}`,
-		open:      `{"state":"open","final":false,"closes_in":3600,"left":"1 hour"}`,
-		closed:    `{"state":"closed","final":false,"closes_in":0,"left":"less than a minute"}`,
-		paid:      `{"state":"paid","final":true,"closes_in":3600,"left":"1 hour"}`,
-		expired:   `{"state":"expired","final":true,"closes_in":3600,"left":"1 hour"}`,
-		failed:    `{"state":"failed","final":true,"closes_in":3600,"left":"1 hour"}`,
+		preparing: `{"state":"preparing","closes_in":3600,"left":"1 hour"}`,
+		open:      `{"state":"open","closes_in":3600,"left":"1 hour"}`,
+		closed:    `{"state":"closed","closes_in":0,"left":"less than a minute"}`,
+		paid:      `{"state":"paid","closes_in":3600,"left":"1 hour"}`,
+		expired:   `{"state":"expired","closes_in":3600,"left":"1 hour"}`,
+		failed:    `{"state":"failed","closes_in":3600,"left":"1 hour"}`,
 	}
 	for s, arrange := range situations() {
 		w := newWorld(t)

@@ -13,7 +13,6 @@ import (
 // liveStatus is the payment's state, for the page's script.
 type liveStatus struct {
 	State    state `json:"state"`     // what the page would show
-	Final    bool  `json:"final"`     // it will not change any more
 	ClosesIn int   `json:"closes_in"` // seconds to the deadline, 0 after it
 
 	// Left is the same in words of the page's language.
@@ -24,7 +23,7 @@ func (h *handler) statusOf(v *visit, p domain.Payment) liveStatus {
 	now := h.now()
 	s := h.stateOf(p)
 	left := max(0, time.Duration(p.ExpiresAt-now)*time.Millisecond)
-	return liveStatus{State: s, Final: s.final(), ClosesIn: seconds(left), Left: v.locale.Left(left)}
+	return liveStatus{State: s, ClosesIn: seconds(left), Left: v.locale.Left(left)}
 }
 
 // statusSuffix ends the path of a page's status.
