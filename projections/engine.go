@@ -211,13 +211,13 @@ func (e *Engine) Config() Config { return e.config }
 func (e *Engine) Tables() []string { return e.db.Names() }
 
 // Snapshot flushes everything the store held when Snapshot was called and lets
-// fn read the file as it is then. An error of the file's structure is a
+// fn read the file as it is then; on a full disk, as it was flushed last. An error of the file's structure is a
 // *table.DamagedError.
 func (e *Engine) Snapshot(ctx context.Context, fn func(*bolt.Tx) error) error {
 	if _, err := e.Fresh(ctx, eventstore.Filter{}); err != nil {
 		return err
 	}
-	if err := e.flush(); err != nil {
+	if err := e.flush(); err != nil && !diskFull(err) {
 		return err
 	}
 	if err := e.db.Check(ctx.Err); err != nil {

@@ -149,8 +149,19 @@ func (s *Signer) unchanged(ctx context.Context) (signed []byte, ok bool) {
 
 // Checkpoint answers a signed checkpoint over everything that is durable when
 // it is called, or more. It waits until the whole log was compared, and for the nodes
-// that vouch for it.
+// that vouch for it. On a full disk one is answered that is not kept: what it covers is
+// durable.
 func (s *Signer) Checkpoint(ctx context.Context) ([]byte, error) {
+	signed, err := s.kept(ctx)
+	if errors.Is(err, eventstore.ErrFull) && signed != nil {
+		return signed, nil
+	}
+	return signed, err
+}
+
+// kept answers a checkpoint that is kept, and with the error that it cannot be, the
+// checkpoint.
+func (s *Signer) kept(ctx context.Context) ([]byte, error) {
 	signed, err := s.fresh(ctx)
 	if err != nil || s.nodes == nil || s.ReadOnly {
 		return signed, err
@@ -189,7 +200,7 @@ func (s *Signer) fresh(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if err := s.write(next, signed); err != nil {
-		return nil, err
+		return signed, err
 	}
 	if s.nodes == nil {
 		s.publish(signed)
@@ -242,7 +253,7 @@ func (s *Signer) idle() bool {
 // sign signs a checkpoint if there are new events. A failure is logged once; the
 // log is still written, and the next checkpoint covers everything.
 func (s *Signer) sign(ctx context.Context) {
-	_, err := s.Checkpoint(ctx)
+	_, err := s.kept(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return
 	}
