@@ -44,6 +44,17 @@ func TestDiskFull(t *testing.T) {
 	if wrongs := h.wrongs(t, s); len(wrongs) > 0 {
 		t.Fatalf("on a full disk: %q", wrongs)
 	}
+	elsewhere := t.TempDir()
+	for _, args := range [][]string{
+		{"verify"}, {"export", "--format", "bundle", "--output", filepath.Join(elsewhere, "b.tar")}, {"backup", filepath.Join(elsewhere, "ledger")},
+	} {
+		if out, code := payledger(t, append(args, "--data", filepath.Join(disk, "data"))...); code != 0 {
+			t.Errorf("%s on a full disk: %d %s", args[0], code, out)
+		}
+	}
+	if out, code := payledger(t, "verify", filepath.Join(elsewhere, "b.tar")); code != 0 {
+		t.Errorf("the bundle: %d %s", code, out)
+	}
 	removeAll(t, filepath.Join(disk, "filler"))
 	eventually(t, "writes are taken again", func() bool {
 		a, err := s.send("POST", "/v1/payments", `{"amount":"1"}`)
@@ -57,6 +68,43 @@ func TestDiskFull(t *testing.T) {
 	})
 	h.sent = append(h.sent, "ffffffff-0000-4000-8000-000000000000") // for the one without a key
 	h.intact(t, "once there is room", s)
+	s.stops(t)
+}
+
+// TestDiskIsFilledFasterThanItIsWatched: others take the last byte of the disk at once,
+// while payments are made and however low the floor is. The server refuses them, goes on
+// reading, and takes payments again when there is room; none that was acknowledged is
+// lost.
+func TestDiskIsFilledFasterThanItIsWatched(t *testing.T) {
+	t.Parallel()
+	disk := storetest.NewTmpfs(t, 96)
+	h := newShop(t, filepath.Join(disk, "data"))
+	h.frugal = true
+	args := []string{"--min-free", strconv.Itoa(1 << 20)}
+	s := h.serve(t, args...)
+	waitForRest := h.open(s, 8, 1<<16, 0)
+	for range 3 {
+		made := 0
+		h.until(t, "payments are made", func() bool {
+			if made == 0 {
+				made = len(h.made)
+			}
+			return len(h.made) >= made+50
+		})
+		h.mu.Lock()
+		before := h.refused[503]
+		h.mu.Unlock()
+		fill(t, disk, 0)
+		h.until(t, "writes are refused", func() bool { return h.refused[503] > before+20 })
+		full(t, h, s)
+		removeAll(t, filepath.Join(disk, "filler"))
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.stderr)
+	}
+	waitForRest()
+	s = h.serve(t, args...)
+	h.intact(t, "after the disk was full", s)
 	s.stops(t)
 }
 

@@ -45,7 +45,11 @@ func (s *Store) commit(g *group) (durable int) {
 	defer s.writing.Unlock()
 	for rest := g.commits; len(rest) > 0; {
 		part := rest[:s.fits(rest)]
-		n, err := s.write(func() error {
+		bytes := 0
+		for _, p := range part {
+			bytes += len(p.commit.Record.Body)
+		}
+		n, err := s.write(pagesOf(len(part), bytes), func() error {
 			for _, p := range part {
 				if err := s.staging.add(p); err != nil {
 					return err
@@ -69,14 +73,24 @@ func (s *Store) commit(g *group) (durable int) {
 	return durable
 }
 
-// write is the whole commit protocol: it makes what stage stages durable. Before it
+// pagesOf is more than a transaction adds to the file, in bytes: each commit changes a
+// few pages of records and heads, which are written in new places.
+func pagesOf(commits, bytes int) int64 {
+	return 256<<10 + int64(commits)*(16<<10) + int64(bytes)
+}
+
+// write is the whole commit protocol: it makes what stage stages durable, which needs
+// at most so many bytes of pages. Before it
 // returns, no caller has an answer and no read shows anything of it, so until then a
 // crash may leave the log with it or without it. After an error nothing
 // of it is durable, or, if it is an *eventstore.FatalError, that is unknown. writing
 // is held.
-func (s *Store) write(stage func() error) (durable int, err error) {
+func (s *Store) write(pages int64, stage func() error) (durable int, err error) {
 	if err := s.unwritable(); err != nil {
 		return 0, err
+	}
+	if err := s.file.Reserve(pages); err != nil {
+		return 0, eventstore.ErrFull
 	}
 	if err := s.readRecent(); err != nil {
 		return 0, err

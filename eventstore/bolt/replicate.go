@@ -133,7 +133,7 @@ func (s *Store) take(stage func() error) error {
 	if s.agree == nil {
 		return ErrClustered
 	}
-	n, err := s.write(stage)
+	n, err := s.write(pagesOf(MaxGroupCommits, MaxGroupBytes), stage)
 	s.saveReplaced()
 	if n > 0 {
 		s.counted(n, 0)
@@ -148,7 +148,7 @@ func (s *Store) Check(g *Group) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	_, err := s.write(func() error { return cmp.Or(s.stageGroup(g), error(&undoneError{})) })
+	_, err := s.write(0, func() error { return cmp.Or(s.stageGroup(g), error(&undoneError{})) })
 	return err
 }
 

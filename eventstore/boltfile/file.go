@@ -40,6 +40,8 @@ var (
 	ErrMoved = errors.New("the file is being replaced")
 	// ErrClosed: the file was closed.
 	ErrClosed = berrors.ErrDatabaseNotOpen
+	// ErrFull: the disk has no blocks for what is to be written. Nothing was.
+	ErrFull = errors.New("the disk has no room for the file to grow")
 )
 
 // mapSize is the address space that is reserved at least: 64 GiB, on 32-bit systems
@@ -57,9 +59,13 @@ type File struct {
 	second int64 // where the second page begins
 	ro     bool
 
-	writing  sync.Mutex
-	longest  atomic.Int64 // that the file was seen to be
-	closing  atomic.Bool
+	writing sync.Mutex
+	longest atomic.Int64 // that the file was seen to be
+	closing atomic.Bool
+
+	reserving sync.Mutex
+	reserved  int64 // blocks are set aside up to here
+
 	breaking sync.Once
 	broken   chan struct{} // closed with why
 	why      error

@@ -210,7 +210,7 @@ func (w *writer) commit(group []*waiting) error {
 // room reports whether the disk has room for a change, and logs when that
 // changes.
 func (w *writer) room() bool {
-	full := w.lanes.config.Full()
+	full := w.lanes.config.Full() || w.lanes.file.Full()
 	switch before := w.full.Swap(full); {
 	case full && !before:
 		w.lanes.config.Log.Warn().Str("file", w.lanes.config.Path).

@@ -2,11 +2,13 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"payledger/domain"
 	"payledger/eventstore"
+	"payledger/eventstore/boltfile"
 )
 
 // Tx is one change of the file. Its methods do not answer errors: the first one
@@ -41,6 +43,12 @@ func (f *File) Update(now domain.Instant, fn func(*Tx) error) error {
 	})
 	return f.explain(err)
 }
+
+// changeRoom is more than one Update adds to the file, in bytes.
+const changeRoom = 4 << 20
+
+// Full reports whether the disk has too little room for an Update.
+func (f *File) Full() bool { return errors.Is(f.db.Reserve(changeRoom), boltfile.ErrFull) }
 
 // View reads the file as of its last change.
 func (f *File) View(fn func(Tables) error) error {
