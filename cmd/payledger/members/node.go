@@ -131,7 +131,7 @@ func (m *Member) Enter(ctx context.Context, d datadir.Dir, log zerolog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	routes := embedded.Cluster{Name: m.domain(), Node: m.Node, Own: m.listenAddress(), TLS: conf}
+	routes := embedded.Cluster{Name: m.domain(), Node: m.Node, Own: m.Own(), Listen: string(m.Listen), TLS: conf}
 	for _, peer := range m.Peers() {
 		routes.Peers = append(routes.Peers, peer.Address)
 	}

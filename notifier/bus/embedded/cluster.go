@@ -2,11 +2,12 @@ package embedded
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net/url"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"payledger/notifier/bus/admission"
 )
 
 // Cluster makes the server one of several that keep every JetStream stream
@@ -16,8 +17,10 @@ import (
 type Cluster struct {
 	Name  string   // the same for all servers
 	Node  string   // of this server alone
-	Own   string   // HOST:PORT on which it takes the others' connections
+	Own   string   // HOST:PORT at which the others reach it
 	Peers []string // HOST:PORT of the others
+	// Listen is HOST:PORT on which it takes their connections; empty: Own.
+	Listen string
 	// TLS of the connections between them, for both ends. It has to demand a
 	// certificate of the other end and to check it.
 	TLS *tls.Config
@@ -72,18 +75,14 @@ func (s *Server) Deserted() bool {
 }
 
 // options are the cluster's part in those of the server.
-func (c *Cluster) options(o *natsserver.Options) error {
-	host, port, err := address(c.Own)
-	if err != nil {
-		return fmt.Errorf("the address of the node: %w", err)
-	}
+func (c *Cluster) options(o *natsserver.Options, routes *front) {
 	o.ServerName, o.SyncAlways = c.Node, true
 	// A server without a listener never becomes ready in a cluster. Only this process
 	// knows a password of it.
-	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
+	onLoopback(o)
 	o.Cluster = natsserver.ClusterOpts{
-		Name: c.Name, Host: host, Port: port, NoAdvertise: true,
-		TLSConfig: c.TLS.Clone(), TLSTimeout: routeTLSTime.Seconds(),
+		Name: c.Name, Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, Advertise: c.Own, NoAdvertise: true,
+		TLSConfig: routes.verifying(c.TLS), TLSTimeout: routeTLSTime.Seconds(),
 		PingInterval: routePing, MaxPingsOut: routePings,
 	}
 	// A peer that is down is tried about once a second.
@@ -91,11 +90,10 @@ func (c *Cluster) options(o *natsserver.Options) error {
 	for _, peer := range c.Peers {
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: peer})
 	}
-	return nil
 }
 
 const (
-	routeTLSTime = 5 * time.Second // for a handshake between two servers
+	routeTLSTime = admission.Patience // for a handshake between two servers
 	// A peer that is silent for some 12 s is dialled anew. Else, after a network that lost
 	// everything, TCP would send again only after as long a time as that lasted.
 	routePing    = 3 * time.Second

@@ -54,24 +54,12 @@ func (s *Server) options() (*natsserver.Options, error) {
 		o.JetStreamMaxStore = s.config.MaxStore
 	}
 	if c := s.config.Cluster; c != nil {
-		if err := c.options(o); err != nil {
-			return nil, err
-		}
+		c.options(o, s.routes)
 	}
 	var outsiders *Credentials
 	if s.config.Listen != "" {
-		listen := s.config.Listen
-		if addr := s.addr.Load(); addr != nil {
-			listen = addr.String()
-		}
-		host, port, err := address(listen)
-		if err != nil {
-			return nil, fmt.Errorf("the address for NATS clients: %w", err)
-		}
-		o.DontListen, o.Host, o.Port = false, host, port
-		if o.Port == 0 {
-			o.Port = natsserver.RANDOM_PORT
-		}
+		onLoopback(o)
+		o.ProxyProtocol, o.ClientAdvertise = true, s.clients.listener.Addr().String()
 		outsiders = &s.config.Credentials
 		if s.config.TLS != nil {
 			o.TLS, o.TLSConfig = true, s.config.TLS.Clone()
@@ -81,6 +69,12 @@ func (s *Server) options() (*natsserver.Options, error) {
 		return nil, fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
 	return o, nil
+}
+
+// onLoopback has the server take its clients at any free port of this machine. A reload
+// keeps the port.
+func onLoopback(o *natsserver.Options) {
+	o.DontListen, o.Host, o.Port = false, "127.0.0.1", natsserver.RANDOM_PORT
 }
 
 // ReloadConsumers has the running server take over the present consumers. Clients

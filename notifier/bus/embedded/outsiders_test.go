@@ -57,11 +57,9 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 	t.Parallel()
 	s, ledger, credentials := outside(t)
 	for range maxConnections + 20 {
-		c, err := net.Dial("tcp", s.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		if c, err := net.Dial("tcp", s.Addr().String()); err == nil {
+			t.Cleanup(func() { c.Close() })
 		}
-		t.Cleanup(func() { c.Close() })
 	}
 	if err := ledger.NATS().FlushTimeout(healthtest.Patience); err != nil {
 		t.Errorf("the ledger's connection: %v", err)

@@ -4,6 +4,9 @@
 // Everything in JetStream is derived from the log or sent again, so the server
 // syncs nothing by itself, and a directory that it cannot read is renamed and made
 // anew. One of a cluster (see Cluster) syncs everything and repairs nothing.
+//
+// It listens on loopback alone, at ports that nobody is told. What takes connections
+// from elsewhere is in front of it, and bounds those that have not signed in.
 package embedded
 
 import (
@@ -23,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/admission"
 	"payledger/notifier/health"
 )
 
@@ -35,8 +39,9 @@ type Server struct {
 	trouble    health.State
 	repaired   *prometheus.CounterVec
 
-	addr     atomic.Pointer[net.TCPAddr] // set by the first start; a restart keeps it
-	starting atomic.Bool                 // mu is held for long
+	clients  *front      // of Listen; nil: none
+	routes   *front      // of Cluster; nil: none
+	starting atomic.Bool // mu is held for long
 
 	mu      sync.Mutex
 	current *natsserver.Server // nil until one has started
@@ -52,10 +57,10 @@ var (
 )
 
 const (
-	// maxConnections bounds the sockets of Listen, those not yet signed in
-	// included, so that they cannot take the files of JetStream. The server
-	// closes one that does not sign in within two seconds, or three with TLS.
-	maxConnections = 2*maxOutsideConnections + bus.MaxConsumers*maxConsumerConnections + 128
+	// maxConnections is more than all accounts may have, the ledger's own and those that
+	// wait to sign in included: the front bounds these, and the server may see the end
+	// of some later.
+	maxConnections = 2*maxOutsideConnections + bus.MaxConsumers*maxConsumerConnections + 2*admission.Max
 	// maxPending bounds the bytes that wait for one client that does not
 	// read; beyond it the server drops the client.
 	maxPending = 16 << 20
@@ -84,6 +89,9 @@ func Start(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock() // until it has started
 	if !largerThan(c.Dir, recoverAtOnce) {
 		defer s.mu.Unlock()
@@ -93,12 +101,10 @@ func Start(c Config) (*Server, error) {
 			err = nil
 		}
 		if err != nil {
+			s.closeFronts()
 			return nil, err
 		}
 		return s, nil
-	}
-	if addr, err := net.ResolveTCPAddr("tcp", c.Listen); err == nil && c.Listen != "" && addr.Port != 0 {
-		s.addr.Store(addr)
 	}
 	s.starting.Store(true)
 	go func() { // Shutdown waits for it, with mu
@@ -107,6 +113,26 @@ func Start(c Config) (*Server, error) {
 		s.trouble.Set(s.startAnew())
 	}()
 	return s, nil
+}
+
+// listen takes the addresses at which others connect.
+func (s *Server) listen() (err error) {
+	if s.config.Listen != "" {
+		if s.clients, err = newFront(s.config.Listen, false, s.config.Log); err != nil {
+			return err
+		}
+	}
+	if c := s.config.Cluster; c != nil {
+		if s.routes, err = newFront(cmp.Or(c.Listen, c.Own), true, s.config.Log); err != nil {
+			s.closeFronts()
+		}
+	}
+	return err
+}
+
+func (s *Server) closeFronts() {
+	s.clients.close()
+	s.routes.close()
 }
 
 // Observe adds the server's metrics, unless Config.Metrics has them.
@@ -193,9 +219,9 @@ func (s *Server) start() error {
 	}
 	<-started
 	s.current = srv
-	if s.config.Listen != "" {
-		if addr, ok := srv.Addr().(*net.TCPAddr); ok {
-			s.addr.Store(addr)
+	for _, f := range []*front{s.clients, s.routes} {
+		if f != nil {
+			f.server.Store(srv)
 		}
 	}
 	if s.config.Cluster == nil {
@@ -223,10 +249,10 @@ func awaitReady(srv *natsserver.Server, log *serverLog) error {
 
 // Addr is the address others connect to, nil without Listen.
 func (s *Server) Addr() net.Addr {
-	if addr := s.addr.Load(); addr != nil {
-		return addr
+	if s.clients == nil {
+		return nil
 	}
-	return nil
+	return s.clients.listener.Addr()
 }
 
 // InProcessConn opens a connection to the server that is running now.
@@ -266,6 +292,8 @@ func (s *Server) Shutdown() {
 		return
 	}
 	s.closed = true
+	defer s.closeFronts()
+	s.clients.stop()
 	if s.current == nil {
 		return
 	}

@@ -1,0 +1,160 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+
+	"payledger/notifier/bus/admission"
+)
+
+// front takes the connections of a public address and passes them on to a listener of
+// the NATS server on loopback. That server bounds its connections in all alone, whether
+// they have signed in or not and wherever they come from.
+type front struct {
+	listener *admission.Listener
+	routes   bool                              // it is for other servers, not for clients
+	server   atomic.Pointer[natsserver.Server] // that runs now; nil: none
+	ended    chan struct{}
+	all      sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[string]*admission.Conn // by the address under which the server knows it
+}
+
+const (
+	passedAtOnce = 16 << 10               // bytes of one direction
+	passTime     = 10 * time.Second       // in which the other end has to take them
+	drainTime    = 250 * time.Millisecond // for what is under way at the end
+)
+
+// newFront listens.
+func newFront(listen string, routes bool, log zerolog.Logger) (*front, error) {
+	if _, _, err := address(listen); err != nil {
+		return nil, fmt.Errorf("the address to listen on: %w", err)
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, err
+	}
+	f := &front{routes: routes, ended: make(chan struct{}), open: make(map[string]*admission.Conn)}
+	name := "nats"
+	if routes {
+		name = "node"
+	} else {
+		f.all.Go(f.watch)
+	}
+	f.listener = admission.New(l, name, log)
+	f.all.Go(f.accept)
+	return f, nil
+}
+
+// stop takes no more connections; those that are open stay. It may be called twice, as
+// on no front.
+func (f *front) stop() {
+	if f != nil {
+		_ = f.listener.Close()
+	}
+}
+
+// close ends all connections, after the server's end.
+func (f *front) close() {
+	if f == nil {
+		return
+	}
+	f.stop()
+	close(f.ended)
+	cut := time.AfterFunc(drainTime, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, c := range f.open {
+			_ = c.Close()
+		}
+	})
+	defer cut.Stop()
+	f.all.Wait()
+}
+
+func (f *front) accept() {
+	for {
+		c, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		f.all.Go(func() { f.serve(c) })
+	}
+}
+
+// serve passes bytes on in both directions until the server closes the connection, as it
+// also does when the client has closed its own.
+func (f *front) serve(client *admission.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := f.dial()
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	known := server.LocalAddr().String()
+	if !f.routes {
+		var header string
+		if known, header = proxied(client); header != "" {
+			_, _ = server.Write([]byte(header)) // if it fails, so do all others
+		}
+	}
+	f.mu.Lock()
+	f.open[known] = client
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.open[known] == client { // the address may be another connection's by now
+			delete(f.open, known)
+		}
+	}()
+	var answers sync.WaitGroup
+	answers.Go(func() {
+		pass(client, server, f.listens(client))
+		_ = client.Close() // ends the other direction
+	})
+	pass(server, client, func() {})
+	_ = server.CloseWrite()
+	answers.Wait()
+}
+
+func (f *front) dial() (*net.TCPConn, error) {
+	s := f.server.Load()
+	if s == nil {
+		return nil, ErrStarting
+	}
+	to := s.ClusterAddr()
+	if !f.routes {
+		to, _ = s.Addr().(*net.TCPAddr)
+	}
+	if to == nil {
+		return nil, ErrClosed
+	}
+	return net.DialTCP("tcp", nil, to)
+}
+
+// pass passes bytes on until either end is closed. It calls before as soon as it has some.
+func pass(to, from net.Conn, before func()) {
+	b := make([]byte, passedAtOnce)
+	for {
+		n, err := from.Read(b)
+		if n > 0 {
+			before()
+			_ = to.SetWriteDeadline(time.Now().Add(passTime))
+			if _, err := to.Write(b[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
