@@ -27,9 +27,9 @@ func dialFrom(ip string) *net.Dialer {
 // renewAfter leaves the tests, which share the processors with the server, time to run.
 const renewAfter = 50 * time.Millisecond
 
-// flood keeps connections from 127.0.0.2 open until the test ends, and renews each as the
-// server cuts it. Each sends the bytes.
-func flood(t *testing.T, addr string, connections int, sends string) {
+// flood keeps connections from 127.0.0.2 open until it is stopped or the test ends, and
+// renews each as the server cuts it. Each sends the bytes.
+func flood(t *testing.T, addr string, connections int, sends string) (end func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -39,25 +39,25 @@ func flood(t *testing.T, addr string, connections int, sends string) {
 			for ctx.Err() == nil {
 				c, err := dialFrom("127.0.0.2").DialContext(ctx, "tcp", addr)
 				begun.Add(1)
-				if err != nil {
-					<-time.After(renewAfter)
-					continue
+				if err == nil {
+					cut := context.AfterFunc(ctx, func() { c.Close() })
+					_, _ = io.WriteString(c, sends)
+					_, _ = io.Copy(io.Discard, c)
+					cut()
+					c.Close()
 				}
-				cut := context.AfterFunc(ctx, func() { c.Close() })
-				_, _ = io.WriteString(c, sends)
-				_, _ = io.Copy(io.Discard, c)
-				cut()
-				c.Close()
 				<-time.After(renewAfter)
 			}
 		})
 	}
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		stop()
 		all.Wait()
 		t.Logf("%d connections came", begun.Load())
 	})
+	t.Cleanup(end)
 	eventually(t, "all connections have come", func() bool { return begun.Load() >= int64(connections) })
+	return end
 }
 
 // outsiders are the credentials of the server's subscriber and connector.
@@ -127,9 +127,8 @@ func inTime(t *testing.T, times int, do func() error) {
 	t.Logf("it took up to %v", longest)
 }
 
-// TestSilentConnectionsAreBounded counts the connections that the server keeps while
-// their clients say nothing, of one address and of several, and for how long. Those of
-// clients that have signed in do not count, and stay.
+// TestSilentConnectionsAreBounded: connections of clients that have signed in do not
+// count with those that say nothing, and stay.
 func TestSilentConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, "demo", "--nats-listen", "127.0.0.1:0")
@@ -145,6 +144,13 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 			nc.Close()
 		})
 	}
+	boundsSilent(t, s.NATSAddress)
+}
+
+// boundsSilent counts the connections that a server keeps while their clients say nothing,
+// of one address and of several, and for how long.
+func boundsSilent(t *testing.T, addr string) {
+	t.Helper()
 	var dialled, ended atomic.Int64
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -155,7 +161,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 			dialled.Add(1)
 			all.Go(func() {
 				defer ended.Add(1)
-				c, err := dialFrom(ip).DialContext(t.Context(), "tcp", s.NATSAddress)
+				c, err := dialFrom(ip).DialContext(t.Context(), "tcp", addr)
 				if err != nil {
 					return // it was cut at once
 				}

@@ -783,7 +783,7 @@ func rooms() []room {
 			ours: []string{
 				"cmd/payledger/datadir", "cmd/payledger/exit", "cmd/payledger/httpserver", "cmd/payledger/progress",
 				"domain", "eventstore", "eventstore/bolt", "eventstore/boltfile", "eventstore/cluster", "eventstore/cluster/forms", "eventstore/translog",
-				"notifier/bus", "notifier/bus/embedded", "notifier/bus/external", "notifier/health",
+				"notifier/bus", "notifier/bus/admission", "notifier/bus/embedded", "notifier/bus/external", "notifier/health",
 			},
 			modules: []string{jsonModule, nats, prometheus, zerolog},
 			keepOut: []string{"encoding/json"},

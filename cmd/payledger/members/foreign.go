@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"payledger/cmd/payledger/exit"
 	"payledger/notifier/bus"
+	"payledger/notifier/bus/admission"
 	"payledger/notifier/bus/external"
 	"payledger/notifier/health"
 )
@@ -23,7 +23,7 @@ const foreignServers = "payledger-nats-url"
 
 // connect connects the node to the operator's servers.
 func (n *Node) connect(log zerolog.Logger) (err error) {
-	if n.shown, err = n.present(); err != nil {
+	if n.shown, err = n.present(log); err != nil {
 		return err
 	}
 	n.NATS.Replicas = size
@@ -85,7 +85,7 @@ func (n *Node) watchServers(ctx context.Context, log zerolog.Logger) {
 
 // present shows the node's certificate at its address, as its own NATS server would. So
 // no second process can serve the node, and those who ask there see that it runs.
-func (m *Member) present() (end func() error, err error) {
+func (m *Member) present(log zerolog.Logger) (end func() error, err error) {
 	conf, err := m.TLS()
 	if err != nil {
 		return nil, err
@@ -95,25 +95,23 @@ func (m *Member) present() (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	bounded := admission.New(l, "node", log)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
-			conn, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
+			conn, err := bounded.Accept()
+			if err != nil {
 				return
 			}
-			if err != nil { // there are too many open files
-				<-time.After(presentTime / 10)
-				continue
-			}
-			// One after the other: nobody has more to do here than this.
-			_ = conn.SetDeadline(time.Now().Add(presentTime))
-			_ = tls.Server(conn, conf).HandshakeContext(context.Background())
-			_ = conn.Close()
+			all.Go(func() {
+				_ = conn.SetDeadline(time.Now().Add(presentTime))
+				_ = tls.Server(conn, conf).HandshakeContext(context.Background())
+				_ = conn.Close()
+			})
 		}
 	})
 	return func() error {
-		err := l.Close()
+		err := bounded.Close()
 		all.Wait()
 		return err
 	}, nil

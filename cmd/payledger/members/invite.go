@@ -17,11 +17,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/httpserver"
 	"payledger/eventstore"
+	"payledger/notifier/bus/admission"
 )
 
 const (
@@ -98,9 +100,10 @@ func Invite(ctx context.Context, d datadir.Dir, node, address string, listen Lis
 	conf.ClientAuth = tls.NoClientCert // it gets its certificate here
 	authority, _ := fromPEM(m.Authority, pemCertificate, func(der []byte) ([]byte, error) { return der, nil })
 	conf.Certificates[0].Certificate = append(conf.Certificates[0].Certificate, authority)
-	server := &http.Server{Handler: i, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: i, ConnContext: withConn, ReadHeaderTimeout: admission.Patience, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(tls.NewListener(l, conf)) }()
+	bounded := joiners{admission.New(l, "join", zerolog.Nop())}
+	go func() { served <- server.Serve(tls.NewListener(bounded, conf)) }()
 	defer func() {
 		_ = server.Close()
 		err = errors.Join(err, httpserver.IgnoreClosed(<-served))
@@ -153,6 +156,7 @@ func (i *inviting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the token is not valid", http.StatusForbidden)
 		return
 	}
+	authenticated(r)
 	certificate, err := i.member.sign(q.Request, i.node)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
