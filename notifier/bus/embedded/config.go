@@ -47,7 +47,7 @@ func (s *Server) options() (*natsserver.Options, error) {
 		JetStreamMaxStore: 1 << 60,
 		// Only a cursor or two are kept in memory.
 		JetStreamMaxMemory: 64 << 20,
-		MaxConn:            maxConnections, MaxPending: maxPending,
+		MaxConn:            maxConnections, MaxPending: maxPending, MaxClosedClients: 1, // nothing asks for more
 		LameDuckDuration: time.Second, LameDuckGracePeriod: 250 * time.Millisecond,
 	}
 	if s.config.MaxStore > 0 {

@@ -22,6 +22,7 @@ type front struct {
 	server   atomic.Pointer[natsserver.Server] // that runs now; nil: none
 	ended    chan struct{}
 	all      sync.WaitGroup
+	buffers  sync.Pool // of *[passedAtOnce]byte
 
 	mu   sync.Mutex
 	open map[string]*admission.Conn // by the address under which the server knows it
@@ -118,10 +119,10 @@ func (f *front) serve(client *admission.Conn) {
 	}()
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		pass(client, server, f.listens(client))
+		f.pass(client, server, f.listens(client))
 		_ = client.Close() // ends the other direction
 	})
-	pass(server, client, func() {})
+	f.pass(server, client, func() {})
 	_ = server.CloseWrite()
 	answers.Wait()
 }
@@ -142,10 +143,14 @@ func (f *front) dial() (*net.TCPConn, error) {
 }
 
 // pass passes bytes on until either end is closed. It calls before as soon as it has some.
-func pass(to, from net.Conn, before func()) {
-	b := make([]byte, passedAtOnce)
+func (f *front) pass(to, from net.Conn, before func()) {
+	b, ok := f.buffers.Get().(*[passedAtOnce]byte)
+	if !ok {
+		b = new([passedAtOnce]byte)
+	}
+	defer f.buffers.Put(b)
 	for {
-		n, err := from.Read(b)
+		n, err := from.Read(b[:])
 		if n > 0 {
 			before()
 			_ = to.SetWriteDeadline(time.Now().Add(passTime))
