@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -12,10 +13,22 @@ import (
 // records here: the Server itself logs what matters to the operator.
 // A fatal record ends nothing; it is kept as the reason why a start failed.
 type serverLog struct {
-	log zerolog.Logger
+	log     zerolog.Logger
+	ofConns zerolog.Logger // errors of single connections, some of them left out
 
 	mu    sync.Mutex
 	fatal error
+}
+
+// Of errors of single connections, which clients can cause at will, at most
+// connErrors are logged in each connErrorsIn.
+const (
+	connErrors   = 10
+	connErrorsIn = 10 * time.Second
+)
+
+func newServerLog(log zerolog.Logger) *serverLog {
+	return &serverLog{log: log, ofConns: log.Sample(&zerolog.BurstSampler{Burst: connErrors, Period: connErrorsIn})}
 }
 
 func (l *serverLog) write(level zerolog.Level, format string, v []any) {
@@ -25,7 +38,15 @@ func (l *serverLog) write(level zerolog.Level, format string, v []any) {
 func (l *serverLog) Noticef(format string, v ...any) { l.write(zerolog.DebugLevel, format, v) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.write(zerolog.DebugLevel, format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.write(zerolog.TraceLevel, format, v) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.write(zerolog.ErrorLevel, format, v) }
+
+// Errorf tells a connection by how the server begins what it says of one.
+func (l *serverLog) Errorf(format string, v ...any) {
+	if strings.Contains(format, " - cid:") || strings.Contains(format, " - rid:") {
+		l.ofConns.Error().Msg(strings.TrimSpace(fmt.Sprintf(format, v...)))
+		return
+	}
+	l.write(zerolog.ErrorLevel, format, v)
+}
 
 // Warnf drops the advice to hash passwords: ours are random and long, and
 // live in memory and in a file only its owner can read.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
 	"payledger/notifier/bus"
 	"payledger/notifier/health/healthtest"
@@ -73,6 +75,39 @@ func TestSilentSocketsAreClosed(t *testing.T) {
 		nc.Close()
 		return true
 	})
+}
+
+// TestWrongPasswordsDoNotFillTheLog: what clients get wrong again and again is logged only
+// in part, and errors of the server itself are not left out for it.
+func TestWrongPasswordsDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	credentials, err := NewCredentials(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log healthtest.Buffer
+	s, err := Start(Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Credentials: credentials, Log: zerolog.New(&log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	for range 4 * connErrors {
+		if nc, err := nats.Connect("nats://"+s.Addr().String(), nats.UserInfo("connector", "wrong")); err == nil {
+			nc.Close()
+			t.Fatal("a wrong password is accepted")
+		}
+	}
+	if n := strings.Count(log.String(), "authentication error"); n == 0 || n > 2*connErrors {
+		t.Errorf("%d records, want some %d\n%s", n, connErrors, &log)
+	}
+	var own healthtest.Buffer
+	l := newServerLog(zerolog.New(&own))
+	for range 4 * connErrors {
+		l.Errorf("JetStream failed: %v", errors.ErrUnsupported)
+	}
+	if n := strings.Count(own.String(), "JetStream failed"); n != 4*connErrors {
+		t.Errorf("%d errors of the server are logged, want %d", n, 4*connErrors)
+	}
 }
 
 func TestClientThatNeverReadsIsDropped(t *testing.T) {

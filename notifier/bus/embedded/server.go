@@ -204,7 +204,7 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("configuring the embedded NATS server: %w", err)
 	}
-	log := &serverLog{log: s.config.Log}
+	log := newServerLog(s.config.Log)
 	srv.SetLoggerV2(log, false, false, false)
 	started := make(chan struct{})
 	go func() {
