@@ -43,15 +43,18 @@ func newFront(listen string, routes bool, log zerolog.Logger) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{routes: routes, ended: make(chan struct{}), open: make(map[string]*admission.Conn)}
 	name := "nats"
 	if routes {
 		name = "node"
-	} else {
+	}
+	f := &front{
+		listener: admission.New(l, name, log), routes: routes,
+		ended: make(chan struct{}), open: make(map[string]*admission.Conn),
+	}
+	f.all.Go(f.accept)
+	if !routes {
 		f.all.Go(f.watch)
 	}
-	f.listener = admission.New(l, name, log)
-	f.all.Go(f.accept)
 	return f, nil
 }
 
