@@ -12,8 +12,7 @@ import (
 // TestNoFloodKeepsNodesOut: silent connections of one address, and such as speak no TLS,
 // do not keep a node from joining, nor nodes that run from connecting to each other.
 func TestNoFloodKeepsNodesOut(t *testing.T) {
-	unraced(t)
-	t.Parallel()
+	inLong(t)
 	n := &nodes{servers: make([]*server, len(nodeNames))}
 	begin := []string{"cluster", "init", "--data", t.TempDir() + "/a"}
 	for _, name := range nodeNames {
