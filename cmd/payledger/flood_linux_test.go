@@ -78,6 +78,9 @@ func (s *server) outsiders(t *testing.T) (c embedded.Credentials) {
 // what they should, or the wrong password do not keep those of another address from
 // signing in at once.
 func TestNoFloodKeepsNATSClientsOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with the race detector everything takes too long to be measured")
+	}
 	cert, key := natslistentest.Certificate(t, time.Now().Add(-time.Hour))
 	for name, c := range map[string]struct {
 		connections int

@@ -12,7 +12,7 @@ import (
 
 // TestNotificationAmongHangingOnes: 1,000 notifications stay without the end of their
 // body, at one route or at all, from many addresses or a few. The provider's is judged
-// at once, also where the server takes fewer connections than there are.
+// soon, also where the server takes fewer connections than there are.
 func TestNotificationAmongHangingOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -36,7 +36,8 @@ func TestNotificationAmongHangingOnes(t *testing.T) {
 			time.Sleep(collect.MinInterval) // the collector looks at no payment more often
 			began := time.Now()
 			s.notify(t)
-			if took := time.Since(began); took > time.Second {
+			// A body has ten seconds. It takes some milliseconds where no other test runs.
+			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("the provider's notification took %v", took)
 			}
 			s.becomes(t, paymentPath(b), "paid")
