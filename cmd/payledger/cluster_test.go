@@ -555,7 +555,7 @@ func TestWebhooksAfterHandOver(t *testing.T) {
 func (h *hook) knows(ids []string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id string) bool { return h.newest["/hook "+id] < 3 })
+	return !slices.ContainsFunc(ids, func(id string) bool { return h.newest["/hook "+id] < 2 })
 }
 
 // heardOf is how many notifications the hook has heard of each payment.

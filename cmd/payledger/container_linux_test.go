@@ -39,7 +39,12 @@ func container(t *testing.T, memory int) (procs string) {
 				return err == nil || errors.Is(err, os.ErrNotExist)
 			})
 		})
-		if os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(memory)), 0o600) == nil {
+		f, err := os.OpenFile(filepath.Join(dir, limit), os.O_WRONLY, 0) // the kernel has made it
+		if err != nil {
+			continue
+		}
+		_, err = f.WriteString(strconv.Itoa(memory))
+		if errors.Join(err, f.Close()) == nil {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}
