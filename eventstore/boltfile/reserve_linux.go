@@ -29,7 +29,11 @@ func (f *File) Reserve(n int64) error {
 	}
 	from := max(f.reserved, size)
 	for _, to := range [...]int64{need + reserveStep, need} {
-		switch err = unix.Fallocate(int(f.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, to-from); {
+		err = unix.EINTR // by a signal, such as Go's own to its threads
+		for errors.Is(err, unix.EINTR) {
+			err = unix.Fallocate(int(f.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, to-from)
+		}
+		switch {
 		case err == nil:
 			f.reserved = to
 			return nil
