@@ -193,9 +193,6 @@ type Store interface {
 	// that is the newest durable one at that moment.
 	Scan(ctx context.Context, after Position, f Filter) iter.Seq2[Stored, error]
 
-	// Recent returns the record at a position if it is in memory.
-	Recent(at Position) (Stored, bool)
-
 	// Follow calls fn for every record after a position, in order: first for the
 	// existing records, then for new ones as they become durable. It returns the
 	// error of fn or ctx, ErrClosed, or the error that stopped the log.

@@ -67,7 +67,7 @@ func TestBeyondTheRecordsInMemory(t *testing.T) {
 	s := reopened(t, path)
 	first := appendAll(t, s, n, func(int) eventstore.Position { return 0 })
 	for at, want := range map[eventstore.Position]bool{n: true, n - recent.MaxRecords + 1: true, n - recent.MaxRecords: false} {
-		if _, ok := s.Recent(at); ok != want {
+		if _, ok := s.tail.Record(at); ok != want {
 			t.Errorf("position %d of %d is in memory: %v", at, n, ok)
 		}
 	}

@@ -183,9 +183,6 @@ func (s *Store) claimedInLog(ctx context.Context, project string, key domain.Dig
 	return found, ok, nil
 }
 
-// Recent implements eventstore.Store.
-func (s *Store) Recent(at eventstore.Position) (eventstore.Stored, bool) { return s.tail.Record(at) }
-
 // Last implements eventstore.Store.
 func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	if err := ctx.Err(); err != nil {

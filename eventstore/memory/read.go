@@ -72,17 +72,6 @@ func (s *Store) Claimed(ctx context.Context, project string, key domain.Digest) 
 	return r, err == nil, err
 }
 
-// Recent implements eventstore.Store.
-func (s *Store) Recent(at eventstore.Position) (eventstore.Stored, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at < 1 || at > s.durable {
-		return eventstore.Stored{}, false
-	}
-	r, err := s.log.read(at)
-	return r, err == nil
-}
-
 // Last implements eventstore.Store.
 func (s *Store) Last(ctx context.Context) (eventstore.Position, error) {
 	s.mu.Lock()

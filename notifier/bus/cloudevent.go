@@ -30,74 +30,42 @@ const (
 	HeaderContentType    = "content-type"
 )
 
-// EventMessage is a record as the NATS client publishes it.
+// EventMessage is a record as it is published: a CloudEvent in binary mode whose data
+// are the stored bytes. It is accepted only behind the message of the position before.
 func EventMessage(log domain.ID, r eventstore.Stored) (*nats.Msg, error) {
-	_, block, err := (&eventHeader{log: log}).block(r)
-	if err != nil {
-		return nil, err
-	}
-	header, err := nats.DecodeHeadersMsg(block)
+	typ, err := EventType(r.Body)
 	if err != nil {
 		return nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
 	}
-	return &nats.Msg{Subject: EventSubject(r.Stream.Project, header.Get(HeaderType)), Header: header, Data: r.Body}, nil
-}
-
-// eventHeader writes the headers of events, each in the place of the one
-// before.
-type eventHeader struct {
-	log domain.ID
-	buf []byte
-}
-
-// block is the header of the record as it is published, and the subject: a CloudEvent in
-// binary mode whose data are the stored bytes. With it a message is accepted only
-// behind the one of the position before. The next call changes it.
-func (h *eventHeader) block(r eventstore.Stored) (subject string, header []byte, err error) {
-	typ, err := EventType(r.Body)
-	if err != nil {
-		return "", nil, &eventstore.CorruptError{Position: r.Position, Reason: err.Error()}
-	}
 	for _, word := range [...]string{typ, r.Stream.Project, r.Stream.Kind, r.Stream.ID} {
 		if strings.ContainsFunc(word, notInToken) {
-			return "", nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
+			return nil, &eventstore.CorruptError{Position: r.Position, Reason: fmt.Sprintf("%q is in no subject or header", word)}
 		}
 	}
-	// The server looks for its own headers from the beginning.
-	b := h.buf[:0]
-	b = append(b, wireHeaderFirst...)
-	b = strconv.AppendUint(next(b, jetstream.ExpectedLastSeqHeader), uint64(r.Position)-1, 10)
-	b = append(next(b, HeaderType), typ...)
-	b = appendID(next(b, HeaderID), r.Commit)
-	b = strconv.AppendUint(next(b, HeaderStreamSequence), r.Sequence, 10)
-	b = strconv.AppendUint(next(b, HeaderPosition), uint64(r.Position), 10)
-	b, _ = domain.IDTime(r.Commit).AppendText(next(b, HeaderTime))
-	b = appendID(append(next(b, HeaderSource), "/payledger/"...), h.log)
-	b = append(append(b, '/'), r.Stream.Project...)
-	b = append(append(append(next(b, HeaderSubject), r.Stream.Kind...), '/'), r.Stream.ID...)
-	if trace := eventstore.CauseOf(r.Body).Trace; trace != "" {
-		b = append(next(b, HeaderTraceparent), trace...)
+	at, _ := domain.IDTime(r.Commit).MarshalText()
+	header := make(nats.Header, 11)
+	for _, h := range [...][2]string{
+		{jetstream.ExpectedLastSeqHeader, strconv.FormatUint(uint64(r.Position)-1, 10)},
+		{HeaderType, typ},
+		{HeaderID, r.Commit.String()},
+		{HeaderStreamSequence, strconv.FormatUint(r.Sequence, 10)},
+		{HeaderPosition, strconv.FormatUint(uint64(r.Position), 10)},
+		{HeaderTime, string(at)},
+		{HeaderSource, "/payledger/" + log.String() + "/" + r.Stream.Project},
+		{HeaderSubject, r.Stream.Kind + "/" + r.Stream.ID},
+		{HeaderTraceparent, string(eventstore.CauseOf(r.Body).Trace)},
+		{HeaderSpecVersion, "1.0"},
+		{HeaderContentType, "application/json"},
+	} {
+		if h[1] != "" {
+			header[h[0]] = []string{h[1]}
+		}
 	}
-	b = append(next(b, HeaderSpecVersion), "1.0"...)
-	b = append(next(b, HeaderContentType), "application/json"...)
-	b = append(b, "\r\n\r\n"...)
-	h.buf = b
-	return EventSubject(r.Stream.Project, typ), b, nil
-}
-
-func appendID(b []byte, id domain.ID) []byte {
-	var text [26]byte // as long as an id's text
-	_ = id.MarshalTextTo(text[:])
-	return append(b, text[:]...)
-}
-
-// next ends a line and begins a header's.
-func next(b []byte, name string) []byte {
-	return append(append(append(b, "\r\n"...), name...), ": "...)
+	return &nats.Msg{Subject: EventSubject(r.Stream.Project, typ), Header: header, Data: r.Body}, nil
 }
 
 // eventOf reads EventMessage back.
-func eventOf(subject string, header interface{ Get(name string) string }, body []byte, at eventstore.Position) (e Event, ok bool) {
+func eventOf(subject string, header nats.Header, body []byte, at eventstore.Position) (e Event, ok bool) {
 	e.Position, e.Type, e.Body = at, header.Get(HeaderType), body
 	rest, ours := strings.CutPrefix(subject, EventsPrefix)
 	e.Stream.Project, rest, _ = strings.Cut(rest, ".")

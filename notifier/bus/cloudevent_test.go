@@ -4,58 +4,41 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"payledger/domain"
 	"payledger/eventstore"
-
-	"github.com/nats-io/nats.go"
 )
 
-// Blocks that were written in one place are as if each had its own, and say to
-// the wire what they say to the client.
 func TestHeadersOfEvents(t *testing.T) {
 	t.Parallel()
-	h, ids := eventHeader{log: domain.ID{1}}, domain.NewIDs(time.Now, rand.Reader, domain.ID{})
-	for i := range 5 {
-		r := eventstore.Stored{
-			Position: eventstore.Position(i*1000 + 7), Sequence: uint64(i + 1), Commit: ids.Next(),
-			Stream: eventstore.PaymentStream([]string{"prj_a", "prj_bc"}[i/2%2], domain.ID{byte(i)}),
-			Body:   fmt.Appendf(nil, `{"type":"t%d"}`, i),
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	log, ids := domain.ID{1}, domain.NewIDs(time.Now, rand.Reader, domain.ID{})
+	r := eventstore.Stored{
+		Position: 7, Sequence: 2, Commit: ids.Next(), Stream: eventstore.PaymentStream("prj_a", domain.ID{3}),
+		Body: []byte(`{"type":"payment.paid","at":"2026-11-20T10:19:02.400Z","traceparent":"` + trace + `","data":{}}`),
+	}
+	msg, err := EventMessage(log, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "payledger.v1.events.prj_a.payment.paid"; msg.Subject != want || !bytes.Equal(msg.Data, r.Body) {
+		t.Errorf("subject %s, want %s; %q", msg.Subject, want, msg.Data)
+	}
+	for name, want := range map[string]string{
+		"Nats-Expected-Last-Sequence": "6", HeaderType: "payment.paid", HeaderID: r.Commit.String(), HeaderStreamSequence: "2",
+		HeaderPosition: "7", HeaderSource: "/payledger/" + log.String() + "/prj_a", HeaderSubject: "payment/" + domain.ID{3}.String(),
+		HeaderSpecVersion: "1.0", HeaderContentType: "application/json", HeaderTraceparent: trace,
+		HeaderTime: domain.IDTime(r.Commit).String(),
+	} {
+		if got := msg.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
 		}
-		subject, got, err := h.block(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := fmt.Sprintf("payledger.v1.events.%s.t%d", r.Stream.Project, i); subject != want {
-			t.Errorf("event %d: subject %s, want %s", i, subject, want)
-		}
-		_, want, err := (&eventHeader{log: domain.ID{1}}).block(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("event %d: %q, want %q", i, got, want)
-		}
-		decoded, err := nats.DecodeHeadersMsg(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name := range decoded {
-			if value := wireHeader(got).Get(name); value == "" || value != decoded.Get(name) {
-				t.Errorf("event %d: %s is %q, want %q", i, name, value, decoded.Get(name))
-			}
-		}
-		for _, absent := range []string{"ce", "e-id", "ce-ID", "NATS/1.0", "prj_a"} {
-			if value := wireHeader(got).Get(absent); value != "" {
-				t.Errorf("event %d: %s is %q", i, absent, value)
-			}
-		}
-		if status := wireHeader(got).status(); status != "" {
-			t.Errorf("event %d: status %q", i, status)
-		}
+	}
+	back, ok := eventOf(msg.Subject, msg.Header, msg.Data, r.Position)
+	if !ok || back.Stream != r.Stream || back.Sequence != r.Sequence || back.Commit != r.Commit || back.Type != "payment.paid" {
+		t.Errorf("read back as %+v, %t", back, ok)
 	}
 }
 

@@ -4,8 +4,6 @@
 // messages. The embedded server itself is package embedded.
 //
 // Publisher and Reader are the two ways of an event: into EVENTS and out of it.
-// Both use a link, which is a wire to the embedded server and the NATS client's
-// to an external one. All else goes through the NATS client.
 package bus
 
 import (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"payledger/domain"
@@ -24,36 +25,45 @@ const answerEvery = 32
 // Publisher writes events into EVENTS. One goroutine publishes and another one
 // waits for what was confirmed.
 type Publisher struct {
-	link    link
-	header  eventHeader
-	inbox   string
+	log     domain.ID
+	nc, own *nats.Conn          // own: nc if it is closed with the publisher
+	answers *nats.Subscription  // on its subject
 	every   eventstore.Position // events for one answer
 	asked   eventstore.Position // the last that an answer was asked for
 	pending chan eventstore.Position
 }
 
-// NewPublisher opens a way into EVENTS for the events of a log.
-func NewPublisher(c *Conn, log domain.ID) (*Publisher, error) {
-	p := &Publisher{header: eventHeader{log: log}, inbox: c.nc.NewInbox(), every: 1, pending: make(chan eventstore.Position, PublishAhead)}
+// NewPublisher opens a way into EVENTS for the events of a log: to the embedded server
+// over a connection of its own, as UserRelay.
+func NewPublisher(c *Conn, log domain.ID) (p *Publisher, err error) {
+	p = &Publisher{log: log, nc: c.nc, every: 1, pending: make(chan eventstore.Position, PublishAhead)}
 	if c.Embedded() {
 		p.every = answerEvery
+		p.own, err = nats.Connect(nats.DefaultURL, nats.Name("payledger relay"), nats.NoReconnect(), nats.Timeout(connectTimeout),
+			nats.InProcessServer(c.server), nats.UserInfo(UserRelay, c.server.Password()), nats.CustomInboxPrefix(InboxLedger))
+		if err != nil {
+			return nil, fmt.Errorf("connecting to the embedded NATS server: %w", err)
+		}
+		p.nc = p.own
 	}
-	var err error
-	p.link, err = c.link(UserRelay, p.inbox)
-	return p, err
+	if p.answers, err = p.nc.SubscribeSync(p.nc.NewInbox()); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("subscribing to an inbox: %w", err)
+	}
+	return p, nil
 }
 
 // Publish sends an event, the next in the log; last: none follows it yet.
 func (p *Publisher) Publish(ctx context.Context, s eventstore.Stored, last bool) error {
-	subject, header, err := p.header.block(s)
+	msg, err := EventMessage(p.log, s)
 	if err != nil {
 		return err
 	}
 	if !last && s.Position < p.asked+p.every {
-		return p.link.publish(subject, "", header, s.Body)
+		return p.nc.PublishMsg(msg)
 	}
-	p.asked = s.Position
-	if err := errors.Join(p.link.publish(subject, p.inbox+".answer", header, s.Body), p.link.flush()); err != nil {
+	p.asked, msg.Reply = s.Position, p.answers.Subject
+	if err := p.nc.PublishMsg(msg); err != nil {
 		return err
 	}
 	select {
@@ -73,15 +83,15 @@ type answer struct {
 // Confirmed waits for JetStream's next answer: the position up to which EVENTS
 // holds the log, and whether more answers are awaited.
 func (p *Publisher) Confirmed(ctx context.Context) (copied eventstore.Position, more bool, err error) {
-	m, err := p.link.next()
+	m, err := p.answers.NextMsgWithContext(ctx)
 	if err != nil {
 		return 0, false, err
 	}
-	if m.status != "" {
-		return 0, false, errors.New(m.status)
+	if status := m.Header.Get("Status"); status != "" {
+		return 0, false, errors.New(status)
 	}
 	var a answer
-	if err := json.Unmarshal(m.data, &a); err != nil {
+	if err := json.Unmarshal(m.Data, &a); err != nil {
 		return 0, false, fmt.Errorf("its answer: %w", err)
 	}
 	if a.Error != nil {
@@ -101,5 +111,12 @@ func (p *Publisher) Confirmed(ctx context.Context) (copied eventstore.Position, 
 // Waits reports whether answers are awaited.
 func (p *Publisher) Waits() bool { return len(p.pending) > 0 }
 
-// Close ends Confirmed.
-func (p *Publisher) Close() { p.link.close() }
+// Close ends publishing, when Publish and Confirmed have returned or their contexts
+// have ended.
+func (p *Publisher) Close() {
+	if p.own != nil {
+		p.own.Close()
+		return
+	}
+	_ = p.answers.Unsubscribe()
+}

@@ -66,6 +66,7 @@ type ReaderTimes struct {
 
 const (
 	fetchAhead    = 1024             // events asked for ahead
+	fetchBytes    = 4 << 20          // of them
 	inactiveAfter = 30 * time.Second // a consumer left behind is removed by the server
 )
 
@@ -171,7 +172,7 @@ func (d *Reader) consume(ctx context.Context) error {
 	}
 	defer d.remove(ctx, stream, consumer)
 	d.handed.Store(0)
-	messages, err := newPull(d.Conn, consumer.CachedInfo().Name)
+	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchAhead, fetchBytes))
 	if err != nil {
 		return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 	}
@@ -180,7 +181,7 @@ func (d *Reader) consume(ctx context.Context) error {
 	g.Go(func() error { return d.watch(ctx, stream, consumer) })
 	g.Go(func() error {
 		<-ctx.Done()
-		messages.link.close()
+		messages.Stop()
 		return nil
 	})
 	return g.Wait()
@@ -197,20 +198,24 @@ func (d *Reader) remove(ctx context.Context, stream jetstream.Stream, consumer j
 	_ = stream.DeleteConsumer(ctx, consumer.CachedInfo().Name)
 }
 
-func (d *Reader) read(ctx context.Context, messages *pull) error {
+func (d *Reader) read(ctx context.Context, messages jetstream.MessagesContext) error {
 	var last eventstore.Position // of the log, as far as it was asked for
 	for expected := uint64(1); ; expected++ {
-		msg, at, err := messages.next()
+		msg, err := messages.Next()
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		var at *jetstream.MsgMetadata
+		if err == nil {
+			at, err = msg.Metadata()
 		}
 		if err != nil {
 			return fmt.Errorf("reading the JetStream stream %s: %w", EventsStream, err)
 		}
-		if at.number != expected {
+		if at.Sequence.Consumer != expected {
 			return errors.New("a message from JetStream was lost on the way")
 		}
-		position := eventstore.Position(at.sequence)
+		position := eventstore.Position(at.Sequence.Stream)
 		if position > last {
 			if last, err = d.Store.Last(ctx); err != nil {
 				return err
@@ -220,7 +225,7 @@ func (d *Reader) read(ctx context.Context, messages *pull) error {
 			return fmt.Errorf("the JetStream stream %s is ahead of the log", EventsStream)
 		}
 		if position != d.next {
-			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.subject, position)}
+			return &undeliveredError{d.next, fmt.Sprintf("%s at %d came in its place", msg.Subject(), position)}
 		}
 		event, err := d.event(ctx, msg, position)
 		if err != nil {
@@ -235,19 +240,15 @@ func (d *Reader) read(ctx context.Context, messages *pull) error {
 		d.next = position + 1
 		d.reached.Store(uint64(d.next))
 		d.handed.Add(1)
-		if at.pending == 0 || expected == 1 {
+		if at.NumPending == 0 || expected == 1 {
 			d.working()
 		}
 	}
 }
 
-// event is what the message brought. If the log has it in memory, it is the log's
-// own record, whose event need not be decoded.
-func (d *Reader) event(ctx context.Context, msg message, at eventstore.Position) (Event, error) {
-	if r, ok := d.Store.Recent(at); ok && r.Event != nil && msg.subject == EventSubject(r.Stream.Project, r.Event.Type()) && bytes.Equal(msg.data, r.Body) {
-		return Event{Stored: r, Type: r.Event.Type()}, nil
-	}
-	event, ok := eventOf(msg.subject, msg.header, bytes.Clone(msg.data), at)
+// event is what the message brought.
+func (d *Reader) event(ctx context.Context, msg jetstream.Msg, at eventstore.Position) (Event, error) {
+	event, ok := eventOf(msg.Subject(), msg.Headers(), msg.Data(), at)
 	if !ok {
 		return event, &StrayError{at}
 	}
