@@ -166,7 +166,7 @@ func TestReadiness(t *testing.T) {
 	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "ok\n" {
 		t.Errorf("%s", a.Body)
 	}
-	waiting = []string{"New payments wait for their route.", "Providers' outcomes wait."}
+	waiting = []string{"Webhook notifications wait.", "Providers' outcomes wait."}
 	if a := s.send("GET", "/readyz", nil).want(200, ""); string(a.Body) != "degraded\n"+strings.Join(waiting, "\n")+"\n" {
 		t.Errorf("%s", a.Body)
 	}

@@ -22,11 +22,11 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/bus/embedded"
 	"payledger/notifier/bustest"
+	"payledger/notifier/fanout"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
-	"payledger/notifier/worker"
 )
 
 // site is a ledger with everything that runs on JetStream.
@@ -36,7 +36,7 @@ type site struct {
 	srv      *embedded.Server
 	conn     *bus.Conn
 	relay    *relay.Relay
-	workers  *worker.Workers
+	reader   *fanout.FanOut
 	enforcer *signals.Enforcer
 	watchdog *Watchdog
 	metrics  *prometheus.Registry
@@ -57,13 +57,13 @@ func (s *site) start(t *testing.T) {
 	s.metrics = prometheus.NewRegistry()
 	s.srv = bustest.StartServer(t, embedded.Config{Dir: s.dir, Metrics: s.metrics})
 	s.conn = bustest.ConnectTo(t, s.srv)
-	s.relay, s.workers, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), notifiertest.Workers(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
+	s.relay, s.reader, s.enforcer = notifiertest.MeasuredRelay(s.conn, s.Book, s.metrics), reading(t, s.conn, s.Book), notifiertest.Enforcer(t, s.conn, s.Book)
 	s.watchdog = NewWatchdog(WatchdogConfig{
-		Server: s.srv, Conn: s.conn, Relay: s.relay, Workers: s.workers, Enforcer: s.enforcer,
+		Server: s.srv, Conn: s.conn, Relay: s.relay, FanOut: s.reader, Enforcer: s.enforcer,
 		Stall: cmp.Or(s.stall, time.Second), MaxPause: time.Second, Log: healthtest.Log(t), Metrics: s.metrics,
 	})
 	var stops []func()
-	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.workers.Run, s.enforcer.Run, s.watchdog.Run} {
+	for _, part := range []func(context.Context) error{s.srv.Run, s.relay.Run, s.reader.Run, s.enforcer.Run, s.watchdog.Run, notifiertest.Workers(t, s.Book).Run} {
 		stops = append(stops, healthtest.Run(t, part))
 	}
 	s.stopEnforcer = stops[3]
@@ -270,7 +270,7 @@ func (s *site) open(t *testing.T, all []domain.ID) (n int) {
 }
 
 // TestUnreadableEventIsCopiedAgain: a message of EVENTS is damaged that the
-// dispatcher has to hand on.
+// fan-out has to read.
 func TestUnreadableEventIsCopiedAgain(t *testing.T) {
 	t.Parallel()
 	s := &site{Book: bustest.NewBook(t), dir: t.TempDir(), stall: healthtest.Patience} // without the watchdog's help

@@ -17,7 +17,6 @@ import (
 	"payledger/notifier/health"
 	"payledger/notifier/relay"
 	"payledger/notifier/signals"
-	"payledger/notifier/worker"
 )
 
 // WatchdogConfig configures a Watchdog.
@@ -25,7 +24,6 @@ type WatchdogConfig struct {
 	Server   *embedded.Server // the embedded one; nil: the server is external
 	Conn     *bus.Conn
 	Relay    *relay.Relay
-	Workers  *worker.Workers
 	FanOut   *fanout.FanOut // nil: none
 	Enforcer *signals.Enforcer
 	Stall    time.Duration // without movement, while work waits; 0: 15 s
@@ -37,7 +35,7 @@ type WatchdogConfig struct {
 // Watchdog notices work that waits without progress, reports it, and repairs the
 // cause.
 //
-// The relay, the workers and the enforcer replace their own consumers. If there
+// The relay, the fan-out and the enforcer replace their own consumers. If there
 // is still no progress within stall, the watchdog repairs the embedded JetStream
 // in the running process, each time by a more costly repair: see repair. All its
 // data is derived from the log or sent again until it is answered, so nothing is
@@ -76,11 +74,10 @@ func NewWatchdog(c WatchdogConfig) *Watchdog {
 	w := &Watchdog{config: c, stall: cmp.Or(c.Stall, 15*time.Second), pause: cmp.Or(c.MaxPause, 10*time.Minute)}
 	w.parts = []*watched{
 		{name: "relay", stream: bus.EventsStream, look: c.Relay.Progress, waits: "Events are not copied to NATS; routing, webhooks and subscribers wait."},
-		{name: "dispatcher", stream: bus.EventsStream, look: w.reader(c.Workers.Reader()), waits: "New payments wait for their route."},
 		{name: "enforcer", stream: bus.SignalsStream, look: c.Enforcer.Progress, waits: "Providers' outcomes wait."},
 	}
 	if f := c.FanOut; f != nil {
-		w.parts = append(w.parts, &watched{name: "fanout", look: f.Progress, waits: "Webhook notifications wait."})
+		w.parts = append(w.parts, &watched{name: "fanout", stream: bus.EventsStream, look: w.reader(f.Reader()), waits: "Webhook notifications wait."})
 	}
 	for _, p := range w.parts {
 		health.Register(c.Metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -256,7 +256,7 @@ func rooms() []room {
 		{
 			folder:  "notifier",
 			why:     "the watchdog over all parts that run on NATS: what a part does is its own room's",
-			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/fanout", "notifier/health", "notifier/relay", "notifier/signals", "notifier/worker"},
+			ours:    []string{"notifier/bus", "notifier/bus/embedded", "notifier/fanout", "notifier/health", "notifier/relay", "notifier/signals"},
 			modules: []string{prometheus, zerolog},
 			keepOut: []string{"encoding/json", "net"},
 		},
@@ -303,9 +303,9 @@ func rooms() []room {
 		},
 		{
 			folder:  "notifier/worker",
-			why:     "it reacts to events and changes state by commands alone; the views it needs are interfaces it declares, and NATS is the bus's",
-			ours:    []string{"domain", "eventstore", "notifier/bus", "notifier/health"},
-			modules: []string{jsonModule, prometheus, zerolog, "golang.org/x/sync/errgroup"},
+			why:     "it changes state by commands alone, and what waits for it are views, whose interfaces it declares",
+			ours:    []string{"domain", "eventstore", "notifier/health"},
+			modules: []string{prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},
 		{
@@ -325,7 +325,7 @@ func rooms() []room {
 		{
 			folder:  "notifier/fanout",
 			why:     "it decides who hears of an event; when and in which order is delivery's, and NATS is the bus's",
-			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health", "notifier/queue"},
+			ours:    []string{"domain", "domain/projects", "eventstore", "notifier/bus", "notifier/delivery", "notifier/health"},
 			modules: []string{prometheus, zerolog, "golang.org/x/sync/errgroup"},
 			keepOut: []string{"encoding/json", "net"},
 		},

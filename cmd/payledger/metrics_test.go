@@ -88,7 +88,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the metric %s is named in no file: it was not looked for", name)
 		}
 	}
-	for _, part := range []string{"dispatcher", "expirer", "fanout", "enforcer", "checkpoints", "relay"} {
+	for _, part := range []string{"expirer", "fanout", "enforcer", "checkpoints", "relay"} {
 		up := "payledger_" + part + "_up 1\n"
 		eventually(t, part+" is up", func() bool { return bytes.Contains(s.scrape(t), []byte(up)) })
 	}

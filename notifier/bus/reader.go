@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -47,7 +48,7 @@ type Reader struct {
 	worked  atomic.Bool         // the current consumer has delivered an event
 }
 
-// ReaderConfig configures a dispatcher.
+// ReaderConfig configures a Reader.
 type ReaderConfig struct {
 	Conn  *Conn
 	Store eventstore.Store
@@ -81,7 +82,7 @@ func NewReader(c ReaderConfig) *Reader {
 			Watch: 3 * time.Second,
 		}
 	}
-	return &Reader{ReaderConfig: c, trouble: health.State{Log: c.Log, Part: "dispatcher"}}
+	return &Reader{ReaderConfig: c, trouble: health.State{Log: c.Log, Part: "reader of EVENTS"}}
 }
 
 // Err says why events are not handed on just now, nil when they are.
@@ -163,7 +164,7 @@ func (d *Reader) consume(ctx context.Context) error {
 		return ErrUnchecked
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description:   "The dispatcher of payledger.",
+		Description:   "payledger's own reader, for webhooks.",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(d.next),
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: inactiveAfter,
 	})
@@ -318,4 +319,22 @@ type StrayError struct{ Position eventstore.Position }
 
 func (e *StrayError) Error() string {
 	return fmt.Sprintf("position %d of the JetStream stream %s is not the event of the log", e.Position, EventsStream)
+}
+
+// Hear calls fn for each event of the types that is published until ctx ends, as far as
+// the connection stands: one that is lost on the way is not heard of.
+func (c *Conn) Hear(ctx context.Context, types []string, fn func(Event)) error {
+	for _, typ := range types {
+		s, err := c.nc.Subscribe(EventSubject("*", typ), func(m *nats.Msg) {
+			if e, ok := eventOf(m.Subject, m.Header, m.Data, 0); ok {
+				fn(e)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("subscribing to %s: %w", EventSubject("*", typ), err)
+		}
+		defer s.Unsubscribe() //nolint:errcheck // the connection is closed
+	}
+	<-ctx.Done()
+	return nil
 }

@@ -117,8 +117,17 @@ func (c *Collector) RoutesChanged() {
 	c.tasks.wake()
 }
 
-// Offer hears of an event that the workers read, and does not wait.
-func (c *Collector) Offer(e bus.Event) {
+// Heard are the types of the events that Hear is to be called with.
+func Heard() []string {
+	return []string{
+		domain.TypeRefundCreated, domain.TypeReturnCreated, domain.TypePaymentAttemptBegun,
+		domain.TypePaymentPaid, domain.TypePaymentExpired, domain.TypePaymentFailed,
+	}
+}
+
+// Hear takes up what an event opens or may have left open. It does not wait, and what is
+// not heard of is found in the view.
+func (c *Collector) Hear(e bus.Event) {
 	id, ok := domain.ParseID(e.Stream.ID)
 	if !ok {
 		return

@@ -363,7 +363,7 @@ func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
 		event := func(id domain.ID, kind string) bus.Event {
 			return bus.Event{Type: kind, Stored: eventstore.Stored{Stream: eventstore.PaymentStream(bustest.Project, id)}}
 		}
-		w.now.Offer(event(w.payable(time.Hour), domain.TypePaymentPaid))
+		w.now.Hear(event(w.payable(time.Hour), domain.TypePaymentPaid))
 		if n := w.now.tasks.size(); n != 0 {
 			w.Errorf("%d payments are looked at", n)
 		}
@@ -374,7 +374,7 @@ func TestTheEndOfAPaymentIsOfLittleCost(t *testing.T) {
 		w.Do(w.T, id, domain.ApplySignal{Signal: domain.Signal{
 			Route: route, Outcome: domain.OutcomeFailed, Reference: "said by hand", Amount: p.Amount, Currency: p.Currency,
 		}})
-		w.now.Offer(event(id, domain.TypePaymentFailed))
+		w.now.Hear(event(id, domain.TypePaymentFailed))
 		after(MinInterval)
 		if a := w.Payment(w.T, id).Attempts[0]; a.Status != domain.AttemptFailed {
 			w.Errorf("%+v", a)

@@ -20,50 +20,38 @@ import (
 	"payledger/notifier/delivery"
 	"payledger/notifier/health/healthtest"
 	"payledger/notifier/notifiertest"
-	"payledger/notifier/worker"
 )
 
-// TestSlowLanesHoldNobodyUp: while the lanes take nothing, payments get their
-// routes, and no more than a little is kept in memory. Nothing is lost by it.
-func TestSlowLanesHoldNobodyUp(t *testing.T) {
+// TestSlowLanes: while the lanes take nothing, no more than a little is kept in memory,
+// EVENTS grows, and nothing is lost by it.
+func TestSlowLanes(t *testing.T) {
 	t.Parallel()
 	s, lanes, metrics := newShop(t), &lanesDouble{gate: make(chan struct{})}, prometheus.NewRegistry()
 	s.endpoint(t, "we_all", domain.Kinds()...)
 	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
 	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
-	w, stop := s.serve(t, c, lanes, metrics)
-	w.fanOut.mu.Lock()
-	w.fanOut.maxPending = 50
-	w.fanOut.mu.Unlock()
-	// Once a batch is with the lanes, nothing else makes room: else a batch that
-	// they take only when all room is used leads to a second fallback.
+	f := New(Config{
+		Conn: c, LogID: s.LogID, Ledger: s.Ledger, Lanes: lanes, Endpoints: s.views, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
+	})
+	f.taken = make(chan delivery.Event, 50)
+	stop := healthtest.Run(t, f.Run)
 	s.Create(t, time.Hour)
 	healthtest.Eventually(t, "the lanes have a batch", lanes.waits.Load)
-	most := 0
 	for range 200 {
 		s.Create(t, time.Hour)
-		w.fanOut.mu.Lock()
-		most = max(most, len(w.fanOut.pending))
-		w.fanOut.mu.Unlock()
 	}
-	bustest.AllRouted(t, s.Book)
 	bustest.SameAsLog(t, c.JetStream(), s.Book)
-	if lag := healthtest.Measured(t, metrics, "payledger_fanout_lag_events"); lag < 300 || most > 50 {
-		t.Errorf("lag %v, %d events in memory", lag, most)
+	healthtest.Eventually(t, "the reader waits", func() bool {
+		_, _, waiting := f.Reader().Progress()
+		return waiting && len(f.taken) == 50
+	})
+	if lag := healthtest.Measured(t, metrics, "payledger_fanout_lag_events"); lag < 200 {
+		t.Errorf("lag %v", lag)
 	}
-	if n := healthtest.Measured(t, metrics, "payledger_fanout_fallbacks_total"); n != 1 {
-		t.Errorf("fell back %v times", n)
+	if err := f.Err(); err != nil {
+		t.Error(err)
 	}
 	close(lanes.gate)
-	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
-	healthtest.Eventually(t, "the dispatcher hands on again", func() bool {
-		w.fanOut.mu.Lock()
-		defer w.fanOut.mu.Unlock()
-		return w.fanOut.attached
-	})
-	for range 10 {
-		s.paid(t)
-	}
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
 	if n := consumers(t, c); n != 1 {
 		t.Errorf("%d consumers", n)
@@ -108,36 +96,11 @@ func TestLanesThatFailGetAllOnce(t *testing.T) {
 				s.paid(t)
 			}
 			healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
-			healthtest.Eventually(t, "it is well", func() bool { return w.fanOut.trouble.Err() == nil })
+			healthtest.Eventually(t, "it is well", func() bool { return w.trouble.Err() == nil })
 			stop()
 			lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
 		})
 	}
-}
-
-// TestTheDispatcherBeginsEarlier: what the router needs again, the fan-out has
-// dealt with.
-func TestTheDispatcherBeginsEarlier(t *testing.T) {
-	t.Parallel()
-	s, lanes := newShop(t), &lanesDouble{}
-	s.endpoint(t, "we_all", domain.Kinds()...)
-	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
-	healthtest.Run(t, notifiertest.Relay(c, s.Book).Run)
-	for range 3 {
-		_, stop := s.serveFrom(t, c, lanes, fromTheFirst{}, nil)
-		for range 20 {
-			s.paid(t)
-		}
-		healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
-		stop()
-	}
-	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
-}
-
-type fromTheFirst struct{ worker.UnroutedView }
-
-func (fromTheFirst) OldestUnrouted(context.Context) (eventstore.Position, bool, error) {
-	return 1, true, nil
 }
 
 // TestCopyOfAnotherLogIsNotRead: EVENTS holds a log with the same id and other
@@ -223,21 +186,21 @@ func (d damaged) Scan(ctx context.Context, after eventstore.Position, f eventsto
 	}
 }
 
-// TestADamagedRecordIsLeftOut: the fan-out is behind and reads the log, of which
-// one record is damaged.
-func TestADamagedRecordIsLeftOut(t *testing.T) {
+// TestADamagedRecord: what EVENTS holds is enqueued although the log cannot be read there.
+func TestADamagedRecord(t *testing.T) {
 	t.Parallel()
 	s, lanes := newShop(t), &lanesDouble{}
 	s.endpoint(t, "we_all", domain.Kinds()...)
 	for range 5 {
 		s.paid(t)
 	}
-	at := s.added["we_all"] + 4
-	f := New(Config{Ledger: eventstore.Ledger{Store: damaged{s.Store, at}, Codec: s.Codec}, Lanes: lanes, Endpoints: s.views, Log: healthtest.Log(t)})
-	f.DispatchedFrom(s.Last(t) + 1)
-	stop := healthtest.Run(t, f.Run)
+	c := bustest.ConnectTo(t, bustest.StartServer(t, embedded.Config{}))
+	notifiertest.CopyOnce(t, c, s.Book)
+	good := s.Store
+	s.Store = damaged{good, s.added["we_all"] + 4}
+	_, stop := s.serve(t, c, lanes, nil)
 	healthtest.Eventually(t, "all is enqueued", func() bool { return lanes.reached() == s.Last(t) })
 	stop()
-	want := slices.DeleteFunc(s.wanted(t, s.listener("we_all", domain.Kinds()...)), func(e delivery.Event) bool { return e.Position == at })
-	lanes.check(t, want)
+	s.Store = good
+	lanes.check(t, s.wanted(t, s.listener("we_all", domain.Kinds()...)))
 }

@@ -22,7 +22,6 @@ import (
 	"payledger/notifier/delivery"
 	"payledger/notifier/health"
 	"payledger/notifier/health/healthtest"
-	"payledger/notifier/worker"
 	"payledger/projections"
 )
 
@@ -172,32 +171,13 @@ func (l *lanesDouble) check(t *testing.T, want []delivery.Event) {
 	}
 }
 
-// served is what works for a shop.
-type served struct {
-	*worker.Workers
-	fanOut *FanOut
-}
-
-func (s *shop) serve(t *testing.T, c *bus.Conn, l Lanes, metrics prometheus.Registerer) (w *served, stop func()) {
+func (s *shop) serve(t *testing.T, c *bus.Conn, l Lanes, metrics prometheus.Registerer) (f *FanOut, stop func()) {
 	t.Helper()
-	return s.serveFrom(t, c, l, s.views, metrics)
-}
-
-func (s *shop) serveFrom(t *testing.T, c *bus.Conn, l Lanes, unrouted worker.UnroutedView, metrics prometheus.Registerer) (_ *served, stop func()) {
-	t.Helper()
-	f := New(Config{
-		Ledger: s.Ledger, Lanes: l, Endpoints: s.views, Log: healthtest.Log(t), Metrics: metrics,
+	f = New(Config{
+		Conn: c, LogID: s.LogID, Ledger: s.Ledger, Lanes: l, Endpoints: s.views, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
 	})
 	f.retry = health.Backoff{First: time.Millisecond, Max: 20 * time.Millisecond}
-	w, err := worker.New(worker.Config{
-		Conn: c, Ledger: s.Ledger, LogID: s.LogID, IDs: s.IDs, Now: s.Now, Table: domain.SandboxTable,
-		Unrouted: unrouted, Due: s.views, Begins: f.DispatchedFrom, Offer: f.Offer, Times: bustest.QuickReader(), Log: healthtest.Log(t), Metrics: metrics,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopWorkers, stopFanOut := healthtest.Run(t, w.Run), healthtest.Run(t, f.Run)
-	return &served{w, f}, func() { stopWorkers(); stopFanOut() }
+	return f, healthtest.Run(t, f.Run)
 }
 
 // wanted is what endpoints that take the kinds are to hear of the whole log,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"payledger/domain"
@@ -13,30 +14,26 @@ import (
 	"payledger/notifier/bus"
 	"payledger/notifier/delivery"
 	"payledger/notifier/health"
-	"payledger/notifier/queue"
 )
 
 // work enqueues what was taken and checkpoints the position reached.
 func (f *FanOut) work(ctx context.Context) error {
 	tick := time.NewTicker(checkpointEvery)
 	defer tick.Stop()
-	var spare []delivery.Event
+	var batch []delivery.Event
 	for {
-		f.mu.Lock()
-		events, taken := f.pending, f.taken
-		f.pending = spare[:0]
-		f.mu.Unlock()
-		queue.Poke(f.room)
-		spare = events
-		err := f.enqueueAll(ctx, events, taken)
-		if err == nil {
-			select {
-			case <-f.arrived:
-			case <-ctx.Done():
-				f.checkpointAtEnd(ctx)
-			case <-tick.C:
-				err = f.checkpoint(ctx, taken, nil)
+		var err error
+		select {
+		case e := <-f.taken:
+			batch = append(batch[:0], e)
+			for len(f.taken) > 0 && len(batch) < maxFanOutBatch {
+				batch = append(batch, <-f.taken)
 			}
+			err = f.enqueue(ctx, batch)
+		case <-tick.C:
+			err = f.checkpoint(ctx, eventstore.Position(f.done.Load()), nil)
+		case <-ctx.Done():
+			f.checkpointAtEnd(ctx)
 		}
 		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return err
@@ -44,15 +41,14 @@ func (f *FanOut) work(ctx context.Context) error {
 	}
 }
 
-// enqueueAll enqueues the notifications of the events, whose last is at taken.
-func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken eventstore.Position) error {
-	for len(events) > 0 {
-		batch := events[:min(len(events), maxFanOutBatch)]
-		events = events[len(batch):]
-		upTo := batch[len(batch)-1].Position
+// enqueue enqueues the notifications that the events lead to.
+func (f *FanOut) enqueue(ctx context.Context, events []delivery.Event) error {
+	upTo := events[len(events)-1].Position
+	events = slices.DeleteFunc(events, func(e delivery.Event) bool { return e.Kind == "" })
+	if len(events) > 0 {
 		var all []delivery.Event
-		err := f.untilDone(ctx, &f.trouble, func() (err error) {
-			all, err = f.addressed(ctx, batch, upTo)
+		err := f.untilDone(ctx, func() (err error) {
+			all, err = f.addressed(ctx, events, upTo)
 			return err
 		})
 		if err == nil && len(all) > 0 {
@@ -61,9 +57,8 @@ func (f *FanOut) enqueueAll(ctx context.Context, events []delivery.Event, taken 
 		if err != nil {
 			return err
 		}
-		f.done.Store(uint64(upTo))
 	}
-	f.done.Store(uint64(taken))
+	f.done.Store(uint64(upTo))
 	return nil
 }
 
@@ -72,7 +67,7 @@ func (f *FanOut) checkpoint(ctx context.Context, upTo eventstore.Position, event
 	if upTo <= f.checkpointed {
 		return nil
 	}
-	err := f.untilDone(ctx, &f.trouble, func() error {
+	err := f.untilDone(ctx, func() error {
 		err := f.lanes.Enqueue(ctx, upTo, events)
 		if err == nil {
 			return nil
@@ -104,7 +99,7 @@ func (f *FanOut) checkpointAtEnd(ctx context.Context) {
 
 // untilDone repeats a step until it succeeds. The error is the context's, or the
 // store's that takes no more commands.
-func (f *FanOut) untilDone(ctx context.Context, trouble *health.State, step func() error) error {
+func (f *FanOut) untilDone(ctx context.Context, step func() error) error {
 	for retry := f.retry; ; {
 		err := step()
 		if ctx.Err() != nil && err != nil {
@@ -113,7 +108,7 @@ func (f *FanOut) untilDone(ctx context.Context, trouble *health.State, step func
 		if health.Ends(err) {
 			return err
 		}
-		trouble.Set(err)
+		f.trouble.Set(err)
 		if err == nil {
 			return nil
 		}

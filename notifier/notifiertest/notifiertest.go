@@ -30,11 +30,11 @@ func MeasuredRelay(c *bus.Conn, b *bustest.Book, metrics prometheus.Registerer) 
 }
 
 // Workers makes the workers, with the sandbox as the only route.
-func Workers(tb testing.TB, c *bus.Conn, b *bustest.Book) *worker.Workers {
+func Workers(tb testing.TB, b *bustest.Book) *worker.Workers {
 	tb.Helper()
 	w, err := worker.New(worker.Config{
-		Conn: c, Ledger: b.Ledger, LogID: b.LogID, IDs: b.IDs, Now: b.Now,
-		Table: domain.SandboxTable, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb), Times: bustest.QuickReader(),
+		Ledger: b.Ledger, IDs: b.IDs, Now: b.Now,
+		Table: domain.SandboxTable, Unrouted: bustest.Views{Book: b}, Due: bustest.Views{Book: b}, Log: healthtest.Log(tb),
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -401,7 +401,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	relay.New(relay.Config{Conn: c, Store: b.Store, LogID: b.LogID, Metrics: r})
 	New(Config{Conn: c, Ledger: b.Ledger, Metrics: r})
-	if _, err := worker.New(worker.Config{Conn: c, Ledger: b.Ledger, Metrics: r}); err != nil {
+	if _, err := worker.New(worker.Config{Ledger: b.Ledger, Metrics: r}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := r.Gather()

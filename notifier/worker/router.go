@@ -1,9 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -14,12 +15,9 @@ import (
 )
 
 // router gives payments that were created without a route theirs: those of which every
-// route was paused, and those that an older program created. It takes whatever is queued
-// at once, and one sync of the log carries all of it; the order between payments does
-// not matter.
-//
-// A payment that only paused routes take waits. It is in the view of unrouted payments
-// alone, where it is found again when a route is resumed.
+// route was paused, and those that an older program created. It finds them in the view
+// of unrouted payments, the new ones soon after they were created and all of them at the
+// start and when a route is resumed. One sync of the log carries a batch.
 type router struct {
 	ledger eventstore.Ledger
 	ids    *domain.IDs
@@ -28,12 +26,11 @@ type router struct {
 	again  <-chan struct{}
 	held   prometheus.Counter
 	log    zerolog.Logger
-	todo   chan unrouted
 
 	unrouted UnroutedView
 }
 
-// unrouted is a payment.created as JetStream brought it.
+// unrouted is a payment.created.
 type unrouted struct {
 	eventstore.Stored
 
@@ -42,8 +39,8 @@ type unrouted struct {
 }
 
 const (
-	routerQueue = 1024
 	routerBatch = 512
+	routerEvery = time.Second // between looks for payments that are new
 )
 
 func newRouter(c Config) *router {
@@ -52,57 +49,27 @@ func newRouter(c Config) *router {
 	}
 	return &router{
 		ledger: c.Ledger, ids: c.IDs, table: c.Table, split: c.Split, again: c.Again, log: c.Log,
-		todo: make(chan unrouted, routerQueue), unrouted: c.Unrouted,
-		held: health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
-	}
-}
-
-// begin is the first position that matters: the oldest payment without a
-// route, or what comes behind the log's end.
-func (r *router) begin(ctx context.Context) (eventstore.Position, error) {
-	// In this order: what is created between the two questions is behind last.
-	last, err := r.ledger.Store.Last(ctx)
-	if err != nil {
-		return 0, err
-	}
-	oldest, ok, err := r.unrouted.OldestUnrouted(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("looking for payments without a route: %w", err)
-	}
-	if !ok || oldest > last {
-		return last + 1, nil
-	}
-	return oldest, nil
-}
-
-// take queues a payment; it waits while the queue is full.
-func (r *router) take(ctx context.Context, created eventstore.Stored) error {
-	select {
-	case r.todo <- unrouted{Stored: created}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		unrouted: c.Unrouted,
+		held:     health.Counter(c.Metrics, "payledger_router_held_total", "Payments that had to wait because every route that takes them was paused."),
 	}
 }
 
 func (r *router) run(ctx context.Context) error {
-	var queued []unrouted
-	for {
-		queued = queued[:0]
+	tick := time.NewTicker(routerEvery)
+	defer tick.Stop()
+	var seen eventstore.Position // those up to here were decided
+	for after := seen; ; {
+		upTo, err := r.routeWaiting(ctx, after, seen)
+		if err := cmp.Or(ctx.Err(), err); err != nil {
+			return err
+		}
+		seen = max(seen, upTo)
 		select {
-		case p := <-r.todo:
-			queued = r.queued(append(queued, p))
+		case <-tick.C:
+			after = seen
 		case <-r.again:
-			if err := r.routeWaiting(ctx); err != nil {
-				return err
-			}
+			after = 0
 		case <-ctx.Done():
-		}
-		if err := r.routeAll(ctx, queued); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
 		}
 	}
 }
@@ -124,10 +91,11 @@ func (r *router) routeAll(ctx context.Context, payments []unrouted) error {
 	return nil
 }
 
-// routeWaiting decides again the payments that have no route. What cannot be read
-// is tried until it can be.
-func (r *router) routeWaiting(ctx context.Context) error {
-	for after := eventstore.Position(0); ; {
+// routeWaiting decides the payments without a route that were created behind a position,
+// those up to seen not for the first time. It answers the last one's. What cannot be
+// read is tried until it can be.
+func (r *router) routeWaiting(ctx context.Context, after, seen eventstore.Position) (eventstore.Position, error) {
+	for {
 		var at []eventstore.Position
 		err := r.unrouted.EachUnrouted(ctx, after, routerBatch, func(created eventstore.Position) error {
 			at = append(at, created)
@@ -135,46 +103,33 @@ func (r *router) routeWaiting(ctx context.Context) error {
 		})
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return after, ctx.Err()
 		case health.Ends(err):
-			return err
+			return after, err
 		case err != nil:
 			r.log.Error().Err(err).Msg("the payments that wait for a route cannot be listed; it is tried until they can")
 			health.Pause(ctx, restAfter)
 			continue
 		case len(at) == 0:
-			return nil
+			return after, nil
 		}
 		var waiting []unrouted
 		for _, created := range at {
 			for stored, err := range r.ledger.Store.Scan(ctx, created-1, eventstore.Filter{}) {
 				if refused := r.refused(ctx, stored.Stream, err); refused != nil {
-					return refused
+					return after, refused
 				}
 				if err == nil {
-					waiting = append(waiting, unrouted{Stored: stored, old: true})
+					waiting = append(waiting, unrouted{Stored: stored, old: created <= seen})
 				}
 				break
 			}
 		}
 		if err := r.routeAll(ctx, waiting); err != nil {
-			return err
+			return after, err
 		}
 		after = at[len(at)-1]
 	}
-}
-
-// queued adds the payments that wait in the queue, up to a batch.
-func (r *router) queued(payments []unrouted) []unrouted {
-	for len(payments) < routerBatch {
-		select {
-		case p := <-r.todo:
-			payments = append(payments, p)
-		default:
-			return payments
-		}
-	}
-	return payments
 }
 
 // route assigns each payment a route, or fails it if no rule takes it. Those

@@ -133,15 +133,13 @@ func (b *messaging) begin(
 			return nil, exit.With(exit.Directory, "--nats-url: %w", foreign)
 		}
 	}
-	fanOut := fanout.New(fanout.Config{Ledger: eventstore.Ledger{Store: c.store, Codec: c.ledger.Codec}, Lanes: lanes, Endpoints: c.views, Log: o.Log, Metrics: metrics})
+	fanOut := fanout.New(fanout.Config{
+		Conn: b.conn, LogID: c.store.LogID(), Ledger: eventstore.Ledger{Store: c.store, Codec: c.ledger.Codec}, Lanes: lanes,
+		Endpoints: c.views, Log: o.Log, Metrics: metrics,
+	})
 	workers, err := worker.New(worker.Config{
-		Conn: b.conn, Ledger: c.ledger, LogID: c.store.LogID(), IDs: c.ids, Now: time.Now, Table: b.routes.set.Table,
-		Split: b.routes.acts.split, Again: b.routes.freed, Unrouted: c.views, Due: c.views, Begins: fanOut.DispatchedFrom,
-		Offer: func(e bus.Event) {
-			fanOut.Offer(e)
-			b.collector.Offer(e)
-		},
-		Log: o.Log, Metrics: metrics,
+		Ledger: c.ledger, IDs: c.ids, Now: time.Now, Table: b.routes.set.Table, Split: b.routes.acts.split,
+		Again: b.routes.freed, Unrouted: c.views, Due: c.views, Log: o.Log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -152,7 +150,7 @@ func (b *messaging) begin(
 	}
 	watchdog := notifier.NewWatchdog(notifier.WatchdogConfig{
 		Stall:  stall,
-		Server: b.server, Conn: b.conn, Relay: copier, Workers: workers, FanOut: fanOut, Enforcer: b.enforcer,
+		Server: b.server, Conn: b.conn, Relay: copier, FanOut: fanOut, Enforcer: b.enforcer,
 		Log: o.Log, Metrics: metrics,
 	})
 	b.watchdog.Store(watchdog)
@@ -162,7 +160,8 @@ func (b *messaging) begin(
 	return &work{
 		stopRelay:      b.run(copier.Run, b.checkpoints.Run),
 		stopDeliveries: b.run(with(func(ctx context.Context) error { return send(ctx, lanes) })),
-		stopWorkers:    b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run, c.recordRestore),
+		stopWorkers: b.run(workers.Run, with(fanOut.Run), b.enforcer.Run, watchdog.Run, b.collector.Run,
+			func(ctx context.Context) error { return b.conn.Hear(ctx, collect.Heard(), b.collector.Hear) }, c.recordRestore),
 	}, nil
 }
 
