@@ -12,7 +12,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
-	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demoproject"
@@ -99,7 +98,7 @@ func (c demoCmd) Run(a *console.App, flags *kong.Context) (err error) {
 }
 
 // setUp makes or renews the demo's project, key and endpoint.
-func (c demoCmd) setUp(a *console.App, d datadir.Dir) (admincmd.IssuedKey, demoHook, error) {
+func (c demoCmd) setUp(a *console.App, d datadir.Dir) (demoproject.Key, demoHook, error) {
 	ctx, cancel := context.WithTimeout(a.Ctx, datadir.AdminWait)
 	defer cancel()
 	key, hook, err := demoproject.SetUp(ctx, d, c.WebhookURL)
@@ -111,7 +110,7 @@ func (c demoCmd) setUp(a *console.App, d datadir.Dir) (admincmd.IssuedKey, demoH
 
 // greeting is what the demo prints for people. Its export lines set the
 // variables that the commands of the README use.
-func greeting(at service.Addresses, key admincmd.IssuedKey, kept bool, hook demoHook) string {
+func greeting(at service.Addresses, key demoproject.Key, kept bool, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

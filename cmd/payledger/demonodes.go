@@ -9,10 +9,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/console"
 	"payledger/cmd/payledger/datadir"
 	"payledger/cmd/payledger/demonodes"
+	"payledger/cmd/payledger/demoproject"
 	"payledger/cmd/payledger/exit"
 	"payledger/cmd/payledger/process"
 	"payledger/cmd/payledger/service"
@@ -85,7 +85,7 @@ func serveCommand(got *kong.Context) []string {
 }
 
 // nodesGreeting is what the demo of three nodes prints for people.
-func nodesGreeting(all []demonodes.Node, key admincmd.IssuedKey, kept bool, d datadir.Dir, hook demoHook) string {
+func nodesGreeting(all []demonodes.Node, key demoproject.Key, kept bool, d datadir.Dir, hook demoHook) string {
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"

@@ -1,7 +1,6 @@
 package admincmd
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -44,29 +43,16 @@ clients over, revoke the old one.`
 // Run issues the key.
 func (c keyCreateCmd) Run(a *console.App) error {
 	return c.With(a, func(m *adminclient.Client) error {
-		key, err := IssueKey(a.Ctx, m, c.ProjectID, c.Name, c.Scopes)
-		if err != nil {
+		body := struct {
+			Name   string   `json:"name,omitempty"`
+			Scopes []string `json:"scopes,omitempty"`
+		}{c.Name, c.Scopes}
+		key := issuedKey{ProjectID: c.ProjectID}
+		if err := m.Call(a.Ctx, http.MethodPost, keysPath(c.ProjectID), body, &key); err != nil {
 			return err
 		}
 		return a.Print(key, "Key      %s\nAPI key  %s  (shown this once)\n", key.KeyID, key.APIKey)
 	})
-}
-
-// IssueKey issues a key of a project with a name, or "", and with every scope if
-// none is named.
-func IssueKey(ctx context.Context, m *adminclient.Client, projectID, name string, scopes []string) (IssuedKey, error) {
-	body := struct {
-		Name   string   `json:"name,omitempty"`
-		Scopes []string `json:"scopes,omitempty"`
-	}{name, scopes}
-	key := IssuedKey{ProjectID: projectID}
-	err := m.Call(ctx, http.MethodPost, keysPath(projectID), body, &key)
-	return key, err
-}
-
-// RevokeKey takes a key out of use.
-func RevokeKey(ctx context.Context, m *adminclient.Client, projectID, keyID string) error {
-	return m.Call(ctx, http.MethodDelete, keysPath(projectID)+"/"+url.PathEscape(keyID), nil, nil)
 }
 
 func keysPath(projectID string) string {
@@ -133,7 +119,7 @@ type keyRevokeCmd struct {
 // Run revokes the key.
 func (c keyRevokeCmd) Run(a *console.App) error {
 	return c.With(a, func(m *adminclient.Client) error {
-		if err := RevokeKey(a.Ctx, m, c.ProjectID, c.KeyID); err != nil {
+		if err := m.Call(a.Ctx, http.MethodDelete, keysPath(c.ProjectID)+"/"+url.PathEscape(c.KeyID), nil, nil); err != nil {
 			return err
 		}
 		return a.Print(map[string]any{"key_id": c.KeyID, "revoked": true}, "Key %s is revoked.\n", c.KeyID)

@@ -2,7 +2,6 @@ package admincmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,8 +72,8 @@ type project struct {
 	Limits   []wire.Limit    `json:"limits,omitempty"`
 }
 
-// IssuedKey is a key at the one moment its secret is shown.
-type IssuedKey struct {
+// issuedKey is a key at the one moment its secret is shown.
+type issuedKey struct {
 	ProjectID string `json:"project_id"`
 	KeyID     string `json:"key_id"`
 	APIKey    string `json:"api_key"`
@@ -102,23 +101,12 @@ is kept. Clients send it as "Authorization: Bearer PROJECT_ID:API_KEY".`
 // Run registers the project and issues a key with every scope.
 func (c projectCreateCmd) Run(a *console.App) error {
 	return c.With(a, func(m *adminclient.Client) error {
-		key, err := registerProject(a.Ctx, m, projectBody{c.Name, c.projectSettings})
-		if err != nil {
+		var key issuedKey
+		if err := m.Call(a.Ctx, http.MethodPost, "/admin/projects", projectBody{c.Name, c.projectSettings}, &key); err != nil {
 			return err
 		}
 		return a.Print(key, "Project  %s\nAPI key  %s  (shown this once)\n", key.ProjectID, key.APIKey)
 	})
-}
-
-// RegisterProject registers a project with the default settings and issues its
-// first key.
-func RegisterProject(ctx context.Context, m *adminclient.Client, name string) (IssuedKey, error) {
-	return registerProject(ctx, m, projectBody{Name: name})
-}
-
-func registerProject(ctx context.Context, m *adminclient.Client, body projectBody) (key IssuedKey, err error) {
-	err = m.Call(ctx, http.MethodPost, "/admin/projects", body, &key)
-	return key, err
 }
 
 type projectListCmd struct{ console.Directory }

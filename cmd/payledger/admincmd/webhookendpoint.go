@@ -1,7 +1,6 @@
 package admincmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,26 +43,6 @@ func (c webhookAddCmd) Run(a *console.App) error {
 	return c.withProject(a, service.CoreOptions{AllowPrivate: c.WebhookAllowPrivate}, func(m *adminclient.Client, path string) error {
 		return askEndpoint(a, m, http.MethodPost, endpointsPath(path), endpointBody{c.URL, c.Kinds, c.Description})
 	})
-}
-
-// AddEndpoint adds an endpoint to a project.
-func AddEndpoint(ctx context.Context, m *adminclient.Client, projectID, to string, kinds []string, note string) (e wire.Endpoint, err error) {
-	err = m.Call(ctx, http.MethodPost, endpointsPath(projectPath(projectID)), endpointBody{to, kinds, &note}, &e)
-	return e, err
-}
-
-// RenewEndpoint points an endpoint to a URL, enables it and gives it a new
-// secret.
-func RenewEndpoint(ctx context.Context, m *adminclient.Client, projectID, endpointID, to string) (e wire.Endpoint, err error) {
-	path := endpointPath(projectPath(projectID), endpointID)
-	err = m.Call(ctx, http.MethodPost, path, endpointBody{URL: to}, nil)
-	if err == nil {
-		err = m.Call(ctx, http.MethodPost, path+"/enable", nil, nil)
-	}
-	if err == nil {
-		err = m.Call(ctx, http.MethodPost, path+"/rotate-secret", nil, &e)
-	}
-	return e, err
 }
 
 type webhookListCmd struct{ ofProject }

@@ -7,18 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 
 	"github.com/go-json-experiment/json"
 
 	"payledger/cmd/payledger/adminclient"
-	"payledger/cmd/payledger/admincmd"
 	"payledger/cmd/payledger/datadir"
 	"payledger/domain"
 	"payledger/httpapi/wire"
 )
 
-const name = "Demo shop"
+const (
+	name     = "Demo shop"
+	projects = "/admin/projects"
+)
 
 // state is the content of demo.json.
 type state struct {
@@ -26,6 +29,13 @@ type state struct {
 	KeyID     string `json:"key_id"`
 
 	EndpointID string `json:"endpoint_id,omitzero"`
+}
+
+// Key is the demo's key, with its secret.
+type Key struct {
+	ProjectID string `json:"project_id"`
+	KeyID     string `json:"key_id"`
+	APIKey    string `json:"api_key"`
 }
 
 // Hook is the endpoint that the demo sets up on request.
@@ -37,7 +47,7 @@ type Hook struct {
 
 // SetUp makes or renews the project and its key, and the endpoint if there is a URL, on
 // the directory of a running server.
-func SetUp(ctx context.Context, d datadir.Dir, webhook string) (admincmd.IssuedKey, Hook, error) {
+func SetUp(ctx context.Context, d datadir.Dir, webhook string) (Key, Hook, error) {
 	m := adminclient.Of(d)
 	var last state
 	content, err := os.ReadFile(d.Demo())
@@ -45,7 +55,7 @@ func SetUp(ctx context.Context, d datadir.Dir, webhook string) (admincmd.IssuedK
 		err = json.Unmarshal(content, &last)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return admincmd.IssuedKey{}, Hook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
+		return Key{}, Hook{}, fmt.Errorf("%s: %w; remove it to start with a new demo project", d.Demo(), err)
 	}
 	key, err := issue(ctx, m, last)
 	if err != nil {
@@ -71,17 +81,19 @@ func SetUp(ctx context.Context, d datadir.Dir, webhook string) (admincmd.IssuedK
 
 // issue answers a new key of the demo project, which it makes when there is none, and
 // revokes the key of the start before.
-func issue(ctx context.Context, m *adminclient.Client, last state) (key admincmd.IssuedKey, err error) {
+func issue(ctx context.Context, m *adminclient.Client, last state) (key Key, err error) {
+	keys := projects + "/" + last.ProjectID + "/keys"
 	// The log may have been restored to a time before the project or the key.
 	made := last.ProjectID != ""
 	if made {
-		key, err = admincmd.IssueKey(ctx, m, last.ProjectID, "demo", nil)
+		key.ProjectID = last.ProjectID
+		err = m.Call(ctx, http.MethodPost, keys, map[string]any{"name": "demo"}, &key)
 		made = !adminclient.RefusedFor(err, domain.ProjectNotFound)
 	}
 	if !made {
-		key, err = admincmd.RegisterProject(ctx, m, name)
+		err = m.Call(ctx, http.MethodPost, projects, map[string]any{"name": name}, &key)
 	} else if err == nil {
-		err = admincmd.RevokeKey(ctx, m, last.ProjectID, last.KeyID)
+		err = m.Call(ctx, http.MethodDelete, keys+"/"+last.KeyID, nil, nil)
 		if adminclient.RefusedFor(err, domain.KeyNotFound) {
 			err = nil
 		}
@@ -92,16 +104,22 @@ func issue(ctx context.Context, m *adminclient.Client, last state) (key admincmd
 // endpoint answers the demo's endpoint with a new secret. That of a start before is used
 // again, pointed to the URL and enabled.
 func endpoint(ctx context.Context, m *adminclient.Client, now state, to string) (Hook, error) {
-	hook := func(e wire.Endpoint, err error) (Hook, error) { return Hook{e.ID, e.URL, e.Secret}, err }
-	if now.EndpointID != "" {
-		e, err := admincmd.RenewEndpoint(ctx, m, now.ProjectID, now.EndpointID, to)
+	endpoints := projects + "/" + now.ProjectID + "/webhook-endpoints"
+	var e wire.Endpoint
+	if one := endpoints + "/" + now.EndpointID; now.EndpointID != "" {
+		err := m.Call(ctx, http.MethodPost, one, map[string]any{"url": to}, nil)
+		if err == nil {
+			err = m.Call(ctx, http.MethodPost, one+"/enable", nil, nil)
+		}
+		if err == nil {
+			err = m.Call(ctx, http.MethodPost, one+"/rotate-secret", nil, &e)
+		}
 		if !adminclient.RefusedFor(err, domain.WebhookEndpointNotFound) {
-			return hook(e, err)
+			return Hook{e.ID, e.URL, e.Secret}, err
 		}
 	}
-	all := make([]string, 0, len(domain.Kinds()))
-	for _, k := range domain.Kinds() {
-		all = append(all, string(k))
-	}
-	return hook(admincmd.AddEndpoint(ctx, m, now.ProjectID, to, all, "Set up by payledger demo"))
+	err := m.Call(ctx, http.MethodPost, endpoints, map[string]any{
+		"url": to, "kinds": domain.Kinds(), "description": "Set up by payledger demo",
+	}, &e)
+	return Hook{e.ID, e.URL, e.Secret}, err
 }
